@@ -81,7 +81,7 @@ _CLICK = """async () => {
 
 
 _SCRUB = """async () => {
-  const scrubber = document.querySelector(".kl-scrubber");
+  const scrubber = document.querySelector(".kl-track input");
   const frame = () => new Promise(requestAnimationFrame);
   const times = [];
   for (let at = 0, before = await frame(); at < 200; at++) {

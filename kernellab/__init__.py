@@ -51,6 +51,8 @@ if sys.platform != "linux":
     )
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from IPython.core.interactiveshell import InteractiveShell
 
     from kernellab.checker.arguments import uninitialized as uninitialized
@@ -207,3 +209,26 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
     from kernellab.magics import unload
 
     unload(shell)
+
+
+def _advise_on_uncaught() -> None:
+    """Print advice below the traceback of a script that ends because a kernel has no source.
+
+    `@triton.jit` raises that error before KernelLab sees the kernel. Notebooks, which do not call
+    `sys.excepthook`, advise on it and on others in `magics/first_errors.py`.
+    """
+    report = sys.excepthook
+
+    def report_with_advice(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        report(kind, error, traceback)
+        if kind is ValueError and "should be defined in a Python file" in str(error):
+            from kernellab.errors import WITHOUT_SOURCE
+
+            sys.stderr.write(f"{WITHOUT_SOURCE}\n")
+
+    sys.excepthook = report_with_advice
+
+
+_advise_on_uncaught()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kernellab.tracing.records import Trace
-from tests.support.messages import MessagePage
+from tests.support.messages import E, MessagePage, Raised
 from tests.support.notebook_session import NotebookSession, StartNotebook, notebook_session
 from tests.support.trace_events import Events
 
@@ -30,6 +31,26 @@ def notebook() -> Iterator[StartNotebook]:
 def messages(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     """The page of the package's messages: equal to what the page has under the test's name."""
     return snapshot.use_extension(MessagePage)
+
+
+@pytest.fixture
+def raised(messages: SnapshotAssertion) -> Raised:
+    """Makes a call that raises an error, which the page has; returns the error."""
+
+    def raised(
+        error: type[E],
+        call: Callable[..., object],
+        /,
+        *args: Any,
+        match: str | None = None,
+        **keywords: Any,
+    ) -> E:
+        with pytest.raises(error, match=match) as caught:
+            call(*args, **keywords)
+        assert caught.value == messages
+        return caught.value
+
+    return raised
 
 
 @pytest.fixture

@@ -56,7 +56,13 @@ def _error_of(function: ast.expr) -> str:
     return name if name.endswith("Error") or name in _OTHER_ERRORS else ""
 
 
-_OTHER_ERRORS = {"BadFile", "MissingArguments", "Misfit", "NotRecorded", "UnsupportedOperation"}
+_OTHER_ERRORS = {
+    "BadFile",
+    "MissingArguments",
+    "NotRecorded",
+    "SchemaError",
+    "UnsupportedOperation",
+}
 
 
 def _texts_of(call: ast.Call) -> Iterator[tuple[ast.expr, bool]]:

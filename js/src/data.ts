@@ -133,6 +133,7 @@ export interface GraphLevel {
   readonly names: readonly string[];
   readonly labels: readonly string[];
   readonly facts: readonly string[];
+  readonly bytes: readonly number[];
   readonly inputs: readonly (readonly number[])[];
   readonly origins: readonly (readonly number[])[];
   readonly lines: readonly number[];
@@ -219,6 +220,12 @@ export interface Edit {
   readonly new: string;
 }
 
+/** A part of a bar. */
+export interface BarPart {
+  readonly stands_for: "wait" | "copy" | "dot" | "other" | "used" | "lost";
+  readonly share: number;
+}
+
 /** A table of a card. */
 export interface TableData {
   readonly title: string;
@@ -234,6 +241,8 @@ export interface TableData {
   readonly edits: readonly Edit[];
   readonly is_folded: boolean;
   readonly tiles: readonly Tile[];
+  readonly bars: Readonly<Record<number, readonly (readonly BarPart[])[]>>;
+  readonly title_bar: readonly BarPart[];
 }
 
 /** A card whose rows lead elsewhere. */
@@ -248,6 +257,8 @@ export interface CardData {
   readonly lead: string;
   readonly lead_links: readonly Link[];
   readonly later: readonly string[];
+  readonly footnotes: readonly string[];
+  readonly legend: readonly (readonly ["wait" | "copy" | "dot" | "other" | "used" | "lost", string])[];
 }
 
 /** One input of a linear layout. */
@@ -278,6 +289,61 @@ export interface LayoutView {
   readonly right: number | null;
   readonly conversion: string;
   readonly colors: string;
+}
+
+/** What one operation of a line took. */
+export interface LineCost {
+  readonly words: string;
+  readonly stands_for: "wait" | "copy" | "dot" | "other" | "used" | "lost";
+  readonly shares: readonly number[];
+  readonly facts: string;
+  readonly scope: number;
+}
+
+/** A line of a source, and what it took: nothing, for most lines. */
+export interface CostLine {
+  readonly number: number;
+  readonly text: string;
+  readonly costs: readonly LineCost[];
+}
+
+/** A kernel's lines in the order of its source; those of helpers in other files are in a separate one. */
+export interface KernelCosts {
+  readonly name: string;
+  readonly words: string;
+  readonly lines: readonly CostLine[];
+}
+
+/** The events of a warp. */
+export interface TimelineRow {
+  readonly program: number;
+  readonly warp: number;
+  readonly events: number;
+}
+
+/** Events over time. */
+export interface TimelineData {
+  readonly names: readonly string[];
+  readonly kinds: readonly ("wait" | "copy" | "dot" | "other" | "used" | "lost")[];
+  readonly unit: "cycles" | "ns";
+  readonly rows: readonly TimelineRow[];
+  readonly left_out: string;
+  readonly events: null;
+}
+
+/** What the view of a profile draws. */
+export interface ProfileView {
+  readonly kind: "profile";
+  readonly title: string;
+  readonly answer: string;
+  readonly origin: string;
+  readonly is_of_gpu: boolean;
+  readonly measures: readonly string[];
+  readonly kernels: readonly KernelCosts[];
+  readonly scopes: TableData | null;
+  readonly timeline: TimelineData | null;
+  readonly notes: readonly string[];
+  readonly text: string;
 }
 
 /** Elements in the bytes of a `StepperView`. */
@@ -417,13 +483,14 @@ export interface ConfigData {
   readonly sweep: number;
   readonly number: number;
   readonly values: readonly (number | string | null)[];
-  readonly standing: "best" | "tied" | "behind" | "untimed" | "dropped";
+  readonly standing: "best" | "tied" | "behind" | "candidate" | "untimed" | "dropped";
   readonly us: number | null;
   readonly lower: number | null;
   readonly upper: number | null;
   readonly runs: number;
   readonly gb_per_s: number | null;
   readonly tflop_per_s: number | null;
+  readonly estimate: number | null;
   readonly registers: number | null;
   readonly spills: number | null;
   readonly shared: number | null;
@@ -443,6 +510,7 @@ export interface SweepData {
   readonly name: string;
   readonly machine: string;
   readonly launch: string;
+  readonly answer: string;
   readonly words: readonly string[];
   readonly parameters: readonly string[];
   readonly varying: readonly string[];
@@ -450,6 +518,7 @@ export interface SweepData {
   readonly knows_kernel: boolean;
   readonly how_to_open: string;
   readonly source: string;
+  readonly space: string;
 }
 
 /** The fastest config of a sweep, or a baseline, at one value of the key. */
@@ -499,9 +568,10 @@ export interface TuningView {
   readonly configs: readonly ConfigData[];
   readonly sizes: readonly SizesData[];
   readonly notes: readonly string[];
+  readonly estimate_error: number;
   readonly opened: readonly OpenedConfig[];
   readonly pairs: readonly ConfigPair[];
 }
 
 /** What a view can draw. */
-export type ViewData = IrView | GraphView | CardData | LayoutView | StepperView | TuningView;
+export type ViewData = IrView | GraphView | CardData | LayoutView | ProfileView | StepperView | TuningView;

@@ -2,10 +2,10 @@
 import { goToNextChunk, goToPreviousChunk, MergeView } from "@codemirror/merge";
 import { openSearchPanel } from "@codemirror/search";
 import { EditorView } from "@codemirror/view";
-import { type Differences, differences, MOST_CHANGES } from "./differences";
+import { type Differences, differences, firstOperation, MOST_CHANGES } from "./differences";
 import type { Text } from "./side";
 import { Sliced } from "./slices";
-import { documentOf, type Margin, textExtensions } from "./text_pane";
+import { documentOf, type Margin, textExtensions, tooltipsAround } from "./text_pane";
 
 export interface DiffSide {
   text: Text;
@@ -30,15 +30,17 @@ export class DiffPane {
       root,
       a: {
         doc: documentOf(left.text),
-        extensions: textExtensions(left.text, left.label, left.margin, wrap, (line) =>
-          onLine(0, line),
-        ),
+        extensions: [
+          tooltipsAround(parent),
+          textExtensions(left.text, left.label, left.margin, wrap, (line) => onLine(0, line)),
+        ],
       },
       b: {
         doc: documentOf(right.text),
-        extensions: textExtensions(right.text, right.label, right.margin, wrap, (line) =>
-          onLine(1, line),
-        ),
+        extensions: [
+          tooltipsAround(parent),
+          textExtensions(right.text, right.label, right.margin, wrap, (line) => onLine(1, line)),
+        ],
       },
       gutter: true,
       collapseUnchanged: { margin: 3, minSize: 8 },
@@ -69,13 +71,12 @@ export class DiffPane {
     return (forward ? goToNextChunk : goToPreviousChunk)(this.merge.b);
   }
 
-  /** Bring the first change into view. */
+  /** Bring the first operation that differs into view. */
   showFirst(): void {
-    const [first] = this.merge.chunks;
-    if (first !== undefined)
-      this.merge.b.dispatch({
-        effects: EditorView.scrollIntoView(first.fromB, { y: "nearest", yMargin: 60 }),
-      });
+    const line = firstOperation(this.differences, this.right.text.lines);
+    const at = line > 0 ? this.merge.b.state.doc.line(line).from : this.merge.chunks[0]?.fromB;
+    if (at !== undefined)
+      this.merge.b.dispatch({ effects: EditorView.scrollIntoView(at, { y: "center" }) });
   }
 
   destroy(): void {

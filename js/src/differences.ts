@@ -38,6 +38,31 @@ export function* differences(left: readonly string[], right: readonly string[]):
   return marker.found();
 }
 
+/** Lines that say nothing of an operation: names of layouts, attributes of the module, ends of regions. */
+const NO_OPERATION = /^\s*(?:#|module\b|tt\.func\b|[{})\]]|$)/;
+
+/** The first line of the right text that differs and is an operation, from 1; else the first that differs, 0 for none. */
+export function firstOperation(
+  { changes }: Differences,
+  lines: readonly string[],
+  fits: (line: number) => boolean = () => true,
+): number {
+  let first = 0;
+  let line = 0;
+  let start = 0;
+  for (const { fromB, toB } of changes) {
+    while (line < lines.length - 1 && start + lines[line]!.length < fromB)
+      start += lines[line++]!.length + 1;
+    let [at, from] = [line, start];
+    for (; at < lines.length && (from < toB || at === line); from += lines[at++]!.length + 1) {
+      if (NO_OPERATION.test(lines[at]!)) continue;
+      if (first === 0) first = at + 1;
+      if (fits(at + 1)) return at + 1;
+    }
+  }
+  return first;
+}
+
 /** A part of a hunk; paired: its lines correspond one by one. Else they came, went, or took others' place. */
 interface Part extends Hunk {
   paired: boolean;

@@ -11,6 +11,7 @@ import {
   type Shown,
   shownIn,
 } from "./explorer_columns";
+import { changedOperation, hottestLine } from "./explorer_focus";
 import { headOf, passFacts } from "./explorer_head";
 import { Panes } from "./explorer_panes";
 import { Toolbar } from "./explorer_toolbar";
@@ -44,6 +45,8 @@ export class Explorer implements Seen {
   private chosen: Chosen | null;
   /** The pane in which it was chosen; -1 for none of those that are shown. */
   private origin = -1;
+  /** Whether the view chose the line, as what is to be seen of the pass. */
+  private isOurs = true;
   /** Whether control codes are shown beside SASS. */
   private codes = false;
   /** A difference at the end of a long line is to be seen; texts side by side are easier to read unwrapped. */
@@ -68,7 +71,7 @@ export class Explorer implements Seen {
     this.rows = rowsOf(data);
     this.metric = data.metric;
     this.columns = firstColumns(this.sides);
-    this.mode = this.rows.length > 0 ? "pass" : "stages";
+    this.mode = this.rows.length === 0 ? "stages" : data.sides.length === 2 ? "diff" : "pass";
     this.recall();
     const names = data.sides.length === 2 ? data.sides.map((side) => side.name) : [];
     this.list = this.rows.length > 0 ? new PassList(this.rows, names, () => this.draw()) : null;
@@ -78,7 +81,8 @@ export class Explorer implements Seen {
     dom.classList.add("kl-explorer");
     this.build();
     this.list?.select(firstRow(this.sides, this.rows), false);
-    this.chosen = errorLine(this.sides);
+    this.chosen = errorLine(this.sides) ?? hottestLine(this.sides[0]!, this.metric);
+    this.isOurs = this.chosen === null;
     this.draw();
     this.list?.reveal();
     dom.addEventListener("keydown", (event) => this.key(event));
@@ -231,7 +235,27 @@ export class Explorer implements Seen {
     if (!this.panes.draw({ mode: this.mode, wrap: this.wraps[this.mode], columns }, shown, again))
       return;
     this.origin = -1;
+    if (this.isOurs && this.mode === "pass") this.chooseChanged();
     this.relight(-1);
+  }
+
+  /** While the reader has chosen no line, that is the first operation that the pass changed. */
+  private chooseChanged(): void {
+    const at = this.columns.pass.findIndex(({ what }) => what === "after");
+    const after = this.panes.shown[at];
+    if (after == null || this.list === null) return;
+    const number = passNumber(this.rows, this.list.selected, after.side.number);
+    const before = shownIn(this.sides, { side: after.side.number, what: "before" }, number);
+    if (before === null || before.text === after.text || before.place === "source") return;
+    if (!before.text.isHere) {
+      if (!before.text.isAway) void before.text.load().then(() => this.draw());
+      return;
+    }
+    const isWanted = (): boolean => this.isOurs && this.panes.shown[at]?.text === after.text;
+    this.chosen =
+      changedOperation(before.text, after, isWanted, () => this.chooseChanged()) ?? this.chosen;
+    if (this.chosen !== null)
+      this.status.textContent = chosenWords(this.chosen, this.relight(-1), this.metric);
   }
 
   private drawFrame(): void {
@@ -275,6 +299,7 @@ export class Explorer implements Seen {
 
   private light(chosen: Chosen, pane: number): void {
     this.chosen = chosen;
+    this.isOurs = false;
     this.origin = pane;
     this.status.textContent = chosenWords(chosen, this.relight(pane), this.metric);
   }

@@ -1,5 +1,5 @@
 // What each pane of the explorer shows: a stage, or the text before or after the selected pass.
-import type { Row } from "./pass_list";
+import { difference, type Row } from "./pass_list";
 import { own } from "./records";
 import type { Side, Text } from "./side";
 
@@ -59,7 +59,10 @@ const MADE_BY = ["accelerate_matmul", "pipeline", "coalesce"];
 export function firstRow(sides: readonly Side[], rows: readonly Row[]): number {
   if (sides[0]?.data.failure) return rows.length - 1;
   const changed = rows.findIndex((row) => row.mark === "changed");
-  if (sides.length === 2) return Math.max(0, changed);
+  if (sides.length === 2) {
+    const largest = largestDifference(sides, rows);
+    return largest >= 0 ? largest : Math.max(0, changed);
+  }
   for (const name of MADE_BY) {
     const made = rows.findIndex((row) => row.name === name && row.mark === "changed");
     if (made >= 0) return made;
@@ -70,6 +73,15 @@ export function firstRow(sides: readonly Side[], rows: readonly Row[]): number {
       stage === "ttgir" && mark === "changed" && Object.keys(pass.op_changes).length > 0,
   );
   return Math.max(0, informative >= 0 ? informative : changed);
+}
+
+/** The pass that does most of what is different, before code is lowered to LLVM's; -1 where the operations are the same. */
+function largestDifference(sides: readonly Side[], rows: readonly Row[]): number {
+  const sizes = rows.map((row) =>
+    row.mark === "changed" && row.stage !== "llir" ? difference(row, sides) : 0,
+  );
+  const most = sizes.reduce((most, size) => Math.max(most, size), 0);
+  return most > 0 ? sizes.indexOf(most) : -1;
 }
 
 /** The columns of each mode at first. */

@@ -1,5 +1,5 @@
 // What is above the panes: the compilations and what is known of them, and the facts of the selected pass.
-import type { IrView, PassData } from "./data";
+import type { IrSide, IrView, PassData } from "./data";
 import { element } from "./dom";
 import { changeWords, milliseconds, type Row } from "./pass_list";
 import type { Side } from "./side";
@@ -9,18 +9,7 @@ const MOST_OPERATIONS = 12;
 
 /** The title with the facts of each side, failures and notices. */
 export function headOf({ title, sides }: IrView): HTMLElement[] {
-  const facts = sides.flatMap((side) => {
-    const words = side.facts.map(([name, value]) => `${name} ${value}`).join(" · ");
-    return words
-      ? [
-          element(
-            "span",
-            { class: "kl-soft" },
-            sides.length === 2 ? `${side.name}: ${words}` : words,
-          ),
-        ]
-      : [];
-  });
+  const facts = sides.length === 2 ? deltas(sides[0]!, sides[1]!) : factsOf(sides[0]!);
   const failures = sides.filter((side) => side.failure).map((side) => failureBox(side.failure));
   const notices = sides
     .filter((side) => side.notice)
@@ -36,6 +25,53 @@ export function headOf({ title, sides }: IrView): HTMLElement[] {
     ...failures,
     ...notices,
   ];
+}
+
+function factsOf({ facts }: IrSide): HTMLElement[] {
+  const words = facts.map(([name, value]) => `${name} ${value}`).join(" · ");
+  return words ? [element("span", { class: "kl-soft" }, words)] : [];
+}
+
+/** What is another number on the right than on the left, and in small what is the same. */
+function deltas(left: IrSide, right: IrSide): HTMLElement[] {
+  const there = new Map(right.facts);
+  const pairs = left.facts.flatMap(([name, value]) => {
+    const other = there.get(name);
+    return other === undefined ? [] : [{ name, value, other }];
+  });
+  const changed = pairs.filter(({ value, other }) => value !== other);
+  const same = pairs.filter(({ value, other }) => value === other);
+  if (pairs.length === 0) return [];
+  const words = changed.map(({ name, value, other }) =>
+    element("span", { class: "kl-delta" }, `${name} `, element("strong", {}, fromTo(value, other))),
+  );
+  return [
+    element(
+      "div",
+      { class: "kl-deltas" },
+      element("span", { class: "kl-soft" }, `${left.name} to ${right.name}:`),
+      ...(words.length > 0 ? words : [element("span", {}, "the same resources")]),
+      ...(same.length > 0
+        ? [
+            element(
+              "span",
+              { class: "kl-soft" },
+              `same ${same.map(({ name, value }) => `${name} ${value}`).join(", ")}`,
+            ),
+          ]
+        : []),
+    ),
+  ];
+}
+
+/** "156 to 109", "40 to 56 KB"; words as "4 bytes → nothing". */
+export function fromTo(left: string, right: string): string {
+  const [from, to] = [left, right].map((one) => /^([\d,]+)( bytes)?$/.exec(one));
+  if (from == null || to == null) return `${left} → ${right}`;
+  if (from[2] === undefined || to[2] === undefined) return `${left} to ${right}`;
+  const sizes = [from, to].map((one) => Number(one[1]!.replaceAll(",", "")));
+  if (Math.max(...sizes) < 1024) return `${sizes.join(" to ")} bytes`;
+  return `${sizes.map((size) => Number((size / 1024).toFixed(1))).join(" to ")} KB`;
 }
 
 /** What failed, and below it the line of the kernel with a caret under the place. */

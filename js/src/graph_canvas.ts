@@ -1,17 +1,34 @@
 // The drawn graph: what of it is on the screen, on a canvas; panned, zoomed, and walked through by keys.
 import { button, element } from "./dom";
 import { type Box, Layout, type Line, type Plan, PADDING, type Point, TITLE } from "./graph_layout";
+import {
+  type Hull,
+  hullPath,
+  rightOf,
+  type Overlays,
+  type Placed,
+  type Refusal,
+} from "./graph_overlays";
 import type { Item, Tree } from "./graph_tree";
+import { BLIND_SAFE } from "./palette";
 
 export interface CanvasListener {
   /** Elements were chosen; none where the paper was clicked. */
   choose(elements: readonly number[]): void;
+  /** A pair that was not fused was clicked. */
+  refused(refusal: Refusal): void;
 }
 
 const HEIGHT = 36;
 const NARROWEST = 74;
 const WIDEST = 230;
-const SCALES = { least: 0.04, most: 2.5, readable: 0.72, first: 0.9 };
+const SCALES = { least: 0.04, most: 2.5, readable: 0.72, first: 0.9, fitted: 0.46 };
+/** How many items are open at first: as many as can be read with all of them in sight. */
+const OPEN_AT_FIRST = [70, 40, 20, 0];
+/** The width of the edge along which most bytes go, and of the narrowest. */
+const WIDTHS = { most: 7, least: 0.8 };
+/** Pixels around the sign of a pair that belong to it. */
+const SIGN = 10;
 /** Below this scale words cannot be read, and are left out. */
 const READABLE = 0.42;
 const FONT =
@@ -23,13 +40,9 @@ const SLICE = 24;
 /** Pixels that a pointer may move between down and up of a click. */
 const STILL = 4;
 
-/** A box with where it is in the whole graph. */
-interface Placed extends Point {
-  box: Box;
-}
-
 export class GraphCanvas {
   readonly dom: HTMLElement;
+  private readonly tools: HTMLElement;
   private readonly canvas = element("canvas", { tabindex: "0", role: "img" });
   private readonly context = this.canvas.getContext("2d")!;
   private readonly colors = new Map<string, string>();
@@ -41,6 +54,12 @@ export class GraphCanvas {
   private scale = 1;
   private lit: ReadonlySet<number> = new Set();
   private chosen: ReadonlySet<number> = new Set();
+  private overlays: Overlays = { hulls: [], refusals: [] };
+  /** The most bytes that an element makes. */
+  private mostBytes = 1;
+  /** Where the signs of pairs are in the whole graph. */
+  private signs: { place: Point; refusal: Refusal }[] = [];
+  private isFitted = false;
   /** How many lit elements each group holds. */
   private litIn = new Map<number, number>();
   private frame = 0;
@@ -63,7 +82,7 @@ export class GraphCanvas {
     private readonly root: HTMLElement,
     private readonly listener: CanvasListener,
   ) {
-    const tools = element(
+    this.tools = element(
       "div",
       { class: "kl-graph-tools" },
       button("+", "Larger (+)", () => this.zoom(1.25)),
@@ -72,8 +91,11 @@ export class GraphCanvas {
       button("Open all", "Open every group", () => void this.openAll(true)),
       button("Close all", "Close every group", () => void this.openAll(false)),
     );
-    this.dom = element("div", { class: "kl-graph-box" }, this.canvas, this.waiting, tools);
-    this.size = new ResizeObserver(() => this.draw());
+    this.dom = element("div", { class: "kl-graph-box" }, this.canvas, this.waiting, this.tools);
+    this.size = new ResizeObserver(() => {
+      if (!this.isFitted) this.fit();
+      this.draw();
+    });
     this.size.observe(this.dom);
     this.theme = new MutationObserver(() => {
       this.colors.clear();
@@ -93,7 +115,7 @@ export class GraphCanvas {
   }
 
   /** Draw a level's graph. */
-  show(tree: Tree, words: string): void {
+  show(tree: Tree, words: string, overlays: Overlays): void {
     if (this.tree !== null && this.layout !== null)
       this.before.set(this.tree, {
         layout: this.layout,
@@ -106,11 +128,16 @@ export class GraphCanvas {
     this.say("");
     this.tree = tree;
     this.layout = known?.layout ?? new Layout(tree, (item) => this.measure(tree, item));
-    this.open = known?.open ?? tree.openAtFirst();
+    this.overlays = overlays;
+    this.mostBytes = tree.level.bytes.reduce((most, one) => Math.max(most, one), 1);
     this.canvas.setAttribute("aria-label", words);
-    this.arrange();
-    if (known !== undefined) [this.at, this.scale] = [known.at, known.scale];
-    else this.begin();
+    this.isFitted = known !== undefined;
+    if (known === undefined) this.openWhatFits(tree);
+    else {
+      this.open = known.open;
+      this.arrange();
+      [this.at, this.scale] = [known.at, known.scale];
+    }
     this.draw();
   }
 
@@ -161,6 +188,22 @@ export class GraphCanvas {
     };
   }
 
+  /** Open as many groups as leave all of the graph in sight and its words to be read. */
+  private openWhatFits(tree: Tree): void {
+    let best = { open: new Set<number>(), scale: 0 };
+    for (const most of OPEN_AT_FIRST) {
+      this.open = tree.openAtFirst(most);
+      this.arrange();
+      this.fit();
+      if (this.scale > best.scale) best = { open: this.open, scale: this.scale };
+      if (this.scale >= SCALES.fitted) return;
+    }
+    this.open = best.open;
+    this.arrange();
+    this.fit();
+    if (this.scale < SCALES.fitted) this.begin(SCALES.fitted);
+  }
+
   private arrange(): void {
     this.drawn = this.layout!.plan(this.open);
     this.dom.dataset["items"] = String(this.shown);
@@ -171,10 +214,10 @@ export class GraphCanvas {
   }
 
   /** Begin at the top, where most is, as wide as fits while words can be read. */
-  private begin(): void {
+  private begin(least: number = SCALES.readable): void {
     const { width } = this.space;
     this.scale = Math.max(
-      SCALES.readable,
+      least,
       Math.min(SCALES.first, (width - 24) / Math.max(1, this.drawn.width)),
     );
     const areas = this.drawn.boxes.map((box) => box.width * box.height);
@@ -193,14 +236,16 @@ export class GraphCanvas {
 
   private fit(): void {
     const { width, height } = this.space;
+    this.isFitted = width > 0 && height > 0;
+    const below = this.tools.offsetHeight + 12;
     const scale = Math.min(
       (width - 20) / Math.max(1, this.drawn.width),
-      (height - 20) / Math.max(1, this.drawn.height),
+      (height - below - 14) / Math.max(1, this.drawn.height),
     );
     this.scale = Math.max(SCALES.least, Math.min(1.2, scale));
     this.at = {
       x: (width - this.drawn.width * this.scale) / 2,
-      y: (height - this.drawn.height * this.scale) / 2,
+      y: Math.max(10, (height - below - this.drawn.height * this.scale) / 2),
     };
     this.draw();
   }
@@ -237,7 +282,8 @@ export class GraphCanvas {
     this.say("");
     this.open = wanted;
     this.arrange();
-    this.begin();
+    if (all) this.begin();
+    else this.fit();
     if (this.lit.size > 0) this.reveal();
     this.draw();
   }
@@ -358,8 +404,10 @@ export class GraphCanvas {
     );
     canvas.addEventListener("pointermove", (event) => {
       const box = this.hit(place(event));
-      canvas.style.cursor = box === null ? "grab" : "pointer";
-      canvas.title = box === null || this.tree === null ? "" : this.title(box.item);
+      const refusal = this.refusalAt(place(event));
+      canvas.style.cursor = box === null && refusal === null ? "grab" : "pointer";
+      if (refusal !== null) canvas.title = `Not fused: ${refusal.row.reason}`;
+      else canvas.title = box === null || this.tree === null ? "" : this.title(box.item);
     });
     canvas.addEventListener("keydown", (event) => this.key(event));
   }
@@ -372,11 +420,26 @@ export class GraphCanvas {
   }
 
   private clicked(where: Point, _detail: number): void {
+    const refusal = this.refusalAt(where);
+    if (refusal !== null) return this.listener.refused(refusal);
     const box = this.hit(where);
     if (box === null || this.tree === null) return this.listener.choose([]);
     const { element: one, group } = box.item;
     if (group >= 0 && this.onSign(where, box)) return this.toggle(group);
     this.listener.choose(group >= 0 ? this.tree.elements(group) : [one]);
+  }
+
+  private refusalAt({ x, y }: Point): Refusal | null {
+    const near = this.signs.find(({ place }) => {
+      const seen = this.seenAt(place);
+      return Math.hypot(seen.x - x, seen.y - y) < SIGN;
+    });
+    return near?.refusal ?? null;
+  }
+
+  /** Where a place of the graph is on the canvas. */
+  private seenAt({ x, y }: Point): Point {
+    return { x: x * this.scale + this.at.x, y: y * this.scale + this.at.y };
   }
 
   /** Whether a place is on the sign that opens and closes a group. */
@@ -461,6 +524,72 @@ export class GraphCanvas {
       bottom: (height - this.at.y) / this.scale,
     };
     this.paintPlan(this.drawn, seen, 0);
+    this.paintOverlays();
+  }
+
+  private paintOverlays(): void {
+    this.overlays.hulls.forEach((hull, number) => this.paintHull(hull, number));
+    this.signs = [];
+    for (const refusal of this.overlays.refusals) this.paintRefusal(refusal);
+    this.dom.dataset["signs"] = JSON.stringify(this.signs.map(({ place }) => this.seenAt(place)));
+  }
+
+  /** Boxes that represent elements, each once. */
+  private placed(elements: readonly number[]): Placed[] {
+    const found = new Map<Box, Placed>();
+    for (const one of elements) {
+      const placed = this.standsFor(one);
+      if (placed !== null) found.set(placed.box, placed);
+    }
+    return [...found.values()];
+  }
+
+  private paintHull({ name, elements }: Hull, number: number): void {
+    // A closed group of a module stands for more than the kernel.
+    const boxes = this.placed(elements).filter(({ box }) => box.item.group < 0);
+    if (boxes.length < 2) return;
+    const { context } = this;
+    const isLit = elements.some((one) => this.chosen.has(one));
+    context.fillStyle = BLIND_SAFE[number % (BLIND_SAFE.length - 1)]!;
+    context.globalAlpha = isLit ? 0.45 : 0.22;
+    context.fill(hullPath(boxes));
+    context.globalAlpha = 1;
+    if (this.scale < READABLE) return;
+    const top = boxes.reduce((best, one) => (one.y < best.y ? one : best));
+    context.font = SMALL;
+    context.fillStyle = this.color("soft");
+    context.fillText(name, top.x - 4, top.y - 12);
+  }
+
+  private paintRefusal(refusal: Refusal): void {
+    const [from, to] = [this.standsFor(refusal.from), this.standsFor(refusal.to)];
+    if (from === null || to === null || from.box === to.box) return;
+    const { context } = this;
+    const [start, end] = [rightOf(from), rightOf(to)];
+    // Beside the boxes, not across them.
+    const far = Math.max(start.x, end.x) + 40 + Math.abs(end.y - start.y) / 4;
+    const place = { x: (start.x + end.x + 2 * far) / 4, y: (start.y + end.y) / 2 };
+    context.strokeStyle = context.fillStyle = this.color("bad");
+    context.lineWidth = 1.5 / Math.max(0.6, this.scale);
+    context.setLineDash([5, 4]);
+    context.beginPath();
+    context.moveTo(start.x, start.y);
+    context.quadraticCurveTo(far, (start.y + end.y) / 2, end.x, end.y);
+    context.stroke();
+    context.setLineDash([]);
+    const radius = 8 / Math.max(0.6, this.scale);
+    context.beginPath();
+    context.arc(place.x, place.y, radius, 0, 2 * Math.PI);
+    context.fillStyle = this.color("paper");
+    context.fill();
+    context.stroke();
+    context.beginPath();
+    for (const side of [1, -1]) {
+      context.moveTo(place.x - radius / 2, place.y - (side * radius) / 2);
+      context.lineTo(place.x + radius / 2, place.y + (side * radius) / 2);
+    }
+    context.stroke();
+    this.signs.push({ place, refusal });
   }
 
   private paintPlan(
@@ -564,12 +693,13 @@ export class GraphCanvas {
     return item.group >= 0 ? (this.litIn.get(item.group) ?? 0) > 0 : this.lit.has(item.element);
   }
 
-  private paintLine({ from, to, count, points }: Line, plan: Plan): void {
+  private paintLine({ from, to, bytes, points }: Line, plan: Plan): void {
     const { context } = this;
     const isLit = this.isIn(plan.boxes[from]!.item) || this.isIn(plan.boxes[to]!.item);
     context.strokeStyle = context.fillStyle = this.color(isLit ? "focus" : "edge");
     context.globalAlpha = isLit ? 1 : 0.7;
-    context.lineWidth = Math.min(4, 0.9 + Math.log2(count) / 2) * (isLit ? 1.4 : 1);
+    const share = Math.min(1, bytes / this.mostBytes);
+    context.lineWidth = Math.max(isLit ? 1.6 : WIDTHS.least, WIDTHS.most * share);
     context.beginPath();
     const [start, ...rest] = points;
     context.moveTo(start!.x, start!.y);
@@ -580,18 +710,21 @@ export class GraphCanvas {
         context.quadraticCurveTo(point.x, point.y, (point.x + next.x) / 2, (point.y + next.y) / 2);
     });
     context.stroke();
-    if (this.scale >= READABLE) this.paintArrow(points);
+    if (this.scale >= READABLE) this.paintArrow(points, 7 + context.lineWidth);
     context.globalAlpha = 1;
   }
 
-  private paintArrow(points: readonly Point[]): void {
+  private paintArrow(points: readonly Point[], length: number): void {
     const { context } = this;
     const [end, before] = [points[points.length - 1]!, points[points.length - 2]!];
     const angle = Math.atan2(end.y - before.y, end.x - before.x);
     context.beginPath();
     context.moveTo(end.x, end.y);
     for (const turn of [-0.42, 0.42])
-      context.lineTo(end.x - 7 * Math.cos(angle + turn), end.y - 7 * Math.sin(angle + turn));
+      context.lineTo(
+        end.x - length * Math.cos(angle + turn),
+        end.y - length * Math.sin(angle + turn),
+      );
     context.fill();
   }
 }

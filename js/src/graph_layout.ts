@@ -20,7 +20,7 @@ export interface Line {
   /** Places in `boxes`. */
   from: number;
   to: number;
-  count: number;
+  bytes: number;
   points: readonly Point[];
 }
 
@@ -94,7 +94,7 @@ function arranged(
   items: readonly Item[],
   sizes: readonly { width: number; height: number }[],
   insides: readonly (Plan | null)[],
-  edges: readonly { from: number; to: number; count: number }[],
+  edges: readonly { from: number; to: number; bytes: number }[],
 ): Plan {
   const graph = new Graph();
   graph.setGraph({
@@ -117,9 +117,9 @@ function arranged(
     };
     return { item, x: x - width / 2, y: y - height / 2, width, height, inside: insides[place]! };
   });
-  const lines = edges.map(({ from, to, count }) => {
+  const lines = edges.map(({ from, to, bytes }) => {
     const { points } = graph.edge(named(from), named(to)) as { points: Point[] };
-    return { from, to, count, points };
+    return { from, to, bytes, points };
   });
   const ends = [
     ...boxes.map((box) => ({ x: box.x + box.width, y: box.y + box.height })),

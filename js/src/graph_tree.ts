@@ -13,8 +13,9 @@ export interface Item {
 export interface Edge {
   from: number;
   to: number;
-  /** How many edges between elements it represents. */
+  /** How many edges between elements it represents, and how many bytes go along it. */
   count: number;
+  bytes: number;
 }
 
 /** A group's items, and the edges between them. */
@@ -97,6 +98,8 @@ export class Tree {
       items.forEach((item, place) => places.set(`${item.group} ${item.element}`, place));
     const paths = level.groups.map((group) => this.around(group).reverse());
     const found = new Map<number, Map<string, Edge>>();
+    /** What each edge has carried already: a value that many use goes along it once. */
+    const carried = new Set<string>();
     level.inputs.forEach((inputs, user) => {
       for (const taken of inputs) {
         const [one, other] = [paths[taken]!, paths[user]!];
@@ -109,8 +112,14 @@ export class Tree {
         if (edges === undefined) found.set(where, (edges = new Map()));
         const key = `${from} ${to}`;
         const known = edges.get(key);
-        if (known === undefined) edges.set(key, { from, to, count: 1 });
-        else known.count++;
+        const value = `${where} ${key} ${taken}`;
+        const bytes = carried.has(value) ? 0 : (level.bytes[taken] ?? 0);
+        carried.add(value);
+        if (known === undefined) edges.set(key, { from, to, count: 1, bytes });
+        else {
+          known.count++;
+          known.bytes += bytes;
+        }
       }
     });
     return found;

@@ -4,6 +4,7 @@ import { button, choice, element } from "./dom";
 import { GraphCanvas } from "./graph_canvas";
 import { Fusions } from "./graph_fusions";
 import { type Chosen, endWords, Links, type Lit } from "./graph_links";
+import { overlaysOf } from "./graph_overlays";
 import { type Kit, Texts } from "./graph_texts";
 import { Tree } from "./graph_tree";
 import { followWidth } from "./narrow";
@@ -59,6 +60,12 @@ export class GraphExplorer implements Seen {
     };
     this.canvas = new GraphCanvas(dom, {
       choose: (elements) => this.choose(this.levelNumber(this.drawn), elements, -1, 0),
+      refused: ({ row }) => {
+        this.choose(this.levelNumber("loops"), row.elements, -1, 0);
+        this.say(
+          `Not fused, which would save ${row.saved_bytes.toLocaleString("en")} bytes of memory traffic: ${row.first} and ${row.second}\n${row.reason}`,
+        );
+      },
     });
     this.fusions = new Fusions((elements) =>
       this.choose(this.levelNumber("loops"), elements, -1, 0),
@@ -129,7 +136,7 @@ export class GraphExplorer implements Seen {
       this.status,
     );
     this.say(
-      "Choose a node, a line or a pair: everything that belongs to it is lit, up to the model and down to the kernels. A double click opens or closes a group.",
+      "Choose a node, a line or a pair: everything that belongs to it is lit, up to the model and down to the kernels. A double click opens or closes a group. An edge is as wide as the bytes that go along it; nodes of one color are one kernel; ✗ is a pair that was not fused.",
     );
   }
 
@@ -173,6 +180,7 @@ export class GraphExplorer implements Seen {
       this.canvas.show(
         this.tree(number),
         `${level.words} of ${this.chain.name}: ${level.names.length} nodes`,
+        overlaysOf(this.data, this.chain, number, this.links),
       );
     const nothing =
       level !== undefined && level.names.length === 0 && level.remark === ""

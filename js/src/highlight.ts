@@ -8,6 +8,7 @@ import {
   type ViewUpdate,
 } from "@codemirror/view";
 import type { Extension } from "@codemirror/state";
+import { type Child, element } from "./dom";
 import { own } from "./records";
 
 const STRING = String.raw`(?<string>"(?:[^"\\]|\\.)*")`;
@@ -29,6 +30,18 @@ const MARKS = Object.fromEntries(
     Decoration.mark({ class: `kl-${kind}` }),
   ]),
 );
+
+/** A line with its colors, for a place without an editor. */
+export function coloredLine(language: string, line: string): Child[] {
+  const found: Child[] = [];
+  let end = 0;
+  for (const match of line.matchAll(new RegExp(own(TOKENS, language) ?? "$^", "g"))) {
+    const kind = Object.entries(match.groups ?? {}).find(([, words]) => words !== undefined)?.[0];
+    found.push(line.slice(end, match.index), element("span", { class: `kl-${kind}` }, match[0]));
+    end = match.index + match[0].length;
+  }
+  return [...found, line.slice(end)];
+}
 
 /** Colors for a language; nothing for one that has none. */
 export function colors(language: string): Extension {

@@ -381,7 +381,7 @@ export class LayoutPanel {
 
   // Marks
 
-  /** Outline an element, and thinly all that its thread holds. `from` is the one holder that is meant; null for all. */
+  /** Outline an element, and thinly all that its thread holds, in white on black: one of the two is seen on any color. `from` is the one holder that is meant; null for all. */
   mark(one: number, from: number | null): void {
     this.marked = { one, from };
     this.drawMarks();
@@ -409,9 +409,8 @@ export class LayoutPanel {
     const context = this.above.getContext("2d")!;
     context.clearRect(0, 0, this.view.x, this.view.y);
     if (this.marked === null) return;
-    const { layout, picture } = this;
+    const { picture } = this;
     const holders = this.holders();
-    const style = getComputedStyle(this.dom);
     const box = (number: number, width: number, ink: string): void => {
       const place = this.placeOf(number);
       if (place === null) return;
@@ -419,19 +418,25 @@ export class LayoutPanel {
       context.strokeStyle = ink;
       context.strokeRect(this.x(place.x) - 0.5, this.y(place.y) - 0.5, this.cell, this.cell);
     };
+    const held = this.heldWith(holders);
+    const pointed = picture === "logical" ? holders.slice(0, 1) : holders;
     this.within(context, () => {
-      if (layout.data.memory === "registers") {
-        const registers = layout.size("register");
-        for (const thread of new Set(holders.map((holder) => layout.thread(holder)))) {
-          for (let register = 0; register < registers; register++)
-            box(thread * registers + register, 1.5, style.getPropertyValue("--kl-mark"));
-        }
-      }
-      for (const holder of picture === "logical" ? holders.slice(0, 1) : holders) {
-        box(holder, 4, style.getPropertyValue("--kl-paper"));
-        box(holder, 2.5, style.getPropertyValue("--kl-ink"));
-      }
+      for (const number of held) box(number, 3.5, "#000000");
+      for (const number of pointed) box(number, 6, "#000000");
+      for (const number of held) box(number, 1.5, "#ffffff");
+      for (const number of pointed) box(number, 3.5, "#ffffff");
     });
+  }
+
+  /** All that the threads of some holders hold; nothing where the tile is in no registers. */
+  private heldWith(holders: readonly number[]): number[] {
+    const { layout } = this;
+    if (layout.data.memory !== "registers") return [];
+    const registers = layout.size("register");
+    const threads = [...new Set(holders.map((holder) => layout.thread(holder)))];
+    return threads.flatMap((thread) =>
+      Array.from({ length: registers }, (_, register) => thread * registers + register),
+    );
   }
 
   /** Where the picture has an input; null where that is in another slice. */

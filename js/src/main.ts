@@ -17,6 +17,7 @@ import {
   type Model,
 } from "./kernel";
 import { LayoutExplorer } from "./layout_view";
+import { ProfileExplorer } from "./profile_view";
 import { type Beside, TabGroup, type Seen } from "./tabs";
 import { StepperExplorer } from "./stepper";
 import { followTheme } from "./theme";
@@ -41,6 +42,8 @@ function drawn(
       return new Explorer(dom, data, { sources: { part, fetch: textsOf(request) }, root });
     case "layout":
       return new LayoutExplorer(dom, data);
+    case "profile":
+      return new ProfileExplorer(dom, data, bytes);
     case "steps":
       return new StepperExplorer(dom, data, numbers, request, beside);
     case "tuning":

@@ -17,6 +17,11 @@ const ORDER = ["source", "ttir", "ttgir", "llir", "ptx", "amdgcn", "sass"];
 /** Origins of numbers that are a property of the code, and of no run. */
 const OF_THE_CODE = ["compiler", "machine code"];
 
+/** Whether a run gave the numbers. */
+export function isMeasured({ origin }: MetricData): boolean {
+  return !OF_THE_CODE.includes(origin);
+}
+
 /** The metrics of all sides; one of each name. */
 export function metricsOf(view: IrView): readonly MetricData[] {
   const found = new Map<string, MetricData>();
@@ -66,7 +71,7 @@ export function barsOf(side: Side, name: string, place: string): Bars {
   )
     return NO_BARS;
   const scope = isMadeFrom(place, metric.stage) ? ", of all that its operation became" : "";
-  const origin = OF_THE_CODE.includes(metric.origin) ? "" : ` (${metric.origin})`;
+  const origin = isMeasured(metric) ? ` (${metric.origin})` : "";
   return { values, unit: `${metric.unit}${scope}${origin}` };
 }
 

@@ -64,7 +64,8 @@ export const LINES: readonly string[] = [
   "#a0522d",
 ];
 
-/** What is not a finite number, and elements that a step touches; as kernellab/viz/kit/palette.py has them. */
+/** Zero, what is not a finite number, and elements that a step touches; as kernellab/viz/kit/palette.py has them. */
+export const ZERO: Color = [178, 178, 194];
 export const NAN: Color = [150, 0, 20];
 export const INFINITE: Color = [255, 160, 255];
 export const READ: Color = [220, 91, 0];

@@ -1,6 +1,7 @@
 // The list of passes: marks, seconds, changed operations, a filter and a search.
 import { element } from "./dom";
 import type { IrView, PassData } from "./data";
+import type { Side } from "./side";
 
 export type Mark = PassData["effect"] | "left" | "right";
 
@@ -78,6 +79,19 @@ function wordsOf(mark: Mark, names: readonly string[]): string {
     case "right":
       return `ran for ${names[1]} alone`;
   }
+}
+
+/** How much the two sides of a pair do differently in one pass: by how many operations what they add and remove differs. */
+export function difference(row: Row, sides: readonly Side[]): number {
+  const [left, right] = [sides[0]!.pass(row.left ?? -1), sides[1]!.pass(row.right ?? -1)];
+  const names = new Set([
+    ...Object.keys(left?.op_changes ?? {}),
+    ...Object.keys(right?.op_changes ?? {}),
+  ]);
+  let sum = 0;
+  for (const name of names)
+    sum += Math.abs((left?.op_changes[name] ?? 0) - (right?.op_changes[name] ?? 0));
+  return sum;
 }
 
 /** How much an operation count changed: "+12 −3", the sums of what came and what went. */

@@ -5,8 +5,11 @@ import { button, choice, element } from "./dom";
 import type { KernelRequest } from "./kernel";
 import { followWidth } from "./narrow";
 import type { At, Beside, Seen } from "./tabs";
+import { Track } from "./parts/track";
+import { Clock } from "./stepper_clock";
 import { GridMap } from "./stepper_grid";
 import { LeftOut } from "./stepper_left_out";
+import { Player } from "./stepper_player";
 import { SourcePane } from "./stepper_source";
 import { TensorsPane } from "./stepper_tensors";
 import { TraceReader } from "./stepper_trace";
@@ -15,6 +18,7 @@ import { WatchList } from "./stepper_watch";
 import { splitter } from "./splitter";
 
 const HELP: readonly (readonly [string, string])[] = [
+  ["Space", "play, or stop"],
   ["← →", "a step back, a step on"],
   ["↑ ↓", "the same, over what helpers do"],
   ["Home End", "first, last step"],
@@ -29,8 +33,12 @@ const HELP: readonly (readonly [string, string])[] = [
 export class StepperExplorer implements Seen {
   private readonly reader: TraceReader;
   private readonly unit: string;
+  private clock: Clock;
+  /** Where the clock is, the lane that is shown, and the step that is there. */
+  private place = 0;
+  private lane = 0;
   private at = 0;
-  private drawn = -1;
+  private drawn = "";
   private frame = 0;
   private readonly variable: HTMLSelectElement;
   private readonly tensor: HTMLSelectElement;
@@ -40,11 +48,11 @@ export class StepperExplorer implements Seen {
   private readonly watch: WatchList;
   private readonly map: GridMap;
   private readonly leftOut: LeftOut;
-  private readonly scrubber: HTMLInputElement;
+  private readonly track: Track;
+  private readonly player: Player;
   private readonly number: HTMLInputElement;
   private readonly where = element("div", { class: "kl-where" });
   private readonly accesses = element("div", { class: "kl-accesses kl-soft" });
-  private readonly scrolled = element("div", { class: "kl-steps-scrolled" });
   private readonly help: HTMLElement;
   private readonly status = element("div", {
     class: "kl-status",
@@ -67,6 +75,7 @@ export class StepperExplorer implements Seen {
     this.reader = new TraceReader(data, numbers);
     const { reader } = this;
     this.unit = data.unit;
+    this.clock = new Clock(reader, false);
     const point = (pointed: Pointed | null): void => this.point(pointed);
     this.source = new SourcePane(data.sources, {
       runTo: (source, line, forwards) =>
@@ -91,24 +100,19 @@ export class StepperExplorer implements Seen {
       (words) => this.say(words),
     );
     this.map = new GridMap(data, (program) => this.goToProgram(program));
-    const range = {
-      min: reader.first,
-      max: Math.max(reader.first, reader.last),
-      value: data.focus,
-    };
-    this.scrubber = element("input", {
-      type: "range",
-      class: "kl-scrubber",
-      "aria-label": `Number of the ${this.unit}`,
-      step: 1,
-      ...range,
-    });
-    this.scrubber.addEventListener("input", () => this.goTo(Number(this.scrubber.value)));
+    this.track = new Track(
+      `Number of the ${this.unit}`,
+      (place) => this.goToPlace(place),
+      (lane) => this.chooseLane(lane),
+    );
+    this.player = new Player((isStart) => this.playOn(isStart));
     this.number = element("input", {
       type: "number",
       class: "kl-input kl-number-box",
       "aria-label": `Go to ${this.unit}`,
-      ...range,
+      min: reader.first,
+      max: Math.max(reader.first, reader.last),
+      value: data.focus,
     });
     this.number.addEventListener("change", () => {
       this.goTo(this.number.valueAsNumber);
@@ -140,16 +144,20 @@ export class StepperExplorer implements Seen {
       ),
     );
     dom.append(this.head(), ...this.notes());
-    this.theme = new MutationObserver(() => this.map.draw());
+    this.theme = new MutationObserver(() => {
+      this.map.draw();
+      this.track.draw();
+    });
     this.width = followWidth(dom);
     if (reader.isEmpty) {
       dom.append(element("div", { class: "kl-wait" }, "There are no steps."));
       return;
     }
     dom.append(this.moves(), this.searches(), this.help, this.main(), this.status);
+    this.track.show(this.clock.lanes(), this.clock.first, this.clock.last);
     dom.addEventListener("keydown", (event) => this.key(event));
     this.theme.observe(dom, { attributes: true, attributeFilter: ["data-theme", "data-contrast"] });
-    this.at = Math.min(Math.max(data.focus, reader.first), reader.last);
+    this.place = this.at = Math.min(Math.max(data.focus, reader.first), reader.last);
     this.draw();
   }
 
@@ -158,6 +166,9 @@ export class StepperExplorer implements Seen {
     this.width.disconnect();
     this.source.destroy();
     this.leftOut.destroy();
+    this.values.destroy();
+    this.track.destroy();
+    this.player.stop();
     cancelAnimationFrame(this.frame);
   }
 
@@ -233,16 +244,35 @@ export class StepperExplorer implements Seen {
     return element(
       "div",
       { class: "kl-tools", role: "toolbar", "aria-label": "Steps" },
-      button("|◀", "First (Home)", () => this.goTo(reader.first)),
-      button("◀ back", "One back (←)", () => this.goTo(this.at - 1)),
-      button("step ▶", "One on (→)", () => this.goTo(this.at + 1)),
-      button("▶|", "Last (End)", () => this.goTo(reader.last)),
-      this.scrubber,
+      this.player.button,
+      this.player.speed,
+      element(
+        "span",
+        { class: "kl-group" },
+        button("|◀", "First (Home)", () => this.goTo(reader.first)),
+        button("◀", "One back (←)", () => this.goToPlace(this.place - 1)),
+        button("▶", "One on (→)", () => this.goToPlace(this.place + 1)),
+        button("▶|", "Last (End)", () => this.goTo(reader.last)),
+      ),
       element("span", { class: "kl-group" }, this.unit, this.number, ` of ${this.range()}`),
       ...(this.data.fault_step === null
         ? []
         : [button("✖ fault", "Go to the fault", () => this.goTo(this.data.fault_step!))]),
+      ...(this.data.programs.length > 1 ? [this.togetherButton()] : []),
+      this.track.dom,
     );
+  }
+
+  private togetherButton(): HTMLButtonElement {
+    const made = button("together", "Every program's k-th step at once", () => {
+      const isTogether = !this.clock.isTogether;
+      made.setAttribute("aria-pressed", String(isTogether));
+      this.clock = new Clock(this.reader, isTogether);
+      this.track.show(this.clock.lanes(), this.clock.first, this.clock.last);
+      this.goTo(this.at);
+    });
+    made.setAttribute("aria-pressed", "false");
+    return made;
   }
 
   /** The numbers that steps have: "0 to 47". */
@@ -271,6 +301,7 @@ export class StepperExplorer implements Seen {
       pair("change of", "change", (forwards) => this.seekChange(forwards), this.variable),
       pair("access to", "access", (forwards) => this.seekAccess(forwards), this.tensor),
       pair("run", "breakpoint", (forwards) => this.run(forwards)),
+      this.watch.head,
       element("span", { class: "kl-space" }),
       button("?", "Keys", () => this.toggleHelp()),
     );
@@ -278,14 +309,14 @@ export class StepperExplorer implements Seen {
 
   private main(): HTMLElement {
     const left = element("div", { class: "kl-steps-left" }, this.source.dom, this.map.dom);
-    const memory = element("div", { class: "kl-memory" }, this.accesses, this.tensors.dom);
-    this.scrolled.append(this.values.dom, memory, legend());
     const right = element(
       "div",
       { class: "kl-steps-right" },
       this.where,
+      this.accesses,
       this.watch.dom,
-      this.scrolled,
+      element("div", { class: "kl-state" }, this.values.dom, this.tensors.dom),
+      legend(),
     );
     return element("div", { class: "kl-main" }, left, splitter("Width of the source"), right);
   }
@@ -294,8 +325,35 @@ export class StepperExplorer implements Seen {
 
   private goTo(number: number): void {
     if (Number.isNaN(number)) return;
-    this.at = Math.min(Math.max(Math.round(number), this.reader.first), this.reader.last);
+    const step = Math.min(Math.max(Math.round(number), this.reader.first), this.reader.last);
+    this.lane = this.clock.laneOf(step);
+    this.goToPlace(this.clock.placeOf(step));
+  }
+
+  /** The reader chose a place: what plays stops. */
+  private goToPlace(place: number): void {
+    this.player.stop();
+    this.moveTo(place);
+  }
+
+  private moveTo(place: number): void {
+    this.place = Math.min(Math.max(place, this.clock.first), this.clock.last);
+    this.at = this.clock.stepAt(this.lane, this.place);
     if (this.frame === 0) this.frame = requestAnimationFrame(() => this.draw());
+  }
+
+  /** Another program's variables and line. */
+  private chooseLane(lane: number): void {
+    this.lane = lane;
+    this.moveTo(this.place);
+  }
+
+  /** A step of what plays: whether there is more; from the end it begins anew. */
+  private playOn(isStart = false): boolean {
+    const isAtEnd = this.place === this.clock.last;
+    if (isAtEnd && !isStart) return false;
+    this.moveTo(isAtEnd ? this.clock.first : this.place + 1);
+    return isStart || !this.isStop(this.reader.step(this.at), this.at);
   }
 
   /** Go to the next step of which something holds, or say that there is none. */
@@ -329,10 +387,14 @@ export class StepperExplorer implements Seen {
   }
 
   private run(forwards: boolean): void {
-    const isStop = (step: StepData, number: number): boolean =>
+    this.seek(forwards, (step, number) => this.isStop(step, number), "is at a breakpoint");
+  }
+
+  private isStop(step: StepData, number: number): boolean {
+    return (
       this.source.hasBreakpoint(this.data.frames[step.frame]!.source, step.line) ||
-      this.watch.isStop(number);
-    this.seek(forwards, isStop, "is at a breakpoint");
+      this.watch.isStop(number)
+    );
   }
 
   private breakpointWords(source: number, line: number): string {
@@ -377,10 +439,12 @@ export class StepperExplorer implements Seen {
     )
       return;
     if (target instanceof HTMLSelectElement) return;
+    if (event.key === " " && target instanceof HTMLButtonElement) return;
     const { reader } = this;
     const actions: Record<string, () => void> = {
-      ArrowLeft: () => this.goTo(this.at - 1),
-      ArrowRight: () => this.goTo(this.at + 1),
+      " ": () => this.player.toggle(),
+      ArrowLeft: () => this.goToPlace(this.place - 1),
+      ArrowRight: () => this.goToPlace(this.place + 1),
       ArrowUp: () => this.over(false),
       ArrowDown: () => this.over(true),
       Home: () => this.goTo(reader.first),
@@ -410,38 +474,53 @@ export class StepperExplorer implements Seen {
   private draw(): void {
     this.frame = 0;
     const [step, frame] = [this.reader.step(this.at), this.reader.frame(this.at)];
-    const text = String(this.at);
-    if (this.scrubber.value !== text) this.scrubber.value = text;
-    this.scrubber.setAttribute(
-      "aria-valuetext",
-      `${this.unit} ${this.at} of ${this.range()}, line ${step.line}`,
-    );
+    const words = `${this.unit} ${this.at} of ${this.range()}, line ${step.line}`;
+    this.track.moveTo(this.place, words, this.lane);
     // What came late is drawn at the same step: then a number that is being written stays.
-    const isOther = this.drawn !== this.at;
-    if (isOther) this.number.value = text;
-    this.drawn = this.at;
+    const key = `${this.at} ${this.place}`;
+    if (this.drawn !== key) this.number.value = String(this.at);
+    this.drawn = key;
     this.map.show(frame.program); // before the source, which it leaves the rest of the height
-    this.source.show(frame.source, step.line, `${frame.function} · ${frame.place}`);
+    const steps = this.clock.steps(this.place);
+    const title = `${frame.function} · ${frame.place}`;
+    this.source.show(frame.source, step.line, title, this.others(steps, frame.source, step.line));
     const isFault = this.data.fault_step === this.at;
-    const words = [
+    const where = [
       `line ${step.line}`,
       ...(isFault ? ["the fault"] : []),
       ...(step.operation ? [step.operation] : []),
       ...this.reader.calls(step.frame).map((place) => `called from ${place}`),
       ...step.turns,
     ];
-    this.where.textContent = words.join(" · ");
+    this.where.textContent = this.where.title = where.join(" · ");
     this.where.classList.toggle("kl-at-fault", isFault);
+    const accesses = step.accesses.map((one) => one.words).join(" · ");
+    this.accesses.textContent = this.accesses.title = accesses || "no access";
+    this.tensors.show(this.clock.order, this.clock.count(this.place), steps);
     this.values.show(this.at);
     this.watch.show(this.at);
-    this.accesses.textContent = step.accesses.map((one) => one.words).join("\n");
-    this.accesses.hidden = step.accesses.length === 0;
-    this.tensors.show(this.at);
-    // What the step did is on top.
-    if (isOther) this.scrolled.scrollTop = 0;
     this.leftOut.look([...this.values.inSight, ...this.watch.inSight(this.at)]);
     this.status.textContent = this.pointed === null ? this.late : this.pointed();
     this.late = "";
+  }
+
+  /** The lines of a source at which other programs are, with their names. */
+  private others(
+    steps: readonly number[],
+    source: number | null,
+    line: number,
+  ): Map<number, string> {
+    const found = new Map<number, string>();
+    for (const number of steps) {
+      const [step, frame] = [this.reader.step(number), this.reader.frame(number)];
+      if (frame.source !== source || step.line === line) continue;
+      const names = found.get(step.line);
+      found.set(
+        step.line,
+        `${names === undefined ? "" : `${names} `}(${frame.program.join(", ")})`,
+      );
+    }
+    return found;
   }
 
   private point(pointed: Pointed | null): void {
@@ -460,11 +539,12 @@ function legend(): HTMLElement {
   return element(
     "div",
     { class: "kl-legend" },
-    entry("scale", "smallest to largest"),
+    entry("scale", "low to high"),
+    entry("zero", "zero"),
     entry("nan", "NaN"),
     entry("infinite", "infinite"),
-    entry("read", "read by this step"),
-    entry("written", "written by it"),
-    entry("faint", "not touched so far"),
+    entry("read", "read now"),
+    entry("written", "written now"),
+    entry("faint", "not touched yet"),
   );
 }

@@ -32,8 +32,9 @@ export class TensorMemory {
   version = 0;
   private readonly buffer: ArrayBuffer;
   private readonly part: TensorPart | null;
-  /** The last step whose writes are done. */
-  private done: number;
+  /** The steps in the order in which they happen, and how many of them have. */
+  private order: readonly number[];
+  private done = 0;
   /** What was in memory before a write, from its first time on; by where its new contents are and the step. */
   private readonly before = new Map<string, Numbers>();
 
@@ -54,13 +55,20 @@ export class TensorMemory {
     this.isExact = elements !== null && !elements.averaged;
     this.reads = new Uint32Array(this.shown?.length ?? 0);
     this.writes = new Uint32Array(this.shown?.length ?? 0);
-    this.done = reader.first - 1;
+    this.order = reader.data.steps.map((_, place) => reader.first + place);
   }
 
-  /** Be after a step. */
-  goTo(number: number): void {
-    while (this.done < number) this.forwards(++this.done);
-    while (this.done > number) this.backwards(this.done--);
+  /** Let the steps happen in another order. */
+  follow(order: readonly number[]): void {
+    this.goTo(0);
+    this.before.clear();
+    this.order = order;
+  }
+
+  /** Be after so many steps. */
+  goTo(count: number): void {
+    while (this.done < count) this.forwards(this.order[this.done++]!);
+    while (this.done > count) this.backwards(this.order[--this.done]!);
   }
 
   /** What a step reads and writes of it. */

@@ -1,6 +1,6 @@
 // Numbers as a small picture: one pixel an element, enlarged.
 import { element } from "./dom";
-import { ANCHORS, type Color, INFINITE, NAN, READ, WRITTEN } from "./palette";
+import { ANCHORS, type Color, INFINITE, NAN, READ, WRITTEN, ZERO } from "./palette";
 import type { Numbers } from "./stepper_trace";
 
 const LEVELS = 250;
@@ -18,6 +18,7 @@ const COLORS = Uint32Array.from({ length: LEVELS }, (_, level) => {
     );
   return packed([channel(0), channel(1), channel(2)]);
 });
+const ZERO_PIXEL = packed(ZERO);
 const NAN_PIXEL = packed(NAN);
 const INFINITE_PIXEL = packed(INFINITE);
 
@@ -37,7 +38,7 @@ export function rangeOf(numbers: Numbers): [number, number] {
 export const scaleOf = (type: string): [number, number] | null =>
   type.startsWith("bool") ? [0, 1] : null;
 
-/** The pixels of numbers; where `touched` is given, an element that is 0 in all of its lists is faint. */
+/** The pixels of numbers: zeros are gray, but on a fixed scale, which says what they are; where `touched` is given, an element that is 0 in all of its lists is faint. */
 export function paintNumbers(
   pixels: Uint32Array,
   numbers: Numbers,
@@ -48,12 +49,11 @@ export function paintNumbers(
   const scale = high > low ? (LEVELS - 1) / (high - low) : 0;
   for (let at = 0; at < numbers.length; at++) {
     const number = Number(numbers[at]!);
-    const level = scale === 0 ? LEVELS >> 1 : Math.round((number - low) * scale);
-    const color = Number.isFinite(number)
-      ? COLORS[level]!
-      : Number.isNaN(number)
-        ? NAN_PIXEL
-        : INFINITE_PIXEL;
+    const level = scale === 0 ? LEVELS >> 1 : Math.round((number - low) * scale) || 0;
+    let color = COLORS[level]!;
+    if (number === 0 && fixed === null) color = ZERO_PIXEL;
+    else if (Number.isNaN(number)) color = NAN_PIXEL;
+    else if (!Number.isFinite(number)) color = INFINITE_PIXEL;
     const faint = touched.length > 0 && touched.every((counts) => counts[at] === 0);
     pixels[at] = faint ? ((color & 0x00ffffff) | 0x55000000) >>> 0 : color;
   }
@@ -73,10 +73,10 @@ export class Picture {
     readonly rows: number,
     readonly columns: number,
     private readonly count: number,
-    space: number,
+    [across, down]: readonly [number, number],
     onpoint: (number: number | null) => void,
   ) {
-    const scale = Math.min(space / Math.max(rows, columns), 18);
+    const scale = Math.min(across / columns, down / rows, 18);
     const size = (extent: number): number => Math.max(4, Math.round(extent * scale));
     const style = `width: ${size(columns)}px; height: ${Math.max(size(rows), 8)}px`;
     this.canvas = element("canvas", {

@@ -33,7 +33,7 @@ export class SourcePane {
   private readonly lines = element("div", {
     class: "kl-source-lines",
     tabindex: "0",
-    role: "listbox",
+    role: "grid",
     "aria-label": "Lines: arrows choose one, Enter runs to it",
   });
   private readonly size: ResizeObserver;
@@ -41,6 +41,8 @@ export class SourcePane {
   private readonly breakpoints = new Set<string>();
   private shown: number | null = -1;
   private current: HTMLElement | null = null;
+  /** Lines at which other programs are. */
+  private others: HTMLElement[] = [];
   /** The line that keys have chosen; null until they are used. */
   private cursor: HTMLElement | null = null;
 
@@ -60,8 +62,13 @@ export class SourcePane {
     return this.breakpoints.has(`${source}:${line}`);
   }
 
-  /** Show a line of a source; null where the source is not known. */
-  show(source: number | null, line: number, title: string): void {
+  /** Show a line of a source, null where the source is not known, and where other programs are. */
+  show(
+    source: number | null,
+    line: number,
+    title: string,
+    others: ReadonlyMap<number, string> = new Map(),
+  ): void {
     if (this.title.textContent !== title) this.title.textContent = title;
     if (source !== this.shown) {
       this.shown = source;
@@ -71,6 +78,7 @@ export class SourcePane {
           : this.linesOf(source).values()),
       );
     }
+    this.markOthers(source, others);
     const next = source === null ? null : (this.linesOf(source).get(line) ?? null);
     if (next === this.current) return;
     this.current?.removeAttribute("aria-current");
@@ -81,6 +89,18 @@ export class SourcePane {
 
   destroy(): void {
     this.size.disconnect();
+  }
+
+  /** Name the programs that are at other lines than the one that is shown. */
+  private markOthers(source: number | null, others: ReadonlyMap<number, string>): void {
+    for (const line of this.others) delete line.dataset["others"];
+    this.others = [];
+    for (const [line, names] of source === null ? [] : others) {
+      const dom = this.linesOf(source!).get(line);
+      if (dom === undefined) continue;
+      dom.dataset["others"] = names;
+      this.others.push(dom);
+    }
   }
 
   /** Scroll within the pane alone: the notebook stays where it is. */
@@ -179,13 +199,13 @@ export class SourcePane {
       "div",
       {
         class: "kl-source-line",
-        role: "option",
+        role: "row",
         id: `kl-line-${this.name}-${source}-${line}`,
         "data-line": line,
         "aria-label": `line ${line}: ${text.trim()}`,
       },
-      stop,
-      code,
+      element("span", { role: "gridcell" }, stop),
+      element("span", { class: "kl-code-place", role: "gridcell" }, code),
     );
   }
 }

@@ -2,6 +2,7 @@
 import { element } from "./dom";
 import type { LeftOut } from "./stepper_left_out";
 import { cellWords, pixelOf, TensorMemory, type Whole } from "./stepper_memory";
+import { reveal } from "./reveal";
 import { markPixel, Picture, rangeOf, scaleOf } from "./stepper_picture";
 import { indexOf, numberText, type TraceReader } from "./stepper_trace";
 import type { Pointed } from "./stepper_values";
@@ -14,11 +15,12 @@ interface Pane {
   /** What the wrong element holds and should hold; null for a tensor without one. */
   wrong: HTMLElement | null;
   version: number;
-  /** Whether the step that was drawn last touched it. */
+  /** Whether the steps that were drawn last touched it. */
   wasTouched: boolean;
 }
 
-const SPACE = 190;
+/** Pixels across and down that a picture takes at most. */
+const SPACE = [112, 84] as const;
 
 const times = (count: number): string =>
   count === 0 ? "never" : count === 1 ? "once" : `${count.toLocaleString("en")} times`;
@@ -26,7 +28,9 @@ const times = (count: number): string =>
 export class TensorsPane {
   readonly dom = element("div", { class: "kl-tensors", role: "group", "aria-label": "Tensors" });
   private readonly panes: Pane[];
-  private step = -1;
+  private order: readonly number[] | null = null;
+  private count = -1;
+  private steps: readonly number[] = [];
 
   constructor(
     private readonly reader: TraceReader,
@@ -39,20 +43,23 @@ export class TensorsPane {
     this.dom.append(...this.panes.map(({ dom }) => dom));
   }
 
-  show(number: number): void {
-    const { step: last } = this;
-    this.step = number;
+  /** The tensors after so many steps of an order, the last of which are to be marked. */
+  show(order: readonly number[], count: number, steps: readonly number[]): void {
     // Going several steps at once may touch any tensor.
-    const isFar = Math.abs(number - last) > 1 || last < 0;
+    const isFar = order !== this.order || Math.abs(count - this.count) > steps.length;
     for (const pane of this.panes) {
-      pane.tensor.goTo(number);
-      const mine = pane.tensor.accesses(number);
+      if (order !== this.order) pane.tensor.follow(order);
+      pane.tensor.goTo(count);
+      const mine = steps.flatMap((step) => pane.tensor.accesses(step));
       pane.dom.classList.toggle("kl-touched", mine.length > 0);
-      const wasTouched =
-        pane.wasTouched || (last >= this.reader.first && pane.tensor.accesses(last).length > 0);
-      if (isFar || mine.length > 0 || wasTouched || pane.version !== pane.tensor.version)
+      if (isFar || mine.length > 0 || pane.wasTouched || pane.version !== pane.tensor.version)
         this.draw(pane, mine);
     }
+    this.order = order;
+    this.count = count;
+    this.steps = steps;
+    const touched = this.panes.find(({ wasTouched }) => wasTouched);
+    if (touched !== undefined) reveal(touched.dom, this.dom, this.dom.parentElement);
   }
 
   /** A kernel sent every element of a tensor. */
@@ -64,9 +71,13 @@ export class TensorsPane {
       number,
     ));
     old.dom.replaceWith(pane.dom);
-    if (this.step < 0) return;
-    pane.tensor.goTo(this.step);
-    this.draw(pane, pane.tensor.accesses(this.step));
+    if (this.order === null) return;
+    pane.tensor.follow(this.order);
+    pane.tensor.goTo(this.count);
+    this.draw(
+      pane,
+      this.steps.flatMap((step) => pane.tensor.accesses(step)),
+    );
     if (hadFocus) pane.picture?.canvas.focus();
   }
 
@@ -176,6 +187,6 @@ export class TensorsPane {
     if (tensor.isExact)
       return `${name}[${indexOf(shape, number).join(", ")}] = ${text}${expected} · ${touched}`;
     const place = cellWords(shape, elements!.rows, elements!.columns, number);
-    return `${name}${place}: ${text} on average · ${touched} · ${this.leftOut().words(left_out, in_kernel)}; trace.memory("${name}", ${this.step}) has every element`;
+    return `${name}${place}: ${text} on average · ${touched} · ${this.leftOut().words(left_out, in_kernel)}; trace.memory("${name}", ${this.steps[0]}) has every element`;
   }
 }

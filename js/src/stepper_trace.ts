@@ -170,6 +170,31 @@ export class TraceReader {
     return found;
   }
 
+  /** The variables of a frame in the order in which they first get a value, but for constants: name -> number of its first value. */
+  slots(frame: number): Map<string, number> {
+    const slots = [...this.histories[frame]!].filter(([name]) => !this.isConstant(frame, name));
+    return new Map(slots.map(([name, { values }]) => [name, values[0]!]));
+  }
+
+  /** The step at which a variable of a frame first has a value. */
+  firstStep(frame: number, name: string): number {
+    return this.histories[frame]!.get(name)!.steps[0]!;
+  }
+
+  /** What a call begins with and never changes, and has no elements, with its value. */
+  constants(frame: number): string[] {
+    return [...this.histories[frame]!]
+      .filter(([name]) => this.isConstant(frame, name))
+      .map(([name, { values }]) => `${name} = ${this.data.values[values[0]!]!.words}`);
+  }
+
+  private isConstant(frame: number, name: string): boolean {
+    const { steps, values } = this.histories[frame]!.get(name)!;
+    return (
+      steps.length === 1 && steps[0] === -1 && this.data.values[values[0]!]!.shape.length === 0
+    );
+  }
+
   /** The variables that a frame has after a step: name -> number of the value. */
   variables(frame: number, number: number): Map<string, number> {
     const found = new Map<string, number>();

@@ -2,6 +2,7 @@
 import type { ElementsData, StepValue } from "./data";
 import { element } from "./dom";
 import type { LeftOut } from "./stepper_left_out";
+import { reveal } from "./reveal";
 import { cellWords } from "./stepper_memory";
 import { Picture, scaleOf } from "./stepper_picture";
 import { countOf, indexOf, numberText, type TraceReader } from "./stepper_trace";
@@ -11,6 +12,7 @@ export type Pointed = () => string;
 
 interface Row {
   dom: HTMLElement;
+  name: HTMLElement;
   type: HTMLElement;
   words: HTMLElement;
   holder: HTMLElement;
@@ -20,7 +22,11 @@ interface Row {
   elements: ElementsData | null;
 }
 
-const SPACE = 80;
+/** Pixels across and down that a picture takes at most. */
+const SPACE = [84, 44] as const;
+
+/** How long, in milliseconds, a value that changed flashes. */
+const FLASH = 450;
 
 /** What an element of a value is, in words. */
 function elementWords(
@@ -40,14 +46,16 @@ function elementWords(
 }
 
 export class ValuesPane {
-  readonly dom = element("div", { class: "kl-values" });
-  private readonly changed = element("tbody");
+  readonly dom = element("div", { class: "kl-values", role: "group", "aria-label": "Variables" });
   private readonly body = element("tbody");
-  private readonly first: HTMLElement;
   private readonly below = element("div", { class: "kl-soft kl-constants" });
   private readonly rows = new Map<string, Row>();
-  private order = "";
+  private readonly flashes = !matchMedia("(prefers-reduced-motion: reduce)").matches;
+  private readonly size = new ResizeObserver(() => this.reveal());
+  private frame = -1;
   private step = 0;
+  /** The last row that the step changed. */
+  private last: HTMLElement | null = null;
 
   /** The numbers of the values in sight. */
   readonly inSight = new Set<number>();
@@ -58,67 +66,93 @@ export class ValuesPane {
     private readonly onpoint: (pointed: Pointed | null) => void,
     private readonly onwatch: (name: string) => void,
   ) {
-    this.first = element(
-      "table",
-      { class: "kl-vars kl-vars-changed", "aria-label": "Variables that the step changed" },
-      this.changed,
-    );
-    this.dom.append(
-      this.first,
-      element(
-        "div",
-        { class: "kl-rest" },
-        element("table", { class: "kl-vars", "aria-label": "Variables" }, this.body),
-        this.below,
-      ),
-    );
+    const table = element("table", { class: "kl-vars", "aria-label": "Variables" }, this.body);
+    this.dom.append(table, this.below);
+    this.size.observe(this.dom);
   }
 
+  /** Every variable that the function ever has keeps its place from the first step on. */
   show(number: number): void {
+    const isOther = this.step !== number;
     this.step = number;
-    const step = this.reader.step(number);
-    const { given } = this.reader.data.frames[step.frame]!;
-    const shown: string[] = [];
-    const constants: string[] = [];
+    const { frame, changed } = this.reader.step(number);
+    const slots = this.reader.slots(frame);
+    const variables = this.reader.variables(frame, number);
     this.inSight.clear();
-    for (const [name, at] of this.reader.variables(step.frame, number)) {
-      const value = this.reader.data.values[at]!;
-      if (Object.hasOwn(given, name) && given[name] === at && value.shape.length === 0)
-        constants.push(`${name} = ${value.words}`);
+    for (const [name, first] of slots) {
+      const at = variables.get(name);
+      const isNew = Object.hasOwn(changed, name);
+      if (at === undefined) this.reserve(name, first, this.reader.firstStep(frame, name));
       else {
-        shown.push(name);
         this.inSight.add(at);
-        this.update(name, value, Object.hasOwn(step.changed, name));
+        this.update(name, this.reader.data.values[at]!, isNew);
       }
     }
-    // What the step changed comes first: it is what a reader looks for.
-    const [changed, others] = [
-      shown.filter((name) => Object.hasOwn(step.changed, name)),
-      shown.filter((name) => !Object.hasOwn(step.changed, name)),
-    ];
-    const order = `${changed.join("\n")}\n\n${others.join("\n")}`;
-    if (order !== this.order) {
-      this.order = order;
-      const focused = (this.dom.getRootNode() as Document | ShadowRoot).activeElement;
-      this.changed.replaceChildren(...changed.map((name) => this.rows.get(name)!.dom));
-      this.body.replaceChildren(...others.map((name) => this.rows.get(name)!.dom));
-      this.first.hidden = changed.length === 0;
-      if (focused instanceof HTMLElement && this.dom.contains(focused))
-        focused.focus({ preventScroll: true });
-    }
-    const words = constants.join(", ");
-    if (this.below.textContent !== words) this.below.textContent = words;
+    this.arrange(frame, [...slots.keys()]);
+    const news = [...slots.keys()].filter((name) => Object.hasOwn(changed, name));
+    if (!isOther) return;
+    this.last = null;
+    for (const name of news) this.flash((this.last = this.rows.get(name)!.dom));
+    this.reveal();
+  }
+
+  destroy(): void {
+    this.size.disconnect();
+  }
+
+  private reveal(): void {
+    if (this.last !== null) reveal(this.last, this.dom, this.dom.parentElement);
+  }
+
+  private arrange(frame: number, names: readonly string[]): void {
+    if (frame === this.frame) return;
+    this.frame = frame;
+    const focused = (this.dom.getRootNode() as Document | ShadowRoot).activeElement;
+    this.body.replaceChildren(...names.map((name) => this.rows.get(name)!.dom));
+    if (focused instanceof HTMLElement && this.dom.contains(focused))
+      focused.focus({ preventScroll: true });
+    this.below.textContent = this.reader.constants(frame).join(", ");
+  }
+
+  private flash(row: HTMLElement): void {
+    if (this.flashes)
+      row.animate([{ backgroundColor: "var(--kl-chosen)" }, { backgroundColor: "transparent" }], {
+        duration: FLASH,
+        easing: "ease-out",
+      });
+  }
+
+  private known(name: string): Row {
+    let row = this.rows.get(name);
+    if (row === undefined) this.rows.set(name, (row = this.row(name)));
+    return row;
+  }
+
+  /** The place of a variable that has no value yet, as large as its first value will be. */
+  private reserve(name: string, first: number, step: number): void {
+    const row = this.known(name);
+    const value = this.reader.data.values[first]!;
+    const words = `from step ${step.toLocaleString("en")}`;
+    if (row.value === null && row.words.textContent === words) return;
+    row.dom.classList.remove("kl-new");
+    row.value = null;
+    row.elements = this.reader.elements(value);
+    row.type.textContent = row.name.title = value.type;
+    row.words.textContent = row.words.title = words;
+    row.words.classList.add("kl-soft");
+    this.picture(name, row, value);
+    row.picture?.draw(null, null);
   }
 
   private update(name: string, value: StepValue, isNew: boolean): void {
-    let row = this.rows.get(name);
-    if (row === undefined) this.rows.set(name, (row = this.row(name)));
+    const row = this.known(name);
     if (row.dom.classList.contains("kl-new") !== isNew) row.dom.classList.toggle("kl-new", isNew);
     if (row.value === value && row.elements === this.reader.elements(value)) return;
     row.value = value;
     row.elements = this.reader.elements(value);
-    if (row.type.textContent !== value.type) row.type.textContent = value.type;
-    row.words.textContent = value.words;
+    if (row.type.textContent !== value.type) row.type.textContent = row.name.title = value.type;
+    row.words.textContent = row.words.title = value.words;
+    row.words.classList.remove("kl-soft");
     this.picture(name, row, value);
   }
 
@@ -170,7 +204,8 @@ export class ValuesPane {
   }
 
   private row(name: string): Row {
-    const [type, words, holder] = [
+    const [title, type, words, holder] = [
+      element("th", { scope: "row" }, name),
       element("td", { class: "kl-soft" }),
       element("td", { class: "kl-value-words" }),
       element("td"),
@@ -189,12 +224,12 @@ export class ValuesPane {
     const dom = element(
       "tr",
       { "data-name": name },
-      element("th", { scope: "row" }, name),
+      title,
       type,
       words,
       holder,
       element("td", {}, watch),
     );
-    return { dom, type, words, holder, picture: null, value: null, elements: null };
+    return { dom, name: title, type, words, holder, picture: null, value: null, elements: null };
   }
 }

@@ -12,8 +12,9 @@ interface Entry {
 const MOST_NAMED = 20;
 
 export class WatchList {
-  readonly dom = element("div", { class: "kl-watch", role: "group", "aria-label": "Watch list" });
-  private readonly list = element("div", { class: "kl-watched" });
+  readonly dom = element("div", { class: "kl-watched", role: "group", "aria-label": "Watch list" });
+  /** What adds to the list. */
+  readonly head: HTMLElement;
   private readonly input = element("input", {
     class: "kl-input",
     type: "text",
@@ -38,15 +39,12 @@ export class WatchList {
     this.input.addEventListener("keydown", (event) => {
       if (event.key === "Enter") this.add(this.input.value);
     });
-    this.dom.append(
-      element(
-        "div",
-        { class: "kl-watch-head" },
-        this.input,
-        button("Watch", "Add to the watch list", () => this.add(this.input.value)),
-        stops,
-      ),
-      this.list,
+    this.head = element(
+      "span",
+      { class: "kl-group" },
+      this.input,
+      button("Watch", "Add to the watch list", () => this.add(this.input.value)),
+      stops,
     );
   }
 
@@ -80,7 +78,7 @@ export class WatchList {
       }),
     );
     this.entries.set(key, { watched, dom, words });
-    this.list.append(dom);
+    this.dom.append(dom);
     this.onchange();
   }
 

@@ -26,9 +26,11 @@ import {
   lineNumbers,
   showTooltip,
   type Tooltip,
+  tooltips,
 } from "@codemirror/view";
 import type { MarginNote } from "./data";
 import { element } from "./dom";
+import { foldedNames } from "./fold";
 import { foundWords } from "./found_words";
 import { colors } from "./highlight";
 import { type Bars, shortNumber } from "./metrics";
@@ -210,7 +212,7 @@ export class TextPane {
   private run = 0;
 
   constructor(
-    parent: HTMLElement,
+    private readonly parent: HTMLElement,
     root: Document | ShadowRoot,
     private readonly onLine: (shown: number) => void,
   ) {
@@ -240,7 +242,11 @@ export class TextPane {
     this.view.setState(
       EditorState.create({
         doc: documentOf(text),
-        extensions: textExtensions(text, label, margin, wrap, this.onLine),
+        extensions: [
+          foldedNames(text),
+          tooltipsAround(this.parent),
+          textExtensions(text, label, margin, wrap, this.onLine),
+        ],
       }),
     );
   }
@@ -436,6 +442,29 @@ function goToDefinition(view: EditorView, text: Text): boolean {
   return true;
 }
 
+/** Tooltips have the whole view around a place, and not only the pane that their name is in. */
+export function tooltipsAround(place: HTMLElement): Extension {
+  const view = place.closest<HTMLElement>(".kl-root") ?? place;
+  let parent = view.querySelector<HTMLElement>(":scope > .kl-tooltips");
+  if (parent === null) view.append((parent = element("div", { class: "kl-tooltips" })));
+  return tooltips({
+    parent,
+    position: "absolute",
+    tooltipSpace: () => {
+      const { left, right, top, bottom } = view.getBoundingClientRect();
+      return {
+        left: Math.max(left, 0) + EDGE,
+        right: Math.min(right, innerWidth) - EDGE,
+        top: Math.max(top, 0) + EDGE,
+        bottom: Math.min(bottom, innerHeight) - EDGE,
+      };
+    },
+  });
+}
+
+/** Pixels between a tooltip and the edge of its view. */
+const EDGE = 4;
+
 /** The most lines of uses that a tooltip lists. */
 const MOST_USES = 12;
 
@@ -482,6 +511,11 @@ function nameTooltip(
           element("code", { class: "kl-name-type" }, several ? `#${at}: ${type}` : type),
         ),
       );
+      const layouts = layoutsOf(facts.types, text.lines);
+      for (const { shape, encoding } of layouts) {
+        const words = margin.layoutWords(shape, encoding);
+        if (words) box.append(element("span", { class: "kl-name-words" }, words));
+      }
       const defined = facts.definition;
       if (defined > 0 && defined !== line.number) {
         box.append(
@@ -493,11 +527,8 @@ function nameTooltip(
         );
       } else if (defined === 0) box.append(element("span", {}, "not defined in this text"));
       box.append(element("span", {}, usesInWords(facts.uses.map((use) => text.number(use)))));
-      for (const layout of layoutsOf(facts.types, text.lines)) {
-        const words = margin.layoutWords(layout.shape, layout.encoding);
-        box.append(element("code", { class: "kl-name-line" }, layout.encoding));
-        if (words) box.append(element("span", { class: "kl-name-words" }, words));
-      }
+      for (const { encoding } of layouts)
+        box.append(element("code", { class: "kl-name-line" }, encoding));
       return { dom: box };
     },
   };

@@ -8,6 +8,7 @@ import {
   type Entry,
   levels,
   type Measure,
+  STANDING,
   type TuningState,
   type Value,
   valueWords,
@@ -18,6 +19,8 @@ export interface Wishes {
   width: number;
   height: number;
   log: boolean;
+  /** The baseline of whose speed a time is drawn as percents; null for microseconds. */
+  against?: { name: string; us: number } | null;
 }
 
 const MARGINS = { left: 58, right: 14, top: 12, bottom: 40 };
@@ -30,13 +33,13 @@ const timesOf = (entries: readonly Entry[]): number[] =>
   ]);
 
 const style = ({ config }: Entry): string =>
-  config.standing === "best" || config.standing === "tied" ? "kl-best" : "kl-other";
+  ["best", "tied", "candidate"].includes(config.standing) ? "kl-best" : "kl-other";
 
 /** Faint where the filters leave a config out: axes and neighbors stay where they are. */
 const out = (state: TuningState, entry: Entry): string =>
   state.passes(entry.config) ? "" : " kl-out";
 
-export function timesChart(state: TuningState, { width, height, log }: Wishes): Sheet {
+export function timesChart(state: TuningState, { width, height, log, against }: Wishes): Sheet {
   const entries = state.ranked;
   const sheet = new Sheet(
     width,
@@ -45,17 +48,21 @@ export function timesChart(state: TuningState, { width, height, log }: Wishes): 
     `Times of ${entries.length} configs, the fastest first, with quartiles`,
   );
   const { baselines } = state.current;
-  const up = scaleOf([...timesOf(entries), ...Object.values(baselines)], sheet.bottom, sheet.top, {
-    log,
-  });
+  const shown = (us: number): number => (against ? (100 * against.us) / us : us);
+  const up = scaleOf(
+    [...timesOf(entries), ...Object.values(baselines)].map(shown),
+    sheet.bottom,
+    sheet.top,
+    { log, zero: against != null && !log },
+  );
   const gap = (sheet.right - sheet.left) / Math.max(1, entries.length);
-  sheet.up(up, "us, median and quartiles");
-  sheet.baselines(baselines, up);
+  sheet.up(up, against ? `% of the speed of ${against.name}` : "us, median and quartiles");
+  sheet.baselines(baselines, { ...up, at: (us) => up.at(shown(us)) });
   const radius = Math.max(1.6, Math.min(4, gap / 3));
   entries.forEach((entry, rank) => {
     const x = sheet.left + (rank + 0.5) * gap;
     const { us, lower, upper } = entry.config;
-    const [low, high] = [up.at(lower ?? us!), up.at(upper ?? us!)];
+    const [low, middle, high] = [lower ?? us!, us!, upper ?? us!].map((time) => up.at(shown(time)));
     const cap = Math.min(3, gap / 4);
     const whisker = `M${x} ${low}V${high}M${x - cap} ${low}H${x + cap}M${x - cap} ${high}H${x + cap}`;
     sheet.add(
@@ -63,11 +70,11 @@ export function timesChart(state: TuningState, { width, height, log }: Wishes): 
         "g",
         { class: `kl-point ${style(entry)}${out(state, entry)}` },
         svg("path", { d: whisker, class: "kl-whisker" }),
-        svg("circle", { cx: x, cy: up.at(us!), r: radius }),
+        svg("circle", { cx: x, cy: middle!, r: radius }),
       ),
       entry.place,
     );
-    if (state.passes(entry.config)) sheet.spots.push({ place: entry.place, x, y: up.at(us!) });
+    if (state.passes(entry.config)) sheet.spots.push({ place: entry.place, x, y: middle! });
   });
   sheet.line(sheet.left, sheet.bottom, sheet.right, sheet.bottom, "kl-axis");
   const ranks = roundNumbers(1, entries.length, 8).filter(
@@ -164,8 +171,9 @@ export function resourceChart(
     { ...MARGINS, top: MARGINS.top + LINE, bottom },
     `${measure.axis}, of ${entries.length} configs`,
   );
+  const error = measure.name === "estimate" ? state.data.estimate_error : 0;
   const up = scaleOf(
-    entries.map(({ config }) => measure.of(config)!),
+    entries.map(({ config }) => (1 + error) * measure.of(config)!),
     sheet.bottom,
     sheet.top,
     { zero: true },
@@ -184,15 +192,19 @@ export function resourceChart(
     sheet.add(
       svg(
         "g",
-        { class: `kl-point kl-bar kl-other${out(state, entry)}` },
+        { class: `kl-point kl-bar ${style(entry)}${out(state, entry)}` },
         bar,
+        ...errorBand(x, up, measure.of(entry.config)!, error, thick),
         svg("circle", { cx: x, cy: y, r: 3 }),
       ),
       entry.place,
     );
     const amount = measureWords(measure, measure.of(entry.config)!);
+    const above = up.at((1 + error) * measure.of(entry.config)!) - 5;
     if (LETTER * amount.length + 2 <= gap)
-      sheet.text(amount, x, y - 7, "middle", "kl-axis-text kl-amount");
+      sheet.text(amount, x, above, "middle", "kl-axis-text kl-amount");
+    else if (entry.config.standing === "candidate" && error > 0)
+      sheet.text(STANDING.candidate.mark, x, above, "middle", "kl-star");
     if (gap >= LINE) {
       const label = sheet.text(
         labels[rank]!,
@@ -207,7 +219,11 @@ export function resourceChart(
     if (state.passes(entry.config)) sheet.spots.push({ place: entry.place, x, y });
   });
   sheet.line(sheet.left, sheet.bottom, sheet.right, sheet.bottom, "kl-axis");
-  const order = measure.name === "occupancy" ? "the most first" : "the least first";
+  const orders: Record<string, string> = {
+    occupancy: "the most first",
+    estimate: "the fastest first",
+  };
+  const order = orders[measure.name] ?? "the least first";
   sheet.text(
     `configs (${names.join(", ")}), ${order}`,
     (sheet.left + sheet.right) / 2,
@@ -216,6 +232,21 @@ export function resourceChart(
     "kl-axis-name",
   );
   return sheet;
+}
+
+/** Where the time probably is, around an estimate; nothing for numbers without an error. */
+function errorBand(
+  x: number,
+  up: Scale,
+  amount: number,
+  error: number,
+  thick: number,
+): SVGElement[] {
+  if (error === 0) return [];
+  const [top, bottom] = [up.at((1 + error) * amount), up.at((1 - error) * amount)];
+  const cap = Math.min(3, thick / 2);
+  const d = `M${x} ${top}V${bottom}M${x - cap} ${top}H${x + cap}M${x - cap} ${bottom}H${x + cap}`;
+  return [svg("path", { d, class: "kl-whisker" })];
 }
 
 // A heat map

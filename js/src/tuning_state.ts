@@ -11,6 +11,10 @@ export interface Column {
   title: string;
   /** Words are on the left, numbers on the right. */
   isWords?: boolean;
+  /** Whether it stays in sight while the others are scrolled. */
+  isFrozen?: boolean;
+  /** Whether a large number is a good one, which comes first. */
+  isMostFirst?: boolean;
   value(config: ConfigData): Value;
   words(config: ConfigData): string;
 }
@@ -110,7 +114,8 @@ export class TuningState {
 
   sortBy(column: string): void {
     const again = this.sorting.column === column;
-    this.sorting = { column, descending: again ? !this.sorting.descending : false };
+    const first = this.columns().find(({ name }) => name === column)?.isMostFirst ?? false;
+    this.sorting = { column, descending: again ? !this.sorting.descending : first };
     this.notify("sorted");
   }
 
@@ -199,6 +204,7 @@ export function byResource(entries: readonly Entry[], { name, of }: Measure): En
 
 /** What time is drawn against; the names are those of the stills' kinds. */
 export const RESOURCES: readonly Measure[] = [
+  { name: "estimate", axis: "estimated time, us", of: (config) => config.estimate },
   { name: "occupancy", axis: "occupancy", of: (config) => config.occupancy },
   { name: "registers", axis: "registers of a thread", of: (config) => config.registers },
   { name: "spills", axis: "spilled bytes of a thread", of: (config) => config.spills },
@@ -224,8 +230,13 @@ function numeric(
   };
 }
 
+/** A column whose largest numbers are the best. */
+function mostFirst(column: Column): Column {
+  return { ...column, isMostFirst: true };
+}
+
 /** The reason, and the first line of who refused it. */
-const droppedWords = ({ dropped, why }: ConfigData): string =>
+export const droppedWords = ({ dropped, why }: ConfigData): string =>
   dropped ? `${dropped}: ${why.split("\n")[0]}` : "";
 
 const inWords = (name: string, title: string, words: (config: ConfigData) => string): Column => ({
@@ -236,7 +247,15 @@ const inWords = (name: string, title: string, words: (config: ConfigData) => str
   words,
 });
 
-const TIME = numeric("us", "median time in microseconds", (config) => config.us);
+const TIME: Column = {
+  ...numeric("us", "median time in microseconds", (config) => config.us),
+  isFrozen: true,
+};
+
+const ESTIMATE: Column = {
+  ...numeric("us, estimated", "estimated microseconds, not measured", (config) => config.estimate),
+  isFrozen: true,
+};
 
 const KNOWN: readonly Column[] = [
   {
@@ -246,8 +265,14 @@ const KNOWN: readonly Column[] = [
     words: ({ lower, upper }) =>
       lower === null || upper === null ? "" : `${numberWords(lower)} to ${numberWords(upper)}`,
   },
-  numeric("GB/s", "bytes of a launch over the median time", (config) => config.gb_per_s),
-  numeric("TFLOP/s", "operations of a launch over the median time", (config) => config.tflop_per_s),
+  mostFirst(numeric("GB/s", "bytes of a launch over the median time", (config) => config.gb_per_s)),
+  mostFirst(
+    numeric(
+      "TFLOP/s",
+      "operations of a launch over the median time",
+      (config) => config.tflop_per_s,
+    ),
+  ),
   numeric("registers", "of a thread", (config) => config.registers),
   numeric(
     "spilled",
@@ -260,11 +285,13 @@ const KNOWN: readonly Column[] = [
     (config) => config.shared,
     (value) => value.toLocaleString("en"),
   ),
-  numeric(
-    "occupancy",
-    "warps on a multiprocessor over the most possible, by the model",
-    (config) => config.occupancy,
-    percent,
+  mostFirst(
+    numeric(
+      "occupancy",
+      "warps on a multiprocessor over the most possible, by the model",
+      (config) => config.occupancy,
+      percent,
+    ),
   ),
   inWords(
     "matrix instruction",
@@ -290,13 +317,53 @@ export function columnsOf(sweep: SweepData, configs: readonly ConfigData[]): Col
       title: `the parameter ${name}`,
       value,
       words: (config) => valueWords(value(config)),
+      isFrozen: true,
     };
   });
-  const number = numeric("config", "its number in the sweep", (config) => config.number, String);
+  const number: Column = {
+    ...numeric("config", "its number in the sweep", (config) => config.number, String),
+    isFrozen: true,
+  };
   const known = (column: Column): boolean =>
     configs.some((config) => column.value(config) !== null);
   // The time comes first: in a narrow cell the table's right part is out of sight.
-  return [number, ...[TIME].filter(known), ...parameters, ...KNOWN.filter(known)];
+  const times = [known(TIME) ? TIME : ESTIMATE].filter(known);
+  const speeds = Object.entries(sweep.baselines).map(([name, us]) =>
+    mostFirst(
+      numeric(
+        `% of ${name}`,
+        `speed in percent of that of ${name}`,
+        (config) => config.us && (100 * us) / config.us,
+        (value) => String(Number(value.toPrecision(3))),
+      ),
+    ),
+  );
+  const others = known(TIME) ? [...speeds, ...KNOWN, ESTIMATE] : KNOWN;
+  return [
+    number,
+    ...times,
+    ...parameters,
+    ...others.filter(known).map((column) => ({ ...column, isFrozen: false })),
+  ];
+}
+
+/** The values of some configs as options of `%%tiletune`: "--space BLOCK=128,256 --space num_warps=4"; and how many configs that makes. */
+export function spaceOf(
+  sweep: SweepData,
+  configs: readonly ConfigData[],
+): { words: string; count: number } {
+  const all = sweep.parameters.map((name, at) => {
+    const values = levels(
+      configs.map((config, place) => ({ place, config })),
+      at,
+    ).filter((value) => value !== null);
+    return { name, values };
+  });
+  const given = all.filter(({ values }) => values.length > 0);
+  return {
+    words: given.map(({ name, values }) => `--space ${name}=${values.join(",")}`).join(" "),
+    count: given.reduce((product, { values }) => product * values.length, 1),
+  };
 }
 
 /** "BLOCK=128, num_warps=4". */
@@ -311,6 +378,7 @@ export const STANDING: Readonly<Record<ConfigData["standing"], { mark: string; w
   best: { mark: "★", words: "the fastest" },
   tied: { mark: "≈", words: "in a tie with the fastest" },
   behind: { mark: "", words: "" },
+  candidate: { mark: "★", words: "one of those to measure first" },
   untimed: { mark: "", words: "not timed" },
   dropped: { mark: "✖", words: "dropped" },
 };
@@ -326,6 +394,7 @@ export function factsOf(config: ConfigData): [string, string][] {
         : "";
     add("time", `${numberWords(config.us)} us${quartiles}, ${config.runs} runs`);
   }
+  if (config.estimate !== null) add("estimate", `${numberWords(config.estimate)} us`);
   add(
     "rate",
     [

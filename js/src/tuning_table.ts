@@ -15,6 +15,7 @@ export class ConfigTable {
   private readonly head = element("thead");
   private readonly rows = new Map<number, HTMLTableRowElement>();
   private order: number[] = [];
+  private freezing = 0;
 
   constructor(
     private readonly state: TuningState,
@@ -41,7 +42,7 @@ export class ConfigTable {
 
   draw(): void {
     const { state } = this;
-    const columns = state.columns().filter(({ name }) => name !== "dropped"); // in a separate row
+    const columns = state.columns();
     const entries = state.shown;
     const all = state.all.length;
     this.count.textContent =
@@ -52,24 +53,45 @@ export class ConfigTable {
       element(
         "tr",
         {},
-        element("th", { class: "kl-mark-cell", "aria-label": "standing" }),
-        ...columns.map((column) => this.heading(column)),
+        element("th", { class: "kl-mark-cell kl-frozen", "aria-label": "standing" }),
+        ...columns.map((column, at) => this.heading(column, at + 1)),
       ),
     );
     this.rows.clear();
     this.order = entries.map((one) => one.place);
-    this.body.replaceChildren(
-      ...entries.flatMap((entry) => [
-        this.row(entry, columns),
-        ...whyDropped(entry, columns.length),
-      ]),
-    );
+    this.body.replaceChildren(...entries.map((entry) => this.row(entry, columns)));
     const first = this.body.querySelector("tr");
     if (first) first.tabIndex = 0;
     this.relight();
+    this.freeze();
   }
 
-  private heading(column: Column): HTMLElement {
+  /** Keep the first columns in place, as many of the config's as leave space for the others. Measured when the browser draws: many changes at once are measured once. */
+  freeze(): void {
+    cancelAnimationFrame(this.freezing);
+    this.freezing = requestAnimationFrame(() => {
+      const heads = [...this.head.querySelectorAll<HTMLElement>("th")];
+      const most = 0.6 * this.dom.clientWidth;
+      const lefts: number[] = [];
+      let left = 0;
+      for (const head of heads) {
+        const end = left + head.offsetWidth;
+        if (!head.classList.contains("kl-frozen") || (lefts.length > 1 && end > most)) break;
+        lefts.push(left);
+        left = end;
+      }
+      const { style } = this.dom;
+      heads.forEach((_, at) => {
+        style.setProperty(`--kl-left-${at}`, at < lefts.length ? `${lefts[at]}px` : "auto");
+        style.setProperty(
+          `--kl-edge-${at}`,
+          at === lefts.length - 1 ? "var(--kl-line)" : "transparent",
+        );
+      });
+    });
+  }
+
+  private heading(column: Column, at: number): HTMLElement {
     const { sorting } = this.state;
     const is = sorting.column === column.name;
     const arrow = is ? (sorting.descending ? " ▼" : " ▲") : "";
@@ -84,11 +106,7 @@ export class ConfigTable {
       },
       column.name + arrow,
     );
-    return element(
-      "th",
-      { scope: "col", "aria-sort": order, class: column.isWords ? "kl-words-cell" : undefined },
-      made,
-    );
+    return element("th", { scope: "col", "aria-sort": order, class: styleOf(column, at) }, made);
   }
 
   private sort(column: string): void {
@@ -103,14 +121,14 @@ export class ConfigTable {
     const here = this.events.isHere(place)
       ? element("span", { class: "kl-here", title: "Its IR is here" }, "◆")
       : "";
-    const cells = columns.map((column) => {
-      const cell = element(
-        "td",
-        column.isWords ? { class: "kl-words-cell" } : {},
-        column.words(config),
-      );
-      const more = { "same result as": config.unchecked }[column.name];
-      if (more) cell.title = more;
+    const cells = columns.map((column, at) => {
+      const cell = element("td", { class: styleOf(column, at + 1) }, column.words(config));
+      const more = {
+        "same result as": config.unchecked || config.checked,
+        "matrix instruction": config.matrix,
+        dropped: `${config.dropped}: ${config.why}`,
+      }[column.name];
+      if (more && cell.textContent) cell.title = more;
       return cell;
     });
     const made = element(
@@ -121,7 +139,7 @@ export class ConfigTable {
         tabindex: "-1",
         "aria-label": `config ${config.number}: ${configWords(this.state.current, config)}`,
       },
-      element("td", { class: "kl-mark-cell", title: words }, mark, here),
+      element("td", { class: "kl-mark-cell kl-frozen", title: words }, mark, here),
       ...cells,
     );
     this.rows.set(place, made);
@@ -168,22 +186,13 @@ export class ConfigTable {
   }
 }
 
-/** Why a config is out of the race, whole, below its row. */
-function whyDropped({ place, config }: Entry, columns: number): HTMLElement[] {
-  if (!config.dropped) return [];
-  const words = element(
-    "td",
-    { class: "kl-why", colspan: String(columns) },
-    `${config.dropped}: ${config.why}`,
-  );
-  return [
-    element(
-      "tr",
-      { "data-place": place, class: "kl-dropped" },
-      element("td", { class: "kl-mark-cell" }),
-      words,
-    ),
-  ];
+/** The columns that may stay in place: style sheet and table say how far from the left. */
+const MOST_FROZEN = 10;
+
+/** The class of a column's cells. */
+function styleOf({ isWords, isFrozen }: Column, at: number): string | undefined {
+  if (isFrozen && at < MOST_FROZEN) return "kl-frozen";
+  return isWords ? "kl-words-cell" : undefined;
 }
 
 function placeOf(event: Event): number | null {

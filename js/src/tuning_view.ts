@@ -8,6 +8,7 @@ import { Explorer } from "./explorer";
 import { type KernelRequest, Silence } from "./kernel";
 import { Openings } from "./openings";
 import { isWide, numberWords } from "./scales";
+import { copyButton } from "./parts/toolbar";
 import { splitter } from "./splitter";
 import {
   againstChart,
@@ -22,10 +23,12 @@ import {
   byResource,
   type Change,
   configWords,
+  droppedWords,
   levels,
   type Measure,
   RESOURCES,
   ranked,
+  spaceOf,
   TuningState,
   valueWords,
 } from "./tuning_state";
@@ -70,6 +73,9 @@ const HELP: readonly (readonly [string, string])[] = [
   ["?", "these keys"],
 ];
 
+/** Pixels below which the table goes below the plot. */
+const NARROW = 760;
+
 const NEEDS_CONSENT =
   "This sweep was read from a file. Opening a config runs the source that the file holds; the first one needs your consent.";
 
@@ -84,6 +90,8 @@ export class TuningExplorer {
   private unit = 0;
   private across = "";
   private down = "";
+  /** The baseline of whose speed times are shown as percents; "" for microseconds. */
+  private against = "";
   /** Whether times are on a logarithmic axis; null until the reader says. */
   private log: boolean | null = null;
   private readonly tabs = element("span", {
@@ -99,6 +107,7 @@ export class TuningExplorer {
   });
   private readonly head = element("div", { class: "kl-head" });
   private readonly words = element("div", { class: "kl-general kl-words" });
+  private readonly answer = element("div", { class: "kl-answer" });
   private readonly help = element("div", { class: "kl-help", hidden: true });
   /** What is selected. It is always there: a plot that changed its height with the selection would run away from a rectangle. */
   private readonly chosen = element("div", { class: "kl-chosen-configs", role: "status" });
@@ -150,12 +159,13 @@ export class TuningExplorer {
     this.overview = element(
       "div",
       { class: "kl-overview" },
-      this.words,
+      this.answer,
       this.toolbar(),
       this.help,
       this.filters,
       this.main,
       this.chosen,
+      this.words,
     );
     dom.append(this.head, this.overview, this.opened);
     dom.classList.toggle("kl-no-plots", this.plots.length === 0);
@@ -167,6 +177,7 @@ export class TuningExplorer {
     dom.addEventListener("keydown", (event) => this.escape(event), { capture: true });
     this.resized = new ResizeObserver(() => this.redrawSoon());
     this.resized.observe(this.frame.dom);
+    this.resized.observe(this.table.dom);
     this.drawAll();
   }
 
@@ -208,7 +219,7 @@ export class TuningExplorer {
     return element(
       "div",
       { class: "kl-tools", role: "toolbar", "aria-label": "Plots" },
-      ...(this.plots.length > 0 ? [this.tabs] : []),
+      ...(this.plots.length > 1 ? [this.tabs] : []),
       this.options,
       element("span", { class: "kl-space" }),
       button("?", "Keys (?)", () => this.toggleHelp()),
@@ -263,6 +274,11 @@ export class TuningExplorer {
       ),
       ...(several ? [sweeps] : []),
     );
+    this.answer.replaceChildren(
+      element("span", {}, current.answer.replaceAll(" %", "\u00a0%")),
+      ...(current.space === "" ? [] : this.measureThese(current.space)),
+    );
+    this.answer.hidden = current.answer === "";
     const none = this.openings.whyNone();
     const question =
       this.openings.toRun(this.state.all.map(({ place }) => place)) === null ? [] : [NEEDS_CONSENT];
@@ -272,6 +288,19 @@ export class TuningExplorer {
       ),
     );
     this.words.hidden = this.words.childElementCount === 0;
+  }
+
+  /** The way from estimates to times: the configs to measure, to be pasted where there is a GPU. */
+  private measureThese(space: string): HTMLElement[] {
+    const count = this.state.all.filter(({ config }) => config.standing === "candidate").length;
+    return [
+      element("span", { class: "kl-soft" }, `★ Measure these ${count} on a GPU:`),
+      copyButton(
+        "Copy space",
+        `Copy tuning.candidates(${count}): kernellab.tune(..., space=space) measures them on a GPU`,
+        () => space,
+      ),
+    ];
   }
 
   private drawFilters(): void {
@@ -314,7 +343,11 @@ export class TuningExplorer {
 
   private redrawSoon(): void {
     cancelAnimationFrame(this.frameRequest);
-    this.frameRequest = requestAnimationFrame(() => this.drawPlot());
+    this.frameRequest = requestAnimationFrame(() => {
+      this.dom.classList.toggle("kl-narrow", this.dom.clientWidth < NARROW);
+      this.drawPlot();
+      this.table.freeze();
+    });
   }
 
   private drawPlot(): void {
@@ -324,7 +357,9 @@ export class TuningExplorer {
     this.drawOptions();
     const [width, height] = [this.frame.dom.clientWidth, this.frame.dom.clientHeight];
     if (width < 40 || height < 40) return;
-    const found = this.chart({ width, height, log: this.isLog() });
+    const us = this.state.current.baselines[this.against];
+    const against = us === undefined ? null : { name: this.against, us };
+    const found = this.chart({ width, height, log: this.isLog(), against });
     if (typeof found === "string") this.frame.say(found);
     else this.frame.show(found);
   }
@@ -408,6 +443,20 @@ export class TuningExplorer {
         this.state.ranked.length > 0 ? "time against" : "of each config:",
         pick("Resource", this.resources(), this.resource, (name) => (this.resource = name)),
       );
+    const baselines = Object.keys(this.state.current.baselines);
+    if (this.plot === "times" && baselines.length > 0) {
+      const options = baselines.map((name) => ({ value: name, words: `% of ${name}` }));
+      const shown = choice(
+        "Times as",
+        [{ value: "", words: "us" }, ...options],
+        this.against,
+        (name) => {
+          this.against = name;
+          this.drawPlot();
+        },
+      );
+      made.push(shown);
+    }
     if (this.plot === "sizes")
       made.push(
         pick(
@@ -462,8 +511,21 @@ export class TuningExplorer {
       this.chosen.replaceChildren(element("span", { class: "kl-soft" }, this.invitation()));
       return;
     }
+    const configs = selected.map((place) => this.data.configs[place]!);
+    const space = spaceOf(this.state.current, configs);
     const words =
-      selected.length === 1 ? this.name(selected[0]!) : `${selected.length} configs selected`;
+      selected.length === 1
+        ? [this.name(selected[0]!), droppedWords(configs[0]!)].filter(Boolean).join(": ")
+        : `${selected.length} configs selected`;
+    const more = space.count - selected.length;
+    const around =
+      selected.length < 2
+        ? []
+        : [
+            element("code", { class: "kl-space-words", title: space.words }, space.words),
+            ...(more > 0 ? [element("span", { class: "kl-soft" }, `(${more} more)`)] : []),
+            copyButton("Copy", "Copy these options of %%tiletune", () => space.words),
+          ];
     const open =
       selected.length > 2 || this.openings.whyNone() !== null
         ? []
@@ -476,6 +538,7 @@ export class TuningExplorer {
           ];
     this.chosen.replaceChildren(
       element("span", {}, words),
+      ...around,
       ...open,
       button("Clear", "Select nothing (Esc)", () => this.state.select([])),
     );

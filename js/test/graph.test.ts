@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { GraphChain, GraphLevel, GraphView, GroupData } from "../src/data";
 import { Layout } from "../src/graph_layout";
 import { endWords, Lines, Links } from "../src/graph_links";
+import { overlaysOf } from "../src/graph_overlays";
 import { Tree } from "../src/graph_tree";
 
 /** A level of as many elements as it has origins; what a test does not say is empty. */
@@ -22,6 +23,7 @@ function level(
     names: origins.map((_, at) => `${name}${at}`),
     labels: each("call"),
     facts: each(""),
+    bytes: each(0),
     inputs: each([]),
     origins,
     lines: each(-1),
@@ -162,10 +164,10 @@ test("an edge stands in the innermost group that holds both of its ends", () => 
     ],
   );
   assert.deepEqual(root.edges, [
-    { from: 0, to: 1, count: 1 },
-    { from: 1, to: 2, count: 1 },
-    { from: 0, to: 2, count: 1 },
-    { from: 2, to: 3, count: 1 },
+    { from: 0, to: 1, count: 1, bytes: 0 },
+    { from: 1, to: 2, count: 1, bytes: 0 },
+    { from: 0, to: 2, count: 1, bytes: 0 },
+    { from: 2, to: 3, count: 1, bytes: 0 },
   ]);
   assert.deepEqual(tree.inside(0).edges.length, 1);
   assert.deepEqual(tree.elements(2), [3, 4]);
@@ -226,4 +228,38 @@ test("two thousand nodes without modules are laid out in a moment", () => {
   const tree = new Tree(flat);
   const plan = new Layout(tree, () => ({ width: 100, height: 36 })).plan(tree.openAtFirst());
   assert.equal(plan.boxes.length, 50);
+});
+
+test("an edge carries the bytes of each value once", () => {
+  const tree = new Tree({ ...DEEP, bytes: [8, 1, 2, 4, 16, 32] });
+  assert.deepEqual(
+    tree.inside(-1).edges.map(({ from, to, bytes }) => [from, to, bytes]),
+    [
+      [0, 1, 8],
+      [1, 2, 2],
+      [0, 2, 8],
+      [2, 3, 16],
+    ],
+  );
+});
+
+test("nodes of one kernel are in one hull, and pairs that were not fused are over the loop IR", () => {
+  const pair = { first: "op0", second: "op1", elements: [0, 1], saved_bytes: 64 };
+  const refused = { ...pair, fused: false, reason: "no shared data" };
+  const chain = {
+    ...CHAIN,
+    fusions: [refused, { ...refused, fused: true }, { ...refused, saved_bytes: 0 }],
+  };
+  const links = new Links(VIEW);
+  assert.deepEqual(overlaysOf(VIEW, chain, 5, links), {
+    hulls: [],
+    refusals: [{ from: 0, to: 1, row: refused }],
+  });
+  const { hulls, refusals } = overlaysOf(VIEW, chain, 3, links);
+  assert.deepEqual(refusals, []);
+  assert.deepEqual(hulls, [
+    { name: "launches0", elements: [0, 1] },
+    { name: "launches1", elements: [2, 3] },
+  ]);
+  assert.deepEqual(overlaysOf(VIEW, chain, 6, links).hulls, []);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { differences } from "../src/differences";
+import { differences, firstOperation } from "../src/differences";
 import { type Hunk, lineDiff } from "../src/line_diff";
 import { nameless } from "../src/renaming";
 import { atOnce } from "../src/slices";
@@ -153,4 +153,16 @@ test("of too many changes those near each other are one, but none goes on for ev
     (change) => one.slice(change.fromA, change.toA).split("\n").length,
   );
   assert.ok(lines.length < 100 && Math.max(...lines) < 320, `${lines}`);
+});
+
+test("the first operation that differs is no name of a layout and no attribute", () => {
+  const head = ["#blocked = #ttg.blocked<{}>", 'module attributes {"ttg.target" = "cuda:80"} {'];
+  const left = [...head, "  tt.func public @f() {", "    %a = tt.load %p", "    tt.return", "}"];
+  const right = left.map((line) => line.replace("80", "90").replace("blocked<{}>", "blocked<1>"));
+  right.splice(4, 0, "    %b = ttg.local_alloc %a");
+  const found = atOnce(differences(left, right));
+  assert.equal(firstOperation(found, right), 5);
+  assert.equal(firstOperation(atOnce(differences(left, left)), left), 0);
+  const fits = (line: number): boolean => line === 1;
+  assert.equal(firstOperation(found, right, fits), 5, "the first where none fits");
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { StepData, StepperView } from "../src/data";
+import { Clock } from "../src/stepper_clock";
 import { cellWords, TensorMemory } from "../src/stepper_memory";
 import { paintNumbers, rangeOf, scaleOf } from "../src/stepper_picture";
 import { indexOf, numberOf, numberText, readWatched, TraceReader } from "../src/stepper_trace";
@@ -189,10 +190,10 @@ test("memory goes forwards and backwards, however far", () => {
     13: [9, 1, 5, 9],
   };
   for (const number of [13, 12, 10, 13, 11, 12, 13, 10]) {
-    tensor.goTo(number);
+    tensor.goTo(number - 9);
     assert.deepEqual([...tensor.shown!], after[number]);
   }
-  tensor.goTo(13);
+  tensor.goTo(4);
   assert.deepEqual(
     [[...tensor.reads], [...tensor.writes]],
     [
@@ -200,7 +201,7 @@ test("memory goes forwards and backwards, however far", () => {
       [0, 1, 2, 0],
     ],
   );
-  tensor.goTo(10);
+  tensor.goTo(1);
   assert.deepEqual(
     [[...tensor.reads], [...tensor.writes]],
     [
@@ -209,6 +210,63 @@ test("memory goes forwards and backwards, however far", () => {
     ],
   );
   assert.deepEqual([...new Float32Array(buffer, 0, 4)], [9, 9, 9, 9]);
+});
+
+test("programs play together: the k-th step of each at once, and memory follows", () => {
+  const { data, buffer } = recorded();
+  const reader = new TraceReader(data, buffer);
+  const alone = new Clock(reader, false);
+  assert.deepEqual([alone.first, alone.last, alone.order], [10, 13, [10, 11, 12, 13]]);
+  const clock = new Clock(reader, true);
+  assert.deepEqual([clock.first, clock.last, clock.order], [0, 2, [10, 13, 11, 12]]);
+  assert.deepEqual(
+    [0, 1, 2].map((place) => [clock.steps(place), clock.count(place), clock.stepAt(1, place)]),
+    [
+      [[10, 13], 2, 13],
+      [[11], 3, 13],
+      [[12], 4, 13],
+    ],
+  );
+  assert.deepEqual([clock.laneOf(13), clock.placeOf(13), clock.placeOf(12)], [1, 0, 2]);
+  const tensor = new TensorMemory(reader, 0);
+  tensor.goTo(4);
+  tensor.follow(clock.order);
+  tensor.goTo(2);
+  assert.deepEqual([...tensor.shown!], [9, 9, 5, 9]);
+  tensor.goTo(4);
+  assert.deepEqual([...tensor.shown!], [9, 1, 2, 9]);
+  tensor.follow(alone.order);
+  tensor.goTo(4);
+  assert.deepEqual([...tensor.shown!], [9, 1, 5, 9]);
+});
+
+test("turns of loops are spans, and accesses ticks", () => {
+  const { data, buffer } = recorded();
+  const turns = [["turn 0 of a"], ["turn 0 of a", "turn 0 of b"], ["turn 1 of a"], []];
+  const steps = data.steps.map((step, at) => ({ ...step, turns: turns[at]! }));
+  const [lane] = new Clock(
+    new TraceReader({ ...data, fault_step: 13, steps }, buffer),
+    false,
+  ).lanes();
+  assert.deepEqual(lane!.spans, [
+    { from: 10, to: 11, depth: 0 },
+    { from: 11, to: 11, depth: 1 },
+    { from: 12, to: 12, depth: 0 },
+  ]);
+  assert.deepEqual(lane!.ticks, [
+    { at: 12, color: "written" },
+    { at: 13, color: "written" },
+  ]);
+  assert.deepEqual(lane!.flags, [13]);
+});
+
+test("every variable has a place, whether or not it has a value yet", () => {
+  const { data, buffer } = recorded();
+  const reader = new TraceReader(data, buffer);
+  assert.deepEqual(reader.constants(0), ["n = 3"]);
+  const names = [...reader.slots(0).keys()];
+  assert.ok(names.length > 0 && !names.includes("n"));
+  assert.ok(names.every((name) => reader.firstStep(0, name) >= 10));
 });
 
 test("numbers are said in as few digits as are exact", () => {
@@ -255,7 +313,7 @@ test("a tensor that a kernel sent is read from its own bytes", () => {
     steps: { 2: { places: [0], writes: [{ argument: 0, places: 0, at: 24, words: "" }] } },
   };
   const tensor = new TensorMemory(new TraceReader(data, buffer), 0, { part, buffer: sent });
-  tensor.goTo(12);
+  tensor.goTo(3);
   assert.deepEqual(
     [[...tensor.shown!], [...tensor.writes]],
     [
@@ -263,7 +321,7 @@ test("a tensor that a kernel sent is read from its own bytes", () => {
       [0, 1, 1, 0],
     ],
   );
-  tensor.goTo(11);
+  tensor.goTo(2);
   assert.deepEqual([...tensor.shown!], [9, 9, 9, 8]);
 });
 
@@ -281,6 +339,19 @@ test("NaN and infinite stand out, and what was never touched is faint", () => {
   paintNumbers(pixels, numbers, null, [Uint32Array.of(1, 1, 1, 0)]);
   const hex = [...pixels].map((pixel) => pixel.toString(16));
   assert.deepEqual(hex, ["ff140096", "ffffa0ff", "ff540144", "5525e7fd"]);
+});
+
+test("a zero is gray, among other numbers and alone, but not in a mask", () => {
+  const pixels = new Uint32Array(2);
+  const painted = (
+    ...given: Parameters<typeof paintNumbers> extends [unknown, ...infer More] ? More : never
+  ): string[] => {
+    paintNumbers(pixels, ...given);
+    return [...pixels].map((pixel) => pixel.toString(16));
+  };
+  assert.deepEqual(painted(Float32Array.of(0, 0)), ["ffc2b2b2", "ffc2b2b2"]);
+  assert.deepEqual(painted(Float32Array.of(0, -1)), ["ffc2b2b2", "ff540144"]);
+  assert.deepEqual(painted(Uint8Array.of(0, 1), scaleOf("bool[2]")), ["ff540144", "ff25e7fd"]);
 });
 
 test("a mask that is on everywhere looks on", () => {

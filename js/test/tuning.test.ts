@@ -10,6 +10,7 @@ import {
   factsOf,
   levels,
   sorted,
+  spaceOf,
   TuningState,
 } from "../src/tuning_state";
 
@@ -29,6 +30,7 @@ const config = (
   runs: 10,
   gb_per_s: null,
   tflop_per_s: null,
+  estimate: null,
   registers: 32,
   spills: 0,
   shared: null,
@@ -49,6 +51,7 @@ const view = (...configs: ConfigData[]): TuningView => ({
   plot: "times",
   sizes: [],
   notes: [],
+  estimate_error: 0.09,
   opened: [],
   pairs: [],
   configs,
@@ -58,6 +61,7 @@ const view = (...configs: ConfigData[]): TuningView => ({
       name: "n=1",
       machine: "GPU",
       launch: "",
+      answer: "",
       words: [],
       parameters: ["BLOCK", "mode"],
       varying: ["BLOCK", "mode"],
@@ -65,6 +69,7 @@ const view = (...configs: ConfigData[]): TuningView => ({
       knows_kernel: true,
       how_to_open: "",
       source: "",
+      space: "",
     },
   ],
 });
@@ -194,6 +199,30 @@ test("columns are the parameters that vary and what is known of some config", ()
   );
   assert.equal(configWords(sweeps[0]!, configs[0]!), "BLOCK=1");
   assert.deepEqual(factsOf(configs[0]!), []);
+});
+
+test("a selection is written as a space, with how many configs that makes", () => {
+  const all = view(config(0, 3, [64, "a"]), config(1, 1, [128, "a"]), config(2, 2, [64, "b"]));
+  const { words, count } = spaceOf(all.sweeps[0]!, all.configs);
+  assert.equal(words, "--space BLOCK=64,128 --space mode=a,b");
+  assert.equal(count, 4);
+});
+
+test("what is the better the larger it is comes first when a column is sorted by it", () => {
+  const all = view(config(0, 3, [64, "a"]), config(1, 1, [128, "a"]));
+  const state = new TuningState({
+    ...all,
+    sweeps: [{ ...all.sweeps[0]!, baselines: { torch: 2 } }],
+  });
+  state.sortBy("% of torch");
+  assert.deepEqual(numbers(state), [1, 0]);
+  state.sortBy("us");
+  assert.deepEqual(numbers(state), [1, 0]);
+  const frozen = state.columns().filter(({ isFrozen }) => isFrozen);
+  assert.deepEqual(
+    frozen.map(({ name }) => name),
+    ["config", "us", "BLOCK", "mode"],
+  );
 });
 
 test("a selection is kept in its order, and told", () => {

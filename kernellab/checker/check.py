@@ -5,7 +5,6 @@ on the CPU after it failed on the GPU.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,8 +15,15 @@ from xdsl.ir import Operation
 
 from kernellab import triton_api
 from kernellab.checker.arguments import is_uninitialized, restrided
+from kernellab.checker.autotuned import TunedLaunch
 from kernellab.checker.checked_run import CheckedRun
-from kernellab.checker.detector import Detector, Failures, implementing
+from kernellab.checker.detector import (
+    Detector,
+    Failures,
+    TwoPhaseDetector,
+    implementing,
+    look_closer,
+)
 from kernellab.checker.detectors import DETECTORS, WITHOUT_PROGRAMS
 from kernellab.checker.fixes import Trial
 from kernellab.checker.records import Finding, Findings
@@ -92,23 +98,25 @@ def check(
     """
     __tracebackhide__ = True
     options = _Options(outputs, target, most_turns, expect, rtol, atol)
-    began = time.monotonic()
     first = _examined(launch, options)
-    if not first.findings:
-        return first.findings
-    return _trial(launch, options, first, time.monotonic() - began).completed(first.findings)
+    trial = _trial(launch, options, first)
+    findings = trial.completed(first.findings)
+    if trial.cannot_try() or not findings.of_kind("autotune"):
+        return findings
+    tuned = TunedLaunch(launch, trial.kernel, trial.values, trial.examine)
+    return tuned.completed(findings)
 
 
 @dataclass(frozen=True)
 class _Options:
     """What `check` takes beside a launch."""
 
-    outputs: str | Sequence[str]
-    target: str | Target | None
-    most_turns: int
-    expect: Reference | None
-    rtol: float | None
-    atol: float | None
+    outputs: str | Sequence[str] = ()
+    target: str | Target | None = None
+    most_turns: int = 100_000
+    expect: Reference | None = None
+    rtol: float | None = None
+    atol: float | None = None
 
 
 @dataclass(frozen=True)
@@ -118,14 +126,16 @@ class _Examined:
     Attributes:
         prepared: the launch.
         expected: the expected results.
+        work: of all runs; see `EventDispatcher`.
     """
 
     findings: Findings
     prepared: PreparedLaunch
     expected: Results
+    work: int
 
 
-def _trial(launch: BoundLaunch, options: _Options, first: _Examined, seconds: float) -> Trial:
+def _trial(launch: BoundLaunch, options: _Options, first: _Examined) -> Trial:
     """Return the trial of changes of a kernel on the launch that was examined."""
     values = first.prepared.call.values
     expected = {}
@@ -143,7 +153,7 @@ def _trial(launch: BoundLaunch, options: _Options, first: _Examined, seconds: fl
     def examine(kernel: Any) -> Findings:
         return _examined(replace(launch, kernel=kernel), again).findings
 
-    return Trial(first.prepared.kernel, values, examine, results, expected, seconds)
+    return Trial(first.prepared.kernel, values, examine, results, expected, first.work)
 
 
 def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
@@ -173,6 +183,14 @@ def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
         kinds = WITHOUT_PROGRAMS if 0 in sizes else DETECTORS
         detectors, stopped = session.run_detectors(kinds, failures)
         work.total = len(detectors) + 1
+        noticed = [
+            detector
+            for detector in detectors
+            if isinstance(detector, TwoPhaseDetector) and detector.is_suspect
+        ]
+        if noticed and stopped is None:
+            with failures.kept(type(noticed[0])):
+                look_closer(session, noticed, failures)
         asking = implementing("investigate", detectors) if stopped is None else []
         work.advance(len(detectors) - len(asking))
         for detector in asking:
@@ -189,7 +207,7 @@ def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
     made = Findings(
         plain.__name__, str(chosen), sizes, findings, notes, subject, compared, launch_again
     )
-    return _Examined(made, prepared, checked.expected)
+    return _Examined(made, prepared, checked.expected, sum(session.work))
 
 
 def _after_tuning(call: BoundCall, tuner: TunerFacts) -> BoundCall:

@@ -66,7 +66,7 @@ def exactly(name: str, actual: torch.Tensor, other: torch.Tensor) -> None:
 def within(
     rtol: float | None, atol: float | None, stated: Mapping[str, torch.Tensor] | None = None
 ) -> Tolerance:
-    """Return the tolerance of `launch.tolerances.tolerance`, around the second of two tensors, or
+    """Return the tolerance of `launch.differences.tolerance`, around the second of two tensors, or
     what is stated for the elements of an argument.
     """
 

@@ -261,10 +261,6 @@ class FindingCollector:
         pending.count += int(faulty.sum()) * (1 if has_programs else max(len(ids), 1))
         return pending
 
-    def take_over(self, other: FindingCollector) -> None:
-        """Add the faults of another collector."""
-        self._seen.update(other._seen)
-
     def operations(self) -> set[Operation]:
         """Return the operations with faults."""
         first = (key[0] if isinstance(key, tuple) else key for key in self._seen)
@@ -382,16 +378,17 @@ def _note(kind: type[Detector], error: Exception) -> str:
 
 
 # Detectors in two steps: one notices in the checked run that something may be wrong, another one
-# looks closer in a further run.
+# looks closer in a further run, which all that noticed something share.
 
 
 class TwoPhaseDetector(Detector):
-    """Notice that results may be wrong; then run the launch again with another detector.
+    """Notice that results may be wrong; then look closer with another detector.
 
     Attributes:
-        closer: the detector for that run.
+        closer: the detector for the further run; it meets those that noticed something.
         reported_by: detectors whose findings at an operation replace those of this one.
         is_suspect: whether something may be wrong.
+        explained: see `explains`.
     """
 
     closer: ClassVar[type[Detector]]
@@ -400,8 +397,8 @@ class TwoPhaseDetector(Detector):
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         self.is_suspect = False
+        self.explained: frozenset[Operation] = frozenset()
         self._others: Sequence[Detector] = ()
-        self._explained: frozenset[Operation] = frozenset()
 
     def meet(self, others: Sequence[Detector]) -> None:
         self._others = [other for other in others if isinstance(other, self.reported_by)]
@@ -415,23 +412,34 @@ class TwoPhaseDetector(Detector):
         if not self.is_suspect:
             self.is_suspect = self.suspects(computed)
 
-    def investigate(self, session: CheckSession) -> None:
-        """Run the launch with the other detector, if something is suspect."""
-        if self.is_suspect:
-            (closer,), _ = session.run_detectors((self.closer,))
-            self.accept(closer)
-
     def accept(self, closer: Detector) -> None:
-        """Take over the findings of the closer run."""
-        self.collector, self._explained = closer.collector, closer.explains()
+        """Take over the findings of the further run."""
+        self.collector, self.explained = closer.collector, closer.explains()
+        self.leave_to_others()
+
+    def leave_to_others(self) -> None:
+        """Remove the findings at operations that detectors in `reported_by` report."""
         for other in self._others:
             for op in other.collector.operations():
                 self.collector.forget(op)
 
     def explains(self) -> frozenset[Operation]:
-        return self._explained
+        return self.explained
 
     @cached_property
     def unsigned(self) -> Values:
         """The values that are unsigned integers."""
         return unsigned_values(self.run)
+
+
+def look_closer(
+    session: CheckSession, detectors: Sequence[TwoPhaseDetector], failures: Failures
+) -> None:
+    """Run the launch once more, with the closer detectors of those that noticed something."""
+    kinds = tuple(dict.fromkeys(detector.closer for detector in detectors))
+    closers, stopped = session.run_detectors(kinds, failures, detectors)
+    by_kind = {type(closer): closer for closer in closers}
+    for detector in detectors if stopped is None else ():
+        if detector.closer in by_kind:
+            with failures.kept(type(detector)):
+                detector.accept(by_kind[detector.closer])

@@ -118,6 +118,9 @@ def _is_inside(view: Buffer, access: Access) -> bool:
 Change = Callable[[Access], MemoryAccess]
 """Replaces an access by another one."""
 
+EVENT = 1000
+"""The work of an event besides that of its elements, in elements."""
+
 
 class EventDispatcher:
     """Calls the detectors of a run for each event; see `observers.RunObserver`.
@@ -125,6 +128,7 @@ class EventDispatcher:
     Attributes:
         operations: the operations of the code, by location.
         programs: the current batch; missing before the first one runs.
+        work: the elements of all events so far, and `EVENT` for each event.
     """
 
     programs: Programs
@@ -148,6 +152,7 @@ class EventDispatcher:
         self.failures = failures
         self.bounds = BoundsPolicy(run.restrided)
         self.change = change
+        self.work = 0
         self.operations: Sequence[Operation] = ()
         self.outside_tensor = [d.outside_tensor for d in implementing("outside_tensor", detectors)]
         self.outside_memory = [d.outside_memory for d in implementing("outside_memory", detectors)]
@@ -210,6 +215,7 @@ class EventDispatcher:
                 for detector in self._values
                 if _observing(self.run.code, operation, type(detector))
             ]
+        self.work += EVENT + sum(map(numpy.size, results))
         frame = sys._getframe(1)
         programs = vars(self).get("programs")
         event = Computed(
@@ -270,6 +276,7 @@ class EventMemory(MemoryLayer):
     def around(self, request: MemoryAccess) -> Value | None:
         """Report the access, make it, and report its result."""
         dispatcher = self._dispatcher
+        dispatcher.work += EVENT + numpy.size(request.offsets)
         frame = dispatcher.kernel_frame(sys._getframe(2))
         operation = dispatcher.operation_at(frame)
         access_to = functools.partial(

@@ -315,13 +315,13 @@ class Tries:
     """How much is tried.
 
     Attributes:
-        seconds: no try begins later.
         most: the most sources.
+        seconds: no try begins later.
         batch: how many sources are made together.
     """
 
-    seconds: float
     most: int
+    seconds: float = math.inf
     batch: int = 1
 
 
@@ -399,13 +399,19 @@ def _distinct(rewrites: Iterable[Rewrite], text: str) -> Iterator[Rewrite]:
 # Show a fix of a finding only if it was tried: the changed kernel is checked on the launch.
 
 
-TRIES = Tries(seconds=3.0, most=100, batch=1)
-"""How much is tried for a wrong result."""
+MOST_TRIES = 100
+"""The most changes that are tried for a wrong result."""
 
-_SECONDS = 2.0
-"""A changed kernel that is checked longer than this is not one that is shown. If the check itself
-took longer, nothing is tried.
+MOST_WORK = 60_000_000
+"""The most work of a check for which changes are tried; see `EventDispatcher`. A processor does 8
+to 35 million a second. It is counted, not timed, so that a loaded machine shows the same fixes.
 """
+
+_MOST_SEARCH = 2 * MOST_WORK
+"""The most work of the tries for a wrong result together."""
+
+_SECONDS = 20.0
+"""A changed kernel that runs longer is taken for one that does not end."""
 
 _SEARCHED: Mapping[str, tuple[Family, ...]] = {"wrong-result": WRONG, "rounding": (dtypes,)}
 """The kinds of findings for which changes are searched -> those that are tried."""
@@ -430,7 +436,7 @@ class Trial:
         examine: checks the launch with another kernel.
         results: runs the launch with a kernel on copies of the arguments, and returns those.
         expected: the expected results, by parameter.
-        seconds: how long the check took.
+        work: what the check took; see `EventDispatcher`.
     """
 
     kernel: Any
@@ -438,11 +444,11 @@ class Trial:
     examine: Callable[[Any], Findings]
     results: Callable[[Any], Mapping[str, Any]]
     expected: Mapping[str, Within]
-    seconds: float
+    work: int
 
     def completed(self, findings: Findings) -> Findings:
         """Return the findings with the changes that were tried and help."""
-        if not findings.findings or self._cannot_try():
+        if not findings.findings or self.cannot_try():
             return findings
         known: list[Finding] = []
         left = _MOST_FINDINGS
@@ -456,9 +462,10 @@ class Trial:
             known.append(self._with_fix(finding, findings) if is_tried else finding)
         return replace(findings, findings=tuple(known))
 
-    def _cannot_try(self) -> bool:
+    def cannot_try(self) -> bool:
+        """Return whether a change would take too long, or has no source to be made in."""
         return (
-            self.seconds > _SECONDS
+            self.work > MOST_WORK
             or triton_api.is_given(self.kernel)
             or triton_api.is_variant(self.kernel)
         )
@@ -475,7 +482,7 @@ class Trial:
         if before.of_kind("overwritten-argument"):
             return finding  # no change of the kernel keeps what the other argument overwrites
         families = _SEARCHED[finding.kind]
-        repair = search(self._source, families, self._made, self._judge(finding, before), TRIES)
+        repair = self._searched(families, self._judge(finding, before))
         if repair is None and finding.kind == "rounding":
             return finding
         origin = self._said(finding, (elements_of_an_input,))
@@ -490,6 +497,13 @@ class Trial:
         elif origin:
             words = f"{origin} {words}"
         return replace(finding, advice=words, changes=changes, verified=True)
+
+    def _searched(self, families: Sequence[Family], judge: Judge) -> Found | None:
+        tries = Tries(min(MOST_TRIES, _MOST_SEARCH // max(self.work, 1)))
+        try:
+            return search(self._source, families, self._made, judge, tries)
+        except OutOfTime:  # a changed kernel that does not end; others may not, either
+            return None
 
     @cached_property
     def _unused_masks(self) -> Mapping[str, ast.expr]:
@@ -527,7 +541,9 @@ class Trial:
             try:
                 with limited(_SECONDS):
                     after = self.results(kernel)
-            except (Exception, OutOfTime):  # whatever it raises, it does not help
+            except OutOfTime:
+                raise
+            except Exception:  # whatever it raises, it does not help
                 return False
             is_right = all(is_within(after[name], due) for name, due in self.expected.items())
             return is_right and self._helps(kernel, finding, before)
@@ -539,7 +555,7 @@ class Trial:
         try:
             with limited(_SECONDS):
                 left = self.results(self.kernel)[finding.argument]
-        except (Exception, OutOfTime):  # a run that fails has no results
+        except Exception:  # a run that fails has no results
             return ""
         due = self.expected[finding.argument]
         text = str(self.kernel.src)
@@ -551,7 +567,8 @@ class Trial:
             sources = dict.fromkeys(proposed(self._source, self.kernel, finding, proposal))
             for source in list(sources)[:_MOST_PLACES]:
                 if self._helps(triton_api.with_source(self.kernel, source), finding, before):
-                    words = f"{finding.advice} {proposal.words} {TRIED}".strip()
+                    said = "" if proposal.replaces_advice else finding.advice
+                    words = f"{said} {proposal.words} {TRIED}".strip()
                     return replace(
                         finding, advice=words, changes=self._changes(source), verified=True
                     )
@@ -562,10 +579,10 @@ class Trial:
         try:
             with limited(_SECONDS):
                 after = self.examine(kernel)
-        except (Exception, OutOfTime):  # whatever it raises, it does not help
+        except Exception:  # whatever it raises, it does not help
             return False
-        remaining = [_key(each) for each in after.findings]
-        return _key(finding) not in remaining and {*remaining} <= {*map(_key, before.findings)}
+        remaining = [key_of(each) for each in after.findings]
+        return key_of(finding) not in remaining and {*remaining} <= {*map(key_of, before.findings)}
 
     def _changes(self, source: str) -> tuple[Change, ...]:
         first = triton_api.definition_of(self.kernel).line
@@ -600,7 +617,8 @@ def _failing(source: Source, condition: ast.expr, values: Mapping[str, Any]) -> 
 TRIED = "This change was tried: the finding goes away, and no new one appears."
 
 
-def _key(finding: Finding) -> tuple[str, str]:
+def key_of(finding: Finding) -> tuple[str, str]:
+    """Return what findings on one fault have in common, also if lines of the kernel change."""
     return finding.kind, finding.argument
 
 

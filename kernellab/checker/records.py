@@ -87,12 +87,15 @@ class Proposal:
         new: what to write instead, or the condition to add to the mask.
         keyword: the keyword argument of the load that `new` is the value of; "statement" if `new`
             is a line to write before the finding's; then `old` is "".
+        replaces_advice: whether the finding's own advice, which is what else may help, is left out
+            if this one was tried and helps.
     """
 
     words: str
     old: str
     new: str
     keyword: str = ""
+    replaces_advice: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,23 @@
-"""The changes of a kernel that are tried: each function yields sources with one thing changed, and
+"""The changes of a kernel that are tried: each family yields sources with one thing changed, and
 says in a sentence what was wrong if that change makes the results right.
 
-To try another kind of mistake, add a function to the tables below. Their order is the order of
-the tries: changes that undo frequent mistakes come first.
+Most families are tables of rewrites.toml: what the kernel has, and what is tried in its place. To
+try another kind of mistake, add a row there; what no pattern describes is a function here.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import itertools
-from collections.abc import Callable, Iterator
+import string
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kernellab.checker.kernel_source import Source, called, in_brackets, is_condition, keyword_of
+from kernellab.common.data_files import Prose, read_data_file
 
 
 @dataclass(frozen=True)
@@ -31,31 +35,327 @@ class Rewrite:
 
 Family = Callable[[Source], Iterator[Rewrite]]
 
+_Change = tuple[Sequence[tuple[ast.AST, str]], str]
+"""Nodes with what takes their places, and the reason."""
 
-# Comparisons and masks
 
-_OTHER_COMPARISONS: dict[type[ast.cmpop], tuple[str, ...]] = {
-    ast.Lt: ("<=", ">=", ">"),
-    ast.LtE: ("<", ">=", ">"),
-    ast.Gt: (">=", "<", "<="),
-    ast.GtE: (">", "<=", "<"),
-    ast.Eq: ("!=",),
-    ast.NotEq: ("==",),
+def _family(changes: Callable[[Source], Iterator[_Change]]) -> Family:
+    """Return the family of the changes that a function yields."""
+
+    def rewrites(source: Source) -> Iterator[Rewrite]:
+        for pairs, reason in changes(source):
+            yield Rewrite(source.replaced(*pairs), reason)
+
+    rewrites.__name__ = changes.__name__
+    return rewrites
+
+
+# What variables hold
+
+_AXES = (ast.Slice, ast.Tuple)
+_INDICES = ("arange", "program_id", "num_programs", "cdiv", "argmax", "argmin")
+
+
+class _Kinds(dict[str, str]):
+    """What names hold: "pointer", "mask", "index" or "value"."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        super().__init__(dict.fromkeys(source.tensors, "pointer"))
+        self |= dict.fromkeys(source.floats, "value")
+        self |= dict.fromkeys((*source.numbers, *_positions(source)), "index")
+        self.ranks: dict[str, int] = {}
+        for name, value in source.assigned.items():
+            self.setdefault(name, self.of(value))
+            self.ranks[name] = self.rank(value)
+
+    def are_alike(self, mine: str, other: str) -> bool:
+        """Return whether one variable can stand for another."""
+        return self[mine] == self[other] and self.ranks.get(mine, 0) == self.ranks.get(other, 0)
+
+    def rank(self, node: ast.AST) -> int:
+        """Return how many axes an expression has."""
+        if isinstance(node, ast.Name):
+            return self.ranks.get(node.id, 0)
+        if isinstance(node, ast.Subscript):
+            return len(node.slice.elts) if isinstance(node.slice, ast.Tuple) else 1
+        if not isinstance(node, ast.Call):
+            return max(map(self.rank, ast.iter_child_nodes(node)), default=0)
+        inner = [self.rank(part) for part in (*node.args, *ast.iter_child_nodes(node.func))]
+        if called(node) in ("zeros", "full") and node.args:
+            return len(node.args[0].elts) if isinstance(node.args[0], ast.Tuple) else 1
+        is_reduced = called(node) in ("sum", "max", "min", "argmax", "argmin")
+        fixed = {"arange": 1, "dot": 2}
+        return fixed.get(called(node), max(inner, default=0) - is_reduced)
+
+    def of(self, node: ast.AST) -> str:
+        """Return what an expression holds."""
+        if isinstance(node, ast.Name):
+            return self.get(node.id, "index")
+        if isinstance(node, ast.Constant):
+            return "index" if isinstance(node.value, int) else "value"
+        if isinstance(node, ast.expr) and is_condition(node):
+            return "mask"
+        if isinstance(node, ast.Call):
+            return self._of_call(node)
+        inner = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
+        parts = {self.of(part) for part in inner if not isinstance(part, _AXES)}
+        is_quotient = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+        found = [kind for kind in ("pointer", "value", "mask") if kind in parts]
+        return "value" if is_quotient else found[0] if found else "index"
+
+    def _of_call(self, call: ast.Call) -> str:
+        if called(call) == "load":
+            names = [node.id for node in ast.walk(call) if isinstance(node, ast.Name)]
+            tensors = [self.source.values[name] for name in names if name in self.source.tensors]
+            return "value" if not tensors or tensors[0].is_floating_point() else "index"
+        if called(call) in _INDICES:
+            return "index"
+        if called(call) in ("where", "minimum", "maximum") and call.args:
+            return self.of(call.args[-1])
+        return "value"
+
+
+def _variables(kind: str) -> Callable[[Source], list[str]]:
+    """Return what lists the variables that hold this."""
+
+    def listed(source: Source) -> list[str]:
+        kinds = _Kinds(source)
+        return [name for name in source.assigned if kinds[name] == kind]
+
+    return listed
+
+
+def _positions(source: Source) -> list[str]:
+    """Return the variables of the loops."""
+    loops = [loop.target for loop in source.loops() if isinstance(loop, ast.For)]
+    return [target.id for target in loops if isinstance(target, ast.Name)]
+
+
+def _programs(source: Source) -> list[str]:
+    """Return the variables that are program ids."""
+    return [name for name, value in source.assigned.items()
+            if isinstance(value, ast.Call) and called(value) == "program_id"]  # fmt: skip
+
+
+def _plain(source: Source) -> list[str]:
+    """Return the parameters that are integers, without the constexprs."""
+    return [name for name in source.numbers if name not in source.constants]
+
+
+_NEUTRAL = ("0.0", '-float("inf")', 'float("inf")', "1.0")
+
+_CHOICES: Mapping[str, Callable[[Source], Sequence[str]]] = {
+    "size": lambda source: source.numbers,
+    "number": _plain,
+    "block": lambda source: source.constants,
+    "other": lambda _: _NEUTRAL,
+    "start": _positions,
+    "id": lambda source: _programs(source),
+    "value": _variables("value"),
+    "index": _variables("index"),
+    "row": lambda source: _rows(source),
+    "spread": lambda _: ("", "[None, :]", "[:, None]"),
+    "unused": lambda source: _unread(source, [*source.numbers, *source.floats, *source.assigned]),
+    "unread": lambda source: _loads(source),
+    "shrunk": lambda source: _shrunk(source),
+    "factor": lambda source: [*source.floats, *_plain(source), "2"],
+    "term": lambda source: [*source.floats, *_plain(source), "1", "2"],
 }
+"""What stands for a name in what a rule tries: each of these in turn."""
 
 
-def comparisons(source: Source) -> Iterator[Rewrite]:
-    """`<` for `<=`, or the other direction."""
+def _unread(source: Source, names: Sequence[str]) -> list[str]:
+    """Return the names that the kernel never reads, without constexprs."""
+    read = {node.id for node in source.names()}
+    return [name for name in names if name not in read and name not in source.constants]
+
+
+def _rows(source: Source) -> list[str]:
+    """Return what an address may be without: a program's or an iteration's first element."""
+    ids = [*_programs(source), *_positions(source)]
+    plain = itertools.combinations(_plain(source), 2)
+    sizes = [*source.numbers, *(f"{first} * {second}" for first, second in plain)]
+    products = [f"{one} * {size}" for one, size in itertools.product(ids, sizes)]
+    return [*products, *ids, *source.numbers]
+
+
+def _loads(source: Source) -> list[str]:
+    """Return loads of the tensors that the kernel never reads, along each of its axes."""
+    places = [(f" + {i}", f", mask={i} < {size}") for i, size in _bounds_of(source).items()]
+    spreads = ("", "[None, :]", "[:, None]")
+    places += [(f" + {name}", "") for name in _CHOICES["index"](source)]
+    return [
+        f"tl.load({name}{place}{mask}){spread}"
+        for name in _unread(source, source.tensors)
+        for (place, mask), spread in itertools.product(places, spreads)
+    ]
+
+
+def _shrunk(source: Source) -> list[str]:
+    """Return what a sum is multiplied by when the maximum in its exponents changes."""
+    maxima = [name for name, value in source.assigned.items()
+              if any(isinstance(part, ast.Call) and called(part) in ("max", "maximum", "float")
+                     for part in ast.walk(value))]  # fmt: skip
+    return [f"tl.exp({old} - {new})" for old, new in itertools.permutations(maxima, 2)]
+
+
+def _bounds_of(source: Source) -> dict[str, str]:
+    """Return what each index is compared with: {"r": "rows"}."""
+    bounds: dict[str, str] = {}
     for node in source.nodes:
-        if not isinstance(node, ast.Compare) or len(node.ops) != 1:
-            continue
-        left, right = source.of(node.left), source.of(node.comparators[0])
-        for sign in _OTHER_COMPARISONS.get(type(node.ops[0]), ()):
-            new = f"{left} {sign} {right}"
-            yield Rewrite(
-                source.replaced((node, new)),
-                f"The condition {source.of(node)} is true for the wrong elements.",
-            )
+        if isinstance(node, ast.Compare):
+            index = node.left.value if isinstance(node.left, ast.Subscript) else node.left
+            if isinstance(index, ast.Name):
+                bounds.setdefault(index.id, source.of(node.comparators[0]))
+    return bounds
+
+
+# Tables of changes
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A table of rewrites.toml: some expressions in place of others.
+
+    Attributes:
+        family: the family that tries them.
+        reason: what was wrong.
+        rows: what the kernel has, then what is tried in its place.
+        kind: only expressions that hold one of these words, "pointer", "mask", "index" and "value";
+            "" for all.
+        is_stored: only expressions that are stored.
+        everywhere: whether to try it also in all places at once.
+    """
+
+    family: str
+    reason: Prose
+    rows: tuple[tuple[str, ...], ...]
+    kind: str = ""
+    is_stored: bool = False
+    everywhere: bool = False
+
+    def rewrites(self, source: Source) -> Iterator[Rewrite]:
+        """Yield the changed sources."""
+        choices = {name: choose(source) for name, choose in _CHOICES.items()}
+        tried: list[tuple[ast.AST, tuple[str, ...], str, str]] = [
+            (node, (parts.get("B", ""), *key), new, reason)
+            for node, parts, texts in self._places(source)
+            for key, new, reason in self._tried(choices, parts, texts)
+        ]
+        together: dict[tuple[str, ...], list[tuple[ast.AST, str]]] = {}
+        for node, key, new, _ in tried if self.everywhere else ():
+            together.setdefault(key, []).append((node, new))
+        reasons = {key: reason for _, key, _, reason in tried}
+        for key, pairs in together.items():
+            if len(pairs) > 1 and _are_apart(source, [node for node, _ in pairs]):
+                yield Rewrite(source.replaced(*pairs), reasons[key])
+        for node, _, new, reason in tried:
+            yield Rewrite(source.replaced((node, new)), reason)
+
+    def _places(self, source: Source) -> Iterator[tuple[ast.AST, dict[str, str], Sequence[str]]]:
+        """Yield the nodes that fit a pattern, with the text of its letters and what is tried."""
+        kinds = _Kinds(source)
+        table = [(_pattern(row[0]), row[1:]) for row in self.rows]
+        for node, (pattern, texts) in itertools.product(reversed(source.nodes), table):
+            slots: dict[str, ast.AST] = {}
+            if not _is_read(node) or not _matches(source, pattern, node, slots, is_whole=True):
+                continue
+            if self.is_stored and not _is_stored(source, node):
+                continue
+            if not self.kind or kinds.of(node) in self.kind.split():
+                parts = {letter: source.of(part) for letter, part in slots.items()}
+                parts |= {letter.lower(): _operand(source, part) for letter, part in slots.items()}
+                yield node, parts | {
+                    "it": source.of(node), "rest": _rest(source, pattern, node)
+                }, texts  # fmt: skip
+
+    def _tried(
+        self, choices: Mapping[str, Sequence[str]], parts: Mapping[str, str], texts: Sequence[str]
+    ) -> Iterator[tuple[tuple[str, ...], str, str]]:
+        """Yield a text with what was chosen for its names, the new text, and the reason."""
+        for text in texts:
+            fields = {field for _, field, _, _ in string.Formatter().parse(text) if field}
+            chosen = sorted(fields & {*choices})
+            for values in itertools.product(*(choices[name] for name in chosen)):
+                given = {**parts, **dict(zip(chosen, values))}
+                new = text.format_map(given)
+                if new != parts["it"]:
+                    short = {name: _shortened(part) for name, part in given.items()}
+                    reason = self.reason.format_map({**short, "new": _shortened(new)})
+                    yield (text, *values), new, reason
+
+
+def _operand(source: Source, node: ast.AST) -> str:
+    is_plain = isinstance(node, ast.Name | ast.Constant | ast.Call | ast.Subscript | ast.Attribute)
+    return source.of(node) if is_plain else f"({source.of(node)})"
+
+
+def _is_read(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Load | None)
+
+
+def _is_stored(source: Source, node: ast.AST) -> bool:
+    call = source.parents[node]
+    return isinstance(call, ast.Call) and called(call) in _ACCESSES[1:] and node in call.args[1:2]
+
+
+def _pattern(text: str) -> ast.AST:
+    statement = ast.parse(text).body[0]
+    return statement.value if isinstance(statement, ast.Expr) else statement
+
+
+def _matches(
+    source: Source, pattern: Any, node: Any, slots: dict[str, ast.AST], *, is_whole: bool = False
+) -> bool:
+    """Return whether a node has the form of a pattern, and fill in what its letters stand for. A
+    variable has the form of what it was assigned, unless it is the whole node.
+    """
+    if isinstance(pattern, ast.Name) and len(pattern.id) == 1 and pattern.id.isupper():
+        known = slots.setdefault(pattern.id, node)
+        return known is node or ast.unparse(known) == ast.unparse(node)
+    if isinstance(node, ast.Name) and not is_whole and not isinstance(pattern, ast.Name):
+        node = source.assigned.get(node.id, node)
+    if type(pattern) is not type(node):
+        return False
+    if isinstance(pattern, list):
+        return len(pattern) == len(node) and all(
+            _matches(source, mine, other, slots) for mine, other in zip(pattern, node)
+        )
+    if isinstance(pattern, ast.Call):
+        mine, theirs = _arguments(pattern), _arguments(node)
+        if mine and isinstance(mine[-1], ast.Constant) and mine[-1].value is ...:
+            mine, theirs = mine[:-1], theirs[: len(mine) - 1]
+        return _matches(source, pattern.func, node.func, slots) and _matches(
+            source, mine, theirs, slots
+        )
+    if not isinstance(pattern, ast.AST):
+        return bool(pattern == node)
+    fields = [field for field in pattern._fields if field not in ("ctx", "type_comment", "kind")]
+    return all(_matches(source, getattr(pattern, f), getattr(node, f), slots) for f in fields)
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    """Return the arguments, whether they have names or not."""
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def _rest(source: Source, pattern: ast.AST, node: ast.AST) -> str:
+    """Return the arguments of a call that the `...` at the end of a pattern stands for, after a
+    comma.
+    """
+    if not isinstance(pattern, ast.Call) or not isinstance(node, ast.Call):
+        return ""
+    more = [*node.args, *node.keywords][len(_arguments(pattern)) - 1 :]
+    return "".join(f", {source.of(argument)}" for argument in more)
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# Masks
 
 
 def _masks_for(source: Source, call: ast.Call) -> list[str]:
@@ -64,17 +364,19 @@ def _masks_for(source: Source, call: ast.Call) -> list[str]:
     """
     names = [node.id for node in ast.walk(call.args[0]) if isinstance(node, ast.Name)]
     own = [name for name in dict.fromkeys(names) if name not in source.values]
-    numbers = [name for name in source.numbers if name not in source.constants]
+    numbers = _plain(source)
     made = [f"{name} < {size}" for name in own for size in numbers]
     spread = [
         source.of(node)
         for node in ast.walk(call.args[0])
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
     ]
-    spread = list(dict.fromkeys(spread))
-    for mine, other in itertools.combinations(spread, 2):
-        for first, second in itertools.permutations(numbers, 2):
-            made.append(f"({mine} < {first}) & ({other} < {second})")
+    pairs = list(itertools.combinations(dict.fromkeys(spread), 2))
+    for sign in ("<", "<="):
+        for (mine, other), (first, second) in itertools.product(
+            pairs, itertools.permutations(numbers, 2)
+        ):
+            made.append(f"({mine} {sign} {first}) & ({other} {sign} {second})")
     whole = source.of(call.args[0])
     pointer, _, offset = whole.partition(" + ")
     if pointer in source.tensors and offset and offset not in own:
@@ -88,84 +390,74 @@ _ACCESSES = ("load", "store", "atomic_add")
 
 def masks(source: Source) -> Iterator[Rewrite]:
     """A mask for accesses that have none: for all of them, or for one."""
-    calls = [call for call in source.calls(*_ACCESSES) if call.args]
-    bare = [call for call in calls if keyword_of(call, "mask") is None]
-    common = _masks_for(source, bare[0]) if bare else []
-    for mask in common if len(bare) > 1 else ():
-        for other in ("", ", other=0.0", ', other=-float("inf")'):
-            pairs = [(c, _with_mask(source, c, mask, other)) for c in bare]
-            if _are_apart(source, bare):
-                yield Rewrite(source.replaced(*pairs), f"No access has a mask: {mask} is needed.")
+    bare = [
+        call for call in source.calls(*_ACCESSES)
+        if call.args and keyword_of(call, "mask") is None
+    ]  # fmt: skip
+    for mask in _masks_for(source, bare[0]) if len(bare) > 1 else ():
+        for other in ("", *_NEUTRAL[:2]):
+            text = _with_masks(source, bare, mask, other)
+            yield Rewrite(text, f"No access has a mask: {mask} is needed.")
     for call in bare:
         for mask in _masks_for(source, call):
-            others = (
-                ("", ", other=0.0", ', other=-float("inf")') if called(call) == "load" else ("",)
-            )
-            for other in others:
-                yield Rewrite(
-                    source.replaced((call, _with_mask(source, call, mask, other))),
-                    f"This {_action(call)} has no mask.",
-                )
+            for other in ("", *_NEUTRAL[:2]) if called(call) == "load" else ("",):
+                text = _with_masks(source, [call], mask, other)
+                yield Rewrite(text, f"This {_action(call)} has no mask.")
 
 
-def _are_apart(source: Source, calls: list[ast.Call]) -> bool:
+def _with_masks(source: Source, calls: Sequence[ast.Call], mask: str, other: str) -> str:
+    """Return the source with a mask in calls, which may be in each other."""
+    content = source.text.encode()
+    for call in sorted(calls, key=lambda call: -source.span(call)[1]):
+        end = source.span(call)[1] - 1
+        value = f", other={other}" if other and called(call) == "load" else ""
+        before = content[:end].rstrip(b", \n")
+        content = before + f", mask={mask}{value}".encode() + content[end:]
+    return content.decode()
+
+
+def _are_apart(source: Source, nodes: Sequence[ast.AST]) -> bool:
     return not any(
-        mine is not other and source.is_inside(mine, other) for mine in calls for other in calls
+        mine is not other and source.is_inside(mine, other) for mine in nodes for other in nodes
     )
 
 
-def _with_mask(source: Source, call: ast.Call, mask: str, other: str) -> str:
-    more = other if called(call) == "load" else ""
-    return f"{source.of(call)[:-1].rstrip(', ')}, mask={mask}{more})"
-
-
 def _action(call: ast.Call) -> str:
-    return "load" if called(call) == "load" else "store" if called(call) == "store" else "atomic"
+    return {"load": "load", "store": "store"}.get(called(call), "atomic")
 
 
-def other_masks(source: Source) -> Iterator[Rewrite]:
-    """Another mask of the kernel in place of one."""
+@_family
+def other_masks(source: Source) -> Iterator[_Change]:
+    """Another mask of the kernel in place of one, or beside it."""
     for call in source.calls(*_ACCESSES):
         given = keyword_of(call, "mask")
-        for mask in _masks_for(source, call) if given is not None and call.args else ():
-            if given is not None and mask != source.of(given.value):
-                yield Rewrite(
-                    source.replaced((given.value, mask)),
-                    f"The mask {source.of(given.value)} of this {_action(call)} is true for the "
-                    "wrong elements.",
-                )
-                yield Rewrite(
-                    source.replaced(
-                        (given.value, f"{in_brackets(source.of(given.value))} & ({mask})")
-                    ),
-                    f"The mask {source.of(given.value)} of this {_action(call)} does not exclude "
-                    f"elements for which {mask} does not hold.",
-                )
+        if given is None or not call.args:
+            continue
+        was = source.of(given.value)
+        for mask in _masks_for(source, call):
+            if mask != was:
+                reason = f"The mask {was} of this {_action(call)} is true for the wrong elements."
+                yield [(given.value, mask)], reason
+                yield [(given.value, f"{in_brackets(was)} & ({mask})")], reason
 
 
-_NEUTRAL = ("0.0", '-float("inf")', 'float("inf")', "1.0")
-
-
-def others(source: Source) -> Iterator[Rewrite]:
+@_family
+def others(source: Source) -> Iterator[_Change]:
     """The value of masked elements: of one load, or of all."""
     loads = [call for call in source.calls("load") if keyword_of(call, "mask") is not None]
     for other in _NEUTRAL:
         changes = [change for call in loads for change in _other(source, call, other)]
         if len(changes) > 1:
-            yield Rewrite(
-                source.replaced(*changes),
-                f"The elements that the masks of the loads switch off take part in the result: "
-                f"they must be {other}.",
-            )
+            yield changes, f"Masked elements take part in the result: they must be {other}."
         for call in loads:
+            given = keyword_of(call, "other")
+            was = "are not set" if given is None else f"are {source.of(given.value)}"
+            reason = (
+                f"The elements that the mask of this load switches off {was} and take part in the "
+                f"result: they must be {other}."
+            )
             for change in _other(source, call, other):
-                given = keyword_of(call, "other")
-                was = "are not set" if given is None else f"are {source.of(given.value)}"
-                yield Rewrite(
-                    source.replaced(change),
-                    f"The elements that the mask of this load switches off {was} and take part in "
-                    f"the result: they must be {other}.",
-                )
+                yield [change], reason
 
 
 def _other(source: Source, call: ast.Call, other: str) -> Iterator[tuple[ast.AST, str]]:
@@ -176,78 +468,62 @@ def _other(source: Source, call: ast.Call, other: str) -> Iterator[tuple[ast.AST
         yield given.value, other
 
 
-def excluded(source: Source) -> Iterator[Rewrite]:
+@_family
+def excluded(source: Source) -> Iterator[_Change]:
     """`tl.where` around what is reduced, or around a variable, for masked elements."""
+    masks, kinds = source.conditions[:4], _Kinds(source)
     reductions = source.calls("sum", "max", "min", "exp", "cumsum", "argmax", "argmin", "dot")
-    masks = source.conditions[:4]
-    for call in reductions:
-        for mask, other in itertools.product(masks, _NEUTRAL[:3]):
-            if call.args and not is_condition(call.args[0]):
-                value = call.args[0]
-                yield Rewrite(
-                    source.replaced((value, f"tl.where({mask}, {source.of(value)}, {other})")),
-                    f"Elements for which {mask} does not hold take part in tl.{called(call)}: "
-                    f"they must be {other} there.",
-                )
-    for node in source.nodes:
-        if isinstance(node, ast.Assign) and not is_condition(node.value):
-            for mask, other in itertools.product(masks, _NEUTRAL[:2]):
-                yield Rewrite(
-                    source.replaced(
-                        (node.value, f"tl.where({mask}, {source.of(node.value)}, {other})")
-                    ),
-                    f"Elements of {source.of(node.targets[0])} for which {mask} does not hold take "
-                    f"part in the result: they must be {other}.",
-                )
+    values = [(call.args[0], f"tl.{called(call)}") for call in reductions if call.args]
+    values += [(node.value, source.of(node.targets[0])) for node in source.nodes
+               if isinstance(node, ast.Assign)]  # fmt: skip
+    for (node, where), mask, other in itertools.product(values, masks, _NEUTRAL[:3]):
+        reason = (
+            f"Elements for which {mask} does not hold take part in {where}: they must be {other}."
+        )
+        if kinds.of(node) == "value":
+            yield [(node, f"tl.where({mask}, {source.of(node)}, {other})")], reason
 
 
 # Axes, and which names are where
 
 
-def axes(source: Source) -> Iterator[Rewrite]:
+@_family
+def axes(source: Source) -> Iterator[_Change]:
     """Program ids, the axis of a reduction, and [:, None] for [None, :]."""
-    ids = source.calls("program_id", "num_programs")
     zero_one = {"0": "1", "1": "0"}
-    swapped = [
-        (call.args[0], zero_one[source.of(call.args[0])])
-        for call in ids
-        if call.args and source.of(call.args[0]) in zero_one
-    ]
+    ids = [(call.args[0], source.of(call.args[0])) for call in source.calls(
+        "program_id", "num_programs") if call.args]  # fmt: skip
+    swapped = [(node, zero_one[axis]) for node, axis in ids if axis in zero_one]
     if len(swapped) > 1:
-        yield Rewrite(
-            source.replaced(*swapped), "The program ids of axis 0 and axis 1 are swapped."
-        )
-    for call in ids:
-        for axis in "012":
-            if call.args and source.of(call.args[0]) != axis:
-                yield Rewrite(
-                    source.replaced((call.args[0], axis)),
-                    f"This program id is along axis {source.of(call.args[0])}, and axis {axis} is "
-                    "needed.",
-                )
-    for node in source.nodes:
-        if isinstance(node, ast.keyword) and node.arg == "axis":
-            for axis in "012":
-                if source.of(node.value) != axis:
-                    yield Rewrite(
-                        source.replaced((node.value, axis)),
-                        f"The reduction is along axis {source.of(node.value)}, and axis {axis} is "
-                        "needed.",
-                    )
+        yield swapped, "The program ids of axis 0 and axis 1 are swapped."
+    for (node, was), axis in itertools.product(ids, "012"):
+        if was != axis:
+            yield [(node, axis)], f"This program id is along axis {was}, and axis {axis} is needed."
+    along = [node.value for node in source.nodes
+             if isinstance(node, ast.keyword) and node.arg == "axis"]  # fmt: skip
     for call in source.calls("sum", "max", "min", "argmax", "argmin", "cumsum"):
-        if len(call.args) > 1 and source.of(call.args[1]) in zero_one:
-            axis = source.of(call.args[1])
-            yield Rewrite(
-                source.replaced((call.args[1], zero_one[axis])),
-                f"The reduction is along axis {axis}, and axis {zero_one[axis]} is needed.",
-            )
+        along += call.args[1:2]
+    for value, axis in itertools.product(along, "01"):
+        was = source.of(value)
+        if was != axis:
+            reason = f"The reduction is along axis {was}, and axis {axis} is needed."
+            yield [(value, axis)], reason
+            spread = source.parents[_call_of(source, value)]
+            if isinstance(spread, ast.Subscript) and source.of(spread.slice) in _SPREAD:
+                yield [(value, axis), (spread.slice, _SPREAD[source.of(spread.slice)])], reason
     yield from _spread(source)
+
+
+def _call_of(source: Source, node: ast.AST) -> ast.AST:
+    while not isinstance(node, ast.Call):
+        node = source.parents[node]
+    return node
 
 
 _SPREAD = {":, None": "None, :", "None, :": ":, None"}
 
 
-def _spread(source: Source) -> Iterator[Rewrite]:
+def _spread(source: Source) -> Iterator[_Change]:
     spread = [
         node.slice
         for node in source.nodes
@@ -257,233 +533,166 @@ def _spread(source: Source) -> Iterator[Rewrite]:
     for statement in dict.fromkeys(source.statement_of(node) for node in spread):
         inside = [node for node in spread if source.is_inside(node, statement)]
         pairs = [(node, _SPREAD[source.of(node)]) for node in inside]
-        yield Rewrite(source.replaced(*pairs), reason)
+        yield pairs, reason
         for call in source.calls(*_ACCESSES):
             own = [pair for pair in pairs if call.args and source.is_inside(pair[0], call.args[0])]
             if len(own) > 1 and source.is_inside(call, statement):
-                yield Rewrite(source.replaced(*own), reason)
+                yield own, reason
     for node in spread:
-        yield Rewrite(source.replaced((node, _SPREAD[source.of(node)])), reason)
+        yield [(node, _SPREAD[source.of(node)])], reason
 
 
-def names(source: Source) -> Iterator[Rewrite]:
+@_family
+def other_axis(source: Source) -> Iterator[_Change]:
+    """A load along the rows in place of the columns, with its mask and the axis of its tile."""
+    bounds = _bounds_of(source)
+    for call, (mine, other) in itertools.product(
+        source.calls("load"), itertools.permutations(bounds, 2)
+    ):
+        inside = [name for name in source.names() if source.is_inside(name, call)]
+        used = {name.id for name in inside}
+        if mine not in used or other in used:
+            continue
+        swap = {mine: other, bounds[mine]: bounds[other]}
+        pairs: list[tuple[ast.AST, str]] = [
+            (name, swap[name.id]) for name in inside if name.id in swap
+        ]
+        pairs += [(node, _SPREAD[source.of(node)]) for node in _spread_of(source, call)]
+        yield pairs, f"This load is along {mine}, and {other} is needed."
+
+
+def _spread_of(source: Source, call: ast.Call) -> Iterator[ast.AST]:
+    """Yield the [:, None] of what is loaded, also where it has a name."""
+    statement = source.statement_of(call)
+    target = source.of(statement.targets[0]) if isinstance(statement, ast.Assign) else ""
+    for node in source.nodes:
+        if isinstance(node, ast.Subscript) and source.of(node.slice) in _SPREAD:
+            if node.value is call or source.of(node.value) == target:
+                yield node.slice
+
+
+@_family
+def positions_in_the_tile(source: Source) -> Iterator[_Change]:
+    """The position in the tile in place of the position in the tensor, in a whole line."""
+    ranges = {name for name, value in source.assigned.items()
+              if isinstance(value, ast.Call) and called(value) == "arange"}  # fmt: skip
+    whole = {
+        part.id: name
+        for name, value in source.assigned.items()
+        for part in ast.walk(value)
+        if isinstance(value, ast.BinOp) and isinstance(part, ast.Name) and part.id in ranges
+    }
+    for statement in dict.fromkeys(source.statement_of(n) for n in source.names(of=list(whole))):
+        pairs = [
+            (node, whole[node.id])
+            for node in source.names(of=list(whole))
+            if source.is_inside(node, statement)
+            and source.assigned.get(whole[node.id]) not in (getattr(statement, "value", None),)
+        ]
+        if pairs:
+            first = source.of(pairs[0][0])
+            yield pairs, f"{first} counts within the tile: {whole[first]} is needed."
+
+
+@_family
+def names(source: Source) -> Iterator[_Change]:
     """Another parameter in place of one, or two that are swapped."""
-    plain = [name for name in source.numbers if name not in source.constants]
-    groups = (plain, source.constants, source.tensors, source.floats)
-    for group in groups:
-        for mine, other in itertools.combinations(group, 2):
-            swap = {mine: other, other: mine}
-            for statement in source.kernel.body:
-                pairs = [
-                    (node, swap[node.id])
-                    for node in source.names(of=(mine, other))
-                    if source.is_inside(node, statement)
-                ]
-                if len({node.id for node, _ in pairs}) > 1:
-                    yield Rewrite(
-                        source.replaced(*pairs), f"{mine} and {other} are swapped in this line."
-                    )
-    together = [*plain, *source.constants, *source.floats]
-    for group in (plain, source.tensors, source.constants, source.floats, together):
+    plain, constants, floats = _plain(source), source.constants, source.floats
+    for group in (plain, source.tensors, floats):
+        yield from _swaps(source, group)
+    together = [*plain, *constants, *floats]
+    for group in (plain, source.tensors, constants, floats, together):
         for node in reversed(source.names(of=group)):
             for other in group:
                 if other != node.id:
-                    yield Rewrite(
-                        source.replaced((node, other)),
-                        f"{node.id} is used where {other} is needed.",
-                    )
+                    yield [(node, other)], f"{node.id} is used where {other} is needed."
+    yield from _swaps(source, constants)
 
 
-def variables(source: Source) -> Iterator[Rewrite]:
-    """Another variable in place of one."""
-    known = list(source.assigned)
-    for loop in source.loops():
-        if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name):
-            known.append(loop.target.id)
-    for node in source.names(of=known):
+def _swaps(source: Source, group: Sequence[str]) -> Iterator[_Change]:
+    """Yield two names that are swapped in a line."""
+    for mine, other in itertools.combinations(group, 2):
+        swap = {mine: other, other: mine}
+        named = source.names(of=(mine, other))
+        for statement in dict.fromkeys(map(source.statement_of, named)):
+            pairs = [(node, swap[node.id]) for node in named if source.is_inside(node, statement)]
+            if len({source.of(node) for node, _ in pairs}) > 1:
+                yield pairs, f"{mine} and {other} are swapped in this line."
+
+
+@_family
+def variables(source: Source) -> Iterator[_Change]:
+    """Another variable of the same kind in place of one, or two that are swapped."""
+    kinds = _Kinds(source)
+    known = [*source.assigned, *_positions(source)]
+    for node in reversed(source.names(of=known)):
         for other in known:
-            if other != node.id:
-                yield Rewrite(
-                    source.replaced((node, other)), f"{node.id} is used where {other} is needed."
-                )
-
-
-# Expressions
-
-_SIGNS: dict[type[ast.operator], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
-    ast.BitAnd: "&", ast.BitOr: "|",
-}  # fmt: skip
-_INSTEAD = {
-    "+": "-*", "-": "+", "*": "/+", "/": "*", "//": ("%",), "%": ("//",), "&": "|", "|": "&",
-}  # fmt: skip
-
-
-def operators(source: Source) -> Iterator[Rewrite]:
-    """An operator, its operands in the other order, or an operand that is too much."""
-    for node in source.nodes:
-        if not isinstance(node, ast.BinOp) or type(node.op) not in _SIGNS:
-            continue
-        sign, whole = _SIGNS[type(node.op)], source.of(node)
-        left, right = source.of(node.left), source.of(node.right)
-        for other in _INSTEAD[sign] if right not in ("0", "1") else ():
-            yield Rewrite(
-                source.replaced((node, f"{left} {other} {right}")),
-                f"{whole} has {sign} where {other} is needed.",
-            )
-        if sign in ("-", "/", "//"):
-            yield Rewrite(
-                source.replaced((node, f"{in_brackets(right)} {sign} {in_brackets(left)}")),
-                f"The operands of {sign} are swapped in {whole}.",
-            )
-        for kept, dropped in ((left, right), (right, left)):
-            if kept is right and (sign in ("-", "/") or left in source.tensors):
-                continue
-            if left not in source.tensors:
-                yield Rewrite(
-                    source.replaced((node, f"({kept})" if " " in kept else kept)),
-                    f"{whole} should be {kept}: {sign} {dropped} is too much.",
-                )
-    for node in source.nodes:
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            operand = source.of(node.operand)
-            yield Rewrite(source.replaced((node, operand)), f"-{operand} has the wrong sign.")
-    for call in source.calls("where", "dot", "minimum", "maximum"):
-        if len(call.args) >= 2:
-            first, second = call.args[-2:] if called(call) == "where" else call.args[:2]
-            yield Rewrite(
-                source.replaced((first, source.of(second)), (second, source.of(first))),
-                f"Two arguments of tl.{called(call)} are swapped.",
-            )
-
-
-_FUNCTIONS = (
-    ("sum", "max", "min"),
-    ("exp", "exp2"),
-    ("log", "log2"),
-    ("sqrt", "rsqrt"),
-    ("maximum", "minimum"),
-    ("argmax", "argmin"),
-    ("store", "atomic_add"),
-    ("sigmoid", "exp"),
-    ("cumsum", "cumprod"),
-    ("atomic_add", "atomic_max"),
-    ("atomic_xchg", "atomic_add"),
-    ("ceil", "floor"),
-)
-
-
-def functions(source: Source) -> Iterator[Rewrite]:
-    """Another function of Triton's, or its argument without it."""
-    for group in _FUNCTIONS:
-        for call in source.calls(*group):
-            for other in group:
-                if other != called(call) and isinstance(call.func, ast.Attribute):
-                    yield Rewrite(
-                        source.replaced((call.func, f"{source.of(call.func.value)}.{other}")),
-                        f"tl.{called(call)} is used where tl.{other} is needed.",
-                    )
-    for call in source.calls("abs", "trans", "exp", "log", "sqrt", "where", "maximum"):
-        for argument in call.args[-2:]:
-            yield Rewrite(
-                source.replaced((call, source.of(argument))), f"tl.{called(call)} is too much here."
-            )
-
-
-def dtypes(source: Source) -> Iterator[Rewrite]:
-    """float32 in place of a narrower type, and casts that are too much or missing."""
-    for node in source.nodes:
-        if isinstance(node, ast.Attribute) and node.attr in (
-            "float16",
-            "bfloat16",
-            "int8",
-            "int32",
-        ):
-            for other in ("float32", "int64"):
-                yield Rewrite(
-                    source.replaced((node, f"tl.{other}")),
-                    f"{source.of(node)} is too narrow here: the value needs tl.{other}.",
-                )
-    for call in source.calls("to"):
-        if isinstance(call.func, ast.Attribute):
-            value = source.of(call.func.value)
-            yield Rewrite(
-                source.replaced((call, value)), f"The conversion of {value} loses its digits."
-            )
-    for call in source.calls("dot"):
-        for argument in call.args[:2]:
-            for kind in ("tl.float16", "tl.float32"):
-                value = in_brackets(source.of(argument))
-                yield Rewrite(
-                    source.replaced((argument, f"{value}.to({kind})")),
-                    f"tl.dot needs {source.of(argument)} in {kind}.",
-                )
-        if keyword_of(call, "input_precision") is None:
-            yield Rewrite(
-                source.replaced((call, f'{source.of(call)[:-1]}, input_precision="ieee")')),
-                "tl.dot rounds its float32 operands to tf32.",
-            )
+            if other != node.id and kinds.are_alike(other, node.id):
+                yield [(node, other)], f"{node.id} is used where {other} is needed."
+    yield from _swaps(source, _CHOICES["value"](source))
 
 
 # Loops and sums
 
 
-def loops(source: Source) -> Iterator[Rewrite]:
+@_family
+def loops(source: Source) -> Iterator[_Change]:
     """What a loop carries from an iteration to the next, and where it begins and ends."""
     for loop in source.loops():
-        inside = [node for node in source.nodes if source.is_inside(node, loop)]
-        for node in inside:
+        for node in (node for node in source.nodes if source.is_inside(node, loop)):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 yield from _carried(source, node, node.targets[0].id)
-            if isinstance(node, ast.AugAssign):
-                yield from _updates(source, node)
+        yield from _kept(source, loop)
         if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call):
             yield from _bounds(source, loop.iter)
 
 
-def _carried(source: Source, node: ast.Assign, name: str) -> Iterator[Rewrite]:
+def _carried(source: Source, node: ast.Assign, name: str) -> Iterator[_Change]:
     value = source.of(node.value)
-    if any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(node.value)):
+    names = {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)}
+    if _Kinds(source).of(node.value) != "value" or name in names:
         return
     only_last = f"Only the last iteration of the loop counts: {name} is overwritten in each."
-    for sign in "+-*":
-        yield Rewrite(source.replaced((node, f"{name} {sign}= {value}")), only_last)
-    for function in ("maximum", "minimum"):
-        yield Rewrite(
-            source.replaced((node, f"{name} = tl.{function}({name}, {value})")), only_last
-        )
+    for new in (f"{name} + {value}", f"tl.maximum({name}, {value})", f"{name} * {value}",
+                f"tl.minimum({name}, {value})"):  # fmt: skip
+        yield [(node.value, new)], only_last
     if isinstance(node.value, ast.Call) and called(node.value) == "dot":
-        yield Rewrite(source.replaced((node, f"{name} = {value[:-1]}, {name})")), only_last)
+        yield [(node.value, f"{value[:-1]}, {name})")], only_last
 
 
-def _updates(source: Source, node: ast.AugAssign) -> Iterator[Rewrite]:
-    name, value = source.of(node.target), source.of(node.value)
-    written = source.of(node)
-    for sign in ("+=", "-=", "*=", "="):
-        new = f"{name} {sign} {value}"
-        if new != written:
-            yield Rewrite(source.replaced((node, new)), f"{written} should be {new}.")
+def _kept(source: Source, loop: ast.For | ast.While) -> Iterator[_Change]:
+    """Yield values that the loop reads and has to replace at its end by one of its own."""
+    last = loop.body[-1]
+    stored = [each for each in ast.walk(loop) if isinstance(each, ast.Name)]
+    written = {each.id for each in stored if isinstance(each.ctx, ast.Store)}
+    read = {each.id for each in stored if isinstance(each.ctx, ast.Load)}
+    values = _CHOICES["value"](source)
+    for name, other in itertools.product(values, values):
+        if name in read - written and other in written:
+            new = f"{source.of(last)}\n{' ' * last.col_offset}{name} = {other}"
+            yield [(last, new)], f"{name} stays as it is in the loop: it has to become {other}."
 
 
-def _bounds(source: Source, call: ast.Call) -> Iterator[Rewrite]:
+def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
+    """Yield other bounds of a loop."""
     arguments = [source.of(argument) for argument in call.args]
-    numbers = [*source.numbers, *arguments]
+    range_, numbers = called(call), _plain(source)
     if len(arguments) in (1, 2):
         first, last = ("0", arguments[0]) if len(arguments) == 1 else arguments
         for step in source.constants:
-            for steps in (f"{first}, {last}, {step}", f"{first}, tl.cdiv({last}, {step})"):
-                yield Rewrite(
-                    source.replaced((call, f"{called(call)}({steps})")),
-                    f"The loop counts elements, not blocks of {step}.",
-                )
+            for end in dict.fromkeys((last, *numbers)):
+                for steps in (f"{first}, {end}, {step}", f"{first}, tl.cdiv({end}, {step})"):
+                    reason = f"The loop has to go over {end} in blocks of {step}."
+                    yield [(call, f"{range_}({steps})")], reason
+    else:
+        for size, step in itertools.product(numbers, source.constants):
+            new = f"{range_}({arguments[0]}, {size}, tl.num_programs(0) * {step})"
+            yield [(call, new)], "The loop leaves out the blocks after the first of each program."
     for place, old in enumerate(arguments):
-        for new in dict.fromkeys(("0", *numbers, f"{old} + 1", f"{old} - 1")):
+        for new in dict.fromkeys((*source.numbers, *arguments, "0", f"{old} + 1", f"{old} - 1")):
             if new != old:
-                yield Rewrite(
-                    source.replaced((call.args[place], new)),
-                    f"The loop runs over {source.of(call)}, which leaves out iterations or has too "
-                    "many.",
-                )
+                reason = f"{source.of(call)} leaves out iterations or has too many."
+                yield [(call.args[place], new)], reason
 
 
 def order(source: Source) -> Iterator[Rewrite]:
@@ -491,379 +700,156 @@ def order(source: Source) -> Iterator[Rewrite]:
     after its loop.
     """
     bodies = [source.kernel.body, *(loop.body for loop in source.loops())]
-    for body in bodies:
+    plain = [
+        [each for each in body if not isinstance(each, ast.For | ast.While)] for body in bodies
+    ]
+    for body in plain:
         for mine, other in itertools.pairwise(body):
-            if not isinstance(mine, ast.For | ast.While) and not isinstance(
-                other, ast.For | ast.While
-            ):
-                yield Rewrite(
-                    source.replaced((mine, source.of(other)), (other, source.of(mine))),
-                    f"{_short(source, mine)} has to come after {_short(source, other)}.",
-                )
+            text = source.replaced((mine, source.of(other)), (other, source.of(mine)))
+            first, second = (_shortened(source.of(each)) for each in (mine, other))
+            yield Rewrite(text, f"{first} has to come after {second}.")
     for loop in source.loops():
-        last = loop.body[-1]
         if len(loop.body) > 1:
-            before = loop.body[-2]
-            start, end = source.span(before)[1], source.span(last)[1]
+            last = loop.body[-1]
+            start, end = source.span(loop.body[-2])[1], source.span(last)[1]
+            line = f"\n{' ' * loop.col_offset}{source.of(last)}".encode()
             content = source.text.encode()
-            indent = " " * loop.col_offset
-            moved = content[:start] + f"\n{indent}{source.of(last)}".encode() + content[end:]
-            yield Rewrite(
-                moved.decode(), f"{_short(source, last)} has to come after the loop, not in it."
-            )
-    for body in bodies:
-        for statement in body:
-            if not isinstance(statement, ast.For | ast.While):
-                yield Rewrite(
-                    source.without(statement), f"{_short(source, statement)} is too much."
-                )
+            text = (content[:start] + line + content[end:]).decode()
+            reason = f"{_shortened(source.of(last))} has to come after the loop, not in it."
+            yield Rewrite(text, reason)
+    for statement in itertools.chain.from_iterable(plain):
+        what = _shortened(source.of(statement))
+        yield Rewrite(source.without(statement), f"{what} is too much.")
 
 
-def _short(source: Source, node: ast.AST) -> str:
-    text = " ".join(source.of(node).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
+# Numbers, factors and reductions
 
 
-# Numbers, factors and addresses
-
-
-def numbers(source: Source) -> Iterator[Rewrite]:
+@_family
+def numbers(source: Source) -> Iterator[_Change]:
     """Another number in place of a constant."""
     held = [*source.numbers, *source.floats]
     for node in source.nodes:
-        if not isinstance(node, ast.Constant) or isinstance(node.value, bool | str | None):
+        if not isinstance(node, ast.Constant) or type(node.value) not in (int, float):
             continue
-        was = source.of(node)
-        equal = [name for name in held if source.values[name] == node.value]
-        near: list[str] = []
-        if isinstance(node.value, int):
-            near = [str(node.value + 1), str(node.value - 1), "0", "1", "2"]
-        else:
-            near = ["0.0", "1.0", '-float("inf")', 'float("inf")', "0.5", "2.0"]
+        value: Any = node.value
+        equal = [name for name in held if source.values[name] == value]
+        near = ["0.0", "1.0", '-float("inf")', 'float("inf")', "0.5", "2.0"]
+        if isinstance(value, int):
+            near = [str(value + 1), str(value - 1), "0", "1", "2"]
         for new in dict.fromkeys((*equal, *near, *held)):
-            if new != was and not new.startswith("-1"):
-                yield Rewrite(source.replaced((node, new)), f"{was} is used where {new} is needed.")
-    for call in source.calls("float"):
-        for new in ("0.0", '-float("inf")', 'float("inf")'):
-            outer = source.parents.get(call)
-            target = outer if isinstance(outer, ast.UnaryOp) else call
-            if new != source.of(target):
-                yield Rewrite(
-                    source.replaced((target, new)),
-                    f"{source.of(target)} is used where {new} is needed.",
-                )
-
-
-def factors(source: Source) -> Iterator[Rewrite]:
-    """A factor, a term or a function that is missing from what is stored, summed or rooted."""
-    plain = [name for name in source.numbers if name not in source.constants]
-    held = [*plain, *source.floats, "1", "2"]
-    places: list[tuple[ast.AST, str]] = []
-    for call in source.calls("store", "atomic_add", "atomic_max"):
-        if len(call.args) > 1:
-            places.append((call.args[1], "What is stored"))
-    places += [(call, f"tl.{called(call)}") for call in source.calls("sum", "dot", "load", "exp")]
-    places += [(call.args[0], f"The argument of tl.{called(call)}")
-               for call in source.calls("sqrt", "rsqrt", "log", "exp") if call.args]  # fmt: skip
-    for node, what in places:
-        text = source.of(node)
-        operand = in_brackets(text) if not isinstance(node, ast.Call | ast.Name) else text
-        for name in held:
-            for sign, words in _MISSING.items():
-                yield Rewrite(
-                    source.replaced((node, f"({operand} {sign} {name})")),
-                    f"{what} is not {words} {name}.",
-                )
-        yield Rewrite(source.replaced((node, f"-{operand}")), f"The sign of {text} is wrong.")
-    for node, _ in places[: len(source.calls("store"))]:
-        for function in ("trans", "exp", "log", "sqrt", "rsqrt", "abs"):
-            yield Rewrite(
-                source.replaced((node, f"tl.{function}({source.of(node)})")),
-                f"tl.{function} is missing from what is stored.",
-            )
-        for function in ("maximum", "minimum"):
-            yield Rewrite(
-                source.replaced((node, f"tl.{function}({source.of(node)}, 0.0)")),
-                f"tl.{function} with 0 is missing from what is stored.",
-            )
-
-
-_MISSING = {
-    "/": "divided by", "*": "multiplied by", "+": "increased by", "-": "reduced by",
-}  # fmt: skip
-
-
-def softmaxes(source: Source) -> Iterator[Rewrite]:
-    """What is not divided by its sum, and a logarithm of a quotient or of an exponential."""
-    for call in source.calls("store"):
-        stored = call.args[1:2]
-        for axis in ("axis=0)", "axis=1)[:, None]"):
-            for node in stored:
-                value = source.of(node)
-                yield Rewrite(
-                    source.replaced((node, f"{in_brackets(value)} / tl.sum({value}, {axis}")),
-                    f"{value} is not divided by its sum.",
-                )
-    for call in source.calls("log"):
-        quotient = call.args[0] if call.args else None
-        if isinstance(quotient, ast.BinOp) and isinstance(quotient.op, ast.Div):
-            for whole in _exponents(source, quotient.left):
-                yield Rewrite(
-                    source.replaced((call, f"({whole} - tl.log({source.of(quotient.right)}))")),
-                    "A quotient that is rounded to 0 has no logarithm: log(a / b) is "
-                    "log(a) - log(b), and log(exp(x)) is x.",
-                )
-
-
-def _exponents(source: Source, node: ast.expr) -> Iterator[str]:
-    """Yield the logarithm of an expression: x of tl.exp(x), also under a variable's name."""
-    if isinstance(node, ast.Name):
-        node = source.assigned.get(node.id, node)
-    if isinstance(node, ast.Call) and called(node) == "exp" and node.args:
-        yield in_brackets(source.of(node.args[0]))
-    yield f"tl.log({source.of(node)})"
-
-
-def terms(source: Source) -> Iterator[Rewrite]:
-    """A variable of the kernel that is missing from an expression."""
-    known = list(source.assigned)
-    for call in source.calls("exp", "exp2"):
-        argument = call.args[0] if call.args else None
-        if isinstance(argument, ast.Name):
-            x = argument.id
-            for maximum in (f"tl.max({x}, axis=0)", f"tl.max({x}, axis=1)[:, None]"):
-                yield Rewrite(
-                    source.replaced((argument, f"{x} - {maximum}")),
-                    "The maximum is not subtracted before tl.exp, which overflows.",
-                )
-    for call in source.calls("store", "atomic_add", "exp"):
-        places = call.args[-1:] if called(call) == "exp" else call.args[1:2]
-        for node, name, sign in itertools.product(places, known, "*/+-"):
-            yield Rewrite(
-                source.replaced((node, f"({source.of(node)}) {sign} {name}")),
-                f"{name} is missing from {_short(source, node)}.",
-            )
-    for statement in source.nodes:
-        if isinstance(statement, ast.AugAssign) and _is_in_loop(source, statement):
-            for name in known:
-                target, value = source.of(statement.target), source.of(statement.value)
-                yield Rewrite(
-                    source.replaced((statement, f"{target} = {target} * {name} + {value}")),
-                    f"{target} is not multiplied by {name} before the sum goes on.",
-                )
-                yield Rewrite(
-                    source.replaced(
-                        (statement, f"{target} = {target} * {name}[:, None] + {value}")
-                    ),
-                    f"{target} is not multiplied by {name} before the sum goes on.",
-                )
-
-
-def unused(source: Source) -> Iterator[Rewrite]:
-    """A parameter or a variable that the kernel never uses, in each expression that may need it."""
-    read = {node.id for node in source.names()}
-    names = [*source.numbers, *source.floats, *source.assigned]
-    for name in (name for name in names if name not in read and name not in source.constants):
-        reason = f"{name} is never used."
-        for node, text in _values(source):
-            written = [f"{text} {sign} {name}" for sign in "*+-/"]
-            written += [f"tl.{f}({text}, {name})" for f in ("minimum", "maximum")]
-            written += [f"{text} * {name}[:, None]", f"{text} + {name}[None, :]"]
-            for new in written:
-                yield Rewrite(source.replaced((node, f"({new})")), reason)
-        for node in source.names(of=list(source.assigned)):
-            yield Rewrite(source.replaced((node, name)), reason)
-
-
-def _values(source: Source) -> list[tuple[ast.expr, str]]:
-    """Return the expressions in which something may be missing, with their texts as operands: what
-    is stored, what is reduced, what functions are given, and variables in sums and products.
-    """
-    nodes: list[ast.expr] = []
-    for call in source.calls("store", "atomic_add"):
-        nodes += call.args[1:2]
-    for call in source.calls("sum", "exp", "sqrt", "rsqrt", "log", "dot", "max", "maximum"):
-        nodes += [*call.args[:1], call]
-    for node in source.nodes:
-        if isinstance(node, ast.Assign):
-            nodes.append(node.value)
-        if isinstance(node, ast.BinOp):
-            nodes += [side for side in (node.left, node.right) if isinstance(side, ast.Name)]
-    kept = {source.span(node): node for node in nodes if not _is_address(source, node)}
-    return [(node, in_brackets(source.of(node))) for node in kept.values()]
-
-
-def _is_address(source: Source, node: ast.AST) -> bool:
-    """Return whether an expression is an address or a part of one."""
-    return any(
-        call.args and source.is_inside(node, call.args[0]) for call in source.calls(*_ACCESSES)
-    )
-
-
-def moved(source: Source) -> Iterator[Rewrite]:
-    """A number that is added to an address in place of what is loaded."""
-    for call in source.calls("load"):
-        address = call.args[0] if call.args else None
-        if isinstance(address, ast.BinOp) and isinstance(address.right, ast.Constant):
-            sign, number = _SIGNS.get(type(address.op)), source.of(address.right)
-            load = source.replaced_in(call, address, source.of(address.left))
-            yield Rewrite(
-                source.replaced((call, f"{load} {sign} {number}")),
-                f"{sign} {number} moves the address: it belongs to the value that is loaded.",
-            )
-
-
-def _is_in_loop(source: Source, statement: ast.stmt) -> bool:
-    return any(source.is_inside(statement, loop) for loop in source.loops())
-
-
-def addresses(source: Source) -> Iterator[Rewrite]:
-    """A stride, the program's first element or a loop's position that an index does not have."""
-    numbers = source.numbers
-    ids = [name for name, value in source.assigned.items() if _is_id(value)]
-    for call in source.calls("program_id"):
-        for size in numbers:
-            yield Rewrite(
-                source.replaced((call, f"{source.of(call)} * {size}")),
-                f"The program id counts programs: it is not multiplied by {size}.",
-            )
-    starts = [loop.target.id for loop in source.loops() if isinstance(loop, ast.For)
-              if isinstance(loop.target, ast.Name)]  # fmt: skip
-    for call in source.calls("arange"):
-        whole = source.of(call)
-        size = source.of(call.args[-1]) if call.args else ""
-        programs = [f"tl.program_id({axis}) * {size}" for axis in range(3)]
-        for first in (*programs, *starts, *(f"{name} * {size}" for name in (*ids, *starts))):
-            yield Rewrite(
-                source.replaced((call, f"{first} + {whole}")),
-                f"{whole} is the same in every program and iteration: {first} is missing.",
-            )
-    for node in _indices(source):
-        text = source.of(node)
-        for size in (name for name in numbers if name not in source.constants):
-            yield Rewrite(
-                source.replaced((node, f"({size} - 1 - {text})")),
-                f"{text} counts from the beginning, and has to count from the end.",
-            )
-        for size in (*numbers, "2"):
-            yield Rewrite(
-                source.replaced((node, f"{text} * {size}")),
-                f"{text} is not multiplied by {size}, which is the distance of two of them.",
-            )
-    for call in source.calls(*_ACCESSES):
-        for sign in ("- 1", "+ 1") if call.args else ():
-            yield Rewrite(
-                source.replaced((call.args[0], f"{source.of(call.args[0])} {sign}")),
-                f"The address of this {_action(call)} is one element off.",
-            )
-        for more in (*starts, *ids, *numbers):
-            if call.args:
-                yield Rewrite(
-                    source.replaced((call.args[0], f"{source.of(call.args[0])} + {more}")),
-                    f"{more} is missing from the address of this {_action(call)}.",
-                )
-        for more, size in itertools.product((*ids, *starts), numbers):
-            if call.args:
-                yield Rewrite(
-                    source.replaced((call.args[0], f"{source.of(call.args[0])} + {more} * {size}")),
-                    f"{more} * {size} is missing from the address of this {_action(call)}.",
-                )
-
-
-def _is_id(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and called(value) == "program_id"
-
-
-def _indices(source: Source) -> Iterator[ast.expr]:
-    """Yield the terms of addresses that are names or names spread over an axis."""
-    for node in source.nodes:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            for side in (node.left, node.right):
-                plain = side.value if isinstance(side, ast.Subscript) else side
-                if isinstance(plain, ast.Name) and plain.id not in source.values:
-                    yield side
+            if new != source.of(node) and not new.startswith("-1"):
+                yield [(node, new)], f"{source.of(node)} is used where {new} is needed."
+    for call, new in itertools.product(source.calls("float"), _NEUTRAL[:3]):
+        outer = source.parents.get(call)
+        target = outer if isinstance(outer, ast.UnaryOp) else call
+        if new != source.of(target):
+            yield [(target, new)], f"{source.of(target)} is used where {new} is needed."
 
 
 # What does not compile
 
 
-def unloaded(source: Source) -> Iterator[Rewrite]:
+def _is_address(source: Source, node: ast.Name) -> bool:
+    """Return whether a tensor is the one that an address is of."""
+    tensors = source.names(of=source.tensors)
+    for call in source.calls(*_ACCESSES):
+        inside = [name for name in tensors if call.args and source.is_inside(name, call.args[0])]
+        if inside[:1] == [node]:
+            return True
+    return False
+
+
+@_family
+def unloaded(source: Source) -> Iterator[_Change]:
     """`x_ptr[lanes]`, and a pointer that is used as a value."""
-    addresses = {id(node) for call in source.calls(*_ACCESSES) for argument in call.args[:1]
-                 for node in ast.walk(argument)}  # fmt: skip
+    kinds = _Kinds(source)
     for statement in source.nodes:
         if isinstance(statement, ast.Assign | ast.AugAssign):
-            yield from _stored(source, statement)
+            yield from _indexed_store(source, statement)
     for masked in ("", *(f", mask={mask}" for mask in source.conditions)):
         for node in source.nodes:
             if isinstance(node, ast.Subscript) and source.of(node.value) in source.tensors:
                 place = f"{source.of(node.value)} + {source.of(node.slice)}"
-                yield Rewrite(
-                    source.replaced((node, f"tl.load({place}{masked})")),
-                    f"{source.of(node)} does not load.",
-                )
-            is_pointer = isinstance(node, ast.Name) and node.id in source.tensors
-            if is_pointer and isinstance(node, ast.Name) and id(node) not in addresses:
+                yield [(node, f"tl.load({place}{masked})")], f"{source.of(node)} does not load."
+            if isinstance(node, ast.Name) and node.id in source.tensors:
+                reason = f"{node.id} is a pointer, and its elements were not loaded."
                 for place in (node.id, *(f"{node.id} + {name}" for name in source.assigned)):
-                    yield Rewrite(
-                        source.replaced((node, f"tl.load({place}{masked})")),
-                        f"{node.id} is a pointer, and its elements were not loaded.",
-                    )
+                    if not _is_address(source, node):
+                        yield [(node, f"tl.load({place}{masked})")], reason
         for name, value in source.assigned.items():
-            pointers = [
-                n for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in source.tensors
-            ]
-            if pointers and not (isinstance(value, ast.Call) and called(value) == "load"):
-                yield Rewrite(
-                    source.replaced((value, f"tl.load({source.of(value)}{masked})")),
-                    f"{name} is a pointer, and its elements were not loaded.",
-                )
-    for node in source.nodes:
-        if isinstance(node, ast.BoolOp):
-            sign = " & " if isinstance(node.op, ast.And) else " | "
-            yield Rewrite(
-                source.replaced((node, sign.join(f"({source.of(v)})" for v in node.values))),
-                "and and or do not work element by element.",
-            )
+            reason = f"{name} is a pointer, and its elements were not loaded."
+            if kinds[name] == "pointer":
+                yield [(value, f"tl.load({source.of(value)}{masked})")], reason
 
 
-def _stored(source: Source, statement: ast.Assign | ast.AugAssign) -> Iterator[Rewrite]:
+def _indexed_store(source: Source, statement: ast.Assign | ast.AugAssign) -> Iterator[_Change]:
     """`z_ptr[lanes] = x_ptr[lanes] + 1` as a store of what is loaded."""
     target: Any = statement.target if isinstance(statement, ast.AugAssign) else statement.targets[0]
     if not isinstance(target, ast.Subscript) or source.of(target.value) not in source.tensors:
         return
+    place = f"{source.of(target.value)} + {source.of(target.slice)}"
+    reason = f"{source.of(target)} does not store: a pointer and an index are not an element."
     for mask in ("", *(f", mask={mask}" for mask in source.conditions)):
         value = source.of(statement.value)
-        start = source.span(statement.value)[0]
-        parts = [node for node in ast.walk(statement.value) if isinstance(node, ast.Subscript)
-                 and source.of(node.value) in source.tensors]  # fmt: skip
-        content = value.encode()
-        for node in sorted(parts, key=lambda node: -source.span(node)[0]):
-            first, last = (place - start for place in source.span(node))
-            load = f"tl.load({source.of(node.value)} + {source.of(node.slice)}{mask})"
-            content = content[:first] + load.encode() + content[last:]
-        place = f"{source.of(target.value)} + {source.of(target.slice)}"
-        value = content.decode()
+        for node in ast.walk(statement.value):
+            if isinstance(node, ast.Subscript) and source.of(node.value) in source.tensors:
+                load = f"tl.load({source.of(node.value)} + {source.of(node.slice)}{mask})"
+                value = value.replace(source.of(node), load)
         if isinstance(statement, ast.AugAssign):
             sign = _SIGNS.get(type(statement.op), "+")
             value = f"tl.load({place}{mask}) {sign} {value}"
-        yield Rewrite(
-            source.replaced((statement, f"tl.store({place}, {value}{mask})")),
-            f"{source.of(target)} does not store: a pointer and an index are not an element.",
-        )
+        yield [(statement, f"tl.store({place}, {value}{mask})")], reason
 
 
-UNCOMPILED: tuple[Family, ...] = (unloaded, names, variables, axes, dtypes, numbers, operators)
+_SIGNS: Mapping[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/",
+}  # fmt: skip
+
+
+# The order of the tries
+
+
+@dataclass(frozen=True)
+class _File:
+    """The contents of rewrites.toml.
+
+    Attributes:
+        tried: the families that are tried, by what is wrong, the most promising first.
+        rules: tables of changes.
+    """
+
+    tried: Mapping[str, tuple[str, ...]]
+    rules: tuple[Rules, ...]
+
+
+def _family_named(name: str, tables: Sequence[Rules]) -> Family:
+    """Return the function of that name, or what the tables of that name try in turn."""
+    own = [table.rewrites for table in tables if table.family == name] or [globals()[name]]
+
+    def family(source: Source) -> Iterator[Rewrite]:
+        with contextlib.suppress(RecursionError):  # of an expression with thousands of terms
+            for each in own:
+                yield from each(source)
+
+    return family
+
+
+_FILE: _File = read_data_file(Path(__file__).with_suffix(".toml"), _File)
+
+
+def _families(*names: str) -> tuple[Family, ...]:
+    return tuple(_family_named(name, _FILE.rules) for name in names)
+
+
+UNCOMPILED = _families(*_FILE.tried["uncompiled"])
 """What is tried where the kernel does not compile."""
 
-UNSAFE: tuple[Family, ...] = (
-    comparisons, moved, masks, addresses, names, axes, loops, operators, numbers, order,
-    other_masks, variables, functions, others, terms, softmaxes, excluded, factors,
-)  # fmt: skip
+UNSAFE = _families(*_FILE.tried["unsafe"])
 """What is tried where an access is not safe."""
 
-WRONG: tuple[Family, ...] = (
-    unused, comparisons, axes, others, loops, names, operators, addresses, softmaxes, functions,
-    dtypes, order, terms, factors, numbers, excluded, variables, other_masks, masks, moved,
-)  # fmt: skip
+WRONG = _families(*_FILE.tried["wrong"])
 """What is tried where results are wrong."""
+
+(dtypes,) = _families("dtypes")
+"""What is tried where only rounding makes results wrong."""

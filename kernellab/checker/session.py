@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -156,19 +156,25 @@ class CheckSession:
         launch: the launch with the caller's arguments, which no run changes.
         guards: the detectors that observe every further run, which might not end without them; see
             `Detector.guards`.
+        work: of each run so far; see `EventDispatcher`.
     """
 
     launch: CheckedRun
     guards: tuple[type[Detector], ...] = ()
+    work: list[int] = field(default_factory=list)
 
     def run_detectors(
-        self, kinds: Sequence[type[Detector]], failures: Failures = RAISED
+        self,
+        kinds: Sequence[type[Detector]],
+        failures: Failures = RAISED,
+        earlier: Sequence[Any] = (),
     ) -> tuple[list[Detector], Finding | None]:
         """Run the launch with detectors, which observe accesses and values.
 
         Args:
             kinds: the classes of the detectors.
             failures: records detectors that fail.
+            earlier: what the detectors meet beside each other: detectors of an earlier run.
 
         Returns:
             The detectors without those that failed; and the finding that stopped the run, if it
@@ -184,7 +190,7 @@ class CheckSession:
                     detectors.append(kind(run))
         for detector in implementing("meet", detectors):
             with failures.kept(type(detector)):
-                detector.meet(detectors)
+                detector.meet([*earlier, *detectors])
         stopped = None
         try:
             self._execute(run, detectors, failures=failures)
@@ -287,6 +293,7 @@ class CheckSession:
         except Deadlock as deadlock:
             raise Stopped(_deadlock_finding(deadlock)) from deadlock
         finally:
+            self.work.append(dispatcher.work)
             dispatcher.put_back()
 
 

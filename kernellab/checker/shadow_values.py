@@ -5,7 +5,7 @@ memory.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -58,28 +58,48 @@ class Shadows(ABC):
 
     def follow(self, computed: Computed) -> None:
         """An operation has computed its results, or hands its operands on."""
-        op, active = computed.operation, computed.active
-        match op:
-            case mlir.ForOp():
-                self._leave(op.results, op.block.args[1:], op.block.args)
-            case mlir.WhileOp():
-                after = op.after.block.args
-                self._leave(op.results, after, (*op.before.block.args, *after))
-            case mlir.YieldOp() | mlir.ConditionOp() | tt.ReturnOp():
-                self._hand_on(flow.handed_on(op), active)
-            case mlir.BranchOp() | mlir.ConditionalBranchOp():
-                for pairs, going in _jumps(op, computed):
-                    self._hand_on(pairs, going)
-            case mlir.IfOp() | tt.InlinedCallOp():
-                pass  # what ends its regions has set its results
-            case _ if not computed.results:
-                pass  # no one uses them: of an atomic they are not even there
-            case mlir.XOrIOp() if (swap := swap_of_pairs(op)) is not None:
-                swapped, axis = swap
-                self._of[op.result] = _flipped(self[swapped], axis)
-            case _:
-                shadows = self.computed(computed, [self[operand] for operand in op.operands])
-                self._of.update(zip(op.results, shadows))
+        special = _FOLLOWED.get(type(computed.operation))
+        if special is None or not special(self, computed):
+            self._compute(computed)
+
+    def _compute(self, computed: Computed) -> None:
+        op = computed.operation
+        if computed.results:  # no one uses those of an atomic that has none
+            shadows = self.computed(computed, [self[operand] for operand in op.operands])
+            self._of.update(zip(op.results, shadows))
+
+    def _after_for(self, computed: Computed) -> bool:
+        op = computed.operation
+        assert isinstance(op, mlir.ForOp)
+        self._leave(op.results, op.block.args[1:], op.block.args)
+        return True
+
+    def _after_while(self, computed: Computed) -> bool:
+        op = computed.operation
+        assert isinstance(op, mlir.WhileOp)
+        after = op.after.block.args
+        self._leave(op.results, after, (*op.before.block.args, *after))
+        return True
+
+    def _after_block(self, computed: Computed) -> bool:
+        self._hand_on(flow.handed_on(computed.operation), computed.active)
+        return True
+
+    def _after_jump(self, computed: Computed) -> bool:
+        for pairs, going in _jumps(computed):
+            self._hand_on(pairs, going)
+        return True
+
+    def _after_regions(self, computed: Computed) -> bool:
+        return True  # what ends its regions has set its results
+
+    def _swap(self, computed: Computed) -> bool:
+        op = computed.operation
+        assert isinstance(op, mlir.XOrIOp)
+        swap = swap_of_pairs(op)
+        if swap is not None:
+            self._of[op.result] = _flipped(self[swap[0]], swap[1])
+        return swap is not None
 
     def _leave(
         self,
@@ -116,12 +136,28 @@ def _entering(value: SSAValue) -> SSAValue | None:
             return None
 
 
-def _jumps(
-    op: mlir.BranchOp | mlir.ConditionalBranchOp, computed: Computed
-) -> list[tuple[list[tuple[SSAValue, SSAValue]], Active]]:
+_FOLLOWED: dict[type[Operation], Callable[[Shadows, Computed], bool]] = {
+    mlir.ForOp: Shadows._after_for,
+    mlir.WhileOp: Shadows._after_while,
+    mlir.YieldOp: Shadows._after_block,
+    mlir.ConditionOp: Shadows._after_block,
+    tt.ReturnOp: Shadows._after_block,
+    mlir.BranchOp: Shadows._after_jump,
+    mlir.ConditionalBranchOp: Shadows._after_jump,
+    mlir.IfOp: Shadows._after_regions,
+    tt.InlinedCallOp: Shadows._after_regions,
+    mlir.XOrIOp: Shadows._swap,
+}
+"""How operations are followed that compute nothing; False where one computes something after all.
+A table, because a match of every operation with these classes took longer than the arithmetic."""
+
+
+def _jumps(computed: Computed) -> list[tuple[list[tuple[SSAValue, SSAValue]], Active]]:
     """What a jump hands on, and for which programs."""
+    op = computed.operation
     if isinstance(op, mlir.BranchOp):
         return [(list(zip(op.arguments, op.successor.args)), computed.active)]
+    assert isinstance(op, mlir.ConditionalBranchOp)
     holds = numpy.atleast_1d(numpy.asarray(computed.operands[0], numpy.bool_))
     everyone = True if computed.active is None else computed.active
     return [

@@ -20,7 +20,15 @@ from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.cubin import size_without_debug
 from kernellab.compiler.machine_code.instructions import instruction_count, padding_of
 from kernellab.compiler.records import Remark, Resources
-from kernellab.errors import ArgumentError, CompileError, KernelLabError, MachineError, suggestion
+from kernellab.errors import (
+    ArgumentError,
+    CompileError,
+    KernelLabError,
+    MachineError,
+    SourcePosition,
+    source_line,
+    suggestion,
+)
 from kernellab.records import PassRun, SourceMap, Stage, StoredText, Subject, Target
 from kernellab.records.display import PrintsAsCard, show
 
@@ -333,6 +341,24 @@ class Comparison(PrintsAsCard):
             return None
         return next((pair for pair in self.passes if not pair.equal), None)
 
+    def by_line(self, name: str = "ttgir") -> tuple[Sides, ...]:
+        """The kernel's lines whose operations differ in a stage.
+
+        Args:
+            name: a text stage: "ttgir", "ptx", "sass", ...
+
+        Returns:
+            For each line, in the kernel's order, its text, and the operations of each side, as
+            operation -> how many; {} for a line that one side does not have.
+
+        Raises:
+            ArgumentError: a side has no such stage with lines of the source.
+        """
+        sides = [_by_line(side, name) for side in (self.left, self.right)]
+        lines = _merged(list(sides[0]), list(sides[1]))
+        pairs = (Sides(line, *(dict(side.get(line, {})) for side in sides)) for line in lines)
+        return tuple(pair for pair in pairs if not pair.equal)
+
     @cached_property
     def remarks(self) -> tuple[tuple[Remark, ...], tuple[Remark, ...]]:
         """The remarks that only the left side has, and those that only the right side has."""
@@ -473,6 +499,36 @@ def _stage_pair(name: str, left: Compilation, right: Compilation) -> StagePair:
 def _comparable(stage: Stage) -> str | bytes:
     content = stage.content
     return content if isinstance(content, bytes) else without_locations(content)
+
+
+_OPERATION = re.compile(
+    r"^\s*(?:\d+\s*\|)?(?:/\*[^*]*\*/\s*)?(?:@!?%?\w+\s+)?(?:%?[\w:#., %]+ = )?\"?"
+    r"([A-Za-z_][\w.]*)"
+)
+"""The operation of a line: the first word after results, addresses and predicates."""
+
+
+def _by_line(compilation: Compilation, name: str) -> dict[str, Counter[str]]:
+    """The operations of a stage by the text of the kernel's line that they come from, in the order
+    of the kernel.
+    """
+    has_text = name in compilation.stages and isinstance(compilation.stages[name].content, str)
+    if not has_text or not compilation.can_answer("source_map"):
+        raise ArgumentError(
+            f"The compilation of {compilation.kernel!r} has no stage {name!r} with source lines.",
+            advice=suggestion(name, compilation.stages, "Its stages are"),
+        )
+    counts: dict[SourcePosition, Counter[str]] = {}
+    for number, text in enumerate(compilation.stages[name].text.splitlines(), 1):
+        operation = _OPERATION.match(text)
+        chains = compilation.source_map.chain(name, number)
+        if operation is not None and chains:
+            counts.setdefault(chains[0][-1], Counter())[operation[1]] += 1
+    by_text: dict[str, Counter[str]] = {}
+    for place in sorted(counts, key=lambda place: place.line):
+        line = source_line(place.file, place.line).strip()
+        by_text.setdefault(line, Counter()).update(counts[place])
+    return by_text
 
 
 def _resources(compilation: Compilation) -> Resources | None:

@@ -40,9 +40,11 @@ from kernellab.errors.exceptions import (
     suggestion,
 )
 from kernellab.errors.sources import (
+    WITHOUT_SOURCE,
     CompiledLines,
     SourcePosition,
     compiled_at,
+    compiled_text,
     file_in_traceback,
     format_edited,
     frame_at,
@@ -56,6 +58,7 @@ from kernellab.errors.sources import (
 )
 
 __all__ = [
+    "WITHOUT_SOURCE",
     "ArchiveError",
     "ArgumentError",
     "Change",
@@ -91,6 +94,7 @@ __all__ = [
     "changes_between",
     "clipped",
     "compiled_at",
+    "compiled_text",
     "file_in_traceback",
     "format_edited",
     "frame_at",

@@ -75,7 +75,8 @@ class Change:
 
     Attributes:
         line: the number of the (first) line in its file.
-        old, new: its text before and after, without indentation if it is one line.
+        old, new: its text before and after, without indentation if it is one line whose
+            indentation stays.
     """
 
     line: int
@@ -86,15 +87,24 @@ class Change:
         return f"line {self.line}: {self.new}"
 
 
+def _are_indented_alike(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Return whether there are as many lines, each as far to the right, but for empty ones."""
+    return len(old) == len(new) and all(
+        len(was) - len(was.lstrip()) == len(other) - len(other.lstrip())
+        for was, other in zip(old, new, strict=True)
+        if was.strip() and other.strip()
+    )
+
+
 def changes_between(before: str, after: str, first_line: int) -> tuple[Change, ...]:
-    """Return the lines that differ between two sources of equally many lines; of others, one change
-    of all lines between the first and the last that differ.
+    """Return the lines that differ between two sources of equally many lines with the same
+    indentation; of others, one change of all lines between the first and the last that differ.
 
     Args:
         first_line: the number of the sources' first line in their file.
     """
     old, new = before.splitlines(), after.splitlines()
-    if len(old) == len(new):
+    if _are_indented_alike(old, new):
         return tuple(
             Change(first_line + number, was.strip(), other.strip())
             for number, (was, other) in enumerate(zip(old, new, strict=True))

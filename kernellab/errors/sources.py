@@ -18,6 +18,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import NoReturn
 
+WITHOUT_SOURCE = (
+    "Triton reads a kernel's source from its file, and text that exec runs, or that is typed at "
+    "Python's own prompt, has none. Define the kernel in a file or in a notebook. For generated "
+    "text, write it to a file and import that, or let linecache know the lines first: "
+    "linecache.cache[name] = (len(text), None, text.splitlines(True), name), then "
+    'exec(compile(text, name, "exec")).'
+)
+"""The advice on Triton's error that kernels should be defined in a Python file."""
+
 _MOST_SOURCE = 8 * 1024 * 1024
 """Bytes of a file whose lines are shown."""
 
@@ -107,6 +116,14 @@ def source_line(file: str, line: int) -> str:
         return compiled.line(line)
     lines = source_lines(file)
     return lines[line - 1].rstrip("\n") if 1 <= line <= len(lines) else ""
+
+
+def compiled_text(file: str, line: int) -> str:
+    """The lines of the function at a line, from its `def` on, as it was compiled; "" where no
+    kernel that ran or was compiled in this process has that line.
+    """
+    compiled = compiled_at(file, line)
+    return "" if compiled is None else "\n".join(compiled.lines)
 
 
 def lines_as_imported(file: str) -> list[str]:

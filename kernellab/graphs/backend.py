@@ -19,7 +19,8 @@ from kernellab.errors import OptionError, suggestion
 from kernellab.graphs.captures import Gpu, capture_of, gpu_named, with_sources
 from kernellab.graphs.report import GraphReport
 from kernellab.graphs.torch_texts import Event, frame_of, is_reported
-from kernellab.torch_api.tracers import hear_from_now_on
+from kernellab.launch.interception import interpreted
+from kernellab.torch_api.tracers import hear_from_now_on, keep_users_kernels
 
 if TYPE_CHECKING:
     from kernellab.torch_api.capture import Backend
@@ -81,7 +82,8 @@ def kernellab_backend(
     run = given.pop("run", RUNS[0])
     check_choice("run", run, RUNS)
     levels = bool(given.pop("levels", False))
-    return _session(gpu, run, levels, given).backend(module, inputs)
+    with interpreted():  # AOTAutograd looks at what a kernel of the user's writes
+        return _session(gpu, run, levels, given).backend(module, inputs)
 
 
 def _session(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> _Session:
@@ -127,11 +129,12 @@ def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Bac
                 f"backend 'kernellab' has no option {name!r}",
                 advice=suggestion(name, [*_OWN, *known], "Its own options are"),
             )
+    runner = run_code if run == "triton" else run_aten
     return Backend(
         gpu.answering,
         config=config,
         levels=levels,
-        runner=run_code if run == "triton" else run_aten,
+        runner=lambda made: interpreted()(runner(made)),  # it may launch kernels of the user's
         runs_code=run == "triton",
     )
 
@@ -155,4 +158,6 @@ def last_report() -> GraphReport:
     return GraphReport(with_sources(capture), is_captured_here=True)
 
 
-hear_from_now_on(_hear)  # torch loads this module when the backend is named, before it compiles
+# torch loads this module when the backend is named, before it compiles.
+hear_from_now_on(_hear)
+keep_users_kernels("kernellab")

@@ -18,7 +18,7 @@ from kernellab.graphs.captures import gpu_named
 from kernellab.graphs.kernels import GraphComparison, launch
 from kernellab.graphs.processes import GivenCall
 from kernellab.graphs.records import ComparedGraph, Difference, WrongLaunch
-from kernellab.launch.differences import relative_tolerance
+from kernellab.launch.differences import elements_off, relative_tolerance
 from kernellab.launch.interception import interpreted
 from kernellab.records.graphs import KernelCode
 from kernellab.torch_api.capture import Backend, Made, Run, call_once, mode_options
@@ -44,7 +44,14 @@ from kernellab.torch_api.generated_code import (
 )
 from kernellab.torch_api.inductor import users_arguments
 from kernellab.torch_api.lowering import Mutation
-from kernellab.torch_api.virtual_gpu import CPU, DEVICE, is_seed, without_gpu, written_out
+from kernellab.torch_api.virtual_gpu import (
+    CPU,
+    DEVICE,
+    is_seed,
+    with_attention_alike,
+    without_gpu,
+    written_out,
+)
 
 # Run a graph node by node, each on the expected values of its inputs, and measure differences.
 
@@ -89,8 +96,7 @@ def distance(value: torch.Tensor, right: torch.Tensor, noise: float = 0.0) -> Di
     relative = 0.0 if is_exact else relative_tolerance(right.dtype)
     allowed = relative * (expected.abs().nan_to_num(0, 0, 0) + largest_right) + _NOISE * noise
     away = (actual - expected).abs()
-    same = (actual == expected) | (actual.isnan() & expected.isnan())
-    off = ~same & ~(away <= allowed)
+    off = elements_off(actual, expected, allowed)
     if not bool(off.any()):
         return None
     place = off.flatten().nonzero()[0].item()
@@ -288,6 +294,7 @@ class _Eager:
         without_gpu(module, CPU)
         for node in module.graph.nodes:
             self.nodes[number, node.name] = node_of(node)
+        with_attention_alike(module)
 
         def called(*args: Any) -> Any:
             if number in self.random_states:  # only the first call is compared

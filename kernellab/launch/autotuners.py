@@ -90,6 +90,15 @@ def tuner_facts(kernel: Any, values: Mapping[str, Any]) -> TunerFacts | None:
     )  # fmt: skip
 
 
+def restoring(tuner: Autotuner, name: str) -> Autotuner:
+    """Return an autotuner like another one that restores an argument after each trial, and does
+    not reset it to zero.
+    """
+    zeroed = [other for other in tuner.reset_to_zero if other != name]
+    restored = [*tuner.restore_value, name]
+    return Autotuner(tuner.fn, tuner.arg_names, tuner.configs, tuner.keys, zeroed, restored)
+
+
 _noted: weakref.WeakKeyDictionary[JITFunction, list[AutotunerTimings]] = weakref.WeakKeyDictionary()
 
 

@@ -16,6 +16,7 @@ from kernellab.compiler import passes
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.pipeline import record_passes
 from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
+from kernellab.interpreter.execution.grid import grid_to_run
 from kernellab.interpreter.execution.launcher import launch_text
 from kernellab.ir import ttg
 from kernellab.ir.locations import locate
@@ -75,7 +76,7 @@ def bisect(
     atol = check_tolerance("atol", atol) or 0.0
     prepared = prepare_bound(launch, target, _BISECT)
     plain, call, chosen = prepared.kernel, prepared.call, prepared.target
-    runs = _Snapshots(plain, prepared.sizes(), call, chosen)
+    runs = _Snapshots(plain, grid_to_run(prepared.grid, call.values), call, chosen)
     expected: Contents | None = None
     first, before = "", ""
     with ProgressBar(f"bisect {plain.__name__}", None, "modules", UNTOUCHED) as work:

@@ -31,10 +31,32 @@ class Within:
 
 
 def is_within(actual: torch.Tensor, expected: Within) -> bool:
-    """Return whether no element is farther off than it may be; NaN equals NaN."""
-    got, want = actual.double(), expected.values.double()
+    """Return whether no element is farther off than it may be; see `elements_off`."""
+    return not elements_off(actual, expected.values, expected.allowed).any()
+
+
+def elements_off(
+    actual: torch.Tensor, expected: torch.Tensor, allowed: torch.Tensor | None
+) -> torch.Tensor:
+    """Return which elements are farther from the expected ones than they may be. NaN equals NaN,
+    and an infinity equals only itself, whatever is allowed.
+
+    Args:
+        actual, expected: tensors of one shape.
+        allowed: how far each element may be off, float64; None if every bit counts, so that 0 is
+            not -0.
+    """
+    wide = torch.complex128 if expected.is_complex() else torch.float64
+    got, want = actual.to(wide), expected.to(wide)
     same = (got == want) | (got.isnan() & want.isnan())
-    return bool((same | ((got - want).abs() <= expected.allowed)).all())
+    if allowed is not None:
+        distance = (got - want).abs()
+        return ~same & ~(distance.isfinite() & (distance <= allowed))
+    if expected.is_complex():
+        return ~same
+    if not actual.is_floating_point() and not expected.is_floating_point():
+        return actual != expected  # float64 does not hold every int64
+    return ~same | (got.signbit() != want.signbit()) & ~want.isnan()
 
 
 def wrong_words(element: str, actual: Any, expected: Any, count: int, size: int) -> str:
@@ -62,10 +84,9 @@ def differences_between(
     """
     for name, right in expected.items():
         want, got = right.double(), actual[name].double()
-        same = (want == got) & (want.signbit() == got.signbit()) | (want.isnan() & got.isnan())
-        distance = (got - want).abs()
-        off = ~same & ~(distance <= atol + rtol * want.abs()) if rtol or atol else ~same
+        off = elements_off(actual[name], right, atol + rtol * want.abs() if rtol or atol else None)
         if off.any():
+            distance = (got - want).abs()
             flat = torch.where(off, distance.nan_to_num(nan=torch.inf), -1.0).argmax()
             place = tuple(int(index) for index in torch.unravel_index(flat, off.shape))
             yield Difference(

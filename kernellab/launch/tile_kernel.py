@@ -18,7 +18,14 @@ from kernellab.common.text import shown
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.kernels import as_triton_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
-from kernellab.errors import ArgumentError, KernelLabError, NoGrid, OptionError, suggestion
+from kernellab.errors import (
+    WITHOUT_SOURCE,
+    ArgumentError,
+    KernelLabError,
+    NoGrid,
+    OptionError,
+    suggestion,
+)
 from kernellab.interpreter.execution.grid import check_has_length
 from kernellab.launch.autotuners import ConfigName, launched_with, take_autotuned_launches
 from kernellab.launch.dispatch import GpuLaunch, SeenGrid, interpret, launch_on_gpu, note
@@ -129,7 +136,7 @@ class TileKernel(JITFunction):
         except ValueError as error:  # of a function without a source
             raise ArgumentError(
                 f"Triton cannot make a kernel of {function.__name__!r}: {error}",
-                advice="Define it in a file or in a notebook's cell.",
+                advice=WITHOUT_SOURCE,
             ) from error
         take_autotuned_launches()
 

@@ -23,7 +23,7 @@ from kernellab.magics.kernel_magics import COMPILING
 from kernellab.magics.magic import (
     cell_magic,
     line_magic,
-    read_call,
+    read_expression,
     read_launch,
     read_variable,
     read_variables,
@@ -267,11 +267,11 @@ GRAPH_OPTIONS = Options(
 )
 
 _GRAPH_HELP = """\
-Compile the call at the end of the cell with torch.compile, for a GPU that need not be
+Compile the expression at the end of the cell with torch.compile, for a GPU that need not be
 there, and show every level of it: graph breaks, guards, FX, ATen, fusions, kernels.
 
-The cell is an ordinary cell whose last expression is a call of a function of tensors, or of a
-module: model(x). The code above it is run; the call itself runs once on the CPU, in a separate
+The cell is an ordinary cell whose last expression computes with tensors: model(x), or
+model(x).sum(). The code above it is run; the expression itself runs once on the CPU, in a separate
 process. The GraphReport is in the variable `report` afterwards: report.graphs, report.breaks,
 report.kernels[0].compilation.explore().
 
@@ -299,8 +299,10 @@ def tilegraph(running: RunningCell, line: str, body: str) -> None:
     advice = "Its last line is the call to open, as in model(x)."
     called = run_above_last(running, body, GRAPH_OPTIONS.magic, "call", advice)
     namespace = running.shell.user_ns
-    position = running.position(GRAPH_OPTIONS.magic)
-    function, args, keywords = read_call(called, namespace, GRAPH_OPTIONS.magic, position)
+    header = running.position(GRAPH_OPTIONS.magic)
+    above = body.rpartition(called)[0].count("\n") + 1
+    position = replace(header, line=header.line + above, column=0)
+    function, args, keywords = read_expression(called, namespace, GRAPH_OPTIONS.magic, position)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
     from kernellab.graphs.graph import GraphOptions, graph_call
 

@@ -19,7 +19,7 @@ from typing import Any
 import triton
 
 from kernellab.compiler.compilations import Compilation
-from kernellab.errors import label_file
+from kernellab.errors import WITHOUT_SOURCE, label_file
 from kernellab.errors.exceptions import nearest
 from kernellab.torch_api.inductor import is_inductor_kernel
 from kernellab.triton_api import JITFunction
@@ -113,6 +113,11 @@ def _cpu_tensor(_: re.Match[str], place: _Place) -> str:
         "A tensor of this launch is on the CPU. Move it to the GPU, x.cuda(); or write "
         f"%%tilekernel on the first line of {which}: then launches with CPU tensors run on the CPU."
     )
+
+
+@_advises(ValueError, r"^@jit functions should be defined in a Python file")
+def _no_source(_: re.Match[str], __: _Place) -> str:
+    return WITHOUT_SOURCE
 
 
 @_advises(TypeError, r"'function' object is not subscriptable")

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from types import ModuleType
+from typing import Any, Literal, NoReturn, TypeGuard
 
 from IPython.core.magic import no_var_expand
 
@@ -222,26 +224,93 @@ def read_launch(
     return LaunchLine(kernel, grid, *_arguments(tree, namespace))
 
 
-def read_call(
+def read_expression(
     text: str, namespace: Mapping[str, Any], magic: str, position: SourcePosition
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Evaluate function and arguments of a call, `model(x)`, in the user's namespace, without the
-    call.
+    """Return the function and the arguments whose call is an expression, without the call.
+
+    Of a call of given values, `model(x)`, these are its own. Anything else, as `model(x).sum()` or
+    `model(x * 2)`, is a function of the notebook's data in it.
+
+    Args:
+        text: the expression.
+        namespace: the user's.
+        magic: as the user writes it.
+        position: of the expression's first line.
 
     Raises:
-        OptionError: the text is not a call, or names something that the notebook does not have.
+        OptionError: nothing is computed, or the expression names something that the notebook does
+            not have.
         Exception: whatever evaluating a part raises.
     """
     tree = ast.parse(text.strip(), mode="eval").body
-    if not isinstance(tree, ast.Call):
+    if isinstance(tree, ast.Name | ast.Constant):
         raise OptionError(
             f"{magic}: {text.strip()!r} is not a call",
             advice="The cell's last line is the call to open, as in model(x).",
             position=position,
         )
     _refuse_unknown_names(tree, namespace, magic, position)
-    args, keywords = _arguments(tree, namespace)
-    return _value(tree.func, namespace), args, keywords
+    given = [*tree.args, *(keyword.value for keyword in tree.keywords)] if _is_call(tree) else []
+    if _is_call(tree) and not any(_computes(argument, namespace) for argument in given):
+        function = _value(tree.func, namespace)
+        if not _is_tensor(getattr(function, "__self__", None)):
+            return function, *_arguments(tree, namespace)
+    return _function_of(tree, text.strip(), namespace, position)
+
+
+def _is_call(tree: ast.expr) -> TypeGuard[ast.Call]:
+    """Whether an expression is one call, of a function that has a name."""
+    return isinstance(tree, ast.Call) and not any(
+        isinstance(node, ast.Call) for node in ast.walk(tree.func)
+    )
+
+
+def _computes(argument: ast.expr, namespace: Mapping[str, Any]) -> bool:
+    """Whether an argument is more than a given value: it computes with tensors or modules."""
+    if isinstance(argument, ast.Starred):
+        argument = argument.value
+    return not isinstance(argument, ast.Name | ast.Attribute) and any(
+        isinstance(node, ast.Name) and _is_torchs(namespace.get(node.id))
+        for node in ast.walk(argument)
+    )
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _is_torchs(value: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor | torch.nn.Module)
+
+
+def _function_of(
+    tree: ast.expr, text: str, namespace: Mapping[str, Any], position: SourcePosition
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """An expression as a function of the data that it names, and that data. Its code is on the
+    expression's lines in the cell.
+    """
+    named = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    own = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    data = [
+        name
+        for name in dict.fromkeys(named)
+        if name in namespace and name not in own and _is_data(namespace[name])
+    ]
+    parameters = ast.parse(f"lambda {', '.join(data)}: None", mode="eval").body
+    assert isinstance(parameters, ast.Lambda)
+    parameters.body = tree
+    ast.increment_lineno(parameters, position.line - 1)
+    expression = ast.fix_missing_locations(ast.Expression(parameters))
+    function = eval(compile(expression, position.file, "eval"), dict(namespace))
+    function.__name__ = function.__qualname__ = " ".join(text.split())
+    return function, tuple(namespace[name] for name in data), {}
+
+
+def _is_data(value: Any) -> bool:
+    return not callable(value) and not isinstance(value, ModuleType)
 
 
 def run_above_last(

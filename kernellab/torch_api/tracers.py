@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 import torch._dynamo.convert_frame
+import torch._dynamo.symbolic_convert
+import torch._dynamo.trace_rules
 import torch._dynamo.variables
 import torch._guards
 import torch._lazy
@@ -25,12 +27,14 @@ import torch.utils._pytree as pytree
 from kernellab.common.patches import replaced
 from kernellab.errors.sources import SourcePosition
 from kernellab.records.graphs import Bytecode
+from kernellab.torch_api.emulation import ABOUT_TRITON
 
 # What Dynamo says while it works: the events of torch's structured trace, and its bytecode.
 
 
 _frames: Any = torch._dynamo.convert_frame
 _guards: Any = torch._guards
+_translators: Any = torch._dynamo.symbolic_convert
 _protocol: Any = torch._dynamo.variables
 if importlib.util.find_spec("torch._dynamo.variables.object_protocol"):  # since torch 2.12
     _protocol = importlib.import_module("torch._dynamo.variables.object_protocol")
@@ -54,6 +58,29 @@ def hear_from_now_on(take: Callable[[Event], None]) -> None:
     log = logging.getLogger("torch.__trace")
     log.addHandler(_Sink(take))
     log.setLevel(logging.DEBUG)
+
+
+def keep_users_kernels(backend: str) -> None:
+    """Have Dynamo put launches of Triton kernels into the graphs of a backend, also without a GPU,
+    and trace no code of KernelLab's, until the process ends.
+
+    Without a GPU, Dynamo takes no object for a kernel, and traces what launches it.
+    """
+    original = ABOUT_TRITON.has_triton
+
+    @functools.wraps(original)
+    def has_triton() -> bool:
+        return bool(original()) or _traced_for() == backend
+
+    vars(has_triton)["cache_clear"] = original.cache_clear
+    vars(ABOUT_TRITON)["has_triton"] = has_triton
+    torch._dynamo.trace_rules.add("kernellab")
+
+
+def _traced_for() -> str:
+    """Return the name of the backend that Dynamo traces for at the moment; "" for none."""
+    translator = getattr(_translators.tls, "current_tx", None)
+    return "" if translator is None else getattr(translator.output.compiler_fn, "__name__", "")
 
 
 @contextmanager

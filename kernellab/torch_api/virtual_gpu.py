@@ -353,12 +353,10 @@ def _chosen(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    is_plain = query.dim() == 4 and not enable_gqa
-    head = query.shape[-1]
-    half = query.dtype in (torch.float16, torch.bfloat16)
-    if is_plain and half and attn_mask is None and head <= _WIDEST_FLASH and head % 8 == 0:
+    fused: Any = None if enable_gqa else _fused_for(query, attn_mask)
+    if fused is _flash:
         return _flash(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
-    if is_plain and query.dtype in _ALIGNED and head % _ALIGNED[query.dtype] == 0:
+    if fused is _efficient:
         bias = _bias(attn_mask, query, key)
         keeps_sums = query.requires_grad or key.requires_grad or value.requires_grad
         return _efficient(query, key, value, bias, keeps_sums, dropout_p, is_causal, scale=scale)[0]
@@ -372,6 +370,17 @@ def _chosen(
         scale=scale,
         enable_gqa=enable_gqa,
     )[0]
+
+
+def _fused_for(query: torch.Tensor, mask: torch.Tensor | None) -> Any:
+    """The fused operation that a GPU is given; None for several simple ones."""
+    head = query.shape[-1]
+    if query.dim() != 4:
+        return None
+    is_half = query.dtype in (torch.float16, torch.bfloat16)
+    if is_half and mask is None and head <= _WIDEST_FLASH and head % 8 == 0:
+        return _flash
+    return None if head % _ALIGNED.get(query.dtype, head + 1) else _efficient
 
 
 def _bias(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor | None:
@@ -469,6 +478,43 @@ def _differentiated(
         (weights * kept).transpose(-2, -1) @ incoming,
         None if bias is None else of_scores,
     )
+
+
+def with_attention_alike(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Have attention of a Dynamo graph, in place, drop what the fused operations drop that are
+    written out for the CPU, and lay its result out as they do, so that what is drawn after it is
+    the same.
+    """
+    for part in module.modules():
+        if isinstance(part, torch.fx.GraphModule):
+            for node in part.graph.nodes:
+                if node.target is torch.nn.functional.scaled_dot_product_attention:
+                    node.target = _attention_alike
+            part.recompile()
+    return module
+
+
+def _attention_alike(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    fused: Any = None if enable_gqa else _fused_for(query, attn_mask)
+    if fused is None or dropout_p == 0:
+        result = torch.nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    else:
+        seed, bias = _new_seed(dropout_p, query), _bias(attn_mask, query, key)
+        result, _ = _weighted(query, key, value, bias, dropout_p, is_causal, scale, seed)
+    if fused is _flash:
+        return torch.empty_like(query).copy_(result)
+    return result if fused is None else _laid_out(result, query)
 
 
 def _new_seed(dropout: float, like: torch.Tensor) -> torch.Tensor:

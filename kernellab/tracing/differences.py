@@ -13,7 +13,7 @@ import torch
 from kernellab.common.text import counted, index_text, number_texts
 from kernellab.compiler.arguments import array_of
 from kernellab.errors import ArgumentError, suggestion
-from kernellab.launch.differences import relative_tolerance, size_of
+from kernellab.launch.differences import elements_off, relative_tolerance, size_of
 from kernellab.tracing.steps import Frame, Program, Step
 from kernellab.tracing.values import TilePointer, dtype_named
 
@@ -400,15 +400,9 @@ def _differing(
     """
     if ours.dtype.kind in "biu" and theirs.dtype.kind in "biu":
         return numpy.asarray(numpy.not_equal(ours, theirs))
-    mine, others = ours.astype(numpy.float64), theirs.astype(numpy.float64)
-    with numpy.errstate(all="ignore"):
-        same = (mine == others) | (numpy.isnan(mine) & numpy.isnan(others))
-        if relative or absolute:
-            close = numpy.abs(mine - others) <= absolute + relative * numpy.abs(others)
-            same |= close & numpy.isfinite(mine) & numpy.isfinite(others)
-        else:
-            same &= numpy.isnan(mine) | (numpy.signbit(mine) == numpy.signbit(others))
-    return numpy.asarray(numpy.logical_not(same))
+    mine, others = (torch.from_numpy(side.astype(numpy.float64)) for side in (ours, theirs))
+    allowed = absolute + relative * others.abs() if relative or absolute else None
+    return elements_off(mine, others, allowed).numpy()
 
 
 def _relative_tolerance(ours: numpy.dtype, theirs: numpy.dtype, *, same: bool = True) -> float:

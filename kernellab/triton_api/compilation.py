@@ -8,7 +8,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +168,8 @@ def compile_natively(
             """
 
             def attempt(variant: Any) -> None:
-                with freed_after(make_source(variant, specialization).make_ir(*arguments)):
+                kept = specialization_of_variant(variant, specialization)
+                with freed_after(make_source(variant, kept).make_ir(*arguments)):
                     pass
 
             with translated_errors(kernel, target, attempt=attempt):
@@ -365,6 +366,19 @@ def make_source(kernel: Any, specialization: Specialization, variant: str | None
     )
 
 
+def specialization_of_variant(variant: Any, specialization: Specialization) -> Specialization:
+    """The specialization of a kernel for a variant of it: an argument that is 1 is a number where
+    the variant does not specialize it.
+    """
+    signature, constants = dict(specialization.signature), dict(specialization.constants)
+    for place, parameter in enumerate(variant.params):
+        is_one = constants.get((place,)) == 1 and not parameter.is_constexpr
+        if parameter.do_not_specialize and is_one:
+            signature[parameter.name] = "i32"
+            del constants[(place,)]
+    return replace(specialization, signature=signature, constants=constants)
+
+
 # Triton's front end alone: TTIR for the interpreter.
 
 
@@ -437,7 +451,8 @@ def _front_end(
     parsed = backend_for(target).parse_options(launch_options)
 
     def attempt(variant: Any) -> None:
-        with freed_after(module_of_kernel(variant, specialization, target, parsed)):
+        kept = specialization_of_variant(variant, specialization)
+        with freed_after(module_of_kernel(variant, kept, target, parsed)):
             pass
 
     with translated_errors(kernel, target, attempt=attempt), debugging_statements_are_read():

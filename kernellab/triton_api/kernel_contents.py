@@ -572,7 +572,7 @@ def _pickled(value: Any) -> bytes:
 # Variants of a kernel: the same function with another source, to try a change of it.
 
 
-def with_source(function: Any, source: str) -> Any:
+def with_source(function: Any, source: str, unspecialized: Sequence[str] = ()) -> Any:
     """Return a JIT function like another one that Triton compiles from another source.
 
     Only Triton's front end reads the source: Python does not run it. The variant has a file name
@@ -581,6 +581,7 @@ def with_source(function: Any, source: str) -> Any:
     Args:
         function: the JIT function.
         source: its text from `def` on, without indentation, with the same parameters.
+        unspecialized: more parameters for `do_not_specialize`.
     """
     python, first = function.fn, int(function.starting_line_number)
     file = f"<a variant of {function.__name__}>"
@@ -594,6 +595,8 @@ def with_source(function: Any, source: str) -> Any:
     copy.__module__, copy.__qualname__ = python.__module__, python.__qualname__
     copy.__annotations__, copy.__kwdefaults__ = python.__annotations__, python.__kwdefaults__
     settings = {name: value for name, value in jit_settings(function).items() if value is not None}
+    if unspecialized:
+        settings["do_not_specialize"] = [*settings.get("do_not_specialize", ()), *unspecialized]
     lines = source.splitlines(keepends=True)
     kind = GluonJITFunction if isinstance(function, GluonJITFunction) else JITFunction
     with source_lines_are(file, first, lines):

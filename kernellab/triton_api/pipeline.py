@@ -25,8 +25,17 @@ from kernellab import triton_api
 from kernellab.errors import CompileError
 from kernellab.records import Specialization, Target
 from kernellab.triton_api import IrText
-from kernellab.triton_api.compilation import make_source, module_of_kernel, options_of_launch
-from kernellab.triton_api.diagnostics import translated_errors, translated_machine_errors
+from kernellab.triton_api.compilation import (
+    make_source,
+    module_of_kernel,
+    options_of_launch,
+    specialization_of_variant,
+)
+from kernellab.triton_api.diagnostics import (
+    translated_errors,
+    translated_machine_errors,
+    translated_text_errors,
+)
 from kernellab.triton_api.patches import (
     FRONT_END,
     FRONT_END_STAGE,
@@ -137,6 +146,23 @@ def ttgir_text(
         return str(module)
 
 
+def allocated(ttir: str, target: Target, options: Mapping[str, Any]) -> tuple[str, int]:
+    """The TTGIR that a TTIR text becomes, up to the allocation of shared memory; and the bytes of
+    shared memory that one program takes. A text that Triton did not make may abort the process.
+
+    Raises:
+        CompileError: the compiler refused it.
+    """
+    given, backend = IrText(ttir, "ttir"), backend_for(target)
+    with translated_text_errors(given, target, lambda: None):
+        parsed = backend.parse_options(dict(options))
+        with freed_after(read_module(ttir, backend, given.file_name)) as module:
+            stages = stage_functions(backend, parsed, False)
+            del stages["ttir"]
+            _run_until_lowered("llir", backend, parsed, stages, module)
+            return str(module), int(module.get_int_attr("ttg.shared") or 0)
+
+
 @contextmanager
 def _module_of_stage(
     last: str,
@@ -153,13 +179,20 @@ def _module_of_stage(
     backend, source = backend_for(target), make_source(kernel, specialization)
     with translated_errors(kernel, target):
         parsed = backend.parse_options(launch_options)
-        session = Session(watcher=_UntilLowered(itself=False), mlir_only=True)
         stages = stage_functions(backend, parsed, source.language == Language.GLUON)
-        for name in list(stages)[list(stages).index(last) + 1 :]:
-            del stages[name]
         with freed_after(front_end_module(source, target, parsed)) as module:
-            _run_mlir_stages(backend, stages, parsed, session, lambda before: before, module)
+            _run_until_lowered(last, backend, parsed, stages, module)
             yield module
+
+
+def _run_until_lowered(
+    last: str, backend: Any, parsed: Any, stages: Mapping[str, StageFunction], module: Any
+) -> None:
+    """Run stages on a module up to `last`, of "llir" up to the lowering to LLVM's dialect."""
+    session = Session(watcher=_UntilLowered(itself=False), mlir_only=True)
+    names = list(stages)
+    wanted = {name: stages[name] for name in names[: names.index(last) + 1]}
+    _run_mlir_stages(backend, wanted, parsed, session, lambda before: before, module)
 
 
 class _UntilLowered(Watcher):
@@ -227,7 +260,8 @@ def compile_watched(
     session = Session(watcher)
 
     def attempt(variant: Any) -> None:
-        with freed_after(module_of_kernel(variant, specialization, target, parsed)):
+        kept = specialization_of_variant(variant, specialization)
+        with freed_after(module_of_kernel(variant, kept, target, parsed)):
             pass
 
     with (
@@ -293,7 +327,7 @@ def compile_text(
     backend = triton_api.backend_for(target)
     session = Session(watcher, replacements)
     with (
-        triton_api.translated_text_errors(given, target, session.running_label),
+        translated_text_errors(given, target, session.running_label),
         patched(backend, session),
         ExitStack() as freed,
     ):

@@ -23,12 +23,13 @@ from kernellab.tuning.tuning import Tuning
 from kernellab.tuning.tunings import Tunings
 
 AGAINST = {
+    "estimate": "estimated time, us",
     "occupancy": "occupancy",
     "registers": "registers of a thread",
     "spills": "spilled bytes of a thread",
     "shared": "shared memory of a program, bytes",
 }
-"""Kinds of plots that draw time against a resource, and the labels of their axes."""
+"""Kinds of plots that draw time against an estimate or a resource, and the labels of their axes."""
 
 KINDS = ("times", "heatmap", "parallel", *AGAINST)
 
@@ -40,6 +41,8 @@ class CompiledPoint:
     config: int
     label: str
     values: Mapping[str, Any]
+    estimate: float | None
+    """Microseconds, estimated and not measured."""
     occupancy: float | None
     registers: int | None
     spills: int | None
@@ -86,7 +89,7 @@ class PlotData(_Plot):
 
 @dataclass(frozen=True)
 class UntimedData(_Plot):
-    """A plot of a sweep in which nothing was timed: a resource of each config, one of AGAINST."""
+    """A plot of a sweep in which nothing was timed: of each config one of AGAINST."""
 
     points: Sequence[CompiledPoint]
     """In the order of the sweep."""
@@ -130,8 +133,8 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
         x, y: parameters of a heat map; None takes the two that vary most.
 
     Raises:
-        ArgumentError: there is no such kind or parameter, nothing was timed, or no parameter
-            varies that could be drawn.
+        ArgumentError: there is no such kind or parameter, nothing was timed, or nothing is known
+            that could be drawn.
     """
     check_kind(kind)
     if not tuning.is_timed:
@@ -146,6 +149,7 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
         )
     tied = {trial.number for trial in tied_with_best(tuning.trials)}
     points = [_point(trial, trial.number in tied) for trial in timed(tuning.trials)]
+    _check_known(points, kind, tuning)
     varying = varying_parameters([point.values for point in points])
     axes: Sequence[str] = ()
     if kind == "heatmap":
@@ -177,8 +181,18 @@ def check_kind(kind: str, kinds: Sequence[str] = KINDS) -> None:
 
 
 def default_kind(tuning: Tuning) -> str:
-    """Return the kind of plot that a sweep shows first; without times, that is of a resource."""
-    return "times" if tuning.is_timed else "registers"
+    """Return the kind of plot that a sweep shows first; without times, that of estimates, or of a
+    resource.
+    """
+    if tuning.is_timed:
+        return "times"
+    return "estimate" if has_estimates(tuning) else "registers"
+
+
+def has_estimates(tuning: Tuning) -> bool:
+    """Whether the time of any config was estimated."""
+    compiled = (trial.outcome.compiled for trial in tuning.trials)
+    return any(result is not None and result.estimated is not None for result in compiled)
 
 
 def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
@@ -189,17 +203,28 @@ def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
         kind: one of AGAINST.
 
     Raises:
-        ArgumentError: no config compiles.
+        ArgumentError: no config compiles, or has what the kind draws.
     """
     compiled = _compiled_trials(tuning)
+    points = [CompiledPoint(**_compiled(trial)) for trial in compiled]
+    _check_known(points, kind, tuning)
     launch = format_launch(tuning)
     return UntimedData(
         kind=kind,
         title=tuning.kernel,
         subtitle="; ".join(filter(None, (str(tuning.target), launch, "nothing was timed"))),
-        points=[CompiledPoint(**_compiled(trial)) for trial in compiled],
+        points=points,
         varying=varying_parameters([trial.candidate.values for trial in compiled]),
     )
+
+
+def _check_known(points: Sequence[CompiledPoint], kind: str, tuning: Tuning) -> None:
+    """Raise ArgumentError if what a kind draws is known of no config."""
+    if kind in AGAINST and all(getattr(point, kind) is None for point in points):
+        raise ArgumentError(
+            f"no config of this sweep of {tuning.kernel!r} has a value for a plot of kind {kind!r}",
+            advice="tuning.table shows what is known of each config.",
+        )
 
 
 def _compiled_trials(tuning: Tuning) -> list[Trial]:
@@ -267,6 +292,7 @@ def _compiled(trial: Trial) -> dict[str, Any]:
         "config": trial.number,
         "label": str(trial.candidate),
         "values": {name: _plain(value) for name, value in trial.candidate.values.items()},
+        "estimate": None if compiled is None else compiled.estimated,
         "occupancy": None
         if compiled is None or math.isnan(compiled.occupancy)
         else compiled.occupancy,

@@ -631,8 +631,9 @@ class Tuning(HasCard):
 
         Args:
             kind: "times" (sorted, with quartiles), "heatmap" (over two parameters), "parallel"
-                (coordinates), "occupancy", "registers", "spills", "shared" (time against each, or
-                each alone if nothing was timed). None is "times", or "registers" without times.
+                (coordinates), "estimate", "occupancy", "registers", "spills", "shared" (time
+                against each, or each alone if nothing was timed). None is "times"; without times
+                "estimate", or "registers" if nothing was estimated.
             options: "heatmap" takes x= and y=, names of two parameters.
 
         Raises:

@@ -24,14 +24,20 @@ def _joined(view: View, record: Any) -> View:
 
 
 def displayed(record: Any) -> View | None:
-    """The live card of a record that leads to other views; None where a notebook shows the card
-    as it is, or nothing shows widgets.
+    """The live view of a profile, or the live card of a record that leads to other views; None
+    where a notebook shows the card as it is, or nothing shows widgets.
     """
     if not in_notebook():
         return None
     # Imported here: a card outside a notebook, which most are, needs none of it.
     from kernellab.graphs.report import GraphReport
+    from kernellab.profiling.profiles.profile import Profile
     from kernellab.viz import launch_tabs
+
+    if isinstance(record, Profile):
+        view = registry.view(record)
+        assert isinstance(view, View), "a profile has one"
+        return view
 
     if isinstance(record, GraphReport):
         from kernellab.viz.graphs import displayed as displayed_report

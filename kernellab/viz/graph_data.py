@@ -57,6 +57,8 @@ class GraphLevel:
     labels: tuple[str, ...]
     facts: tuple[str, ...]
     """Its shape, what it moves, ..."""
+    bytes: tuple[int, ...]
+    """Of what it makes, which its users read; 0 where that is not known."""
     inputs: tuple[tuple[int, ...], ...]
     origins: tuple[tuple[int, ...], ...]
     lines: tuple[int, ...]

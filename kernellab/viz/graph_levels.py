@@ -4,6 +4,8 @@ kept where things come from; large levels are drawn in groups.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -126,6 +128,7 @@ class _Element:
     name: str
     label: str = ""
     fact: str = ""
+    bytes: int = 0
     inputs: Indices = ()
     origins: Indices = ()
     line: int = -1
@@ -282,6 +285,7 @@ class Levels:
                 name=node.name,
                 label=_called(node),
                 fact=fact,
+                bytes=_size(node),
                 inputs=taken,
                 origins=made_of,
                 line=self._line(node.position),
@@ -320,6 +324,7 @@ class Levels:
                 name=f"{loop.operation}: {loop.name}",
                 label=loop.kind,
                 fact=_moved(loop),
+                bytes=loop.write_bytes or 0,
                 inputs=taken,
                 origins=_known(loop.origins, numbers),
                 path=kernels.get(loop.operation, ()),
@@ -352,6 +357,7 @@ class Levels:
                     name=launch.name,
                     label=kinds.get(launch.name, "torch"),
                     fact=_costs(launch),
+                    bytes=sum(loops[here].write_bytes or 0 for here in made_of),
                     inputs=tuple(other for other in inputs if other != place),
                     origins=made_of,
                     path=paths[place],
@@ -412,6 +418,7 @@ def _level(
         names=tuple(element.name for element in elements),
         labels=tuple(element.label for element in elements) if is_drawn else (),
         facts=tuple(element.fact for element in elements) if is_drawn else (),
+        bytes=tuple(element.bytes for element in elements) if is_drawn else (),
         inputs=tuple(element.inputs for element in elements) if is_drawn else (),
         origins=tuple(element.origins for element in elements),
         lines=tuple(element.line for element in elements),
@@ -485,6 +492,17 @@ def _shape(node: GraphNode) -> str:
     name = node.dtype.rstrip(digits) if "8_" not in node.dtype else node.dtype
     kind = f"{_SHORT.get(name, name)}{node.dtype[len(name) :]}"
     return f"{kind}{index_text(node.shape) or '[]'}"
+
+
+def _size(node: GraphNode) -> int:
+    """Bytes of a node's value; 0 if it is not a tensor, or has a symbol for a size."""
+    if node.shape is None or node.dtype is None:
+        return 0
+    bits = re.search(r"\d+", node.dtype)
+    sizes = [size for size in node.shape if isinstance(size, int)]
+    if len(sizes) < len(node.shape):
+        return 0
+    return math.prod(sizes) * (int(bits[0]) // 8 if bits else 1)
 
 
 # Buffers and launches

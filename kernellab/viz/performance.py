@@ -6,18 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from kernellab.common.text import counted, joined_sizes, percent, time_text, visible
-from kernellab.errors import source_line
+from kernellab.common.text import counted, joined_sizes, percent, time_text
 from kernellab.profiling.estimates.estimate import Estimate, Roofline
 from kernellab.profiling.estimates.model import MEDIAN_ERROR
-from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.nsight import Counters
-from kernellab.profiling.profiles.profile import Profile, ProfileDifference
-from kernellab.profiling.profiles.records import ProfiledKernel, ProfiledLine
-from kernellab.tuning.plot_data import varying_parameters
+from kernellab.tuning.plot_data import has_estimates, varying_parameters
 from kernellab.tuning.records import (
+    ESTIMATED,
     MICROSECONDS,
     Trial,
     achieved,
@@ -30,151 +26,6 @@ from kernellab.tuning.records import (
 from kernellab.tuning.tuning import Tuning
 from kernellab.tuning.tunings import Tunings
 from kernellab.viz.kit.view import Card, Table, card_of
-
-# The card of a profile: its scopes, its kernels' lines, what measuring changed.
-
-
-_MOST_SCOPES, _MOST_LINES, _MOST_METRICS = 40, 24, 6
-"""Rows and columns of a card; `table()` and `lines` have all."""
-
-_LEAST_SHARE = 0.001
-"""The share of a kernel's time that a line must take to have a row in a card."""
-
-
-@card_of.register
-def profile_card(profile: Profile) -> Card:
-    """Scopes as a tree, lines by their share."""
-    tables = [_scopes(profile), *_lines(profile)]
-    if profile.kernels:
-        rows = [_kernel_row(kernel) for kernel in profile.kernels[:_MOST_LINES]]
-        tables.append(Table("Kernels", ("kernel", "launches", "options"), rows, numbers=(1,)))
-    notes = [visible(note) for note in profile.notes]
-    if profile.perturbation is not None:
-        notes.append(f"What measuring changed: {profile.perturbation}.")
-    title = visible(profile.name) or "Profile"
-    return Card(title, visible(profile.origin), tables, notes)
-
-
-def _scopes(profile: Profile) -> Table:
-    metrics = trees.read(None, profile.root)[:_MOST_METRICS]
-    rows = trees.rows(profile, metrics, trees.Filter())
-    whole = rows[0].values[0] if metrics else math.nan
-    cells = [
-        [
-            f"{row.lines}{visible(row.scope.name)}",
-            *(_metric_text(value) for value in row.values),
-            _share(row.values[0], whole) if metrics else "",
-        ]
-        for row in rows[:_MOST_SCOPES]
-    ]
-    columns = ["scope", *(visible(metric.text) for metric in metrics), "share" if metrics else ""]
-    title = "" if len(rows) <= _MOST_SCOPES else f"The first {_MOST_SCOPES} of {len(rows):,} scopes"
-    return Table(title, columns, cells, numbers=range(1, len(columns)), is_listing=True)
-
-
-def _lines(profile: Profile) -> list[Table]:
-    if not profile.line_records:
-        return []
-    lines = sorted(profile.line_records, key=lambda line: -line.share)
-    shown = [line for line in lines if line.share >= _LEAST_SHARE][:_MOST_LINES] or lines[
-        :_MOST_LINES
-    ]
-    names = [
-        name for name in dict.fromkeys(name for line in lines for name in line.metrics)
-        if not name.startswith("stalled_")
-    ][:3]  # fmt: skip
-    counts = [
-        name
-        for name in ("cycles", "executions")
-        if any(getattr(line, name) is not None for line in lines)
-    ]
-    files = {kernel.name: kernel.file for kernel in profile.kernels}
-    rows = [
-        [_place(line, files.get(line.kernel, "")), *_line_row(line, counts, names)]
-        for line in shown
-    ]
-    columns = ["line", "operation", "share", *counts, *map(visible, names)]
-    numbers = range(2, len(columns))
-    in_tree = "\n".join(line.name for line in profile.root.walk() if line.kind == "line")
-    sources = [source_line(line.file, line.line).strip() for line in shown]
-    if not all(source in in_tree for source in sources):
-        columns.append("")
-        rows = [[*row, source] for row, source in zip(rows, sources, strict=True)]
-    title = (
-        "Lines"
-        if len(shown) == len(lines)
-        else f"The {len(shown)} lines with the largest share, of {len(lines):,}"
-    )
-    return [Table(title, columns, rows, numbers=numbers)]
-
-
-def _place(line: ProfiledLine, file: str) -> str:
-    """The kernel's name and the line; of a helper in another file, that file's."""
-    if file and line.file and line.file != file:
-        return f"{visible(Path(line.file).name)}:{line.line}"
-    return f"{visible(line.kernel)}:{line.line}" if line.kernel else str(line.line)
-
-
-def _line_row(line: ProfiledLine, counts: Sequence[str], names: Sequence[str]) -> list[str]:
-    numbers = [getattr(line, name) for name in counts]
-    return [
-        visible(line.operation),
-        percent(line.share),
-        *("" if number is None else f"{number:,.0f}" for number in numbers),
-        *(_metric_text(line.metrics.get(name, math.nan)) for name in names),
-    ]
-
-
-def _kernel_row(kernel: ProfiledKernel) -> list[str]:
-    options = ", ".join(f"{name}={value}" for name, value in kernel.options.items())
-    return [visible(kernel.name), f"{kernel.launches:,}", visible(options)]
-
-
-def _metric_text(value: float) -> str:
-    if math.isnan(value):
-        return ""
-    if value == int(value) or abs(value) >= 1e6:
-        return f"{value:,.0f}"
-    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
-
-
-def _share(value: float, whole: float) -> str:
-    return percent(value / whole) if whole and not math.isnan(value / whole) else ""
-
-
-@card_of.register
-def difference_card(difference: ProfileDifference) -> Card:
-    """One row per scope, the largest differences first."""
-    names, scopes = difference.rows()
-    scopes.sort(key=lambda scope: -max(map(abs, scope.difference), default=0))
-    rows = [
-        [
-            " / ".join(map(visible, scope.path[1:] or scope.path)),
-            *(
-                cell
-                for triple in zip(scope.first, scope.second, scope.difference)
-                for cell in (_metric_text(triple[0]), _metric_text(triple[1]), _signed(triple[2]))
-            ),
-        ]
-        for scope in scopes[:_MOST_SCOPES]
-    ]
-    columns = ["scope"]
-    columns += [f"{name}, {side}" for name in names for side in ("first", "second", "difference")]
-    title = (
-        f"{_named(difference.first.name, 'first')} less {_named(difference.second.name, 'second')}"
-    )
-    notes = [difference.caution] if difference.caution else []
-    table = Table("", columns, rows, numbers=range(1, len(columns)))
-    return Card(title, counted(len(scopes), "scope"), [table], notes)
-
-
-def _named(name: str, otherwise: str) -> str:
-    return visible(name) or f"the {otherwise}"
-
-
-def _signed(value: float) -> str:
-    return f"{'+' if value > 0 else ''}{_metric_text(value)}"
-
 
 # The cards of an estimate of time, of a roofline, and of counters beside what is predicted.
 
@@ -295,20 +146,25 @@ COMPILED_IN_ORDER = (
     "what the compiler says, those first that spill less, have the higher occupancy and take fewer "
     "registers, which is not an order of times"
 )
-"""Of configs without times; see `ranking.by_compiler`."""
+"""Of configs without times; see `by_compiler`."""
 ESTIMATED_IN_ORDER = (
-    "the order of estimates, which no one has measured: median error "
-    f"{MEDIAN_ERROR:.0%} on kernels left out"
+    f"estimated times, with a median error of {MEDIAN_ERROR:.0%} on kernels left out"
 )
+
+TO_MEASURE = 5
+"""Configs to measure first, which are marked."""
 
 
 def untimed_order(tuning: Tuning) -> str:
     """What configs without times are ranked by, in words."""
-    compiled = (trial.outcome.compiled for trial in tuning.trials)
-    has_estimates = any(
-        outcome is not None and outcome.estimated is not None for outcome in compiled
-    )
-    return ESTIMATED_IN_ORDER if has_estimates else COMPILED_IN_ORDER
+    return ESTIMATED_IN_ORDER if has_estimates(tuning) else COMPILED_IN_ORDER
+
+
+def to_measure(tuning: Tuning) -> list[Trial]:
+    """The configs to measure first on a GPU; none where times or no estimates are known."""
+    if tuning.is_timed or not has_estimates(tuning):
+        return []
+    return by_compiler(tuning.trials)[:TO_MEASURE]
 
 
 TO_EXPLORE_ALL = ".show() opens the sweeps: times over the key, and each sweep's plots and configs."
@@ -387,6 +243,26 @@ def format_untimed(tuning: Tuning) -> str:
     return "Nothing was timed" if tuning.machine.gpu else "Nothing was timed, which needs a GPU"
 
 
+def sweep_answer(tuning: Tuning) -> str:
+    """The fastest config and its time beside the first baseline's; without times the lowest
+    estimate. "" where neither is known.
+    """
+    if tuning.is_timed and tuning.best.timing is not None:
+        best = tuning.best.timing
+        beside = [
+            f", {percent(baseline.median / best.median)} of the speed of {name}"
+            for name, baseline in tuning.baselines.items()
+        ]
+        time = time_text(best.median * MICROSECONDS, 4)
+        return f"{time}{beside[0] if beside else ''}: {tuning.best.candidate}"
+    for trial in to_measure(tuning)[:1]:
+        compiled = trial.outcome.compiled
+        if compiled is not None and compiled.estimated is not None:
+            about = time_text(compiled.estimated)
+            return f"about {about}, estimated ± {MEDIAN_ERROR:.0%}: {trial.candidate}"
+    return ""
+
+
 def format_sweep(tuning: Tuning) -> tuple[str, ...]:
     """What is to be said of a sweep as a whole, in sentences."""
     ahead = [REDEFINED] if tuning.is_redefined else []
@@ -438,16 +314,22 @@ def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
     parameters = varying or list(shown[0].candidate.values if shown else ())
     rates = achieved(tuning, tuning.best.timing) if tuning.is_timed else {}
     times = ["us", "quartiles", *rates] if tuning.is_timed else []
+    if not tuning.is_timed and has_estimates(tuning):
+        times = [ESTIMATED]
     results = ["config", *times, "registers", "spilled", "shared", "occupancy"]
     named = (parameter_column(name, results) for name in parameters)
     columns = [results[0], *named, *results[1:]]
-    rows = [_row(tuning, trial, parameters) for trial in shown]
+    marked = {trial.number for trial in to_measure(tuning)}
+    rows = [_row(tuning, trial, parameters, trial.number in marked) for trial in shown]
     return Table(title, columns, rows, numbers=range(1, len(columns)))
 
 
-def _row(tuning: Tuning, trial: Trial, parameters: Sequence[str]) -> tuple[str, ...]:
+def _row(
+    tuning: Tuning, trial: Trial, parameters: Sequence[str], is_marked: bool
+) -> tuple[str, ...]:
     values = trial.candidate.values
-    cells = [str(trial.number), *(format_value(values.get(name, "")) for name in parameters)]
+    mark = "★ " if is_marked else ""
+    cells = [f"{mark}{trial.number}", *(format_value(values.get(name, "")) for name in parameters)]
     timing, compiled = trial.timing, trial.outcome.compiled
     if tuning.is_timed and timing is not None:
         median, lower, upper = (
@@ -455,6 +337,9 @@ def _row(tuning: Tuning, trial: Trial, parameters: Sequence[str]) -> tuple[str, 
         )
         cells += [f"{median:.4g}", f"{lower:.4g} to {upper:.4g}"]
         cells += [f"{rate:.4g}" for rate in achieved(tuning, timing).values() if rate is not None]
+    if not tuning.is_timed and has_estimates(tuning):
+        estimated = None if compiled is None else compiled.estimated
+        cells.append("" if estimated is None else f"{estimated:.4g}")
     if compiled is None:
         return (*cells, "", "", "", "")
     resources = compiled.resources

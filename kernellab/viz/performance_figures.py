@@ -23,6 +23,7 @@ from kernellab.common.arguments import is_one_of
 from kernellab.common.text import counted, percent, shown, time_text
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.profiling.estimates.estimate import Roof, Roofline
+from kernellab.profiling.estimates.model import MEDIAN_ERROR
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import ProfileRecord, Scope, Timeline
@@ -246,7 +247,7 @@ def _a_row_each(axes: Axes, points: Sequence[CompiledPoint], varying: Sequence[s
 
 
 def _draw_untimed(data: UntimedData) -> Figure:
-    """A resource of each config, which is all that is known without a GPU."""
+    """An estimate or a resource of each config, which is all that is known without a GPU."""
     known = [point for point in data.points if getattr(point, data.kind) is not None]
     most_first = data.kind == "occupancy"  # of all else the less, the better
     known.sort(key=lambda point: float(getattr(point, data.kind)), reverse=most_first)
@@ -254,19 +255,34 @@ def _draw_untimed(data: UntimedData) -> Figure:
     more = len(known) - len(points)
     order = f"by {AGAINST[data.kind]}, the {'highest' if most_first else 'lowest'} on top"
     others = f"; {more} configs with {'less' if most_first else 'more'} not shown" if more else ""
-    subtitle = f"{data.subtitle}; {order}{others}"
+    error = f"; bars: the median error of {MEDIAN_ERROR:.0%}" if data.kind == "estimate" else ""
+    subtitle = f"{data.subtitle}; {order}{error}{others}"
     figure, axes = _paper(data.title, subtitle, 7, 1.4 + 0.155 * len(points))
     amounts = [getattr(point, data.kind) for point in points]
+    is_estimate = data.kind == "estimate"
+    if is_estimate:
+        errors = [MEDIAN_ERROR * amount for amount in amounts]
+        axes.errorbar(
+            amounts,
+            range(len(points)),
+            xerr=errors,
+            fmt="none",
+            ecolor=INK,
+            elinewidth=1,
+            capsize=2,
+        )
     axes.hlines(range(len(points)), 0, amounts, color=OTHER, linewidth=1.2, alpha=0.6)
     axes.plot(amounts, range(len(points)), "o", color=OTHER, markersize=3.5)
     for row, amount in enumerate(amounts):
         written = percent(amount) if most_first else f"{amount:,}"
+        if is_estimate:
+            written = f"{amount:.4g}"
         axes.annotate(
-            written, (amount, row), (5, 0), textcoords="offset points", va="center",
-            fontsize=7, color=INK,
+            written, (amount * (1 + is_estimate * MEDIAN_ERROR), row), (5, 0),
+            textcoords="offset points", va="center", fontsize=7, color=INK,
         )  # fmt: skip
     _a_row_each(axes, points, data.varying)
-    axes.set_xlim(0, 1.12 * max([*amounts, 0]) or 1)
+    axes.set_xlim(0, (1.22 if is_estimate else 1.12) * max([*amounts, 0]) or 1)
     _name_resource(axes, data.kind)
     return figure
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 # Imported for what they register.
+import kernellab.viz.costs
 import kernellab.viz.diagnostics
 import kernellab.viz.kernels
 import kernellab.viz.layouts  # noqa: F401
@@ -28,6 +29,7 @@ def _import_views() -> None:
     import kernellab.viz.explorer
     import kernellab.viz.graphs
     import kernellab.viz.performance
+    import kernellab.viz.profiles
     import kernellab.viz.stepper
     import kernellab.viz.sweeps  # noqa: F401
 

@@ -18,6 +18,7 @@ from kernellab.common.text import shown
 from kernellab.compiler.compare import compare
 from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArgumentError, CompileError
+from kernellab.profiling.estimates.model import MEDIAN_ERROR
 from kernellab.tuning.kernel_source import how_to_open
 from kernellab.tuning.plot_data import (
     AGAINST,
@@ -50,6 +51,8 @@ from kernellab.viz.performance import (
     format_untimed,
     still_card,
     still_card_of_all,
+    sweep_answer,
+    to_measure,
     untimed_order,
 )
 
@@ -78,6 +81,7 @@ def sweeps_data(
         ),
         sizes=tuple(sizes),
         notes=tuple(notes),
+        estimate_error=MEDIAN_ERROR,
         opened=(),
         pairs=(),
     )
@@ -106,6 +110,7 @@ def _sweep(tuning: Tuning, name: str) -> SweepData:
             f"{tuning.machine.versions}"
         ),
         launch=format_launch(tuning),
+        answer=sweep_answer(tuning),
         words=(*untimed, *format_sweep(tuning)),
         parameters=tuple(_parameters(tuning)),
         varying=tuple(varying_parameters(configs)),
@@ -115,7 +120,17 @@ def _sweep(tuning: Tuning, name: str) -> SweepData:
         if tuning.knows_kernel
         else how_to_open(tuning.kernel, tuning.source, ".show()"),
         source=_source_to_run(tuning),
+        space=_space_to_measure(tuning),
     )
+
+
+def _space_to_measure(tuning: Tuning) -> str:
+    """The configs to measure first as a line of Python; "" where there are none."""
+    candidates = [trial.candidate.values for trial in to_measure(tuning)]
+    if not candidates:
+        return ""
+    lines = "".join(f"    {candidate!r},\n" for candidate in candidates)
+    return f"space = [  # tuning.candidates({len(candidates)})\n{lines}]\n"
 
 
 _MOST_SOURCE = 200_000
@@ -143,6 +158,7 @@ def _configs(tuning: Tuning, sweep: int) -> list[ConfigData]:
     standings: dict[int, Standing] = dict.fromkeys(tied, "tied")
     if first is not None:
         standings[first] = "best"
+    standings |= dict.fromkeys((trial.number for trial in to_measure(tuning)), "candidate")
     order = {trial.number: rank for rank, trial in enumerate(by_compiler(tuning.trials))}
     return [
         replace(
@@ -180,6 +196,7 @@ def _config(
         runs=timing.runs if timing else 0,
         gb_per_s=rates.get("GB/s"),
         tflop_per_s=rates.get("TFLOP/s"),
+        estimate=compiled.estimated if compiled else None,
         registers=compiled.resources.registers if compiled else None,
         spills=compiled.resources.spills if compiled else None,
         shared=compiled.resources.shared_bytes if compiled else None,
@@ -262,8 +279,9 @@ def _size_line(
     )
 
 
-Standing = Literal["best", "tied", "behind", "untimed", "dropped"]
-"""Of a config: the fastest, as fast within the noise, slower, never timed, dropped."""
+Standing = Literal["best", "tied", "behind", "candidate", "untimed", "dropped"]
+"""Of a config: the fastest, as fast within the noise, slower, one of the first to measure, never
+timed, dropped."""
 
 
 @dataclass(frozen=True)
@@ -287,6 +305,8 @@ class ConfigData:
     runs: int
     gb_per_s: float | None
     tflop_per_s: float | None
+    estimate: float | None
+    """The estimated time, whose median error is `TuningView.estimate_error`."""
     registers: int | None
     spills: int | None
     shared: int | None
@@ -314,6 +334,8 @@ class SweepData:
     """What distinguishes it from the other sweeps: the key's values."""
     machine: str
     launch: str
+    answer: str
+    """The fastest config, or the one with the lowest estimate; "" where nothing is known."""
     words: tuple[str, ...]
     parameters: tuple[str, ...]
     varying: tuple[str, ...]
@@ -327,6 +349,8 @@ class SweepData:
     source: str
     """Where they cannot, what the file holds of the kernel: once a reader has agreed, the
     notebook's kernel runs it, and they can. "" where it holds none, or too little."""
+    space: str
+    """The configs to measure first, to be pasted where there is a GPU; "" for none."""
 
 
 @dataclass(frozen=True)
@@ -395,6 +419,8 @@ class TuningView(ViewData):
     """Of all sweeps."""
     sizes: tuple[SizesData, ...]
     notes: tuple[str, ...]
+    estimate_error: float
+    """The median of |estimate / time - 1|."""
     opened: tuple[OpenedConfig, ...]
     pairs: tuple[ConfigPair, ...]
 

@@ -269,6 +269,7 @@ class _Answering:
 
     Attributes:
         kernel: the kernel as this process has it, once it was compiled.
+        hints: those of the exercise; the first one is about the step that goes wrong.
     """
 
     exercise: Exercise
@@ -276,6 +277,10 @@ class _Answering:
     seed: int
     tries_fixes: bool
     kernel: Any = None
+    hints: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.hints = self.exercise.hints
 
     def answer(self) -> Answer:
         """Return the answer."""
@@ -377,6 +382,7 @@ class _Answering:
     ) -> Answer:
         """Return the answer for a launch that went wrong."""
         case = cases[number]
+        self.hints = (*self.hints[case.hint - 1 :], *self.hints[: case.hint - 1])
         families = UNSAFE if any(map(_is_fault, problems)) else WRONG
         problems = self._fixed(problems, cases, number, families)
         guess = suspicion(self.kernel, cases, number)
@@ -460,7 +466,7 @@ class _Answering:
             cases,
             passed,
             self.seed,
-            hints=self.exercise.hints,
+            hints=self.hints,
         )
 
 
@@ -522,6 +528,8 @@ def _where(cases: Sequence[Case], number: int) -> Diagnostic:
     if number:
         before = cases[number - 1]
         words += f" The launch before it was right: grid {before.grid}, {before}."
+    if cases[number].step:
+        words += f" What it needs more than those before: {cases[number].step}."
     return Diagnostic("note", "launch", words)
 
 

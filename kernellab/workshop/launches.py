@@ -68,12 +68,17 @@ class Case:
         outputs: the parameters of which the kernel must write all elements; their contents before
             the launch count as uninitialized.
         constants: the kernel's constexprs.
+        step: what a kernel that fails here, but not before, does not do yet: "the mask of the
+            keys"; "" where the sizes say it.
+        hint: the first hint about that step, from 1.
     """
 
     grid: tuple[int, ...]
     arguments: Mapping[str, Any]
     outputs: tuple[str, ...]
     constants: Mapping[str, Any] = field(default_factory=dict)
+    step: str = ""
+    hint: int = 1
 
     @property
     def keywords(self) -> dict[str, Any]:
@@ -204,13 +209,13 @@ def _grid(rows: int, columns: int, tile_rows: int, tile_columns: int) -> tuple[i
 
 
 def _table_sizes(draw: Draw) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the sizes of a table and of a tile: whole tiles, remainders, one row, other tiles, a
-    large table. The grids of the first two are not square.
+    """Yield the sizes of a table and of a tile: whole tiles, remainders, one row, tall tiles, other
+    tiles, a large table. The grids of the first two are not square.
     """
     yield 64, 192, 32, 64
     yield draw.size(35, 60), draw.size(131, 180), 32, 64
     yield 1, draw.size(2, 13), 16, 16
-    yield draw.uneven(40, 70, 16), draw.uneven(40, 70, 32), 16, 32
+    yield draw.uneven(40, 70, 32), draw.uneven(40, 70, 16), 32, 16
     yield draw.uneven(20, 60, 2), draw.uneven(10, 40, 8), draw.of((2, 4, 8)), draw.of((8, 64, 128))
     yield (
         draw.uneven(150, 300, 64),
@@ -406,7 +411,7 @@ def columns_of_table(draw: Draw) -> Iterator[Case]:
     for rows, columns, tile_rows, tile_columns in (
         (64, 128, 16, 64),
         (draw.uneven(33, 70, 16), draw.size(131, 180), 16, 64),
-        (draw.size(1, 5), draw.size(2, 20), 8, 32),
+        (draw.size(1, 5), draw.size(2, 20), 32, 8),
         (32 * draw.size(2, 4) + 1, draw.uneven(100, 200, 32), 32, 32),
         (draw.uneven(10, 40, 2), draw.uneven(10, 40, 4), draw.of((2, 4)), draw.of((4, 8, 16))),
         (
@@ -607,7 +612,7 @@ def matrix_and_vector(draw: Draw) -> Iterator[Case]:
     for rows, columns, tile_rows, tile_columns in (
         (32, 128, 16, 64),
         (draw.uneven(17, 40, 16), draw.size(65, 120), 16, 64),
-        (draw.size(1, 5), draw.size(2, 30), 8, 32),
+        (draw.size(1, 5), draw.size(2, 30), 32, 8),
         (
             draw.uneven(100, 200, 32),
             draw.uneven(300, 600, 16),
@@ -664,21 +669,19 @@ def _blocks(tile: tuple[int, int, int]) -> dict[str, int]:
 
 
 def _other_tile(draw: Draw) -> tuple[int, int, int]:
-    """Return a tile that is not the usual one of 32 by 32 by 32."""
-    return draw.of((16, 64)), draw.of((16, 32, 64)), draw.of((16, 64))
+    """Return a tile that is the largest along the rows."""
+    return 64, draw.of((16, 32)), draw.of((16, 32))
 
 
-def _uneven_tile(draw: Draw) -> tuple[int, int, int]:
-    """Return a tile that is as large along no two axes."""
-    m, n, k = draw.of(((16, 32, 64), (16, 64, 32), (32, 16, 64), (32, 64, 16)))
-    return m, n, k
+_WIDE = (16, 64, 32)
+"""A tile that is the largest along the columns, and as large along no two axes."""
 
 
 def _matmuls(draw: Draw, extra: bool) -> Iterator[Case]:
     yield _matmul(draw, 64, 64, 64, (32, 32, 32), extra)
     m, n, k = draw.uneven(33, 63, 16), draw.size(65, 95), draw.uneven(34, 62, 16)
     yield _matmul(draw, m, n, k + (k == m), (32, 32, 32), extra)
-    yield _matmul(draw, m, n, k + (k == m), (16, 64, 32), extra)
+    yield _matmul(draw, m, n, k + (k == m), _WIDE, extra)
     yield _matmul(
         draw, draw.size(1, 9), draw.uneven(18, 40, 16), draw.size(1, 9), (16, 16, 16), extra
     )
@@ -711,12 +714,12 @@ def batched_matrices(draw: Draw) -> Iterator[Case]:
     for (batch, m, n, k), tile in (
         ((2, 32, 32, 32), (32, 32, 32)),
         (
-            (draw.size(2, 4), draw.size(33, 60), draw.size(65, 90), draw.size(17, 31)),
-            (32, 32, 32),
+            (draw.size(2, 4), draw.size(65, 90), draw.size(33, 60), draw.size(17, 31)),
+            (64, 16, 32),
         ),
         (
             (draw.size(2, 4), *(draw.uneven(65, 99, 16) for _ in range(3))),
-            _uneven_tile(draw),
+            _WIDE,
         ),
     ):
         yield Case(
@@ -736,10 +739,10 @@ def quantized_matrices(draw: Draw) -> Iterator[Case]:
     """Yield launches with a matrix of 8-bit integers and its scales."""
     for (m, n, k), tile in (
         ((32, 32, 64), (32, 32, 32)),
-        ((draw.size(33, 60), draw.size(65, 90), draw.size(17, 31)), (32, 32, 32)),
+        ((draw.size(65, 90), draw.size(33, 60), draw.size(17, 31)), (64, 16, 32)),
         (
             (draw.uneven(33, 120, 16), draw.uneven(65, 150, 16), draw.size(1, 150)),
-            _uneven_tile(draw),
+            _WIDE,
         ),
     ):
         yield Case(
@@ -803,7 +806,7 @@ def weight_gradient(draw: Draw) -> Iterator[Case]:
     for rows, columns, tile_rows, tile_columns in (
         (64, 64, 16, 32),
         (draw.uneven(65, 90, 16), draw.size(33, 60), 16, 32),
-        (draw.size(1, 9), draw.size(2, 15), 16, 16),
+        (draw.size(17, 31), draw.size(17, 31), 32, 16),
         (draw.uneven(100, 300, 4), draw.uneven(100, 300, 8), draw.of((4, 64)), draw.of((8, 64))),
     ):
         yield Case(
@@ -818,7 +821,14 @@ def weight_gradient(draw: Draw) -> Iterator[Case]:
 
 
 def _attention(
-    draw: Draw, queries: int, keys: int, width: int, *, large: bool = False, **blocks: int
+    draw: Draw,
+    queries: int,
+    keys: int,
+    width: int,
+    *,
+    large: bool = False,
+    step: tuple[str, int] = ("", 1),
+    **blocks: int,
 ) -> Case:
     """Return a launch in which all scores of the first query are very negative. With `large`, the
     last two queries have scores whose exponentials overflow: one has its largest score at the last
@@ -839,13 +849,19 @@ def _attention(
         },
         ("z_ptr",),
         {**blocks, "WIDTH": width},
+        *step,
     )  # fmt: skip
+
+
+_SCORES = ("the scores, the softmax of one block and its product with v", 1)
+_KEYS = ("the mask of the keys and queries that a block has too many of", 1)
 
 
 def attention(draw: Draw) -> Iterator[Case]:
     """Yield launches whose keys fit in one block."""
-    yield _attention(draw, 16, 32, 32, BLOCK_Q=16, BLOCK_K=32)
-    yield _attention(draw, draw.size(3, 15), draw.size(17, 31), 16, BLOCK_Q=16, BLOCK_K=32)
+    yield _attention(draw, 16, 32, 32, BLOCK_Q=16, BLOCK_K=32, step=_SCORES)
+    queries, keys = draw.size(65, 100), draw.size(17, 31)
+    yield _attention(draw, queries, keys, 16, BLOCK_Q=64, BLOCK_K=32, step=_KEYS)
     queries, keys = draw.size(33, 60), draw.size(33, 63)
     yield _attention(draw, queries, keys, 64, large=True, BLOCK_Q=32, BLOCK_K=64)
     queries, keys = draw.uneven(100, 200, 64), draw.size(65, 127)
@@ -853,8 +869,14 @@ def attention(draw: Draw) -> Iterator[Case]:
 
 
 def flash_attention(draw: Draw) -> Iterator[Case]:
-    """Yield launches with several blocks of keys."""
-    yield _attention(draw, 32, 64, 32, BLOCK_Q=16, BLOCK_K=32)
+    """Yield launches with one block of keys, then some masked ones, then several blocks: each needs
+    one step more.
+    """
+    yield _attention(draw, 32, 32, 32, BLOCK_Q=16, BLOCK_K=32, step=_SCORES)
+    queries, keys = draw.uneven(17, 31, 16), draw.size(17, 31)
+    yield _attention(draw, queries, keys, 32, BLOCK_Q=16, BLOCK_K=32, step=_KEYS)
+    step = ("the rescaling of what the earlier blocks of keys left", 2)
+    yield _attention(draw, 32, 96, 32, BLOCK_Q=16, BLOCK_K=32, step=step)
     queries, keys = draw.uneven(17, 60, 16), draw.uneven(65, 150, 16)
     yield _attention(draw, queries, keys, 32, BLOCK_Q=16, BLOCK_K=32)
     yield _attention(draw, queries, keys, 64, large=True, BLOCK_Q=32, BLOCK_K=16)

@@ -9,6 +9,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 
@@ -48,9 +49,22 @@ def line_of(kernel: Any, mark: str) -> int:
 
 
 @pytest.mark.parametrize("kernel", [scales, adds_up])
-def test_an_argument_that_trials_change_is_found(kernel: Any) -> None:
+def test_an_argument_that_trials_change_is_found(kernel: Any, messages: SnapshotAssertion) -> None:
     (one,) = kernellab.check(tuned(kernel), grid, torch.ones(50), 50)
     assert (one.kind, one.argument, one.line) == ("autotune", "x_ptr", line_of(kernel, "WRITES"))
+    assert one.verified
+    assert one == messages
+
+
+@triton.jit
+def clamps(x_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x_ptr + i, tl.maximum(tl.load(x_ptr + i, mask=i < n), 0), mask=i < n)
+
+
+def test_trials_that_change_nothing_are_a_note() -> None:
+    (one,) = kernellab.check(tuned(clamps), grid, torch.randn(50), 50)
+    assert (one.kind, one.severity, one.verified) == ("autotune", "note", False)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +90,9 @@ def test_run_and_check_agree_on_what_is_reset() -> None:
     assert not x.any()
     found = kernellab.check(kernel, grid, torch.ones(50), 50, expect={"x_ptr": torch.ones(50) * 3})
     assert set(found.kinds) == {"autotune", "wrong-result"}
+    (one,) = found.of_kind("autotune")
+    assert one.verified
+    assert "in place of reset_to_zero" in one.advice
     assert not kernellab.check(
         tuned(scales, restore_value=["x_ptr"]), grid, torch.ones(50), 50,
         expect={"x_ptr": torch.ones(50) * 3},

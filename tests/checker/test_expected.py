@@ -194,7 +194,7 @@ def test_the_magic(notebook: StartNotebook, messages: SnapshotAssertion) -> None
     session.run("def twice(x_ptr, y_ptr): return x_ptr + 2 * y_ptr")
     right = session.run(f"%tilecheck --expect twice {call}")
     assert "nothing found" in right.card["text/plain"]
-    assert "expected contents" in right.card["text/plain"]
+    assert "z_ptr has the expected contents." in right.card["text/plain"]
     unasked = session.run(f"%tilecheck {call}")
     assert "compare" in unasked.card["text/plain"]
     wrong = session.run(f"%tilecheck --expect torch.add {call}")

@@ -11,18 +11,16 @@ import triton.language as tl
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from kernellab.checker import fixes
-from kernellab.checker.fixes import Tries
+from kernellab.checker import check, fixes
 from kernellab.checker.records import Finding
 from kernellab.errors import CompileError
+from kernellab.records import BoundLaunch
 from tests.checker.launches import zeros
 
 
 @pytest.fixture(autouse=True)
-def _without_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Try as much on a slow processor as on a fast one."""
-    monkeypatch.setattr(fixes, "TRIES", Tries(seconds=600.0, most=40))
-    monkeypatch.setattr(fixes, "_SECONDS", 600.0)
+def _few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fixes, "MOST_TRIES", 40)
 
 
 @triton.jit
@@ -168,7 +166,7 @@ def test_the_change_that_makes_a_result_right_is_shown() -> None:
     assert finding.verified
     (change,) = finding.changes
     assert change.new == "tl.store(z_ptr + lanes, tl.load(x_ptr + lanes) + tl.load(y_ptr + lanes))"
-    assert "has - where + is needed" in finding.advice
+    assert "tl.load(x_ptr + lanes) - tl.load(y_ptr + lanes) should be" in finding.advice
 
 
 def test_the_expected_function_runs_once() -> None:
@@ -222,3 +220,13 @@ def test_a_fix_of_the_compilers_is_tried_too() -> None:
     told = caught.value.diagnostic.to_json()
     assert told["verified"]
     assert told["changes"][0]["new"] == "tl.store(z_ptr + lanes, x * x)"
+
+
+def test_whether_fixes_are_tried_depends_on_the_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = BoundLaunch(unmasked, (1,), (zeros(100), zeros(100), 100), {"BLOCK": 128})
+    first, second = (check._examined(launch, check._Options()).work for _ in range(2))
+    assert first == second > 0
+    monkeypatch.setattr(fixes, "MOST_WORK", first)
+    assert kernellab.check(launch)[0].verified
+    monkeypatch.setattr(fixes, "MOST_WORK", first - 1)
+    assert not kernellab.check(launch)[0].verified

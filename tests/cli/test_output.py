@@ -1,19 +1,26 @@
-"""The commands where their output is cut off, full, closed, or of a narrow encoding."""
+"""`kernellab profile` and `kernellab view`; and commands whose output is cut off, full, closed, or
+of a narrow encoding.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
+import torch
 from syrupy.assertion import SnapshotAssertion
 
+from kernellab.cli.main import BAD_INPUT, main
+from tests.support.made_profiles import made_profile
 from tests.support.python_processes import python_path
+from tests.support.source_files import ROOT
 
-ROOT = Path(__file__).parents[2]
 COMPILE = f"compile {ROOT}/tests/kernels/tuned.py::product --constexpr BLOCK=64,BLOCK_K=64"
+LONG_COMMANDS = (COMPILE, "doctor", "demo")
 
 
 def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -27,29 +34,24 @@ def shell(line: str, folder: Path, **environment: str) -> subprocess.CompletedPr
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("command", [COMPILE, "doctor", "demo"])
+@pytest.mark.parametrize("command", LONG_COMMANDS)
 def test_who_reads_no_further_is_told_nothing(command: str, tmp_path: Path) -> None:
     done = shell(f"KERNELLAB {command} | true; exit ${{PIPESTATUS[0]}}", tmp_path)
     assert (done.returncode, done.stderr) == (141, "")
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("command", [COMPILE, "doctor", "demo"])
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize(
+    "command",
+    ["--help", "--version", *(pytest.param(c, marks=pytest.mark.slow) for c in LONG_COMMANDS)],
+)
 def test_output_that_cannot_be_written_is_one_line(command: str, tmp_path: Path) -> None:
-    if not os.path.exists("/dev/full"):
-        pytest.skip("this system has no /dev/full")
-    done = shell(f"KERNELLAB {command} > /dev/full", tmp_path)
+    around = {"PYTHONUNBUFFERED": "1"} if command.startswith("--") else {}
+    done = shell(f"KERNELLAB {command} > /dev/full", tmp_path, **around)
     told = "kernellab: the output cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (2, told)
-
-
-def test_help_that_cannot_be_written_is_one_line_too(tmp_path: Path) -> None:
-    for option in ("--help", "--version"):
-        done = shell(f"KERNELLAB {option} > /dev/full", tmp_path, PYTHONUNBUFFERED="1")
-        told = "kernellab: the output cannot be written: No space left on device\n"
-        assert (done.returncode, done.stderr) == (2, told)
 
 
 @pytest.mark.timeout(300)
@@ -76,10 +78,7 @@ def test_commands_work_without_any_stream(tmp_path: Path) -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "around",
-    [
-        {"PYTHONIOENCODING": "ascii"},
-        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
-    ],
+    [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}],
 )
 def test_letters_that_an_encoding_lacks_are_escaped(around: dict[str, str], tmp_path: Path) -> None:
     done = shell(f"KERNELLAB {COMPILE} --target sm_90", tmp_path, **around)
@@ -94,3 +93,87 @@ def test_too_little_memory_to_load_torch_is_one_line(command: str, tmp_path: Pat
     first, advice = done.stderr.splitlines()
     assert first.startswith("kernellab: this command cannot run: ")
     assert "memory" in advice
+
+
+# Profiles
+
+
+SCRIPT = """
+import sys
+import torch, triton, triton.language as tl
+
+
+@triton.jit
+def add(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(y_ptr + i, x + 1, mask=i < n)
+
+
+x = torch.ones(64, device="cuda")
+for _ in range(3):
+    add[(4,)](x, torch.empty_like(x), 64, BLOCK=16)
+print("given", sys.argv[1:], __name__)
+sys.exit(3)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "adds.py").write_text(SCRIPT)
+    return tmp_path / "adds.py"
+
+
+def test_a_script_is_profiled_as_it_is(script: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profile", "-o", "p.hatchet", str(script), "a", "--b"]) == 3
+    out = capsys.readouterr().out
+    assert "given ['a', '--b'] __main__" in out
+    assert "3 launches" in out
+    if torch.cuda.is_available():
+        assert "adds.py  proton" in out
+        return
+    assert "adds.py  interpreter: not a GPU's time" in out
+    assert "x = tl.load(x_ptr + i, mask=i < n)" in out
+    assert main(["view", "p.hatchet", "-m", "count", "-d", "1"]) == 0
+    assert capsys.readouterr().out == "3.000 ROOT\n└─ 3.000 add\n"
+    assert main(["view", "p.hatchet"]) == 0
+    assert "interpreter: not a GPU's time" in capsys.readouterr().out
+
+
+def test_a_script_that_fails_has_a_profile_all_the_same(
+    script: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script.write_text(textwrap.dedent(SCRIPT).replace("sys.exit(3)", "1 / 0"))
+    assert main(["profile", str(script)]) == 1
+    said = capsys.readouterr()
+    assert "ZeroDivisionError" in said.err
+    assert "3 launches" in said.out
+
+
+def test_a_saved_profile_is_viewed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = str(made_profile().save(tmp_path / "p"))
+    assert main(["view", one]) == 0
+    out = capsys.readouterr().out
+    assert "made <up>  proton, NVIDIA H200 (sm_90)" in out
+    assert "matmul<&>     50 %        2 ms  4 launches" in out
+    assert "75 %  line 10" in out
+    assert main(["view", one, "-i", "matmul", "-m", "time/ms"]) == 0
+    assert "matmul<&>" in capsys.readouterr().out
+    assert main(["view", one, "--list"]) == 0
+    assert "flops16" in capsys.readouterr().out.split()
+    assert main(["view", one, "--diff", one]) == 0
+    assert "+0.000 ROOT" in capsys.readouterr().out
+
+
+def test_bad_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], messages: SnapshotAssertion
+) -> None:
+    assert main(["profile", "no_such.py"]) == BAD_INPUT
+    assert capsys.readouterr().err == messages
+    (tmp_path / "cut").write_text('[{"frame": {')
+    assert main(["view", str(tmp_path / "cut")]) == BAD_INPUT
+    assert "cut off" in capsys.readouterr().err
+    one = str(made_profile().save(tmp_path / "p"))
+    assert main(["view", one, "-m", "nothing"]) == BAD_INPUT
+    assert "no metric 'nothing'" in capsys.readouterr().err

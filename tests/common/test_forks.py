@@ -1,19 +1,22 @@
-"""Work in a copy of this process."""
+"""Work in a copy of this process, and limits of time: what takes longer is stopped where it is."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
+import weakref
 from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kernellab.common.processes import Forked
-from kernellab.common.system import OutOfTime, limited
+from kernellab.common.system import OutOfTime, StoppedForGood, limited
 from kernellab.errors import WorkerError
-from tests.support.python_processes import is_running
+from tests.support.messages import Raised
+from tests.support.python_processes import has_ended
 
 
 def test_a_copy_has_what_is_here_and_changes_nothing() -> None:
@@ -32,14 +35,12 @@ def test_a_copy_has_what_is_here_and_changes_nothing() -> None:
     assert one.result() == (process, there)
 
 
-def test_an_error_and_a_death_are_told(messages: SnapshotAssertion) -> None:
+def test_an_error_and_a_death_are_told(raised: Raised) -> None:
     with pytest.raises(WorkerError, match="ZeroDivisionError"):
         Forked(lambda: 1 // 0).result()
     with pytest.raises(WorkerError, match="SIGABRT"):
         Forked(os.abort).result()
-    with pytest.raises(WorkerError) as refused:
-        Forked(lambda: os._exit(3)).result()
-    assert refused.value == messages
+    raised(WorkerError, Forked(lambda: os._exit(3)).result)
     with pytest.raises(WorkerError, match=r"SystemExit: 4"):
         Forked(lambda: sys.exit(4)).result()
 
@@ -58,24 +59,70 @@ def test_a_copy_ends_with_its_process(tmp_path: Path) -> None:
         os._exit(0)
 
     Forked(parent).wait()
-    process = int(noted.read_text())
-    deadline = time.monotonic() + 60
-    while is_running(process) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_running(process)
+    assert has_ended(int(noted.read_text()))
 
 
-def _slow(done: list[int]) -> None:
-    for number in range(10_000):
-        done.append(number)
-        time.sleep(0.01)
+# Limits of time
+
+LONG = 30.0
+"""Seconds; work that is stopped takes far less."""
 
 
-def test_work_that_takes_too_long_is_stopped_from_within(messages: SnapshotAssertion) -> None:
-    done: list[int] = []
-    with pytest.raises(OutOfTime) as refused, limited(0.05):
-        _slow(done)
+def work_until(end: float) -> None:
+    while time.monotonic() < end:
+        pass
+
+
+@pytest.mark.parametrize("error", [OutOfTime, StoppedForGood])
+def test_work_that_takes_longer_is_stopped(
+    error: type[OutOfTime | StoppedForGood], messages: SnapshotAssertion
+) -> None:
+    start = time.monotonic()
+    with pytest.raises(error) as refused, limited(0.05, error):
+        work_until(start + LONG)
     assert refused.value == messages
-    assert 0 < len(done) < 10_000
+    assert time.monotonic() - start < LONG
     with limited(None), limited(600):
         time.sleep(0.01)
+
+
+class Slow:
+    """Its end takes longer than the limit."""
+
+    def __del__(self) -> None:
+        work_until(time.monotonic() + 0.2)
+
+
+def slow_callback(_: object) -> None:
+    work_until(time.monotonic() + 0.2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", ["finalizer", "weak reference", "collector"])
+def test_work_is_stopped_after_an_error_that_python_ignores(ends: str) -> None:
+    """Errors of these functions are printed by Python, and the work goes on."""
+    calls: list[str] = []
+
+    def collected(phase: str, _: dict[str, int]) -> None:
+        if not calls:  # the collector may run again later
+            calls.append(phase)
+            work_until(time.monotonic() + 0.2)
+
+    def work() -> None:
+        thing: Slow | set[int] = Slow() if ends == "finalizer" else set()
+        reference = weakref.ref(thing, slow_callback)
+        if ends == "collector":
+            gc.callbacks.append(collected)
+            gc.collect()
+        del thing
+        work_until(start + LONG)
+        assert reference() is None
+
+    start = time.monotonic()
+    try:
+        with pytest.raises(OutOfTime), limited(0.05):
+            work()
+    finally:
+        if collected in gc.callbacks:
+            gc.callbacks.remove(collected)
+    assert time.monotonic() - start < 0.3 * LONG, "the next alarm comes 10 seconds later"

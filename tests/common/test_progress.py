@@ -13,6 +13,7 @@ import termios
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -22,6 +23,7 @@ from kernellab.common.progress import ProgressBar
 from kernellab.common.saved_files import write_whole
 from kernellab.viz.kit.progress_bar import open_bar
 from tests.support.notebook_session import WIDGET, NotebookSession, StartNotebook
+from tests.support.python_processes import run_python
 from tests.support.source_files import ROOT
 
 KERNELS = """
@@ -186,20 +188,16 @@ print("end")
 """
 
 
+def without_option() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "KERNELLAB_PROGRESS"}
+
+
 def printed_in_a_terminal() -> str:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    environment = {
-        name: value for name, value in os.environ.items() if name != "KERNELLAB_PROGRESS"
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM],
-        cwd=ROOT,
-        stdout=theirs,
-        stderr=theirs,
-        stdin=theirs,
-        env=environment,
-    )
+    streams: Any = {"stdout": theirs, "stderr": theirs, "stdin": theirs}
+    command = [sys.executable, "-c", PROGRAM]
+    process = subprocess.Popen(command, cwd=ROOT, env=without_option(), **streams)
     os.close(theirs)
     printed = b""
     try:
@@ -223,14 +221,9 @@ def test_a_terminal_has_a_line_that_is_wiped_at_the_end() -> None:
 
 @pytest.mark.parametrize(("option", "lines"), [(None, False), ("0", False), ("1", True)])
 def test_a_pipe_has_a_line_only_where_it_is_asked_for(option: str | None, lines: bool) -> None:
-    environment = {
-        name: value for name, value in os.environ.items() if name != "KERNELLAB_PROGRESS"
-    }
-    if option is not None:
-        environment["KERNELLAB_PROGRESS"] = option
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, env=environment
-    )
+    environment = without_option() | ({} if option is None else {"KERNELLAB_PROGRESS": option})
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
     assert done.stdout == "end\n"
     assert ("configs" in done.stderr) is lines
 
@@ -249,14 +242,7 @@ print("end")
 
 @pytest.mark.slow
 def test_a_bar_tells_the_time_where_nothing_is_counted() -> None:
-    environment = {**os.environ, "KERNELLAB_PROGRESS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", IN_ONE_PIECE],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+    done = run_python(IN_ONE_PIECE, env={"KERNELLAB_PROGRESS": "1"})
     assert done.stdout == "end\n"
     assert "compile matmul: 00:0" in done.stderr
     assert "%" not in done.stderr
@@ -342,48 +328,30 @@ def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
-@pytest.mark.parametrize(
-    ("call", "kept"),
-    [
-        (
-            "slow[grid](x, y, TURNS=100_000, BLOCK=128)",
-            (
-                "slow was interrupted after 0 of 16,384 programs. What its programs stored until "
-                "then is in the arguments."
-            ),
-        ),
-        pytest.param(
-            "kernellab.run(slow, grid, x, y, TURNS=4000, BLOCK=128)",
-            "programs. What its programs stored until then is in the arguments.",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "kernellab.check(slow, grid, x, y, TURNS=4000, BLOCK=128)",
-            "check slow was interrupted after",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "kernellab.accesses(slow, grid, x, y, TURNS=4000, BLOCK=128)",
-            "accesses of slow was interrupted. The arguments are as they were.",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "kernellab.bisect(slow, grid, x, y, TURNS=4000, BLOCK=128)",
-            "modules. The arguments are as they were.",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "kernellab.trace(slow, grid, x, y, TURNS=4000, BLOCK=128)",
-            "trace slow was interrupted. The arguments are as they were.",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "kernellab.graph(lambda x: (time.sleep(60), x + 1), x)",
-            "kernellab.graph",
-            marks=pytest.mark.slow,
-        ),
-    ],
-)
+UNTOUCHED = "The arguments are as they were."
+INTERRUPTED = {
+    "slow[grid](x, y, TURNS=100_000, BLOCK=128)": (
+        "slow was interrupted after 0 of 16,384 programs. What its programs stored until then is in "
+        "the arguments."
+    ),
+    "kernellab.run(slow, grid, x, y, TURNS=4000, BLOCK=128)": (
+        "programs. What its programs stored until then is in the arguments."
+    ),
+    "kernellab.check(slow, grid, x, y, TURNS=4000, BLOCK=128)": "check slow was interrupted after",
+    "kernellab.accesses(slow, grid, x, y, TURNS=4000, BLOCK=128)": (
+        f"accesses of slow was interrupted. {UNTOUCHED}"
+    ),
+    "kernellab.bisect(slow, grid, x, y, TURNS=4000, BLOCK=128)": f"modules. {UNTOUCHED}",
+    "kernellab.trace(slow, grid, x, y, TURNS=4000, BLOCK=128)": (
+        f"trace slow was interrupted. {UNTOUCHED}"
+    ),
+    "kernellab.graph(lambda x: (time.sleep(60), x + 1), x)": "kernellab.graph",
+}
+"""A call -> what is said of it."""
+
+
+@pytest.mark.sampled(len(INTERRUPTED))
+@pytest.mark.parametrize(("call", "kept"), INTERRUPTED.items())
 def test_an_interrupt_ends_long_work_soon_and_says_what_is_kept(
     lab: NotebookSession, call: str, kept: str
 ) -> None:

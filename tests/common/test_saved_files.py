@@ -13,8 +13,6 @@ import os
 import re
 import socket
 import struct
-import subprocess
-import sys
 import time
 import zipfile
 import zlib
@@ -27,6 +25,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
+from kernellab.common.saved_files import json_in
 from kernellab.errors import (
     ArchiveError,
     ArgumentError,
@@ -35,7 +34,10 @@ from kernellab.errors import (
     ProfileError,
     source_lines,
 )
+from kernellab.tracing.steps import TracedArgument
 from tests.support import fuzzed_files
+from tests.support.messages import Raised
+from tests.support.python_processes import run_python
 from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
 
@@ -66,28 +68,27 @@ def test_damaged_files_are_refused_or_can_be_looked_at(kind: str, tmp_path: Path
 
 
 NO_JSON = {
-    "100,000 levels": "[" * 100_000 + "]" * 100_000,
-    "200 levels": "[" * 200 + "]" * 200,
+    "100,000 levels": "[" * 100_000 + "]" * 100_000, "200 levels": "[" * 200 + "]" * 200,
     "5,000 digits": "9" * 5000,
     **{number: number for number in ("1e400", "-1E999", "NaN", "-Infinity")},
-}
+}  # fmt: skip
 
-PLACES: dict[str, tuple[str, Callable[[], bytes]]] = {
-    "compilation": ('"passes"', fuzzed_files.KINDS["compilation"].content),
-    "sweep": ('"tunings"', fuzzed_files.KINDS["sweep"].content),
-    "trace": ('"places"', fuzzed_files.KINDS["trace"].content),
-}
+FIELDS = {"compilation": "passes", "sweep": "tunings", "trace": "places"}
+"""Kind of file -> a field of its document."""
+
+
+def good(kind: str) -> bytes:
+    return fuzzed_files.KINDS[kind].content()
 
 
 def with_json(kind: str, change: Callable[[str], str]) -> bytes:
     """A good file of a kind, with another JSON text in it."""
-    content = PLACES[kind][1]()
+    content = good(kind)
     if kind == "sweep":
         return change(content.decode()).encode()
     if kind == "compilation":
         return gzip.compress(change(gzip.decompress(content).decode()).encode())
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
+    entries = unzipped(content)
     entries["trace.json"] = change(entries["trace.json"].decode()).encode()
     return zipped(entries)
 
@@ -100,35 +101,45 @@ def zipped(entries: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> byt
     return made.getvalue()
 
 
+def unzipped(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[[bytes], Path]:
+    def written(content: bytes) -> Path:
+        (tmp_path / "file").write_bytes(content)
+        return tmp_path / "file"
+
+    return written
+
+
 def set_top(name: str, value: Any) -> Callable[[str], str]:
     return lambda text: json.dumps({**json.loads(text), name: value})
 
 
-@pytest.mark.parametrize("kind", list(PLACES))
+@pytest.mark.parametrize("kind", FIELDS)
 @pytest.mark.parametrize("name", NO_JSON)
 def test_json_that_python_reads_and_json_has_not(
-    kind: str, name: str, tmp_path: Path, messages: SnapshotAssertion
+    kind: str, name: str, written: Any, messages: SnapshotAssertion
 ) -> None:
-    field = PLACES[kind][0].strip('"')
-    file = tmp_path / "file"
-    file.write_bytes(
-        with_json(kind, lambda text: set_top(field, "@")(text).replace('"@"', NO_JSON[name], 1))
-    )
-    assert refusal(file) == messages
+    def with_number(text: str) -> str:
+        return set_top(FIELDS[kind], "@")(text).replace('"@"', NO_JSON[name], 1)
+
+    assert refusal(written(with_json(kind, with_number))) == messages
 
 
-@pytest.mark.parametrize("kind", list(PLACES))
+@pytest.mark.parametrize("kind", FIELDS)
 @pytest.mark.parametrize("version", [True, 1.0, "1", None, 2, [1], -1, 10**90])
-def test_versions_are_whole_numbers(kind: str, version: Any, tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_bytes(with_json(kind, set_top("version", version)))
+def test_versions_are_whole_numbers(kind: str, version: Any, written: Any) -> None:
+    file = written(with_json(kind, set_top("version", version)))
     assert f"version {version!r}"[:30] in refusal(file)
-    file.write_bytes(with_json(kind, set_top("version", 1)))
-    kernellab.load(file)
+    kernellab.load(written(with_json(kind, set_top("version", 1))))
 
 
-def test_a_damaged_cubin_is_told_in_words(tmp_path: Path) -> None:
-    content = PLACES["compilation"][1]()
+def test_a_damaged_cubin_is_told_in_words(written: Any) -> None:
+    content = good("compilation")
     data = json.loads(gzip.decompress(content))
     (stage,) = (one for one in data["stages"] if one["name"] == "cubin")
     cubin = base64.b64decode(stage["base64"])
@@ -141,8 +152,7 @@ def test_a_damaged_cubin_is_told_in_words(tmp_path: Path) -> None:
         cubin[:60] + b"\xff\xff" + cubin[62:],
     ):
         stage["base64"] = base64.b64encode(damaged).decode()
-        (tmp_path / "file").write_bytes(gzip.compress(json.dumps(data).encode()))
-        found = kernellab.load(tmp_path / "file")
+        found = kernellab.load(written(gzip.compress(json.dumps(data).encode())))
         with pytest.raises(CompileError, match="cubin"):
             _ = found.instructions
         repr(found.explore())
@@ -168,10 +178,18 @@ def test_a_gzip_file_of_many_small_values_is_not_unpacked(
     assert refusal(tmp_path / "bomb") == messages
 
 
-def test_gzip_files_in_a_row_are_one(tmp_path: Path) -> None:
-    text = gzip.decompress(fuzzed_files.KINDS["compilation"].content())
-    (tmp_path / "file").write_bytes(gzip.compress(text[:999]) + gzip.compress(text[999:]))
-    assert kernellab.load(tmp_path / "file").kernel == "vector_add"
+def test_commas_and_brackets_of_a_text_are_not_values() -> None:
+    text = "[{, " * 1_000_000
+    assert json_in(json.dumps({"llir": text, "quoted": '"' + text})) == {
+        "llir": text,
+        "quoted": '"' + text,
+    }
+
+
+def test_gzip_files_in_a_row_are_one(written: Any) -> None:
+    text = gzip.decompress(good("compilation"))
+    file = written(gzip.compress(text[:999]) + gzip.compress(text[999:]))
+    assert kernellab.load(file).kernel == "vector_add"
 
 
 def with_flags(content: bytes, offset: int, value: int) -> bytes:
@@ -197,15 +215,9 @@ def with_flags(content: bytes, offset: int, value: int) -> bytes:
     ],
 )
 def test_zip_files_of_other_kinds(
-    damage: Callable[[bytes], bytes], tmp_path: Path, messages: SnapshotAssertion
+    damage: Callable[[bytes], bytes], written: Any, messages: SnapshotAssertion
 ) -> None:
-    (tmp_path / "file").write_bytes(damage(fuzzed_files.KINDS["trace"].content()))
-    assert refusal(tmp_path / "file") == messages
-
-
-def unzipped(content: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
+    assert refusal(written(damage(good("trace")))) == messages
 
 
 # Traces
@@ -275,10 +287,7 @@ def test_values_must_unpack_to_their_size(
     value = next(one for one in document["values"] if "data" in one)
     bomb = zlib.compress(bytes(1 << 26), 9)
     value["data"] = [len(entries["values"]), len(bomb)]
-    entries |= {
-        "values": entries["values"] + bomb,
-        "trace.json": json.dumps(document).encode(),
-    }
+    entries |= {"values": entries["values"] + bomb, "trace.json": json.dumps(document).encode()}
     file.write_bytes(zipped(entries))
     assert refusal(file) == messages
 
@@ -286,23 +295,10 @@ def test_values_must_unpack_to_their_size(
 # Files that are no files
 
 
-def named_by_trace(tmp_path: Path, file: str) -> Path:
-    events = Events(tmp_path)
-    events.run()
-    entries = unzipped(events.trace().save(tmp_path / "good").read_bytes())
-    document = json.loads(entries["trace.json"])
-    for one in document["sources"]:
-        one["file"] = file
-    (tmp_path / "trace").write_bytes(
-        zipped({**entries, "trace.json": json.dumps(document).encode()})
-    )
-    return tmp_path / "trace"
-
-
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", ["fifo", "/dev/zero", "/dev/stdin", "\0", "/", "socket", "huge"])
 def test_sources_that_are_no_regular_files_are_not_opened(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, damaged: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = name if name.startswith("/") or name == "\0" else str(tmp_path / name)
     if name == "fifo":
@@ -316,7 +312,7 @@ def test_sources_that_are_no_regular_files_are_not_opened(
         bound.bind("socket")
     with bound:
         assert source_lines(file) == []
-        loaded = kernellab.load(named_by_trace(tmp_path, file))
+        loaded = kernellab.load(damaged(lambda d: [one.update(file=file) for one in d["sources"]]))
     assert loaded.notices == ()
     repr(loaded.show())
 
@@ -333,44 +329,31 @@ def test_what_is_no_path_is_refused(given: Any, tmp_path: Path) -> None:
 
 
 ENTRY_POINTS: dict[str, Callable[[Any], Any]] = {
-    "load": kernellab.load,
-    "Tuning.load": kernellab.Tuning.load,
-    "Tunings.load": kernellab.Tunings.load,
-    "read_ncu": kernellab.read_ncu,
+    "load": kernellab.load, "Tuning.load": kernellab.Tuning.load,
+    "Tunings.load": kernellab.Tunings.load, "read_ncu": kernellab.read_ncu,
     "save": lambda path: kernellab.load(SWEEPS / "tuning_h200_vector_add.json").save(path),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("entry_point", list(ENTRY_POINTS))
 @pytest.mark.parametrize(
     "given",
-    [
-        "",
-        "a\ud800b",
-        "x" * 300,
-        "a/" * 3000,
-    ],
+    ["", "a\ud800b", "x" * 300, "a/" * 3000],
     ids=["empty", "half a character", "long name", "long path"],
 )
 def test_paths_that_no_file_can_have_are_refused(
-    entry_point: str,
-    given: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    messages: SnapshotAssertion,
+    entry_point: str, given: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Raised
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(KernelLabError) as refused:
-        ENTRY_POINTS[entry_point](given)
-    assert refused.value == messages
+    raised(KernelLabError, ENTRY_POINTS[entry_point], given)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "\U0001f600 %d#'\"\n", "\udcff", "-o", "~"])
 def test_any_name_that_a_file_can_have_is_written_and_read(name: str, tmp_path: Path) -> None:
-    good = kernellab.load(SWEEPS / "tuning_h200_vector_add.json")
-    good.save(tmp_path / name)
-    assert repr(kernellab.load(tmp_path / name)) == repr(good)
+    sweep = kernellab.load(SWEEPS / "tuning_h200_vector_add.json")
+    sweep.save(tmp_path / name)
+    assert repr(kernellab.load(tmp_path / name)) == repr(sweep)
     assert [one.name for one in tmp_path.iterdir()] == [name]
 
 
@@ -381,26 +364,23 @@ def test_a_folder_that_may_not_be_looked_into_is_said(tmp_path: Path) -> None:
 
 
 def test_a_zip_file_with_more_in_it_is_read_for_what_it_should_have(tmp_path: Path) -> None:
-    good = unzipped(fuzzed_files.KINDS["trace"].content())
-    more = {**good, "../../outside": b"x", str(tmp_path / "outside"): b"x", "folder/": b""}
+    outside = {"../../outside": b"x", str(tmp_path / "outside"): b"x", "folder/": b""}
     file = tmp_path / "folder" / "file"
     file.parent.mkdir()
-    file.write_bytes(zipped(more))
+    file.write_bytes(zipped(unzipped(good("trace")) | outside))
     assert len(kernellab.load(file)) > 5
     assert [one.name for one in tmp_path.rglob("*")] == ["folder", "file"]
 
 
 @pytest.mark.timeout(60)
-def test_only_regular_files_are_read(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_only_regular_files_are_read(
+    tmp_path: Path, messages: SnapshotAssertion, raised: Raised
+) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "fifo", "/dev/zero", "/dev/null"):
         assert refusal(path) == messages
-        with pytest.raises(ProfileError) as refused:
-            kernellab.read_ncu(path)
-        assert refused.value == messages
-        with pytest.raises(ArchiveError) as archive_error:
-            kernellab.Tuning.load(path)
-        assert archive_error.value == messages
+        raised(ProfileError, kernellab.read_ncu, path)
+        raised(ArchiveError, kernellab.Tuning.load, path)
     with open(tmp_path / "sparse", "wb") as made:
         made.truncate(1 << 40)
     assert refusal(tmp_path / "sparse") == messages
@@ -414,7 +394,7 @@ def test_a_stage_of_a_cache_folder_that_is_no_file(
     tmp_path: Path, messages: SnapshotAssertion
 ) -> None:
     metadata = tmp_path / "vector_add"
-    metadata.write_bytes(fuzzed_files.KINDS["cache"].content())
+    metadata.write_bytes(good("cache"))
     fuzzed_files.load_cache_folder(metadata)
     (tmp_path / "vector_add.ttir").unlink()
     os.mkfifo(tmp_path / "vector_add.ttir")
@@ -427,12 +407,10 @@ def test_a_dump_of_empty_lines_takes_no_time(tmp_path: Path, messages: SnapshotA
     assert refusal(tmp_path / "dump") == messages
 
 
-def test_counts_of_a_profile_are_counts(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_counts_of_a_profile_are_counts(tmp_path: Path, raised: Raised) -> None:
     text = '"Kernel Name","k"\n"Address","Source","# Samples"\n"10","NOP","1e300"\n'
     (tmp_path / "a.csv").write_text(text)
-    with pytest.raises(ProfileError) as refused:
-        kernellab.read_ncu(tmp_path / "a.csv")
-    assert refused.value == messages
+    raised(ProfileError, kernellab.read_ncu, tmp_path / "a.csv")
 
 
 # Nothing is executed
@@ -458,14 +436,7 @@ def test_a_file_runs_nothing_until_its_kernel_is_asked_for(tmp_path: Path) -> No
     file = tmp_path / "sweep.json"
     one["source"]["text"] += f"\nopen({str(file) + '.ran'!r}, 'w').close()\n"
     file.write_text(json.dumps(data))
-    ran = subprocess.run(
-        [sys.executable, "-c", SPY, str(file)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    ran = run_python(SPY, str(file), timeout=120)
     assert ran.returncode == 0, ran.stderr
 
 
@@ -478,28 +449,21 @@ def test_the_card_says_what_would_run_the_source() -> None:
     assert words not in repr(loaded.with_kernel(run_source=True).show())
 
 
-def test_a_source_that_ends_the_process_is_refused(
-    tmp_path: Path, messages: SnapshotAssertion
-) -> None:
+def test_a_source_that_ends_the_process_is_refused(tmp_path: Path, raised: Raised) -> None:
     data = json.loads((SWEEPS / "tuning_h200_vector_add.json").read_text())
     data["tunings"][0]["source"]["text"] = "raise SystemExit(3)\n"
     (tmp_path / "sweep.json").write_text(json.dumps(data))
-    with pytest.raises(ArchiveError) as refused:
-        kernellab.load(tmp_path / "sweep.json").with_kernel(run_source=True)
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.load(tmp_path / "sweep.json").with_kernel, run_source=True)
 
 
-def test_quartiles_have_the_median_between_them(
-    tmp_path: Path, messages: SnapshotAssertion
-) -> None:
+def test_quartiles_have_the_median_between_them(written: Any, messages: SnapshotAssertion) -> None:
     def swap(text: str) -> str:
         data = json.loads(text)
         timing = next(one for one in _objects(data) if "median" in one and "upper" in one)
         timing["lower"], timing["upper"] = timing["upper"] + 1, timing["lower"]
         return json.dumps(data)
 
-    (tmp_path / "file").write_bytes(with_json("sweep", swap))
-    assert refusal(tmp_path / "file") == messages
+    assert refusal(written(with_json("sweep", swap))) == messages
 
 
 def _objects(data: Any) -> Iterator[dict[str, Any]]:
@@ -509,26 +473,22 @@ def _objects(data: Any) -> Iterator[dict[str, Any]]:
         yield from _objects(one)
 
 
-def test_a_name_of_the_files_is_shown_in_part(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_a_name_of_the_files_is_shown_in_part(written: Any, messages: SnapshotAssertion) -> None:
     def add(text: str) -> str:
         data = json.loads(text)
         data["resources"]["x" * 5000] = 1
         return json.dumps(data)
 
-    (tmp_path / "file").write_bytes(with_json("compilation", add))
-    said = refusal(tmp_path / "file")
+    said = refusal(written(with_json("compilation", add)))
     assert said == messages
     assert len(said) < 1000
 
 
-def test_half_a_character_is_shown_as_unknown(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_bytes(with_json("compilation", set_top("kernel", "a\ud800b")))
+def test_half_a_character_is_shown_as_unknown(written: Any) -> None:
+    file = written(with_json("compilation", set_top("kernel", "a\ud800b")))
     assert kernellab.load(file).kernel == "a\ufffdb"
 
 
 def test_places_outside_a_tensor_are_not_in_it() -> None:
-    from kernellab.tracing.steps import TracedArgument
-
     inside, _ = TracedArgument("x", "float32", (4,), (-1,), 0).coordinates(numpy.arange(3))
     assert inside.tolist() == [True, False, False]

@@ -26,22 +26,17 @@ WITH_SHARED_MEMORY = [
     ("histogram", "sm_90"),
 ]
 
-# Shared memory
 
-
-@pytest.mark.slow
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("name", "target"), WITH_SHARED_MEMORY)
-def test_the_buffers_end_where_the_launchs_shared_memory_ends(name: str, target: str) -> None:
+def test_buffers_fill_the_launchs_memory_and_share_bytes_at_different_times(
+    name: str, target: str
+) -> None:
     compilation = of_corpus(name, target)
     memory = compilation.shared_memory()
     assert memory.total_bytes == compilation.resources.shared_bytes
     assert max(buffer.end for buffer in memory.buffers) == memory.total_bytes
-
-
-@pytest.mark.sampled(6)
-@pytest.mark.parametrize(("name", "target"), WITH_SHARED_MEMORY)
-def test_buffers_that_share_bytes_do_not_live_at_once(name: str, target: str) -> None:
-    buffers = {buffer.name: buffer for buffer in of_corpus(name, target).shared_memory().buffers}
+    buffers = {buffer.name: buffer for buffer in memory.buffers}
     for buffer in buffers.values():
         for other in (buffers[name] for name in buffer.shares_with):
             assert buffer.name in other.shares_with
@@ -68,12 +63,12 @@ def test_a_pipelined_matmuls_buffers_are_its_tiles_times_the_stages() -> None:
     assert list(memory.table()["name"]) == list(by_name)
 
 
-def test_a_kernel_without_shared_memory_has_no_buffers() -> None:
-    memory = of_corpus("vector_add", "sm_90").shared_memory()
+def test_a_kernel_without_shared_memory_and_loops_has_no_buffers_and_no_schedule() -> None:
+    compilation = of_corpus("vector_add", "sm_90")
+    memory = compilation.shared_memory()
     assert (memory.buffers, memory.total_bytes) == ((), 0)
+    assert compilation.pipeline_stages().loops == ()
 
-
-# Tensor memory
 
 HALVES = ("*fp16:16", "*fp16:16", "*fp32:16")
 _ALLOCATION = re.compile(
@@ -91,16 +86,11 @@ def test_tensor_memory_is_what_the_modules_text_says(name: str) -> None:
     assert memory.read_from == allocated.label
     text = allocated.text.read()
     found = list(_ALLOCATION.finditer(text))
-    assert [(one.column, one.row) for one in memory.buffers] == [
-        (int(one[1]), int(one[2])) for one in found
-    ]
     # By hand: a cell is 32 bits, and these tiles have 128 rows.
-    by_hand = []
-    for one in found:
-        sizes = [int(size) for size in one["shape"].split("x")]
-        by_hand.append(math.prod(sizes) * int(one["bits"]) // (32 * 128))
-    assert [one.columns for one in memory.buffers] == by_hand
-    assert all(one.rows == 128 for one in memory.buffers)
+    for buffer, one in zip(memory.buffers, found, strict=True):
+        assert (buffer.column, buffer.row, buffer.rows) == (int(one[1]), int(one[2]), 128)
+        bits = math.prod(map(int, one["shape"].split("x"))) * int(one["bits"])
+        assert buffer.columns == bits // (32 * 128)
     total = re.search(r"ttg\.tensor_memory_size = (\d+)", text)
     assert total
     assert memory.total_columns == int(total[1]) == compilation.resources.tensor_memory_columns
@@ -115,6 +105,7 @@ def test_an_accumulator_of_128_by_128_floats_has_128_columns() -> None:
     assert accumulator.first_operation < loop[0] < loop[1] < accumulator.last_operation
 
 
+@pytest.mark.slow
 def test_a_result_of_64_rows_has_half_of_each_warps_rows() -> None:
     made = compiled(remarked.product, *HALVES, M=64, N=64, K=64, target="sm_100")
     (result,) = made.tensor_memory().buffers
@@ -133,9 +124,8 @@ def test_scales_of_a_product_lie_behind_its_accumulator() -> None:
 
 @pytest.mark.slow
 def test_buffers_of_tensor_memory_that_share_columns_do_not_live_at_once() -> None:
-    buffers = {
-        one.name: one for one in of_corpus("attention_forward", "sm_100").tensor_memory().buffers
-    }
+    memory = of_corpus("attention_forward", "sm_100").tensor_memory()
+    buffers = {one.name: one for one in memory.buffers}
     pairs = [(one, buffers[name]) for one in buffers.values() for name in one.shares_with]
     assert pairs
     for one, other in pairs:
@@ -144,13 +134,9 @@ def test_buffers_of_tensor_memory_that_share_columns_do_not_live_at_once() -> No
         )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
-    ("name", "target"),
-    [
-        ("matmul", "sm_90"),
-        ("matmul", "gfx942"),
-        ("vector_add", "sm_100"),
-    ],
+    ("name", "target"), [("matmul", "sm_90"), ("matmul", "gfx942"), ("vector_add", "sm_100")]
 )
 def test_where_there_is_no_tensor_memory_it_says_why(
     name: str, target: str, messages: SnapshotAssertion
@@ -158,9 +144,6 @@ def test_where_there_is_no_tensor_memory_it_says_why(
     memory = of_corpus(name, target).tensor_memory()
     assert (memory.buffers, memory.total_columns) == ((), 0)
     assert memory.absence == messages
-
-
-# Barriers
 
 
 @pytest.mark.slow
@@ -219,9 +202,7 @@ def test_every_hazard_has_a_write_and_bytes_in_common() -> None:
         assert "write" in (hazard.before.kind, hazard.after.kind)
 
 
-# Axis info
-
-
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "target"),
     [
@@ -274,9 +255,6 @@ def test_an_access_has_its_parameter_also_behind_a_branch() -> None:
     assert [one.pointer for one in compilation.axis_info().accesses] == ["x_ptr", "out_ptr"]
 
 
-# Calls
-
-
 def test_functions_that_stay_functions_are_in_the_call_graph() -> None:
     graph = of_corpus("ragged_scale", "sm_90").call_graph()
     kernel, helper = graph.functions
@@ -295,9 +273,6 @@ def test_inlined_helpers_are_not_in_the_call_graph() -> None:
     assert graph.edges == ()
 
 
-# Software pipelining
-
-
 def test_loads_run_two_stages_ahead_of_the_product() -> None:
     compilation = of_corpus("matmul", "sm_90")
     (loop,) = compilation.pipeline_stages().loops
@@ -306,13 +281,6 @@ def test_loads_run_two_stages_ahead_of_the_product() -> None:
     assert stage["tt.load"] == 0
     assert stage["ttng.warp_group_dot"] == 2
     assert source_line(loop.position).startswith("for ")
-
-
-def test_a_kernel_without_loops_has_no_schedule() -> None:
-    assert of_corpus("vector_add", "sm_90").pipeline_stages().loops == ()
-
-
-# Work
 
 
 def test_work_of_a_loop_of_known_length_counted_by_hand() -> None:
@@ -342,18 +310,15 @@ def test_work_in_a_while_loop_and_through_calls() -> None:
     assert len(inside) == 2, "each of the two calls reads one length per iteration"
 
 
+@pytest.mark.slow
 def test_a_product_of_packed_fp4_has_twice_the_depth_of_its_bytes() -> None:
     work = of_corpus("matmul_mxfp4", "sm_100").work()
     (flops,) = work.matrix_flops.values()
     assert flops == 2 * 128 * 128 * 128
 
 
-# Tables, and what is not there
-
-
 @pytest.mark.parametrize(
-    "question",
-    ["shared_memory", "barriers", "axis_info", "call_graph", "pipeline_stages", "work"],
+    "question", ["shared_memory", "barriers", "axis_info", "call_graph", "pipeline_stages", "work"]
 )
 def test_every_result_is_a_table_and_is_kept(question: str) -> None:
     compilation = of_corpus("matmul", "sm_90")

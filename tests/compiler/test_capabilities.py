@@ -13,7 +13,8 @@ import kernellab
 from kernellab.compiler.compilations import Compilation, Sources
 from kernellab.errors import CompileError, NotRecorded
 from tests.kernels import basic
-from tests.support.compiled import of_corpus
+from tests.support.compiled import compiled, of_corpus
+from tests.support.messages import Raised
 
 EVERYTHING = {
     *("resources", "source_map", "remarks", "module", "instructions", "occupancy"),
@@ -25,14 +26,10 @@ OF_PASSES = {"shared_memory", "barriers", "pipeline_stages"}
 
 def stopped(**options: Any) -> Compilation:
     """The addition of two vectors, compiled up to a stage or recorded in part."""
-    types = ("*fp32:16",) * 3
-    found = kernellab.compile(basic.add, *types, "i32", BLOCK=64, target="sm_90", **options)
-    assert isinstance(found, Compilation)
-    return found
+    return compiled(basic.add, *("*fp32:16",) * 3, "i32", BLOCK=64, **options)
 
 
 def ask(compilation: Compilation, asked: str) -> object:
-    """The attribute of that name, or what the method of that name gives."""
     found = getattr(compilation, asked)
     return found() if callable(found) else found
 
@@ -80,16 +77,13 @@ def test_a_compilation_that_was_stopped_says_so(messages: SnapshotAssertion) -> 
         assert refused.value == messages
 
 
-def test_an_ir_text_answers_but_for_remarks(messages: SnapshotAssertion) -> None:
+def test_an_ir_text_answers_but_for_remarks(raised: Raised) -> None:
     text = of_corpus("matmul", "sm_90").stages["ttgir"].text
-    given = kernellab.compile(text, target="sm_90", num_warps=8)
-    assert isinstance(given, Compilation)
+    given = compiled(text, num_warps=8)
     assert given.capabilities == EVERYTHING - {"remarks"}
     encodings = [
         {tile.encoding for tile in one.layouts().tiles}
         for one in (given, of_corpus("matmul", "sm_90"))
     ]
     assert encodings[0] == encodings[1]
-    with pytest.raises(NotRecorded) as refused:
-        ask(given, "remarks")
-    assert refused.value == messages
+    raised(NotRecorded, ask, given, "remarks")

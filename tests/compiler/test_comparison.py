@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import types
 from pathlib import Path
@@ -10,12 +11,13 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from kernellab.compiler.compare import without_locations
+from kernellab.compiler.compare import Comparison, without_locations
 from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArgumentError
 from kernellab.viz.kernels import comparison_card
 from tests.kernels import analyzed, basic
 from tests.support.compiled import compiled, of_corpus
+from tests.support.messages import Raised
 
 SOURCE = """
 import triton
@@ -30,7 +32,6 @@ def scale(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 def version_of(source: str, folder: Path, name: str) -> Compilation:
-    """The kernel `scale` of a source text, from a file of its own."""
     file = folder / f"{name}.py"
     file.write_text(source)
     linecache.checkcache(str(file))
@@ -49,7 +50,7 @@ def test_a_compilation_and_itself_differ_in_nothing() -> None:
     assert same.diff("ttgir") == ""
     assert len(same.table()) == 0
     assert same.is_equal
-    assert "are equal" in str(same)
+    assert "are equal: types, options and every stage" in str(same)
 
 
 def test_the_same_kernel_on_other_lines_differs_in_its_source_alone(tmp_path: Path) -> None:
@@ -73,9 +74,14 @@ def test_another_version_parts_in_the_front_end(tmp_path: Path) -> None:
     assert any(line.startswith("-") and "3.000000e+00" in line for line in diff)
 
 
+@functools.cache
+def of_targets(left: str, right: str) -> Comparison:
+    return kernellab.compare(of_corpus("matmul", left), of_corpus("matmul", right))
+
+
 def test_two_targets_part_where_the_target_enters() -> None:
-    left, right = of_corpus("matmul", "sm_80"), of_corpus("matmul", "sm_90")
-    comparison = kernellab.compare(left, right)
+    comparison = of_targets("sm_80", "sm_90")
+    left, right = comparison.left, comparison.right
     assert comparison.names == ("sm_80", "sm_90")
     assert comparison.first_difference is not None
     assert comparison.first_difference.label == "ttgir.convert_to_ttgpuir"
@@ -92,10 +98,10 @@ def test_two_targets_part_where_the_target_enters() -> None:
 
 
 def test_passes_are_lined_up_in_order_and_complete() -> None:
-    left, right = of_corpus("matmul", "sm_90"), of_corpus("matmul", "gfx942")
-    pairs = kernellab.compare(left, right).passes
-    assert [pair.left for pair in pairs if pair.left] == list(left.passes)
-    assert {pair.label for pair in pairs} == {run.label for run in (*left.passes, *right.passes)}
+    comparison = of_targets("sm_90", "gfx942")
+    left, right = comparison.left.passes, comparison.right.passes
+    assert [pair.left for pair in comparison.passes if pair.left] == list(left)
+    assert {pair.label for pair in comparison.passes} == {run.label for run in (*left, *right)}
 
 
 @pytest.mark.slow
@@ -131,32 +137,25 @@ def test_remarks_of_one_side() -> None:
 
 
 def test_the_cards_two_forms_say_the_same_and_escape() -> None:
-    card = comparison_card(
-        kernellab.compare(of_corpus("matmul", "sm_80"), of_corpus("matmul", "sm_90"))
-    )
+    comparison = of_targets("sm_80", "sm_90")
+    card = comparison_card(comparison)
     text, html = card.text(), card.html()
-    for words in ("sm_80", "ttgir.accelerate_matmul", "ttgir.convert_to_ttgpuir"):
+    assert str(comparison) == text
+    for words in ("sm_80", "ttgir.accelerate_matmul", "part at ttgir.convert_to_ttgpuir"):
         assert words in text
         assert words in html
     assert "<script" not in html
     assert "are equal" not in text
-    assert (
-        str(kernellab.compare(of_corpus("matmul", "sm_80"), of_corpus("matmul", "sm_90"))) == text
-    )
 
 
-def test_what_cannot_be_compared(messages: SnapshotAssertion) -> None:
+def test_what_cannot_be_compared(messages: SnapshotAssertion, raised: Raised) -> None:
     one = of_corpus("vector_add", "sm_90")
     comparison = kernellab.compare(one, one)
     with pytest.raises(ArgumentError) as refused:
         kernellab.compare({"sm_90": one}, one)  # type: ignore[arg-type]
     assert refused.value == messages
-    with pytest.raises(ArgumentError, match="ttgir") as refused:
-        comparison.diff("ttgirr")
-    assert refused.value == messages
-    with pytest.raises(ArgumentError, match="cubin") as refused:
-        comparison.diff("cubin")
-    assert refused.value == messages
+    raised(ArgumentError, comparison.diff, "ttgirr", match="ttgir")
+    raised(ArgumentError, comparison.diff, "cubin", match="cubin")
 
 
 @pytest.mark.parametrize("stage", ["ttir", "ttgir", "llir", "ptx", "sass"])
@@ -176,7 +175,27 @@ def test_texts_without_locations_name_no_lines_and_keep_the_rest(stage: str) -> 
 
 
 def test_libraries_are_told_by_name_and_not_by_their_place_on_this_machine() -> None:
-    text = str(kernellab.compare(of_corpus("matmul", "sm_80"), of_corpus("matmul", "gfx942")))
+    text = str(of_targets("sm_90", "gfx942"))
     assert "libdevice, libdevice.10.bc" in text
     assert "ocml, ocml.bc" in text
     assert "site-packages" not in text
+
+
+def test_the_lines_whose_operations_differ_are_listed(
+    tmp_path: Path, messages: SnapshotAssertion
+) -> None:
+    twice = SOURCE.replace("x * 3.0", "x * 3.0 + x").replace("\n@triton", "\n\n@triton")
+    compared = kernellab.compare(
+        version_of(SOURCE, tmp_path, "three"), version_of(twice, tmp_path, "four")
+    )
+    old, new = compared.by_line("ttir")
+    assert (old.name, new.name) == (
+        "tl.store(out_ptr + i, x * 3.0)",
+        "tl.store(out_ptr + i, x * 3.0 + x)",
+    )
+    assert old.left["arith.mulf"] == new.right["arith.mulf"] == new.right["arith.addf"] == 1
+    assert (old.right, new.left) == ({}, {})
+    assert kernellab.compare(compared.left, compared.left).by_line("sass") == ()
+    with pytest.raises(ArgumentError, match="ttgri") as refused:
+        compared.by_line("ttgri")
+    assert refused.value == messages

@@ -16,33 +16,27 @@ import torch
 from syrupy.assertion import SnapshotAssertion
 from triton.backends.nvidia.compiler import get_ptxas
 
-from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.instructions import disassemble, matrix_instructions
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import DEFAULT_TARGET, SUPPORTED_TARGETS, local_target
 from kernellab.errors import ArgumentError, CompileError, NoSuchStage, OptionError
 from kernellab.records import Target
 from tests.kernels import basic, gluon_add, parameters
+from tests.support.compiled import compiled
+from tests.support.messages import Raised
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
 
 NVIDIA = [target for target in SUPPORTED_TARGETS if target.backend == "cuda"]
 AMD = [target for target in SUPPORTED_TARGETS if target.backend == "hip"]
 
+COPY = ("*fp32:16", "*fp32:16", "i32")
 ADD = ("*fp32:16", "*fp32:16", "*fp32:16", "i32")
 MATMUL = (*("*fp16:16",) * 3, *("i32:16",) * 4, "i32:1", "i32:16", "i32:1", "i32:16", "i32:1")
 BLOCKS: dict[str, Any] = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64}
 
 
-def one(*args: Any, **keywords: Any) -> Compilation:
-    """kernellab.compile for a single target."""
-    compilation = compile(*args, **keywords)
-    assert isinstance(compilation, Compilation)
-    return compilation
-
-
 def needs_sass_of_sm_103():
-    """Skip where the disassembler that comes with Triton is too old for this GPU."""
     if version("triton").startswith("3.6."):
         pytest.skip("the nvdisasm in Triton 3.6 cannot decode sm_103")
 
@@ -52,12 +46,9 @@ def machine_code(compilation):
     return compilation.stages[name].text
 
 
-# -- stages ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("target", SUPPORTED_TARGETS, ids=str)
 def test_vector_add_compiles_for_every_target(target):
-    compilation = one(basic.add, *ADD, BLOCK=1024, target=target)
+    compilation = compiled(basic.add, *ADD, BLOCK=1024, target=target)
     assert compilation.target == target
     last = ["ptx", "cubin", "sass"] if target.backend == "cuda" else ["amdgcn", "hsaco"]
     assert list(compilation.stages) == ["source", "ttir", "ttgir", "llir", *last]
@@ -69,7 +60,9 @@ def test_vector_add_compiles_for_every_target(target):
         assert f".target sm_{target.arch}" in stages["ptx"].text
         if target.arch == "103":
             needs_sass_of_sm_103()
-        assert stages["cubin"].content[:4] == b"\x7fELF"
+        cubin = stages["cubin"].content
+        assert cubin[:4] == b"\x7fELF"
+        assert registers_in_elf(cubin, "add") == compilation.resources.registers
         assert re.search(r"\bLDG\.", stages["sass"].text)
         assert re.search(r"\bSTG\.", stages["sass"].text)
     else:
@@ -83,10 +76,7 @@ def test_vector_add_compiles_for_every_target(target):
 @pytest.mark.parametrize(
     ("name", "opcode"),
     [
-        (
-            "sm_75",
-            None,
-        ),  # Triton has no tensor-core path for Turing: its fp16 dot becomes fused multiply-adds.
+        ("sm_75", None),  # no matrix instructions for Turing: fp16 becomes fused multiply-adds
         ("sm_80", "HMMA.16816.F32"),
         ("sm_86", "HMMA.16816.F32"),
         ("sm_89", "HMMA.16816.F32"),
@@ -104,7 +94,7 @@ def test_vector_add_compiles_for_every_target(target):
 def test_matmul_uses_the_matrix_instructions_of_its_family(name, opcode):
     if name == "sm_103":
         needs_sass_of_sm_103()
-    compilation = one(basic.matmul, *MATMUL, BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, target=name)
+    compilation = compiled(basic.matmul, *MATMUL, BLOCK_M=64, BLOCK_N=64, BLOCK_K=32, target=name)
     code = machine_code(compilation)
     found = matrix_instructions(code)
     assert list(found) == ([opcode] if opcode else [])
@@ -127,10 +117,9 @@ def test_matmul_uses_the_matrix_instructions_of_its_family(name, opcode):
 def test_matrix_instructions_of_other_types(types, name, family):
     output = {"*i8": "*i32", "*fp64": "*fp64"}.get(types, "*fp32")
     kernel = basic.matmul_into
-    compilation = one(kernel, types, types, output, SIZE=64, target=name)
-    assert {opcode.split(".")[0] for opcode in matrix_instructions(machine_code(compilation))} == {
-        family
-    }
+    compilation = compiled(kernel, types, types, output, SIZE=64, target=name, record="stages")
+    opcodes = matrix_instructions(machine_code(compilation))
+    assert {opcode.split(".")[0] for opcode in opcodes} == {family}
 
 
 def test_matrix_instructions_are_instructions_only():
@@ -146,7 +135,7 @@ def test_matrix_instructions_are_instructions_only():
 
 
 def test_a_gluon_kernel_starts_at_ttgir():
-    compilation = one(gluon_add.gluon_add, *ADD, BLOCK=512, target="sm_90")
+    compilation = compiled(gluon_add.gluon_add, *ADD, BLOCK=512, target="sm_90")
     # From Triton 3.9 on, a stage of that name holds the front end's own module.
     names = [name for name in compilation.stages if name != "glir"]
     assert names == ["source", "ttgir", "llir", "ptx", "cubin", "sass"]
@@ -162,7 +151,7 @@ def test_sass_is_disassembled_when_first_asked_for(monkeypatch):
         ran.append(command)
         return real(command, **keywords)
 
-    compilation = one(basic.add, *ADD, BLOCK=1024, target="sm_80")
+    compilation = compiled(basic.add, *ADD, BLOCK=1024, target="sm_80")
     monkeypatch.setattr(subprocess, "run", noted)
     assert len(compilation.stages) == 7
     assert not ran
@@ -176,7 +165,7 @@ def test_sass_is_disassembled_when_first_asked_for(monkeypatch):
 def test_sass_names_the_kernels_lines():
     # Recorded pass by pass, locations after TTGIR name its lines instead
     # (tests/compiler/test_passes.py).
-    compilation = one(basic.add, *ADD, BLOCK=1024, target="sm_90", record="stages")
+    compilation = compiled(basic.add, *ADD, BLOCK=1024, target="sm_90", record="stages")
     sass = compilation.stages["sass"].text
     file, first = str(basic.__file__), inspect.getsourcelines(basic.add.fn)[1]
     lines = {int(line) for line in re.findall(rf'File "{re.escape(file)}", line (\d+)', sass)}
@@ -186,13 +175,8 @@ def test_sass_names_the_kernels_lines():
     assert min(lines) >= first
 
 
-def test_a_cubin_that_is_none(messages: SnapshotAssertion):
-    with pytest.raises(CompileError) as refused:
-        disassemble(b"not a cubin")
-    assert refused.value == messages
-
-
-# -- resources, read independently -----------------------------------------------------------------
+def test_a_cubin_that_is_none(raised: Raised):
+    raised(CompileError, disassemble, b"not a cubin")
 
 
 def ptxas_report(compilation, tmp_path):
@@ -223,16 +207,8 @@ def ptxas_report(compilation, tmp_path):
 @pytest.mark.parametrize("target", NVIDIA, ids=str)
 @pytest.mark.parametrize("limit", [None, pytest.param(32, marks=pytest.mark.slow)])
 def test_resources_are_what_ptxas_reports(target, limit, tmp_path):
-    compilation = one(
-        basic.copy_many,
-        "*fp32:16",
-        "*fp32:16",
-        "i32",
-        ROWS=64,
-        COLUMNS=128,
-        maxnreg=limit,
-        target=target,
-    )
+    sizes = {"ROWS": 64, "COLUMNS": 128, "maxnreg": limit}
+    compilation = compiled(basic.copy_many, *COPY, **sizes, target=target, record="stages")
     registers, stack, stores, static = ptxas_report(compilation, tmp_path)
     resources = compilation.resources
     assert (resources.registers, resources.stack_bytes) == (registers, stack)
@@ -242,18 +218,6 @@ def test_resources_are_what_ptxas_reports(target, limit, tmp_path):
     if limit:
         assert resources.registers <= limit
         assert resources.spills > 0
-
-
-@pytest.mark.parametrize("target", NVIDIA, ids=str)
-def test_registers_are_those_of_the_elf(target):
-    """The .nv.info section holds EIATTR_REGCOUNT (0x2f):
-    symbol index and count, or the section header holds it.
-    """
-    compilation = one(basic.add, *ADD, BLOCK=1024, target=target)
-    assert (
-        registers_in_elf(compilation.stages["cubin"].content, "add")
-        == compilation.resources.registers
-    )
 
 
 def registers_in_elf(cubin, kernel):
@@ -276,9 +240,7 @@ def registers_in_elf(cubin, kernel):
 @pytest.mark.slow
 @pytest.mark.parametrize("target", AMD, ids=str)
 def test_amd_resources_are_what_the_assembler_comments_say(target):
-    compilation = one(
-        basic.copy_many, "*fp32:16", "*fp32:16", "i32", ROWS=256, COLUMNS=128, target=target
-    )
+    compilation = compiled(basic.copy_many, *COPY, ROWS=256, COLUMNS=128, target=target)
     text = compilation.stages["amdgcn"].text
     comment = {name: int(value) for name, value in re.findall(r"; (\w+): (\d+)", text)}
     vector = comment.get("TotalNumVgprs", comment["NumVgprs"])
@@ -296,28 +258,22 @@ def test_shared_memory_is_that_of_the_pipelines_buffers(name, shared):
     """sm_80 pipelines A and B (128x64 fp16 each) through num_stages - 1 = 2 buffers;
     gfx942 through one.
     """
-    assert one(basic.matmul, *MATMUL, **BLOCKS, target=name).resources.shared_bytes == shared
+    made = compiled(basic.matmul, *MATMUL, **BLOCKS, target=name, record="stages")
+    assert made.resources.shared_bytes == shared
 
 
-def test_resources_need_their_report(messages: SnapshotAssertion):
+def test_resources_need_their_report(raised: Raised):
     from kernellab.compiler.machine_code import resources
 
-    cubin = one(basic.add, *ADD, BLOCK=64, target="sm_80").stages["cubin"].content
+    cubin = compiled(basic.add, *ADD, BLOCK=64, target="sm_80").stages["cubin"].content
     assert isinstance(cubin, bytes)
-    with pytest.raises(CompileError, match="other") as refused:
-        resources.read_nvidia(cubin, "other", 0)
-    assert refused.value == messages
-    with pytest.raises(CompileError, match="vgpr_count") as refused:
-        resources.read_amd("s_endpgm", 0)
-    assert refused.value == messages
-
-
-# -- the call --------------------------------------------------------------------------------------
+    error = raised(CompileError, resources.read_nvidia, cubin, "other", 0, match="other")
+    raised(CompileError, resources.read_amd, "s_endpgm", 0, match="vgpr_count")
 
 
 def test_no_target_means_this_machines_gpu_or_sm_90():
     expected = local_target() or DEFAULT_TARGET
-    assert one(basic.add, *ADD, BLOCK=64).target == expected
+    assert compiled(basic.add, *ADD, target=None, BLOCK=64).target == expected
     assert torch.cuda.is_available() or expected == Target("cuda", "90")
 
 
@@ -332,7 +288,7 @@ def test_several_targets_give_a_dict():
 
 
 def test_options_reach_the_backend_and_are_reported():
-    compilation = one(basic.add, *ADD, BLOCK=1024, target="sm_90", num_warps=8, maxnreg=24)
+    compilation = compiled(basic.add, *ADD, BLOCK=1024, target="sm_90", num_warps=8, maxnreg=24)
     assert compilation.options["num_warps"] == 8
     assert compilation.options["maxnreg"] == 24
     assert ".maxnreg 24" in compilation.stages["ptx"].text
@@ -341,40 +297,37 @@ def test_options_reach_the_backend_and_are_reported():
 
 
 def test_options_and_constants_say_outright_what_a_name_means():
-    compilation = one(
-        parameters.option_name,
-        "*fp32",
-        target="sm_90",
-        constants={"num_warps": 32},
-        options={"num_warps": 2},
-    )
+    given = {"constants": {"num_warps": 32}, "options": {"num_warps": 2}}
+    compilation = compiled(parameters.option_name, "*fp32", **given)
     assert compilation.options["num_warps"] == 2
     assert "tensor<32x" in compilation.stages["ttir"].text
 
 
 def test_values_specialize_as_in_a_launch():
     x = torch.zeros(64)
-    text = one(basic.add, x, x, x, 64, BLOCK=64, target="sm_90").stages["ttir"].text
+    text = compiled(basic.add, x, x, x, 64, BLOCK=64, target="sm_90").stages["ttir"].text
     assert text.count("tt.divisibility = 16") == 4
-    text = one(basic.add, x[1:], x, x, 1, BLOCK=64, target="sm_90").stages["ttir"].text
+    text = compiled(basic.add, x[1:], x, x, 1, BLOCK=64, target="sm_90").stages["ttir"].text
     assert text.count("tt.divisibility = 16") == 2
     assert "%n: i32" not in text
 
 
 def test_an_autotuned_kernel_takes_its_first_config():
-    compilation = one(parameters.autotuned, "*fp32", "i32", target="sm_90")
+    compilation = compiled(parameters.autotuned, "*fp32", "i32", target="sm_90")
     assert compilation.options["num_warps"] == 2
     assert "tensor<64x" in compilation.stages["ttir"].text
-    compilation = one(parameters.autotuned, "*fp32", "i32", BLOCK=32, num_warps=1, target="sm_90")
+    compilation = compiled(
+        parameters.autotuned, "*fp32", "i32", BLOCK=32, num_warps=1, target="sm_90"
+    )
     assert compilation.options["num_warps"] == 1
     assert "tensor<32x" in compilation.stages["ttir"].text
 
 
 def test_heuristics_are_computed_from_the_arguments(messages: SnapshotAssertion):
-    text = one(parameters.heuristic, "*fp32", 100, target="sm_90").stages["ttir"].text
+    text = compiled(parameters.heuristic, "*fp32", 100, target="sm_90").stages["ttir"].text
     assert "tensor<128x" in text
     with pytest.raises(ArgumentError) as caught:
-        one(parameters.heuristic, "*fp32", "i32", target="sm_90")
+        compiled(parameters.heuristic, "*fp32", "i32", target="sm_90")
     assert caught.value.problem == messages
     assert caught.value.advice == messages
 
@@ -389,36 +342,25 @@ def test_the_same_kernel_from_another_file_keeps_its_own_file_name(tmp_path):
         path.write_text(text)
         scope = {"__name__": name}
         exec(builtins.compile(text, str(path), "exec"), scope)  # noqa: S102
-        compilation = one(scope["add"], *ADD, BLOCK=64, target="sm_90")
+        compilation = compiled(scope["add"], *ADD, BLOCK=64, target="sm_90")
         files = set(re.findall(r'loc\("([^"]+\.py)"', compilation.stages["ttir"].text))
         assert files == {str(path)}
 
 
-# -- bad input -------------------------------------------------------------------------------------
+def test_recordings_that_there_are_not(raised: Raised):
+    error = raised(OptionError, compile, basic.add, *ADD, BLOCK=64, record="pases")
 
 
-def test_recordings_that_there_are_not(messages: SnapshotAssertion):
-    with pytest.raises(OptionError) as caught:
-        compile(basic.add, *ADD, BLOCK=64, record="pases")
-    assert caught.value == messages
-
-
-def test_a_function_that_is_no_kernel(messages: SnapshotAssertion):
-    with pytest.raises(ArgumentError) as caught:
-        compile(machine_code, "*fp32")
-    assert caught.value == messages
+def test_a_function_that_is_no_kernel(raised: Raised):
+    raised(ArgumentError, compile, machine_code, "*fp32")
 
 
 @pytest.mark.parametrize(
     ("name", "meant"), [("TTGIR", "ttgir"), ("ptxx", "ptx"), (" sass", "sass")]
 )
-def test_a_stage_that_is_not_there_is_told_with_the_nearest(
-    name, meant, messages: SnapshotAssertion
-):
-    stages = one(basic.add, *ADD, target="sm_90", BLOCK=64).stages
-    with pytest.raises(KeyError) as caught:
-        stages[name]
-    assert isinstance(caught.value, NoSuchStage)
-    assert repr(name) in caught.value.problem
-    assert repr(meant) in caught.value.advice
-    assert caught.value == messages
+def test_a_stage_that_is_not_there_is_told_with_the_nearest(name, meant, raised: Raised):
+    stages = compiled(basic.add, *ADD, target="sm_90", BLOCK=64).stages
+    caught = raised(KeyError, lambda: stages[name])
+    assert isinstance(caught, NoSuchStage)
+    assert repr(name) in caught.problem
+    assert repr(meant) in caught.advice

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.usefixtures("empty_cache")
 
 
 def faulty_line(name):
-    """The number and text of the line marked for this fault."""
     with open(str(faulty.__file__)) as file:
         lines = file.read().splitlines()
     number = next(n for n, text in enumerate(lines, 1) if text.endswith(f"FAULT: {name}"))
@@ -52,42 +51,12 @@ def test_a_refusal_as_data():
 @pytest.mark.parametrize(
     ("kernel", "arguments", "mark", "under_caret"),
     [
-        (
-            faulty.odd_arange,
-            {"BLOCK": 100},
-            "odd_arange",
-            "tl.arange(0, BLOCK)",
-        ),
-        (
-            faulty.decorated,
-            {"n": "i32"},
-            "decorated",
-            "undefined_name",
-        ),
-        (
-            faulty.calls_helpers,
-            {"BLOCK": 16},
-            "inner_helper",
-            "tl.reshape(",
-        ),
-        (
-            faulty.library_fault,
-            {"BLOCK": 16},
-            "library_fault",
-            "tl.zeros(",
-        ),
-        (
-            faulty.indented,
-            {"BLOCK": 16},
-            "indented",
-            "tl.static_assert(",
-        ),
-        (
-            faulty.wrong_construct,
-            {"BLOCK": 16},
-            "wrong_construct",
-            "[v for v in",
-        ),
+        (faulty.odd_arange, {"BLOCK": 100}, "odd_arange", "tl.arange(0, BLOCK)"),
+        (faulty.decorated, {"n": "i32"}, "decorated", "undefined_name"),
+        (faulty.calls_helpers, {"BLOCK": 16}, "inner_helper", "tl.reshape("),
+        (faulty.library_fault, {"BLOCK": 16}, "library_fault", "tl.zeros("),
+        (faulty.indented, {"BLOCK": 16}, "indented", "tl.static_assert("),
+        (faulty.wrong_construct, {"BLOCK": 16}, "wrong_construct", "[v for v in"),
     ],
 )
 def test_front_end_errors(kernel, arguments, mark, under_caret, messages: SnapshotAssertion):
@@ -189,11 +158,7 @@ def test_what_the_compiler_prints_on_success_is_shown(capfd, monkeypatch):
     assert "tt.func public @add" in capfd.readouterr().err
 
 
-# -- importing where KernelLab cannot work ---------------------------------------------------------
-
-
 def import_elsewhere(prelude="", **environment):
-    """What a fresh Python says to `import kernellab.triton_api`."""
     code = textwrap.dedent(prelude) + "\nimport kernellab.triton_api"
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -15,24 +15,22 @@ from triton._C import libtriton
 import kernellab
 from kernellab.compiler.compilations import Compilation
 from tests.kernels import basic, faulty
+from tests.support.compiled import compiled
 
 ELEMENTS = 128
 ARGUMENTS = (torch.ones(ELEMENTS), torch.ones(ELEMENTS), torch.empty(ELEMENTS), ELEMENTS)
 TYPES = ("*fp32", "*fp32", "*fp32", "i32")
 
 
-def compiled(**steering: Any) -> Compilation:
-    made = kernellab.compile(basic.add, *TYPES, BLOCK=64, target="sm_90", **steering)
-    assert isinstance(made, Compilation)
-    return made
+def made(**steering: Any) -> Compilation:
+    return compiled(basic.add, *TYPES, BLOCK=64, **steering)
 
 
 def page(folder: Path) -> None:
-    compiled().explore().to_html(folder / "page.html")
+    made().explore().to_html(folder / "page.html")
 
 
 def refused(_: Path) -> None:
-    """The assembler refuses what the passes made."""
     with pytest.raises(kernellab.KernelLabError):
         kernellab.compile(faulty.bad_assembly, "*fp32", BLOCK=64, target="sm_90")
 
@@ -43,9 +41,9 @@ def launched(entry_point: Callable[..., Any], **how: Any) -> Callable[[Path], An
 
 
 JOBS: dict[str, Callable[[Path], Any]] = {
-    "passes": lambda _: compiled(record="passes"),
-    "stages": lambda _: compiled(record="stages"),
-    "questions": lambda _: (compiled().layouts(), compiled().barriers(), compiled().remarks),
+    "passes": lambda _: made(record="passes"),
+    "stages": lambda _: made(record="stages"),
+    "questions": lambda _: (made().layouts(), made().barriers(), made().remarks),
     "page": page,
     "refused": refused,
     "run": launched(kernellab.run),
@@ -59,11 +57,11 @@ def test_no_module_stays(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     modules: list[Any] = []
 
     def noted(make: Callable[..., Any]) -> Callable[..., Any]:
-        def made(*arguments: Any, **keywords: Any) -> Any:
+        def noting(*arguments: Any, **keywords: Any) -> Any:
             modules.append(make(*arguments, **keywords))
             return modules[-1]
 
-        return made
+        return noting
 
     for place, maker in (
         (libtriton.ir, "parse_mlir_module"),

@@ -47,9 +47,7 @@ LOCATIONS = {
         "#loc40 = loc(#loc20000)",
         *(f"#loc{n} = loc(callsite(#loc0 at #loc{n - 1}))" for n in range(41, 20_001)),
     ],
-    "call sites in a text": [
-        f"#loc40 = loc({'callsite(' * 30_000}#loc0{' at #loc0)' * 30_000})",
-    ],
+    "call sites in a text": [f"#loc40 = loc({'callsite(' * 30_000}#loc0{' at #loc0)' * 30_000})"],
     "names in a text": [f"""#loc40 = loc({'"n"(' * 30_000}#loc0{")" * 30_000})"""],
     "a line of many digits": [f'#loc40 = loc("a.py":{"9" * 5_000}:1)'],
     "a location that is none": ["#loc40 = loc(callsite(callsite(callsite("],

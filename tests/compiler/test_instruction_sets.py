@@ -4,17 +4,17 @@ would end the process.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 from triton.experimental.gluon import language as gl
 
 import kernellab
 from tests.kernels import descriptors
+from tests.support.messages import Raised
+from tests.support.source_lines import line_of
 
 TILE = f"tensordesc<fp16[64, 64],{gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)}>"
 
@@ -28,11 +28,6 @@ def matmul(target: str, **options: Any) -> Any:
     return kernellab.compile(kernel, "*fp16", "*fp16", "*fp32", target=target, **options)
 
 
-def line_of(kernel: Any, text: str) -> int:
-    lines, first = inspect.getsourcelines(kernel.fn)
-    return next(number for number, line in enumerate(lines, first) if text in line)
-
-
 @pytest.mark.parametrize(
     ("made", "target", "text"),
     [
@@ -44,18 +39,12 @@ def line_of(kernel: Any, text: str) -> int:
     ],
 )
 def test_an_instruction_of_other_targets(
-    made: Callable[[str], Any],
-    target: str,
-    text: str,
-    messages: SnapshotAssertion,
+    made: Callable[[str], Any], target: str, text: str, raised: Raised
 ) -> None:
-    with pytest.raises(kernellab.CompileError) as caught:
-        made(target)
-    assert caught.value == messages
-    kernel = descriptors.gluon_matmul if made is matmul else descriptors.gluon_copy
-    assert caught.value.position is not None
-    assert caught.value.position.file == descriptors.__file__
-    assert caught.value.position.line == line_of(kernel, text)
+    caught = raised(kernellab.CompileError, made, target)
+    assert caught.position is not None
+    assert caught.position.file == descriptors.__file__
+    assert caught.position.line == line_of(descriptors, text)
 
 
 def test_targets_that_have_it() -> None:

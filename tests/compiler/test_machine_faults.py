@@ -18,8 +18,12 @@ from kernellab.triton_api.diagnostics import machine_error
 from kernellab.tuning import worker
 from kernellab.viz import explorer_sides
 from tests.kernels.tuned import double
+from tests.support.messages import Raised
 
 TYPES = ("*fp32:16", "*fp32:16", "i32")
+
+
+STEERED = pytest.mark.parametrize("steered", [{}, {"record": "stages"}, {"skip": "ttgir.coalesce"}])
 
 
 def compiled(**options: Any) -> Any:
@@ -37,24 +41,19 @@ def blames_no_kernel(error: KernelLabError) -> bool:
     return error.position is None and "double" not in str(error) and not str(error).count("\n") > 1
 
 
-@pytest.mark.parametrize("steered", [{}, {"record": "stages"}, {"skip": "ttgir.coalesce"}])
+@STEERED
+@pytest.mark.usefixtures("empty_cache")
 def test_a_missing_assembler_is_this_machines_fault(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Any,
-    steered: dict[str, Any],
-    messages: SnapshotAssertion,
+    monkeypatch: pytest.MonkeyPatch, steered: dict[str, Any], raised: Raised
 ) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     without(monkeypatch, "ptxas")
-    with pytest.raises(MachineError) as caught:
-        compiled(**steered)
-    assert caught.value == messages
-    assert blames_no_kernel(caught.value)
-    assert "TRITON_PTXAS_PATH" in caught.value.advice
+    caught = raised(MachineError, compiled, **steered)
+    assert blames_no_kernel(caught)
+    assert "TRITON_PTXAS_PATH" in caught.advice
 
 
 def test_without_the_disassembler_everything_else_is_shown(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, messages: SnapshotAssertion
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, raised: Raised
 ) -> None:
     without(monkeypatch, "nvdisasm", "cuobjdump")
     compilation = compiled(num_warps=8)
@@ -65,12 +64,8 @@ def test_without_the_disassembler_everything_else_is_shown(
     assert "sass" not in list(compilation.stages)
     compilation.explore().to_html(tmp_path / "page.html")
     compilation.save(tmp_path / "saved.kl")
-    with pytest.raises(MachineError) as refused:
-        compilation.stages["sass"]
-    assert refused.value == messages
-    with pytest.raises(MachineError) as refused:
-        _ = compilation.instructions
-    assert refused.value == messages
+    raised(MachineError, lambda: compilation.stages["sass"])
+    raised(MachineError, lambda: compilation.instructions)
     monkeypatch.undo()
     assert "BRA" in compilation.stages["sass"].text
     assert "sass" in compilation.stages
@@ -87,39 +82,36 @@ def failing_program(folder: Path) -> str:
     return str(program)
 
 
-@pytest.mark.parametrize("steered", [{}, {"record": "stages"}, {"skip": "ttgir.coalesce"}])
+@STEERED
+@pytest.mark.usefixtures("empty_cache")
 def test_an_assembler_that_is_none_blames_no_kernel(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, steered: dict[str, Any]
 ) -> None:
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("TRITON_PTXAS_PATH", failing_program(tmp_path))
     with pytest.raises(MachineError, match="no license") as caught:
         compiled(num_warps=1, **steered)
-    assert caught.value.position is None
-    assert "TRITON_PTXAS_PATH" in caught.value.advice
+    caught = caught.value
+    assert caught.position is None
+    assert "TRITON_PTXAS_PATH" in caught.advice
 
 
 def test_everything_else_is_shown_where_the_disassembler_fails(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, messages: SnapshotAssertion
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, raised: Raised
 ) -> None:
     monkeypatch.setenv("TRITON_NVDISASM_PATH", failing_program(tmp_path))
     compilation = compiled(num_warps=2)
     compilation.explore().to_html(tmp_path / "page.html")
     compilation.save(tmp_path / "saved.kl")
-    with pytest.raises(MachineError) as refused:
-        compilation.stages["sass"]
-    assert refused.value == messages
+    raised(MachineError, lambda: compilation.stages["sass"])
 
 
 def test_a_cache_that_cannot_be_written_is_this_machines_fault(
-    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+    monkeypatch: pytest.MonkeyPatch, raised: Raised
 ) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", "/proc/nothing")
-    with pytest.raises(MachineError) as caught:
-        compiled(record="stages")
-    assert caught.value == messages
-    assert blames_no_kernel(caught.value)
-    assert "TRITON_CACHE_DIR" in caught.value.advice
+    caught = raised(MachineError, compiled, record="stages")
+    assert blames_no_kernel(caught)
+    assert "TRITON_CACHE_DIR" in caught.advice
 
 
 def test_no_room_for_temporary_files_is_this_machines_fault(
@@ -128,7 +120,8 @@ def test_no_room_for_temporary_files_is_this_machines_fault(
     monkeypatch.setattr(tempfile, "tempdir", "/proc/nothing")
     with pytest.raises(MachineError, match="/proc/nothing") as caught:
         compiled(num_warps=2)
-    assert blames_no_kernel(caught.value)
+    caught = caught.value
+    assert blames_no_kernel(caught)
     with pytest.raises(MachineError, match="/proc/nothing"):
         kernellab.accesses(double, (1,), torch.ones(64), torch.zeros(64), 64, BLOCK=64, num_warps=1)
 
@@ -192,10 +185,7 @@ while [ $# -gt 0 ]; do [ "$1" = -o ] && truncate -s SIZE "$2"; shift; done
 """An assembler on a full disk: the end of its file is missing, and it says nothing."""
 
 
-@pytest.mark.parametrize(
-    "size",
-    [2000, 0, 40],
-)
+@pytest.mark.parametrize("size", [2000, 0, 40])
 def test_half_a_binary_is_neither_used_nor_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, size: int, messages: SnapshotAssertion
 ) -> None:
@@ -228,51 +218,33 @@ def test_a_compilation_that_fails_leaves_no_file(
 
 
 def test_a_program_that_cannot_be_started_is_told_by_its_variable(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, messages: SnapshotAssertion
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, raised: Raised
 ) -> None:
     monkeypatch.setenv("TRITON_PTXAS_PATH", str(tmp_path))
-    with pytest.raises(MachineError, match="TRITON_PTXAS_PATH") as caught:
-        compiled(num_warps=2)
-    assert caught.value == messages
-    assert blames_no_kernel(caught.value)
-
-
-@pytest.mark.parametrize("content", [b"", b"\0\xff", b"{}"])
-def test_a_damaged_entry_of_tritons_cache_is_as_good_as_none(tmp_path, monkeypatch, content):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-
-    def compiled():
-        types = ("*fp32:16", "*fp32:16", "i32")
-        return kernellab.compile(double, *types, BLOCK=64, target="sm_90", record="stages")
-
-    first = compiled().stages["ptx"].text
-    for pattern in ("*.json", "*.ttgir") if b"\xff" in content else ("*.json",):
-        entries = list(tmp_path.rglob(pattern))
-        assert entries
-        for entry in entries:
-            entry.write_bytes(content)
-        assert compiled().stages["ptx"].text == first
+    caught = raised(MachineError, compiled, num_warps=2, match="TRITON_PTXAS_PATH")
+    assert blames_no_kernel(caught)
 
 
 @pytest.mark.parametrize(
-    ("pattern", "damaged"),
+    ("patterns", "damaged"),
     [
-        ("*.cubin", lambda content: content[: len(content) // 2]),
-        ("*.cubin", lambda content: bytes(len(content))),
-        ("__grp__*.json", lambda content: b"[1]"),
-        ("__grp__*.json", lambda content: b'{"child_paths": [1]}'),
+        (["*.json"], lambda _: b""),
+        (["*.json", "*.ttgir"], lambda _: b"\0\xff"),
+        (["*.json"], lambda _: b"{}"),
+        (["*.cubin"], lambda content: content[: len(content) // 2]),
+        (["*.cubin"], lambda content: bytes(len(content))),
+        (["__grp__*.json"], lambda _: b"[1]"),
+        (["__grp__*.json"], lambda _: b'{"child_paths": [1]}'),
     ],
 )
-def test_a_binary_that_is_cut_off_and_a_list_of_files_that_is_none_are_as_good_as_no_entry(
-    tmp_path, monkeypatch, pattern, damaged
-):
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-
-    def compiled():
-        types = ("*fp32:16", "*fp32:16", "i32")
-        return kernellab.compile(double, *types, BLOCK=64, target="sm_90", record="stages")
-
-    whole = compiled().stages["cubin"].content
-    (entry,) = tmp_path.rglob(pattern)
-    entry.write_bytes(damaged(entry.read_bytes()))
-    assert compiled().stages["cubin"].content == whole
+@pytest.mark.usefixtures("empty_cache")
+def test_a_damaged_entry_of_tritons_cache_is_as_good_as_none(tmp_path, patterns, damaged):
+    whole = compiled(record="stages").stages
+    for pattern in patterns:
+        entries = list(tmp_path.rglob(pattern))
+        assert entries
+        for entry in entries:
+            entry.write_bytes(damaged(entry.read_bytes()))
+        again = compiled(record="stages").stages
+        assert again["ptx"].text == whole["ptx"].text
+        assert again["cubin"].content == whole["cubin"].content

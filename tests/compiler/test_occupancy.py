@@ -8,23 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
-from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.cubin import barrier_count, sections
 from kernellab.compiler.machine_code.instructions import run_on_cubin
-from kernellab.compiler.machine_code.resources import (
-    AMD_LIMITS,
-    NVIDIA_LIMITS,
-    occupancy,
-)
-from kernellab.compiler.pipeline import compile
+from kernellab.compiler.machine_code.resources import AMD_LIMITS, NVIDIA_LIMITS, occupancy
 from kernellab.compiler.records import Resources
 from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target, shared_limit
 from kernellab.errors import CompileError, TargetError
 from kernellab.records import Target
 from tests.corpus.loader import accepting, entry
 from tests.kernels import basic
+from tests.support.compiled import compiled, of_corpus
+from tests.support.messages import Raised
 
 CALCULATOR = json.loads(
     Path(__file__, "../../references/cuda_occupancy.json").resolve().read_text()
@@ -34,23 +29,6 @@ FACTORS = {1: "warps", 2: "registers", 4: "shared memory", 8: "blocks", 16: "bar
 
 def resources(registers: int = 32, shared_bytes: int = 0, **others: int) -> Resources:
     return Resources(registers, 0, shared_bytes, 0, **others)
-
-
-def of_entry(name: str, target: str) -> Compilation:
-    case = entry(name)
-    compilation = compile(
-        case.kernel,
-        *case.types,
-        constants=case.constants,
-        options=case.options,
-        target=target,
-        record="stages",
-    )
-    assert isinstance(compilation, Compilation)
-    return compilation
-
-
-# -- NVIDIA ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("arch", NVIDIA_LIMITS)
@@ -98,7 +76,7 @@ def test_tensor_memory_limits_blackwell():
         resources(32, tensor_memory_columns=256, barriers=1), parse_target("sm_100"), 4
     )
     assert (found.blocks, found.limited_by) == (2, ("tensor memory",))
-    compilation = of_entry("matmul", "sm_100")
+    compilation = of_corpus("matmul", "sm_100", "stages")
     # tcgen05.alloc takes the number of columns as an operand.
     columns = re.search(r"tcgen05\.alloc\S*\s+\[[^\]]*\], (\d+)", compilation.stages["ptx"].text)
     assert columns is not None
@@ -116,13 +94,8 @@ def test_limits_agree_with_what_a_launch_checks():
     assert {target.arch for target in SUPPORTED_TARGETS} == {*NVIDIA_LIMITS, *AMD_LIMITS}
 
 
-def test_an_unknown_gpu_is_said(messages: SnapshotAssertion):
-    with pytest.raises(TargetError, match="sm_70") as refused:
-        occupancy(resources(), Target("cuda", "70"), 4)
-    assert refused.value == messages
-
-
-# -- AMD -------------------------------------------------------------------------------------------
+def test_an_unknown_gpu_is_said(raised: Raised):
+    error = raised(TargetError, occupancy, resources(), Target("cuda", "70"), 4, match="sm_70")
 
 
 @pytest.mark.slow
@@ -134,7 +107,7 @@ def test_llvms_own_count_says_the_same(name, arch):
     if target not in accepting(entry(name)):
         pytest.skip("refused there")
     try:
-        compilation = of_entry(name, arch)
+        compilation = of_corpus(name, arch, "stages")
     except CompileError as error:
         pytest.skip(error.problem)
     text = compilation.stages["amdgcn"].text
@@ -155,12 +128,9 @@ def test_lds_limits_amd():
     assert occupancy(resources(32, 40 * 1024), parse_target("gfx950"), 4).blocks == 4
 
 
-# -- resources -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_100"])
 def test_barriers_are_those_that_the_tools_print(target):
-    compilation = of_entry("softmax", target)
+    compilation = of_corpus("softmax", target, "stages")
     cubin = compilation.stages["cubin"].content
     assert isinstance(cubin, bytes)
     # The assembler for Blackwell, which Triton 3.9 takes for Hopper too, writes an attribute;
@@ -174,22 +144,18 @@ def test_barriers_are_those_that_the_tools_print(target):
 
 
 def test_a_kernel_without_barriers_has_none():
-    compilation = of_entry("vector_add", "sm_90")
+    compilation = of_corpus("vector_add", "sm_90", "stages")
     assert "BAR.SYNC" not in compilation.stages["sass"].text
     assert compilation.resources.barriers == 0
 
 
-def test_what_is_no_cubin_is_said(messages: SnapshotAssertion):
-    with pytest.raises(CompileError) as refused:
-        sections(b"MZ not an ELF file")
-    assert refused.value == messages
-    with pytest.raises(CompileError) as refused:
-        barrier_count(b"", "kernel")
-    assert refused.value == messages
+def test_what_is_no_cubin_is_said(raised: Raised):
+    raised(CompileError, sections, b"MZ not an ELF file")
+    raised(CompileError, barrier_count, b"", "kernel")
 
 
 def test_amd_scalar_registers_are_those_of_the_assembly():
-    compilation = of_entry("softmax", "gfx942")
+    compilation = of_corpus("softmax", "gfx942", "stages")
     total = re.search(r"^; TotalNumSgprs: (\d+)", compilation.stages["amdgcn"].text, re.M)
     assert total is not None
     assert compilation.resources.scalar_registers == int(total[1])
@@ -198,10 +164,7 @@ def test_amd_scalar_registers_are_those_of_the_assembly():
 @pytest.mark.slow
 def test_spill_sites_are_the_local_accesses_of_the_sass():
     keywords: dict[str, Any] = {"ROWS": 128, "COLUMNS": 128, "maxnreg": 32}
-    compilation = compile(
-        basic.copy_many, "*fp32:16", "*fp32:16", "i32", target="sm_90", **keywords
-    )
-    assert isinstance(compilation, Compilation)
+    compilation = compiled(basic.copy_many, "*fp32:16", "*fp32:16", "i32", **keywords)
     lines = compilation.stages["sass"].text.splitlines()
     words = re.compile(r"\s(STL|LDL)[\s.]")
     expected = {number for number, line in enumerate(lines, start=1) if words.search(line)}
@@ -223,9 +186,6 @@ def test_spill_sites_are_the_local_accesses_of_the_sass():
         assert site.bytes == (int(modifier[1]) // 8 if modifier else 4)
 
 
-# -- what if ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("target", ["sm_75", "sm_90", "gfx942", "gfx1100"])
 @pytest.mark.parametrize(
     ("vary", "values"),
@@ -241,7 +201,7 @@ def test_more_of_a_resource_never_raises_occupancy(target, vary, values):
 
 
 def test_a_compilation_answers_what_if():
-    compilation = of_entry("softmax", "sm_90")
+    compilation = of_corpus("softmax", "sm_90", "stages")
     own = compilation.occupancy()
     assert own == occupancy(compilation.resources, compilation.target, 4)
     assert compilation.occupancy(registers=255).blocks < own.blocks

@@ -20,13 +20,13 @@ from kernellab.records import DeferredText, Target
 from kernellab.triton_api.pipeline import list_passes
 from tests.corpus.loader import case_name, cases, entry
 from tests.kernels import faulty
+from tests.support.compiled import of_corpus
 from tests.support.source_files import ROOT
 
 HOPPER = Target("cuda", "90")
 
 
 def bound(name, target):
-    """A corpus kernel, and its call bound for a target."""
     one = entry(name)
     call = bind(one.kernel, one.types, {}, target, options=one.options, constants=one.constants)
     return one.kernel, call
@@ -52,14 +52,11 @@ def bare(name, target, monkeypatch):
 
 @pytest.fixture(scope="module")
 def matmul():
-    return recorded("matmul", HOPPER)
+    return of_corpus("matmul", "sm_90")
 
 
 def labels(compilation):
     return [run.label for run in compilation.passes]
-
-
-# -- nothing is different --------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -163,7 +160,7 @@ def test_a_pass_that_somebody_adds_behind_our_back_runs_at_its_place():
 
     if not hasattr(CUDABackend, "instrumentation"):
         pytest.skip("this Triton registers instrumentation elsewhere")
-    plain = recorded("vector_add", HOPPER)
+    plain = of_corpus("vector_add", "sm_90")
     CUDABackend.instrumentation = Instrumentation
     try:
         instrumented = recorded("vector_add", HOPPER)
@@ -176,9 +173,6 @@ def test_a_pass_that_somebody_adds_behind_our_back_runs_at_its_place():
     assert instrumented.stages["ptx"].text == plain.stages["ptx"].text
 
 
-# -- what is in the record -------------------------------------------------------------------------
-
-
 def test_the_first_and_the_last_entries(matmul):
     names = labels(matmul)
     assert names[0] == "source.front_end"
@@ -187,7 +181,7 @@ def test_the_first_and_the_last_entries(matmul):
     assert matmul.passes[-3].text.read() == matmul.stages["llir"].text
     assert matmul.passes[-2].text.read() == matmul.stages["ptx"].text
     assert matmul.passes[-1].text.read() == matmul.stages["sass"].text
-    amd = recorded("matmul_small", Target("hip", "gfx942"))
+    amd = of_corpus("matmul_small", "gfx942")
     assert labels(amd)[-2:] == ["llir.optimize_module", "amdgcn.translate_to_asm"]
     assert amd.passes[-1].text.read() == amd.stages["amdgcn"].text
 
@@ -278,8 +272,7 @@ def test_digests_are_of_the_text(matmul):
 
 
 def test_texts_do_not_name_passing_folders():
-    """Two recordings of one kernel are the same, text by text."""
-    first, second = recorded("softmax", HOPPER), recorded("softmax", HOPPER)
+    first, second = of_corpus("vector_add", "sm_90"), recorded("vector_add", HOPPER)
     assert labels(first) == labels(second)
     for one, other in zip(first.passes, second.passes):
         assert one.text.digest == other.text.digest, one.label
@@ -287,12 +280,9 @@ def test_texts_do_not_name_passing_folders():
 
 
 def test_gluon_kernels_are_recorded():
-    compilation = recorded("gluon_transpose", HOPPER)
+    compilation = of_corpus("gluon_transpose", "sm_90")
     assert labels(compilation)[:2] == ["source.front_end", "ttgir.inliner"]
     assert compilation.passes[0].op_counts_after["ttg.local_alloc"] == 1
-
-
-# -- notes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("target", SUPPORTED_TARGETS, ids=str)

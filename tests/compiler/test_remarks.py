@@ -16,15 +16,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from triton._C import libtriton
 
-import kernellab
 from kernellab.compiler.compilations import Compilation
-from kernellab.compiler.records import Remark, Resources
-from kernellab.compiler.remarks import (
-    assembler_remarks,
-    compiler_remarks,
-    explained,
-    wordings,
-)
+from kernellab.compiler.records import Remark
+from kernellab.compiler.remarks import assembler_remarks, compiler_remarks, explained, wordings
 from kernellab.errors import SourcePosition
 from kernellab.triton_api import column_in_location
 from kernellab.triton_api.analyses import Diagnosis, PythonWarning
@@ -81,6 +75,7 @@ def test_registers_in_the_assemblers_notes_are_those_of_the_binary(target: str) 
     assert any(f"Used {compilation.resources.registers} registers" in words for words in notes)
 
 
+@pytest.mark.slow
 def test_spills_are_a_warning_and_no_spills_are_none() -> None:
     def warned(name: str, target: str) -> bool:
         return any(
@@ -93,41 +88,32 @@ def test_spills_are_a_warning_and_no_spills_are_none() -> None:
 
 
 @pytest.mark.slow
-def test_collecting_leaves_nothing_behind_and_shows_nothing() -> None:
-    program = (
-        "import os\n"
-        "from tests.support.compiled import compiled\n"
-        "from tests.kernels import analyzed\n"
-        "c = compiled(analyzed.small_dot, '*fp16:16', '*fp16:16', '*fp32:16', N=32)\n"
-        "before, files = dict(os.environ), set(os.listdir(os.environ['TRITON_CACHE_DIR']))\n"
-        "assert len(c.remarks) > 1\n"
-        "assert dict(os.environ) == before\n"
-        "assert set(os.listdir(os.environ['TRITON_CACHE_DIR'])) == files\n"
-        "from triton import knobs\n"
-        "assert not knobs.nvidia.dump_ptxas_log\n"
+def test_collecting_leaves_nothing_behind_and_shows_nothing(tmp_path: Path) -> None:
+    program = """
+import os
+from tests.support.compiled import compiled
+from tests.kernels import analyzed
+c = compiled(analyzed.small_dot, '*fp16:16', '*fp16:16', '*fp32:16', N=32)
+before, files = dict(os.environ), set(os.listdir(os.environ['TRITON_CACHE_DIR']))
+assert len(c.remarks) > 1
+assert dict(os.environ) == before
+assert set(os.listdir(os.environ['TRITON_CACHE_DIR'])) == files
+from triton import knobs
+assert not knobs.nvidia.dump_ptxas_log
+"""
+    # Triton 3.9 warns while it is imported, unless fusion is set.
+    changed = {"TRITON_CACHE_DIR": str(tmp_path), "TRITON_DEFAULT_FP_FUSION": "1"}
+    environment = {**os.environ, **changed}
+    environment.pop("MLIR_ENABLE_DIAGNOSTICS", None)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
     )
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as cache:
-        # Triton 3.9 warns while it is imported, unless this is set.
-        environment = {
-            **os.environ,
-            "TRITON_CACHE_DIR": cache,
-            "TRITON_DEFAULT_FP_FUSION": "1",
-        }
-        environment.pop("MLIR_ENABLE_DIAGNOSTICS", None)
-        ran = subprocess.run(
-            [sys.executable, "-c", program], env=environment, capture_output=True, text=True
-        )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
 def test_amd_has_remarks_too_and_no_assemblers_notes() -> None:
     found = of_corpus("vector_add", "gfx942").remarks
     assert not [one for one in found if one.origin == "ptxas"]
-
-
-# Forms of words, of compilers that say more than these kernels make them say
 
 
 def test_warnings_and_unknown_places() -> None:
@@ -175,8 +161,6 @@ def test_remarks_take_no_work_of_llvms(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("MMA" in one.what for one in compilation.remarks)
 
 
-# What the words mean, of kernels of which they are said
-
 FLOATS = ("*fp32:16", "*fp32:16")
 INTEGERS = ("*i32:16", "*i32:16")
 LOOP = ("*fp16:16", "*fp16:16", "*fp32:16", "*fp32:16", "i32:16", "i32:16")
@@ -188,287 +172,71 @@ OLD = {"BLOCK": 64}
 
 
 def _remark(compilation: Compilation, phrase: str) -> Remark:
-    """The one remark with a phrase of the compiler's."""
     (found,) = [one for one in compilation.remarks if phrase in one.what]
     return found
 
 
 CAUSED = [
     # kernel, types, constants and options, target; the compiler's words; the kernel's line
-    (
-        remarked.copied,
-        (*FLOATS, "i32"),
-        {"BLOCK": 1024},
-        "sm_90",
-        "numElems = 8 mask is 1",
-        "x = tl.load(",
-    ),
-    (
-        remarked.copied,
-        (*FLOATS, "i32"),
-        {"BLOCK": 1024},
-        "sm_90",
-        "elemsPerThread = 8 mask is 1",
-        "tl.store(",
-    ),
-    (
-        remarked.strided,
-        FLOATS,
-        {"BLOCK": 1024},
-        "sm_90",
-        "numElems = 8 mask is -1",
-        "tl.store(y_ptr + i, tl.load(",
-    ),
-    (
-        remarked.added,
-        (*FLOATS, "i32"),
-        {"BLOCK": 1024},
-        "sm_90",
-        "packed = 1 origin vec = 1",
-        "tl.atomic_add(",
-    ),
-    (
-        remarked.largest,
-        INTEGERS,
-        {"BLOCK": 1024},
-        "sm_90",
-        "packed = 1 origin vec = ",
-        "tl.atomic_max(",
-    ),
-    (
-        remarked.product,
-        HALVES,
-        SMALL,
-        "sm_90",
-        "MMA version 3",
-        "tl.store(c_ptr",
-    ),
-    (
-        remarked.product,
-        HALVES,
-        SMALL,
-        "sm_90",
-        "(90) supports MMA v3",
-        "tl.store(c_ptr",
-    ),
-    (
-        remarked.product,
-        HALVES,
-        SMALL,
-        "sm_100",
-        "MMA version 5",
-        "tl.store(c_ptr",
-    ),
-    (
-        remarked.product,
-        HALVES,
-        SMALL,
-        "sm_75",
-        "falls back to the FMA path",
-        "tl.store(c_ptr",
-    ),
-    (
-        remarked.products,
-        FP8_LOOP,
-        TILE,
-        "sm_90",
-        "Forcing a different order",
-        "total = tl.dot(",
-    ),
-    (
-        remarked.specialized,
-        (*HALVES, "i32:16", "i32:16", "i32:16"),
-        {"TILE": 128},
-        "sm_90",
-        "capturing tensor values",
-        "def specialized",
-    ),
-    (
-        remarked.assuming,
-        (*FLOATS, "i32"),
-        {"BLOCK": 1024, "EITHER": False},
-        "gfx942",
-        "unsupported cmp predicate",
-        "tl.assume(n != 0)",
-    ),
-    (
-        remarked.assuming,
-        (*FLOATS, "i32"),
-        {"BLOCK": 1024, "EITHER": True},
-        "gfx942",
-        "unsupported assumption",
-        "tl.assume((n > 0)",
-    ),
-    (
-        remarked.product,
-        HALVES,
-        {"M": 2, "N": 2, "K": 16},
-        "gfx942",
-        "for the request",
-        "tl.store(c_ptr",
-    ),
-    (
-        remarked.product,
-        HALVES,
-        {"M": 2, "N": 2, "K": 16},
-        "gfx942",
-        "to FMA intrinsic",
-        "tl.store(c_ptr",
-    ),
-    (
-        remarked.product,
-        HALVES,
-        {"M": 32, "N": 32, "K": 4},
-        "gfx942",
-        "kDim=8",
-        "tl.store(c_ptr",
-    ),
-    (
-        remarked.product,
-        ("*fp8e5:16", "*fp8e5:16", "*fp32:16"),
-        SMALL,
-        "gfx942",
-        "missing native support",
-        "tl.store(c_ptr",
-    ),
-    (
-        remarked.product,
-        ("*fp8e5:16", "*fp8e5:16", "*fp32:16"),
-        SMALL,
-        "gfx942",
-        "for gfx942 please",
-        "tl.store(c_ptr",
-    ),
-    (
-        remarked.scaled_product,
-        SCALED,
-        {"N": 64, "K": 128},
-        "gfx950",
-        "Decomposing scaled dot",
-        "c = tl.dot_scaled(",
-    ),
-    (
-        remarked.products,
-        LOOP,
-        TILE,
-        "gfx942",
-        "ping pong",
-        "total = tl.dot(",
-    ),
-    (
-        remarked.products,
-        LOOP,
-        {**TILE, "M_TILE": 256, "num_warps": 8},
-        "gfx942",
-        "ping pong",
-        "total = tl.dot(",
-    ),
-    (
-        remarked.outdated,
-        INTEGERS,
-        OLD,
-        "sm_90",
-        "tl.where with a non-boolean",
-        "x = tl.where(i, x, 0)",
-    ),
-    (
-        remarked.outdated,
-        INTEGERS,
-        OLD,
-        "sm_90",
-        "Logical operators",
-        "x = tl.where((i > 3) and",
-    ),
-    (
-        remarked.outdated,
-        INTEGERS,
-        OLD,
-        "sm_90",
-        "maximum bitwidth",
-        "return x << 40",
-    ),
-    (
-        remarked.outdated,
-        INTEGERS,
-        OLD,
-        "sm_90",
-        "view is deprecated",
-        "x = tl.view(",
-    ),
-    (
-        remarked.outdated,
-        INTEGERS,
-        OLD,
-        "sm_90",
-        "If conditional",
-        "if one > 3:",
-    ),
-    (
-        remarked.product,
-        ("*fp8e4b15:16", "*fp8e4b15:16", "*fp32:16"),
-        SMALL,
-        "sm_90",
-        "fp8e4b15",
-        "tl.store(c_ptr",
-    ),
-    (
-        remarked.product,
-        ("*fp8e4b8:16", "*fp8e4b8:16", "*fp32:16"),
-        SMALL,
-        "gfx950",
-        "fp8e4b8 is",
-        "tl.store(c_ptr",
-    ),
-    (
-        remarked.copied,
-        (*FLOATS, "i32:16"),
-        {"BLOCK": 64, "kpack": 2},
-        "gfx950",
-        "kpack",
-        "",
-    ),
-]
+    (remarked.copied, (*FLOATS, "i32"), {"BLOCK": 1024}, "sm_90", "numElems = 8 mask is 1",
+        "x = tl.load("),
+    (remarked.copied, (*FLOATS, "i32"), {"BLOCK": 1024}, "sm_90", "elemsPerThread = 8 mask is 1",
+        "tl.store("),
+    (remarked.strided, FLOATS, {"BLOCK": 1024}, "sm_90", "numElems = 8 mask is -1",
+        "tl.store(y_ptr + i, tl.load("),
+    (remarked.added, (*FLOATS, "i32"), {"BLOCK": 1024}, "sm_90", "packed = 1 origin vec = 1",
+        "tl.atomic_add("),
+    (remarked.largest, INTEGERS, {"BLOCK": 1024}, "sm_90", "packed = 1 origin vec = ",
+        "tl.atomic_max("),
+    (remarked.product, HALVES, SMALL, "sm_90", "MMA version 3", "tl.store(c_ptr"),
+    (remarked.product, HALVES, SMALL, "sm_90", "(90) supports MMA v3", "tl.store(c_ptr"),
+    (remarked.product, HALVES, SMALL, "sm_100", "MMA version 5", "tl.store(c_ptr"),
+    (remarked.product, HALVES, SMALL, "sm_75", "falls back to the FMA path", "tl.store(c_ptr"),
+    (remarked.products, FP8_LOOP, TILE, "sm_90", "Forcing a different order", "total = tl.dot("),
+    (remarked.specialized, (*HALVES, "i32:16", "i32:16", "i32:16"), {"TILE": 128}, "sm_90",
+        "capturing tensor values", "def specialized"),
+    (remarked.assuming, (*FLOATS, "i32"), {"BLOCK": 1024, "EITHER": False}, "gfx942",
+        "unsupported cmp predicate", "tl.assume(n != 0)"),
+    (remarked.assuming, (*FLOATS, "i32"), {"BLOCK": 1024, "EITHER": True}, "gfx942",
+        "unsupported assumption", "tl.assume((n > 0)"),
+    (remarked.product, HALVES, {"M": 2, "N": 2, "K": 16}, "gfx942", "for the request",
+        "tl.store(c_ptr"),
+    (remarked.product, HALVES, {"M": 2, "N": 2, "K": 16}, "gfx942", "to FMA intrinsic",
+        "tl.store(c_ptr"),
+    (remarked.product, HALVES, {"M": 32, "N": 32, "K": 4}, "gfx942", "kDim=8", "tl.store(c_ptr"),
+    (remarked.product, ("*fp8e5:16", "*fp8e5:16", "*fp32:16"), SMALL, "gfx942",
+        "missing native support", "tl.store(c_ptr"),
+    (remarked.product, ("*fp8e5:16", "*fp8e5:16", "*fp32:16"), SMALL, "gfx942", "for gfx942 please",
+        "tl.store(c_ptr"),
+    (remarked.scaled_product, SCALED, {"N": 64, "K": 128}, "gfx950", "Decomposing scaled dot",
+        "c = tl.dot_scaled("),
+    (remarked.products, LOOP, TILE, "gfx942", "ping pong", "total = tl.dot("),
+    (remarked.products, LOOP, {**TILE, "M_TILE": 256, "num_warps": 8}, "gfx942", "ping pong",
+        "total = tl.dot("),
+    (remarked.outdated, INTEGERS, OLD, "sm_90", "tl.where with a non-boolean",
+        "x = tl.where(i, x, 0)"),
+    (remarked.outdated, INTEGERS, OLD, "sm_90", "Logical operators", "x = tl.where((i > 3) and"),
+    (remarked.outdated, INTEGERS, OLD, "sm_90", "maximum bitwidth", "return x << 40"),
+    (remarked.outdated, INTEGERS, OLD, "sm_90", "view is deprecated", "x = tl.view("),
+    (remarked.outdated, INTEGERS, OLD, "sm_90", "If conditional", "if one > 3:"),
+    (remarked.product, ("*fp8e4b15:16", "*fp8e4b15:16", "*fp32:16"), SMALL, "sm_90", "fp8e4b15",
+        "tl.store(c_ptr"),
+    (remarked.product, ("*fp8e4b8:16", "*fp8e4b8:16", "*fp32:16"), SMALL, "gfx950", "fp8e4b8 is",
+        "tl.store(c_ptr"),
+    (remarked.copied, (*FLOATS, "i32:16"), {"BLOCK": 64, "kpack": 2}, "gfx950", "kpack", ""),
+]  # fmt: skip
 if WARNS_OF_REORDERING:
     CAUSED += [
-        (
-            remarked.reordered,
-            FLOATS,
-            OLD,
-            "sm_90",
-            "tl.cat(can_reorder",
-            "twice = tl.cat(",
-        ),
-        (
-            remarked.reordered,
-            FLOATS,
-            OLD,
-            "sm_90",
-            "tl.reshape(can_reorder",
-            "tl.store(y_ptr",
-        ),
-        (
-            remarked.softmax,
-            FLOATS,
-            OLD,
-            "sm_90",
-            "keep_dims",
-            "tl.store(y_ptr",
-        ),
+        (remarked.reordered, FLOATS, OLD, "sm_90", "tl.cat(can_reorder", "twice = tl.cat("),
+        (remarked.reordered, FLOATS, OLD, "sm_90", "tl.reshape(can_reorder", "tl.store(y_ptr"),
+        (remarked.softmax, FLOATS, OLD, "sm_90", "keep_dims", "tl.store(y_ptr"),
     ]
 if WARNS_OF_BLOCK_POINTERS:
-    CAUSED += [
-        (
-            remarked.through_a_block_pointer,
-            (*FLOATS, "i32"),
-            OLD,
-            "sm_90",
-            "make_block_ptr",
-            "block = tl.make_block_ptr(",
-        ),
-    ]
+    kernel, types = remarked.through_a_block_pointer, (*FLOATS, "i32")
+    CAUSED += [(kernel, types, OLD, "sm_90", "make_block_ptr", "block = tl.make_block_ptr(")]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("kernel", "types", "keywords", "target", "phrase", "line"), CAUSED)
 def test_what_the_compiler_says_is_put_into_plain_words_on_the_kernels_line(
@@ -501,139 +269,72 @@ def test_the_meanings_hold_in_the_machine_code() -> None:
 
     assert widths(remarked.copied, *FLOATS, "i32") == {4}, "one by one"
     assert widths(remarked.copied, *FLOATS, "i32:16") == {16}, "a size that is a multiple of 16"
-    small, large = (
-        {
-            one.opcode
-            for one in _made(
-                remarked.product, HALVES, (("M", n), ("N", n), ("K", n)), "sm_90"
-            ).instructions
-        }
-        for n in (32, 64)
-    )
+    sizes = (dict.fromkeys("MNK", n) for n in (32, 64))
+    made = (_made(remarked.product, HALVES, tuple(one.items()), "sm_90") for one in sizes)
+    small, large = ({one.opcode for one in each.instructions} for each in made)
     assert not any("HGMMA" in opcode for opcode in small)
     assert any("HGMMA" in opcode for opcode in large)
     scaled = _made(remarked.scaled_product, SCALED, (("N", 64), ("K", 128)), "gfx950")
     assert "v_mfma_scale" in scaled.stages["amdgcn"].text, "said, and not so"
 
 
+CROWDED = {"BLOCK": 2048, "num_warps": 1, "maxnreg": 32}
+
+
 def test_what_a_stack_is_and_what_spills() -> None:
-    crowded = _made(
-        remarked.crowded, FLOATS, (("BLOCK", 2048), ("num_warps", 1), ("maxnreg", 32)), "sm_90"
-    )
+    """A stack alone is not a spill: a print passes its arguments through it."""
+    crowded = _made(remarked.crowded, FLOATS, tuple(CROWDED.items()), "sm_90")
     spilt = _remark(crowded, "bytes spill stores")
-    stack, stores, loads = (int(number) for number in re.findall(r"\d+", spilt.what))
-    assert (spilt.severity, stores > 0) == ("warning", True)
-    assert all(f"{number}" in spilt.meaning for number in (stack, stores, loads))
-    printing = _remark(
-        _made(remarked.printing, FLOATS, (("BLOCK", 64),), "sm_90"), "bytes spill stores"
-    )
-    assert printing.severity == "note"
-    assert printing.meaning.startswith("Nothing is spilled. Each thread has a stack of")
+    numbers = tuple(int(number) for number in re.findall(r"\d+", spilt.what))
+    assert (spilt.severity, numbers[1] > 0) == ("warning", True)
+    assert all(f"{number}" in spilt.meaning for number in numbers)
+    printing = _made(remarked.printing, FLOATS, (("BLOCK", 64),), "sm_90")
+    note = _remark(printing, "bytes spill stores")
+    assert note.severity == "note"
+    assert note.meaning.startswith("Nothing is spilled. Each thread has a stack of")
+    stages = compiled(remarked.crowded, *FLOATS, **CROWDED, record="stages")
+    for found in (crowded.resources, stages.resources):
+        assert (found.stack_bytes, found.spills, found.spill_loads) == numbers
+    stages = compiled(remarked.printing, *FLOATS, BLOCK=64, record="stages")
+    for found in (printing.resources, stages.resources):
+        assert found.stack_bytes > 0
+        assert (found.spills, found.spill_loads) == (0, 0)
 
 
-@pytest.mark.parametrize("record", ["passes", "stages"])
-def test_spills_of_the_resources_are_those_of_the_remark(record: str) -> None:
-    """A stack alone is no spill: a print passes its arguments through it."""
+PHRASES = [
+    ("mlir", "Pipelining load that cannot use vectorized copy. This will likely lead to "
+        "pipelining in registers and severe performance degradation."),
+    ("mlir", "Pipelining load with different use encodings. This will lead to layout conversions "
+        "and performance degradation."),
+    ("mlir", "Not pipelining TMA load because the per-stage shared-memory allocation size is not "
+        "a multiple of the 128-byte TMA alignment."),
+    ("mlir", "operation scheduled before its operands. Pipelining will be disabled."),
+    ("mlir", "non-root partition #2 has direct SSA consumer"),
+    ("mlir", "use at distance 1 in partition #0 here"),
+    ("mlir", "Global memory operation between async wait and async_loads. This will hinder the "
+        "interleaving of memory operations and might impact performance."),
+    ("mlir", "has subregions but is not analyzed when determining async wait count; this yields "
+        "conservative waits"),
+    ("mlir", "cache modifiers not yet implemented on gfx1250"),
+    ("mlir", "Multicast with bit width 16 is not supported on gfx1250 falling back to regular "
+        "load"),
+    ("mlir", "skipping canonicalize-pointers due to ub.poison"),
+    ("triton", "Large dot FMA instruction size 128x128x64 may have slow compile times"),
+    ("triton", "passing propagate_nan to builtin min is deprecated, use tl.minimum instead"),
+    ("ptxas", "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized "
+        "due to insufficient register resources for the wgmma pipeline in the function 'k'"),
+    ("ptxas", "(C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized "
+        "due to non wgmma instructions defining accumulator registers of a wgmma between start "
+        "and end of the pipeline stage in the function 'k'"),
+    ("ptxas", "Potential Performance Loss: wgmma.mma_async instructions are serialized due to the "
+        "presence of Extern calls in the function 'k'"),
+    ("ptxas", "Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum register "
+        "requirements."),
+]  # fmt: skip
+"""Who says it, and what, as their sources have it."""
 
-    def resources(kernel: Any, **constants: Any) -> Resources:
-        made = kernellab.compile(kernel, *FLOATS, target="sm_90", record=record, **constants)
-        assert isinstance(made, Compilation)
-        return made.resources
 
-    crowded = _made(
-        remarked.crowded, FLOATS, (("BLOCK", 2048), ("num_warps", 1), ("maxnreg", 32)), "sm_90"
-    )
-    stack, stores, loads = map(int, re.findall(r"\d+", _remark(crowded, "spill stores").what))
-    found = resources(remarked.crowded, BLOCK=2048, num_warps=1, maxnreg=32)
-    assert (found.stack_bytes, found.spills, found.spill_loads) == (stack, stores, loads)
-    printing = resources(remarked.printing, BLOCK=64)
-    assert printing.stack_bytes > 0
-    assert (printing.spills, printing.spill_loads) == (0, 0)
-
-
-# Phrases that no kernel here causes: as their sources have them
-
-
-@pytest.mark.parametrize(
-    ("origin", "what"),
-    [
-        (
-            "mlir",
-            (
-                "Pipelining load that cannot use vectorized copy. This will likely lead to "
-                "pipelining in registers and severe performance degradation."
-            ),
-        ),
-        (
-            "mlir",
-            (
-                "Pipelining load with different use encodings. This will lead to layout "
-                "conversions and performance degradation."
-            ),
-        ),
-        (
-            "mlir",
-            (
-                "Not pipelining TMA load because the per-stage shared-memory allocation size is "
-                "not a multiple of the 128-byte TMA alignment."
-            ),
-        ),
-        ("mlir", "operation scheduled before its operands. Pipelining will be disabled."),
-        ("mlir", "non-root partition #2 has direct SSA consumer"),
-        ("mlir", "use at distance 1 in partition #0 here"),
-        (
-            "mlir",
-            (
-                "Global memory operation between async wait and async_loads. This will hinder the "
-                "interleaving of memory operations and might impact performance."
-            ),
-        ),
-        (
-            "mlir",
-            (
-                "has subregions but is not analyzed when determining async wait count; this yields "
-                "conservative waits"
-            ),
-        ),
-        ("mlir", "cache modifiers not yet implemented on gfx1250"),
-        (
-            "mlir",
-            "Multicast with bit width 16 is not supported on gfx1250 falling back to regular load",
-        ),
-        ("mlir", "skipping canonicalize-pointers due to ub.poison"),
-        ("triton", "Large dot FMA instruction size 128x128x64 may have slow compile times"),
-        ("triton", "passing propagate_nan to builtin min is deprecated, use tl.minimum instead"),
-        (
-            "ptxas",
-            (
-                "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized "
-                "due to insufficient register resources for the wgmma pipeline in the function 'k'"
-            ),
-        ),
-        (
-            "ptxas",
-            (
-                "(C7514) Potential Performance Loss: wgmma.mma_async instructions are serialized "
-                "due to non wgmma instructions defining accumulator registers of a wgmma between "
-                "start and end of the pipeline stage in the function 'k'"
-            ),
-        ),
-        (
-            "ptxas",
-            (
-                "Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
-                "the presence of Extern calls in the function 'k'"
-            ),
-        ),
-        (
-            "ptxas",
-            (
-                "Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum "
-                "register requirements."
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("origin", "what"), PHRASES)
 def test_other_phrases_of_the_compilers_are_known(
     origin: Any, what: str, messages: SnapshotAssertion
 ) -> None:

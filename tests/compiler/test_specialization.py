@@ -2,8 +2,6 @@
 of the same call.
 """
 
-import inspect
-
 import ml_dtypes
 import numpy
 import pytest
@@ -24,14 +22,10 @@ from kernellab.compiler.targets import DEFAULT_TARGET, parse_target
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.triton_api import type_spellings
 from tests.kernels import basic, parameters
+from tests.support.messages import Raised
 
 X = torch.arange(64, dtype=torch.float32)
-
-
-def line_of(kernel, text):
-    """The line number of the first line of the kernel's source that holds `text`."""
-    lines, first = inspect.getsourcelines(kernel.fn)
-    return first + next(number for number, line in enumerate(lines) if text in line)
+NAMES = ("x_ptr", "y_ptr", "z_ptr", "n")
 
 
 class DriverOf:
@@ -88,17 +82,11 @@ CALLS = {
     "bool tensor": (basic.add, (X > 3, X.int(), X.to(torch.uint16), 4, 16), {}),
     "not specialized": (parameters.unspecialized, (X, 16, 16), {}),
     "annotated": (parameters.annotated, (X, 16, 2), {}),
-    "kinds": (
-        parameters.many_kinds,
-        (X, (X, 16, 1, (X[1:], None)), True, 1, 2.5, None, parameters.double, tl.float32),
-        {},
-    ),
-    "other kinds": (
-        parameters.many_kinds,
-        (X, (X,), False, 1, 0.0, X, parameters.double, tl.float16),
-        {"num_stages": 4},
-    ),
-}
+    "kinds": (parameters.many_kinds,
+        (X, (X, 16, 1, (X[1:], None)), True, 1, 2.5, None, parameters.double, tl.float32), {}),
+    "other kinds": (parameters.many_kinds,
+        (X, (X,), False, 1, 0.0, X, parameters.double, tl.float16), {"num_stages": 4}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -134,15 +122,8 @@ def test_warm_calls_share_the_specialization_and_equal_constants_do_not():
     # 1 == True == 1.0 in Python; compiled in, they are three kernels. So are 0.0 and -0.0.
     alike = [key(value) for value in (1, True, 1.0, 0.0, -0.0, (1, 2), (True, 2))]
     assert len({call.key for call in alike}) == len(alike)
-    assert [repr(call.specialization.constants[(4,)]) for call in alike] == [
-        "1",
-        "True",
-        "1.0",
-        "0.0",
-        "-0.0",
-        "(1, 2)",
-        "(True, 2)",
-    ]
+    written = ["1", "True", "1.0", "0.0", "-0.0", "(1, 2)", "(True, 2)"]
+    assert [repr(call.specialization.constants[(4,)]) for call in alike] == written
 
 
 def test_a_constant_that_cannot_be_hashed_is_bound_and_not_remembered():
@@ -166,9 +147,6 @@ def test_any_parameter_can_be_made_a_constant():
     call = bind(basic.add, (X, X, X), {"BLOCK": 16}, DEFAULT_TARGET, constants={"n": 5})
     assert call.specialization.signature["n"] == "constexpr"
     assert call.specialization.constants == {(3,): 5, (4,): 16}
-
-
-# -- NumPy -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -216,9 +194,6 @@ def test_a_read_only_array_is_marked(recwarn):
     assert not recwarn.list
 
 
-# -- types instead of values -----------------------------------------------------------------------
-
-
 def test_types_specialize_as_the_values_they_stand_for():
     types = bind(
         basic.add, ("*fp32:16", "*fp32", "*fp32:16", "i32:16"), {"BLOCK": 16}, DEFAULT_TARGET
@@ -226,26 +201,15 @@ def test_types_specialize_as_the_values_they_stand_for():
     values = bind(basic.add, (X, X[1:], X, 64), {"BLOCK": 16}, DEFAULT_TARGET)
     for part in ("signature", "constants", "attributes"):
         assert getattr(types.specialization, part) == getattr(values.specialization, part)
-    assert types.stated == {"x_ptr", "y_ptr", "z_ptr", "n"}
+    assert types.stated == set(NAMES)
     assert types.values["y_ptr"] == "*fp32"
-    assert types.specialization.origins == {
-        "x_ptr": "signature",
-        "y_ptr": "signature",
-        "z_ptr": "signature",
-        "n": "signature",
-        "BLOCK": "launch",
-    }
+    assert types.specialization.origins == {**dict.fromkeys(NAMES, "signature"), "BLOCK": "launch"}
 
 
 def test_types_and_values_mix():
     call = bind(basic.add, (X, "*fp16", X, "i32:1"), {"BLOCK": 16}, DEFAULT_TARGET)
-    assert call.specialization.signature == {
-        "x_ptr": "*fp32",
-        "y_ptr": "*fp16",
-        "z_ptr": "*fp32",
-        "n": "constexpr",
-        "BLOCK": "constexpr",
-    }
+    signature = "*fp32", "*fp16", "*fp32", "constexpr", "constexpr"
+    assert call.specialization.signature == dict(zip((*NAMES, "BLOCK"), signature))
     assert call.specialization.constants == {(3,): 1, (4,): 16}
     assert call.values["n"] == 1
 
@@ -306,19 +270,15 @@ def test_type_strings(text, parsed):
 def test_a_type_string_that_does_not_parse(text, suggestion, messages: SnapshotAssertion):
     with pytest.raises(ArgumentError) as caught:
         parse_type(text)
-    assert caught.value.problem == messages
-    assert suggestion in caught.value.advice
+    caught = caught.value
+    assert caught.problem == messages
+    assert suggestion in caught.advice
 
 
 def test_signatures_of_the_command_line():
     types, named = parse_signature("*fp32:16, *fp16 ,i32, tensordesc<fp16[64,32]>, 1024, BLOCK=32")
-    assert [str(entry) for entry in types] == [
-        "*fp32:16",
-        "*fp16",
-        "i32",
-        "tensordesc<fp16[64,32]>",
-        "1024",
-    ]
+    written = ["*fp32:16", "*fp16", "i32", "tensordesc<fp16[64,32]>", "1024"]
+    assert [str(entry) for entry in types] == written
     assert types[0] == StatedType("*fp32:16")
     assert types[4] == 1024
     assert named == {"BLOCK": 32}
@@ -329,81 +289,39 @@ def test_signatures_of_the_command_line():
     assert parse_signature("") == ([], {})
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "*fp32,,i32",
-        "n=i32,*fp32",
-        "*fp32,i23",
-    ],
-)
-def test_signatures_that_do_not_parse(text, messages: SnapshotAssertion):
-    with pytest.raises(ArgumentError) as caught:
-        parse_signature(text)
-    assert caught.value == messages
-
-
-# -- assumptions -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("text", ["*fp32,,i32", "n=i32,*fp32", "*fp32,i23"])
+def test_signatures_that_do_not_parse(text, raised: Raised):
+    raised(ArgumentError, parse_signature, text)
 
 
 def test_assumed_types_follow_from_what_the_kernel_does():
-    assert {name: str(stated) for name, stated in assume(parameters.roles).items()} == {
-        "out": "*fp32:16",
-        "source": "*fp32:16",
-        "start": "i32",
-        "steps": "i32",
-        "rate": "fp32",
-        "seed": "i32",
-    }
+    roles = {"out": "*fp32:16", "source": "*fp32:16", "start": "i32", "steps": "i32",
+             "rate": "fp32", "seed": "i32"}  # fmt: skip
+    assert {name: str(stated) for name, stated in assume(parameters.roles).items()} == roles
     strides = assume(basic.matmul)
-    assert {name for name, stated in strides.items() if str(stated).startswith("*")} == {
-        "a_ptr",
-        "b_ptr",
-        "c_ptr",
-    }
+    pointers = [name for name, stated in strides.items() if str(stated).startswith("*")]
+    assert pointers == ["a_ptr", "b_ptr", "c_ptr"]
     assert str(strides["stride_bk"]) == "i32"
 
 
 def test_assumed_types_say_so_and_leave_known_parameters_alone():
-    stated = assume(parameters.annotated, given={"n"})
-    assert stated == {
-        "x_ptr": StatedType("*fp32", "annotation"),
-        "eps": StatedType("fp32", "annotation"),
-    }
+    types = {"x_ptr": "*fp32", "eps": "fp32"}
+    stated = {name: StatedType(kind, "annotation") for name, kind in types.items()}
+    assert assume(parameters.annotated, given={"n"}) == stated
     call = bind(basic.add, (), {"BLOCK": 16, **assume(basic.add)}, DEFAULT_TARGET)
-    assert call.specialization.origins == {
-        "x_ptr": "assumption",
-        "y_ptr": "assumption",
-        "z_ptr": "assumption",
-        "n": "assumption",
-        "BLOCK": "launch",
-    }
+    assert call.specialization.origins == {**dict.fromkeys(NAMES, "assumption"), "BLOCK": "launch"}
 
 
 def test_a_descriptor_is_not_assumed(messages: SnapshotAssertion):
     with pytest.raises(ArgumentError) as caught:
         assume(parameters.through_descriptor)
-    assert caught.value.problem == messages
+    caught = caught.value
+    assert caught.problem == messages
 
 
-# -- bad input: the whole message ------------------------------------------------------------------
-
-SIGNATURE = "def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):"
-LINE = line_of(basic.add, "def add(")
 COMPLEX = X.to(torch.complex64)
 BACKWARDS = numpy.zeros(4, numpy.float32)[::-1]
 FOREIGN = numpy.zeros(4, ">f4")
-
-
-def at(column):
-    """What a message says of a place on the kernel's `def` line;
-    column 0 is the line as a whole.
-    """
-    file = basic.__file__
-    if not column:
-        return f"  at {file}:{LINE}\n{LINE:>5} | {SIGNATURE}\n"
-    caret = " " * (8 + column - 1) + "^"
-    return f"  at {file}:{LINE}:{column}\n{LINE:>5} | {SIGNATURE}\n{caret}\n"
 
 
 @pytest.mark.parametrize(
@@ -422,10 +340,8 @@ def at(column):
         ((X, StatedType("*fp32"), X, 5, StatedType("i32")), {}),
     ],
 )
-def test_arguments_that_do_not_fit(args, keywords, messages: SnapshotAssertion):
-    with pytest.raises(ArgumentError) as caught:
-        bind(basic.add, args, keywords, DEFAULT_TARGET)
-    assert caught.value == messages
+def test_arguments_that_do_not_fit(args, keywords, raised: Raised):
+    error = raised(ArgumentError, bind, basic.add, args, keywords, DEFAULT_TARGET)
 
 
 @pytest.mark.parametrize(
@@ -437,19 +353,15 @@ def test_arguments_that_do_not_fit(args, keywords, messages: SnapshotAssertion):
         {"BLOCK": 16, "num_warps": "4"},
     ],
 )
-def test_options_that_do_not_exist_or_do_not_fit(keywords, messages: SnapshotAssertion):
-    with pytest.raises(OptionError) as caught:
-        bind(basic.add, (X, X, X, 5), keywords, DEFAULT_TARGET)
-    assert caught.value == messages
+def test_options_that_do_not_exist_or_do_not_fit(keywords, raised: Raised):
+    error = raised(OptionError, bind, basic.add, (X, X, X, 5), keywords, DEFAULT_TARGET)
 
 
-def test_options_are_the_targets_own(messages: SnapshotAssertion):
+def test_options_are_the_targets_own(messages: SnapshotAssertion, raised: Raised):
     amd = parse_target("gfx942")
     call = bind(basic.add, (X, X, X, 5, 16), {"waves_per_eu": 2}, amd)
     assert call.options == {"waves_per_eu": 2}
-    with pytest.raises(OptionError) as refused:
-        bind(basic.add, (X, X, X, 5, 16), {"maxnreg": 64}, amd)
-    assert refused.value == messages
+    error = raised(OptionError, bind, basic.add, (X, X, X, 5, 16), {"maxnreg": 64}, amd)
     with pytest.raises(OptionError, match="arch") as refused:
         bind(basic.add, (X, X, X, 5, 16), {"arch": "sm80"}, DEFAULT_TARGET)
     assert refused.value == messages

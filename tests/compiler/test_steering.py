@@ -9,7 +9,6 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kernellab.common import processes
-from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.instructions import disassemble
 from kernellab.compiler.passes import find_passes, guess_language
 from kernellab.compiler.pipeline import compile
@@ -19,29 +18,20 @@ from kernellab.records import Target
 from kernellab.triton_api.pipeline import list_passes
 from tests.corpus.loader import entry
 from tests.kernels import basic, faulty
+from tests.support.compiled import compiled
+from tests.support.messages import Raised
 
 HOPPER = Target("cuda", "90")
 MATMUL = entry("matmul_small")
 
 
 def matmul(**keywords):
-    """The corpus' small matmul for sm_90."""
-    compilation = compile(
-        MATMUL.kernel, *MATMUL.types, constants=MATMUL.constants, target="sm_90", **keywords
-    )
-    assert isinstance(compilation, Compilation)
-    return compilation
+    return compiled(MATMUL.kernel, *MATMUL.types, constants=MATMUL.constants, **keywords)
 
 
 @pytest.fixture(scope="module")
 def whole():
     return matmul()
-
-
-def given(text, target="sm_90", **keywords):
-    compilation = compile(text, target=target, **keywords)
-    assert isinstance(compilation, Compilation)
-    return compilation
 
 
 def labels(compilation):
@@ -53,14 +43,10 @@ def instructions(cubin):
     return re.findall(r"^\s*/\*[0-9a-f]{4,}\*/\s+(\S.*?)\s*$", disassemble(cubin), re.M)
 
 
-# -- names -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("target", SUPPORTED_TARGETS, ids=str)
 def test_the_list_of_passes_is_what_runs(target):
     listed = [call.label for call in list_passes(target, {})]
-    compilation = compile(basic.add, *("*fp32:16",) * 3, "i32", BLOCK=64, target=target)
-    assert isinstance(compilation, Compilation)
+    compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32", BLOCK=64, target=target)
     ran = [run.label for run in compilation.passes if run.op_counts_after]
     assert ran == ["source.front_end", *listed]
 
@@ -87,13 +73,8 @@ def test_a_name_means_all_runs_a_label_one():
         {"pipeline": ["ttgir.coalesced"]},
     ],
 )
-def test_names_that_there_are_not(edit, messages: SnapshotAssertion):
-    with pytest.raises(OptionError) as caught:
-        matmul(**edit)
-    assert caught.value == messages
-
-
-# -- editing the pipeline --------------------------------------------------------------------------
+def test_names_that_there_are_not(edit, raised: Raised):
+    raised(OptionError, matmul, **edit)
 
 
 def test_skipping_a_pass(whole):
@@ -117,7 +98,7 @@ def test_a_skip_of_what_changes_nothing_changes_nothing(whole):
     assert edited.options == whole.options
 
 
-def test_stopping_after_a_pass(whole, messages: SnapshotAssertion):
+def test_stopping_after_a_pass(whole, raised: Raised):
     stopped = matmul(stop_after="coalesce")
     assert labels(stopped) == labels(whole)[: labels(whole).index("ttgir.coalesce") + 1]
     assert list(stopped.stages) == ["source", "ttir", "ttgir"]
@@ -125,9 +106,7 @@ def test_stopping_after_a_pass(whole, messages: SnapshotAssertion):
     assert [run.op_counts_after for run in stopped.passes] == [
         run.op_counts_after for run in whole.passes[: len(stopped.passes)]
     ]
-    with pytest.raises(CompileError) as refused:
-        _ = stopped.resources
-    assert refused.value == messages
+    raised(CompileError, lambda: stopped.resources)
 
 
 def test_stopping_after_a_stage_and_inside_the_llvm_dialect(whole):
@@ -155,23 +134,16 @@ def test_replacing_the_passes_of_a_stage(whole):
     ]
 
 
+@pytest.mark.slow
 def test_replacing_the_passes_of_a_stage_by_its_own_on_amd():
     """Passes of one name are others on another backend:
     "to_llvmir", "accelerate_matmul", "pipeline".
     """
-    types, constants = MATMUL.types, MATMUL.constants
-    whole = compile(MATMUL.kernel, *types, constants=constants, target="gfx942")
-    assert isinstance(whole, Compilation)
+    whole = matmul(target="gfx942")
     runs = [run for run in whole.passes if run.stage == "ttgir"]
     runs += [run for run in whole.passes if run.stage == "llir" and run.op_counts_after]
-    same = compile(
-        MATMUL.kernel,
-        *types,
-        constants=constants,
-        target="gfx942",
-        pipeline=[f"{run.stage}.{run.name}#{run.occurrence}" for run in runs],
-    )
-    assert isinstance(same, Compilation)
+    pipeline = [f"{run.stage}.{run.name}#{run.occurrence}" for run in runs]
+    same = matmul(target="gfx942", pipeline=pipeline)
     assert labels(same) == labels(whole)
     assert same.stages["ttgir"].text == whole.stages["ttgir"].text
     assert same.resources == whole.resources
@@ -189,8 +161,7 @@ def test_adding_a_pass_that_the_target_does_not_run():
 
 def test_giving_a_pass_other_arguments():
     one_warp = matmul(
-        pipeline=[("ttgir.convert_to_ttgpuir", "cuda:90", 1, 32, 1), "coalesce"],
-        stop_after="ttgir",
+        pipeline=[("ttgir.convert_to_ttgpuir", "cuda:90", 1, 32, 1), "coalesce"], stop_after="ttgir"
     )
     assert '"ttg.num-warps" = 1' in one_warp.stages["ttgir"].text
     assert one_warp.passes[-2].arguments == ("cuda:90", 1, 32, 1)
@@ -216,38 +187,35 @@ def test_front_end_errors_of_an_edited_compilation_are_the_ordinary_ones(
     assert refused.value == messages
 
 
-# -- texts -----------------------------------------------------------------------------------------
-
-
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("stage", ["ttir", "ttgir", "llir", "ptx"])
 def test_an_ir_text_is_compiled_on(whole, stage, tmp_path):
     text = whole.stages[stage].text
-    compilation = given(text)
+    compilation = compiled(text)
     assert next(iter(compilation.stages)) == stage
     assert instructions(compilation.stages["cubin"].content) == instructions(
         whole.stages["cubin"].content
     )
     file = tmp_path / f"kernel.{stage}"
     file.write_text(text)
-    from_file = given(file)
+    from_file = compiled(file)
     assert from_file.stages["cubin"].content == compilation.stages["cubin"].content
     assert compilation.kernel in ("matmul", "@matmul")
     assert compilation.resources.registers == whole.resources.registers
 
 
 def test_amd_texts_are_compiled_on():
-    whole = compile(basic.add, *("*fp32:16",) * 3, "i32", BLOCK=64, target="gfx942")
-    assert isinstance(whole, Compilation)
+    whole = compiled(basic.add, *("*fp32:16",) * 3, "i32", BLOCK=64, target="gfx942")
     for stage in ("ttgir", "llir", "amdgcn"):
-        compilation = given(whole.stages[stage].text, target="gfx942")
+        compilation = compiled(whole.stages[stage].text, target="gfx942")
         assert compilation.resources.registers == whole.resources.registers
 
 
 def test_an_edit_of_the_text_takes_effect(whole):
     edited = whole.stages["ttgir"].text.replace('"ttg.num-warps" = 4', '"ttg.num-warps" = 8')
     with pytest.raises(CompileError):
-        given(edited)  # The layouts are still those of four warps: the verifier says so.
-    steered = given(whole.stages["ttir"].text, num_warps=8, skip="pipeline")
+        compiled(edited)  # The layouts are still those of four warps: the verifier says so.
+    steered = compiled(whole.stages["ttir"].text, num_warps=8, skip="pipeline")
     assert steered.options["num_warps"] == 8
     assert "ttgir.pipeline" not in labels(steered)
 
@@ -268,7 +236,7 @@ def test_a_broken_edit_is_told_by_the_compiler_with_its_line(whole, stage, right
     assert right in text
     broken = text.replace(right, wrong, 1)
     with pytest.raises(CompileError) as caught:
-        given(broken)
+        compiled(broken)
     error = caught.value
     assert words in error.problem
     assert error.position is not None
@@ -281,35 +249,29 @@ def test_a_broken_edit_is_told_by_the_compiler_with_its_line(whole, stage, right
 def test_a_text_that_aborts_the_compiler_is_an_error_and_the_next_call_works(
     whole, messages: SnapshotAssertion
 ):
-    given(whole.stages["ptx"].text)
+    compiled(whole.stages["ptx"].text)
     first = processes.call("os:getpid")
     assert first != os.getpid()
     with pytest.raises(CompileError) as caught:
-        given(whole.stages["llir"].text.replace(" = add ", " = addd ", 1))
+        compiled(whole.stages["llir"].text.replace(" = add ", " = addd ", 1))
     assert caught.value == messages
     assert isinstance(caught.value.__cause__, WorkerError)
-    assert given(whole.stages["ptx"].text).resources.registers == whole.resources.registers
+    assert compiled(whole.stages["ptx"].text).resources.registers == whole.resources.registers
     assert processes.call("os:getpid") != first
 
 
-def test_texts_and_files_that_there_are_not(whole, messages: SnapshotAssertion):
-    with pytest.raises(OptionError) as refused:
-        given("hello\nworld")
-    assert refused.value == messages
-    with pytest.raises(ArgumentError) as argument_error:
-        given("nowhere.ttgir")
-    assert argument_error.value == messages
-    with pytest.raises(OptionError, match="ttgir") as refused:
-        given(whole.stages["ttgir"].text, language="ttgr")
-    assert refused.value == messages
+def test_texts_and_files_that_there_are_not(whole, messages: SnapshotAssertion, raised: Raised):
+    raised(OptionError, compiled, "hello\nworld")
+    raised(ArgumentError, compiled, "nowhere.ttgir")
+    error = raised(
+        OptionError, compiled, whole.stages["ttgir"].text, language="ttgr", match="ttgir"
+    )
     with pytest.raises(CompileError, match="its stages are ttir, ttgir, llir, amdgcn, hsaco"):
-        given(whole.stages["ptx"].text, target="gfx942")
+        compiled(whole.stages["ptx"].text, target="gfx942")
     with pytest.raises(ArgumentError) as argument_error:
         compile(whole.stages["ptx"].text, "*fp32", target="sm_90")
     assert argument_error.value == messages
-    with pytest.raises(OptionError, match="num_warp") as refused:
-        given(whole.stages["ttir"].text, num_warp=8)
-    assert refused.value == messages
+    error = raised(OptionError, compiled, whole.stages["ttir"].text, num_warp=8, match="num_warp")
 
 
 @pytest.mark.parametrize("stage", ["ttir", "ttgir", "llir", "ptx"])

@@ -90,44 +90,30 @@ LAUNCHES: Mapping[str, CorpusLaunch] = {
     "vector_add": CorpusLaunch((3,), lambda: (normal(N), normal(N, seed=1), zeros(N), N)),
     "dropout": CorpusLaunch((3,), lambda: (normal(N), zeros(N), N, 0.3, 7)),
     "swish": CorpusLaunch((6,), lambda: (normal(N).bfloat16(), zeros(N).bfloat16(), N, 1.5)),
-    "ragged_scale": CorpusLaunch(
-        (3,), lambda: (normal(1500), torch.tensor([700, 0, 800]).int(), zeros(1500), 2.0)
-    ),
+    "ragged_scale": CorpusLaunch((3,),
+        lambda: (normal(1500), torch.tensor([700, 0, 800]).int(), zeros(1500), 2.0)),
     "collatz": CorpusLaunch((2,), lambda: (whole(500, low=1, high=99), zeros(500).int(), 500)),
-    "atomics": CorpusLaunch(
-        (3,),
-        lambda: (
-            whole(700, low=0, high=50),
-            zeros(50).int(),
-            zeros(1).int(),
-            torch.tensor([-1, -1]).int(),
-            zeros(1),
-            700,
-        ),
-    ),
+    "atomics": CorpusLaunch((3,), lambda: (whole(700, low=0, high=50), zeros(50).int(),
+        zeros(1).int(), torch.tensor([-1, -1]).int(), zeros(1), 700)),
     "guarded_copy": CorpusLaunch((3,), lambda: (normal(500), zeros(500), 500)),
     "softmax": CorpusLaunch((5,), lambda: (normal(5, 1000), zeros(5, 1000), 1000, 1000)),
-    "softmax_persistent": CorpusLaunch(
-        (2,), lambda: (normal(5, 1000).half(), zeros(5, 1000).half(), 1000, 5, 1000)
-    ),
+    "softmax_persistent": CorpusLaunch((2,),
+        lambda: (normal(5, 1000).half(), zeros(5, 1000).half(), 1000, 5, 1000)),
     "cumsum": CorpusLaunch((1,), lambda: (normal(32, 128), zeros(32, 128))),
-    "linear_recurrence": CorpusLaunch(
-        (2,), lambda: (normal(1024), normal(1024, seed=1), zeros(1024))
-    ),
+    "linear_recurrence": CorpusLaunch((2,),
+        lambda: (normal(1024), normal(1024, seed=1), zeros(1024))),
     "sort": CorpusLaunch((1,), lambda: (whole(4, 64), zeros(4, 64).int())),
     "histogram": CorpusLaunch((3,), lambda: (whole(N, low=0, high=256), zeros(256).int(), N)),
     "layer_norm_backward": CorpusLaunch((6,), layer_norm),
     "matmul": CorpusLaunch((6,), lambda: strided(300, 160, 208)),
     "matmul_small": CorpusLaunch((6,), lambda: strided(100, 160, 112)),
     "matmul_fp8": CorpusLaunch((4,), lambda: strided(256, 160, 192, torch.float8_e5m2)),
-    "matmul_persistent": CorpusLaunch(
-        (132,), lambda: (*matrices(300, 160, 208), 300, 160, 208, 208, 160, 160)
-    ),
+    "matmul_persistent": CorpusLaunch((132,),
+        lambda: (*matrices(300, 160, 208), 300, 160, 208, 208, 160, 160)),
     "matmul_descriptors": CorpusLaunch((3, 2), lambda: (*matrices(304, 160, 208), 304, 160, 208)),
     "matmul_tma": CorpusLaunch((132,), lambda: (*described(304, 160, 208), 304, 160, 208)),
-    "matmul_tma_specialized": CorpusLaunch(
-        (132,), lambda: (*described(304, 160, 208), 304, 160, 208)
-    ),
+    "matmul_tma_specialized": CorpusLaunch((132,),
+        lambda: (*described(304, 160, 208), 304, 160, 208)),
     "matmul_warp_specialized": CorpusLaunch((2, 2), lambda: (*described(256, 160, 208), 208)),
     "matmul_mxfp8": CorpusLaunch((1, 2), lambda: microscaled(128, 256, 256, packed=1)),
     "matmul_mxfp8_small": CorpusLaunch((2, 2), lambda: microscaled(64, 64, 128, packed=1)),
@@ -135,6 +121,6 @@ LAUNCHES: Mapping[str, CorpusLaunch] = {
     "matmul_mxfp4_small": CorpusLaunch((2, 2), lambda: microscaled(64, 64, 128, packed=2)),
     "attention_forward": CorpusLaunch((2, 2), lambda: attention(2, 200)),
     "attention_backward": CorpusLaunch((3, 2), lambda: attention_gradients(2, 160)),
-}
+}  # fmt: skip
 """By the entry's name; Gluon's kernels have launches of their own,
 in tests/interpreter/test_gluon.py."""

@@ -10,12 +10,12 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.cli.demo import kernels
 from kernellab.equality.records import Equality
 from kernellab.errors import ArgumentError, OptionError
+from tests.support.messages import Raised
 
 ROWS, COLUMNS = 16, 100
 SOURCE = Path(__file__).read_text().splitlines()
@@ -140,19 +140,13 @@ def test_what_has_no_exact_form_is_not_decided(function: str) -> None:
     assert elementwise("sin", lambda x: x.sort().values).verdict == "not decided"
 
 
-def test_results_of_another_shape_or_number(x: torch.Tensor, messages: SnapshotAssertion) -> None:
+def test_results_of_another_shape_or_number(x: torch.Tensor, raised: Raised) -> None:
     launch = softmax_of(x, kernels.softmax, 128)
     with pytest.raises(ArgumentError, match="has shape"):
         kernellab.equal(launch, lambda: x.softmax(1).T)
-    with pytest.raises(ArgumentError) as refused:
-        kernellab.equal(launch, lambda: (x, x))
-    assert refused.value == messages
-    with pytest.raises(ArgumentError) as refused:
-        kernellab.equal(launch, lambda a, b, c: a)
-    assert refused.value == messages
-    with pytest.raises(ArgumentError) as refused:
-        kernellab.equal(torch.add, torch.sub)
-    assert refused.value == messages
+    raised(ArgumentError, kernellab.equal, launch, lambda: (x, x))
+    raised(ArgumentError, kernellab.equal, launch, lambda a, b, c: a)
+    raised(ArgumentError, kernellab.equal, torch.add, torch.sub)
     with pytest.raises(OptionError, match="seeds"):
         kernellab.equal(launch, launch, seeds=0)
 

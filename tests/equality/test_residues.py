@@ -87,15 +87,12 @@ def test_roots_of_products_are_products_of_roots() -> None:
 @pytest.mark.parametrize(
     ("number", "kind", "fraction"),
     [
-        (0.1, numpy.float32, Fraction(1, 10)),
-        (0.1, numpy.float64, Fraction(1, 10)),
-        (0.1, numpy.float16, Fraction(1, 10)),
-        (0.1, ml_dtypes.bfloat16, Fraction(1, 10)),
-        (-2.5, numpy.float32, Fraction(-5, 2)),
-        (3e38, numpy.float32, Fraction(3 * 10**38)),
+        (0.1, numpy.float32, Fraction(1, 10)), (0.1, numpy.float64, Fraction(1, 10)),
+        (0.1, numpy.float16, Fraction(1, 10)), (0.1, ml_dtypes.bfloat16, Fraction(1, 10)),
+        (-2.5, numpy.float32, Fraction(-5, 2)), (3e38, numpy.float32, Fraction(3 * 10**38)),
         (1e300, numpy.float64, Fraction(10**300)),
     ],
-)
+)  # fmt: skip
 def test_constants(number: float, kind: type, fraction: Fraction) -> None:
     narrow: Any = numpy.asarray(number).astype(kind)
     found = residues.of_floats(narrow.reshape(1))[0]

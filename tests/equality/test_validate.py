@@ -32,7 +32,7 @@ def test_every_pass_keeps_a_matmul(target: str) -> None:
     found = matmul(target)
     assert found, found
     assert len(found.passes) > 5
-    assert "Every pass" in str(found)
+    assert "Every pass keeps the results" in str(found)
 
 
 @pytest.mark.sampled(2)

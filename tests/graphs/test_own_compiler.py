@@ -17,14 +17,12 @@ FILE = str(ROOT / "docs/compiler_of_ones_own.py")
 
 
 def example() -> str:
-    """The code block of the page."""
     _, _, section = (ROOT / "docs/torch_compile.md").read_text().partition("## Your own compiler")
     return section.partition("```python\n")[2].partition("```")[0]
 
 
 @pytest.fixture
 def space() -> Iterator[dict[str, Any]]:
-    """The names of the example, executed."""
     found: dict[str, Any] = {"__name__": "compiler_of_ones_own"}
     source = example()
     linecache.cache[FILE] = len(source), None, source.splitlines(keepends=True), FILE

@@ -11,18 +11,17 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError
+from tests.support.messages import Raised
 from tests.support.source_files import ROOT
 
 calls: list[int] = []
 
 
 def branching(x: torch.Tensor) -> torch.Tensor:
-    """The way depends on a value."""
     return x * 2 if x.sum() > 0 else x - 1
 
 
 def looping(x: torch.Tensor) -> torch.Tensor:
-    """As many turns as there are rows."""
     total = torch.zeros(x.shape[1])
     for row in range(x.shape[0]):
         total = total + x[row] * row
@@ -30,7 +29,6 @@ def looping(x: torch.Tensor) -> torch.Tensor:
 
 
 def choosing(x: torch.Tensor, *, scale: float = 1.0, flip: bool = False) -> dict[str, Any]:
-    """Keywords, and a dictionary."""
     result = {"scaled": x * scale}
     if flip:
         result["flipped"] = x.flip(0)
@@ -38,14 +36,12 @@ def choosing(x: torch.Tensor, *, scale: float = 1.0, flip: bool = False) -> dict
 
 
 def noting(x: torch.Tensor) -> torch.Tensor:
-    """Something beside its result."""
     calls.append(len(calls))
     print("called")
     return x.sin()
 
 
 def writing(x: torch.Tensor) -> torch.Tensor:
-    """Its argument, and Python's random numbers."""
     x.add_(1)
     return x * random.random()
 
@@ -97,13 +93,11 @@ def test_what_tracers_make_of(function: Any) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_traced_is_named(messages: SnapshotAssertion) -> None:
+def test_what_cannot_be_traced_is_named(messages: SnapshotAssertion, raised: Raised) -> None:
     def failing(x: torch.Tensor) -> torch.Tensor:
         return x.view(7, 7)
 
-    with pytest.raises(ArgumentError) as refused:
-        kernellab.tracers(failing, torch.ones(3))
-    assert refused.value == messages
+    raised(ArgumentError, kernellab.tracers, failing, torch.ones(3))
     with pytest.raises(ArgumentError) as refused:
         kernellab.tracers(5, torch.ones(3))  # type: ignore[arg-type]
     assert refused.value == messages

@@ -17,7 +17,10 @@ import kernellab
 from kernellab.graphs.kernels import GraphComparison
 from kernellab.graphs.report import GraphReport
 from kernellab.graphs.torch_texts import kernels_in, launches_in
+from kernellab.launch.tile_kernel import TileKernel
 from tests.kernels import basic
+
+_tile_kernel = TileKernel(basic.add.fn)
 
 
 @triton.jit
@@ -98,10 +101,6 @@ def _with_other_constants(x: torch.Tensor) -> torch.Tensor:
     return y + z
 
 
-def _line_of(function: Callable[..., Any], after: int) -> int:
-    return function.__code__.co_firstlineno + after
-
-
 def _opened(function: Callable[..., Any], **options: Any) -> GraphReport:
     report = kernellab.graph(function, torch.rand(64), levels=False, **options)
     assert report.error == ""
@@ -119,32 +118,36 @@ def _edited(report: GraphReport, name: str, old: str, new: str) -> GraphComparis
     return report.compare(kernels={name: kernel.source.replace(old, new)})
 
 
-@pytest.mark.parametrize(
-    ("function", "launches", "line"),
-    [
-        (_one, [("_twice", ("x_ptr",))], 2),
-        (_of_another_module, [("_twice", ("x_ptr",)), ("add", ("z_ptr",))], 2),
-        (_both, [("_swap", ("x_ptr", "y_ptr"))], 2),
-        (_autotuned, [("_tuned", ("out_ptr",))], 2),
-        (_in_an_operation, [("_twice", ("x_ptr",))], 1),
-        (_in_place, [("_twice", ("x_ptr",))], 1),
-        (_part_of_a_tensor, [("_twice", ("x_ptr",))], 2),
-        (_with_other_constants, [("_twice_0", ("x_ptr",)), ("_twice_1", ("x_ptr",))], 2),
-    ],
-)
+WRITTEN: list[tuple[Callable[..., Any], list[tuple[str, tuple[str, ...]]], int]] = [
+    (_one, [("_twice", ("x_ptr",))], 2),
+    (_of_another_module, [("_twice", ("x_ptr",)), ("add", ("z_ptr",))], 2),
+    (_both, [("_swap", ("x_ptr", "y_ptr"))], 2),
+    (_autotuned, [("_tuned", ("out_ptr",))], 2),
+    (_in_an_operation, [("_twice", ("x_ptr",))], 1),
+    (_in_place, [("_twice", ("x_ptr",))], 1),
+    (_part_of_a_tensor, [("_twice", ("x_ptr",))], 2),
+    (_with_other_constants, [("_twice_0", ("x_ptr",)), ("_twice_1", ("x_ptr",))], 2),
+]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("function", "launches", "line"), WRITTEN)
 def test_name_line_and_what_is_written(
     function: Callable[..., Any], launches: list[tuple[str, tuple[str, ...]]], line: int
 ) -> None:
     report = _opened(function)
     assert _users_launches(report) == launches
     graph, (name, _) = report.graphs[0], launches[0]
-    assert [place.line for place in graph.positions(name)] == [_line_of(function, line)]
+    assert [place.line for place in graph.positions(name)] == [
+        function.__code__.co_firstlineno + line
+    ]
     (kernel,) = (kernel for kernel in report.kernels if kernel.name == name)
     assert f"def {name.removesuffix('_0')}(" in kernel.source
     assert kernel.compilation.resources.registers
     assert not report.compare().differences
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("function", "kernel", "old", "new"),
     [
@@ -166,6 +169,7 @@ def test_a_wrong_kernel_is_found_where_it_stores(
     assert found.launch.kernel.name == kernel
 
 
+@pytest.mark.slow
 def test_sizes_that_are_symbols_have_the_grid_of_the_config() -> None:
     report = _opened(_autotuned, dynamic=True)
     assert "s" in report.graphs[0].wrapper.partition("_tuned_0.run(")[2].partition(")")[0]
@@ -185,3 +189,35 @@ def test_kernels_of_a_log_have_the_same_names() -> None:
 
 def test_the_card_says_what_is_written() -> None:
     assert "Written by your own kernels" in str(_opened(_one))
+
+
+def _of_a_cell(x: torch.Tensor) -> torch.Tensor:
+    z = torch.empty_like(x)
+    _tile_kernel[(4,)](x, x.sin(), z, 64, BLOCK=16)
+    return z.cos()
+
+
+@pytest.mark.parametrize(
+    ("function", "kernel"),
+    [
+        (_of_a_cell, "add"),
+        (_autotuned, "_tuned"),
+        pytest.param(_one, "_twice", marks=pytest.mark.slow),
+        pytest.param(_in_an_operation, "_twice", marks=pytest.mark.slow),
+        pytest.param(_in_place, "_twice", marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("run", ["aten", pytest.param("triton", marks=pytest.mark.slow)])
+def test_the_backend_keeps_kernels_in_the_graph_and_runs_them(
+    function: Callable[..., Any], kernel: str, run: str
+) -> None:
+    """As on a machine with a GPU, and without `interpreted()`."""
+    torch._dynamo.reset()
+    x = torch.rand(64)
+    with kernellab.interpreted():
+        expected = function(x.clone())
+    compiled = torch.compile(function, backend="kernellab", options={"run": run})
+    torch.testing.assert_close(compiled(x.clone()), expected)
+    report = kernellab.last_report()
+    assert len(report.breaks) == 0
+    assert [name for name, _ in _users_launches(report)] == [kernel]

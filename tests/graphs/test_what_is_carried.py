@@ -39,13 +39,11 @@ def carried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def copied() -> None:
-    """The test needs a copy of this process."""
     if not can_copy_this_process():
         pytest.skip("CUDA is in use here: no copy of this process can call torch")
 
 
 def opened(function: Any, *args: Any, **options: Any) -> GraphReport:
-    """The report of a call that is captured whole."""
     report = kernellab.graph(function, *args, levels=False, **options)
     assert report.error == ""
     assert [graph.error for graph in report.graphs] == [""] * len(report.graphs)
@@ -62,10 +60,8 @@ from torch import nn
 
 SCALE = {scale}
 
-
 def helper(x):
     return torch.erf(x) * SCALE
-
 
 class Squared(torch.autograd.Function):
     @staticmethod
@@ -78,7 +74,6 @@ class Squared(torch.autograd.Function):
         (x,) = ctx.saved_tensors
         return 2 * x * gradient
 
-
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
@@ -87,12 +82,12 @@ class Block(nn.Module):
     def forward(self, x):
         return Squared.apply(helper(torch.relu(self.fc(x))))
 
-
 model = nn.Sequential(Block(), nn.ModuleDict({{"in": Block()}})["in"])
 model[0].register_forward_hook(lambda module, args, out: out + SCALE)
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("carried")
 def test_containers_of_modules_of_a_notebook_read_its_variables(
     monkeypatch: pytest.MonkeyPatch,
@@ -188,7 +183,7 @@ def test_custom_operations_are_calls() -> None:
     assert "kernellab_tests.halved.default" in report.graphs[0].aten.counts()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.usefixtures("carried")
 def test_weight_norm_and_fp8_are_captured() -> None:
     normed = torch.nn.utils.parametrizations.weight_norm(nn.Linear(8, 8))
@@ -219,7 +214,7 @@ def test_settings_of_this_process_hold() -> None:
     assert made.graphs[0].aten.nodes[-2].dtype == "float64"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.usefixtures("carried")
 def test_an_optimizers_step_is_captured() -> None:
     model = nn.Linear(8, 8)
@@ -232,6 +227,7 @@ def test_an_optimizers_step_is_captured() -> None:
     assert not optimizer.state
 
 
+@pytest.mark.slow
 def test_a_compiled_model_is_captured_as_what_it_compiles() -> None:
     model = nn.Linear(8, 8)
     assert opened(torch.compile(model), torch.rand(4, 8)).graphs[0].aten.nodes
@@ -239,6 +235,7 @@ def test_a_compiled_model_is_captured_as_what_it_compiles() -> None:
     assert opened(model, torch.rand(4, 8)).graphs[0].aten.nodes
 
 
+@pytest.mark.slow
 def test_keywords_called_as_options_are_passed() -> None:
     x = torch.rand(1, 1, 4, 4)
     report = opened(F.interpolate, x, kwargs={"mode": "bilinear"}, scale_factor=2.0)
@@ -296,6 +293,7 @@ def test_the_call_sees_a_gpu() -> None:
     assert not report.compare().differences
 
 
+@pytest.mark.slow
 def test_autocast_of_a_gpu_casts() -> None:
     linear = nn.Linear(16, 16)
 

@@ -1,17 +1,32 @@
-"""What users say of code that the interpreter does not know, and the error that asks them to."""
+"""What the interpreter does not know by itself: code of other languages, which users may explain;
+what kernels print, and what the emulated target has; and the error that names the rest.
+"""
 
 from __future__ import annotations
 
 import time
+import traceback
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
+import triton
+import triton.language as tl
+from triton.language.target_info import cuda_capability_geq, is_cuda
+from triton.tools.tensor_descriptor import TensorDescriptor
+from xdsl.ir import Operation
 
 import kernellab
-from kernellab.errors import UnsupportedOperation
+from kernellab import TileKernel
+from kernellab.compiler.targets import parse_target
+from kernellab.errors import CompileError, UnsupportedOperation
 from kernellab.interpreter import foreign_code
-from tests.kernels.interp import foreign
+from kernellab.interpreter.codegen.emitter import RULES
+from kernellab.ir import mlir, tt
+from tests.kernels.interp import control, foreign, pointers, unsupported
+from tests.support.source_lines import marked_line, position_of
 
 
 def test_a_users_own_assembly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,3 +59,144 @@ def test_time_passes() -> None:
     kernellab.run(foreign.timed, (1,), out)
     assert before <= out[1].item() <= time.time_ns()
     assert out[0].item() >= 0
+
+
+# What is not known
+
+
+NOT_LOWERED = {
+    # Triton 3.7's front end writes none of it; the check for divisions by zero knows it.
+    "arith.ceildivui",
+    # The function around everything.
+    "tt.func",
+}
+
+
+def operations(module: Any) -> set[type[Operation]]:
+    found = (member for member in vars(module).values() if isinstance(member, type))
+    return {m for m in found if issubclass(m, Operation) and "name" in vars(m)}
+
+
+def test_operations_with_a_class_and_no_lowering() -> None:
+    """A change of this list is a change of what the interpreter promises."""
+    known = operations(mlir) | operations(tt)
+    assert len(known) > 120
+    assert {op.name for op in known - set(RULES)} == NOT_LOWERED
+
+
+KERNELS: list[tuple[Any, str]] = [
+    (unsupported.inline_assembly, "the PTX instruction 'wonder.b32'"),
+    (unsupported.device_library, "the device function '__mine_twice'"),
+    (unsupported.program_of_element, "tl.program_id in a function of elements"),
+    (unsupported.packed_too_high, "tl.map_elementwise with pack=4"),
+    (unsupported.waiting_element, "a loop that waits for other programs"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "what"), KERNELS, ids=[what for _, what in KERNELS])
+def test_the_error_names_the_operation_and_the_line(kernel: Any, what: str) -> None:
+    x = torch.ones(64)
+    with pytest.raises(UnsupportedOperation) as caught:
+        kernellab.run(kernel, (1,), x)
+    error = caught.value
+    assert what in error.problem
+    assert repr(kernel.__name__) in error.problem
+    position = position_of(error)
+    assert position.file == unsupported.__file__
+    assert position.line == marked_line(unsupported, f"UNSUPPORTED: {what}")
+    assert "kernellab.compile" in error.advice
+    assert (x == 1).all()
+    assert traceback.format_exception(error)
+
+
+# What kernels print
+
+
+def test_device_print(capsys) -> None:
+    """Every program that takes part, in order; unsigned numbers as such,
+    hexadecimal where asked for.
+    """
+    x = torch.arange(12).to(torch.uint32)
+    x[3] = 2**32 - 1
+    kernellab.run(control.printing, (3,), x, 7)
+    assert capsys.readouterr().out.splitlines() == [
+        "pid (0, 0, 0) x: [         0          1          2 4294967295], 7",
+        "pid (2, 0, 0) x: [ 8  9 10 11], 7",
+        "pid (0, 0, 0) bits: 0x00000000",
+        "pid (1, 0, 0) bits: 0x00000004",
+        "pid (2, 0, 0) bits: 0x00000008",
+    ]
+
+
+def test_a_pointer_is_printed_as_its_address(capsys) -> None:
+    x = torch.zeros(3)
+    kernellab.run(pointers.printing, (1,), x)
+    first, second = (f"0x{x.data_ptr() + offset:016x}" for offset in (4, 8))
+    assert capsys.readouterr().out == f"pid (0, 0, 0) at: [{first} {second}], 7\n"
+
+
+# The target that is emulated is the one that the kernel hears of
+
+
+@triton.jit
+def which_gpu(out_ptr):
+    tl.store(out_ptr, is_cuda())
+    tl.store(out_ptr + 1, cuda_capability_geq(9, 0))
+
+
+@pytest.mark.parametrize(
+    ("target", "answers"), [("sm_90", [1, 1]), ("sm_80", [1, 0]), ("gfx942", [0, 0])]
+)
+def test_the_kernel_asks_which_gpu_there_is(target: str, answers: list[int]) -> None:
+    out = torch.full((2,), -1, dtype=torch.int32)
+    kernel = TileKernel(which_gpu.fn)
+    kernel.target = parse_target(target)
+    kernel[(1,)](out)
+    assert out.tolist() == answers
+
+
+@triton.jit
+def doubled(source, target, M: tl.constexpr):
+    target.store([0, 0], source.load([0, 0]) * 2)
+
+
+def test_a_descriptor_of_a_tensor_under_another_type() -> None:
+    x, out = torch.arange(32, dtype=torch.int32).view(4, 8), torch.zeros(4, 8, dtype=torch.int32)
+    unsigned = triton.reinterpret(x, tl.uint32)
+    source = TensorDescriptor(unsigned, x.shape, x.stride(), [4, 8])
+    kernellab.run(doubled, (1,), source, TensorDescriptor.from_tensor(out, [4, 8]), M=4)
+    assert torch.equal(out, x * 2)
+
+
+@triton.jit
+def narrowed(x_ptr, out_ptr, back_ptr, N: tl.constexpr):
+    lanes = tl.arange(0, N)
+    narrow = tl.load(x_ptr + lanes).to(out_ptr.dtype.element_ty)
+    tl.store(out_ptr + lanes, narrow)
+    tl.store(back_ptr + lanes, narrow.to(tl.float32))
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_amds_own_eight_bit_floats(name: str) -> None:
+    """Rounded to nearest even, the largest number beyond the range;
+    a GPU of NVIDIA's has no such type.
+    """
+    dtype, kind = getattr(torch, name), np.dtype(getattr(ml_dtypes, name))
+    largest = float(ml_dtypes.finfo(kind).max)
+    rng = np.random.default_rng(4)
+    x = np.concatenate(
+        [
+            rng.standard_normal(240) * 2.0 ** rng.integers(-8, 6, 240),
+            [0, -0.0, 1e9, -1e9, np.inf, np.nan, 240, 0.4375, *range(8)],
+        ]
+    ).astype(np.float32)
+    out, back = torch.zeros(256, dtype=dtype), torch.zeros(256)
+    kernel = TileKernel(narrowed.fn)
+    kernel.target = parse_target("gfx942")
+    kernel[(1,)](torch.from_numpy(x), out, back, N=256)
+    want = np.clip(x, -largest, largest).astype(kind)
+    np.testing.assert_array_equal(back.numpy(), want.astype(np.float32))
+    np.testing.assert_array_equal(out.view(torch.uint8).numpy(), want.view(np.uint8))
+    kernel.target = parse_target("sm_90")
+    with pytest.raises(CompileError, match="not supported in this architecture"):
+        kernel[(1,)](torch.from_numpy(x), out, back, N=256)

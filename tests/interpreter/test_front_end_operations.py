@@ -12,13 +12,9 @@ from kernellab.interpreter.codegen.emitter import RULES
 from kernellab.ir import mlir, tt, ttg
 
 WRITERS = [
-    "language.semantic",
-    "language.core",
-    "language.standard",
-    "language.math",
-    "language.random",
+    "language.semantic", "language.core", "language.standard", "language.math", "language.random",
     "compiler.code_generator",
-]
+]  # fmt: skip
 """Modules of Triton that write operations, by `builder.create_...(...)`."""
 
 WRITTEN = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
@@ -18,6 +17,7 @@ from tests.corpus.entries import OLDEST
 from tests.kernels.gluon_add import gluon_add
 from tests.kernels.specialized_warps import producer_and_consumer
 from tests.support.compiled import source_line
+from tests.support.messages import Raised
 
 
 def test_vector_add() -> None:
@@ -42,12 +42,11 @@ def test_transposed_through_shared_memory(target: str) -> None:
 @pytest.mark.parametrize(
     ("kernel", "target"),
     [
-        (gluon_kernels.copy_async, "sm_80"),
-        (gluon_kernels.copy_async, "sm_90"),
+        (gluon_kernels.copy_async, "sm_80"), (gluon_kernels.copy_async, "sm_90"),
         (gluon_kernels.copy_padded, "gfx942"),
     ],
     ids=["async-sm_80", "async-sm_90", "padded-gfx942"],
-)
+)  # fmt: skip
 def test_copies(kernel: object, target: str) -> None:
     x, out = normal(64, 64), torch.zeros(64, 64)
     with kernellab.interpreted(target=target):
@@ -92,12 +91,10 @@ def test_programs_choose_their_own_buffers() -> None:
     assert torch.equal(out, torch.arange(128.0) + torch.tensor([[1000.0], [2000.0]]))
 
 
-def test_a_buffer_that_is_not_there(messages: SnapshotAssertion) -> None:
-    with pytest.raises(KernelFault) as fault:
-        kernellab.run(buffers, (2,), torch.zeros(2, 128), 2)
-    assert fault.value == messages
-    assert "in program (1, 0, 0)" in str(fault.value)
-    assert "stages.index(which + gl.program_id(0))" in source_line(fault.value.position)
+def test_a_buffer_that_is_not_there(raised: Raised) -> None:
+    fault = raised(KernelFault, kernellab.run, buffers, (2,), torch.zeros(2, 128), 2)
+    assert "in program (1, 0, 0)" in str(fault)
+    assert "stages.index(which + gl.program_id(0))" in source_line(fault.position)
 
 
 @gluon.jit
@@ -109,12 +106,10 @@ def wait_for_nothing(out_ptr):
     gl.store(out_ptr, 1.0)
 
 
-def test_a_wait_that_never_ends(messages: SnapshotAssertion) -> None:
+def test_a_wait_that_never_ends(raised: Raised) -> None:
     out = torch.zeros(1)
-    with pytest.raises(KernelFault) as fault:
-        kernellab.run(wait_for_nothing, (1,), out)
-    assert fault.value == messages
-    assert source_line(fault.value.position) == "mbarrier.wait(barrier, 0)"
+    fault = raised(KernelFault, kernellab.run, wait_for_nothing, (1,), out)
+    assert source_line(fault.position) == "mbarrier.wait(barrier, 0)"
     assert not out.any()
 
 
@@ -126,12 +121,10 @@ def test_groups_of_warps_wait_for_each_other() -> None:
 
 
 @pytest.mark.skipif(OLDEST, reason="this Triton's warp_specialize takes other arguments")
-def test_a_group_that_waits_for_what_no_other_does(messages: SnapshotAssertion) -> None:
+def test_a_group_that_waits_for_what_no_other_does(raised: Raised) -> None:
     """The producer stops after three tiles, and the consumer wants a fourth."""
     x, out = normal(640), torch.zeros(640)
-    with pytest.raises(KernelFault) as fault:
-        kernellab.run(producer_and_consumer, (1,), x, out, 3)
-    assert fault.value == messages
-    assert source_line(fault.value.position).startswith("mbarrier.wait(filled")
+    fault = raised(KernelFault, kernellab.run, producer_and_consumer, (1,), x, out, 3)
+    assert source_line(fault.position).startswith("mbarrier.wait(filled")
     assert torch.equal(out[:384], 2 * x[:384])
     assert not out[384:].any()

@@ -1,12 +1,14 @@
-"""Loads and stores against a model that walks from element to element,
-over whatever a kernel may hand them.
+"""Loads, stores and atomics against models that walk from element to element, over whatever a
+kernel may hand them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -48,6 +50,10 @@ class Access:
         return len(self.shape)
 
     @property
+    def call(self) -> tuple[Any, Any, int]:
+        return self.buffer, self.offsets, self.rank
+
+    @property
     def inside(self) -> np.ndarray:
         in_storage = (self.index >= 0) & (self.index < len(self.storage))
         if self.buffer.bounds == "storage":
@@ -85,9 +91,8 @@ def accesses(draw: Any) -> Access:
     shape = tuple(draw(st.lists(st.sampled_from([1, 2, 4]), min_size=1, max_size=3)))
     offsets, plain = draw(offset_tiles(shape, len(storage)))
     mask, on = draw(mask_tiles(shape))
-    active = draw(
-        st.one_of(st.none(), st.lists(st.booleans(), min_size=PROGRAMS, max_size=PROGRAMS))
-    )
+    each = st.lists(st.booleans(), min_size=PROGRAMS, max_size=PROGRAMS)
+    active = draw(st.one_of(st.none(), each))
     if active is not None:
         active = np.array(active if any(active) else [True] * PROGRAMS)
         on = on & active.reshape((-1,) + (1,) * len(shape))
@@ -97,7 +102,6 @@ def accesses(draw: Any) -> Access:
 
 
 def grid_in(whole: torch.Tensor) -> torch.Tensor:
-    """A transposed matrix with holes between its rows, or what there is room for."""
     return whole[: len(whole) // 10 * 10].view(-1, 10)[:, 2:5].T
 
 
@@ -124,9 +128,8 @@ def offset_tiles(draw: Any, shape: tuple[int, ...], size: int) -> tuple[Any, np.
         return tile, plain
     leading = draw(st.sampled_from([(), (PROGRAMS,), (1,)]))
     lazy = tuple(n if draw(st.booleans()) else 1 for n in shape)
-    flat = draw(
-        st.lists(near, min_size=int(np.prod(leading + lazy)), max_size=int(np.prod(leading + lazy)))
-    )
+    count = int(np.prod(leading + lazy))
+    flat = draw(st.lists(near, min_size=count, max_size=count))
     array = np.array(flat, np.int64).reshape(leading + lazy)
     return array, np.broadcast_to(array, (PROGRAMS, *shape))
 
@@ -149,16 +152,8 @@ def mask_tiles(draw: Any, shape: tuple[int, ...]) -> tuple[Any, np.ndarray]:
     for axis, n in enumerate(shape):
         if draw(st.booleans()):
             continue
-        ends = [
-            draw(
-                st.one_of(
-                    st.integers(0, n),
-                    st.lists(st.integers(0, n), min_size=PROGRAMS, max_size=PROGRAMS),
-                )
-            )
-            for _ in range(2)
-        ]
-        start, stop = (np.array(end) if isinstance(end, list) else end for end in ends)
+        each = st.lists(st.integers(0, n), min_size=PROGRAMS, max_size=PROGRAMS)
+        start, stop = (draw(st.one_of(st.integers(0, n), each.map(np.array))) for _ in range(2))
         intervals[axis] = (start, stop)
         position = np.arange(n).reshape((-1,) + (1,) * (len(shape) - axis - 1))
         column = (-1,) + (1,) * len(shape)
@@ -188,10 +183,10 @@ def test_loads(access: Access, data: Any) -> None:
     before = access.storage.copy()
     if access.first_fault() is not None:
         with pytest.raises(OutOfBoundsAccess) as raised:
-            global_memory.load(access.buffer, access.offsets, access.rank, **keywords)
+            global_memory.load(*access.call, **keywords)
         access.assert_is_the_fault(raised.value)
         return
-    got = global_memory.load(access.buffer, access.offsets, access.rank, **keywords)
+    got = global_memory.load(*access.call, **keywords)
     assert got.dtype == access.storage.dtype
     off = np.zeros((), access.storage.dtype) if other is None else other
     expected = np.broadcast_to(off, access.on.shape).copy()
@@ -212,11 +207,11 @@ def test_stores(access: Access, data: Any) -> None:
     keywords = {"mask": access.mask, "active": access.active}
     if access.first_fault() is not None:
         with pytest.raises(OutOfBoundsAccess) as raised:
-            global_memory.store(access.buffer, access.offsets, access.rank, value, **keywords)
+            global_memory.store(*access.call, value, **keywords)
         access.assert_is_the_fault(raised.value)
         assert_same(access.storage, expected)  # nothing was written
         return
-    global_memory.store(access.buffer, access.offsets, access.rank, value, **keywords)
+    global_memory.store(*access.call, value, **keywords)
     everyone = np.broadcast_to(value, access.on.shape)
     for place in np.argwhere(access.on):  # program after program, lane after lane
         expected[access.index[tuple(place)]] = everyone[tuple(place)]
@@ -257,14 +252,14 @@ class Addressed:
     lanes: list[tuple[tuple[int, ...], int, int]]
 
     @property
-    def rank(self) -> int:
-        return self.addresses.ndim - 1
-
-    @property
-    def elements(self) -> Any:
+    def call(self) -> tuple[Any, Any, int]:
         kind = as_numpy(self.tensors[0]).dtype
         space = AddressSpace([Buffer(f"x{i}", t, kind) for i, t in enumerate(self.tensors)])
-        return space.elements(kind)
+        return space.elements(kind), self.addresses, self.addresses.ndim - 1
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        return {"mask": self.mask, "active": self.active}
 
     def contents(self) -> list[list[Any]]:
         return [as_numpy(tensor).tolist() for tensor in self.tensors]
@@ -300,14 +295,7 @@ def addressed(draw: Any) -> Addressed:
 def test_loads_through_addresses(access: Addressed) -> None:
     contents = access.contents()
     off = np.full(access.addresses.shape, 77, as_numpy(access.tensors[0]).dtype)
-    found = global_memory.load(
-        access.elements,
-        access.addresses,
-        access.rank,
-        mask=access.mask,
-        other=off,
-        active=access.active,
-    )
+    found = global_memory.load(*access.call, other=off, **access.keywords)
     expected = off.copy()
     for place, number, element in access.lanes:
         expected[place] = contents[number][element]
@@ -323,31 +311,15 @@ def test_stores_and_atomics_through_addresses(access: Addressed) -> None:
     contents = access.contents()
     kind = as_numpy(access.tensors[0]).dtype
     value = np.arange(access.addresses.size).reshape(access.addresses.shape).astype(kind)
-    global_memory.store(
-        access.elements,
-        access.addresses,
-        access.rank,
-        value,
-        mask=access.mask,
-        active=access.active,
-    )
+    global_memory.store(*access.call, value, **access.keywords)
     for place, number, element in access.lanes:
         contents[number][element] = value[place]
     assert access.contents() == contents
 
     operation = "fadd" if kind.kind == "f" else "add"
     shape = access.addresses.shape[1:]
-    found = global_memory.atomic(
-        access.elements,
-        access.addresses,
-        access.rank,
-        operation,
-        value,
-        shape,
-        PROGRAMS,
-        mask=access.mask,
-        active=access.active,
-    )
+    options = access.keywords
+    found = global_memory.atomic(*access.call, operation, value, shape, PROGRAMS, **options)
     expected = np.zeros_like(value)
     for place, number, element in access.lanes:
         expected[place] = contents[number][element]
@@ -355,3 +327,131 @@ def test_stores_and_atomics_through_addresses(access: Addressed) -> None:
     assert found is not None
     assert_same(found, expected)
     assert access.contents() == contents
+
+
+# Atomics against their definition: a loop that reads, changes and writes
+
+
+FLOATS = [np.dtype(kind) for kind in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)]
+INTEGERS = [np.dtype(f"i{size}") for size in (1, 2, 4, 8)]
+fewer = settings(max_examples=300, derandomize=True)
+
+
+INTEGER_RULES: dict[str, Callable[[int, int], int]] = {
+    "add": int.__add__,
+    "and": int.__and__,
+    "or": int.__or__,
+    "xor": int.__xor__,
+    "max": max,
+    "min": min,
+    "umax": max,
+    "umin": min,
+    "exchange": lambda _, operand: operand,
+}
+"""For numbers as large as they like, of those that are compared as unsigned integers too."""
+
+
+def integer_rule(operation: str, state: int, operand: int, kind: np.dtype) -> int:
+    """What is left of the result in the integer type."""
+    count = 1 << 8 * kind.itemsize
+    if operation.startswith("u"):
+        state, operand = state % count, operand % count
+    result = INTEGER_RULES[operation](state, operand) % count
+    return result - count if result >= count // 2 else result
+
+
+@st.composite
+def places(draw: Any) -> tuple[int, np.ndarray]:
+    """How many elements there are, and which an atomic goes to:
+    each once, some often, or one almost always.
+    """
+    size = draw(st.integers(1, 12))
+    if draw(st.booleans()):
+        targets = draw(st.lists(st.integers(0, size - 1), unique=True))
+    else:
+        few = draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=30))
+        crowd = [few[0]] * draw(st.sampled_from([0, 0, 64, 65, 200]))
+        targets = few[:5] + crowd + few
+    return size, np.array(targets, np.int64)
+
+
+@pytest.mark.slow
+@fewer
+@given(places(), st.sampled_from(INTEGERS), st.sampled_from(sorted(INTEGER_RULES)), st.data())
+def test_integers(where: tuple[int, np.ndarray], kind: np.dtype, operation: str, data: Any) -> None:
+    size, targets = where
+    random = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    limits = np.iinfo(kind)
+    elements = random.integers(limits.min, limits.max, size, kind, endpoint=True)
+    operands = random.integers(limits.min, limits.max, len(targets), kind, endpoint=True)
+    state, expected = elements.tolist(), []
+    for target, operand in zip(targets.tolist(), operands.tolist()):
+        expected.append(state[target])
+        state[target] = integer_rule(operation, state[target], operand, kind)
+    unasked = elements.copy()
+    found = global_memory.update_in_turns(operation, elements, targets, operands)
+    assert found.dtype == kind
+    assert found.tolist() == expected
+    assert elements.tolist() == state
+    global_memory.apply_in_turns(operation, unasked, targets, operands)
+    assert unasked.tolist() == state
+
+
+@pytest.mark.slow
+@fewer
+@given(places(), st.sampled_from(FLOATS), st.sampled_from(["fadd", "exchange"]), st.data())
+def test_floats(where: tuple[int, np.ndarray], kind: np.dtype, operation: str, data: Any) -> None:
+    """Every sum is rounded: in another order, or with fewer roundings, some bit would differ."""
+    size, targets = where
+    random = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    special = np.array([0.0, -0.0, np.inf, -np.inf, 1e30])
+    numbers = random.standard_normal(size + len(targets)) * 10.0 ** random.integers(-5, 5)
+    some_special = random.random(len(numbers)) < data.draw(st.sampled_from([0.0, 0.05]))
+    with np.errstate(all="ignore"):
+        numbers = np.where(some_special, random.choice(special, len(numbers)), numbers).astype(kind)
+        elements, operands = numbers[:size].copy(), numbers[size:]
+        state, expected = list(elements), []
+        for target, operand in zip(targets.tolist(), operands):
+            expected.append(state[target])
+            total = kind.type(state[target] + operand)
+            state[target] = operand if operation == "exchange" else total
+        unasked = elements.copy()
+        found = global_memory.update_in_turns(operation, elements, targets, operands)
+        global_memory.apply_in_turns(operation, unasked, targets, operands)
+    nan = np.isnan(np.array(state, kind).astype(np.float64))
+    assert found.dtype == kind
+    for got, want in ((found, np.array(expected, kind)), (elements, np.array(state, kind))):
+        np.testing.assert_array_equal(got.astype(np.float64), want.astype(np.float64))
+        assert np.array_equal(np.signbit(got)[~np.isnan(got)], np.signbit(want)[~np.isnan(want)])
+    assert unasked[~nan].tobytes() == elements[~nan].tobytes()
+
+
+@fewer
+@given(places(), st.sampled_from([2, 4, 8]), st.data())
+def test_compare_and_swap(where: tuple[int, np.ndarray], width: int, data: Any) -> None:
+    """Of few values, so that many comparisons hold."""
+    size, targets = where
+    random = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    values = random.integers(0, np.iinfo(f"u{width}").max, 3, f"u{width}", endpoint=True)
+    elements = random.choice(values, size)
+    compared, new = random.choice(values, len(targets)), random.choice(values, len(targets))
+    state, expected = elements.tolist(), []
+    for target, old, replacement in zip(targets.tolist(), compared.tolist(), new.tolist()):
+        expected.append(state[target])
+        state[target] = replacement if state[target] == old else state[target]
+    found = global_memory.swap_in_turns(elements, targets, compared, new)
+    assert found.dtype == elements.dtype
+    assert found.tolist() == expected
+    assert elements.tolist() == state
+
+
+@pytest.mark.parametrize("addresses", [1, 1000])
+def test_a_million_collisions_take_no_loop_over_elements(addresses: int) -> None:
+    """A ticket counter, and a histogram with a few crowded bins."""
+    random = np.random.default_rng(0)
+    targets = np.minimum(random.geometric(0.01, 1_000_000), addresses) - 1
+    elements = np.zeros(addresses, np.int64)
+    found = global_memory.update_in_turns("add", elements, targets, np.ones(len(targets), np.int64))
+    assert elements.tolist() == np.bincount(targets, minlength=addresses).tolist()
+    for address in range(0, addresses, 100):
+        assert np.array_equal(found[targets == address], np.arange(elements[address]))

@@ -11,9 +11,13 @@ import torch
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from kernellab.errors import KernelFault, OutOfBounds
+from kernellab.errors import KernelFault
 from tests.kernels.interp import pointers
-from tests.support.source_lines import marked_line
+from tests.support.source_lines import marked_line, position_of
+
+
+def integers(count: int) -> torch.Tensor:
+    return torch.zeros(count, dtype=torch.int32)
 
 
 def addresses_of(tensors: list[torch.Tensor]) -> torch.Tensor:
@@ -24,8 +28,7 @@ def fault(mark: str, kernel: Any, grid: tuple[int, ...], *arguments: Any, **cons
     """What a launch that has to fail says, on the line with that mark."""
     with pytest.raises(KernelFault) as caught:
         kernellab.run(kernel, grid, *arguments, **constants)
-    assert caught.value.position is not None
-    assert caught.value.position.line == marked_line(pointers, f"FAULT: {mark}")
+    assert position_of(caught.value).line == marked_line(pointers, f"FAULT: {mark}")
     return str(caught.value)
 
 
@@ -46,7 +49,7 @@ def test_a_tensor_for_each_lane() -> None:
     tensors = [torch.arange(8, dtype=torch.int32) + 10 * number for number in range(8)]
     table = addresses_of(tensors)
     table[3] = 0
-    out = torch.zeros(8, dtype=torch.int32)
+    out = integers(8)
     kernellab.run(pointers.gathered, (1,), table, out, N=8)
     assert out.tolist() == [-1 if lane == 3 else 11 * lane for lane in range(8)]
     firsts = [int(tensor[0]) for tensor in tensors]
@@ -54,7 +57,7 @@ def test_a_tensor_for_each_lane() -> None:
 
 
 def test_an_address_as_an_argument() -> None:
-    x, out = torch.arange(8, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
+    x, out = torch.arange(8, dtype=torch.int32), integers(4)
     kernellab.run(pointers.read_at, (1,), x.data_ptr() + 12, out, N=4)
     assert out.tolist() == [3, 4, 5, 6]
 
@@ -62,7 +65,7 @@ def test_an_address_as_an_argument() -> None:
 def test_numpy_arguments_that_share_memory() -> None:
     """The inner of two storages is part of the outer: a pointer into it may walk out of it."""
     memory = np.arange(8, dtype=np.int32)
-    out = torch.zeros(4, dtype=torch.int32)
+    out = integers(4)
     kernellab.run(pointers.read_at, (1,), memory[4:6].ctypes.data, memory, N=4)
     assert memory[:4].tolist() == [4, 5, 6, 7]
     x = torch.from_numpy(memory)
@@ -70,15 +73,22 @@ def test_numpy_arguments_that_share_memory() -> None:
     assert out.tolist() == memory[:4].tolist()
 
 
-def test_a_null_pointer(messages: SnapshotAssertion) -> None:
-    problem = fault("read_at", pointers.read_at, (1,), 0, torch.zeros(4, dtype=torch.int32), N=4)
-    assert problem == messages
+def read_at(address: int, out: torch.Tensor) -> str:
+    return fault("read_at", pointers.read_at, (1,), address, out, N=4)
+
+
+def test_addresses_that_are_null_not_aligned_or_half_outside(messages: SnapshotAssertion) -> None:
+    x, out, short = integers(8), integers(4), torch.zeros(7, dtype=torch.int16)
+    across = read_at(short.data_ptr(), short)
+    assert "out_ptr" in across
+    assert "lane 3" in across
+    assert (read_at(0, out), across, read_at(x.data_ptr() + 2, out)) == messages
 
 
 def test_beyond_the_end_of_a_tensor() -> None:
-    x, out = torch.arange(8, dtype=torch.int32), torch.full((4,), -1, dtype=torch.int32)
+    x, out = integers(8), torch.full((4,), -1, dtype=torch.int32)
     address = x.data_ptr() + 24
-    problem = fault("read_at", pointers.read_at, (1,), address, out, N=4)
+    problem = read_at(address, out)
     assert f"address {address + 8:#x}, where no tensor is" in problem
     assert (
         "of a tensor that is not an argument (int32, shape (8,)), ends 0 bytes before it" in problem
@@ -87,36 +97,19 @@ def test_beyond_the_end_of_a_tensor() -> None:
     assert out.tolist() == [-1] * 4
 
 
-def test_across_the_end_of_an_argument(messages: SnapshotAssertion) -> None:
-    out = torch.zeros(7, dtype=torch.int16)
-    problem = fault("read_at", pointers.read_at, (1,), out.data_ptr(), out, N=4)
-    assert "out_ptr" in problem
-    assert problem == messages
-    assert "lane 3" in problem
-
-
-def test_an_address_that_is_not_aligned(messages: SnapshotAssertion) -> None:
-    x, out = torch.zeros(8, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
-    problem = fault("read_at", pointers.read_at, (1,), x.data_ptr() + 2, out, N=4)
-    assert problem == messages
-
-
 @pytest.mark.slow
 def test_a_tensor_that_is_gone() -> None:
     """Memory that Python holds no tensor for is no one's, even where it is mapped."""
-    x = torch.zeros(1 << 20, dtype=torch.int32)
+    x = integers(1 << 20)
     address = x.data_ptr()
     del x
     gc.collect()
-    problem = fault(
-        "read_at", pointers.read_at, (1,), address, torch.zeros(4, dtype=torch.int32), N=4
-    )
-    assert "no tensor" in problem
+    assert "where no tensor is" in read_at(address, integers(4))
 
 
 def test_a_wild_store_writes_nothing() -> None:
     """The first lanes would be right, and the second program is wrong."""
-    tensors = [torch.zeros(2, dtype=torch.int32) for _ in range(4)]
+    tensors = [integers(2) for _ in range(4)]
     table = addresses_of(tensors)
     problem = fault("write_everywhere", pointers.write_everywhere, (3,), table, N=4)
     assert "program (2, 0, 0) of grid (3, 1, 1), lane 0" in problem
@@ -125,21 +118,17 @@ def test_a_wild_store_writes_nothing() -> None:
     assert all(tensor.tolist() == [7, 7] for tensor in tensors)
 
 
-def test_memory_that_is_read_only() -> None:
-    x, y = torch.zeros(4, dtype=torch.int32), np.zeros(4, np.int32)
-    y.flags.writeable = False
-    problem = fault("write_chosen", pointers.write_chosen, (1,), x, y)
-    assert "'y_ptr', a NumPy array that is read-only" in problem
-    assert not x.any()
-
-
 def test_a_fault_of_a_chosen_argument_is_an_address_with_a_name() -> None:
-    x, y = torch.zeros(1, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
-    assert issubclass(OutOfBounds, KernelFault)
+    x, y = integers(1), integers(4)
     problem = fault("write_chosen", pointers.write_chosen, (1,), x, y)
     assert "nearest storage, of x_ptr (int32, shape (1,)), ends 0 bytes before it" in problem
     assert not x.any()
     assert not y.any()
+    x, array = integers(4), np.zeros(4, np.int32)
+    array.flags.writeable = False
+    problem = fault("write_chosen", pointers.write_chosen, (1,), x, array)
+    assert "'y_ptr', a NumPy array that is read-only" in problem
+    assert not x.any()
 
 
 def test_hundreds_of_tensors_are_reached_at_once() -> None:

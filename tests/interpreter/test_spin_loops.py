@@ -26,7 +26,8 @@ from kernellab.interpreter.execution.program import make_program
 from kernellab.records.launches import ORDERS
 from tests.kernels.interp import memory, order, recent, waiting
 from tests.support import versions
-from tests.support.source_lines import marked_line
+from tests.support.messages import Raised
+from tests.support.source_lines import marked_line, position_of
 
 every_order = pytest.mark.parametrize("order", ORDERS)
 
@@ -86,16 +87,9 @@ def test_stream_k(share: int, order: str) -> None:
     programs = -(-tiles * per_tile // share)
     c = torch.zeros(tiles * block, block)
     partial, lock = torch.zeros(programs + 1, block, block), zeros(programs + 1)
-    kernellab.run(
-        waiting.stream_k,
-        (programs,),
-        *(a, b, c, partial, lock, tiles * per_tile),
-        K=per_tile * block,
-        PER_TILE=per_tile,
-        SHARE=share,
-        BLOCK=block,
-        order=order,
-    )
+    arguments = a, b, c, partial, lock, tiles * per_tile
+    sizes = {"K": per_tile * block, "PER_TILE": per_tile, "SHARE": share, "BLOCK": block}
+    kernellab.run(waiting.stream_k, (programs,), *arguments, **sizes, order=order)
     torch.testing.assert_close(c, (a.double() @ b.double()).float())
 
 
@@ -176,9 +170,9 @@ def test_programs_that_find_their_locks_free_run_one_after_the_other(
             ended += self.ended
 
     monkeypatch.setattr(scheduler, "RunningProgram", Counted)
-    x, total = torch.ones(500 * 8), torch.zeros(8)
-    kernellab.run(memory.locked, (500,), zeros(1), zeros(1), x, total, N=8)
-    assert total.tolist() == [500.0] * 8
+    x, total = torch.ones(100 * 8), torch.zeros(8)
+    kernellab.run(memory.locked, (100,), zeros(1), zeros(1), x, total, N=8)
+    assert total.tolist() == [100.0] * 8
     assert max(rounds) == 1
     rounds.clear()
     started = ended = 0
@@ -194,21 +188,18 @@ def test_a_poll_that_nobody_answers() -> None:
     flags, out = torch.tensor([1, 0, 3, 1], dtype=torch.int32), zeros(4)
     with pytest.raises(Deadlock) as caught:
         kernellab.run(recent.never_set, (4,), flags, out)
-    assert caught.value.position is not None
-    assert caught.value.position.line == marked_line(recent, "WAITS: never_set")
+    assert position_of(caught.value).line == marked_line(recent, "WAITS: never_set")
     assert "2 of the 4 programs wait for ever" in str(caught.value)
     assert "flag_ptr[2] is 3" in str(caught.value)
     assert out.tolist() == [1, 0, 0, 1]
 
 
 @pytest.mark.skipif(not versions.HAS_ATOMIC_LOADS, reason="this Triton has no tl.atomic_poll")
-def test_a_poll_with_a_timeout(messages: SnapshotAssertion) -> None:
+def test_a_poll_with_a_timeout(raised: Raised) -> None:
     """Time is not the GPU's here, so nothing can be promised."""
-    with pytest.raises(UnsupportedOperation, match="timeout_ns") as caught:
-        kernellab.run(recent.timed, (2,), zeros(1), zeros(1))
-    assert caught.value == messages
-    assert caught.value.position is not None
-    assert caught.value.position.line == marked_line(recent, "UNSUPPORTED: timed")
+    launch = recent.timed, (2,), zeros(1), zeros(1)
+    caught = raised(UnsupportedOperation, kernellab.run, *launch, match="timeout_ns")
+    assert position_of(caught).line == marked_line(recent, "UNSUPPORTED: timed")
 
 
 def deadlock(kernel: Any, grid: tuple[int, ...], *arguments: Any) -> Deadlock:
@@ -217,31 +208,25 @@ def deadlock(kernel: Any, grid: tuple[int, ...], *arguments: Any) -> Deadlock:
     """
     with pytest.raises(Deadlock) as caught:
         kernellab.run(kernel, grid, *arguments)
-    error = caught.value
-    assert error.position is not None
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    assert (last.filename, last.lineno) == (waiting.__file__, error.position.line)
-    assert error.position.line == marked_line(waiting, f"WAITS: {kernel.__name__}")
-    return error
+    last = traceback.extract_tb(caught.value.__traceback__)[-1]
+    line = marked_line(waiting, f"WAITS: {kernel.__name__}")
+    assert (last.filename, last.lineno) == (waiting.__file__, line)
+    assert position_of(caught.value).line == line
+    return caught.value
 
 
-def test_the_whole_message(messages: SnapshotAssertion) -> None:
-    """Program 2 keeps the lock; those after it wait for ever."""
+def test_a_deadlock_as_words_and_as_data(messages: SnapshotAssertion) -> None:
+    """Program 2 keeps the lock; those after it wait for ever: who, where, and what each read."""
     x = zeros(1)
     error = deadlock(waiting.never_released, (5,), zeros(1), x)
+    assert x.tolist() == [3]
+    assert error == messages
     line = marked_line(waiting, "WAITS: never_released")
     source = "    while tl.atomic_cas(lock_ptr, 0, 1) == 1:  # WAITS: never_released"
     column = source.index("while") + 1
-    where = f"{waiting.__file__}:{line}:{column}"
-    assert error == messages
-    assert f"at {where}" in str(error)
+    assert f"at {waiting.__file__}:{line}:{column}" in str(error)
     assert f"{line:>5} | {source}\n{' ' * (7 + column)}^" in str(error)
-    assert x.tolist() == [3]
 
-
-def test_a_deadlock_as_data() -> None:
-    """Who waits, where, and what each read last."""
-    error = deadlock(waiting.never_released, (5,), zeros(1), zeros(1))
     assert error.programs == ((3, 0, 0), (4, 0, 0))
     assert [one.program for one in error.waiting] == list(error.programs)
     assert {one.position for one in error.waiting} == {error.position}
@@ -275,21 +260,24 @@ def test_a_flag_that_nobody_sets_where_variables_go_in_circles() -> None:
     assert lines[0].startswith("deadlock: 20 of the 20 programs wait for ever; nothing")
     assert lines[-1] == "  and 12 more"
     assert len(lines) == 10
+    alone = deadlock(waiting.goes_in_circles, (1,), zeros(1))
+    assert alone.problem.startswith("deadlock: the program waits for ever")
 
 
-def test_programs_that_only_count_their_tries_go_in_circles(messages: SnapshotAssertion) -> None:
-    error = deadlock(waiting.counts_for_ever, (2,), zeros(2), zeros(1))
-    assert error.problem == messages
-    assert "flag_ptr[1] is 0" in error.problem.splitlines()[2]
-
-
-def test_programs_that_may_give_up_are_stopped_in_the_end(
-    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+@pytest.mark.parametrize(
+    ("kernel", "reads"),
+    [(waiting.counts_for_ever, "flag_ptr[1] is 0"), (waiting.gives_up, "flag_ptr[0] is 0")],
+)
+def test_programs_that_count_their_tries_are_stopped_in_the_end(
+    kernel: Any, reads: str, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
 ) -> None:
+    """Those that only count go in circles; of others that they may give up, and are given time."""
     monkeypatch.setattr(scheduler, "SILENT_ROUNDS", 300)
-    error = deadlock(waiting.gives_up, (2,), zeros(1), zeros(2), 1000)
+    counts = kernel is waiting.counts_for_ever
+    arguments = (zeros(2), zeros(1)) if counts else (zeros(1), zeros(2), 1000)
+    error = deadlock(kernel, (2,), *arguments)
     assert error.problem == messages
-    assert "flag_ptr[0] is 0" in error.problem.splitlines()[2]
+    assert reads in error.problem.splitlines()[2]
 
 
 def test_a_lock_at_an_address_that_is_not_released(messages: SnapshotAssertion) -> None:
@@ -301,24 +289,16 @@ def test_a_lock_at_an_address_that_is_not_released(messages: SnapshotAssertion) 
     assert caught.value.problem == messages
 
 
-def test_one_program_alone() -> None:
-    error = deadlock(waiting.goes_in_circles, (1,), zeros(1))
-    assert error.problem.startswith("deadlock: the program waits for ever")
-
-
 def test_a_fault_names_the_program_that_was_taking_its_turn() -> None:
     with pytest.raises(OutOfBounds) as caught:
         kernellab.run(waiting.faults_while_waiting, (2,), zeros(3), 5)
     assert "flag_ptr[3]" in caught.value.problem
     assert "program (1, 0, 0) of grid (2, 1, 1)" in caught.value.problem
-    assert caught.value.position is not None
-    assert caught.value.position.line == marked_line(waiting, "FAULT: faults_while_waiting")
+    assert position_of(caught.value).line == marked_line(waiting, "FAULT: faults_while_waiting")
 
 
 @contextmanager
 def interrupted_after(seconds: float) -> Iterator[None]:
-    """What Ctrl-C does, after a while."""
-
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 

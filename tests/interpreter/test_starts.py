@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.compiler.binding import bind
@@ -12,6 +13,7 @@ from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import OutOfBounds
 from kernellab.interpreter.execution.program import program_code
 from tests.kernels.interp import starts
+from tests.support.messages import Raised
 
 BLOCK = 8
 
@@ -30,19 +32,15 @@ def test_tensors_that_begin_elsewhere_in_their_storages(n: int, m: int, programs
     assert torch.equal(out, expected)
 
 
-def test_what_is_shared_is_checked_for_each_tensor(messages: SnapshotAssertion) -> None:
+def test_what_is_shared_is_checked_for_each_tensor(raised: Raised) -> None:
     """The same offsets under the same mask: inside the first tensor and the second,
     outside the third.
     """
     x = torch.arange(16, dtype=torch.int32)
-    with pytest.raises(OutOfBounds, match=r"out_ptr\[12\]") as refused:
-        kernellab.run(starts.three_at_the_same, (2,), x, x, x[:12].clone(), 16, 16, BLOCK=BLOCK)
-    assert refused.value == messages
-    with pytest.raises(OutOfBounds, match=r"y_ptr\[9\]") as refused:
-        kernellab.run(
-            starts.three_at_the_same, (2,), x, x[:9].clone(), x.clone(), 16, 16, BLOCK=BLOCK
-        )
-    assert refused.value == messages
+    kernel, grid = starts.three_at_the_same, (2,)
+    for y, out, place in ((x, x[:12].clone(), r"out_ptr\[12\]"), (x[:9].clone(), x, r"y_ptr\[9\]")):
+        launch = kernel, grid, x, y, out.clone(), 16, 16
+        raised(OutOfBounds, kernellab.run, *launch, BLOCK=BLOCK, match=place)
 
 
 def test_one_tile_of_offsets_serves_all() -> None:
@@ -90,12 +88,10 @@ def test_offsets_that_are_no_range() -> None:
 def test_one_program_is_as_many(order: str, stage: str) -> None:
     """A launch of one program, and the same elements as the first of a launch of several."""
     x = torch.arange(40, dtype=torch.int32)
-    alone, together = torch.zeros(40, dtype=torch.int32), torch.zeros(40, dtype=torch.int32)
-    run = kernellab.run
-    run(starts.three_at_the_same, (1,), x, x, alone, 7, 6, BLOCK=BLOCK, order=order, stage=stage)
-    run(
-        starts.three_at_the_same, (4,), x, x, together, 30, 6, BLOCK=BLOCK, order=order, stage=stage
-    )
+    alone, together = torch.zeros_like(x), torch.zeros_like(x)
+    options: Any = {"BLOCK": BLOCK, "order": order, "stage": stage}
+    kernellab.run(starts.three_at_the_same, (1,), x, x, alone, 7, 6, **options)
+    kernellab.run(starts.three_at_the_same, (4,), x, x, together, 30, 6, **options)
     assert torch.equal(alone[:7], together[:7])
     assert torch.equal(together[8:30], x[8:30] + 100)
 

@@ -33,7 +33,8 @@ from tests.cases.case import Case
 from tests.cases.every import CASES
 from tests.kernels import stepped
 from tests.support import versions
-from tests.support.source_lines import line_of
+from tests.support.messages import Raised
+from tests.support.source_lines import line_of, position_of
 
 ONE_A_KERNEL = list({id(case.kernel): case for case in CASES}.values())
 FILE = stepped.__file__
@@ -43,7 +44,6 @@ FILE = stepped.__file__
 
 
 def step_all(case: Case) -> dict[str, Any]:
-    """Step through the case's first, second and last program; returns the arguments afterwards."""
     arguments = case.make()
     kernel = innermost(case.kernel)
     keywords, backend, options = split_keywords({**arguments, **case.options}, kernel.arg_names)
@@ -55,7 +55,7 @@ def step_all(case: Case) -> dict[str, Any]:
     return arguments
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("case", ONE_A_KERNEL, ids=[case.name for case in ONE_A_KERNEL])
 def test_stepping_computes_what_it_should(case: Case) -> None:
@@ -75,17 +75,17 @@ def every_name(n: int = 150) -> BoundCall:
     return launch_of(stepped.every_name, x, torch.zeros(n), n, 4, BLOCK=64)
 
 
-Event = tuple[str, int, str]
-
-
 class Watch:
-    """Notes every line event of one program, and the locals of the kernel's frames where asked."""
+    """Notes every line event of one program, and the locals of the kernel's frames at a line."""
 
-    def __init__(self, program: tuple[int, int, int], at: int = 0) -> None:
-        self.program = program
+    def __init__(self, program: int, at: int) -> None:
+        self.program = (program, 0, 0)
         self.at = at
-        self.events: list[Event] = []
+        self.events: list[tuple[str, int, str]] = []
         self.locals: dict[str, Any] = {}
+
+    def of(self, event: str) -> list[tuple[str, int]]:
+        return [(name, line) for kind, line, name in self.events if kind == event]
 
     @contextmanager
     def __call__(self, programs: Programs) -> Iterator[None]:
@@ -105,60 +105,53 @@ class Watch:
         return self._trace
 
 
-def watched(
-    kernel: Any, grid: int, call: BoundCall, program: int = 1, at: int = 0, **more: Any
-) -> Watch:
-    watch = Watch((program, 0, 0), at)
-    code = stepping_code(kernel, call, DEFAULT_TARGET)
-    launch_stepped(kernel, (grid,), call, Stepping(code, [watch.program], around=watch, **more))
+def watched(call: BoundCall, kernel: Any, grid: int = 1, program: int = 0, at: str = "") -> Watch:
+    """Step through a program; `at` is in the line whose locals are noted."""
+    watch = Watch(program, line_of(stepped, at) if at else 0)
+    stepping = Stepping(stepping_code(kernel, call, DEFAULT_TARGET), [watch.program], around=watch)
+    launch_stepped(kernel, (grid,), call, stepping)
     return watch
 
 
-def statements(first: str, last: str) -> list[int]:
-    return list(range(line_of(stepped, first), line_of(stepped, last) + 1))
+def watched_every_name(at: str = "", program: int = 1) -> Watch:
+    return watched(every_name(), stepped.every_name, 3, program, at)
 
 
 def test_every_line_has_its_turn_in_the_order_of_the_source() -> None:
-    watch = watched(stepped.every_name, 3, every_name())
-    lines = [line for event, line, name in watch.events if event == "line" and name == "every_name"]
+    lines = [line for name, line in watched_every_name().of("line") if name == "every_name"]
     loop = line_of(stepped, "for i in range(rounds)")
     body, early = [loop + 1, loop + 2, loop + 5, loop + 6], [loop + 1, loop + 2, loop + 3]
     waiting = line_of(stepped, "while j < 2")
     unrolled = line_of(stepped, "for t in tl.static_range")
     assert lines == [
         *range(line_of(stepped, "pid = "), loop),
-        *[loop, *body] * 3,
-        loop,
-        *early,
-        loop,
+        *[loop, *body] * 3, loop, *early, loop,
         *range(loop + 7, waiting),
-        *[waiting, waiting + 1, waiting + 2] * 2,
-        waiting,
-        *[unrolled, unrolled + 1] * 2,
-        unrolled,
+        *[waiting, waiting + 1, waiting + 2] * 2, waiting,
+        *[unrolled, unrolled + 1] * 2, unrolled,
         line_of(stepped, "if pid == 5"),
         line_of(stepped, "tl.store(y_ptr + offsets, total"),
-    ]
+    ]  # fmt: skip
 
 
-def test_helpers_are_calls() -> None:
-    watch = watched(stepped.every_name, 3, every_name())
-    calls = [(name, line) for event, line, name in watch.events if event == "call"]
-    assert calls == [
-        ("every_name", line_of(stepped, "def every_name")),
-        ("places", line_of(stepped, "def places")),
-        ("scaled", line_of(stepped, "def scaled")),
-        ("capped", line_of(stepped, "def capped")),
+def test_helpers_are_calls_that_see_their_arguments() -> None:
+    watch = watched_every_name(at="def scaled")
+    assert watch.of("call") == [
+        (name, line_of(stepped, f"def {name}"))
+        for name in ("every_name", "places", "scaled", "capped")
     ]
-    capped = [line for event, line, name in watch.events if event == "line" and name == "capped"]
+    capped = [line for name, line in watch.of("line") if name == "capped"]
     assert capped == [line_of(stepped, "if limit > 3"), line_of(stepped, "return a")]
+    np.testing.assert_array_equal(watch.locals["b"], np.arange(64, 128, dtype=np.float32))
+    assert watch.locals["SCALE"] == 2.0
+    variables = watched_every_name(at="return moved").locals
+    assert repr(variables["moved"]).startswith("<x_ptr + [ 64  65")
+    assert variables["pointer"].argument == "x_ptr"
 
 
 def test_locals_have_the_kernels_names() -> None:
-    watch = watched(
-        stepped.every_name, 3, every_name(), at=line_of(stepped, "tl.store(y_ptr + offsets, total")
-    )
-    names = {name: value for name, value in watch.locals.items() if not name.startswith("_")}
+    variables = watched_every_name(at="tl.store(y_ptr + offsets, total").locals
+    names = {name: value for name, value in variables.items() if not name.startswith("_")}
     x = np.arange(64, 128, dtype=np.float32)
     acc = np.zeros(64, np.float32)
     for i in range(4):
@@ -181,32 +174,23 @@ def test_locals_have_the_kernels_names() -> None:
     np.testing.assert_array_equal(names["x_ptr"][2:5], [2, 3, 4])
 
 
-def test_a_helper_sees_its_arguments_as_soon_as_it_is_called() -> None:
-    watch = watched(stepped.every_name, 3, every_name(), at=line_of(stepped, "def scaled"))
-    np.testing.assert_array_equal(watch.locals["b"], np.arange(64, 128, dtype=np.float32))
-    assert watch.locals["SCALE"] == 2.0
-    watch = watched(stepped.every_name, 3, every_name(), at=line_of(stepped, "return moved"))
-    assert repr(watch.locals["moved"]).startswith("<x_ptr + [ 64  65")
-    assert watch.locals["pointer"].argument == "x_ptr"
-
-
 def test_names_of_the_interpreters_modules_are_the_kernels_own() -> None:
     x, y = torch.arange(8, dtype=torch.float32), torch.zeros(8)
     call = launch_of(stepped.clashing, x, y, 2.0, n=8)
-    watch = watched(stepped.clashing, 1, call, 0, at=line_of(stepped, "tl.store(tiles"))
-    np.testing.assert_array_equal(watch.locals["numpy"], np.arange(8))
-    assert watch.locals["_value"] == 2.0
-    assert watch.locals["memory"].argument == "memory"
+    variables = watched(call, stepped.clashing, at="tl.store(tiles").locals
+    np.testing.assert_array_equal(variables["numpy"], np.arange(8))
+    assert variables["_value"] == 2.0
+    assert variables["memory"].argument == "memory"
     assert y.tolist() == (x + 2).tolist()
 
 
 def test_unsigned_integers_and_narrow_floats() -> None:
     x, y = torch.arange(253, 261, dtype=torch.int32), torch.zeros(8)
     call = launch_of(stepped.unsigned, x, y, n=8)
-    watch = watched(stepped.unsigned, 1, call, 0, at=line_of(stepped, "narrow.to(kind)"))
-    assert watch.locals["wide"].dtype == np.uint8
-    assert watch.locals["narrow"].dtype.name == "bfloat16"
-    assert watch.locals["kind"].name == "bf16"
+    variables = watched(call, stepped.unsigned, at="narrow.to(kind)").locals
+    assert variables["wide"].dtype == np.uint8
+    assert variables["narrow"].dtype.name == "bfloat16"
+    assert variables["kind"].name == "bf16"
     assert y.tolist() == [253, 254, 255, 0, 1, 2, 3, 4]
 
 
@@ -216,11 +200,10 @@ def test_unsigned_integers_and_narrow_floats() -> None:
 def test_block_pointers(passed: bool) -> None:
     x, y = torch.arange(6, dtype=torch.float32), torch.zeros(4)
     call = launch_of(stepped.by_blocks, x, y, 6, BLOCK=4, PASSED=passed)
-    watch = watched(stepped.by_blocks, 1, call, 0, at=line_of(stepped, "blocks = tl.advance"))
+    watch = watched(call, stepped.by_blocks, at="blocks = tl.advance")
     assert y.tolist() == [4, 6, 2, 3]
     assert watch.locals["x"].tolist() == [4, 5, 0, 0]
-    if not passed:
-        assert ("call", line_of(stepped, "def scaled"), "scaled") in watch.events
+    assert passed or ("scaled", line_of(stepped, "def scaled")) in watch.of("call")
 
 
 class FirstProgramEnded(Exception):
@@ -274,16 +257,14 @@ def test_every_name_of_the_measured_kernels_is_there() -> None:
 
 def test_a_helper_with_two_constants_is_two_functions() -> None:
     x, y = torch.arange(4, dtype=torch.float32), torch.zeros(4)
-    call = launch_of(stepped.scaled_by_both, x, y, BLOCK=4)
-    watched(stepped.scaled_by_both, 1, call, 0)
+    watched(launch_of(stepped.scaled_by_both, x, y, BLOCK=4), stepped.scaled_by_both)
     assert y.tolist() == (3 * x * 4 * x).tolist()
 
 
 def test_fields_of_named_tuples() -> None:
     x = torch.arange(4, dtype=torch.float32)
     call = launch_of(stepped.fields, x, BLOCK=4)
-    watch = watched(stepped.fields, 1, call, 0, at=line_of(stepped, "pair.right)"))
-    pair = watch.locals["pair"]
+    pair = watched(call, stepped.fields, at="pair.right)").locals["pair"]
     assert pair.left.tolist() == pair[0].tolist() == [0, 1, 2, 3]
     assert pair.right.tolist() == [1, 2, 3, 4]
 
@@ -294,26 +275,22 @@ def test_fields_of_named_tuples() -> None:
 def test_programs_that_wait_for_each_other_are_stepped_in_turn() -> None:
     order, next_, lock = (torch.zeros(n, dtype=torch.int32) for n in (4, 1, 1))
     call = launch_of(stepped.in_turn, order, next_, lock, 4)
-    watch = watched(stepped.in_turn, 4, call, 2, at=line_of(stepped, "tl.store(order_ptr"))
+    watch = watched(call, stepped.in_turn, 4, 2, at="tl.store(order_ptr")
     assert order.tolist() == [3, 2, 1, 0]
     assert (watch.locals["pid"], watch.locals["count"]) == (2, 1)
-    assert ("call", line_of(stepped, "def take"), "take") in watch.events
+    assert ("take", line_of(stepped, "def take")) in watch.of("call")
 
 
-def test_a_program_outside_the_grid_is_refused(messages: SnapshotAssertion) -> None:
-    with pytest.raises(OptionError) as refused:
-        watched(stepped.every_name, 3, every_name(), 3)
-    assert refused.value == messages
+def test_a_program_outside_the_grid_is_refused(raised: Raised) -> None:
+    raised(OptionError, watched_every_name, program=3)
 
 
 def test_a_fault_of_a_stepped_program_is_told_as_ever(messages: SnapshotAssertion) -> None:
     x = torch.arange(8, dtype=torch.float32)
-    call = launch_of(stepped.clashing, x, x[:4].clone(), 2.0, n=8)
     with pytest.raises(OutOfBounds) as caught:
-        watched(stepped.clashing, 1, call, 0)
+        watched(launch_of(stepped.clashing, x, x[:4].clone(), 2.0, n=8), stepped.clashing)
     assert caught.value == messages
-    assert caught.value.position is not None
-    assert caught.value.position.line == line_of(stepped, "tl.store(tiles")
+    assert position_of(caught.value).line == line_of(stepped, "tl.store(tiles")
     names = [entry.name for entry in caught.traceback if str(entry.path) == FILE]
     assert names == ["clashing"]
 
@@ -347,14 +324,16 @@ class Hook:
 
 
 def test_a_hook_hears_of_the_lines_that_a_debugger_stops_at() -> None:
-    events = [e for e in watched(stepped.every_name, 3, every_name()).events if e[0] == "line"]
+    events = [event for event in watched_every_name().events if event[0] == "line"]
     call, hook = every_name(), Hook()
     hook.code = stepping_code(stepped.every_name, call, DEFAULT_TARGET, traced=True)
-    stepping = Stepping(hook.code, [(1, 0, 0)], hook)
-    launch_stepped(stepped.every_name, (3,), call, stepping)
+    launch_stepped(stepped.every_name, (3,), call, Stepping(hook.code, [(1, 0, 0)], hook))
     assert hook.lines == events
     assert not hook.operations
     assert hook.bindings > len({line for _, line, _ in events}) / 2
+    batched = every_name()  # the rest of the grid runs too
+    kernellab.run(stepped.every_name, (3,), **batched.values)
+    assert torch.equal(call.values["y_ptr"], batched.values["y_ptr"])
 
 
 def test_a_hook_hears_of_operations_where_that_is_asked() -> None:
@@ -363,11 +342,3 @@ def test_a_hook_hears_of_operations_where_that_is_asked() -> None:
     launch_stepped(stepped.every_name, (3,), call, Stepping(hook.code, [(1, 0, 0)], hook))
     assert hook.operations.count("tt.load") == hook.operations.count("tt.store") == 1
     assert hook.lines
-
-
-def test_the_rest_of_the_grid_runs_too() -> None:
-    call = every_name()
-    watched(stepped.every_name, 3, call)
-    alone = every_name()
-    kernellab.run(stepped.every_name, (3,), **alone.values)
-    assert torch.equal(call.values["y_ptr"], alone.values["y_ptr"])

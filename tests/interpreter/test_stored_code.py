@@ -1,12 +1,15 @@
-"""Generated code on disk is used again, is never out of date, and may be lost."""
+"""How much of a kernel's generated code is kept, in memory and on disk: code on disk is used again,
+is never out of date, and may be lost; in memory is that of the latest specializations.
+"""
 
 from __future__ import annotations
 
 import gc
-import importlib.util
-import linecache
 import os
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,9 +19,12 @@ import triton.language as tl
 
 import kernellab
 from kernellab import triton_api
+from kernellab.common.containers import Latest
 from kernellab.errors import OutOfBounds
 from kernellab.interpreter import foreign_code
-from kernellab.interpreter.execution import program
+from kernellab.interpreter.execution import program, stepping_code
+from tests.support.imported import imported
+from tests.support.source_lines import position_of
 
 SCALED = """
 import triton
@@ -53,9 +59,16 @@ def counted(lock_ptr, total_ptr):
     tl.atomic_xchg(lock_ptr, 0)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _older_objects_are_left_out() -> Iterator[None]:
+    """With those of other tests, a look at all objects takes a quarter of a second."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own."""
     monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache" / "code"
 
@@ -67,16 +80,6 @@ def forget() -> None:
             thing.kept.clear()
 
 
-@pytest.fixture
-def no_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The compiler's front end may not run."""
-
-    def refused(*_: Any) -> str:
-        raise AssertionError("the front end ran")
-
-    monkeypatch.setattr(program, "_generic_text", refused)
-
-
 def launch(kernel: Any, n: int = 100) -> torch.Tensor:
     x, z = torch.arange(128.0), torch.zeros(128)
     kernellab.run(kernel, (2,), x, z, n, BLOCK=64)
@@ -85,22 +88,15 @@ def launch(kernel: Any, n: int = 100) -> torch.Tensor:
 
 def scaled(folder: Path, factor: int = 2, inner: int = 3) -> Any:
     """A kernel from a file that is written anew, as one that was edited."""
-    file = folder / "scaled.py"
-    file.write_text(SCALED.format(factor=factor, inner=inner))
-    linecache.checkcache(str(file))
-    spec = importlib.util.spec_from_file_location("scaled", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    exec(compile(file.read_text(), str(file), "exec"), vars(module))  # noqa: S102 - no stale .pyc
-    return module.scaled
+    return imported(folder / "scaled.py", SCALED.format(factor=factor, inner=inner)).scaled
 
 
-def test_code_is_taken_from_disk(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_code_is_taken_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler's front end runs once."""
     kernel = scaled(tmp_path)
     made = launch(kernel)
     forget()
-    request.getfixturevalue("no_front_end")
+    monkeypatch.setattr(program, "_generic_text", pytest.fail)
     assert torch.equal(launch(kernel), made)
     assert made[50] == 300
 
@@ -126,19 +122,15 @@ def test_options_constants_and_the_environment_are_part_of_the_key(
     assert len(list(folder.iterdir())) == 4
 
 
-def test_nothing_is_taken_where_triton_takes_nothing(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kept_back", ["by Triton", "by the user's functions"])
+def test_nothing_is_stored_where_it_would_not_hold(
+    kept_back: str, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
-    launch(scaled(tmp_path))
-    assert not folder.exists()
-
-
-def test_nothing_is_kept_where_the_user_says_what_functions_compute(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A later process without them reports the operation, as it does without a cache."""
-    monkeypatch.setitem(foreign_code._SYMBOLS, "my_function", lambda x: x)
+    """A later process without a user's functions reports the operation, as without a cache."""
+    if kept_back == "by Triton":
+        monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
+    else:
+        monkeypatch.setitem(foreign_code._SYMBOLS, "my_function", lambda x: x)
     assert launch(scaled(tmp_path))[10] == 60
     assert not folder.exists()
 
@@ -150,13 +142,12 @@ def test_a_fault_of_stored_code_is_explained_as_that_of_new_code() -> None:
         with pytest.raises(OutOfBounds) as caught:
             kernellab.run(beyond, (2,), torch.ones(100), torch.zeros(128), 100, BLOCK=64)
         said.append(str(caught.value))
-        assert caught.value.position is not None
-        assert caught.value.position.file == __file__
+        assert position_of(caught.value).file == __file__
     assert said[0] == said[1]
     assert "x_ptr" in said[1]
 
 
-def test_programs_that_wait_run_from_stored_code(request: pytest.FixtureRequest) -> None:
+def test_programs_that_wait_run_from_stored_code() -> None:
     for _ in range(2):
         lock, total = torch.zeros(1, dtype=torch.int32), torch.zeros(1)
         kernellab.run(counted, (5,), lock, total)
@@ -235,3 +226,70 @@ def test_a_number_is_kept_beside_the_code(tmp_path: Path) -> None:
     (tmp_path / "digest.shared").write_text("damaged")
     assert program.kept_number(file, "shared", make) == 7
     assert len(made) == 3
+
+
+# Code in memory
+
+
+@triton.jit
+def plus(x_ptr, N: tl.constexpr):
+    i = tl.arange(0, 8)
+    tl.store(x_ptr + i, tl.load(x_ptr + i) + N)
+
+
+@triton.jit
+def minus(x_ptr, N: tl.constexpr):
+    i = tl.arange(0, 8)
+    tl.store(x_ptr + i, tl.load(x_ptr + i) - N)
+
+
+def made(module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """References to all that a function makes from now on."""
+    make: Callable[..., Any] = getattr(module, name)
+    found = []
+
+    def noting(*args: Any) -> Any:
+        result = make(*args)
+        found.append(weakref.ref(result))
+        return result
+
+    monkeypatch.setattr(module, name, noting)
+    return found
+
+
+def test_the_code_of_the_latest_specializations_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "MOST_KEPT", 3)
+    codes = made(program, "make_program", monkeypatch)
+    x = torch.zeros(8)
+    for number in [1, 2, 3, 1, 4, 1, 4, 5]:
+        kernellab.run(plus, (1,), x, number)
+    assert x.tolist() == [21.0] * 8
+    gc.collect()
+    assert [one() is not None for one in codes] == [True, False, False, True, True]
+    kernellab.run(plus, (1,), x, 2)
+    assert x.tolist() == [23.0] * 8
+    assert len(codes) == 6
+
+
+@pytest.mark.slow
+def test_so_is_the_code_for_stepping(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "MOST_KEPT", 2)
+    monkeypatch.setattr(stepping_code, "MOST_KEPT", 2)
+    codes = made(program, "make_program", monkeypatch)
+    for number in range(4):
+        trace = kernellab.trace(minus, (1,), torch.zeros(8), number)
+        assert trace.final_memory("x_ptr").tolist() == [-number] * 8
+    del trace
+    gc.collect()
+    assert [one() is not None for one in codes] == [False, False, True, True]
+
+
+def test_what_is_asked_for_stays() -> None:
+    latest: Latest[str] = Latest(2)
+    latest.keep(1, "one")
+    latest.keep(2, "two")
+    assert latest.get(1) == "one"
+    latest.keep(3, "three")
+    assert [latest.get(key) for key in (1, 2, 3)] == ["one", None, "three"]
+    latest.keep(3, "new")
+    assert (len(latest), latest.get(3)) == (2, "new")

@@ -20,7 +20,9 @@ SMALL = st.integers(1, 40)
 DTYPES = st.sampled_from([torch.float32, torch.bfloat16, torch.int64, torch.int8])
 
 
-@pytest.fixture(autouse=True, params=["together", "alone"], scope="module")
+@pytest.fixture(
+    autouse=True, params=["together", pytest.param("alone", marks=pytest.mark.slow)], scope="module"
+)
 def programs_run(request) -> Any:
     """All programs of a launch in one batch, and each on its own."""
     with pytest.MonkeyPatch.context() as patch:
@@ -71,21 +73,9 @@ def test_copies_of_matrices(data: Any) -> None:
     out = torch.zeros(grid[0] * 4, grid[1] * 8, dtype=dtype)
     out = out.T.contiguous().T if data.draw(st.booleans()) else out
     lower = data.draw(st.sampled_from([(0, 0), (3, 5)]))
-    kernellab.run(
-        memory.copy_2d,
-        grid,
-        x,
-        out,
-        m,
-        n,
-        *x.stride(),
-        *out.stride(),
-        -1,
-        BLOCK_M=4,
-        BLOCK_N=8,
-        LOWER_M=lower[0],
-        LOWER_N=lower[1],
-    )
+    blocks = {"BLOCK_M": 4, "BLOCK_N": 8, "LOWER_M": lower[0], "LOWER_N": lower[1]}
+    strides = *x.stride(), *out.stride()
+    kernellab.run(memory.copy_2d, grid, x, out, m, n, *strides, -1, **blocks)
     expected = torch.full_like(out, -1)
     expected[lower[0] : m, lower[1] : n] = x[lower[0] :, lower[1] :]
     assert torch.equal(out, expected)

@@ -100,6 +100,5 @@ def without_locations(text: str, returned: str, target: Target) -> str:
 
 
 def first_difference(expected: str, returned: str) -> str:
-    """The first lines that differ."""
     lines = difflib.unified_diff(expected.splitlines(), returned.splitlines(), lineterm="", n=0)
     return "\n".join([line for _, line in zip(range(8), lines)])

@@ -22,36 +22,21 @@ NVMMA = "#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = true, element
 SWIZZLED = "#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>"
 
 FIELDS = [
+    (BLOCKED, {"size_per_thread": (1, 8), "threads_per_warp": (4, 8), "warps_per_cta": (4, 1)}),
+    (BLOCKED, {"order": (1, 0)}),
     (
-        BLOCKED,
-        {
-            "size_per_thread": (1, 8),
-            "threads_per_warp": (4, 8),
-            "warps_per_cta": (4, 1),
-            "order": (1, 0),
-        },
+        "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], "
+        "order = [0], CGALayout = [[0]]}>", {"order": (0,)},
     ),
     (
-        (
-            "#ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = "
-            "[0], CGALayout = [[0]]}>"
-        ),
-        {"order": (0,)},
-    ),
-    (
-        (
-            "#ttg.linear<{register = [[0, 1], [8, 0]], lane = [[1, 0], [0, 2]], warp = "
-            "[], block = []}>"
-        ),
-        {"register": ((0, 1), (8, 0)), "warp": ()},
+        "#ttg.linear<{register = [[0, 1], [8, 0]], lane = [[1, 0], [0, 2]], warp = [], "
+        "block = []}>", {"register": ((0, 1), (8, 0)), "warp": ()},
     ),
     (f"#ttg.dot_op<{{opIdx = 1, parent = {MMA}, kWidth = 2}}>", {"operand": 1, "k_width": 2}),
     (MMA, {"version_major": 3, "instruction_shape": (16, 64, 16), "warps_per_cta": (4, 1)}),
     (
-        (
-            "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 2], instrShape = [32, 32, 8], "
-            "isTransposed = true}>"
-        ),
+        "#ttg.amd_mfma<{version = 3, warpsPerCTA = [2, 2], instrShape = [32, 32, 8], "
+        "isTransposed = true}>",
         {"version": 3, "is_transposed": True, "instruction_shape": (32, 32, 8)},
     ),
     (
@@ -59,15 +44,8 @@ FIELDS = [
         {"version": 1, "is_transposed": False, "instruction_shape": (16, 16, 16)},
     ),
     (SWIZZLED, {"vector": 8, "per_phase": 1, "max_phase": 8}),
-    (
-        NVMMA,
-        {
-            "swizzling_byte_width": 128,
-            "transposed": True,
-            "element_bit_width": 16,
-            "fp4_padded": False,
-        },
-    ),
+    (NVMMA, {"swizzling_byte_width": 128, "transposed": True, "element_bit_width": 16}),
+    (NVMMA, {"fp4_padded": False}),
     (
         "#ttg.shared_linear<{offset = [[0, 1], [1, 0]], block = []}, alignment = 128>",
         {"offset": ((0, 1), (1, 0)), "alignment": 128},
@@ -80,10 +58,10 @@ FIELDS = [
         "#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 1>",
         {"block_m": 128, "block_n": 64, "column_stride": 1},
     ),
-    ("#ttng.tensor_memory_scales_encoding<>", {}),
-    ("#ttg.shared_memory", {}),
-    ("#ttng.tensor_memory", {}),
-]
+    *((text, {}) for text in (
+        "#ttng.tensor_memory_scales_encoding<>", "#ttg.shared_memory", "#ttng.tensor_memory",
+    )),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "fields"), FIELDS, ids=[text.split("<")[0] for text, _ in FIELDS])

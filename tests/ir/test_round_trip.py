@@ -17,18 +17,11 @@ from tests.corpus.loader import WHOLE, case_name, cases, entry
 from tests.ir.round_trip import round_trip_entry
 
 EVERY_PASS = [
-    ("matmul_small", "sm_75"),
-    ("layer_norm_backward", "sm_80"),
-    ("matmul_fp8", "sm_89"),
-    ("matmul_tma", "sm_90"),
-    ("attention_forward", "sm_90"),
-    ("matmul_tma_specialized", "sm_100"),
-    ("matmul_mxfp4", "sm_100"),
-    ("gluon_tma_copy", "sm_90"),
-    ("matmul", "gfx950"),
-    ("matmul_persistent", "gfx942"),
-    ("collatz", "gfx1100"),
-]
+    ("matmul_small", "sm_75"), ("layer_norm_backward", "sm_80"), ("matmul_fp8", "sm_89"),
+    ("matmul_tma", "sm_90"), ("attention_forward", "sm_90"), ("matmul_tma_specialized", "sm_100"),
+    ("matmul_mxfp4", "sm_100"), ("gluon_tma_copy", "sm_90"), ("matmul", "gfx950"),
+    ("matmul_persistent", "gfx942"), ("collatz", "gfx1100"),
+]  # fmt: skip
 """One kernel for each kind of pipeline, as different as can be."""
 CASES = cases() if WHOLE else [(entry(name), parse_target(target)) for name, target in EVERY_PASS]
 

@@ -37,7 +37,6 @@ MAY_DO_ANYTHING = {"tt.call"}
 
 
 def operand_names(kind: type[Operation]) -> set[str]:
-    """The operands that a class declares, and properties that stand for some."""
     assert issubclass(kind, IRDLOperation)
     named = {name for name, _ in kind.get_irdl_definition().operands}
     members = ((name, getattr_static(kind, name)) for name in dir(kind))

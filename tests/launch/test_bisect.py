@@ -46,6 +46,7 @@ def test_no_pass_of_triton_changes_a_product(target: str) -> None:
     assert not arguments[2].any(), "the arguments themselves stay as they are"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("target", "label"),
     [("sm_90", "ttir.combine"), ("sm_90", "ttgir.coalesce"), ("gfx942", "ttgir.pipeline")],
@@ -137,4 +138,4 @@ def test_the_card_says_the_same_in_text_and_html(monkeypatch: pytest.MonkeyPatch
         assert "out_ptr" in shown
         assert "numerator = tl.exp(x - tl.max(x, axis=0))" in shown
     found = kernellab.bisect(softmax, (8,), x, out, 100, 100, BLOCK=128, atol=1.0)
-    assert "No pass" in bisection_card(found).text()
+    assert "No pass changes a result" in bisection_card(found).text()

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import inspect
-import io
 import runpy
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common.arguments import parameters_first
 from kernellab.errors import ArgumentError
 from kernellab.records import BoundLaunch
 from tests.kernels import launched
+from tests.support.messages import Raised
+
+pytestmark = pytest.mark.usefixtures("goes_on")
 
 N = 64
 
@@ -62,14 +62,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], str, Any]] = {
 """Function -> one of its own options, and the option's default."""
 
 
-@pytest.fixture(autouse=True)
-def _goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the debugger prompts, the answer is to go on."""
-    monkeypatch.setattr(sys, "stdin", io.StringIO("c\n" * 100))
-
-
 def kernel_with(option: str, folder: Path) -> Any:
-    """A kernel with a constexpr of that name, without which it cannot be launched."""
     file = folder / "kernels.py"
     file.write_text(
         "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
@@ -82,7 +75,7 @@ def kernel_with(option: str, folder: Path) -> Any:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_parameter_wins_also_with_the_value_that_the_option_has_by_default(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Raised
 ) -> None:
     function, option, default = FUNCTIONS[name]
     if name == "counters":  # ncu takes long, where there is one
@@ -90,9 +83,7 @@ def test_a_parameter_wins_also_with_the_value_that_the_option_has_by_default(
     kernel = kernel_with(option, tmp_path)
     x = torch.zeros(N, dtype=torch.int32)
     function(kernel, (1,), x, N, **{option: default}, BLOCK=N)
-    with pytest.raises(ArgumentError, match=option) as refused:
-        function(kernel, (1,), x, N, BLOCK=N)
-    assert refused.value == messages
+    raised(ArgumentError, function, kernel, (1,), x, N, BLOCK=N, match=option)
 
 
 @parameters_first(lambda subject: subject)
@@ -102,7 +93,7 @@ def with_options(
     return extra, args, keywords, a, b
 
 
-def test_keywords_are_split_by_the_subjects_names(messages: SnapshotAssertion) -> None:
+def test_keywords_are_split_by_the_subjects_names(raised: Raised) -> None:
     assert with_options([], 5, 6, a=7, c=8) == (5, (6,), {"c": 8}, 7, 2)
     assert with_options(["a"], 5, a=1) == (5, (), {"a": 1}, 1, 2)
     assert with_options(["a"], 5, 6, a=7) == (5, (6,), {}, 7, 2)
@@ -110,9 +101,7 @@ def test_keywords_are_split_by_the_subjects_names(messages: SnapshotAssertion) -
         5, (6,), {"b": 2, "extra": 3}, 1, 2,
     )  # fmt: skip
     assert with_options(subject=["b"], extra=4, b=3) == (4, (), {"b": 3}, 1, 2)
-    with pytest.raises(TypeError, match="with_options") as refused:
-        with_options([])
-    assert refused.value == messages
+    raised(TypeError, with_options, [], match="with_options")
     names = list(inspect.signature(with_options).parameters)
     assert names == ["subject", "extra", "args", "a", "b", "keywords"]
 
@@ -149,10 +138,6 @@ def test_a_records_launch_is_a_bound_launch_for_its_target() -> None:
     assert kernellab.accesses(findings.launch, target="sm_90").target == "sm_90"
 
 
-def test_a_bound_launch_takes_no_more_arguments(messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError, match="add") as refused:
-        kernellab.check(bound(), (2,))
-    assert refused.value == messages
-    with pytest.raises(ArgumentError, match="add") as refused:
-        kernellab.trace(bound(), num_warps=8)
-    assert refused.value == messages
+def test_a_bound_launch_takes_no_more_arguments(raised: Raised) -> None:
+    raised(ArgumentError, kernellab.check, bound(), (2,), match="add")
+    raised(ArgumentError, kernellab.trace, bound(), num_warps=8, match="add")

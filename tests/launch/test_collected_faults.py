@@ -10,6 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import KernelFault, OptionError, OutOfBounds
+from tests.support.messages import Raised
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -90,16 +91,14 @@ def test_integers_atomics_addresses_and_descriptors() -> None:
     ]  # fmt: skip
 
 
-def test_faults_are_raised_by_default_and_others_in_any_case(messages: SnapshotAssertion) -> None:
+def test_faults_are_raised_by_default_and_others_in_any_case(raised: Raised) -> None:
     x, y = torch.zeros(10), torch.zeros(16)
     with kernellab.interpreted(), pytest.raises(OutOfBounds):
         copies[(2,)](x, y, BLOCK=8)
     with kernellab.interpreted(on_fault="collect") as run, pytest.raises(KernelFault):
         asserts[(1,)](x, BLOCK=1, debug=True)
     assert not run.faults
-    with pytest.raises(OptionError, match="on_fault") as refused:
-        kernellab.interpreted(on_fault="ignore")
-    assert refused.value == messages
+    error = raised(OptionError, kernellab.interpreted, on_fault="ignore", match="on_fault")
 
 
 def test_only_some_hundreds_are_kept() -> None:

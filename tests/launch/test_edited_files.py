@@ -50,8 +50,6 @@ NOTICE = "taken has changed in {} since it was imported"
 
 
 class Edited:
-    """A module of kernels in a file of its own."""
-
     def __init__(self, folder: Path) -> None:
         self.name = f"edited_{folder.name}".replace("-", "_")
         self.file = folder / f"{self.name}.py"
@@ -65,9 +63,9 @@ class Edited:
         kernellab.run(kernel or self.module.kernel, (1,), torch.zeros(16), 2, BLOCK=16)
 
     def failed(self, kernel: Any = None) -> OutOfBounds:
-        with pytest.raises(OutOfBounds) as failed:
+        with pytest.raises(OutOfBounds) as caught:
             self.run(kernel)
-        return failed.value
+        return caught.value
 
 
 @pytest.fixture
@@ -142,9 +140,10 @@ def test_what_the_compiler_refuses_is_shown_as_it_was_compiled(edited: Edited) -
     assert "x.nothing" in side.texts[0].content
     assert "x.something" not in side.texts[0].content
     assert "refused has changed" in side.notice
-    with pytest.raises(ArgumentError) as missing:
+    with pytest.raises(ArgumentError) as caught:
         kernellab.run(edited.module.refused, (1,))
-    assert f"refused has changed in {edited.file}" in str(missing.value)
+    missing = caught.value
+    assert f"refused has changed in {edited.file}" in str(missing)
 
 
 def explored(compiled: kernellab.Compilation) -> tuple[dict[int, str], str]:
@@ -155,6 +154,7 @@ def explored(compiled: kernellab.Compilation) -> tuple[dict[int, str], str]:
     return dict(zip(numbers, source.content.split("\n"))), side.notice
 
 
+@pytest.mark.sampled(3)
 @EDITS
 @pytest.mark.parametrize("is_saved", [False, True], ids=["here", "saved"])
 def test_the_explorer_shows_a_helper_as_it_was_compiled(

@@ -26,6 +26,7 @@ from kernellab.magics.tile_cell import CompileOptions, generated_call
 from kernellab.triton_api import JITFunction
 from tests.support import versions
 from tests.support.inductor_kernels import FUNCTIONS, generate
+from tests.support.messages import Raised
 
 pytestmark = pytest.mark.slow  # Inductor takes ten seconds to generate the kernels.
 
@@ -164,8 +165,7 @@ def test_a_sweep_tries_inductors_configs(modules: dict[str, ModuleType]) -> None
 
 
 def test_a_grid_may_be_given_and_another_kernel_needs_one(
-    modules: dict[str, ModuleType],
-    messages: SnapshotAssertion,
+    modules: dict[str, ModuleType], messages: SnapshotAssertion
 ) -> None:
     expected, result, args = _launch("reduction")
     kernellab.run(_kernel(modules, "reduction"), (16,), *args)
@@ -176,12 +176,10 @@ def test_a_grid_may_be_given_and_another_kernel_needs_one(
 
 
 def test_a_kernel_whose_source_stayed_elsewhere_is_refused(
-    modules: dict[str, ModuleType], messages: SnapshotAssertion
+    modules: dict[str, ModuleType], raised: Raised
 ) -> None:
     kernel = _kernel(modules, "half")
     kernel = copy.copy(kernel)  # as it is made of what came out of another process
     kernel.fn = copy.copy(kernel.fn)
     kernel.fn.fn = None
-    with pytest.raises(ArgumentError) as refused:
-        kernellab.compile(kernel)
-    assert refused.value == messages
+    raised(ArgumentError, kernellab.compile, kernel)

@@ -17,14 +17,11 @@ from typing import Any
 
 import pytest
 import torch
-from triton.runtime.autotuner import Autotuner
-from triton.runtime.driver import DriverConfig
-from triton.runtime.jit import JITFunction
 
 import kernellab
-from kernellab import triton_api
 from kernellab.common.system import InterruptsBetween
 from tests.kernels import third_party
+from tests.support.torch_state import state_of_torch
 
 pytestmark = [
     pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU answers for itself"),
@@ -46,36 +43,6 @@ def use_a_gpu() -> None:
         up.requires_grad_()
         (up * out).sum().backward()
         torch.eye(3, device="cuda").to_sparse().cpu()
-
-
-def everything() -> dict[str, Any]:
-    """What an interrupted context might leave changed, by name."""
-    owners: tuple[Any, ...] = (
-        torch,
-        torch._C,
-        torch.cuda,
-        torch.cuda.memory,
-        torch.cuda.random,
-        torch.accelerator,
-        torch.utils._triton,
-        torch.Tensor,
-        torch.autocast,
-        threading.Thread,
-    )
-    return {f"{owner}.{name}": value for owner in owners for name, value in vars(owner).items()} | {
-        "function modes": torch.overrides._get_current_function_mode_stack(),
-        "files": list(torch.serialization._package_registry),
-        "versions": type(torch.version),
-        "dispatch modes": torch.utils._python_dispatch._get_current_dispatch_mode_stack(),
-        "run": JITFunction.run,
-        "active": vars(DriverConfig)["active"],
-        "Autotuner": (Autotuner.run, vars(Autotuner)["do_bench"]),
-        "handler": signal.getsignal(signal.SIGINT),
-        "random": torch.initial_seed(),
-        "emulation": triton_api.current_emulation(),
-        "included keys": str(torch._C._dispatch_tls_local_include_set()),
-        "excluded keys": str(torch._C._dispatch_tls_local_exclude_set()),
-    }
 
 
 def interrupted(delays: Sequence[float]) -> bool:
@@ -130,13 +97,13 @@ def test_nothing_is_left_behind(stops_the_use: None) -> None:
     use_a_gpu()
     takes = time.perf_counter() - started
     generator = random.Random(7)
-    before, stopped = everything(), 0
+    before, stopped = state_of_torch(), 0
     for number in range(tries):
         delays = [generator.uniform(0, takes)]
         if generator.random() < 0.5:  # three in a row
             delays += [generator.choice([0.0, 1e-5, 1e-4, takes / 5]) for _ in range(2)]
         stopped += interrupted(delays)
-        after = everything()
+        after = state_of_torch()
         both = {name: (before.get(name), after.get(name)) for name in before | after}
         changed = {name: values for name, values in both.items() if is_changed(*values)}
         assert not changed, (number, delays, str(changed))

@@ -22,6 +22,7 @@ from kernellab.errors import GridError
 from kernellab.launch.dispatch import launch_on_gpu
 from kernellab.launch.preparation import RUN, prepare
 from tests.kernels import forms
+from tests.support.messages import Raised
 
 N = 32
 
@@ -48,57 +49,34 @@ def vectors() -> tuple[torch.Tensor, torch.Tensor]:
 
 ARGUMENTS: dict[str, tuple[Callable[[Launch, Any, Any], Any], float]] = {
     "defaults": (lambda launch, x, y: launch(forms.scaled, (1,), x, y, N), 3),
-    "by name, in any order": (
-        lambda launch, x, y: launch(forms.scaled, (1,), n=N, HALF=16, y_ptr=y, scale=2, x_ptr=x),
-        2,
-    ),
-    "a constexpr that is None or not": (
-        lambda launch, x, y: launch(forms.scaled, (1,), x, y, N, exact=5),
-        5,
-    ),
-    "a constexpr object": (
-        lambda launch, x, y: launch(forms.copy, (2,), x, y, N, BLOCK=tl.constexpr(16)),
-        1,
-    ),
+    "by name, in any order": (lambda launch, x,
+        y: launch(forms.scaled, (1,), n=N, HALF=16, y_ptr=y, scale=2, x_ptr=x), 2),
+    "a constexpr that is None or not": (lambda launch, x,
+        y: launch(forms.scaled, (1,), x, y, N, exact=5), 5),
+    "a constexpr object": (lambda launch, x,
+        y: launch(forms.copy, (2,), x, y, N, BLOCK=tl.constexpr(16)), 1),
     "constants by position": (lambda launch, x, y: launch(forms.copy, (2,), x, y, N, 16), 1),
-    "NumPy's integers": (
-        lambda launch, x, y: launch(forms.copy, (np.int64(2),), x, y, np.int32(N), np.int64(16)),
-        1,
-    ),
+    "NumPy's integers": (lambda launch, x,
+        y: launch(forms.copy, (np.int64(2),), x, y, np.int32(N), np.int64(16)), 1),
     "a tuple": (lambda launch, x, y: launch(forms.of_tuple, (1,), (x, y, N), BLOCK=N), 1),
-    "a named tuple": (
-        lambda launch, x, y: launch(forms.of_named_tuple, (1,), forms.Job(x, y, N), BLOCK=N),
-        1,
-    ),
-    "arrays in a tuple": (
-        lambda launch, x, y: launch(forms.of_tuple, (1,), (x.numpy(), y.numpy(), N), BLOCK=N),
-        1,
-    ),
-    "None, and a function": (
-        lambda launch, x, y: launch(forms.activated, (1,), x, y, None, N, N, forms.relu),
-        1,
-    ),
-    "a pointer in place of None": (
-        lambda launch, x, y: launch(forms.activated, (1,), x, y, x, N, N, forms.relu),
-        2,
-    ),
+    "a named tuple": (lambda launch, x,
+        y: launch(forms.of_named_tuple, (1,), forms.Job(x, y, N), BLOCK=N), 1),
+    "arrays in a tuple": (lambda launch, x,
+        y: launch(forms.of_tuple, (1,), (x.numpy(), y.numpy(), N), BLOCK=N), 1),
+    "None, and a function": (lambda launch, x,
+        y: launch(forms.activated, (1,), x, y, None, N, N, forms.relu), 1),
+    "a pointer in place of None": (lambda launch, x,
+        y: launch(forms.activated, (1,), x, y, x, N, N, forms.relu), 2),
     "a tuple as constexpr": (lambda launch, x, y: launch(forms.shaped, (1,), x, y, (N, 4)), 4),
     "a list as constexpr": (lambda launch, x, y: launch(forms.shaped, (1,), x, y, [N, 4]), 4),
-    "a tensor that requires gradients": (
-        lambda launch, x, y: launch(forms.copy, (2,), x.requires_grad_(), y, N, 16),
-        1,
-    ),
-    "a parameter": (
-        lambda launch, x, y: launch(forms.copy, (2,), torch.nn.Parameter(x), y, N, 16),
-        1,
-    ),
-    "many options": (
-        lambda launch, x, y: launch(
-            forms.copy, (2,), x, y, N, 16, num_warps=1, num_stages=1, maxnreg=64, debug=True
-        ),
-        1,
-    ),
-}
+    "a tensor that requires gradients": (lambda launch, x,
+        y: launch(forms.copy, (2,), x.requires_grad_(), y, N, 16), 1),
+    "a parameter": (lambda launch, x, y: launch(forms.copy, (2,), torch.nn.Parameter(x), y, N, 16),
+        1),
+    "many options": (lambda launch, x,
+        y: launch(forms.copy, (2,), x, y, N, 16, num_warps=1, num_stages=1, maxnreg=64, debug=True),
+        1),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("form", ARGUMENTS)
@@ -131,12 +109,10 @@ def test_grids(launch: Launch, grid: Any) -> None:
 
 @pytest.mark.parametrize("grid", [2, np.int64(2), torch.tensor(2), tl.constexpr(2)])
 def test_a_number_is_no_grid_as_for_tritons_launcher(
-    launch: Launch, grid: Any, messages: SnapshotAssertion
+    launch: Launch, grid: Any, messages: SnapshotAssertion, raised: Raised
 ) -> None:
     x, y = vectors()
-    with pytest.raises(TypeError) as refused:
-        launch(forms.copy, grid, x, y, n=N, BLOCK=16)
-    assert refused.value == messages
+    raised(TypeError, launch, forms.copy, grid, x, y, n=N, BLOCK=16)
     with pytest.raises(GridError, match="BLOCK") as refused:
         launch(forms.copy, lambda meta: grid, x, y, n=N, BLOCK=16)
     assert refused.value == messages
@@ -156,9 +132,6 @@ def test_on_a_gpu_it_is_refused_in_the_same_words(grid: Any, messages: SnapshotA
     with pytest.raises(GridError) as refused:
         launch_on_gpu(as_tritons, prepared.grid, prepared.args, prepared.keywords)
     assert refused.value == messages
-
-
-# Tensors
 
 
 def test_empty_tensors(launch: Launch) -> None:
@@ -201,22 +174,11 @@ def test_strides_of_all_kinds(launch: Launch, view: Callable[[torch.Tensor], tor
 @pytest.mark.parametrize(
     "dtype",
     [
-        torch.bool,
-        torch.uint8,
-        torch.int8,
-        torch.int16,
-        torch.uint16,
-        torch.int32,
-        torch.uint32,
-        torch.int64,
-        torch.uint64,
-        torch.float16,
-        torch.bfloat16,
-        torch.float64,
-        torch.float8_e4m3fn,
-        torch.float8_e5m2,
+        torch.bool, torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32,
+        torch.int64, torch.uint64, torch.float16, torch.bfloat16, torch.float64,
+        torch.float8_e4m3fn, torch.float8_e5m2,
     ],
-)
+)  # fmt: skip
 def test_every_type(launch: Launch, dtype: torch.dtype) -> None:
     x = torch.tensor([0, 1, 2, 3, 100, 0, 1, 7]).to(dtype)
     y = torch.zeros(8).to(dtype)

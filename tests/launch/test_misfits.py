@@ -33,46 +33,50 @@ def arguments() -> list[Any]:
 TOO_LARGE = {"M": 128, "N": 256, "B": 128, "num_warps": 8, "num_stages": 3}
 
 
-def plain(*values: Any, **constants: Any) -> Any:
-    return kernellab.TileKernel(multiplies)[(1,)](*values, **constants)
-
-
-def emulated(*values: Any, **constants: Any) -> Any:
-    with kernellab.interpreted(target="sm_90"):
-        return multiplies[(1,)](*values, **constants)
+def by_entry_point(function: Any) -> Callable[..., Any]:
+    return lambda *values, **constants: function(multiplies, (1,), *values, **constants)
 
 
 LAUNCHES: dict[str, Callable[..., Any]] = {
-    "run": lambda *values, **constants: kernellab.run(multiplies, (1,), *values, **constants),
-    "check": lambda *values, **constants: kernellab.check(multiplies, (1,), *values, **constants),
-    "trace": lambda *values, **constants: kernellab.trace(multiplies, (1,), *values, **constants),
-    "a plain launch": plain,
+    "run": by_entry_point(kernellab.run),
+    "check": by_entry_point(kernellab.check),
+    "trace": by_entry_point(kernellab.trace),
+    "a plain launch": kernellab.TileKernel(multiplies)[(1,)],
 }
 
 
-@pytest.mark.parametrize("launch", LAUNCHES)
-def test_a_launch_that_does_not_fit_is_refused_with_one_sentence(launch: str) -> None:
-    with pytest.raises(CompileError) as compiling:
+@pytest.fixture(scope="module")
+def refused() -> CompileError:
+    """The error of a compilation, which says the same."""
+    with pytest.raises(CompileError, match="294,912 bytes of shared memory") as caught:
         kernellab.compile(multiplies, *arguments(), **TOO_LARGE, target="sm_90")
+    return caught.value
+
+
+@pytest.mark.parametrize("launch", LAUNCHES)
+def test_a_launch_that_does_not_fit_is_refused_with_one_sentence(
+    launch: str, refused: CompileError
+) -> None:
     values = arguments()
-    with pytest.raises(CompileError) as launching:
+    with pytest.raises(CompileError) as caught:
         LAUNCHES[launch](*values, **TOO_LARGE)
-    assert launching.value.problem == compiling.value.problem
-    assert launching.value.advice == compiling.value.advice
-    assert "294,912 bytes of shared memory" in launching.value.problem
+    error = caught.value
+    assert (error.problem, error.advice) == (refused.problem, refused.advice)
     assert not values[2].any()
 
 
 def test_emulated_launches_raise_tritons_error_with_the_sentence() -> None:
-    with pytest.raises(triton.runtime.errors.OutOfResources) as launching:
-        emulated(*arguments(), **TOO_LARGE)
+    with (
+        kernellab.interpreted(target="sm_90"),
+        pytest.raises(triton.runtime.errors.OutOfResources) as launching,
+    ):
+        multiplies[(1,)](*arguments(), **TOO_LARGE)
     assert "294,912 bytes of shared memory" in launching.value.__notes__[0]
 
 
 @pytest.mark.parametrize("launch", LAUNCHES)
 def test_a_launch_that_fits_runs(launch: str) -> None:
-    fitting = {**TOO_LARGE, "B": 32}
-    LAUNCHES[launch](*arguments(), **fitting)
+    LAUNCHES[launch](*arguments(), **{**TOO_LARGE, "B": 32})
 
 
 def test_another_target_decides() -> None:

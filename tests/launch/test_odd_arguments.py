@@ -14,12 +14,13 @@ from unittest.mock import MagicMock
 import numpy
 import pytest
 import torch
-import triton.language as tl
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, CompileError, GridError, OutOfBounds
 from tests.kernels.tuned import double
+from tests.support.messages import Raised
+from tests.support.pointers import Pointer
 
 N = 64
 
@@ -73,13 +74,6 @@ def test_a_nested_tensor_is_no_grid(messages: SnapshotAssertion) -> None:
     assert refused.value == messages
 
 
-def test_a_size_of_a_grid_is_whatever_is_a_whole_number() -> None:
-    for size in (tl.constexpr(1), numpy.int64(1), torch.tensor([1]), torch.tensor(1)):
-        result = torch.zeros(N)
-        kernellab.run(double, (size,), torch.ones(N), result, N, BLOCK=64)
-        assert result[0] == 2
-
-
 @pytest.mark.parametrize("given", [None, 5, 1.5, math.nan, True, b"file", [], torch.ones(3), ""])
 def test_what_is_no_path_and_no_text_is_an_argument_error(given: Any) -> None:
     with pytest.raises(ArgumentError, match=r"^path must "):
@@ -90,20 +84,14 @@ def test_what_is_no_path_and_no_text_is_an_argument_error(given: Any) -> None:
         kernellab.inline_assembly(given)
 
 
-def test_code_that_is_no_function_is_refused(messages: SnapshotAssertion) -> None:
+def test_code_that_is_no_function_is_refused(messages: SnapshotAssertion, raised: Raised) -> None:
     no_function: Any = 5
-    with pytest.raises(ArgumentError) as refused:
-        kernellab.inline_assembly("nothing;")(no_function)
-    assert refused.value == messages
-    with pytest.raises(ArgumentError) as refused:
-        kernellab.device_function("nothing")(no_function)
-    assert refused.value == messages
+    error = raised(ArgumentError, kernellab.inline_assembly("nothing;"), no_function)
+    error = raised(ArgumentError, kernellab.device_function("nothing"), no_function)
     with pytest.raises(ArgumentError) as refused:
         kernellab.read_ncu("profile.csv", launch=no_function + 0.5)
     assert refused.value == messages
-    with pytest.raises(ArgumentError) as refused:
-        kernellab.read_ncu("profile.csv", no_function)
-    assert refused.value == messages
+    raised(ArgumentError, kernellab.read_ncu, "profile.csv", no_function)
 
 
 class Wrapper(torch.Tensor):
@@ -174,24 +162,6 @@ def test_a_sparse_tensor_cannot_be_compiled_for_its_layout(messages: SnapshotAss
     assert refused.value == messages
 
 
-# Objects that answer with anything
-
-
-class Pointer:
-    """An object with what Triton asks a pointer for, and the answers that a test gives."""
-
-    dtype = torch.float32
-
-    def __init__(self, address: Any, **sizes: Any) -> None:
-        self.address = address
-        self.__dict__.update(sizes)
-
-    def data_ptr(self) -> Any:
-        if isinstance(self.address, Exception):
-            raise self.address
-        return self.address
-
-
 ALIGNED = torch.ones(N)
 
 
@@ -207,8 +177,6 @@ class Grudging:
 
 
 class Itself:
-    """An object whose every attribute is itself."""
-
     def __getattr__(self, name: str) -> Any:
         return self
 
@@ -261,8 +229,6 @@ def test_memory_that_only_an_object_knows_of_is_read_where_it_is() -> None:
 
 
 class UnwrittenNumber(int):
-    """A number that cannot be written."""
-
     def __repr__(self) -> str:
         raise RuntimeError("no")
 

@@ -4,10 +4,11 @@ leaves out is refused.
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import linecache
 import os
+import runpy
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import torch
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from kernellab.errors import ArgumentError
+from kernellab.errors import WITHOUT_SOURCE, ArgumentError
 from tests.support import versions
 
 SOURCE = """
@@ -35,12 +36,7 @@ def double(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
 def kernel_in(folder: Path, source: bytes) -> Any:
     file = folder / "odd.py"
     file.write_bytes(source)
-    spec = importlib.util.spec_from_file_location("odd", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.double
+    return runpy.run_path(str(file))["double"]
 
 
 @pytest.mark.parametrize(
@@ -98,3 +94,39 @@ def test_a_debugger_of_a_kernel_whose_file_became_a_pipe_shows_what_was_compiled
     monkeypatch.setattr(sys, "stdin", io.StringIO("n\nl\nq\n"))
     kernellab.debug(kernel, (1,), torch.ones(64), torch.zeros(64), 64, BLOCK=64)
     assert "-> x = tl.load(x_ptr + i, mask=i < n)" in capsys.readouterr().out
+
+
+FROM_TEXT = f"import kernellab\nexec(compile({SOURCE!r}, 'generated', 'exec'))\nprint(double)"
+
+
+def ended(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_a_kernel_from_exec_ends_a_script_with_the_way_out(messages: SnapshotAssertion) -> None:
+    refused = ended(FROM_TEXT)
+    assert refused.returncode == 1
+    *_, error, advice = refused.stderr.splitlines()
+    assert error.startswith("ValueError")
+    assert advice == WITHOUT_SOURCE == messages
+    assert "linecache" not in ended("import kernellab\nraise ValueError('another')").stderr
+
+
+def test_a_kernel_from_exec_runs_once_linecache_has_its_lines() -> None:
+    """As the advice says."""
+    names: dict[str, Any] = {}
+    lines, text = SOURCE.splitlines(True), SOURCE
+    linecache.cache["generated"] = (len(text), None, lines, "generated")
+    exec(compile(text, "generated", "exec"), names)  # noqa: S102
+    z = torch.zeros(4)
+    kernellab.run(names["double"], (1,), torch.ones(4), z, 4, BLOCK=4)
+    assert z.tolist() == [2] * 4
+    del linecache.cache["generated"]
+
+
+def test_a_tile_kernel_from_exec_names_the_way_out(messages: SnapshotAssertion) -> None:
+    names: dict[str, Any] = {}
+    exec(SOURCE.replace("@triton.jit", ""), names)  # noqa: S102
+    with pytest.raises(ArgumentError, match="linecache") as refused:
+        kernellab.TileKernel(names["double"])
+    assert refused.value == messages

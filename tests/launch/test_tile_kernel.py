@@ -21,6 +21,7 @@ from kernellab.launch import autotuners, preparation
 from kernellab.launch.tile_kernel import GluonTileKernel, TileKernel, tile_kernels_in
 from kernellab.records import Target
 from tests.kernels import launched
+from tests.support.messages import Raised
 
 N = 1000
 
@@ -36,9 +37,6 @@ def vectors() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     x = torch.rand(N, generator=generator)
     y = torch.rand(N, generator=generator)
     return x, y, torch.zeros(N)
-
-
-# Launching on the CPU
 
 
 def test_a_launch_runs_in_place_and_gives_a_run(add, vectors) -> None:
@@ -77,13 +75,10 @@ def test_numpy_arrays_and_tensors_mix(add) -> None:
     np.testing.assert_array_equal(z.numpy(), 2 * x)
 
 
-def test_before_a_launch_there_is_none(add) -> None:
+def test_the_last_launch_is_the_last_that_did_not_fail(add, vectors) -> None:
+    x, y, z = vectors
     assert add.last_run is None
     assert add.last_launch is None
-
-
-def test_a_failed_launch_is_not_the_last_one(add, vectors) -> None:
-    x, y, z = vectors
     run = add[(8,)](x, y, z, N, BLOCK=128)
     with pytest.raises(ArgumentError):
         add[(8,)](x, y, z, BLOCK=128)
@@ -114,11 +109,9 @@ def test_tensors_in_two_places_are_refused(add, vectors, messages: SnapshotAsser
     assert line.startswith("def add(")
 
 
-def test_tensors_without_memory_are_refused(add, messages: SnapshotAssertion) -> None:
+def test_tensors_without_memory_are_refused(add, raised: Raised) -> None:
     x = torch.empty(N, device="meta")
-    with pytest.raises(ArgumentError, match="x_ptr") as refused:
-        add[(8,)](x, x, x, N, BLOCK=128)
-    assert refused.value == messages
+    raised(ArgumentError, add[(8,)], x, x, x, N, BLOCK=128, match="x_ptr")
 
 
 def test_warmup_compiles_for_the_target_and_runs_nothing(add) -> None:
@@ -139,9 +132,6 @@ def test_a_gluon_kernel_compiles_and_runs_on_the_cpu() -> None:
     assert run.launch.options == {"stage": "ttgir"}
 
 
-# kernellab.run, autotune, heuristics
-
-
 def fresh_count() -> Any:
     """`launched.count` with an autotuner that has chosen nothing yet."""
     kernel = copy.copy(launched.count)
@@ -149,18 +139,8 @@ def fresh_count() -> Any:
     return kernel
 
 
-def test_run_takes_a_plain_jit_function(vectors) -> None:
-    x, y, z = vectors
-    run = kernellab.run(launched.add, (8,), x, y, z, N, BLOCK=128)
-    assert torch.equal(z, x + y)
-    assert run.launch.kernel == "add"
-    assert type(launched.add) is JITFunction
-
-
-def test_run_refuses_what_is_no_kernel(messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError) as refused:
-        kernellab.run(len, (1,))
-    assert refused.value == messages
+def test_run_refuses_what_is_no_kernel(raised: Raised) -> None:
+    raised(ArgumentError, kernellab.run, len, (1,))
 
 
 def test_run_takes_an_autotuned_kernel_and_says_once_that_it_is_not_tuned(capsys) -> None:
@@ -212,14 +192,12 @@ def test_a_named_config_is_taken(capsys) -> None:
 
 
 @pytest.mark.parametrize("config", [2, -1, True, "first"])
-def test_a_config_that_is_not_there(config, messages: SnapshotAssertion) -> None:
+def test_a_config_that_is_not_there(config, messages: SnapshotAssertion, raised: Raised) -> None:
     with pytest.raises(ArgumentError, match="count") as caught:
         kernellab.run(fresh_count(), (8,), torch.zeros(1, dtype=torch.int32), N, config=config)
     assert caught.value == messages
     assert "1: BLOCK: 128" in caught.value.advice
-    with pytest.raises(ArgumentError, match="add") as refused:
-        kernellab.run(launched.add, (8,), config=0)
-    assert refused.value == messages
+    error = raised(ArgumentError, kernellab.run, launched.add, (8,), config=0, match="add")
 
 
 def test_a_choice_without_timing_does_not_reach_a_gpu(monkeypatch) -> None:
@@ -241,28 +219,20 @@ def test_autotuners_of_plain_kernels_are_left_to_triton(monkeypatch) -> None:
         timed.append(quantiles)
         return [1.0, 1.0, 1.0]
 
-    def run(kernel, *args, **keywords):
-        return "ran"
-
     kernel = fresh_count()
     monkeypatch.setitem(vars(kernel), "do_bench", bench)
-    monkeypatch.setattr(type(launched.count.fn), "run", run)
+    monkeypatch.setattr(type(launched.count.fn), "run", lambda *_, **__: "ran")
     assert kernel[(1,)](torch.zeros(1), N) == "ran"
     assert len(timed) == len(kernel.configs)
 
 
-# Still Triton's own
-
-
-def test_triton_takes_it_for_its_own(add, messages: SnapshotAssertion) -> None:
+def test_triton_takes_it_for_its_own(add, raised: Raised) -> None:
     assert isinstance(add, JITFunction)
     assert isinstance(add, KernelInterface)
     assert add.cache_key == launched.add.cache_key
     assert repr(add) == f"TileKernel({launched.__name__}:add)"
     assert add.__name__ == "add"
-    with pytest.raises(RuntimeError) as refused:
-        add(1)
-    assert refused.value == messages
+    raised(RuntimeError, add, 1)
 
 
 def test_it_can_be_called_by_another_kernel_and_be_wrapped(add, monkeypatch, vectors) -> None:
@@ -300,9 +270,6 @@ def test_decorators_are_restored_after_an_exception() -> None:
     assert JITFunction.__init__ is before
 
 
-# Launching on a GPU
-
-
 def test_a_launch_on_the_gpu_goes_to_triton_unchanged(add, monkeypatch) -> None:
     """Triton's own launch is replaced: what matters here is what it is given and what is noted of it."""
     given: dict[str, Any] = {}
@@ -310,9 +277,7 @@ def test_a_launch_on_the_gpu_goes_to_triton_unchanged(add, monkeypatch) -> None:
         src=SimpleNamespace(
             fn=add,
             signature={
-                "x_ptr": "*fp32",
-                "y_ptr": "*fp32",
-                "z_ptr": "*fp32",
+                **dict.fromkeys(("x_ptr", "y_ptr", "z_ptr"), "*fp32"),
                 "n": "i32",
                 "BLOCK": "constexpr",
             },
@@ -368,15 +333,13 @@ def test_an_autotuned_launch_on_the_gpu_is_tuned_by_triton() -> None:
 
 
 @needs_gpu
-def test_one_kernel_on_cpu_and_gpu(add, messages: SnapshotAssertion) -> None:
+def test_one_kernel_on_cpu_and_gpu(add, raised: Raised) -> None:
     x = torch.rand(N)
     on_cpu, on_gpu = torch.empty(N), torch.empty(N, device="cuda")
     add[(8,)](x, x, on_cpu, N, BLOCK=128)
     add[(8,)](x.cuda(), x.cuda(), on_gpu, N, BLOCK=128)
     assert torch.equal(on_cpu, on_gpu.cpu())
-    with pytest.raises(ArgumentError, match="x_ptr") as refused:
-        add[(8,)](x, x.cuda(), on_cpu, N, BLOCK=128)
-    assert refused.value == messages
+    error = raised(ArgumentError, add[(8,)], x, x.cuda(), on_cpu, N, BLOCK=128, match="x_ptr")
 
 
 def test_without_any_tensor_the_machine_decides(add, monkeypatch) -> None:
@@ -410,8 +373,6 @@ def test_a_tile_kernel_of_a_kernel_has_its_function_and_settings() -> None:
     assert made.do_not_specialize == ["n"]
 
 
-def test_what_is_no_function_makes_no_tile_kernel(messages: SnapshotAssertion) -> None:
+def test_what_is_no_function_makes_no_tile_kernel(raised: Raised) -> None:
     autotuned = triton.autotune([triton.Config({})], key=[])(launched.add)
-    with pytest.raises(ArgumentError, match="got Autotuner") as refused:
-        TileKernel(autotuned)
-    assert refused.value == messages
+    raised(ArgumentError, TileKernel, autotuned, match="got Autotuner")

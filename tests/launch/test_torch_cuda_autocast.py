@@ -31,12 +31,6 @@ MODULES: dict[str, Any] = {
 
 
 @pytest.fixture
-def gpu() -> Iterator[None]:
-    with kernellab.interpreted(answers="gpu"):
-        yield
-
-
-@pytest.fixture
 def lists(gpu: None, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The operations that torch's tests try under autocast, with arguments on the GPU."""
     needed = types.ModuleType("common_utils")  # the real one imports a package only of tests
@@ -66,7 +60,6 @@ def tensors(value: Any) -> list[torch.Tensor]:
 
 
 def cast(value: Any, dtype: torch.dtype) -> Any:
-    """Arguments in a type, on the CPU."""
     if isinstance(value, torch.Tensor):
         return value.cpu().to(dtype) if value.is_floating_point() else value.cpu()
     return type(value)(cast(item, dtype) for item in value) if isinstance(value, tuple) else value

@@ -5,7 +5,7 @@ subclasses of tensors, wrapped kernels, sparse and traced tensors, autocast.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,22 +28,11 @@ TRACES_MODES = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def gpu() -> Iterator[None]:
-    with kernellab.interpreted(answers="gpu"):
-        yield
-
-
-# Subclasses of tensors
-
-
 class Quantized(torch.Tensor):
     """A subclass without anything more, as libraries have them."""
 
 
 class Scaled(torch.Tensor):
-    """A subclass with arguments."""
-
     factor: float
 
     @staticmethod
@@ -75,9 +64,6 @@ def test_a_subclass_made_inside_is_what_it_is_outside() -> None:
     assert torch.Tensor([1.0]).tolist() == [1.0]
 
 
-# Operators that take functions or kernels
-
-
 def test_a_wrapped_kernel_is_launched(gpu: None) -> None:
     gate, up = torch.randn(2, 300, device="cuda").unbind()
     out = torch.empty_like(gate)
@@ -98,8 +84,6 @@ def test_functions_that_an_operator_calls_see_the_gpu(gpu: None) -> None:
     assert taken.device == CUDA
     assert taken.tolist() == [1.0, 2.0, 3.0, 4.0]
 
-
-# Sparse tensors
 
 LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "coo": lambda x: x.to_sparse(),
@@ -149,8 +133,6 @@ def test_sparse_tensors_made_of_their_parts(gpu: None) -> None:
     assert gradient.grad is not None
     assert gradient.grad.tolist() == [1.0, 1.0]
 
-
-# Traced tensors
 
 MAKE: dict[str, Callable[[], torch.Tensor]] = {
     "empty": lambda: torch.empty(3, device="cuda"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +14,7 @@ from triton.compiler import CompiledKernel
 
 import kernellab
 from kernellab.launch import dispatch
+from tests.support.messages import Raised
 
 
 @kernellab.TileKernel
@@ -95,7 +95,6 @@ def test_without_a_watch_nothing_is_in_the_way(monkeypatch: pytest.MonkeyPatch) 
         raise AssertionError("a launch was collected for no one")
 
     monkeypatch.setattr(dispatch, "WatchedLaunch", never)
-    monkeypatch.setattr("kernellab.launch.dispatch.WatchedLaunch", never)
     scale[(1,)](torch.ones(16), torch.zeros(16), 16, factor=2)
     launch(on_gpu(), (1, 1, 1))
 
@@ -131,24 +130,28 @@ def test_a_launch_that_fails_is_left_too() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"enter": 3}])
-def test_what_is_no_function_is_refused(given: Any, messages: SnapshotAssertion) -> None:
-    with pytest.raises(kernellab.ArgumentError) as refused:
-        kernellab.on_launch(**given)
-    assert refused.value == messages
+def test_what_is_no_function_is_refused(given: Any, raised: Raised) -> None:
+    raised(kernellab.ArgumentError, kernellab.on_launch, **given)
 
 
-# Guarded launches: what dies on a GPU is made again on the CPU
+DIED = "CUDA error: an illegal memory access was encountered"
 
 
-def died() -> None:
-    raise RuntimeError("CUDA error: an illegal memory access was encountered")
+def synchronizing(monkeypatch: pytest.MonkeyPatch, *errors: str) -> None:
+    """Synchronize a GPU that is not there: each time with one of these errors, "" for none."""
+    left = iter(errors)
+
+    def synchronize() -> None:
+        if error := next(left):
+            raise RuntimeError(error)
+
+    monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
 
 
 def test_a_launch_that_dies_says_line_and_lane(
     monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
 ) -> None:
-    syncs = iter([lambda: None, died])
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: next(syncs)())
+    synchronizing(monkeypatch, "", DIED)
     x, out = torch.ones(16), torch.zeros(24)
     with kernellab.guarded_launches(), pytest.raises(kernellab.GpuFault) as caught:
         launch(on_gpu(), (2, 1, 1), x, out, 24, 2, 16)
@@ -163,30 +166,18 @@ def test_a_launch_that_dies_says_line_and_lane(
     assert error.kernel == "scale"
 
 
-def fine() -> None:
-    """A GPU without a fault."""
-
-
-def full() -> None:
-    raise RuntimeError("out of memory")
-
-
 @pytest.mark.parametrize(
     ("syncs", "error"),
     [
-        pytest.param((fine, died), kernellab.GpuFault, id="a fault that no check finds"),
-        pytest.param((died,), kernellab.GpuFault, id="a fault of before"),
-        pytest.param((fine, full), RuntimeError, id="another error"),
+        pytest.param(("", DIED), kernellab.GpuFault, id="a fault that no check finds"),
+        pytest.param((DIED,), kernellab.GpuFault, id="a fault of before"),
+        pytest.param(("", "out of memory"), RuntimeError, id="another error"),
     ],
 )
 def test_a_launch_that_dies_with_nothing_found_is_told_so(
-    syncs: tuple[Callable[[], None], ...],
-    error: type[Exception],
-    monkeypatch: pytest.MonkeyPatch,
-    messages: SnapshotAssertion,
+    syncs: Any, error: Any, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
 ) -> None:
-    left = iter(syncs)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: next(left)())
+    synchronizing(monkeypatch, *syncs)
     with kernellab.guarded_launches(), pytest.raises(error) as refused:
         launch(on_gpu(), (1, 1, 1), torch.ones(16), torch.zeros(16), 16, 2, 16)
     assert refused.value == messages

@@ -65,6 +65,10 @@ def test_lines_of_a_generated_kernel_that_a_cell_does_not_take(lab, messages: Sn
     assert advice(lab, "print(__file__)") == messages
 
 
+def test_a_kernel_from_exec(lab, messages: SnapshotAssertion):
+    assert advice(lab, f"exec({f'@triton.jit{chr(10)}{PLAIN}'!r})") == messages
+
+
 def test_a_missing_import(lab, messages: SnapshotAssertion):
     assert advice(lab, "np.zeros(3)") == messages
 

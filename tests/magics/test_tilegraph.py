@@ -1,9 +1,16 @@
-"""`%%tilegraph --backend` through a real notebook kernel."""
+"""`%%tilegraph`: which function and arguments it captures, and `--backend`, in a real notebook
+kernel.
+"""
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+import torch
+
+from kernellab.errors import OptionError, SourcePosition
+from kernellab.magics.magic import read_expression
 from tests.support.notebook_session import NotebookSession, StartNotebook
 
 
@@ -43,3 +50,60 @@ def test_a_backend_that_is_nowhere_is_named(lab: NotebookSession) -> None:
     outcome = lab.run("%%tilegraph --backend x\nscaled(x)")
     assert outcome.error == "ArgumentError"
     assert "tensor(" in outcome.message
+
+
+def read(text: str, **namespace: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    return read_expression(text, namespace, "%%tilegraph", SourcePosition("cell.py", 7))
+
+
+def test_a_call_of_given_values_is_that_call() -> None:
+    model, x = torch.nn.Linear(2, 2), torch.ones(2)
+    assert read("model(x)", model=model, x=x) == (model, (x,), {})
+    function, args, keywords = read("torch.softmax(x, dim=-1)", torch=torch, x=x)
+    assert (function, args, keywords) == (torch.softmax, (x,), {"dim": -1})
+    _, (made,), _ = read("model(torch.rand(3, 2))", model=model, torch=torch)
+    assert made.shape == (3, 2), "what names no tensor is made before the call"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("model(x).sum()", ["x"]),
+        ("x.sum()", ["x"]),
+        ("model(x * scale)", ["x", "scale"]),
+        ("x @ pair[0] + len(pair)", ["x", "pair"]),
+        ("torch.stack([one * x for one in pair])", ["x", "pair"]),
+    ],
+)
+def test_the_whole_expression_is_a_function_of_its_data(text: str, names: list[str]) -> None:
+    x = torch.ones(2)
+    namespace = {
+        "torch": torch, "model": torch.nn.Linear(2, 2), "x": x, "scale": 3, "pair": (x, 2 * x)
+    }  # fmt: skip
+    function, args, keywords = read(text, **namespace)
+    assert list(function.__code__.co_varnames[: len(args)]) == sorted(names, key=text.index)
+    assert all(one is namespace[name] for name, one in zip(sorted(names, key=text.index), args))
+    assert keywords == {}
+    expected = eval(text, dict(namespace))
+    assert torch.equal(function(*args), expected)
+    assert function.__name__ == text
+    assert (function.__code__.co_filename, function.__code__.co_firstlineno) == ("cell.py", 7)
+
+
+def test_an_expression_that_computes_nothing_is_refused() -> None:
+    for text in ("x", "3"):
+        with pytest.raises(OptionError, match="is not a call"):
+            read(text, x=torch.ones(2))
+    with pytest.raises(OptionError, match="nope"):
+        read("nope(x).sum()", x=torch.ones(2))
+
+
+@pytest.mark.slow
+def test_the_whole_last_expression_is_captured(lab: NotebookSession) -> None:
+    lab.run("model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.GELU())")
+    card = lab.run("%%tilegraph --name whole\ny = x * 2\nmodel(x).sum()").still
+    assert "model(x).sum()" in card["text/plain"]
+    assert lab.run("whole.error").result == {"text/plain": "''"}
+    assert lab.run("len(whole.graphs), len(whole.breaks)").result == {"text/plain": "(1, 0)"}
+    (shown,) = lab.run("print(whole.graphs[0].aten.counts())").streams.values()
+    assert all(name in shown for name in ("addmm", "erf", "sum"))

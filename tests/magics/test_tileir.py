@@ -26,7 +26,7 @@ def test_a_kernel_is_compiled_for_its_cells_target_and_its_latest_launch(
     lab: NotebookSession,
 ) -> None:
     bundle = lab.run("%tileir add").still
-    assert "sm_80" in bundle["text/plain"]
+    assert "add  compiled for sm_80" in bundle["text/plain"]
     assert "*fp32, divisible by 16" in bundle["text/plain"]
     assert re.search(r"warps per program +2\n", bundle["text/plain"])
     assert "ttgir.coalesce" in bundle["text/html"]
@@ -48,8 +48,8 @@ def test_two_targets_are_compared(lab: NotebookSession) -> None:
 
 def test_what_is_compiled_already(lab: NotebookSession) -> None:
     lab.run(MADE)
-    assert "sm_90" in lab.run("%tileir made").still["text/plain"]
-    assert "sm_90" in lab.run("made.explore()").still["text/plain"]
+    assert "add  compiled for sm_90" in lab.run("%tileir made").still["text/plain"]
+    assert "add  compiled for sm_90" in lab.run("made.explore()").still["text/plain"]
 
 
 MADE = (
@@ -70,7 +70,7 @@ def evidence(lab: NotebookSession) -> None:
 @pytest.mark.usefixtures("evidence")
 def test_evidence_is_named_on_the_line(lab: NotebookSession) -> None:
     text = lab.run("%tileir add --with costs,report").still["text/plain"]
-    assert re.search(r"out-of-bounds: .* x_ptr\[900\]", text)
+    assert re.search(r"out-of-bounds: this load reads x_ptr\[900\]", text)
     assert re.search(r"sectors +5 +250 +run of the interpreter for sm_80, grid 8x1x1", text)
     again = lab.run("%tileir --with report add --with costs").still["text/plain"]
     for words in (
@@ -124,8 +124,8 @@ def test_what_was_compiled_before_a_kernel_was_redefined_is_said_to_be_old(
     assert lab.ask("old.explore().data.sides[0].notice") == "''", "the same text, run again"
     lab.run(cell.replace("x + y", "x * y"))
     shown_then = lab.run("old.explore()").still
-    assert "redefined" in shown_then["text/plain"]
-    assert "redefined" in shown_then["text/html"]
+    assert "redefined since it was compiled" in shown_then["text/plain"]
+    assert "redefined since it was compiled" in shown_then["text/html"]
     assert "redefined" in lab.ask("old.explore().data.sides[0].notice")
     assert "x + y" in lab.ask("old.explore().data.sides[0].texts[0].content")
     line = (
@@ -145,7 +145,7 @@ def test_a_kernel_that_does_not_compile_shows_how_far_it_came(lab: NotebookSessi
     )
     outcome = lab.run("%tileir odd --sig '*fp32' --constexpr BLOCK=100")
     assert outcome.error == "CompileError"
-    assert "power of" in outcome.displays[0]["text/plain"]
+    assert "power of 2" in outcome.displays[0]["text/plain"]
 
 
 def test_a_launch_that_a_fault_stopped_says_the_types(lab: NotebookSession) -> None:

@@ -26,7 +26,7 @@ def lab(notebook: StartNotebook) -> NotebookSession:
 def test_a_launch(lab: NotebookSession) -> None:
     outcome = lab.run(f"%tileprofile {LAUNCH}")
     assert outcome.result is not None
-    assert "interpreter" in outcome.result["text/plain"]
+    assert "interpreter: not a GPU's time" in outcome.result["text/plain"]
     assert "tt.store" in outcome.result["text/html"]
     assert lab.ask("z.sum().item()") == "60.0"
 
@@ -59,7 +59,7 @@ def test_tab_offers_the_options_of_each(lab: NotebookSession) -> None:
 def test_why_a_launch_is_slow(lab: NotebookSession, messages: SnapshotAssertion) -> None:
     card = lab.run(f"%tilediagnose --target sm_90 {LAUNCH}").card
     assert "launch-bound" in card["text/plain"]
-    assert "costs most" in card["text/html"]
+    assert "What costs most" in card["text/html"]
     lab.run("import kernellab\nwith kernellab.profile() as measured:\n    " + LAUNCH)
     assert "1 kernel diagnosed" in lab.run("%tilediagnose --of measured").card["text/plain"]
     assert "--target" in lab.complete("%tilediagnose --ta")

@@ -109,8 +109,8 @@ def test_a_tile_of_many_elements_is_stored(lab: NotebookSession) -> None:
 
 def test_a_fault_is_shown_and_does_not_fail_the_cell(lab: NotebookSession) -> None:
     outcome = lab.run("%tilestep --program 3 scale[(4,)](x, y[:40].clone(), 60, BLOCK=16)")
-    assert "a fault:" in outcome.still["text/plain"]
-    assert "y_ptr[40]" in outcome.still["text/plain"]
+    assert "stopped by a fault:" in outcome.still["text/plain"]
+    assert "store out of bounds: y_ptr[40]" in outcome.still["text/plain"]
 
 
 @pytest.mark.parametrize(

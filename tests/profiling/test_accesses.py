@@ -19,7 +19,7 @@ from benchmarks import memory_kernels as kernels
 from kernellab.errors import OutOfBounds, TargetError
 from kernellab.interpreter.execution import program
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess
-from kernellab.viz.diagnostics import accesses_card
+from kernellab.viz.costs import accesses_card
 from tests.cases.case import normal
 from tests.corpus.entries import OLDEST
 from tests.corpus.launches import LAUNCHES
@@ -296,7 +296,7 @@ def test_the_card_has_the_totals_of_a_line_that_a_pipeline_copied() -> None:
     assert len(copies) > 1
     assert copies[0].position is not None
     rows = [table.rows for table in accesses_card(found).tables if "several" in table.title]
-    line, count, requests, sectors, _ = rows[0][0]
+    line, count, requests, sectors = rows[0][0]
     assert (int(line), int(count)) == (copies[0].position.line, len(copies))
     assert int(requests.replace(",", "")) == sum(one.requests for one in copies)
     assert int(sectors.replace(",", "")) == sum(one.sectors for one in copies)
@@ -474,7 +474,7 @@ def test_accesses_of_programs_that_wait() -> None:
     assert [one.reuse_between_programs for one in counters] == [programs] * 4, "turns do not count"
     assert not count.any()
     assert found.table()["waits"].sum() == 2
-    assert "other programs" in accesses_card(found).text()
+    assert "waits for other programs" in accesses_card(found).text()
 
 
 def test_functions_that_were_put_in_place_of_their_calls_are_no_rows() -> None:

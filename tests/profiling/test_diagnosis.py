@@ -19,12 +19,15 @@ from benchmarks.diagnosed.corpus import PAIRS
 from benchmarks.diagnosed.pairs import DTYPES, Tensor, Variant
 from kernellab.errors import ArgumentError, Diagnostic, OptionError
 from kernellab.graphs.report import GraphReport
+from kernellab.ir.syntax import read_module
 from kernellab.profiling.diagnosis import diagnose
 from kernellab.profiling.diagnosis.records import Diagnoses, Diagnosis
 from kernellab.profiling.diagnosis.rules import all_rules
+from kernellab.profiling.diagnosis.traffic import Scalars
 from kernellab.profiling.estimates import estimate as estimating
-from kernellab.viz.diagnostics import diagnoses_card, diagnosis_card
+from kernellab.viz.costs import diagnoses_card, diagnosis_card
 from tests.corpus.elementwise import vector_add
+from tests.corpus.launches import LAUNCHES
 from tests.corpus.loader import compile_entry, entry
 
 ROOT = Path(__file__).parents[2]
@@ -329,6 +332,18 @@ def test_a_loop_whose_length_is_loaded_is_counted_where_the_values_are_at_hand(
     assert refused.value == messages
 
 
+@pytest.mark.parametrize("name", ["collatz", "layer_norm_backward"])
+def test_a_loop_whose_length_is_loaded_is_counted_for_amd_too(name: str) -> None:
+    """Their loads are buffer operations, of whose lanes nothing is known."""
+    kernel, launch = entry(name), LAUNCHES[name]
+    found = kernellab.diagnose(
+        kernel.kernel, *launch.make(), grid=launch.grid, target="gfx942", counts=False,
+        **kernel.constants, **kernel.options,
+    )  # fmt: skip
+    assert isinstance(found, Diagnosis)
+    assert not any("are assumed" in note for note in found.notes)
+
+
 @triton.jit
 def each_twice(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -360,7 +375,7 @@ def test_a_copy_that_turns_its_tile_is_narrow_for_that_and_not_for_a_mask() -> N
     )
     assert isinstance(found, Diagnosis)
     narrow = [one for one in found if one.kind == "narrow-access"]
-    assert all("other axis" in one.what for one in narrow)
+    assert all("along the tile's other axis" in one.what for one in narrow)
     assert narrow
 
 
@@ -385,3 +400,53 @@ def test_stages_are_those_of_the_loop_where_it_has_its_own() -> None:
     )
     assert isinstance(found, Diagnosis)
     assert "too-few-stages" not in {each.kind for each in found}
+
+
+@triton.jit
+def copies(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
+    for at in range(0, n, BLOCK):
+        x = tl.load(x_ptr + at + tl.arange(0, BLOCK))
+        tl.store(y_ptr + at + tl.arange(0, BLOCK), 2 * x)
+
+
+@pytest.mark.parametrize("stages", [1, 4])
+def test_stages_are_advised_where_they_change_the_loop(stages: int) -> None:
+    """A loop without a product is pipelined only on request, whatever the launch's option."""
+    types = ("*fp32:16", "*fp32:16", "i32:16")
+    found = kernellab.diagnose(
+        copies, *types, BLOCK=256, num_stages=stages, grid=(132,), target="sm_90"
+    )
+    assert isinstance(found, Diagnosis)
+    (waits,) = (each for each in found if each.kind == "loop-not-pipelined")
+    assert "no tl.dot" in waits.what
+    assert waits.advice.startswith("Write for i in tl.range(..., num_stages=3).")
+
+
+def test_stages_of_a_file_are_not_tried(tmp_path: Path) -> None:
+    types = ("*fp32:16", "*fp32:16", "i32:16")
+    compilation = kernellab.compile(
+        copies_in_stages, *types, BLOCK=256, STAGES=2, target="sm_90", record="stages"
+    )
+    assert isinstance(compilation, kernellab.Compilation)
+    loaded = kernellab.load(compilation.save(tmp_path / "copies"))
+    found = kernellab.diagnose(loaded, grid=(132,))
+    assert isinstance(found, Diagnosis)
+    assert "too-few-stages" not in {each.kind for each in found}
+
+
+QUOTIENT = """"builtin.module"() ({
+  "tt.func"() <{function_type = () -> (), sym_name = "f", sym_visibility = "public"}> ({
+    %large = "arith.constant"() <{value = -9007199254740995 : i64}> : () -> i64
+    %two = "arith.constant"() <{value = 2 : i64}> : () -> i64
+    %half = "arith.divsi"(%large, %two) : (i64, i64) -> i64
+    %rest = "arith.remsi"(%large, %two) : (i64, i64) -> i64
+    "tt.return"() : () -> ()
+  }) : () -> ()
+}) : () -> ()"""
+
+
+def test_integers_beyond_the_exact_floats_are_divided_exactly() -> None:
+    values = {value.name_hint: value for op in read_module(QUOTIENT).walk() for value in op.results}
+    scalars = Scalars({})
+    assert scalars.number(values["half"]) == -((2**53 + 3) // 2)
+    assert scalars.number(values["rest"]) == -1

@@ -293,4 +293,4 @@ def test_of_a_warp_specialized_kernel_the_default_warps_are_measured() -> None:
     order = sorted(range(len(made.module.marks)), key=lambda at: made.module.marks[at] is None)
     found = read(numpy.stack([noted(made.memory, [[(at, at) for at in order]] * 4)]), made.memory)
     profile = profile_of(Measured(special, (1, 1, 1), found, Perturbation(1.0, 1.0, "counted")))
-    assert any("no marks" in one for one in profile.notes)
+    assert any("its partitions have no marks" in one for one in profile.notes)

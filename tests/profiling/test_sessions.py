@@ -49,7 +49,7 @@ def nothing_is_left_on() -> Any:
 def test_work_is_counted_by_line_and_scope() -> None:
     found = launch_product()
     assert found.measured_by == "interpreter"
-    assert "interpreter" in str(found)
+    assert "interpreter: not a GPU's time" in str(found)
     lines = found.lines.set_index(["line", "operation"])
     trips = K // B
     dot = lines.loc[(line_of("# the product"), "tt.dot")]
@@ -67,7 +67,7 @@ def test_work_is_counted_by_line_and_scope() -> None:
     assert kernel["time/ms"] == pytest.approx(found.lines["time (ns)"].sum() / 1e6, rel=0.2)
     assert found.kernels[0].compilation.kernel == "product"
     card = found._repr_mimebundle_()["text/plain"]
-    assert f"─ {line_of('# the product')}: " in card
+    assert f"line {line_of('# the product')} tt.dot 100 %" in card
     assert card.count("# the product") == 1  # in the tree, and not beside each operation again
     assert " 0.0" not in "".join(one for one in card.splitlines() if one.startswith("    product:"))
 

@@ -30,7 +30,6 @@ def run_cell(shell: InteractiveShell, code: str, typed: str) -> str:
 
 
 def problems_of(page: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with a page's blocks."""
     shell = InteractiveShell()
     if page["setup"] and (said := run_cell(shell, page["setup"], "")):
         yield f"the setup of {page['name']}: {said}"
@@ -50,7 +49,6 @@ def problems_of(page: dict[str, Any]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Run the pages."""
     request = json.load(sys.stdin)
     found: dict[str, list[str]] = {}
     for page in request["pages"]:

@@ -13,8 +13,6 @@ from tests.support.source_files import ROOT
 
 @dataclass(frozen=True)
 class Block:
-    """One code block."""
-
     page: str
     line: int
     language: str

@@ -171,15 +171,11 @@ def test_a_magic() -> None:
 
 @dataclass(frozen=True)
 class Depths:
-    """A record without a card in the package."""
-
     depths: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class DepthsView(ViewData):
-    """What its view draws."""
-
     title: str
     depths: tuple[str, ...]
     kind: Literal["depths"] = "depths"

@@ -50,14 +50,13 @@ COLLECTIONS = (ast.Tuple, ast.List, ast.Set, ast.BinOp)
 
 def operations_in(collection: ast.AST) -> set[str]:
     """The operations that a tuple, a set, a union of types names, by class or by name."""
-    return {
-        text
-        for node in ast.walk(collection)
-        for text in [
-            ast.unparse(node) if isinstance(node, ast.Attribute) else getattr(node, "value", "")
-        ]
-        if isinstance(text, str) and (text in CLASSES or text in NAMES)
-    }
+    found = set()
+    for node in ast.walk(collection):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found.add(f"{node.value.id}.{node.attr}")
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+    return found & (CLASSES | NAMES)
 
 
 def lists_of_operations(file: Path) -> Iterator[str]:

@@ -49,6 +49,7 @@ def test_the_list_finds_words(
     assert [place.text for place in language.places_in(file)] == words
 
 
+@pytest.mark.slow
 def test_advice_ends_as_sentences_do() -> None:
     """Every message can be listed for review: `python -m tools.messages`."""
     listed = list(messages.messages())

@@ -4,12 +4,9 @@ every entry_point takes them.
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import os
-import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -17,14 +14,16 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common.text import string_of_assembly, string_of_ir, value_name
 from kernellab.errors import CompileError, KernelFault, OutOfBounds, SourcePosition
 from tests.kernels import unicode_names
+from tests.support.imported import imported
+from tests.support.messages import Raised
 from tests.support.notebook_session import StartNotebook
-from tests.support.python_processes import python_path
+from tests.support.python_processes import run_python
+from tests.support.source_lines import position_of
 from tests.support.versions import LOCATES_WHOLE_CALLS
 
 ROOT = Path(__file__).parents[2]
@@ -44,12 +43,7 @@ def load(tmp_path: Path) -> Load:
         file = tmp_path / folder / "noyaux_é.py"
         file.parent.mkdir(parents=True)
         file.write_bytes(origin.read_bytes())
-        spec = importlib.util.spec_from_file_location("noyaux_é", file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
+        return imported(file)
 
     return load
 
@@ -69,10 +63,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, *commands: str) -> None:
 
 @pytest.mark.slow
 def test_every_entry_point_in_a_folder_with_an_accent(
-    load: Load,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernels = load("é")
     scale, file = kernels.scale, str(kernels.__file__)
@@ -155,7 +146,7 @@ def test_a_compilation_from_a_folder_with_an_accent(
         assert kernellab.load(cache_folder(tmp_path)).source_map.file == file
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("folder", FOLDERS[1:] + QUOTED)
 def test_any_path(load: Load, folder: str) -> None:
     kernels = load(folder)
@@ -183,25 +174,21 @@ def test_the_compilers_errors_name_the_line_in_any_path(
     kernels = load(folder)
     with pytest.raises(CompileError) as caught:
         kernellab.compile(getattr(kernels, kernel), *TYPES, ΒLOCK=64, target="sm_90")
-    position = caught.value.position
-    assert position is not None
+    position = position_of(caught.value)
     assert (position.file, position.line) == (str(kernels.__file__), line_of(kernels, text))
 
 
-def test_a_path_that_ptxas_cannot_read_is_named(load: Load, messages: SnapshotAssertion) -> None:
+def test_a_path_that_ptxas_cannot_read_is_named(load: Load, raised: Raised) -> None:
     """Its own limit: it takes the quote for the end of the name."""
     kernels = load('q"uote')
-    with pytest.raises(CompileError) as refused:
-        kernellab.compile(kernels.scale, *TYPES, ΒLOCK=64, target="sm_90", record="stages")
-    assert refused.value == messages
+    options: Any = {"ΒLOCK": 64, "target": "sm_90", "record": "stages"}
+    raised(CompileError, kernellab.compile, kernels.scale, *TYPES, **options)
 
 
-def test_a_path_that_is_no_text_is_named(load: Load, messages: SnapshotAssertion) -> None:
+def test_a_path_that_is_no_text_is_named(load: Load, raised: Raised) -> None:
     kernels = load(os.fsdecode(b"caf\xe9"))
-    with pytest.raises(CompileError) as caught:
-        kernellab.run(kernels.scale, *launch(), ΒLOCK=64)
-    assert caught.value == messages
-    str(caught.value).encode()  # so that a terminal can print it
+    caught = raised(CompileError, kernellab.run, kernels.scale, *launch(), ΒLOCK=64)
+    str(caught).encode()  # so that a terminal can print it
 
 
 @pytest.mark.sampled(4)
@@ -216,8 +203,7 @@ def test_marks_that_end_no_line_of_python(load: Load, tmp_path: Path, mark: str)
     line = line_of(kernels, "合計 = 1.0")
     with pytest.raises(OutOfBounds) as caught:
         kernellab.run(kernels.outside, *launch(), ΒLOCK=64)
-    assert caught.value.position is not None
-    assert caught.value.position.line == line
+    assert position_of(caught.value).line == line
     assert "tl.load(x_ptr + ι + 1)" in str(caught.value)
     trace = kernellab.trace(scale, *launch(), ΒLOCK=64)
     trace.save(tmp_path / "parts.trace")
@@ -252,11 +238,10 @@ def test_a_kernels_own_name_is_refused_in_tritons_words(load: Load) -> None:
         assert error.advice in str(error)
 
 
-def test_texts_of_prints_and_asserts(load: Load, messages: SnapshotAssertion) -> None:
+def test_texts_of_prints_and_asserts(load: Load, raised: Raised) -> None:
     kernels = load("é")
-    with pytest.raises(KernelFault, match="device_assert") as refused:
-        kernellab.run(kernels.asserting, *launch(), ΒLOCK=64, debug=True)
-    assert refused.value == messages
+    options: Any = {"ΒLOCK": 64, "debug": True, "match": "device_assert"}
+    raised(KernelFault, kernellab.run, kernels.asserting, *launch(), **options)
     with pytest.raises(CompileError, match="π is not an ascii string") as caught:
         kernellab.run(kernels.printing, *launch(), ΒLOCK=64)
     assert "write this one in ASCII" in caught.value.advice
@@ -298,14 +283,7 @@ def test_tritons_own_library_in_such_a_folder(load: Load, tmp_path: Path) -> Non
     """
     home = tmp_path / "é" / "home"
     home.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        env={**os.environ, "PYTHONPATH": python_path(ROOT), "HOME": str(home), "TMPDIR": str(home)},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    done = run_python(script, env={"HOME": str(home), "TMPDIR": str(home)}, timeout=200)
     assert done.returncode == 0, done.stderr
     line = line_of(kernels, "σ = tl.sum")
     assert done.stdout.startswith(f"{kernels.__file__}:{line}:")

@@ -14,6 +14,7 @@ import sys
 from itertools import dropwhile
 from typing import Any
 
+import nbformat
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
@@ -39,7 +40,6 @@ def files_of(page: str) -> dict[str, str]:
 
 
 def request(page: str) -> dict[str, Any]:
-    """A page, as `page_runner` takes it."""
     return {
         "name": page,
         "setup": SETUP.get(page, ""),
@@ -114,3 +114,24 @@ def test_what_is_typed_in_a_terminal_exists(block: Block) -> None:
             assert re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
         elif "-m" in words and (module := words[words.index("-m") + 1]).startswith("benchmarks"):
             assert (ROOT / module.replace(".", "/")).with_suffix(".py").is_file(), module
+
+
+# The notebooks as a reader finds them, before running anything
+
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_is_saved_with_its_outputs(path) -> None:
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert code
+    assert any(cell.outputs for cell in code)
+    for cell in code:
+        assert cell.execution_count is not None, f"not run: {cell.source[:60]!r}"
+        errors = [output for output in cell.outputs if output.output_type == "error"]
+        expected = "raises-exception" in cell.metadata.get("tags", [])
+        assert bool(errors) == expected, cell.source
+    assert notebook.cells[0].cell_type == "markdown", "a notebook says first what it is about"

@@ -69,19 +69,16 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 @pytest.fixture(scope="module")
 def site(built: tuple[Path, str]) -> Path:
-    """Its folder."""
     assert (built[0] / "index.html").is_file(), built[1]
     return built[0]
 
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, Page]:
-    """Every page."""
     return {file: Page(file) for file in site.rglob("*.html")}
 
 
 def outside(address: str) -> bool:
-    """Whether an address is of another place."""
     return re.match(r"(https?:)?//", address) is not None
 
 

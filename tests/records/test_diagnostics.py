@@ -34,22 +34,16 @@ POSITION = {
     "type": "object",
     "required": ["file", "line", "column"],
     "additionalProperties": False,
-    "properties": {
-        "file": {"type": "string"},
-        "line": {"type": "integer", "minimum": 1},
-        "column": {"type": "integer", "minimum": 0},
-    },
-}
+    "properties": {"file": {"type": "string"}, "line": {"type": "integer", "minimum": 1},
+        "column": {"type": "integer", "minimum": 0}},
+}  # fmt: skip
 CHANGE = {
     "type": "object",
     "required": ["line", "old", "new"],
     "additionalProperties": False,
-    "properties": {
-        "line": {"type": "integer", "minimum": 1},
-        "old": {"type": "string"},
-        "new": {"type": "string"},
-    },
-}
+    "properties": {"line": {"type": "integer", "minimum": 1}, "old": {"type": "string"},
+        "new": {"type": "string"}},
+}  # fmt: skip
 SCHEMA = {
     "type": "object",
     "additionalProperties": False,
@@ -90,22 +84,15 @@ OUT_OF_BOUNDS = OutOfBounds(
 
 ERRORS: dict[type[KernelLabError], KernelLabError] = {
     errors.OutOfBounds: OUT_OF_BOUNDS,
-    errors.Deadlock: errors.Deadlock(
-        [WaitingProgram((1, 0, 0), PLACE, "lock[0] is 1")],
-        grid=(2, 1, 1),
-        silent_rounds=3,
-        proven=True,
-        position=PLACE,
-    ),
-    errors.KernelFault: errors.KernelFault(
-        "device_assert failed", program=(0, 0, 0), grid=(1, 1, 1)
-    ),
-    errors.CompileError: errors.CompileError(
-        "no", kernel="k", target="sm_90", failed_pass="ttgir.x"
-    ),
+    errors.Deadlock: errors.Deadlock([WaitingProgram((1, 0, 0), PLACE, "lock[0] is 1")],
+        grid=(2, 1, 1), silent_rounds=3, proven=True, position=PLACE),
+    errors.KernelFault: errors.KernelFault("device_assert failed", program=(0, 0, 0),
+        grid=(1, 1, 1)),
+    errors.CompileError: errors.CompileError("no", kernel="k", target="sm_90",
+        failed_pass="ttgir.x"),
     errors.MissingArguments: errors.MissingArguments("no", constexprs=["BLOCK"], others=["x"]),
     errors.WorkerError: errors.WorkerError("gone", died=True, ending="signal SIGSEGV"),
-}
+}  # fmt: skip
 """Errors that have facts of their own; all others are made of words alone."""
 
 

@@ -21,7 +21,6 @@ from triton._C.libtriton import linear_layout
 
 import kernellab
 from kernellab.compiler.analyses.conversions import elements_moved
-from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArgumentError, LayoutError, TargetError
 from kernellab.records.layouts import (
     Holder,
@@ -38,70 +37,64 @@ from tests.corpus.entries import OLDEST
 from tests.kernels.relayout import unused_tile
 from tests.support import versions
 from tests.support.compiled import compiled, of_corpus
+from tests.support.messages import Raised
 
 only_newer = pytest.mark.skipif(OLDEST, reason="Triton 3.6 does not answer for layouts of memory")
 
-Place = Callable[[int, int], tuple[int, int]]
-"""(lane, register) -> (row, column): how a manual states a fragment."""
+Sizes = tuple[int, ...]
+Place = Callable[[Any, Any, Any], tuple[Any, Any]]
+"""(groupID, threadID_in_group, register) -> (row, column): how a manual states a fragment. The first
+two are lane >> 2 and lane % 4 of the lane."""
 
 
 def assert_fragment(layout: RegisterLayout, registers: int, place: Place) -> None:
     """One warp holds exactly what the manual says, register by register."""
     assert layout.registers_per_thread == registers
-    held = layout.elements(0, 0, numpy.arange(32)[:, None], numpy.arange(registers))
-    stated = [[place(lane, register) for register in range(registers)] for lane in range(32)]
-    assert held.tolist() == [[list(index) for index in row] for row in stated]
+    lane, i = numpy.indices((32, registers))
+    assert_held(layout.elements(0, 0, lane, i), *place(lane >> 2, lane % 4, i))
+
+
+def assert_held(held: numpy.ndarray, row: Any, column: Any) -> None:
+    assert (held == numpy.stack(numpy.broadcast_arrays(row, column), -1)).all()
+
+
+def blocked(
+    shape: Sizes, size: Sizes, threads: Sizes, warps: Sizes, order: Sizes
+) -> RegisterLayout:
+    """A blocked layout, by its lists in the order of their text."""
+    return Layout.blocked(
+        shape=shape,
+        size_per_thread=size,
+        threads_per_warp=threads,
+        warps_per_cta=warps,
+        order=order,
+    )
 
 
 # The seeds' pictures
 
 
 def test_two_by_two_on_eight_threads() -> None:
-    layout = Layout.blocked(
-        shape=(2, 2),
-        size_per_thread=(1, 1),
-        threads_per_warp=(2, 2),
-        warps_per_cta=(2, 1),
-        order=(1, 0),
-    )
-    assert layout.picture() == "Layout(0,0)={0,4}, (0,1)={1,5}, (1,0)={2,6}, (1,1)={3,7}"
+    layout = blocked((2, 2), (1, 1), (2, 2), (2, 1), (1, 0))
+    picture = "Layout(0,0)={0,4}, (0,1)={1,5}, (1,0)={2,6}, (1,1)={3,7}"
+    card = layout_card(layout)
+    assert layout.picture() == picture
+    assert picture in card.text()
+    assert picture in card.html()
+    assert "sizePerThread" in card.text()
     assert layout.replication == 2
     assert layout.holders((0, 1)) == (Holder(0, 1, 0, 0), Holder(0, 1, 1, 0))
 
 
 def test_blocked_by_hand() -> None:
-    layout = Layout.blocked(
-        shape=(16, 16),
-        size_per_thread=(2, 2),
-        threads_per_warp=(8, 4),
-        warps_per_cta=(1, 2),
-        order=(1, 0),
-    )
-    for row in range(16):
-        for column in range(16):
-            lane = row // 2 * 4 + column % 8 // 2
-            register = row % 2 * 2 + column % 2
-            assert layout.holders((row, column)) == (Holder(register, lane, column // 8, 0),)
+    layout = blocked((16, 16), (2, 2), (8, 4), (1, 2), (1, 0))
+    for row, column in numpy.ndindex(16, 16):
+        lane = row // 2 * 4 + column % 8 // 2
+        register = row % 2 * 2 + column % 2
+        assert layout.holders((row, column)) == (Holder(register, lane, column // 8, 0),)
     assert layout.contiguous == (2, 2)
     assert layout.order == (1, 0)
     assert (layout.registers_per_thread, layout.lanes, layout.warps) == (4, 32, 2)
-
-
-def test_mma_m16n8k16_of_thread_0() -> None:
-    result = mma_result((16, 8))
-    a = Layout.dot_operand(shape=(16, 16), operand=0, parent=result, k_width=2)
-    b = Layout.dot_operand(shape=(16, 8), operand=1, parent=result, k_width=2)
-
-    def of_thread_0(layout: RegisterLayout) -> list[list[int]]:
-        held: list[list[int]] = layout.elements(
-            register=numpy.arange(layout.registers_per_thread)
-        ).tolist()
-        return held
-
-    first_columns, last_columns = [[0, 0], [0, 1], [8, 0], [8, 1]], [[0, 8], [0, 9], [8, 8], [8, 9]]
-    assert of_thread_0(a) == first_columns + last_columns
-    assert of_thread_0(b) == [[0, 0], [1, 0], [8, 0], [9, 0]]
-    assert of_thread_0(result) == [[0, 0], [0, 1], [8, 0], [8, 1]]
 
 
 # mma.sync, by the PTX manual
@@ -113,77 +106,30 @@ def mma_result(shape: tuple[int, int]) -> RegisterLayout:
     )
 
 
-def group(lane: int) -> int:
-    """%laneid >> 2, which the manual calls groupID."""
-    return lane >> 2
+def a_f16_k16(g: Any, t: Any, i: Any) -> tuple[Any, Any]:
+    return g + 8 * ((i >= 2) & (i < 4) | (i >= 6)), t * 2 + (i & 1) + 8 * (i >= 4)
 
 
-def in_group(lane: int) -> int:
-    """%laneid % 4, which the manual calls threadID_in_group."""
-    return lane % 4
+def c_m16n8(g: Any, t: Any, i: Any) -> tuple[Any, Any]:
+    return g + 8 * (i % 4 >= 2), i // 4 * 8 + t * 2 + (i & 1)
 
 
-def a_f16_k8(lane: int, i: int) -> tuple[int, int]:
-    return group(lane) + (0 if i < 2 else 8), in_group(lane) * 2 + (i & 1)
+FRAGMENTS: list[tuple[int, int, int, int, Place]] = [
+    (0, 8, 2, 4, lambda g, t, i: (g + 8 * (i >= 2), t * 2 + (i & 1))),
+    (1, 8, 2, 2, lambda g, t, i: (t * 2 + i, g)),
+    (0, 8, 1, 4, lambda g, t, i: (g + 8 * (i % 2), t + 4 * (i >= 2))),
+    (1, 8, 1, 2, lambda g, t, i: (t + 4 * i, g)),
+    (0, 16, 2, 8, a_f16_k16),
+    (1, 16, 2, 4, lambda g, t, i: (t * 2 + (i & 1) + 8 * (i >= 2), g)),
+    (0, 16, 4, 8, lambda g, t, i: (g + 8 * (i >= 4), t * 4 + (i & 3))),
+    (1, 16, 4, 4, lambda g, t, i: (t * 4 + i, g)),
+    (0, 32, 4, 16, lambda g, t, i: (
+        g + 8 * ((i >= 4) & (i < 8) | (i >= 12)), t * 4 + (i & 3) + 16 * (i >= 8))),
+    (1, 32, 4, 8, lambda g, t, i: (t * 4 + (i & 3) + 16 * (i >= 4), g)),
+]  # fmt: skip
 
 
-def b_f16_k8(lane: int, i: int) -> tuple[int, int]:
-    return in_group(lane) * 2 + i, group(lane)
-
-
-def a_tf32_k8(lane: int, i: int) -> tuple[int, int]:
-    return group(lane) + (0 if i in (0, 2) else 8), in_group(lane) + (0 if i in (0, 1) else 4)
-
-
-def b_tf32_k8(lane: int, i: int) -> tuple[int, int]:
-    return in_group(lane) + (0 if i == 0 else 4), group(lane)
-
-
-def a_f16_k16(lane: int, i: int) -> tuple[int, int]:
-    row = group(lane) if 0 <= i < 2 or 4 <= i < 6 else group(lane) + 8
-    return row, in_group(lane) * 2 + (i & 1) + (0 if i < 4 else 8)
-
-
-def b_f16_k16(lane: int, i: int) -> tuple[int, int]:
-    return in_group(lane) * 2 + (i & 1) + (0 if i < 2 else 8), group(lane)
-
-
-def a_s8_k16(lane: int, i: int) -> tuple[int, int]:
-    return group(lane) + (0 if i < 4 else 8), in_group(lane) * 4 + (i & 3)
-
-
-def b_s8_k16(lane: int, i: int) -> tuple[int, int]:
-    return in_group(lane) * 4 + i, group(lane)
-
-
-def a_s8_k32(lane: int, i: int) -> tuple[int, int]:
-    row = group(lane) if 0 <= i < 4 or 8 <= i < 12 else group(lane) + 8
-    return row, in_group(lane) * 4 + (i & 3) + (0 if i < 8 else 16)
-
-
-def b_s8_k32(lane: int, i: int) -> tuple[int, int]:
-    return in_group(lane) * 4 + (i & 3) + (0 if i < 4 else 16), group(lane)
-
-
-def c_m16n8(lane: int, i: int) -> tuple[int, int]:
-    return group(lane) + (0 if i < 2 else 8), in_group(lane) * 2 + (i & 1)
-
-
-@pytest.mark.parametrize(
-    ("operand", "k", "k_width", "registers", "place"),
-    [
-        (0, 8, 2, 4, a_f16_k8),
-        (1, 8, 2, 2, b_f16_k8),
-        (0, 8, 1, 4, a_tf32_k8),
-        (1, 8, 1, 2, b_tf32_k8),
-        (0, 16, 2, 8, a_f16_k16),
-        (1, 16, 2, 4, b_f16_k16),
-        (0, 16, 4, 8, a_s8_k16),
-        (1, 16, 4, 4, b_s8_k16),
-        (0, 32, 4, 16, a_s8_k32),
-        (1, 32, 4, 8, b_s8_k32),
-    ],
-)
+@pytest.mark.parametrize(("operand", "k", "k_width", "registers", "place"), FRAGMENTS)
 def test_operands_of_mma(operand: int, k: int, k_width: int, registers: int, place: Place) -> None:
     shape = (16, k) if operand == 0 else (k, 8)
     layout = Layout.dot_operand(
@@ -199,32 +145,26 @@ def test_result_of_mma() -> None:
 # wgmma
 
 
-@pytest.mark.parametrize("n", [8, 16, 32, 64, 128, 256])
-def test_accumulator_of_wgmma(n: int) -> None:
-    layout = Layout.nvidia_mma(
+def wgmma_result(n: int) -> RegisterLayout:
+    return Layout.nvidia_mma(
         shape=(64, n), version=3, warps_per_cta=(4, 1), instruction_shape=(16, n, 16)
     )
+
+
+@pytest.mark.parametrize("n", [8, 16, 32, 64, 128, 256])
+def test_accumulator_of_wgmma(n: int) -> None:
+    layout = wgmma_result(n)
     assert layout.registers_per_thread == n // 2
-    for warp in range(4):
-        held = layout.elements(0, warp, numpy.arange(32)[:, None], numpy.arange(n // 2))
-        for lane in range(32):
-            for i in range(n // 2):
-                row = 16 * warp + group(lane) + (8 if i % 4 >= 2 else 0)
-                column = i // 4 * 8 + in_group(lane) * 2 + (i & 1)
-                assert held[lane, i].tolist() == [row, column]
+    warp, lane, i = numpy.indices((4, 32, n // 2))
+    row, column = c_m16n8(lane >> 2, lane % 4, i)
+    assert_held(layout.elements(0, warp, lane, i), 16 * warp + row, column)
 
 
 def test_operand_of_wgmma_in_registers() -> None:
-    result = Layout.nvidia_mma(
-        shape=(64, 8), version=3, warps_per_cta=(4, 1), instruction_shape=(16, 8, 16)
-    )
-    layout = Layout.dot_operand(shape=(64, 16), operand=0, parent=result, k_width=2)
-    held = layout.elements(
-        0, numpy.arange(4)[:, None, None], numpy.arange(32)[:, None], numpy.arange(8)
-    )
-    for warp, lane, i in numpy.ndindex(4, 32, 8):
-        row, column = a_f16_k16(lane, i)
-        assert held[warp, lane, i].tolist() == [16 * warp + row, column]
+    layout = Layout.dot_operand(shape=(64, 16), operand=0, parent=wgmma_result(8), k_width=2)
+    warp, lane, i = numpy.indices((4, 32, 8))
+    row, column = a_f16_k16(lane >> 2, lane % 4, i)
+    assert_held(layout.elements(0, warp, lane, i), 16 * warp + row, column)
 
 
 # ldmatrix
@@ -263,9 +203,9 @@ def test_mfma(size: int) -> None:
         instruction_shape=(size, size, 256 // size),
     )
     assert layout.lanes == 64
-    for lane, i in numpy.ndindex(64, size * size // 64):
-        row = i // 4 * (256 // size) + 4 * (lane // size) + i % 4
-        assert layout.elements(lane=lane, register=i).tolist() == [row, lane % size]
+    lane, i = numpy.indices((64, size * size // 64))
+    row = i // 4 * (256 // size) + 4 * (lane // size) + i % 4
+    assert_held(layout.elements(lane=lane, register=i), row, lane % size)
 
 
 @pytest.mark.skipif(OLDEST, reason="spelled in another way")
@@ -273,9 +213,11 @@ def test_mfma(size: int) -> None:
     ("version", "row"),
     [(1, lambda lane, i: 2 * i + lane // 16), (2, lambda lane, i: 8 * (lane // 16) + i)],
 )
-def test_wmma(version: int, row: Callable[[int, int], int]) -> None:
+def test_wmma(version: int, row: Callable[[Any, Any], Any]) -> None:
     layout = Layout.amd_wmma(shape=(16, 16), version=version)
-    assert_fragment(layout, 8, lambda lane, i: (row(lane, i), lane % 16))
+    assert layout.registers_per_thread == 8
+    lane, i = numpy.indices((32, 8))
+    assert_held(layout.elements(0, 0, lane, i), row(lane, i), lane % 16)
 
 
 # Memory
@@ -285,12 +227,10 @@ def test_swizzled_shared() -> None:
     layout = Layout.swizzled_shared(
         shape=(16, 64), vector=4, per_phase=2, max_phase=8, order=(1, 0)
     )
-    offsets = layout.offsets()
-    for row, column in numpy.ndindex(16, 64):
-        phase = row // 2 % 8
-        place = row * 64 + (column // 4 ^ phase) * 4 + column % 4
-        assert offsets[row, column] == place
-        assert layout.elements(place).tolist() == [row, column]
+    row, column = numpy.indices((16, 64))
+    places = row * 64 + (column // 4 ^ row // 2 % 8) * 4 + column % 4
+    assert (layout.offsets() == places).all()
+    assert_held(layout.elements(places), row, column)
     assert layout.holders((3, 1)) == (SharedPlace(3 * 64 + 4 + 1, 0),)
 
 
@@ -334,6 +274,7 @@ def test_the_formula_of_swizzled_shared_is_tritons(shape, monkeypatch) -> None:
 NVMMA_SHAPES = [(512,), (8, 256), (64, 64), (512, 64), (512, 512), (2, 64, 64), (16, 2, 512)]
 
 
+@pytest.mark.sampled(4)
 @only_newer
 @pytest.mark.parametrize("shape", NVMMA_SHAPES, ids=str)
 @pytest.mark.parametrize("transposed", [False, True])
@@ -354,16 +295,14 @@ def test_the_formula_of_nvmma_shared_is_tritons(shape, transposed, width, monkey
             assert layout_by_formula(layout, monkeypatch) == layout
 
 
-def test_padded_shared(messages: SnapshotAssertion) -> None:
+def test_padded_shared(raised: Raised) -> None:
     layout = Layout.padded_shared(shape=(8, 32), paddings=[(32, 4), (128, 8)], order=(1, 0))
     rows, columns = numpy.indices((8, 32))
     plain = rows * 32 + columns
     assert (layout.offsets() == plain + plain // 32 * 4 + plain // 128 * 8).all()
     assert layout.elements(36).tolist() == [1, 0]
     assert layout.size == 256 + 7 * 4 + 8
-    with pytest.raises(LayoutError) as refused:
-        layout.elements(33)
-    assert refused.value == messages
+    raised(LayoutError, layout.elements, 33)
     with pytest.raises(LayoutError):
         Layout.parse(layout.encoding, (16, 32))
 
@@ -407,9 +346,8 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 
 def llvm_with(encoding: str) -> list[str]:
     """LLVM IR for gfx942 of a tile that goes through shared memory with this layout, without where its text lay."""
-    compilation = kernellab.compile(THROUGH_SHARED.replace("ENCODING", encoding), target="gfx942")
-    assert isinstance(compilation, Compilation)
-    lines = compilation.stages["llir"].text.splitlines()
+    made = compiled(THROUGH_SHARED.replace("ENCODING", encoding), target="gfx942")
+    lines = made.stages["llir"].text.splitlines()
     return [line for line in lines if "DIFile" not in line]
 
 
@@ -433,13 +371,7 @@ def test_rotating_layouts_compile_to_the_code_of_their_linear_layouts(
 
 
 def test_slice_and_linear() -> None:
-    parent = Layout.blocked(
-        shape=(32, 16),
-        size_per_thread=(2, 2),
-        threads_per_warp=(8, 4),
-        warps_per_cta=(1, 2),
-        order=(1, 0),
-    )
+    parent = blocked((32, 16), (2, 2), (8, 4), (1, 2), (1, 0))
     layout = Layout.slice(shape=(32,), dim=1, parent=parent)
     for row in range(32):
         columns = {holder[1:] for c in range(16) for holder in parent.holders((row, c))}
@@ -450,39 +382,29 @@ def test_slice_and_linear() -> None:
     assert (again.all_elements() == parent.all_elements()).all()
 
 
-def test_numbers_alone_do_for_one_dimension(messages: SnapshotAssertion) -> None:
+def test_numbers_alone_do_for_one_dimension(raised: Raised) -> None:
     plain = Layout.blocked(
         shape=64, size_per_thread=1, threads_per_warp=32, warps_per_cta=2, order=0
     )
     assert plain.shape == (64,)
     assert plain.elements(warp=1, lane=[0, 31]).tolist() == [[32], [63]]
-    assert plain == Layout.blocked(
-        shape=(64,), size_per_thread=(1,), threads_per_warp=(32,), warps_per_cta=(2,), order=(0,)
-    )
+    assert plain == blocked((64,), (1,), (32,), (2,), (0,))
     listed = Layout.linear(shape=8, register=[1], lane=[2, 4])
     assert listed.elements(lane=3, register=[0, 1]).tolist() == [[6], [7]]
-    with pytest.raises(LayoutError) as refused:
-        Layout.blocked(
-            shape=64,
-            size_per_thread=cast(Any, [1.5]),
-            threads_per_warp=32,
-            warps_per_cta=2,
-            order=0,
-        )
-    assert refused.value == messages
-    with pytest.raises(LayoutError) as refused:
-        Layout.linear(shape=8, register=cast(Any, 1), lane=[2, 4])
-    assert refused.value == messages
+    error = raised(
+        LayoutError,
+        Layout.blocked,
+        shape=64,
+        size_per_thread=cast(Any, [1.5]),
+        threads_per_warp=32,
+        warps_per_cta=2,
+        order=0,
+    )
+    error = raised(LayoutError, Layout.linear, shape=8, register=cast(Any, 1), lane=[2, 4])
 
 
 def test_arrays_agree_with_single_answers() -> None:
-    layout = Layout.blocked(
-        shape=(8, 32),
-        size_per_thread=(1, 4),
-        threads_per_warp=(8, 4),
-        warps_per_cta=(2, 1),
-        order=(1, 0),
-    )
+    layout = blocked((8, 32), (1, 4), (8, 4), (2, 1), (1, 0))
     everything, holders = layout.all_elements(), layout.all_holders()
     assert everything.shape == (1, 2, 32, 8, 2)
     assert holders.shape == (8, 32, 2, 4)
@@ -495,14 +417,8 @@ def test_arrays_agree_with_single_answers() -> None:
     assert layout.vector_width(64, most_bits=64) == 1
 
 
-def test_holders_of_many_elements(messages: SnapshotAssertion) -> None:
-    layout = Layout.blocked(
-        shape=(8, 32),
-        size_per_thread=(1, 4),
-        threads_per_warp=(8, 4),
-        warps_per_cta=(2, 1),
-        order=(1, 0),
-    )
+def test_holders_of_many_elements(raised: Raised) -> None:
+    layout = blocked((8, 32), (1, 4), (8, 4), (2, 1), (1, 0))
     indices = numpy.random.default_rng(0).integers(0, (8, 32), (5, 7, 2))
     found = layout.holders(indices)
     assert found.shape == (5, 7, 2, 4)
@@ -513,18 +429,10 @@ def test_holders_of_many_elements(messages: SnapshotAssertion) -> None:
         list(one) for one in layout.holders((1, 1))
     ]
     assert layout.holders(numpy.array([1, 1])) == layout.holders((1, 1))
-    with pytest.raises(LayoutError) as refused:
-        layout.holders([[0, 0], [8, 1]])
-    assert refused.value == messages
-    with pytest.raises(LayoutError) as refused:
-        layout.holders([[0, 0, 0]])
-    assert refused.value == messages
-    with pytest.raises(LayoutError) as refused:
-        layout.holders([[0.5, 0]])
-    assert refused.value == messages
-    with pytest.raises(LayoutError) as refused:
-        layout.holders(cast(Any, [[0, 0], [1]]))
-    assert refused.value == messages
+    raised(LayoutError, layout.holders, [[0, 0], [8, 1]])
+    raised(LayoutError, layout.holders, [[0, 0, 0]])
+    raised(LayoutError, layout.holders, [[0.5, 0]])
+    raised(LayoutError, layout.holders, cast(Any, [[0, 0], [1]]))
 
 
 def test_places_of_many_elements() -> None:
@@ -537,13 +445,7 @@ def test_places_of_many_elements() -> None:
 
 
 def test_picture_is_what_triton_draws() -> None:
-    layout = Layout.blocked(
-        shape=(8, 16),
-        size_per_thread=(2, 2),
-        threads_per_warp=(4, 8),
-        warps_per_cta=(1, 1),
-        order=(0, 1),
-    )
+    layout = blocked((8, 16), (2, 2), (4, 8), (1, 1), (0, 1))
     bases = [(name, [list(vector) for vector in found]) for name, found in layout.bases.items()]
     drawn = linear_layout.LinearLayout.from_bases(bases, ["dim0", "dim1"], [8, 16], True)
     text = drawn.get_distributed_view(False)
@@ -552,12 +454,7 @@ def test_picture_is_what_triton_draws() -> None:
 
 
 def line_of(size_per_thread: int, shape: int = 4096) -> RegisterLayout:
-    """A layout of a tile of one dimension, on four warps."""
-    layout = Layout.blocked(
-        shape=shape, size_per_thread=size_per_thread, threads_per_warp=32, warps_per_cta=4, order=0
-    )
-    assert isinstance(layout, RegisterLayout)
-    return layout
+    return blocked((shape,), (size_per_thread,), (32,), (4,), (0,))
 
 
 def test_a_picture_of_one_dimension_is_folded_and_says_what_it_leaves_out() -> None:
@@ -577,19 +474,13 @@ def test_what_a_picture_leaves_out_of_more_dimensions() -> None:
     shared = Layout.padded_shared(shape=(64, 64), paddings=[(64, 8)], order=(1, 0))
     assert "Offset in elements: 16 of 64 rows, 16 of 64 columns" in layout_card(shared).text()
     assert "It takes the space of 4,600 elements, 504 of them left free." in shared.describe()
-    deep = Layout.blocked(
-        shape=(2, 8, 32),
-        size_per_thread=(1, 1, 4),
-        threads_per_warp=(1, 4, 8),
-        warps_per_cta=(1, 2, 1),
-        order=(2, 1, 0),
-    )
+    deep = blocked((2, 8, 32), (1, 1, 4), (1, 4, 8), (1, 2, 1), (2, 1, 0))
     assert "Thread and register: 16 of 32 columns, at index 0 of 2" in layout_card(deep).text()
 
 
 @pytest.mark.parametrize(("before", "after"), [(4, 1), (1, 4), (2, 2), (8, 4)])
 def test_what_moves_is_what_the_nearest_holders_say(
-    before: int, after: int, messages: SnapshotAssertion
+    before: int, after: int, raised: Raised
 ) -> None:
     source, destination = line_of(before, 512), line_of(after, 512)
     expected: dict[str, int] = {}
@@ -605,25 +496,14 @@ def test_what_moves_is_what_the_nearest_holders_say(
     assert dict(source.moves_to(destination)) == expected
     moving = sum(count for way, count in expected.items() if way in ("lane", "warp", "block"))
     assert moving == elements_moved(source, destination)
-    with pytest.raises(LayoutError) as refused:
-        source.moves_to(line_of(4))
-    assert refused.value == messages
+    raised(LayoutError, source.moves_to, line_of(4))
 
 
 def test_described_in_words(messages: SnapshotAssertion) -> None:
-    layout = Layout.blocked(
-        shape=(64, 64),
-        size_per_thread=(1, 8),
-        threads_per_warp=(4, 8),
-        warps_per_cta=(4, 1),
-        order=(1, 0),
-    )
+    layout = blocked((64, 64), (1, 8), (4, 8), (4, 1), (1, 0))
     words = layout.describe()
-    assert (
-        "4 warps of 32 lanes; each thread holds 32 elements, in runs of 8 along dimension 1"
-        in words
-    )
     assert words == messages
+    assert "each thread holds 32 elements, in runs of 8 along dimension 1" in words
     assert "The warps lie at 4x1 positions" in words
     assert "held once" in words
     narrow = Layout.parse(layout.encoding, (1, 64))
@@ -671,10 +551,8 @@ MMA = "#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [4, 1]
         ("#ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>", (4, 4)),
     ],
 )  # fmt: skip
-def test_bad_encodings_and_shapes(encoding: Any, shape: Any, messages: SnapshotAssertion) -> None:
-    with pytest.raises(LayoutError) as refused:
-        Layout.parse(encoding, shape)
-    assert refused.value == messages
+def test_bad_encodings_and_shapes(encoding: Any, shape: Any, raised: Raised) -> None:
+    raised(LayoutError, Layout.parse, encoding, shape)
 
 
 @pytest.mark.parametrize(
@@ -694,34 +572,20 @@ def test_layouts_of_another_target(encoding: str, target: str, words: str) -> No
         Layout.parse(BLOCKED, (64, 64), "sm_42")
 
 
-def test_what_a_layout_does_not_have(messages: SnapshotAssertion) -> None:
+def test_what_a_layout_does_not_have(raised: Raised) -> None:
     layout = Layout.parse(BLOCKED, (16, 32))
     assert isinstance(layout, RegisterLayout)
-    with pytest.raises(LayoutError) as refused:
-        layout.holders((16, 0))
-    assert refused.value == messages
-    with pytest.raises(LayoutError) as refused:
-        layout.holders((1,))
-    assert refused.value == messages
-    with pytest.raises(LayoutError) as refused:
-        layout.elements(lane=numpy.arange(30, 34))
-    assert refused.value == messages
-    with pytest.raises(LayoutError) as refused:
-        layout.holders(cast(Any, 5))
-    assert refused.value == messages
-    with pytest.raises(LayoutError) as refused:
-        layout.elements(lane=1.5)
-    assert refused.value == messages
-    with pytest.raises(LayoutError) as refused:
-        Layout.slice(shape=(16,), dim=0, parent=cast(Any, "#x"))
-    assert refused.value == messages
+    raised(LayoutError, layout.holders, (16, 0))
+    raised(LayoutError, layout.holders, (1,))
+    raised(LayoutError, layout.elements, lane=numpy.arange(30, 34))
+    raised(LayoutError, layout.holders, cast(Any, 5))
+    raised(LayoutError, layout.elements, lane=1.5)
+    error = raised(LayoutError, Layout.slice, shape=(16,), dim=0, parent=cast(Any, "#x"))
 
 
-def test_only_misspelled_encodings_are_told_how_to_spell(messages: SnapshotAssertion) -> None:
-    with pytest.raises(LayoutError) as misspelled:
-        Layout.parse("#blocked", (16, 16))
-    assert "TTGIR" in str(misspelled.value)
-    assert misspelled.value == messages
+def test_only_misspelled_encodings_are_told_how_to_spell(raised: Raised) -> None:
+    misspelled = raised(LayoutError, Layout.parse, "#blocked", (16, 16))
+    assert "TTGIR" in str(misspelled)
     with pytest.raises(LayoutError) as unfit:
         Layout.parse(f"#ttg.slice<{{dim = 2, parent = {BLOCKED}}}>", (16,))
     assert "spelled" not in str(unfit.value)
@@ -737,14 +601,10 @@ def test_only_misspelled_encodings_are_told_how_to_spell(messages: SnapshotAsser
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("around", ["{}", "#ttg.slice<{{dim = 1, parent = {}}}>"])
-def test_a_misspelled_encoding_names_the_key(
-    change: Any, around: str, messages: SnapshotAssertion
-) -> None:
+def test_a_misspelled_encoding_names_the_key(change: Any, around: str, raised: Raised) -> None:
     encoding = around.format(BLOCKED.replace(*change))
-    with pytest.raises(LayoutError) as raised:
-        Layout.parse(encoding, (64, 64) if around == "{}" else (64,))
-    assert raised.value == messages
-    assert f"In {encoding}\nTriton says: " in str(raised.value)
+    error = raised(LayoutError, Layout.parse, encoding, (64, 64) if around == "{}" else (64,))
+    assert f"In {encoding}\nTriton says: " in str(error)
 
 
 @pytest.mark.slow
@@ -767,12 +627,8 @@ def test_a_misspelled_encoding_names_the_key(
         ("#ttng.tensor_memory_encoding<block_m = 128, blockN = 64, colStride = 1>", "block_m"),
     ],
 )  # fmt: skip
-def test_a_key_that_is_wrong_or_missing_is_named(
-    encoding: str, words: str, messages: SnapshotAssertion
-) -> None:
-    with pytest.raises(LayoutError, match=words) as refused:
-        Layout.parse(encoding, (64, 64))
-    assert refused.value == messages
+def test_a_key_that_is_wrong_or_missing_is_named(encoding: str, words: str, raised: Raised) -> None:
+    raised(LayoutError, Layout.parse, encoding, (64, 64), match=words)
 
 
 # Of a compilation
@@ -786,12 +642,8 @@ def test_layouts_of_a_matmul() -> None:
     assert {tile.shape for tile in results} == {(128, 128)}
     layout = results[0].layout
     assert isinstance(layout, RegisterLayout)
-    for lane, i in numpy.ndindex(32, 8):
-        row = group(lane) + (8 if i % 4 >= 2 else 0)
-        assert layout.elements(lane=lane, register=i).tolist() == [
-            row,
-            i // 4 * 8 + in_group(lane) * 2 + (i & 1),
-        ]
+    lane, i = numpy.indices((32, 8))
+    assert_held(layout.elements(lane=lane, register=i), *c_m16n8(lane >> 2, lane % 4, i))
     buffers = [tile for tile in layouts["a"] if tile.operation == "ttg.local_alloc"]
     assert buffers[0].shape == (3, 128, 64)
     if not OLDEST:
@@ -830,10 +682,8 @@ def test_printed_a_line_a_tile() -> None:
     assert any(line.endswith("dot op of nvidia mma") for line in lines)
 
 
-def test_a_snapshot_that_is_no_name(messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError) as refused:
-        of_corpus("matmul", "sm_80").layouts(cast(Any, 3))
-    assert refused.value == messages
+def test_a_snapshot_that_is_no_name(raised: Raised) -> None:
+    error = raised(ArgumentError, of_corpus("matmul", "sm_80").layouts, cast(Any, 3))
 
 
 def test_layouts_after_a_pass() -> None:
@@ -846,7 +696,7 @@ def test_layouts_after_a_pass() -> None:
     assert any("nvidia_mma" in tile.encoding for tile in after["accumulator"])
 
 
-def test_a_name_that_was_optimized_away(messages: SnapshotAssertion) -> None:
+def test_a_name_that_was_optimized_away(raised: Raised) -> None:
     compilation = of_corpus("histogram", "sm_90")
     runs = [run for run in compilation.passes if run.stage == "ttgir"]
     names = [set(compilation.layouts(run.label).names) for run in runs]
@@ -855,45 +705,30 @@ def test_a_name_that_was_optimized_away(messages: SnapshotAssertion) -> None:
         pytest.skip("this version of Triton keeps every name of this kernel")
     assert gone == ["counts"]
     last = max(number for number, found in enumerate(names) if "counts" in found)
-    with pytest.raises(LayoutError) as refused:
-        compilation.layouts()["counts"]
-    assert refused.value == messages
+    raised(LayoutError, lambda: compilation.layouts()["counts"])
     assert compilation.layouts(runs[last].label)["counts"]
 
 
 def test_a_name_that_was_optimized_away_before_there_were_layouts(
-    messages: SnapshotAssertion,
+    raised: Raised,
 ) -> None:
     compilation = compiled(unused_tile, "*fp32:16", "*fp32:16", BLOCK=128)
     assert compilation.layouts()["x"]
-    with pytest.raises(LayoutError) as refused:
-        compilation.layouts()["doubled"]
-    assert refused.value == messages
+    raised(LayoutError, lambda: compilation.layouts()["doubled"])
     without = compiled(unused_tile, "*fp32:16", "*fp32:16", BLOCK=128, record="stages")
     with pytest.raises(LayoutError, match="record="):
         without.layouts()["doubled"]
 
 
-def test_a_name_that_never_was(messages: SnapshotAssertion) -> None:
+def test_a_name_that_never_was(raised: Raised) -> None:
     compilation = of_corpus("matmul", "sm_90")
-    with pytest.raises(LayoutError, match="accumulator") as refused:
-        compilation.layouts()["acumulator"]
-    assert refused.value == messages
-    with pytest.raises(LayoutError) as refused:
-        compilation.layouts()["K"]
-    assert refused.value == messages
-    with pytest.raises(LayoutError, match="BLOCK_K") as refused:
-        compilation.layouts()["BLOCK_K"]
-    assert refused.value == messages
-    with pytest.raises(LayoutError) as refused:
-        compilation.layouts()[cast(Any, 0)]
-    assert refused.value == messages
-    with pytest.raises(kernellab.KernelLabError) as kernel_lab_error:
-        compilation.layouts("ttgir.nothing")
-    assert kernel_lab_error.value == messages
-    with pytest.raises(kernellab.KernelLabError) as kernel_lab_error:
-        compilation.layouts("ttir")
-    assert kernel_lab_error.value == messages
+    error = raised(LayoutError, lambda: compilation.layouts()["acumulator"], match="accumulator")
+    raised(LayoutError, lambda: compilation.layouts()["K"])
+    raised(LayoutError, lambda: compilation.layouts()["BLOCK_K"], match="BLOCK_K")
+    raised(LayoutError, lambda: compilation.layouts()[cast(Any, 0)])
+    unknown = "ttgir.nothing"
+    raised(kernellab.KernelLabError, compilation.layouts, unknown)
+    raised(kernellab.KernelLabError, compilation.layouts, "ttir")
 
 
 @triton.jit
@@ -909,17 +744,15 @@ def nothing(x_ptr):
 @pytest.mark.parametrize("stage", ["ttir", "ttgir"])
 @pytest.mark.parametrize(("kernel", "types"), [(one_number, ["*fp32"] * 2), (nothing, ["*fp32"])])
 def test_a_kernel_without_tiles_is_told_so(
-    kernel: Any, types: list[str], stage: str, messages: SnapshotAssertion
+    kernel: Any, types: list[str], stage: str, raised: Raised
 ) -> None:
-    compilation = kernellab.compile(kernel, *types, target="sm_90")
-    assert isinstance(compilation, Compilation)
-    with pytest.raises(kernellab.KernelLabError) as raised:
-        compilation.layouts(stage)
-    assert raised.value == messages
-    assert "ask for" not in str(raised.value)
+    compilation = compiled(kernel, *types, record="stages")
+    error = raised(kernellab.KernelLabError, compilation.layouts, stage)
+    assert "ask for" not in str(error)
     assert not len(compilation.conversions())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "target"),
     [
@@ -934,11 +767,7 @@ def test_a_kernel_without_tiles_is_told_so(
 def test_every_tile_of_other_targets_has_a_layout(name: str, target: str) -> None:
     layouts = of_corpus(name, target).layouts()
     assert layouts
-    known = [tile for tile in layouts if tile.layout is not None]
+    known = [(tile, tile.layout.shape) for tile in layouts if tile.layout is not None]
     assert OLDEST or len(known) == len(layouts)
-    for tile in known:
-        assert tile.layout is not None
-        assert (
-            tile.shape[-len(tile.layout.shape) :] == tile.layout.shape
-            or "memdesc" in tile.operation
-        )
+    for tile, shape in known:
+        assert tile.shape[-len(shape) :] == shape or "memdesc" in tile.operation

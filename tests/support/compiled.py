@@ -19,14 +19,14 @@ from tests.corpus.loader import compile_entry, entry
 
 
 @functools.cache
-def of_corpus(name: str, target: str) -> Compilation:
-    """An entry of the corpus, every pass recorded."""
-    return compile_entry(entry(name), target)
+def of_corpus(name: str, target: str, record: str = "passes") -> Compilation:
+    """An entry of the corpus; if not told otherwise, every pass is recorded."""
+    return compile_entry(entry(name), target, record)
 
 
-def compiled(kernel: Any, *types: str, target: str = "sm_90", **keywords: Any) -> Compilation:
-    """One kernel for one target."""
-    compilation = kernellab.compile(kernel, *types, target=target, **keywords)
+def compiled(kernel: Any, *args: Any, target: Any = "sm_90", **keywords: Any) -> Compilation:
+    """One kernel for one target; its arguments are types or values."""
+    compilation = kernellab.compile(kernel, *args, target=target, **keywords)
     assert isinstance(compilation, Compilation)
     return compilation
 

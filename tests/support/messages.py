@@ -1,15 +1,16 @@
 """The page of a package's messages, `tests/messages/PACKAGE.txt`, which its tests compare with.
 
-A test asserts `refused.value == messages`: the error with its class, kind and text, as the page
-has it under the test's name. tests/README.md says how the pages are updated.
+A test asserts `text == messages`, or that a call raises an error of the page, with its class, kind
+and text: `raised(OptionError, kernellab.debug, kernel, (3,), x)`. The page has both under the
+test's name. tests/README.md says how the pages are updated.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from syrupy.extensions.amber import AmberSnapshotExtension
 from syrupy.location import PyTestLocation
@@ -19,6 +20,23 @@ from tests.support import pinned_versions
 from tests.support.source_files import ROOT
 
 PAGES = ROOT / "tests/messages"
+
+E = TypeVar("E", bound=BaseException)
+
+
+class Raised(Protocol):
+    """The fixture `raised`: makes a call, and compares the error that it raises with the page."""
+
+    def __call__(
+        self,
+        error: type[E],
+        call: Callable[..., object],
+        /,
+        *args: Any,
+        match: str | None = None,
+        **keywords: Any,
+    ) -> E: ...
+
 
 VARYING = (
     (re.compile(re.escape(str(ROOT)) + "/"), ""),

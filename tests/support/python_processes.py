@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 STRICT = (
     "-W", "error", "-X", "dev",
@@ -26,3 +32,28 @@ def is_running(process: int) -> bool:
     except OSError:
         return False
     return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def has_ended(process: int, seconds: float = 60) -> bool:
+    """Return whether a process ends within a time."""
+    deadline = time.monotonic() + seconds
+    while is_running(process) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not is_running(process)
+
+
+def run_python(
+    code: str,
+    *arguments: str,
+    flags: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    **options: Any,
+) -> subprocess.CompletedProcess[str]:
+    """Run code that imports what this checkout has; the variables of `env` are added to those of
+    this process, and options are those of `subprocess.run`.
+    """
+    return subprocess.run(
+        [sys.executable, *flags, "-c", textwrap.dedent(code), *arguments],
+        env={**os.environ, "PYTHONPATH": python_path(Path(__file__).parents[2]), **(env or {})},
+        **{"capture_output": True, "text": True, "check": False, "timeout": 280, **options},
+    )

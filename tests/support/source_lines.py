@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+
+from kernellab.errors import SourcePosition
 
 
 def marked_line(module: ModuleType, mark: str) -> int:
@@ -20,3 +23,9 @@ def line_of(module: ModuleType, text: str, nth: int = 0) -> int:
     assert module.__file__ is not None
     lines = Path(module.__file__).read_text().splitlines()
     return [number for number, line in enumerate(lines, 1) if text in line][nth]
+
+
+def position_of(subject: Any) -> SourcePosition:
+    """The position of an error, a fault of a trace, or a finding, which must have one."""
+    assert isinstance(subject.position, SourcePosition)
+    return subject.position

@@ -25,9 +25,15 @@ def timing(us: float, spread: float = 0.01) -> Timing:
     return Timing.of([us / 1e3 * (1 + spread * part / 10) for part in range(-10, 11)], "events")
 
 
-def trial(number: int, us: float | None, dropped: Dropped | None = None, **values) -> Trial:
+def trial(
+    number: int,
+    us: float | None,
+    dropped: Dropped | None = None,
+    estimate: float | None = None,
+    **values,
+) -> Trial:
     options = {"num_warps": values.pop("num_warps", 4)}
-    compiled = Compiled(Resources(32 + number, 0, 1024, 0), 0.5, "registers", "", 0.3)
+    compiled = Compiled(Resources(32 + number, 0, 1024, 0), 0.5, "registers", "", 0.3, estimate)
     time = None if us is None else timing(us)
     return Trial(number, Candidate(values, options), Outcome(compiled, dropped, "", time))
 
@@ -35,10 +41,10 @@ def trial(number: int, us: float | None, dropped: Dropped | None = None, **value
 def sweep(**changes) -> kernellab.Tuning:
     """Four configs timed, two of them in a tie, and one dropped."""
     trials = (
-        trial(0, 20.0, BLOCK=64),
-        trial(1, 10.0, BLOCK=128),
-        trial(2, 10.05, BLOCK=64, num_warps=8),
-        trial(3, 16.0, BLOCK=128, num_warps=8),
+        trial(0, 20.0, estimate=19.0, BLOCK=64),
+        trial(1, 10.0, estimate=11.0, BLOCK=128),
+        trial(2, 10.05, estimate=10.0, BLOCK=64, num_warps=8),
+        trial(3, 16.0, estimate=17.0, BLOCK=128, num_warps=8),
         trial(4, None, Dropped("compile error", "it <b>will</b> not\nfor ever"), BLOCK=96),
     )
     whole = kernellab.Tuning(
@@ -54,3 +60,8 @@ def sweep(**changes) -> kernellab.Tuning:
         baselines={"torch": timing(12.0)},
     )
     return replace(whole, **changes)
+
+
+def sweep_of(*trials: Trial, **changes) -> kernellab.Tuning:
+    """As `sweep`, of other trials."""
+    return sweep(trials=trials, **changes)

@@ -6,9 +6,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -28,7 +25,8 @@ from kernellab.viz.stepper_data import Cells, runs_of
 from kernellab.viz.stepper_steps import _MOST_LANES
 from tests.kernels import forms
 from tests.support.made_traces import MadeTrace, access, scattered
-from tests.support.source_files import ROOT
+from tests.support.messages import Raised
+from tests.support.python_processes import run_python
 
 TILE = [1024, 1024]
 
@@ -74,18 +72,17 @@ def stores(made: MadeTrace, count: int, tmp_path: Path) -> Trace:
 
 
 def test_memory_follows_so_many_writes(
-    x_and_made: MadeTrace, tmp_path: Path, messages: SnapshotAssertion
+    x_and_made: MadeTrace, tmp_path: Path, messages: SnapshotAssertion, raised: Raised
 ) -> None:
     trace = stores(x_and_made, 2000, tmp_path)
     assert trace.memory("x", 3).sum() == (1 << 20) + 3
-    with pytest.raises(NotRecorded) as refused:
-        trace.memory("x")
-    assert refused.value == messages
+    raised(NotRecorded, trace.memory, "x")
     notes = " ".join(trace.show().data.notes)
     assert notes == messages
     assert "The picture of x follows no step" in trace.show(step=1999).text()
 
 
+@pytest.mark.slow
 def test_scattered_lanes_take_room_and_are_marked_within_it(
     x_and_made: MadeTrace, tmp_path: Path, messages: SnapshotAssertion
 ) -> None:
@@ -102,6 +99,7 @@ def test_scattered_lanes_take_room_and_are_marked_within_it(
     assert (1 << 14) * 128 * 0.9 < runs <= _MOST_LANES // 4
 
 
+@pytest.mark.slow
 def test_a_view_of_deep_calls_is_as_large_as_they_are_many(tmp_path: Path) -> None:
     made = MadeTrace()
     made.step()
@@ -160,6 +158,7 @@ def test_memory_is_what_writes_of_single_lanes_leave(
     assert found.tolist() == numpy.reshape(list(holds.values()), (90, 70)).tolist()
 
 
+@pytest.mark.slow
 def test_many_rows_of_a_step_are_cut(x_and_made: MadeTrace, tmp_path: Path) -> None:
     value = x_and_made.value(numpy.arange(4))
     names = {f"v{number}": value for number in range(5000)}
@@ -194,14 +193,7 @@ def test_a_large_tensor_is_looked_at_in_parts(dtype: str, tmp_path: Path) -> Non
         made.argument("x", numpy.zeros(size, numpy.uint8).astype(kind))
         made.step()
         files.append(str(made.saved(tmp_path / f"{size}.trace")))
-    ran = subprocess.run(
-        [sys.executable, "-c", LOOK, *files],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    ran = run_python(LOOK, *files)
     assert ran.returncode == 0, ran.stderr
     assert float(ran.stdout) < 500
 
@@ -223,7 +215,9 @@ def test_runs_of_regular_lanes_are_those_of_each_lane(seed: int) -> None:
         assert (runs.tolist(), int(runs[:, 1].sum())) == (expected.tolist(), size)
 
 
-@pytest.mark.parametrize("shape", [(100, 70), (70_001,), (300, 9000), (90_000, 3)])
+@pytest.mark.parametrize(
+    "shape", [(100, 70), (70_001,), pytest.param((300, 9000), marks=pytest.mark.slow), (90_000, 3)]
+)
 def test_samples_of_runs_lie_in_the_same_cells(shape: tuple[int, ...]) -> None:
     random = numpy.random.default_rng(1)
     cells, size = Cells(shape), math.prod(shape)

@@ -4,9 +4,11 @@ and everything that can go wrong.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 import types
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from kernellab.tracing.values import TilePointer
 from tests.cases.case import Case
 from tests.cases.every import CASES
 from tests.kernels import basic, stepped, traced
+from tests.support.messages import Raised
 from tests.support.source_lines import line_of
 
 # An independent run: the kernels' source as plain Python, with NumPy for `tl`
@@ -98,12 +101,7 @@ def plain_run(program: int, *args: Any) -> list[Line]:
 
 
 @settings(max_examples=12)
-@given(
-    n=st.integers(2, 40),
-    rounds=st.integers(0, 4),
-    program=st.integers(0, 2),
-    seed=st.integers(0, 9),
-)
+@given(st.integers(2, 40), st.integers(0, 4), st.integers(0, 2), st.integers(0, 9))
 def test_every_step_is_what_plain_python_does(n: int, rounds: int, program: int, seed: int) -> None:
     block = 16
     x = torch.from_numpy(numpy.random.default_rng(seed).normal(size=n * 4 + 64)).float()
@@ -167,15 +165,8 @@ def test_traced_kernels_compute_what_they_should(case: Case, operations: bool) -
     arguments: dict[str, Any] = case.make()
     x, y, z = (*case.grid, 1, 1)[:3]
     programs = [(0, 0, 0), (x - 1, y - 1, z - 1)]
-    found = kernellab.trace(
-        case.kernel,
-        case.grid,
-        programs=programs,
-        in_place=True,
-        operations=operations,
-        **arguments,
-        **case.options,
-    )
+    options: Any = {"programs": programs, "in_place": True, "operations": operations}
+    found = kernellab.trace(case.kernel, case.grid, **options, **arguments, **case.options)
     case.check(arguments)
     assert found.fault is None
     assert found.show(len(found) // 2).text()
@@ -185,37 +176,31 @@ def test_traced_kernels_compute_what_they_should(case: Case, operations: bool) -
 # Which programs
 
 
-def test_programs_can_be_named_in_every_way() -> None:
-    x, y = torch.zeros(64), torch.zeros(64)
+def beyond(outputs: int = 64, grid: int = 4, **options: Any) -> Trace:
+    """y = 2 x, in programs of 16 elements."""
+    x, y = torch.arange(16.0 * grid), torch.zeros(outputs)
+    return kernellab.trace(traced.beyond, (grid,), x, y, BLOCK=16, **options)
 
+
+def accumulated(x: torch.Tensor, **options: Any) -> Trace:
+    return kernellab.trace(traced.accumulate, (1,), x, torch.zeros(16), 16, 4, BLOCK=16, **options)
+
+
+def test_programs_can_be_named_in_every_way() -> None:
     def programs(meant: Any) -> list[tuple[int, int, int]]:
-        found = kernellab.trace(traced.beyond, (4,), x, y, BLOCK=16, programs=meant)
+        found = beyond(programs=meant)
         assert len(found) == 4 * len(found.facts.programs)
         return list(found.facts.programs)
 
     assert programs((2, 0, 0)) == programs((2,)) == programs(2) == [(2, 0, 0)]
     assert programs([3, 1, 1]) == programs([(3, 0), numpy.int64(1)]) == [(1, 0, 0), (3, 0, 0)]
     assert programs("all") == programs(range(4)) == [(n, 0, 0) for n in range(4)]
-    assert kernellab.trace(traced.beyond, (4,), x, y, BLOCK=16).facts.programs == ((0, 0, 0),)
+    assert beyond().facts.programs == ((0, 0, 0),)
 
 
-@pytest.mark.parametrize(
-    "programs",
-    [
-        4,
-        (0, 1, 0),
-        [0, -1],
-        "some",
-        [],
-        (0, 0, 0, 0),
-        1.5,
-    ],
-)
-def test_a_program_that_does_not_exist(programs: Any, messages: SnapshotAssertion) -> None:
-    x = torch.zeros(64)
-    with pytest.raises(OptionError) as refused:
-        kernellab.trace(traced.beyond, (4,), x, x.clone(), BLOCK=16, programs=programs)
-    assert refused.value == messages
+@pytest.mark.parametrize("programs", [4, (0, 1, 0), [0, -1], "some", [], (0, 0, 0, 0), 1.5])
+def test_a_program_that_does_not_exist(programs: Any, raised: Raised) -> None:
+    raised(OptionError, beyond, programs=programs)
 
 
 def test_programs_that_are_not_traced_run_before_and_after() -> None:
@@ -367,39 +352,27 @@ def test_diff_of_two_kernels_finds_the_line() -> None:
 
 
 def test_diff_of_two_inputs_finds_the_load() -> None:
-    x, y = torch.ones(64), torch.zeros(16)
-    other = x.clone()
+    x, other = torch.ones(64), torch.ones(64)
     other[40] = 7
-    traces = [
-        kernellab.trace(traced.accumulate, (1,), one, y, 16, 4, BLOCK=16) for one in (x, other)
-    ]
-    parted = traces[0].diff(traces[1])
+    parted = accumulated(x).diff(accumulated(other))
     assert parted.step is not None
     assert (parted.name, parted.index, parted.ours, parted.theirs) == ("x", (8,), 1, 7)
-    assert (parted.step.line, parted.step.turns[0].number) == (
-        line_of(traced, "x = tl.load(x_ptr + k"),
-        2,
-    )
+    assert parted.step.line == line_of(traced, "x = tl.load(x_ptr + k")
+    assert parted.step.turns[0].number == 2
 
 
 def test_diff_of_two_dtypes_allows_for_the_coarser() -> None:
     x = torch.rand(64)
-    traces = [
-        kernellab.trace(traced.accumulate, (1,), x.to(dtype), torch.zeros(16), 16, 4, BLOCK=16)
-        for dtype in (torch.float32, torch.float16)
-    ]
-    assert not traces[0].diff(traces[1])
-    assert traces[0].diff(traces[1], rtol=1e-7, atol=1e-7).name == "x"
+    fine, coarse = accumulated(x), accumulated(x.half())
+    assert not fine.diff(coarse)
+    assert fine.diff(coarse, rtol=1e-7, atol=1e-7).name == "x"
 
 
 # Large tiles
 
 
 def large(exact_bytes: int = 64) -> Trace:
-    x, y = torch.arange(64.0), torch.zeros(16)
-    return kernellab.trace(
-        traced.accumulate, (1,), x, y, 16, 4, BLOCK=16, exact_bytes=exact_bytes - 1
-    )
+    return accumulated(torch.arange(64.0), exact_bytes=exact_bytes - 1)
 
 
 def test_large_tiles_are_summaries_and_come_back_exactly(tmp_path: Path) -> None:
@@ -429,8 +402,8 @@ def test_what_is_printed_is_printed_once(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_arguments_may_change_after_the_trace() -> None:
-    x, y = torch.arange(64.0), torch.zeros(16)
-    found = kernellab.trace(traced.accumulate, (1,), x, y, 16, 4, BLOCK=16, exact_bytes=8)
+    x = torch.arange(64.0)
+    found = accumulated(x, exact_bytes=8)
     x.fill_(-1)
     assert found.at(-1).acc.max() > 0
     assert found.memory("x_ptr").tolist() == list(range(64))
@@ -440,20 +413,17 @@ def test_arguments_may_change_after_the_trace() -> None:
 
 
 def test_a_fault_ends_the_trace_and_is_in_it() -> None:
-    x, y = torch.zeros(64), torch.zeros(40)
-    found = kernellab.trace(traced.beyond, (4,), x, y, BLOCK=16, programs=[1, 2, 3])
-    assert [step.line for step in found][-1] == line_of(
-        traced, "tl.store(y_ptr + offsets, doubled)"
-    )
+    found = beyond(40, programs=[1, 2, 3])
+    assert found[-1].line == line_of(traced, "tl.store(y_ptr + offsets, doubled)")
     assert len(found) == 8
     assert found.fault is not None
     assert (found.fault.kind, found.fault.step) == ("OutOfBounds", 7)
     assert "store out of bounds: y_ptr[40]" in found.fault.message
     assert "in program (2, 0, 0)" in found.fault.message
-    numpy.testing.assert_array_equal(found.at(-1).doubled, numpy.zeros(16))
+    assert found.at(-1).doubled.tolist() == [2 * n for n in range(32, 48)]
     assert found[-1].changed == {}
     text = found.show().text()
-    assert "a fault" in text
+    assert "stopped by a fault" in text
     assert "step 7 of 0 to 7 (the fault)" in text
 
 
@@ -462,9 +432,8 @@ def test_a_fault_behind_a_helper_is_on_the_line_that_called_it() -> None:
     assert found.fault is not None
     assert found.fault.kind == "KernelFault"
     assert found.fault.step is not None
-    assert found[found.fault.step].line == line_of(
-        traced, "tl.device_assert(smoothed(x, x, 1) < 14"
-    )
+    line = line_of(traced, "tl.device_assert(smoothed(x, x, 1) < 14")
+    assert found[found.fault.step].line == line
     assert [step.function for step in found] == ["asserted", *["smoothed"] * 3, "asserted"]
 
 
@@ -486,9 +455,7 @@ def test_a_fault_of_a_program_that_nobody_chose_is_traced_too() -> None:
 
 
 def test_programs_beyond_the_fault_are_said_not_to_have_run() -> None:
-    x, y = torch.arange(96.0), torch.zeros(40)
-    found = kernellab.trace(traced.beyond, (6,), x, y, BLOCK=16, programs=[1, 4, 5])
-    text = found.show().text()
+    text = beyond(40, 6, programs=[1, 4, 5]).show().text()
     assert (
         "Programs (4, 0, 0), (5, 0, 0) did not run: the fault stopped the launch before their turn."
     ) in text
@@ -548,32 +515,23 @@ def test_arguments_that_share_memory_share_it_in_a_trace() -> None:
     assert x.tolist() == list(range(64))
 
 
-def test_what_launches_refuse_traces_refuse(messages: SnapshotAssertion) -> None:
-    x = torch.zeros(64)
+def test_what_launches_refuse_traces_refuse(raised: Raised) -> None:
     with pytest.raises(ArgumentError, match="y_ptr"):
-        kernellab.trace(traced.beyond, (4,), x, BLOCK=16)
+        kernellab.trace(traced.beyond, (4,), torch.zeros(64), BLOCK=16)
     with pytest.raises(GridError):
-        kernellab.trace(traced.beyond, (0,), x, x, BLOCK=16)
-    with pytest.raises(OptionError, match="ttgir") as refused:
-        kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, stage="ttgir")
-    assert refused.value == messages
+        beyond(grid=0)
+    raised(OptionError, beyond, stage="ttgir", match="ttgir")
     for size in (-1, "64K", True):
-        with pytest.raises(OptionError, match="exact_bytes") as refused:
-            kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, exact_bytes=size)
-        assert refused.value == messages
+        raised(OptionError, beyond, exact_bytes=size, match="exact_bytes")
     with pytest.raises(OptionError, match="opperations"):
-        kernellab.trace(traced.beyond, (4,), x, x, BLOCK=16, opperations=True)
+        beyond(opperations=True)
 
 
 def test_a_trace_that_is_let_go_takes_its_values_with_it() -> None:
-    import gc
-    import weakref
-
-    x, y = torch.zeros(64), torch.zeros(64)
     gc.collect()
     gc.disable()
     try:
-        found = kernellab.trace(traced.beyond, (4,), x, y, BLOCK=16)
+        found = beyond()
         values = weakref.ref(found.values)
         del found
         assert values() is None

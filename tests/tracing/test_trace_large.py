@@ -1,4 +1,6 @@
-"""Traces of kernels that write tiles larger than what is kept of a variable."""
+"""Traces of kernels that write tiles larger than what is kept of a variable; and traces with wrong
+results, which open where the first wrong element was written.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,15 @@ import torch
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from kernellab.errors import NotRecorded
+from kernellab.errors import ArgumentError, NotRecorded
 from kernellab.tracing import launches
 from kernellab.tracing.records import Trace
 from kernellab.tracing.values import ValueStore
 from kernellab.viz.stepper_steps import still_view
+from tests.kernels import expected as kernels
 from tests.kernels import traced
+from tests.support.messages import Raised
+from tests.support.source_lines import marked_line
 
 SIDE = 256
 SIZE = SIDE * SIDE
@@ -95,7 +100,7 @@ def test_the_stepper_follows_large_writes(trace: Trace, from_file: bool, tmp_pat
 @pytest.mark.usefixtures("little_room")
 @pytest.mark.parametrize("from_file", [False, True], ids=["live", "from a file"])
 def test_beyond_the_room_it_is_said_since_when_memory_is_not_known(
-    from_file: bool, tmp_path: Path, messages: SnapshotAssertion
+    from_file: bool, tmp_path: Path, messages: SnapshotAssertion, raised: Raised
 ) -> None:
     trace = trace_of()
     if from_file:
@@ -103,17 +108,11 @@ def test_beyond_the_room_it_is_said_since_when_memory_is_not_known(
     assert not trace.memory("out_ptr", FIRST_STORE - 1).any()
     assert (trace.memory("count_ptr", ATOMIC - 1) == 1).all()
     for step in (FIRST_STORE, -1):
-        with pytest.raises(NotRecorded) as caught:
-            trace.memory("out_ptr", step)
-        assert caught.value == messages
-        assert f"trace.memory('out_ptr', {FIRST_STORE - 1})" in caught.value.advice
-        assert f"exact_bytes={SIZE * 4}" in caught.value.advice
-    with pytest.raises(NotRecorded) as refused:
-        trace.diff({"count_ptr": torch.zeros(SIZE)})
-    assert refused.value == messages
-    with pytest.raises(NotRecorded) as refused:
-        _ = trace[ATOMIC].accesses[0].elements
-    assert refused.value == messages
+        caught = raised(NotRecorded, trace.memory, "out_ptr", step)
+        assert f"trace.memory('out_ptr', {FIRST_STORE - 1})" in caught.advice
+        assert f"exact_bytes={SIZE * 4}" in caught.advice
+    raised(NotRecorded, trace.diff, {"count_ptr": torch.zeros(SIZE)})
+    raised(NotRecorded, lambda: trace[ATOMIC].accesses[0].elements)
     numpy.testing.assert_array_equal(trace.memory("x_ptr"), arguments()[0])
     text = trace.show(LAST_STORE).text()
     assert re.search(rf"\b{FIRST_STORE}\b.*out_ptr", text)
@@ -141,4 +140,56 @@ def test_the_option_that_the_error_names_keeps_it() -> None:
 def test_a_window_after_what_was_not_kept_says_so() -> None:
     view = still_view(trace_of(), LAST_STORE, 2)
     assert view.first == LAST_STORE - 1
-    assert any(f"step {FIRST_STORE}" in note for note in view.notes)
+    assert any(f"From step {FIRST_STORE} on it is not known" in note for note in view.notes)
+
+
+# Wrong results
+
+
+N, BLOCK = 64, 16
+
+
+def added_up(grid: int = 4, **options: Any) -> kernellab.Trace:
+    x, y = torch.arange(1.0, N + 1), torch.full((N,), 3.0)
+    args = (kernels.added_up_to_40, (grid,), x, y, torch.zeros(N))
+    return kernellab.trace(*args, BLOCK=BLOCK, **options)
+
+
+@pytest.mark.parametrize(
+    "expect", [torch.add, lambda x_ptr, y_ptr: x_ptr + y_ptr, {"z_ptr": torch.arange(4.0, N + 4)}]
+)
+def test_it_opens_where_the_first_wrong_element_was_written(
+    expect: Any, messages: SnapshotAssertion
+) -> None:
+    trace = added_up(expect=expect)
+    (told,) = trace.notices
+    assert told == messages
+    assert trace.first_shown is not None
+    step = trace[trace.first_shown]
+    assert step.program == (2, 0, 0)
+    assert step.line == marked_line(kernels, "writes z")
+    assert re.findall(r"(?:Step|line) (\d+)", told) == [str(step.number), str(step.line)]
+    assert f"->{step.line:>5} |" in trace.show().text()
+    assert trace.facts.programs == ((0, 0, 0), (2, 0, 0))
+
+
+def test_a_program_that_was_chosen_is_traced_once() -> None:
+    trace = added_up(expect=torch.add, programs=(2, 0, 0))
+    assert trace.facts.programs == ((2, 0, 0),)
+    assert trace.first_shown == len(trace) - 1
+
+
+def test_an_element_that_nobody_writes(messages: SnapshotAssertion) -> None:
+    trace = added_up(2, expect=torch.add)
+    assert trace.first_shown is None
+    assert "z_ptr[32] is 0, and 36 is expected" in trace.notices[0]
+    assert trace.notices[0] == messages
+
+
+def test_right_results_are_not_told() -> None:
+    right = torch.cat([torch.arange(4.0, 44), torch.arange(38.0, 62)])
+    assert added_up(expect={"z_ptr": right}).notices == ()
+
+
+def test_what_fits_no_argument_is_refused(raised: Raised) -> None:
+    raised(ArgumentError, added_up, match="'z'", expect={"z": torch.zeros(N)})

@@ -29,6 +29,7 @@ from kernellab.tracing.values import (
     summarize,
     thumbnail_of,
 )
+from tests.support.messages import Raised
 from tests.support.trace_events import Events
 
 STEPS_PER_ITERATION = 5
@@ -40,6 +41,13 @@ def expected_acc(turns: int) -> numpy.ndarray:
     for k in range(turns):
         acc = (acc + numpy.arange(8 * k, 8 * k + 8)) * 2
     return acc
+
+
+def ran(folder: Path, largest: int = 1 << 16, again: Any = None, **run: Any) -> Trace:
+    """The trace of the events' program that ran so."""
+    events = Events(folder, largest)
+    events.run(**run)
+    return events.trace(compute_again=again) if again else events.trace()
 
 
 # Steps
@@ -103,10 +111,8 @@ def test_all_variables_at_a_step_forwards_and_backwards(trace: Trace) -> None:
         )
 
 
-def test_a_variable_that_is_not_there_yet(trace: Trace, messages: SnapshotAssertion) -> None:
-    with pytest.raises(NoSuchVariable) as refused:
-        _ = trace.at(1).x
-    assert refused.value == messages
+def test_a_variable_that_is_not_there_yet(trace: Trace, raised: Raised) -> None:
+    raised(NoSuchVariable, lambda: trace.at(1).x)
     assert "x" not in trace.at(1)
     assert "x" in trace.at(2)
     assert not hasattr(trace.at(0), "k")
@@ -128,13 +134,11 @@ def test_a_step_that_does_not_exist(trace: Trace) -> None:
     assert trace.at(-1).step.number == 17
 
 
-def test_memory_at_a_step(trace: Trace, messages: SnapshotAssertion) -> None:
+def test_memory_at_a_step(trace: Trace, raised: Raised) -> None:
     numpy.testing.assert_array_equal(trace.memory("z_ptr", 0), numpy.zeros(8))
     numpy.testing.assert_array_equal(trace.memory("z_ptr"), [*expected_acc(3)[:7], 0])
     numpy.testing.assert_array_equal(trace.memory("x_ptr"), numpy.arange(24))
-    with pytest.raises(ArgumentError, match="zptr") as refused:
-        trace.memory("zptr")
-    assert refused.value == messages
+    raised(ArgumentError, trace.memory, "zptr", match="zptr")
 
 
 # Search
@@ -143,23 +147,19 @@ def test_memory_at_a_step(trace: Trace, messages: SnapshotAssertion) -> None:
 def test_find_goes_both_ways(trace: Trace) -> None:
     first = trace.find(lambda v: v.acc.max() > 7)
     assert first is not None
-    assert (first.number, first.line) == (STEPS_PER_ITERATION, 5)
     beyond = trace.find(lambda v: v.k == 1, after=first)
-    assert beyond is not None
-    assert beyond.number == first.number + 1
     last = trace.find(lambda v: v.k == 1, backwards=True)
-    assert last is not None
-    assert last.number == 2 * STEPS_PER_ITERATION
+    numbers = [step and step.number for step in (first, beyond, last)]
+    assert numbers == [STEPS_PER_ITERATION, STEPS_PER_ITERATION + 1, 2 * STEPS_PER_ITERATION]
+    assert first.line == 5
     assert trace.find(lambda v: numpy.isnan(v.acc).any()) is None
 
 
-def test_find_of_a_name_that_nobody_has(trace: Trace, messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError) as refused:
-        trace.find(lambda v: v.ac.any())
-    assert refused.value == messages
+def test_find_of_a_name_that_nobody_has(trace: Trace, raised: Raised) -> None:
+    raised(ArgumentError, trace.find, lambda v: v.ac.any())
 
 
-def test_history_is_every_value_in_turn(trace: Trace, messages: SnapshotAssertion) -> None:
+def test_history_is_every_value_in_turn(trace: Trace, raised: Raised) -> None:
     history = trace.history("acc")
     assert [change.step and change.step.line for change in history] == [2, 5, 5, 5]
     for turns, change in enumerate(history):
@@ -167,9 +167,7 @@ def test_history_is_every_value_in_turn(trace: Trace, messages: SnapshotAssertio
     table = history.table()
     assert list(table["high"]) == [expected_acc(turns).max() for turns in range(4)]
     assert list(trace.history("v")[0].value) == list(range(8))
-    with pytest.raises(ArgumentError, match="acc") as refused:
-        trace.history("accu")
-    assert refused.value == messages
+    raised(ArgumentError, trace.history, "accu", match="acc")
 
 
 # Difference
@@ -182,68 +180,46 @@ def changed_in_turn_two(k: int, tile: numpy.ndarray) -> numpy.ndarray:
 
 
 def test_diff_finds_the_first_value_that_differs(tmp_path: Path) -> None:
-    first, second = Events(tmp_path), Events(tmp_path)
-    first.run()
-    second.run(change=changed_in_turn_two)
-    found = first.trace().diff(second.trace())
+    first, second = ran(tmp_path), ran(tmp_path, change=changed_in_turn_two)
+    found = first.diff(second)
     assert found
     assert (found.kind, found.name, found.index) == ("value", "x", (5,))
     assert (found.ours, found.theirs, found.count, found.size) == (21, 21.5, 1, 8)
     assert found.step is not None
-    assert found.step.line == 4
-    assert found.step.turns[0].number == 2
-    assert "they part at x[5]: 21 here, 21.5 there (1 of 8 elements differ, by up to 0.5)" in repr(
-        found
-    )
-    assert not first.trace().diff(second.trace(), atol=100.0)
+    assert (found.step.line, found.step.turns[0].number) == (4, 2)
+    words = "they part at x[5]: 21 here, 21.5 there (1 of 8 elements differ, by up to 0.5)"
+    assert words in repr(found)
+    assert not first.diff(second, atol=100.0)
 
 
-def test_diff_of_equal_runs_is_false_and_says_what_was_compared(
+def test_diff_that_is_false_says_what_was_compared(
     trace: Trace, messages: SnapshotAssertion
 ) -> None:
-    found = trace.diff(trace)
-    assert not found
-    assert repr(found) == messages
-    whole = Trace(
-        dataclasses.replace(trace.facts, grid=(1, 1, 1)),
-        trace.steps,
-        trace.frames,
-        trace.values,
-        trace.arguments,
-        trace.checkpoints,
-        trace.sources,
-    )
-    assert repr(whole.diff(whole)) == messages
-
-
-def test_diff_says_where_nothing_could_be_compared(
-    trace: Trace, messages: SnapshotAssertion
-) -> None:
-    found = trace.diff({"x_ptr": numpy.zeros(trace.arguments["x_ptr"].shape)})
-    assert repr(found) == messages
-    empty = Trace(trace.facts, (), (), trace.values, trace.arguments, trace.checkpoints, ())
-    found = trace.diff(empty)
-    assert repr(found) == messages
+    """Equal runs, of one program and of the whole grid; and runs of which nothing is compared."""
+    contents = trace.arguments, trace.checkpoints, trace.sources
+    facts = dataclasses.replace(trace.facts, grid=(1, 1, 1))
+    whole = Trace(facts, trace.steps, trace.frames, trace.values, *contents)
+    empty = Trace(trace.facts, (), (), trace.values, *contents[:2], ())
+    zeros = {"x_ptr": numpy.zeros(trace.arguments["x_ptr"].shape)}
+    assert not trace.diff(trace)
+    found = trace.diff(trace), whole.diff(whole), trace.diff(zeros), trace.diff(empty)
+    assert [repr(one) for one in found] == messages
 
 
 def test_diff_tells_where_the_ways_part(tmp_path: Path) -> None:
-    first, second = Events(tmp_path), Events(tmp_path)
-    first.run(turns=2)
-    second.run(turns=3)
-    found = first.trace().diff(second.trace())
+    found = ran(tmp_path, turns=2).diff(ran(tmp_path, turns=3))
     assert (found.kind, found.ours, found.theirs) == ("path", "line 6", "line 4")
 
 
 def test_diff_allows_for_coarser_types(tmp_path: Path) -> None:
-    first, second = Events(tmp_path), Events(tmp_path)
-    first.run(turns=1, change=lambda _, tile: tile / 3)
-    second.run(turns=1, change=lambda _, tile: (tile / 3).astype(ml_dtypes.bfloat16))
-    ours, theirs = first.trace(), second.trace()
+    ours = ran(tmp_path, turns=1, change=lambda _, tile: tile / 3)
+    coarse = ml_dtypes.bfloat16
+    theirs = ran(tmp_path, turns=1, change=lambda _, tile: (tile / 3).astype(coarse))
     assert not ours.diff(theirs)
     assert ours.diff(theirs, rtol=0.0, atol=0.0).name == "x"
 
 
-def test_diff_with_what_another_launch_left(trace: Trace, messages: SnapshotAssertion) -> None:
+def test_diff_with_what_another_launch_left(trace: Trace, raised: Raised) -> None:
     right = expected_acc(3).astype(numpy.float32)
     assert not trace.diff({"z_ptr": right})  # the last element was masked off
     right[2] = -1
@@ -253,72 +229,50 @@ def test_diff_with_what_another_launch_left(trace: Trace, messages: SnapshotAsse
     assert found.step.line == 6
     with pytest.raises(ArgumentError, match="shape"):
         trace.diff({"z_ptr": right[:4]})
-    with pytest.raises(ArgumentError, match="z_ptr") as refused:
-        trace.diff({"zz_ptr": right})
-    assert refused.value == messages
+    raised(ArgumentError, trace.diff, {"zz_ptr": right}, match="z_ptr")
 
 
 @pytest.mark.parametrize("other", [5, torch.zeros(4)], ids=["a number", "a tensor"])
-def test_diff_says_what_it_takes(trace: Trace, other: Any, messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        trace.diff(other)
-    assert caught.value == messages
-    assert type(other).__name__ in caught.value.problem
+def test_diff_says_what_it_takes(trace: Trace, other: Any, raised: Raised) -> None:
+    caught = raised(ArgumentError, trace.diff, other)
+    assert type(other).__name__ in caught.problem
 
 
 @pytest.mark.parametrize("step", ["a", None, 1.5])
-def test_what_is_no_step_is_refused(trace: Trace, step: Any, messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError) as refused:
-        trace.at(step)
-    assert refused.value == messages
-    with pytest.raises(ArgumentError) as refused:
-        trace.find(lambda _: True, after=step)
-    assert refused.value == messages
+def test_what_is_no_step_is_refused(trace: Trace, step: Any, raised: Raised) -> None:
+    raised(ArgumentError, trace.at, step)
+    raised(ArgumentError, trace.find, lambda _: True, after=step)
 
 
-def test_a_condition_gives_one_truth_value(trace: Trace, messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError, match="'x'") as refused:
-        trace.find("x")  # type: ignore[arg-type]
-    assert refused.value == messages
+def test_a_condition_gives_one_truth_value(trace: Trace, raised: Raised) -> None:
+    raised(ArgumentError, trace.find, "x", match="'x'")
     conditions = [lambda v: v.x > 7, lambda v: bool(v.x > 7) and v.k > 0]
     for condition in conditions:
-        with pytest.raises(ArgumentError) as caught:
-            trace.find(condition)
-        assert caught.value == messages
-        assert caught.value.position == trace[2].position
-    with pytest.raises(ArgumentError) as caught:
-        trace.find(_fails)
-    assert caught.value == messages
-    assert isinstance(caught.value.__cause__, ValueError)
+        caught = raised(ArgumentError, trace.find, condition)
+        assert caught.position == trace[2].position
+    caught = raised(ArgumentError, trace.find, _fails)
+    assert isinstance(caught.__cause__, ValueError)
 
 
 def _fails(_: State) -> bool:
     raise ValueError("mine")
 
 
-def test_diff_needs_a_program_in_common(tmp_path: Path, messages: SnapshotAssertion) -> None:
-    first, second = Events(tmp_path), Events(tmp_path)
-    first.run()
-    second.run(program=(1, 0, 0))
-    with pytest.raises(ArgumentError) as refused:
-        first.trace().diff(second.trace())
-    assert refused.value == messages
+def test_diff_needs_a_program_in_common(tmp_path: Path, raised: Raised) -> None:
+    raised(ArgumentError, ran(tmp_path).diff, ran(tmp_path, program=(1, 0, 0)))
 
 
 # What was not kept
 
 
 def test_what_is_too_large_is_a_summary_and_the_error_names_the_call(tmp_path: Path) -> None:
-    events = Events(tmp_path, largest=16)
-    events.run()
-    trace = events.trace()
+    trace = ran(tmp_path, largest=16)
     assert trace.at(STEPS_PER_ITERATION).summaries["acc"].high == 14
     with pytest.raises(NotRecorded) as caught:
         _ = trace.at(STEPS_PER_ITERATION).acc
     assert "'acc' was not recorded: float32[8], 0 .. 14, 32 bytes" in str(caught.value)
-    assert "kernellab.trace(total, (2, 1, 1), ..., programs=(0, 0, 0), exact_bytes=32)" in str(
-        caught.value
-    )
+    call = "kernellab.trace(total, (2, 1, 1), ..., programs=(0, 0, 0), exact_bytes=32)"
+    assert call in str(caught.value)
 
 
 def test_what_is_too_large_is_computed_again(tmp_path: Path) -> None:
@@ -331,25 +285,17 @@ def test_what_is_too_large_is_computed_again(tmp_path: Path) -> None:
             for turns in (1, 2, 3)
         }
 
-    events = Events(tmp_path, largest=16)
-    events.run()
-    trace = events.trace(compute_again=again)
+    trace = ran(tmp_path, largest=16, again=again)
     for turns in (1, 2, 3):
         acc = trace.at(STEPS_PER_ITERATION * turns).acc
         numpy.testing.assert_array_equal(acc, expected_acc(turns))
     assert len(asked) == 1  # values that follow come along
 
 
-def test_another_value_the_second_time_is_refused(
-    tmp_path: Path, messages: SnapshotAssertion
-) -> None:
-    events = Events(tmp_path, largest=16)
-    events.run()
+def test_another_value_the_second_time_is_refused(tmp_path: Path, raised: Raised) -> None:
     wrong = {(STEPS_PER_ITERATION, "acc"): numpy.zeros(8, numpy.float32)}
-    trace = events.trace(compute_again=lambda _: wrong)
-    with pytest.raises(NotRecorded) as refused:
-        _ = trace.at(STEPS_PER_ITERATION).acc
-    assert refused.value == messages
+    trace = ran(tmp_path, largest=16, again=lambda _: wrong)
+    raised(NotRecorded, lambda: trace.at(STEPS_PER_ITERATION).acc)
 
 
 # Values
@@ -364,9 +310,7 @@ def test_equal_values_are_kept_once() -> None:
     assert len(list(store.distinct())) == 2
 
 
-def test_a_value_that_was_a_summary_is_kept_whole_when_memory_needs_it(
-    messages: SnapshotAssertion,
-) -> None:
+def test_a_value_that_was_a_summary_is_kept_whole_when_memory_needs_it(raised: Raised) -> None:
     store = ValueStore(largest=8, memory=100)
     tile, other = numpy.arange(6.0), numpy.arange(7.0)
     first = store.add(tile)
@@ -377,9 +321,7 @@ def test_a_value_that_was_a_summary_is_kept_whole_when_memory_needs_it(
     pending = store.add(other)
     assert store.add(other, whole=True) == pending
     assert not store[pending].is_exact  # 48 of the 100 bytes are gone, and it has 56
-    with pytest.raises(NotRecorded) as refused:
-        store[pending].exact()
-    assert refused.value == messages
+    raised(NotRecorded, store[pending].exact)
     small = numpy.arange(6)
     assert store.add(small) == store.add(small, whole=True)
     assert store[store.add(small)].is_exact

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 from kernellab.launch.autotuners import take_autotuned_launches
 from kernellab.tuning.tunings import NOTE
+from tests.support.messages import Raised
 
 
-@pytest.fixture(autouse=True)
-def _noted() -> None:
-    take_autotuned_launches()
-
-
-def autotuned_kernel(times):
-    """An autotuned kernel whose benchmarker makes its times up, and whose launches do nothing: there is no GPU."""
+def autotuned_kernel(times, blocks=(32, 64, 128), **options):
+    """An autotuned kernel whose times are made up, and whose launches do nothing."""
 
     @triton.autotune(
-        [triton.Config({"BLOCK": block}, num_warps=2) for block in (32, 64, 128)],
+        [triton.Config({"BLOCK": block}, num_warps=2) for block in blocks],
         key=["n"],
-        do_bench=lambda _launch, quantiles: next(times),
+        do_bench=lambda _launch, quantiles: next(times, [0.5, 0.5, 0.5]),
+        **options,
     )
     @triton.jit
     def scale(x_ptr, n, BLOCK: tl.constexpr):
@@ -33,6 +28,7 @@ def autotuned_kernel(times):
         tl.store(x_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
 
     scale.fn.run = lambda *_args, **_keywords: None
+    take_autotuned_launches()  # those of other tests
     return scale
 
 
@@ -74,6 +70,7 @@ def test_hooks_heuristics_and_descriptors_are_noted_with_their_configs() -> None
     def copied(rows, z_ptr, n, ROWS: tl.constexpr, EVEN: tl.constexpr):
         tl.store(z_ptr + tl.arange(0, ROWS)[:, None] * 64 + tl.arange(0, 64), rows.load([0, 0]))
 
+    take_autotuned_launches()
     copied.fn.run = lambda *_args, **_keywords: None
     z = torch.ones(80, 64)
     rows = TensorDescriptor.from_tensor(torch.ones(80, 64), [1, 64])
@@ -93,18 +90,8 @@ def test_a_key_for_which_nothing_was_timed_takes_no_times_from_another() -> None
     def large_enough(configs, named, **_others):
         return [one for one in configs if one.kwargs["BLOCK"] <= named["n"]]
 
-    @triton.autotune(
-        [triton.Config({"BLOCK": block}) for block in (32, 64)],
-        key=["n"],
-        prune_configs_by={"early_config_prune": large_enough},
-        do_bench=lambda _launch, quantiles: next(times, [0.5, 0.5, 0.5]),
-    )
-    @triton.jit
-    def scale(x_ptr, n, BLOCK: tl.constexpr):
-        offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        tl.store(x_ptr + offsets, 2 * tl.load(x_ptr + offsets, mask=offsets < n), mask=offsets < n)
-
-    scale.fn.run = lambda *_args, **_keywords: None
+    pruning = {"early_config_prune": large_enough}
+    scale = autotuned_kernel(times, (32, 64), prune_configs_by=pruning)
     for n in (100, 40):  # for 40 pruning leaves one config, which Triton times up to 3.7
         scale[(1,)](torch.zeros(n), n)
     first, *others = kernellab.tunings(scale)
@@ -119,7 +106,5 @@ def test_nothing_is_noted_where_nothing_was_timed() -> None:
     assert len(kernellab.tunings(scale)) == 0
 
 
-def test_a_function_that_is_no_kernel_is_refused(messages: SnapshotAssertion) -> None:
-    with pytest.raises(kernellab.ArgumentError) as refused:
-        kernellab.tunings(len)
-    assert refused.value == messages
+def test_a_function_that_is_no_kernel_is_refused(raised: Raised) -> None:
+    raised(kernellab.ArgumentError, kernellab.tunings, len)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.notebook_session import StartNotebook
-from tests.support.python_processes import python_path
+from tests.support.python_processes import python_path, run_python
 from tests.support.source_files import ROOT
 
 RECORDED = ROOT / "notebooks/recorded/tuning_h200_matmul.json"
@@ -99,16 +99,7 @@ def test_whatever_a_source_raises_is_its_own_error(tmp_path: Path, more: str, wh
 
 
 def in_process(file: Path, *lines: str) -> subprocess.CompletedProcess[str]:
-    """A script."""
-    return subprocess.run(
-        [sys.executable, "-c", SETUP.format(str(file)) + "\n".join(lines)],
-        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
+    return run_python(SETUP.format(str(file)) + "\n".join(lines), stdin=subprocess.DEVNULL)
 
 
 @pytest.mark.slow
@@ -134,7 +125,7 @@ def test_pythons_own_prompt_asks(file: Path) -> None:
         timeout=200,
     )
     assert "Run it? [y/N]" in asked.stdout
-    assert "not run" in asked.stderr
+    assert "was not run, because the answer was no" in asked.stderr
     assert runs(file) == 0
 
 

@@ -1,28 +1,44 @@
-"""Sweeps on somebody's executor: a pool of processes, and a cluster that loses a worker."""
+"""Sweeps on somebody's executor, and their own processes, which hang, crash and come back; kernels
+and arguments that travel there.
+"""
 
 from __future__ import annotations
 
+import linecache
 import os
 import signal
+import subprocess
 import sys
 import threading
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
+from typing import Any
 
 import pandas
 import pytest
 import torch
 import triton
 from syrupy.assertion import SnapshotAssertion
+from triton.compiler import ASTSource
+from triton.compiler.compiler import make_backend
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
+from kernellab import triton_api
 from kernellab.common.system import cache_folder
+from kernellab.compiler.binding import bind
 from kernellab.errors import ArgumentError
+from kernellab.launch.tile_kernel import tile_kernels_in
+from kernellab.records import Target
+from kernellab.triton_api.kernel_contents import pack, unpack
 from kernellab.tuning import pools, tune
+from kernellab.tuning.assignments import Arguments, Delivery, Setup, TrialOptions, ship
+from kernellab.tuning.pools import LocalPool
 from kernellab.tuning.sweep import SweepProgress
 from kernellab.tuning.worker import machine_here, this_machine
 from tests.kernels.tuned import double
+from tests.support.messages import Raised
 
 SPACE = {"BLOCK": [32, 64, 128, 256], "num_warps": [1, 4]}
 
@@ -147,21 +163,19 @@ def test_processes_with_another_triton_are_not_mixed_in() -> None:
     )
 
 
-def test_executors_that_cannot_answer_are_told(monkeypatch, messages: SnapshotAssertion) -> None:
+def test_executors_that_cannot_answer_are_told(
+    monkeypatch, messages: SnapshotAssertion, raised: Raised
+) -> None:
     closed = ThreadPoolExecutor(1)
     closed.shutdown()
-    with pytest.raises(ArgumentError) as refused:
-        swept(closed)
-    assert refused.value == messages
+    raised(ArgumentError, swept, closed)
     monkeypatch.setattr(pools, "SILENCE", 0.05)
     occupied = IdleExecutor(1)
     release = threading.Event()
     ThreadPoolExecutor.submit(occupied, release.wait)
     told = Releasing(release)
     monkeypatch.setattr(sys, "stderr", told)
-    with pytest.raises(ArgumentError) as refused:
-        swept(occupied, space={"BLOCK": []})
-    assert refused.value == messages
+    raised(ArgumentError, swept, occupied, space={"BLOCK": []})
     assert told.text == messages
 
 
@@ -182,3 +196,201 @@ class Releasing:
     def isatty(self) -> bool:
         """It is no terminal."""
         return False
+
+
+# Processes that hang, crash and come back
+
+
+SETUP = Setup(b"", Delivery("none"), None, None, None)
+TRIAL_OPTIONS = TrialOptions(check=True, measure=True, method=None)
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    """One process, in which `tests.tuning.misbehaving` runs."""
+    monkeypatch.setattr(pools, "_HERE", "tests.tuning.misbehaving")
+    made = LocalPool(1, [])
+    yield made
+    made.stop()
+
+
+@pytest.mark.slow
+def test_a_config_that_hangs_or_crashes_takes_its_process_along_and_nothing_else(
+    pool, messages: SnapshotAssertion
+) -> None:
+    def compiled(task: bytes, seconds: float = 600):
+        return pool.compile(b"", task, seconds).result()
+
+    first = compiled(b"fine")
+    assert compiled(b"fine") == first  # the same process
+    hung = compiled(b"hang", seconds=0.5)
+    assert hung.dropped.reason == "time-out"
+    assert hung.dropped.why == messages
+    second = compiled(b"fine")
+    assert second.dropped is None
+    assert second != first  # another process
+    crashed = compiled(b"abort")
+    assert crashed.dropped.reason == "crash"
+    assert crashed.dropped.line == messages
+    assert compiled(b"fine").dropped is None
+
+
+@pytest.mark.slow
+def test_a_config_whose_process_is_suspended_is_lost_and_not_too_slow(
+    pool, messages: SnapshotAssertion
+) -> None:
+    def compiled(task: bytes, seconds: float):
+        return pool.compile(b"", task, seconds).result()
+
+    compiled(b"fine", 600)
+    (process,) = [one._worker.process_id for one in pool._compilers.workers]
+    os.kill(process, signal.SIGSTOP)
+    suspended = compiled(b"fine", 1.5)
+    assert suspended.dropped.reason == "lost"
+    assert "SIGSTOP" in suspended.dropped.why
+    assert suspended.dropped.why == messages
+    assert compiled(b"fine", 600).dropped is None
+
+
+@pytest.mark.slow
+def test_a_process_whose_gpu_met_an_error_is_replaced(pool) -> None:
+    first = pool.run(SETUP, b"fine", TRIAL_OPTIONS, 600).result()
+    spoilt = pool.run(SETUP, b"spoil", TRIAL_OPTIONS, 600).result()
+    assert spoilt.dropped.reason == "crash"
+    after = pool.run(SETUP, b"fine", TRIAL_OPTIONS, 600).result()
+    assert after.dropped is None
+    assert after != first
+
+
+@pytest.mark.slow
+def test_a_config_that_hangs_on_one_gpu_holds_up_none_of_the_others(monkeypatch) -> None:
+    monkeypatch.setattr(pools, "_HERE", "tests.tuning.misbehaving")
+    both = LocalPool(1, [0, 1])
+    try:
+        assert both.runs_at_once == 2
+        hanging = both.run(SETUP, b"hang", TRIAL_OPTIONS, 600)
+        others = [both.run(SETUP, b"fine", TRIAL_OPTIONS, 600) for _ in range(4)]
+        assert all(one.result().dropped is None for one in others)
+        assert not hanging.done()
+    finally:
+        both.stop()
+
+
+@pytest.mark.slow
+def test_stopping_ends_a_call_that_is_under_way(pool) -> None:
+    pool.compile(b"", b"fine", 600).result()
+    hanging = pool.compile(b"", b"hang", 600)
+    pool.stop()
+    assert hanging.cancelled() or hanging.result().dropped.reason == "crash"
+
+
+# Kernels and arguments that travel to other processes
+
+
+CELL = """
+import triton
+import triton.language as tl
+
+FACTOR = tl.constexpr(3)
+
+@triton.jit
+def times(x, OTHER: tl.constexpr):
+    return x * FACTOR * OTHER
+
+def make(OFFSET: tl.constexpr):
+    @triton.jit(do_not_specialize=["n"])
+    def shifted(x_ptr, n, BLOCK: tl.constexpr):
+        lanes = tl.arange(0, BLOCK)
+        tl.store(x_ptr + lanes, times(tl.load(x_ptr + lanes), 2) + OFFSET, mask=lanes < n)
+    return shifted
+
+kernel = make(tl.constexpr(5))
+"""
+
+THERE = """
+import sys
+from kernellab.triton_api.kernel_contents import unpack
+import kernellab
+kernel = unpack(sys.stdin.buffer.read())
+kept = kernellab.compile(kernel, "*i32:16", "i32", BLOCK=16, record="stages")
+print(kernel.cache_key)
+print("muli" in kept.stages["ttir"].text or "shli" in kept.stages["ttir"].text)
+print([parameter.do_not_specialize for parameter in kernel.params])
+print(kept.stages["ttir"].text.count("a cell of mine"))
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_of_a_cell_arrives_with_helpers_captured_values_and_lines() -> None:
+    file = "a cell of mine"
+    linecache.cache[file] = (len(CELL), None, CELL.splitlines(keepends=True), file)
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    with tile_kernels_in(file, Target("cuda", "90")):
+        exec(compile(CELL, file, "exec"), scope)  # noqa: S102
+    kernel = scope["kernel"]
+    there = subprocess.run(
+        [sys.executable, "-c", THERE], input=pack(kernel), capture_output=True, check=True
+    )
+    key, multiplies, not_specialized, mentions = there.stdout.decode().splitlines()
+    assert key == kernel.cache_key  # so Triton's cache has it under the same name
+    assert multiplies == "True"
+    assert not_specialized == "[False, True, False]"
+    assert int(mentions) >= 1
+
+
+def test_a_kernel_that_comes_back_compiles_to_the_same() -> None:
+    again = unpack(pack(double))
+    assert again is not double
+    assert again.cache_key == double.cache_key
+    assert again.fn.__globals__.keys() >= {"tl", "scaled", "SCALE"}
+
+
+def test_what_is_compiled_for_a_launch_lies_where_a_launch_looks(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    target = Target("cuda", "90")
+    types = ("*fp32:16", "*fp32:16", "i32:16")
+    call = bind(double, types, {"BLOCK": 64}, target, options={"num_warps": 2})
+    triton_api.compile_natively(double, call.specialization, target, call.options, for_launch=True)
+    backend, gpu = make_backend(triton_api.gpu_target(target)), triton_api.gpu_target(target)
+    # As JITFunction.run compiles: all options, parsed.
+    given = {"num_warps": 2, "debug": False, "instrumentation_mode": ""}
+    one = call.specialization
+    source = ASTSource(double, dict(one.signature), dict(one.constants), dict(one.attributes))
+    before = sorted(tmp_path.iterdir())
+    triton.compile(source, target=gpu, options=backend.parse_options(given).__dict__)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_what_cannot_be_sent_is_said(raised: Raised) -> None:
+    raised(ArgumentError, pack, {"x": lambda: 1})
+
+
+def test_arguments_arrive_with_shared_memory_offsets_and_strides() -> None:
+    whole = torch.arange(32, dtype=torch.float32).reshape(4, 8)
+    view, turned = whole[1:, 2:5], whole.t()
+    half = torch.ones(8, dtype=torch.bfloat16)
+    described = TensorDescriptor(whole, [4, 8], [8, 1], [2, 2])
+    sent = ship(
+        {"view": view, "pair": (turned, 3), "half": half, "d": described, "empty": torch.empty(0)}
+    )
+    assert len(sent.storages) == 3
+    there = Arguments(sent, torch.device("cpu"))
+    values = there.values
+    assert torch.equal(values["view"], view)
+    assert values["view"].stride() == view.stride()
+    assert values["view"].storage_offset() == view.storage_offset()
+    assert values["half"].dtype == torch.bfloat16
+    values["view"][0, 0] = 100  # one memory behind all three
+    assert values["pair"][0][2, 1] == 100
+    assert values["d"].base[1, 2] == 100
+    assert whole[1, 2] == 10
+    changed = there.contents()
+    there.restore()
+    assert not there.holds(changed)
+    assert torch.equal(values["view"], view)
+
+
+def test_equal_contents_have_equal_digests() -> None:
+    x = torch.arange(5.0)
+    assert ship({"x": x}).digest == ship({"x": x.clone()}).digest
+    assert ship({"x": x}).digest != ship({"x": x + 1}).digest

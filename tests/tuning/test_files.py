@@ -1,9 +1,15 @@
-"""Sweeps in files: what they hold, what they can only name, and what is refused."""
+"""Sweeps in files: what they hold, what they can only name, and what is refused; and what a config
+may say, which reaches no command line and names no file.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,22 +19,24 @@ from syrupy.assertion import SnapshotAssertion
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
+from kernellab import triton_api
 from kernellab.common.system import cache_folder
-from kernellab.errors import ArchiveError, ArgumentError
+from kernellab.errors import ArchiveError, ArgumentError, CompileError
 from tests.kernels.tuned import applies, double
+from tests.support import sweeps
+from tests.support.messages import Raised
 from tests.support.pretended_gpu import pretended_gpu
+from tests.support.source_files import ROOT
 
 N = 96
 
 
 def set_block(arguments):
-    """The hook of the configs below."""
     arguments["rows"].block_shape = [arguments["ROWS"], 64]
 
 
 @triton.autotune(
-    [triton.Config({"ROWS": rows}, num_warps=4, pre_hook=set_block) for rows in (16, 32)],
-    key=["n"],
+    [triton.Config({"ROWS": rows}, num_warps=4, pre_hook=set_block) for rows in (16, 32)], key=["n"]
 )
 @triton.heuristics({"EVEN": lambda arguments: arguments["n"] % arguments["ROWS"] == 0})
 @triton.jit
@@ -44,7 +52,7 @@ def doubled_rows(rows, z_ptr, n, ROWS: tl.constexpr, EVEN: tl.constexpr):
 
 @pytest.mark.slow
 def test_a_config_with_a_hook_a_descriptor_and_a_heuristic_is_the_same_from_a_file(
-    tmp_path, messages: SnapshotAssertion
+    tmp_path, raised: Raised
 ) -> None:
     x, z = torch.randn(80, 64), torch.zeros(80, 64)
     rows = TensorDescriptor.from_tensor(x, [1, 64])
@@ -69,9 +77,9 @@ def test_a_config_with_a_hook_a_descriptor_and_a_heuristic_is_the_same_from_a_fi
     assert torch.equal(z, 2 * x)
     assert rows.block_shape == [32, 64]
     plain = doubled_rows.fn.fn
-    with pytest.raises(ArgumentError, match="set_block") as refused:
-        kernellab.Tuning.load(tmp_path / "rows.json").apply(plain)
-    assert refused.value == messages
+    raised(
+        ArgumentError, kernellab.Tuning.load(tmp_path / "rows.json").apply, plain, match="set_block"
+    )
     both = again.merged(sweep)
     assert kinds_of(both.compilation(1))["rows"] == "tensordesc<fp32[32,64]>"
 
@@ -134,11 +142,7 @@ def saved(tmp_path, **changes):
 @pytest.mark.parametrize(
     "text",
     [
-        b"",
-        b"\xff\xfe\x00",
-        b"import triton\n",
-        b'{"format":\n "kernel',
-        b"[1, 2]",
+        b"", b"\xff\xfe\x00", b"import triton\n", b'{"format":\n "kernel', b"[1, 2]",
         b'{"format": "kernellab.tuning", "version": 0}',
         b'{"format": "kernellab.tuning", "version": 2}',
         b'{"format": "kernellab.tuning", "version": 1}',
@@ -146,69 +150,139 @@ def saved(tmp_path, **changes):
         b'{"format": "kernellab.tuning", "version": 1, "tunings": 5}',
         b'{"format": "kernellab.tuning", "version": 1, "tunings": []}',
     ],
-)
-def test_a_file_that_is_no_sweep_is_refused(tmp_path, text, messages: SnapshotAssertion) -> None:
+)  # fmt: skip
+def test_a_file_that_is_no_sweep_is_refused(tmp_path, text, raised: Raised) -> None:
     file = tmp_path / "bad.json"
     file.write_bytes(text)
-    with pytest.raises(ArchiveError) as refused:
-        kernellab.Tuning.load(file)
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.Tuning.load, file)
 
 
-def test_parts_that_are_none_are_named(tmp_path, messages: SnapshotAssertion) -> None:
+def test_parts_that_are_none_are_named(tmp_path, raised: Raised) -> None:
     file = saved(tmp_path)
     data = json.loads(file.read_text())
     (one,) = data["tunings"]
     one["source"]["modules"] = {"mylib": 5}
     file.write_text(json.dumps(data))
-    with pytest.raises(ArchiveError) as refused:
-        kernellab.Tuning.load(file)
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.Tuning.load, file)
     one["source"]["modules"] = {}
     one["trials"][0]["constants"] = {"DTYPE": {"dtype": "fp17"}}
     file.write_text(json.dumps(data))
-    with pytest.raises(ArchiveError, match="DTYPE") as refused:
-        kernellab.Tuning.load(file)
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.Tuning.load, file, match="DTYPE")
 
 
 @pytest.mark.parametrize("time", [1e-300, 1e290])
-def test_times_of_no_clock_are_refused(tmp_path, time: float, messages: SnapshotAssertion) -> None:
+def test_times_of_no_clock_are_refused(tmp_path, time: float, raised: Raised) -> None:
     file = saved(tmp_path)
     data = json.loads(file.read_text())
     timing = {"median": time, "lower": time, "upper": time, "fastest": time}
     data["tunings"][0]["trials"][0]["timing"] = {**timing, "runs": 3, "method": "events"}
     file.write_text(json.dumps(data))
-    with pytest.raises(ArchiveError, match=r"timing\.median") as refused:
-        kernellab.Tuning.load(file)
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.Tuning.load, file, match=r"timing\.median")
 
 
-def test_sweeps_of_two_kernels_are_not_put_together(tmp_path, messages: SnapshotAssertion) -> None:
+def test_sweeps_of_two_kernels_are_not_put_together(tmp_path, raised: Raised) -> None:
     sweep = kernellab.Tuning.load(saved(tmp_path))
-    with pytest.raises(ArgumentError) as refused:
-        sweep.merged(replace(sweep, kernel="other"))
-    assert refused.value == messages
+    raised(ArgumentError, sweep.merged, replace(sweep, kernel="other"))
 
 
-def test_places_that_cannot_be_read_or_written_are_named(
-    tmp_path, messages: SnapshotAssertion
-) -> None:
+def test_places_that_cannot_be_read_or_written_are_named(tmp_path, raised: Raised) -> None:
     tuning = kernellab.Tuning.load(saved(tmp_path))
-    with pytest.raises(ArchiveError) as refused:
-        kernellab.Tuning.load(tmp_path)
-    assert refused.value == messages
-    with pytest.raises(ArchiveError) as refused:
-        tuning.save(tmp_path / "nowhere" / "sweep.json")
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.Tuning.load, tmp_path)
+    raised(ArchiveError, tuning.save, tmp_path / "nowhere" / "sweep.json")
 
 
-def test_a_kernel_that_the_file_is_not_of_is_refused(tmp_path, messages: SnapshotAssertion) -> None:
+def test_a_kernel_that_the_file_is_not_of_is_refused(tmp_path, raised: Raised) -> None:
     tuning = kernellab.Tuning.load(saved(tmp_path))
-    with pytest.raises(ArgumentError, match="double") as refused:
-        tuning.with_kernel(applies)
-    assert refused.value == messages
+    raised(ArgumentError, tuning.with_kernel, applies, match="double")
     older = replace(tuning, constants={"SCALE": 2})
-    with pytest.raises(ArgumentError, match="SCALE") as refused:
-        older.with_kernel(double)
-    assert refused.value == messages
+    raised(ArgumentError, older.with_kernel, double, match="SCALE")
+
+
+# Options of configs
+
+
+SWEEP = ROOT / "notebooks/recorded/tuning_h200_vector_add.json"
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def changed(folder: Path, change: Change, sweep: Path = SWEEP) -> Path:
+    data = json.loads(sweep.read_text())
+    change(data["tunings"][0])
+    file = folder / "sweep.json"
+    file.write_text(json.dumps(data))
+    return file
+
+
+REFUSED: list[tuple[str, Any]] = [
+    ("ptx_options", "-optf /etc/passwd"), ("ptx_options", "--options-file=/etc/passwd"),
+    ("ptx_options", "-O3 -o /tmp/there"), ("ptx_options", "-O3 --output-file /tmp/there"),
+    ("ptx_options", "-O3;touch x"), ("ptx_options", "-O3x"), ("ptx_options", "/etc/passwd"),
+    ("ptx_options", ["-O3"]), ("ptx_options", 3), ("ptx_options", "-v " * 1000 + "-optf x"),
+    ("ir_override", "/etc/passwd"), ("extern_libs", {"dict": [["libdevice", "/etc/passwd"]]}),
+    ("instrumentation_mode", "consan"), ("arch", "sm90 -optf x"), ("backend_name", "x"),
+    ("ptx_version", "83"), ("num_warps", "4"), ("num_warps", [4]), ("num_stages", 2.5),
+    ("debug", "yes"), ("schedule_hint", "a\nb"), ("supported_fp8_dtypes", ["../x"]),
+    ("default_dot_input_precision", {"tuple": ["ieee"]}), ("unknown", 1), ("", 1), ("-optf", "x"),
+    ("__class__", "x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), REFUSED)
+def test_options_are_of_a_list(tmp_path: Path, name: str, value: Any) -> None:
+    def set_option(sweep: dict[str, Any]) -> None:
+        sweep["trials"][0]["options"][name] = value
+
+    with pytest.raises(ArchiveError) as caught:
+        kernellab.load(changed(tmp_path, set_option))
+    assert f"tunings[0].trials[0].options.{name}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_warps": 8, "num_stages": 3, "num_ctas": 1, "maxnreg": 128},
+        {"maxnreg": None, "enable_fp_fusion": False, "debug": True},
+        {"ptx_options": "-O3 --maxrregcount=64 --fmad false -dlcm=ca"},
+        {"waves_per_eu": 2, "matrix_instr_nonkdim": 16, "kpack": 2, "schedule_hint": "attention"},
+    ],
+)  # fmt: skip
+def test_usual_options_are_read(tmp_path: Path, options: dict[str, Any]) -> None:
+    file = changed(tmp_path, lambda sweep: sweep["trials"][0].update(options=options))
+    assert kernellab.load(file).trials[0].candidate.options == options
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tensordesc<fp16[64,64],{}>", "tensordesc<fp16[64,64],,{}>",
+        "tensordesc<fp16[64,64],NVMMASharedLayout({})>",
+        "tensordesc<fp16[64,64],NVMMASharedLayout(**{})>",
+        "tensordesc<fp16[64,64],SwizzledSharedLayout(1,1,1,order=[{}])>",
+        "tensordesc<fp16[64,64],[x for x in {}]>", "tensordesc<]{}[1],fp16>",
+        "tensordesc<fp16[64],{}<", "tensordesc<fp16[64],{}", "*tensordesc<fp16[64],{}>", "{}",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("where", ["types", "own_types"])
+def test_a_type_is_not_evaluated(tmp_path: Path, text: str, where: str) -> None:
+    """Triton evaluates the layout of a descriptor's type, also of a sweep whose kernel is given."""
+    ran = tmp_path / "ran"
+    code = f"open({str(ran)!r},'w').close()"
+    with pytest.raises((ValueError, KeyError, IndexError)):
+        triton_api.triton_type(text.format(code))
+    assert not ran.exists()
+    saved = sweeps.sweep(kernel="double").save(tmp_path / "made.json")
+
+    def set_type(sweep: dict[str, Any]) -> None:
+        (sweep if where == "types" else sweep["trials"][0])[where] = {"x_ptr": text.format(code)}
+
+    opened = kernellab.load(changed(tmp_path, set_type, saved))
+    with pytest.raises((ArgumentError, CompileError)):
+        opened.with_kernel(double).compilation(opened.trials[0])
+    assert not ran.exists()
+
+
+def test_a_layout_of_a_type_is_read() -> None:
+    text = "tensordesc<fp16[64,64],NVMMASharedLayout(128, 16, rank=2, cga_layout=[])>"
+    assert "64" in str(triton_api.triton_type(text))
+    assert os.sep not in text

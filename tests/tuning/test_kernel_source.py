@@ -1,9 +1,18 @@
-"""What a saved sweep keeps of its kernel: where it stood, and a text that makes it again."""
+"""What a saved sweep keeps of its kernel: where it stood, and a text that makes it again, also
+where modules that it takes from are gone, or have changed.
+"""
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,11 +26,13 @@ from kernellab.cli.demo.kernels import matmul, vector_add
 from kernellab.common.saved_files import SavedData
 from kernellab.compiler.compare import without_locations
 from kernellab.errors import ArchiveError, ArgumentError
+from kernellab.triton_api.kernel_contents import pack, unpack
 from kernellab.tuning.files import from_json
 from kernellab.tuning.kernel_source import KernelSource, differs, source_of
 from kernellab.viz.sweeps import sweeps_data
 from tests.kernels.tuned import applies, double
 from tests.kernels.tuned import scaled as kernels_scaled
+from tests.support.messages import Raised
 from tests.support.source_files import ROOT
 
 RECORDED = ROOT / "notebooks/recorded/tuning_h200_matmul.json"
@@ -33,9 +44,14 @@ def tripled(x):
     return kernels_scaled(x, 3)
 
 
-def swept(kernel: Any, *args: str, **space: list[Any]) -> kernellab.Tuning:
-    space = space or {"BLOCK": [64, 128]}
-    return kernellab.tune(kernel, None, *args, space=space, cache=False, target="sm_90")
+def swept(kernel: Any, blocks: tuple[int, ...] = (128,), **constants: Any) -> kernellab.Tuning:
+    space = {"BLOCK": blocks}
+    options: Any = {"space": space, "cache": False, "workers": 1, "target": "sm_90", **constants}
+    return kernellab.tune(kernel, None, *TYPES, **options)
+
+
+def saved(sweep: kernellab.Tuning, tmp_path: Path) -> kernellab.Tuning:
+    return kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"))
 
 
 def kept(subject: Any) -> KernelSource:
@@ -45,14 +61,14 @@ def kept(subject: Any) -> KernelSource:
     return found
 
 
-def ttgir(tuning: kernellab.Tuning, number: int) -> str:
+def ttgir(tuning: kernellab.Tuning, number: int = 0) -> str:
     return without_locations(tuning.compilation(number).stages["ttgir"].text)
 
 
 @pytest.mark.slow
-def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path, messages: SnapshotAssertion) -> None:
-    sweep = swept(double, *TYPES)
-    again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"))
+def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path, raised: Raised) -> None:
+    sweep = swept(double, (64, 128))
+    again = saved(sweep, tmp_path)
     assert kept(again) == kept(sweep)
     assert (kept(again).module, kept(again).file) == (
         "tests.kernels.tuned",
@@ -60,12 +76,8 @@ def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path, messages: SnapshotA
     )
     line = (ROOT / kept(again).file).read_text().splitlines()[kept(again).line - 1]
     assert line.startswith("def double(")
-    with pytest.raises(ArgumentError) as refused:
-        again.compilation(1)
-    assert refused.value == messages
-    assert "from tests.kernels.tuned import double; tuning.with_kernel(double)" in str(
-        refused.value
-    )
+    refused = raised(ArgumentError, again.compilation, 1)
+    assert "from tests.kernels.tuned import double; tuning.with_kernel(double)" in str(refused)
     opened = again.with_kernel(run_source=True)
     assert ttgir(opened, 1) == ttgir(sweep, 1)
     assert opened.compilation(1).resources == sweep.compilation(1).resources
@@ -86,19 +98,18 @@ def test_the_text_of_a_text_is_the_same(kernel) -> None:
 
 
 def test_a_function_among_the_constants_is_kept(tmp_path) -> None:
-    sweep = swept(applies, *TYPES, FUNCTION=[tripled], BLOCK=[64])
-    again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json")).with_kernel(run_source=True)
-    assert ttgir(again, 0) == ttgir(sweep, 0)
+    sweep = swept(applies, FUNCTION=tripled)
+    assert ttgir(saved(sweep, tmp_path).with_kernel(run_source=True)) == ttgir(sweep)
 
 
-def test_a_file_without_a_source_says_so_and_what_to_do(messages: SnapshotAssertion) -> None:
+def test_a_file_without_a_source_says_so_and_what_to_do(
+    messages: SnapshotAssertion, raised: Raised
+) -> None:
     old = json.loads(RECORDED.read_text())
     old["tunings"][0].pop("source", None)
     loaded = from_json(SavedData(old["tunings"][0]), kernellab.Tuning)
     assert loaded.source is None
-    with pytest.raises(ArgumentError) as refused:
-        loaded.with_kernel(run_source=True)
-    assert refused.value == messages
+    raised(ArgumentError, loaded.with_kernel, run_source=True)
     (sweep,) = sweeps_data("matmul", "times", [loaded], [], []).sweeps
     assert sweep.how_to_open == messages
     assert "tuning.with_kernel(matmul).show()" in sweep.how_to_open
@@ -107,7 +118,7 @@ def test_a_file_without_a_source_says_so_and_what_to_do(messages: SnapshotAssert
 
 
 def test_another_source_than_the_swept_one_is_said(tmp_path, messages: SnapshotAssertion) -> None:
-    sweep = swept(double, *TYPES)
+    sweep = swept(double)
     text = kept(sweep).text.replace("constexpr(2.0)", "constexpr(3.0)")
     changed = replace(sweep, source=replace(kept(sweep), text=text), live=None)
     assert differs(kept(sweep), kept(changed))
@@ -121,11 +132,317 @@ def test_another_source_than_the_swept_one_is_said(tmp_path, messages: SnapshotA
     assert not differs(kept(sweep), comment)
 
 
-def test_a_damaged_source_is_refused(messages: SnapshotAssertion) -> None:
+def test_a_damaged_source_is_refused(raised: Raised) -> None:
     source = kept(double)
     for text in ("def double(:", "double = 3", "import triton_nothing"):
-        with pytest.raises(ArchiveError) as refused:
-            replace(source, text=text).kernel_again()
-        assert refused.value == messages
+        raised(ArchiveError, replace(source, text=text).kernel_again)
     # A text that Python gives up reading.
     assert differs(source, replace(source, text=f"x = {'-' * 100_000}1"))
+
+
+# Kernels that take from modules of the user's
+
+
+TRITON = "import triton\nimport triton.language as tl\n"
+GLUON = (
+    "from triton.experimental import gluon\nfrom triton.experimental.gluon import language as gl\n"
+)
+PACKAGE = {
+    "tilelib/__init__.py": "from .ops import scaled\nfrom . import ops\n",
+    # Both define `step`, and they call each other.
+    "tilelib/ops.py": TRITON
+    + """
+        import math
+        import tilelib.constants as constants
+        from tilelib import back
+
+        @triton.constexpr_function
+        def factor(n):
+            return int(math.sqrt(n)) * constants.TWO
+
+        @triton.jit
+        def step(x):
+            return x + constants.SHIFTS[1]
+
+        @triton.jit
+        def scaled(x, N: tl.constexpr = constants.NINE):
+            return back.step(x) * factor(N)
+        """,
+    "tilelib/back.py": TRITON
+    + """
+        from tilelib import ops
+
+        @triton.jit
+        def step(x):
+            return ops.step(x) * 1
+        """,
+    "tilelib/constants.py": TRITON + "TWO = 2\nNINE = tl.constexpr(9)\nSHIFTS = (0, 5)\n",
+}
+KERNEL = """
+    @triton.jit
+    def through(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
+        offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + offsets, mask=offsets < n)
+        z = {}
+        tl.store(z_ptr + offsets, z, mask=offsets < n)
+    """
+
+
+class Written:
+    """Modules in a folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, files: Mapping[str, str]) -> None:
+        for name, text in files.items():
+            path = self.folder / name
+            path.parent.mkdir(exist_ok=True)
+            head, newline, body = text.partition("\n\n")
+            path.write_text(head + newline + textwrap.dedent(body))
+        importlib.invalidate_caches()
+
+    def kernel(self, imports: str, expression: str, name: str = "swept_kernels") -> Any:
+        """`through`, in a module that imports so and computes that."""
+        self.write(
+            {f"{name}.py": f"{TRITON}{imports}\n{textwrap.dedent(KERNEL.format(expression))}"}
+        )
+        sys.modules.pop(name, None)
+        return importlib.import_module(name).through
+
+    def delete(self) -> None:
+        """The files, and what was imported from them."""
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", "")).startswith(str(self.folder)):
+                del sys.modules[name]
+        for path in sorted(self.folder.rglob("*.py")):
+            path.unlink()
+        importlib.invalidate_caches()
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
+    monkeypatch.syspath_prepend(str(tmp_path / "modules"))
+    found = Written(tmp_path / "modules")
+    found.folder.mkdir()
+    yield found
+    found.delete()
+
+
+def computed(kernel: Any, **constants: Any) -> torch.Tensor:
+    x, z = torch.arange(200.0), torch.zeros(200)
+    kernellab.run(kernel, (2,), x, z, 200, BLOCK=128, **constants)
+    return z
+
+
+@pytest.mark.slow
+def test_helpers_of_modules_are_in_the_file(written: Written, tmp_path: Path) -> None:
+    written.write(PACKAGE)
+    imports = (
+        "import tilelib\n"
+        "import tilelib.ops as ops\n"
+        "from tilelib.back import step\n"
+        "from tilelib import scaled as s"
+    )
+    kernel = written.kernel(imports, "tilelib.scaled(x, 4) + ops.scaled(x) + s(x, 16) + step(x)")
+    sweep = swept(kernel)
+    expected = (torch.arange(200.0) + 5) * (2 * (2 + 3 + 4) + 1)
+    assert torch.equal(computed(kernel), expected)
+    written.delete()
+    again = saved(sweep, tmp_path)
+    opened = again.with_kernel(run_source=True)
+    assert ttgir(opened) == ttgir(sweep)
+    made = kept(again).kernel_again()
+    assert torch.equal(computed(made), expected)
+    assert "tilelib" not in sys.modules
+    assert (kept(made).text, kept(made).modules) == (kept(again).text, kept(again).modules)
+    tuned_again = swept(made)  # in processes that have no such modules either
+    assert tuned_again.table["registers"].equals(sweep.table["registers"])
+
+
+def test_gluons_functions_and_layouts_are_in_the_file(written: Written, tmp_path: Path) -> None:
+    written.write(
+        {
+            "relayout.py": GLUON
+            + """
+                WIDE = gl.constexpr(gl.BlockedLayout([4], [32], [4], [0]))
+
+                @gluon.jit
+                def tripled(x):
+                    return gl.convert_layout(x, WIDE) * 3
+                """,
+            "swept_gluon.py": GLUON
+            + "import relayout\n"
+            + """
+                @gluon.jit
+                def through(x_ptr, z_ptr, n, BLOCK: gl.constexpr, LAYOUT: gl.constexpr):
+                    offsets = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, layout=LAYOUT)
+                    x = gl.load(x_ptr + offsets, mask=offsets < n)
+                    z = gl.convert_layout(relayout.tripled(x), LAYOUT)
+                    gl.store(z_ptr + offsets, z, mask=offsets < n)
+                """,
+        }
+    )
+    from triton.experimental.gluon import language as gl
+
+    layout = gl.BlockedLayout([1], [32], [4], [0])
+    kernel = importlib.import_module("swept_gluon").through
+    sweep = swept(kernel, LAYOUT=layout)
+    written.delete()
+    again = saved(sweep, tmp_path)
+    assert again.constants == {"LAYOUT": layout}
+    assert ttgir(again.with_kernel(run_source=True)) == ttgir(sweep)
+    made = kept(again).kernel_again()
+    assert torch.equal(computed(made, LAYOUT=layout), 3 * torch.arange(200.0))
+
+
+def test_a_layout_that_this_triton_lacks_is_still_read_by_name(
+    written: Written, raised: Raised
+) -> None:
+    from kernellab.common.saved_files import SavedData, SchemaError
+    from kernellab.tuning.files import values_from_json
+
+    data = {
+        "shown": "FutureLayout(3)",
+        "layout": "triton.experimental.gluon.language._layouts.FutureLayout",
+    }
+    found = values_from_json(SavedData({"L": {**data, "fields": {}}}))
+    assert repr(found["L"]) == "FutureLayout(3)"
+    data["layout"] = "subprocess.Popen"  # no class of just any module
+    assert (
+        repr(values_from_json(SavedData({"L": {**data, "fields": {"args": "true"}}}))["L"])
+        == "FutureLayout(3)"
+    )
+    raised(SchemaError, values_from_json, SavedData({"L": {"dtype": "nonsense"}}))
+
+
+def test_what_no_text_can_hold_is_named_where_it_is_taken(
+    written: Written, tmp_path: Path, raised: Raised
+) -> None:
+    written.write(
+        {
+            "tables.py": TRITON
+            + """
+                BY_SIZE = {1: 2}
+
+                @triton.constexpr_function
+                def looked_up(n):
+                    return BY_SIZE[n]
+                """
+        }
+    )
+    imports = "import tables\nimport _struct"
+    kernel = written.kernel(imports, "x * tables.looked_up(1)")
+    again = saved(swept(kernel), tmp_path)
+    assert kept(again).missing == ("tables.BY_SIZE",)
+    raised(ArchiveError, again.with_kernel, match="BY_SIZE", run_source=True)
+    assert again.with_kernel(kernel).compilation(0).resources.registers
+    # A C extension's function, and an object that lives.
+    kernel = written.kernel(
+        "import tables\nfrom ml_dtypes import _ml_dtypes_ext as ext",
+        "x * ext.finfo + tables.BY_SIZE",
+    )
+    assert kept(kernel).missing == ("ext.finfo", "tables.BY_SIZE")
+
+
+def test_a_function_made_twice_is_named(written: Written) -> None:
+    made = """
+        def adding(N: tl.constexpr):
+            @triton.jit
+            def added(x):
+                return x + N
+            return added
+        one, other = adding(tl.constexpr(1)), adding(tl.constexpr(2))
+        """
+    written.write({"makers.py": f"{TRITON}\n{made}"})
+    kernel = written.kernel("from makers import one, other", "one(x)")
+    assert not kept(kernel).missing
+    assert torch.equal(computed(kept(kernel).kernel_again()), torch.arange(200.0) + 1)
+    kernel = written.kernel("from makers import one, other", "one(x) + other(x)")
+    assert kept(kernel).missing == ("other",)
+
+
+def test_variables_of_the_kernel_are_not_taken_for_globals(written: Written) -> None:
+    """In a notebook, tensors have the names that the kernel's tiles have."""
+    names = "import torch\nx = torch.zeros(1_000_000)\nz = n = x\nclass Rest: pass"
+    kernel = written.kernel(names, "x * 2")
+    assert not kept(kernel).missing
+    assert "zeros" not in kept(kernel).text
+    assert len(pack(kernel)) < 10_000
+    annotated = written.kernel("import torch", "x")
+    text = Path(annotated.fn.__code__.co_filename).read_text()
+    written.write(
+        {
+            "swept_annotated.py": text.replace("n, BLOCK", "n: int, BLOCK").replace(
+                "x_ptr, z_ptr,", "x_ptr, z_ptr: torch.Tensor,"
+            )
+        }
+    )
+    annotated = importlib.import_module("swept_annotated").through
+    assert not kept(annotated).missing
+    assert torch.equal(computed(kept(annotated).kernel_again()), torch.arange(200.0))
+
+
+@pytest.mark.slow
+def test_other_processes_get_the_modules_as_they_are_here(written: Written) -> None:
+    """One that was loaded again is another than the process that compiles has had,
+    or than the file holds by now.
+    """
+    helper = (
+        f"{TRITON}\n"
+        "@triton.jit\n"
+        "def helper(x):\n    return x * FACTOR\n"
+        f"FACTOR = tl.constexpr({{}})\n"
+    )
+    written.write({"edited.py": helper.format(2)})
+    x, z = torch.arange(200.0), torch.zeros(200)
+
+    def checked(factor: int) -> str:
+        kernel = written.kernel("import edited", "edited.helper(x)")
+        options: Any = {"space": {"BLOCK": [128]}, "check": True, "cache": False, "workers": 1}
+        reference = {"z_ptr": factor * x}
+        found = kernellab.tune(kernel, (2,), x, z, 200, reference=reference, **options)
+        return str(found.table["same result as"][0])
+
+    assert checked(2) == "the reference"
+    path = written.folder / "edited.py"
+    before = path.stat().st_mtime
+    written.write({"edited.py": helper.format(7)})
+    os.utime(path, (before + 10, before + 10))  # so that Python sees another file
+    importlib.reload(sys.modules["edited"])
+    assert checked(7) == "the reference"
+    kernel = written.kernel("import edited", "edited.helper(x)")
+    there = unpack(pack(kernel))
+    part = there.fn.__globals__["edited"]
+    assert type(part) is ModuleType
+    assert part is not sys.modules["edited"]
+    assert {name for name in vars(part) if not name.startswith("__")} == {"helper"}
+
+
+def test_another_helper_differs_source(written: Written) -> None:
+    written.write(PACKAGE)
+    sweep = swept(written.kernel("import tilelib", "tilelib.scaled(x, 4)"))
+    source = kept(sweep)
+    changed = dict(source.modules)
+    changed["tilelib.constants"] = changed["tilelib.constants"].replace("= 2", "= 3")
+    assert differs(source, replace(source, modules=changed))
+    # One text, as earlier versions wrote it, knows only one of the two `step`.
+    flat = "\n".join(
+        [source.text, *(text for name, text in source.modules.items() if name != "tilelib.back")]
+    )
+    assert not differs(source, replace(source, text=flat, modules={}))
+
+
+def test_files_that_are_named_as_pythons_own_are_the_users(
+    written: Written, tmp_path: Path
+) -> None:
+    for name in ("sched", "shelve"):
+        assert name not in sys.modules, "another of Python's modules is needed here"
+    written.write({"shelve.py": f"{TRITON}\n@triton.jit\ndef twice(x):\n    return x * 2\n"})
+    kernel = written.kernel("import math, shelve", "shelve.twice(x)", name="sched")
+    sweep = swept(kernel)
+    assert not any(sweep.table["dropped"])
+    source = kept(sweep)
+    assert (source.missing, set(source.modules)) == ((), {"shelve"})
+    written.delete()
+    assert ttgir(saved(sweep, tmp_path).with_kernel(run_source=True)) == ttgir(sweep)

@@ -9,13 +9,7 @@ import triton.language as tl
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from tests.kernels.tuned import (
-    add_one,
-    autotuned_double,
-    double,
-    product,
-    wrong_in_some,
-)
+from tests.kernels.tuned import add_one, autotuned_double, double, product, wrong_in_some
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -75,15 +69,8 @@ def test_a_config_that_hangs_on_the_gpu_is_stopped_and_the_sweep_goes_on() -> No
 
 def test_a_kernel_that_works_in_place_gets_its_inputs_back_and_leaves_ours_alone() -> None:
     x, _ = tensors()
-    tuning = kernellab.tune(
-        add_one,
-        programs,
-        x,
-        N,
-        space={"BLOCK": [256, 1024]},
-        reference={"x_ptr": x + 1},
-        cache=False,
-    )
+    options = {"space": {"BLOCK": [256, 1024]}, "reference": {"x_ptr": x + 1}, "cache": False}
+    tuning = kernellab.tune(add_one, programs, x, N, **options)
     assert reasons(tuning) == [None, None]
     assert float(x.sum()) == N
     tuning.apply()[programs](x, N)
@@ -100,35 +87,19 @@ def test_wrong_results_and_too_much_shared_memory_are_found_on_the_gpu_too(
     assert reasons(tuning) == [None, "wrong result"]
     a = torch.zeros(128, 1024, device="cuda", dtype=torch.float16)
     c = torch.zeros(128, 128, device="cuda", dtype=torch.float16)
-    large = kernellab.tune(
-        product,
-        (1,),
-        a,
-        a.T.contiguous(),
-        c,
-        1024,
-        space={"BLOCK": [64], "BLOCK_K": [512], "num_stages": [1, 3]},
-        check=False,
-        cache=False,
-    )
+    space = {"BLOCK": [64], "BLOCK_K": [512], "num_stages": [1, 3]}
+    arguments = a, a.T.contiguous(), c, 1024
+    large = kernellab.tune(product, (1,), *arguments, space=space, check=False, cache=False)
     assert reasons(large)[1] == messages
 
 
 def test_short_kernels_are_timed_by_graphs_and_longer_ones_with_a_cold_cache() -> None:
     x, z = tensors()
-    short = kernellab.tune(
-        double, (1,), x[:1024], z[:1024], 1024, space={"BLOCK": [1024]}, cache=False
-    )
+    options = {"space": {"BLOCK": [1024]}, "cache": False}
+    short = kernellab.tune(double, (1,), x[:1024], z[:1024], 1024, **options)
     large = torch.ones(1 << 26, device="cuda")
-    longer = kernellab.tune(
-        double,
-        (1 << 16,),
-        large,
-        torch.empty_like(large),
-        1 << 26,
-        space={"BLOCK": [1024]},
-        cache=False,
-    )
+    arguments = large, torch.empty_like(large), 1 << 26
+    longer = kernellab.tune(double, (1 << 16,), *arguments, **options)
     assert short.best.timing is not None
     assert longer.best.timing is not None
     assert (short.best.timing.method, longer.best.timing.method) == ("graph", "events")
@@ -152,15 +123,7 @@ def test_tritons_autotuner_leaves_its_timings_behind() -> None:
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_two_gpus_share_a_sweep() -> None:
     x, z = tensors()
-    tuning = kernellab.tune(
-        double,
-        programs,
-        x,
-        z,
-        N,
-        space={"BLOCK": [128, 256, 512, 1024]},
-        gpus="all",
-        reference={"z_ptr": 2 * x},
-        cache=False,
-    )
+    options = {"gpus": "all", "reference": {"z_ptr": 2 * x}, "cache": False}
+    space = {"BLOCK": [128, 256, 512, 1024]}
+    tuning = kernellab.tune(double, programs, x, z, N, space=space, **options)
     assert reasons(tuning) == [None] * 4

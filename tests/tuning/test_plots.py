@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from dataclasses import replace
 
 import pytest
+import torch
+import triton
 import triton.language as tl
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
+from kernellab.cli.demo.kernels import vector_add
 from kernellab.common.text import percent
 from kernellab.errors import ArgumentError
+from kernellab.profiling.estimates.model import MEDIAN_ERROR
 from kernellab.tuning.plot_data import KINDS
-from kernellab.tuning.records import (
-    Candidate,
-    Dropped,
-    Timing,
-    Trial,
-    Work,
-)
+from kernellab.tuning.records import Candidate, Dropped, Timing, Trial, Work
 from kernellab.tuning.tuning import Live
 from kernellab.viz.performance import tuning_card, tunings_card
-from tests.kernels.tuned import scaled
+from tests.kernels.tuned import double, scaled
+from tests.support.messages import Raised
 from tests.support.pretended_gpu import pretended_gpu
 from tests.support.source_files import ROOT
-from tests.support.sweeps import MACHINE, sweep, timing, trial
+from tests.support.sweeps import MACHINE, sweep, sweep_of, timing, trial
+
+
+def texts(labels) -> list[str]:
+    return [label.get_text() for label in labels]
 
 
 def test_times_are_ranked_and_ties_told() -> None:
@@ -40,10 +44,7 @@ def test_times_are_ranked_and_ties_told() -> None:
     assert row["TFLOP/s"] == pytest.approx(1000 / 10e-6 / 1e12)
     assert row["us, lower quartile"] == pytest.approx(9.95)
     assert tuning.table["why"][4] == "it <b>will</b> not"
-
-
-def test_a_config_prints_as_one_line() -> None:
-    tuning = sweep()
+    # A config prints as one line.
     assert str(tuning.best) == "1: BLOCK=128, num_warps=4: 10 us"
     assert repr(tuning.ties[1]) == "Trial(2: BLOCK=64, num_warps=8: 10.05 us)"
     assert str(tuning.trial(4)) == "4: BLOCK=96, num_warps=4: compile error: it <b>will</b> not"
@@ -60,19 +61,21 @@ def test_every_kind_draws_what_its_data_says_and_the_data_is_json(kind) -> None:
     assert data["varying"] == ["BLOCK", "num_warps"]
     if kind == "heatmap":
         assert sorted(data["axes"]) == ["BLOCK", "num_warps"]
+    sparse = replace(trial(5, 12.0, BLOCK=64), candidate=Candidate({"BLOCK": 64}, {}))
+    assert sweep_of(*sweep().trials, sparse).plot(kind).png().startswith(b"\x89PNG")
 
 
 def test_without_times_resources_are_drawn(messages: SnapshotAssertion) -> None:
-    trials = tuple(trial(number, None, BLOCK=2**number) for number in (3, 1, 2))
-    untimed = sweep(trials=(*trials, trial(4, None, Dropped("crash", "gone"), BLOCK=5)))
+    trials = [trial(number, None, BLOCK=2**number) for number in (3, 1, 2)]
+    untimed = sweep_of(*trials, trial(4, None, Dropped("crash", "gone"), BLOCK=5))
     drawn = untimed.plot()
     assert drawn.data.kind == "registers"
     points = json.loads(json.dumps(drawn.data.to_json()))["points"]
     assert [(one["config"], one["registers"]) for one in points] == [(3, 35), (1, 33), (2, 34)]
     (axes,) = drawn.figure.axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["2", "4", "8"]
+    assert texts(axes.get_yticklabels()) == ["2", "4", "8"]
     assert list(axes.lines[0].get_xdata()) == [33, 34, 35]
-    subtitle, *amounts = [one.get_text() for one in axes.texts]
+    subtitle, *amounts = texts(axes.texts)
     assert subtitle == messages
     assert amounts == ["33", "34", "35"]
     assert untimed.plot("occupancy").png().startswith(b"\x89PNG")
@@ -82,7 +85,7 @@ def test_without_times_resources_are_drawn(messages: SnapshotAssertion) -> None:
 
 def test_a_heat_map_shows_the_fastest_of_each_pair_and_frames_the_ties() -> None:
     (axes,) = sweep().plot("heatmap", x="num_warps", y="BLOCK").figure.axes
-    assert {text.get_text() for text in axes.texts} >= {"20", "10", "10.05", "16"}
+    assert {*texts(axes.texts)} >= {"20", "10", "10.05", "16"}
     places = {(round(one.get_x() + 0.44), round(one.get_y() + 0.4)) for one in axes.patches}
     assert places == {(0, 1), (1, 0)}  # num_warps 4 with BLOCK 128, num_warps 8 with BLOCK 64
 
@@ -101,39 +104,27 @@ def test_the_fastest_config_is_on_top_of_the_parallel_lines() -> None:
 
 
 def test_types_and_functions_are_named_in_the_order_of_the_sweep(tmp_path) -> None:
-    kinds = [tl.float32, tl.float16]
-    trials = [
-        trial(number, us, KIND=kind, APPLIES=scaled, BLOCK=block)
-        for number, (us, kind, block) in enumerate(
-            [(30.0, kinds[0], 64), (10.0, kinds[1], 64), (20.0, kinds[0], 32)]
+    configs = [(30.0, tl.float32, 64), (10.0, tl.float16, 64), (20.0, tl.float32, 32)]
+    found = sweep_of(
+        *(
+            trial(number, us, KIND=kind, APPLIES=scaled, BLOCK=block)
+            for number, (us, kind, block) in enumerate(configs)
         )
-    ]
-    found = sweep(trials=tuple(trials))
+    )
     assert str(found.best) == "1: KIND=fp16, APPLIES=scaled, BLOCK=64, num_warps=4: 10 us"
     picture = found.plot("heatmap", x="BLOCK", y="KIND")
     assert json.loads(json.dumps(picture.data.to_json()))["points"][0]["values"]["KIND"] == "fp16"
     (axes,) = picture.figure.axes
-    assert [one.get_text() for one in axes.get_yticklabels()] == ["fp32", "fp16"]
-    assert [one.get_text() for one in axes.get_xticklabels()] == ["32", "64"]
+    assert texts(axes.get_yticklabels()) == ["fp32", "fp16"]
+    assert texts(axes.get_xticklabels()) == ["32", "64"]
     loaded = kernellab.Tuning.load(found.save(tmp_path / "sweep.json"))
     assert str(loaded.best) == str(found.best)
 
 
-def test_a_lone_config_is_drawn_with_all_its_values(messages: SnapshotAssertion) -> None:
-    (axes,) = sweep(trials=(trial(0, 20.0, BLOCK=64),)).plot("times").figure.axes
-    assert [one.get_text() for one in axes.get_yticklabels()] == ["64, 4"]
+def test_a_lone_config_is_drawn_with_all_its_values() -> None:
+    (axes,) = sweep_of(trial(0, 20.0, BLOCK=64)).plot("times").figure.axes
+    assert texts(axes.get_yticklabels()) == ["64, 4"]
     assert axes.get_ylabel() == "BLOCK, num_warps"
-    with pytest.raises(ArgumentError) as refused:
-        sweep(trials=(trial(0, 20.0, BLOCK=64),)).plot("parallel")
-    assert refused.value == messages
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_where_every_config_failed_that_is_said(kind: str, messages: SnapshotAssertion) -> None:
-    trials = [trial(n, None, Dropped("compile error", "no"), BLOCK=n) for n in range(3)]
-    with pytest.raises(ArgumentError, match="add") as refused:
-        sweep(trials=tuple(trials)).plot(kind)
-    assert refused.value == messages
 
 
 def in_a_row(us: float) -> Timing:
@@ -143,11 +134,8 @@ def in_a_row(us: float) -> Timing:
 def test_how_times_were_taken_is_said_in_table_card_plot_and_file(
     tmp_path, messages: SnapshotAssertion
 ) -> None:
-    warm = sweep(trials=tuple(with_timing(one, in_a_row(5.0)) for one in sweep().trials[:4]))
-    assert set(sweep().table["timed by"]) == {
-        "do_bench, cold L2",
-        "",
-    }  # "": the config that was dropped
+    warm = sweep_of(*(with_timing(one, in_a_row(5.0)) for one in sweep().trials[:4]))
+    assert set(sweep().table["timed by"]) == {"do_bench, cold L2", ""}  # "": it was dropped
     assert set(warm.table["timed by"]) == {"CUDA graph, warm L2"}
     assert "Timed by do_bench, cold L2." in tuning_card(sweep()).text()
     assert "CUDA" in tuning_card(warm).text()
@@ -159,18 +147,12 @@ def test_how_times_were_taken_is_said_in_table_card_plot_and_file(
     assert list(sweep().plot().data.baselines) == ["torch"]
     again = kernellab.Tuning.load(warm.save(tmp_path / "warm.json"))
     assert again.table.equals(warm.table)
-    mixed = sweep(trials=(with_timing(sweep().trials[0], in_a_row(5.0)), *sweep().trials[1:]))
+    mixed = sweep_of(with_timing(sweep().trials[0], in_a_row(5.0)), *sweep().trials[1:])
     assert "1 by CUDA graph, warm L2 and 3 by do_bench, cold L2" in tuning_card(mixed).text()
 
 
 def with_timing(one: Trial, found: Timing) -> Trial:
     return replace(one, outcome=replace(one.outcome, timing=found))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_configs_that_do_not_all_have_the_same_parameters_are_drawn(kind) -> None:
-    sparse = replace(trial(5, 12.0, BLOCK=64), candidate=Candidate({"BLOCK": 64}, {}))
-    assert sweep(trials=(*sweep().trials, sparse)).plot(kind).png().startswith(b"\x89PNG")
 
 
 def test_sizes_are_lines_with_their_baselines() -> None:
@@ -191,56 +173,44 @@ def test_sizes_are_lines_with_their_baselines() -> None:
 
 def tick_labels(several: kernellab.Tunings) -> list[str]:
     (axes,) = several.plot().figure.axes
-    return [one.get_text() for one in axes.get_xticklabels()]
+    return texts(axes.get_xticklabels())
 
 
 @pytest.mark.slow
 def test_the_documented_plot_of_several_kernels_and_torch_over_sizes_runs(
     tmp_path, monkeypatch
 ) -> None:
-    import torch
-    import triton
-
-    from kernellab.cli.demo.kernels import vector_add
-
     monkeypatch.chdir(tmp_path)
     page = (ROOT / "docs/tuning.md").read_text()
-    (code,) = [
-        block
-        for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-        if "def swept" in block
-    ]
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (code,) = [block for block in blocks if "def swept" in block]
     code = code.replace('"cuda"', '"cpu"').replace("range(12, 27, 2)", "range(8, 12, 2)")
-    scope = {
-        "torch": torch,
-        "triton": triton,
-        "kernellab": kernellab,
-        "add": vector_add,
-        "add_by_pairs": vector_add,
-    }
+    scope = {"torch": torch, "triton": triton, "kernellab": kernellab}
+    scope |= {"add": vector_add, "add_by_pairs": vector_add}
     with pretended_gpu(lambda task: 0.1 + task.options["num_warps"] / 100):
         exec(code, scope)  # noqa: S102
     data = scope["one"].plot(y="GB/s", others=[scope["two"]]).data
-    assert [(line.is_baseline, line.x) for line in data.lines] == [
-        (False, [256, 1024]),
-        (True, [256, 1024]),
-    ] * 2
+    assert [line.is_baseline for line in data.lines] == [False, True] * 2
+    assert [line.x for line in data.lines] == [[256, 1024]] * 4
     assert (tmp_path / "add.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_cannot_be_drawn_is_said(messages: SnapshotAssertion) -> None:
-    untimed = sweep(trials=(trial(0, None, BLOCK=64),))
+def test_what_cannot_be_drawn_is_said(raised: Raised) -> None:
+    one, failed = trial(0, 1.0, BLOCK=64), trial(0, None, Dropped("crash", "gone"), BLOCK=64)
     for subject, kind in (
         (sweep(), "heat"),
-        (untimed, "times"),
-        (sweep(trials=(trial(0, None, Dropped("crash", "gone")),)), "spills"),
-        (sweep(trials=(trial(0, 1.0, BLOCK=64),)), "heatmap"),
+        (sweep_of(trial(0, None, BLOCK=64)), "times"),
+        (sweep_of(trial(0, None, BLOCK=64)), "estimate"),
+        (sweep_of(failed), "spills"),
+        (sweep_of(one), "heatmap"),
+        (sweep_of(one), "parallel"),
         (kernellab.Tunings([sweep(key={})]), "sizes"),
         (kernellab.Tunings([sweep()]), "times"),
     ):
-        with pytest.raises(ArgumentError) as refused:
-            subject.plot(kind)
-        assert refused.value == messages
+        raised(ArgumentError, subject.plot, kind)
+    for kind in KINDS:
+        raised(ArgumentError, sweep_of(failed, replace(failed, number=1)).plot, kind, match="add")
+    raised(ArgumentError, sweep().plot, "heatmap", x="BLOCK", y="BLOCK", match="BLOCK")
 
 
 def test_the_card_says_the_fastest_the_tie_and_why_others_were_dropped(
@@ -252,43 +222,38 @@ def test_the_card_says_the_fastest_the_tie_and_why_others_were_dropped(
     assert text == messages
     assert "1 × compile error" in text
     assert "&lt;b&gt;will&lt;/b&gt;" in card.html()
-    alone = (trial(0, None, BLOCK=64),)
-    nowhere = replace(MACHINE, gpu="")
-    assert "GPU" in tuning_card(sweep(trials=alone, machine=nowhere)).text()
-    assert tuning_card(sweep(trials=alone, machine=nowhere)).text() == messages
-    failed = tuning_card(sweep(trials=(trial(0, None, Dropped("crash", "gone"), BLOCK=64),))).text()
+    alone = sweep_of(trial(0, None, BLOCK=64), machine=replace(MACHINE, gpu=""))
+    assert "GPU" in tuning_card(alone).text()
+    assert tuning_card(alone).text() == messages
+    failed = tuning_card(sweep_of(trial(0, None, Dropped("crash", "gone"), BLOCK=64))).text()
     assert "needs a GPU" not in failed  # there was one
     assert failed == messages
     assert "n=1000" in tunings_card(kernellab.Tunings([sweep()])).text()
 
 
 def test_sweeps_of_one_launch_are_put_together_and_other_gpus_refused(
-    messages: SnapshotAssertion,
+    messages: SnapshotAssertion, raised: Raised
 ) -> None:
-    left = sweep(trials=(trial(0, 20.0, BLOCK=64), trial(1, None, BLOCK=128)))
-    right = sweep(trials=(trial(0, 10.0, BLOCK=128), trial(1, 30.0, BLOCK=256)))
+    left = sweep_of(trial(0, 20.0, BLOCK=64), trial(1, None, BLOCK=128))
+    right = sweep_of(trial(0, 10.0, BLOCK=128), trial(1, 30.0, BLOCK=256))
     both = left.merged(right)
     assert [one.candidate.values["BLOCK"] for one in both.trials] == [64, 128, 256]
     assert [one.number for one in both.trials] == [0, 1, 2]
     assert both.best.candidate.values["BLOCK"] == 128
-    with pytest.raises(ArgumentError, match="NVIDIA") as refused:
-        left.merged(sweep(machine=replace(MACHINE, gpu="NVIDIA A100")))
-    assert refused.value == messages
-    with pytest.raises(ArgumentError) as refused:
-        left.merged(sweep(key={"n": 5}))
-    assert refused.value == messages
+    elsewhere = sweep(machine=replace(MACHINE, gpu="NVIDIA A100"))
+    raised(ArgumentError, left.merged, elsewhere, match="NVIDIA")
+    raised(ArgumentError, left.merged, sweep(key={"n": 5}))
     newer = left.merged(sweep(machine=replace(MACHINE, triton="3.7.1")))
     assert newer.notes[0] == messages
 
 
+def of(n: int, block: int, **changes):
+    return sweep_of(trial(0, 1.0, BLOCK=block), kernel="double", key={"n": n}, **changes)
+
+
 def test_applied_tunings_choose_by_key_and_say_when_they_guess(
-    capsys, messages: SnapshotAssertion
+    capsys, messages: SnapshotAssertion, raised: Raised
 ) -> None:
-    from tests.kernels.tuned import double
-
-    def of(n: int, block: int):
-        return sweep(kernel="double", key={"n": n}, trials=(trial(0, 1.0, BLOCK=block),))
-
     applied = kernellab.Tunings([of(100, 32), of(10_000, 128)]).apply(double)
     assert applied.choose({"n": 100}).values == {"BLOCK": 32, "num_warps": 4}
     assert capsys.readouterr().err == ""
@@ -296,58 +261,28 @@ def test_applied_tunings_choose_by_key_and_say_when_they_guess(
     assert capsys.readouterr().err == messages
     applied.choose({"n": 5000})
     assert capsys.readouterr().err == ""
-    with pytest.raises(ArgumentError) as refused:
-        applied.choose({})
-    assert refused.value == messages
+    raised(ArgumentError, applied.choose, {})
 
 
-def test_the_last_sweep_of_a_key_counts_and_gpus_are_never_mixed(
-    messages: SnapshotAssertion,
-) -> None:
-    from tests.kernels.tuned import double
-
-    def of(n: int, block: int, **changes):
-        return sweep(kernel="double", key={"n": n}, trials=(trial(0, 1.0, BLOCK=block),), **changes)
-
+def test_the_last_sweep_of_a_key_counts_and_gpus_are_never_mixed(raised: Raised) -> None:
     untimed = replace(of(300, 64), trials=(trial(0, None, BLOCK=64),))
     applied = kernellab.Tunings([of(100, 32), untimed, of(100, 64)]).apply(double)
     assert applied.choose({"n": 100}).values["BLOCK"] == 64
     assert [key for key, _ in applied.configs] == [{"n": 100}, {"n": 100}]
     other = of(200, 32, machine=replace(MACHINE, gpu="NVIDIA A100"))
-    with pytest.raises(ArgumentError, match="NVIDIA") as refused:
-        kernellab.Tunings([of(100, 32), other]).apply(double)
-    assert refused.value == messages
-    with pytest.raises(ArgumentError, match="double") as refused:
-        kernellab.Tunings([untimed]).apply(double)
-    assert refused.value == messages
-    with pytest.raises(ArgumentError, match="double") as refused:
-        replace(untimed, trials=()).apply(double)
-    assert refused.value == messages
+    raised(ArgumentError, kernellab.Tunings([of(100, 32), other]).apply, double, match="NVIDIA")
+    raised(ArgumentError, kernellab.Tunings([untimed]).apply, double, match="double")
+    raised(ArgumentError, replace(untimed, trials=()).apply, double, match="double")
     assert "No config is valid" not in tuning_card(replace(untimed, trials=())).text()
 
 
-def test_an_applied_tuning_launches_the_kernel(messages: SnapshotAssertion) -> None:
-    import torch
-
-    from tests.kernels.tuned import double
-
+def test_an_applied_tuning_launches_the_kernel(raised: Raised) -> None:
     x, z = torch.arange(100.0), torch.zeros(100)
-    applied = sweep(kernel="double", key={}, trials=(trial(0, 1.0, BLOCK=32),)).apply(double)
+    applied = sweep_of(trial(0, 1.0, BLOCK=32), kernel="double", key={}).apply(double)
     run = kernellab.run(applied, (4,), x, z, 100)
     assert torch.equal(z, 2 * x)
     assert run.launch.options["num_warps"] == 4
-    with pytest.raises(ArgumentError, match="BLOCK") as refused:
-        applied.run(x, z, 100, grid=(4,), BLOCK=64)
-    assert refused.value == messages
-
-
-def test_a_heat_map_of_one_parameter_twice_is_told_so(messages: SnapshotAssertion) -> None:
-    with pytest.raises(
-        ArgumentError,
-        match="BLOCK",
-    ) as refused:
-        sweep().plot("heatmap", x="BLOCK", y="BLOCK")
-    assert refused.value == messages
+    raised(ArgumentError, applied.run, x, z, 100, match="BLOCK", grid=(4,), BLOCK=64)
 
 
 def test_a_sweep_that_was_stopped_before_its_first_config_says_so(
@@ -363,14 +298,8 @@ def test_a_sweep_that_was_stopped_before_its_first_config_says_so(
 
 def test_occupancy_is_rounded_as_in_the_view() -> None:
     """Halves go up: JavaScript's toPrecision(3), asked of Node for each, says the same."""
-    shares = {
-        36 / 64: "56.3 %",
-        1.0: "100 %",
-        0.0: "0 %",
-        1 / 3: "33.3 %",
-        4 / 64: "6.25 %",
-        0.5: "50 %",
-    }
+    shares = {36 / 64: "56.3 %", 1.0: "100 %", 0.0: "0 %", 1 / 3: "33.3 %", 0.5: "50 %"}
+    shares[4 / 64] = "6.25 %"
     assert {share: percent(share) for share in shares} == shares
 
 
@@ -387,8 +316,8 @@ def test_a_view_without_times_counts_nothing_that_a_launch_moves() -> None:
     def count() -> Work:
         raise AssertionError("a kernel is compiled for that")
 
-    untimed = tuple(trial(number, None, BLOCK=64 << number) for number in range(3))
-    tuning = sweep(trials=untimed, known_work=None, live=Live(None, {}, count), baselines={})
+    untimed = [trial(number, None, BLOCK=64 << number) for number in range(3)]
+    tuning = sweep_of(*untimed, known_work=None, live=Live(None, {}, count), baselines={})
     assert [one.gb_per_s for one in tuning.show().data.configs] == [None] * 3
     assert "GB/s" not in tuning.table
 
@@ -396,11 +325,8 @@ def test_a_view_without_times_counts_nothing_that_a_launch_moves() -> None:
 @pytest.mark.parametrize("kind", ["times", "heatmap", "parallel"])
 def test_names_of_any_length_leave_a_picture_its_size(kind: str) -> None:
     long = "b c\n" * 3000 + "a" * 10_000
-    trials = tuple(
-        trial(number, 10.0 + number, None, **{long: number, "V": f"{number}{long}"})
-        for number in range(3)
-    )
-    found = sweep(trials=trials, kernel=long, baselines={long: timing(12.0)})
+    trials = [trial(n, 10.0 + n, None, **{long: n, "V": f"{n}{long}"}) for n in range(3)]
+    found = sweep_of(*trials, kernel=long, baselines={long: timing(12.0)})
     picture = found.plot(kind).png()
     sizes = [int.from_bytes(picture[at : at + 4], "big") for at in (16, 20)]
     assert max(sizes) < 2000
@@ -417,11 +343,8 @@ def test_names_of_any_length_leave_a_picture_its_size(kind: str) -> None:
 def test_many_configs_parameters_values_and_baselines_leave_a_picture_its_size(
     kind: str, words: str
 ) -> None:
-    trials = tuple(
-        trial(number, 10.0 + number, None, **{f"P{place}": number for place in range(39)})
-        for number in range(100)
-    )
-    found = sweep(trials=trials, baselines={f"torch {one}": timing(one + 1) for one in range(50)})
+    trials = [trial(n, 10.0 + n, None, **{f"P{k}": n for k in range(39)}) for n in range(100)]
+    found = sweep_of(*trials, baselines={f"torch {one}": timing(one + 1) for one in range(50)})
     (axes,) = found.plot(kind).figure.axes
     written = " ".join(axes.texts[0].get_text().split())
     assert words in written
@@ -430,14 +353,34 @@ def test_many_configs_parameters_values_and_baselines_leave_a_picture_its_size(
 
 @pytest.mark.filterwarnings("error")
 def test_letters_that_the_font_lacks_warn_of_nothing() -> None:
-    trials = tuple(trial(number, 10.0 + number, 块=f"值{number}\U00010203") for number in range(2))
-    assert sweep(trials=trials, kernel="核").plot().png()
+    trials = [trial(number, 10.0 + number, 块=f"值{number}\U00010203") for number in range(2)]
+    assert sweep_of(*trials, kernel="核").plot().png()
+
+
+def test_without_times_estimates_are_drawn_with_their_error_and_the_first_five_marked() -> None:
+    untimed = sweep(
+        trials=tuple(trial(n, None, estimate=20.0 - n, BLOCK=2**n) for n in range(8)), baselines={}
+    )
+    drawn = untimed.plot()
+    assert drawn.data.kind == "estimate"
+    (axes,) = drawn.figure.axes
+    assert [text.get_text() for text in axes.texts[1:]] == [f"{13 + n}" for n in range(8)]
+    (band,) = [one for one in axes.containers if one.has_xerr]
+    (segments,) = (one.get_segments() for one in band[2])
+    assert segments[0][:, 0] == pytest.approx([13 * (1 - MEDIAN_ERROR), 13 * (1 + MEDIAN_ERROR)])
+    rows = tuning_card(untimed).tables[0].rows
+    assert [row[0] for row in rows] == ["★ 7", "★ 6", "★ 5", "★ 4", "★ 3", "2", "1", "0"]
+    data = untimed.show().data
+    assert [one.number for one in data.configs if one.standing == "candidate"] == [3, 4, 5, 6, 7]
+    assert data.sweeps[0].answer == "about 13 us, estimated ± 9%: BLOCK=128, num_warps=4"
+    space = ast.literal_eval(data.sweeps[0].space.removeprefix("space = "))
+    assert space == untimed.candidates(5)
 
 
 def test_without_times_configs_are_ranked_by_what_the_compiler_says(
     messages: SnapshotAssertion,
 ) -> None:
-    untimed = sweep(trials=tuple(trial(number, None, BLOCK=2**number) for number in (3, 1, 2)))
+    untimed = sweep_of(*(trial(number, None, BLOCK=2**number) for number in (3, 1, 2)))
     card = tuning_card(untimed)
     assert card.tables[0].title == messages
     assert [row[0] for row in card.tables[0].rows] == ["1", "2", "3"]

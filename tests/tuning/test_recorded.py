@@ -19,6 +19,7 @@ from kernellab.tuning.worker import installed_triton
 from kernellab.viz.kernels import comparison_card
 from kernellab.viz.performance import tuning_card
 from kernellab.viz.sweeps import sweeps_data
+from tests.support.messages import Raised
 from tests.support.pages import unpacked
 from tests.support.source_files import ROOT
 from tools import tuning_page
@@ -68,47 +69,40 @@ def test_recorded_sizes_draw_lines_beside_torch() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu(
-    messages: SnapshotAssertion,
-) -> None:
+def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu(raised: Raised) -> None:
     case = vector_add_case(1 << 24, "cpu")
     space = {"BLOCK": [512, 1024], "num_warps": [1, 4]}
 
+    options = {"check": False, "workers": 1, "recorded": SWEEPS / "tuning_h200_vector_add.json"}
+
     def swept(**changes):
-        return kernellab.tune(
-            case.kernel,
-            case.grid,
-            space=space,
-            check=False,
-            workers=1,
-            recorded=SWEEPS / "tuning_h200_vector_add.json",
-            **{**case.arguments, **changes},
-        )
+        arguments = {**case.arguments, **changes}
+        return kernellab.tune(case.kernel, case.grid, space=space, **options, **arguments)
 
     tuning, whole = swept(), recorded("vector_add")
     times = {str(one.candidate): one.timing for one in whole.trials}
-    assert [one.timing for one in tuning.trials] == [
-        times[str(one.candidate)] for one in tuning.trials
-    ]
+    assert all(one.timing == times[str(one.candidate)] for one in tuning.trials)
     assert tuning.machine == whole.machine
     assert any("times were recorded with NVIDIA H200" in note for note in tuning.notes)
     assert tuning.compilation(0).options["num_warps"] == 1
     other = torch.zeros(1000)
-    with pytest.raises(ArgumentError, match="vector_add") as refused:
-        swept(x_ptr=other, y_ptr=other, out_ptr=other, n=1000)
-    assert refused.value == messages
+    raised(
+        ArgumentError, swept, match="vector_add", x_ptr=other, y_ptr=other, out_ptr=other, n=1000
+    )
 
 
-def test_configs_that_were_not_recorded_are_told(messages: SnapshotAssertion) -> None:
+def test_configs_that_were_not_recorded_are_told(
+    messages: SnapshotAssertion, raised: Raised
+) -> None:
     whole = recorded("vector_add")
     one, another = whole.trials[0], whole.trials[1]
     other = replace(one, candidate=replace(one.candidate, options={"num_warps": 64}))
     some = with_recorded_times(replace(whole, trials=(other, another)), [whole])
     assert [trial.timing for trial in some.trials] == [None, another.timing]
     assert some.notes == messages
-    with pytest.raises(ArgumentError, match="BLOCK") as refused:
-        with_recorded_times(replace(whole, trials=(other,)), [whole])
-    assert refused.value == messages
+    raised(
+        ArgumentError, with_recorded_times, replace(whole, trials=(other,)), [whole], match="BLOCK"
+    )
 
 
 def test_a_sweep_says_by_which_versions_it_was_made() -> None:

@@ -1,15 +1,27 @@
-"""Which configs a sweep tries."""
+"""Which configs a sweep tries, and its table: plain columns, whatever the parameters are."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+from dataclasses import replace
+from typing import Any
+
+import pandas
 import pytest
 import triton
-from syrupy.assertion import SnapshotAssertion
+import triton.language as tl
 
-from kernellab.errors import ArgumentError, OptionError
+import kernellab
+from kernellab.errors import ArgumentError
 from kernellab.records import Target
 from kernellab.tuning.configs import candidates
-from tests.kernels.tuned import autotuned_double, double
+from kernellab.tuning.records import Candidate, Dropped
+from kernellab.viz.performance import tuning_card
+from tests.kernels.tuned import autotuned_double, double, scaled
+from tests.support.messages import Raised
+from tests.support.sweeps import sweep, trial
 
 SM_90 = Target("cuda", "90")
 
@@ -42,7 +54,7 @@ def test_without_a_space_the_autotuners_configs_count() -> None:
     assert [one.options["num_warps"] for one in found] == [2, 4]
 
 
-def test_an_autotuners_own_pruning_counts(messages: SnapshotAssertion) -> None:
+def test_an_autotuners_own_pruning_counts(raised: Raised) -> None:
     @triton.autotune(
         [triton.Config({"BLOCK": size}) for size in (64, 128, 256)],
         key=["n"],
@@ -58,26 +70,78 @@ def test_an_autotuners_own_pruning_counts(messages: SnapshotAssertion) -> None:
 
     found = candidates(pruned, None, SM_90, ("x", 128), {})
     assert [one.constants["BLOCK"] for one in found] == [64, 128]
-    with pytest.raises(ArgumentError, match="pruned") as refused:
-        candidates(pruned, None, SM_90, ("x", 1), {})
-    assert refused.value == messages
+    raised(ArgumentError, candidates, pruned, None, SM_90, ("x", 1), {}, match="pruned")
 
 
-@pytest.mark.parametrize(
-    ("space", "error"),
-    [
-        ({}, ArgumentError),
-        ([], ArgumentError),
-        ({"BLOCK": []}, ArgumentError),
-        ({"BLOCK": 64}, ArgumentError),
-        ({"BLOC": [64]}, OptionError),
-        ({"num_warp": [4]}, OptionError),
-        ({"n": [4]}, OptionError),
-        ([64], ArgumentError),
-        (None, ArgumentError),
-    ],
-)
-def test_what_cannot_be_tried_is_said(space, error, messages: SnapshotAssertion) -> None:
-    with pytest.raises(error) as refused:
-        candidates(double, space, SM_90, ("x", "z", 1000), {})
-    assert refused.value == messages
+# The table of a sweep
+
+
+VALUES: dict[str, list[Any]] = {
+    "BLOCK": [64, None, 128], "FAST": [True, False, None], "EXACT": [True, False, True],
+    "FACTOR": [0.5, 2, None], "DTYPE": [tl.float16, tl.bfloat16, tl.float32],
+    "MODE": ["wide", "narrow", None], "FUNCTION": [scaled, scaled, None],
+    "SHAPE": [(1, 2), (3, 4), (5, 6)], "MIXED": [1, "one", None], "SEED": [2**70, 1, 2],
+}  # fmt: skip
+KINDS = {
+    "BLOCK": "Int64", "FAST": "boolean", "EXACT": "bool", "FACTOR": "float64", "DTYPE": "string",
+    "MODE": "string", "FUNCTION": "string", "SHAPE": "string", "MIXED": "string", "SEED": "string",
+}  # fmt: skip
+PLAIN = {"int64", "Int64", "float64", "bool", "boolean", "string"}
+
+
+def of_every_kind(us: float | None) -> kernellab.Tuning:
+    """A sweep whose parameters are of all kinds;
+    the second config has only some, and was dropped before it compiled.
+    """
+    trials = []
+    for number in range(3):
+        values = {name: column[number] for name, column in VALUES.items()}
+        given = {name: value for name, value in values.items() if value is not None}
+        made = trial(number, us, Dropped("compile error", "no") if number == 1 else None)
+        if number == 1:
+            made = replace(made, outcome=replace(made.outcome, compiled=None, timing=None))
+        trials.append(replace(made, candidate=Candidate(given, {"num_warps": 4})))
+    return sweep(trials=tuple(trials))
+
+
+@pytest.mark.parametrize("us", [100.0, None], ids=["timed", "not timed"])
+def test_columns_are_of_plain_kinds_and_are_written_as_they_are(us: float | None) -> None:
+    table = of_every_kind(us).table
+    assert {str(kind) for kind in table.dtypes} <= PLAIN
+    assert {name: str(table.dtypes[name]) for name in VALUES} == KINDS
+    assert list(table["DTYPE"]) == ["fp16", "bf16", "fp32"]
+    assert list(table["FUNCTION"].dropna()) == ["scaled", "scaled"]
+    assert table["BLOCK"][2] == 128
+    assert pandas.isna(table["registers"][1])
+    assert table["why"][1] == "no"
+    records = json.loads(table.to_json(orient="records"))
+    assert [one["FAST"] for one in records] == [True, False, None]
+    assert [one["SEED"] for one in records] == [str(2**70), "1", "2"]
+    assert [one["registers"] for one in records] == [32, None, 34]
+    lines = list(csv.DictReader(io.StringIO(table.to_csv())))
+    assert [one["config"] for one in lines] == ["0", "1", "2"]
+    assert [one["MODE"] for one in lines] == ["wide", "narrow", ""]
+    assert [one["SHAPE"] for one in lines] == ["(1, 2)", "(3, 4)", "(5, 6)"]
+
+
+def test_the_table_of_several_sweeps_is_plain_too() -> None:
+    several = kernellab.Tunings([sweep(), sweep(key={"n": 10**6}, trials=())])
+    table = several.table
+    assert {str(kind) for kind in table.dtypes} <= PLAIN
+    assert list(table["n"]) == [1000, 10**6]
+    assert list(table["ties"].dropna()) == [1]
+
+
+def test_parameters_that_are_called_as_results_have_columns_of_their_own() -> None:
+    trials = tuple(trial(n, 10.0 + n, runs=n + 1, registers=7 * n, GPU=n) for n in range(2))
+    tuning = sweep(trials=trials, key={"runs": 5})
+    table = tuning.table
+    assert list(table["runs (parameter)"]) == [1, 2]
+    assert list(table["registers (parameter)"]) == [0, 7]
+    assert list(table["registers"]) == [32, 33]
+    assert list(table["runs"]) == [21, 21]
+    columns = tuple(tuning_card(tuning).tables[0].columns)
+    assert columns[1:4] == ("runs", "registers (parameter)", "GPU")
+    best = kernellab.Tunings([tuning]).table
+    assert list(best["GPU"]) == ["NVIDIA H200"]
+    assert list(best["registers (parameter)"]) == [0]

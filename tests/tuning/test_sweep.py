@@ -10,12 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from kernellab.tuning.assignments import Delivery, Setup
 from kernellab.tuning.files import Store
-from kernellab.tuning.records import (
-    Candidate,
-    Dropped,
-    Outcome,
-    Timing,
-)
+from kernellab.tuning.records import Candidate, Dropped, Outcome, Timing
 from kernellab.tuning.sweep import Conduct, Entry, Sweep, SweepProgress
 
 SETUP = Setup(b"job", Delivery("arguments"), None, None, 0)
@@ -45,6 +40,10 @@ class ObedientPool:
         self.methods: dict[int, str | None] = {}
         self.stopped = False
         self._compiles, self._runs = compiles, runs
+
+    def of(self, kind: str) -> list[int]:
+        """The numbers of the configs of which something was asked."""
+        return [number for what, number in self.asked if what == kind]
 
     def get_ready(self, setup) -> None:
         self.asked.append(("get ready", 0))
@@ -109,7 +108,7 @@ def test_the_first_config_that_runs_is_what_the_others_are_compared_with() -> No
         lambda n: dropped("crash") if n == 1 else timed(n),
     )
     outcomes = sweep(5, pool).outcomes()
-    assert [one for what, one in pool.asked if what == "run"] == [1, 2, 3, 4]
+    assert pool.of("run") == [1, 2, 3, 4]
     assert pool.standards == {1: None, 2: None, 3: b"2", 4: b"2"}
     assert pool.methods[3] == "events"  # all are timed in the way that suited the first
     assert list(outcomes) == [0, 1, 2, 3, 4]
@@ -130,7 +129,7 @@ def test_with_a_reference_each_gpu_has_a_config_that_leads_and_all_are_timed_in_
     ]
     conduct = Conduct(b"job", check=True, measure=True, seconds=30)
     outcomes = Sweep(referred, pool, conduct, Store(None), quiet(1)).outcomes()
-    assert [one for what, one in pool.asked if what == "run"] == [0, 1, 1, 2, 3]
+    assert pool.of("run") == [0, 1, 1, 2, 3]
     assert pool.methods == {0: None, 1: None, 2: "events", 3: "events"}
     assert {timing(outcome).method for outcome in outcomes.values()} == {"events"}
 
@@ -139,7 +138,7 @@ def test_configs_near_the_top_are_timed_twice_and_pooled() -> None:
     times = {0: 1.0, 1: 1.02, 2: 2.0, 3: 1.5}
     pool = ObedientPool(fine, lambda n: timed(times[n]))
     outcomes = sweep(4, pool).outcomes()
-    assert [one for what, one in pool.asked if what == "again"] == [0, 1]
+    assert pool.of("again") == [0, 1]
     assert [timing(outcomes[n]).rounds for n in range(4)] == [2, 2, 1, 1]
     assert timing(outcomes[0]).runs == 22
 
@@ -147,7 +146,7 @@ def test_configs_near_the_top_are_timed_twice_and_pooled() -> None:
 def test_one_that_is_far_ahead_is_timed_again_beside_the_next() -> None:
     pool = ObedientPool(fine, lambda n: timed([2.0, 1.0, 1.5][n]))
     outcomes = sweep(3, pool).outcomes()
-    assert [one for what, one in pool.asked if what == "again"] == [1, 2]
+    assert pool.of("again") == [1, 2]
     assert [timing(outcomes[n]).rounds for n in range(3)] == [1, 2, 2]
 
 
@@ -197,14 +196,12 @@ def test_an_interrupt_keeps_what_is_there_and_the_next_sweep_goes_on(
     assert interrupted.notes == messages
     second = ObedientPool(fine, run)
     resumed = sweep(6, second, store=Store(["a kernel"])).outcomes()
-    assert sorted(one for what, one in second.asked if what == "run") == sorted(
-        set(range(6)) - set(outcomes)
-    )
+    assert sorted(second.of("run")) == sorted(set(range(6)) - set(outcomes))
     assert len(resumed) == 6
     assert set(second.standards.values()) == {b"0"}
     other = ObedientPool(fine, run)
     sweep(6, other, store=Store(["another kernel"])).outcomes()
-    assert len([one for what, one in other.asked if what == "run"]) == 6
+    assert len(other.of("run")) == 6
 
 
 def test_what_crashed_hung_or_got_lost_is_tried_again_the_next_time() -> None:
@@ -212,7 +209,7 @@ def test_what_crashed_hung_or_got_lost_is_tried_again_the_next_time() -> None:
     for expected in ([0, 1, 2, 3, 4], [1, 2]):
         pool = ObedientPool(fine, lambda n: dropped(reasons[n]) if n < 4 else timed(1))
         sweep(5, pool, store=Store(["k"])).outcomes()
-        assert [one for what, one in pool.asked if what == "compile"] == expected
+        assert pool.of("compile") == expected
 
 
 def test_slow_checks_on_the_interpreter_are_given_up_unless_asked_for(

@@ -108,7 +108,7 @@ def test_a_mark_tells_words_and_advice(chromium: Browser, page_file: Path) -> No
         words = mark.get_attribute("title") or ""
         assert finding.message in words
         assert f"Try: {finding.advice}" in words
-        assert "warning:" in words
+        assert "warning: this load is strided" in words
         mark.click()
         expect(page.locator(".kl-status")).to_contain_text(f"Try: {finding.advice}")
         expect(panes.nth(1).locator(".kl-lit", has_text="tt.load").first).to_be_visible()
@@ -127,7 +127,7 @@ def test_findings_are_reached_by_keys_and_read_out(chromium: Browser, page_file:
         below = page.get_by_role("region", name="Remarks, findings and measurements")
         expect(below).to_contain_text("[measured on NVIDIA H200 by Nsight Compute]")
         summary = below.locator("summary").first
-        expect(summary).to_contain_text("2 remarks")
+        expect(summary).to_contain_text("2 remarks and findings on one line")
         summary.focus()
         page.keyboard.press("Enter")
         entries = page.get_by_role("list", name="Remarks and findings").get_by_role("button")
@@ -189,7 +189,7 @@ def test_a_profile_of_a_real_gpu_has_bars(chromium: Browser, tmp_path: Path) -> 
         load.click(position={"x": 60, "y": 6})
         status = page.get_by_role("status")
         expect(status).to_contain_text(f"source line {heaviest}")
-        expect(status).to_contain_text(f"{samples:,} samples")
+        expect(status).to_contain_text(f"{samples:,} samples that found a warp waiting")
         expect(panes.nth(2).locator(".kl-lit").first).to_be_visible()
 
 

@@ -17,6 +17,7 @@ from kernellab.viz.kit.palette import (
     NAN,
     PALETTE,
     TOUCHED,
+    ZERO,
 )
 from tests.support.source_files import ROOT
 from tests.viz.contrast import colors, contrast
@@ -100,6 +101,7 @@ def kinds() -> list[Color]:
 
 def test_python_and_the_browser_have_the_same_colors() -> None:
     python = {
+        "ZERO": PALETTE[ZERO],
         "NAN": PALETTE[NAN],
         "INFINITE": PALETTE[INFINITE],
         "READ": TOUCHED["load"],
@@ -108,6 +110,7 @@ def test_python_and_the_browser_have_the_same_colors() -> None:
     for name, color in python.items():
         assert named(name) == tuple(int(channel) for channel in color), name
     for name, mark in (
+        ("zero", "ZERO"),
         ("nan", "NAN"),
         ("infinite", "INFINITE"),
         ("read", "READ"),
@@ -154,7 +157,7 @@ def test_marks_of_the_stepper_can_be_told_apart_with_any_color_vision(theme: str
     scale = PALETTE[: LARGEST + 1 : 5].astype(numpy.float64)
     paper = numpy.array(of_hex(colors(theme)["paper"]))
     untouched = scale / 3 + paper * 2 / 3  # as `paintNumbers` has it, 0x55 of 0xff
-    marks = {name: [named(name)] for name in ("NAN", "INFINITE", "READ", "WRITTEN")}
+    marks = {name: [named(name)] for name in ("ZERO", "NAN", "INFINITE", "READ", "WRITTEN")}
     for (one, first), (other, second) in itertools.combinations(marks.items(), 2):
         assert difference(first, second) > CLEARLY, (one, other)
     for name, mark in marks.items():

@@ -46,6 +46,7 @@ def test_the_ratio_is_wcags() -> None:
 def test_texts_can_be_read(theme: str) -> None:
     assert not too_faint(theme, CODE, BEHIND_CODE, 4.5)
     assert not too_faint(theme, WORDS, BEHIND_WORDS, 4.5)
+    assert not too_faint(theme, ("ink", "soft"), ("lit",), 4.5), "a variable that changed"
     assert not too_faint(theme, ("paper",), ("changed",), 4.5), "the chosen mode"
 
 

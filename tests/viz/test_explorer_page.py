@@ -178,7 +178,7 @@ def test_a_name_tells_its_type_and_layout(chromium: Browser, matmul_page: Path) 
         tip = page.get_by_role("tooltip")
         expect(tip).to_contain_text("tensor<128x128xf32, #mma>")
         expect(tip).to_contain_text("#ttg.nvidia_mma<")
-        expect(tip).to_contain_text("64 elements")
+        expect(tip).to_contain_text("each thread holds 64 elements")
 
 
 @pytest.mark.slow

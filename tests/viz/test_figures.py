@@ -168,7 +168,7 @@ def test_loops_and_groups_of_warps_are_where_the_module_has_them() -> None:
         if group[0] <= loop[0] and loop[1] <= group[1]
     ]
     assert len(set(inside)) >= 2
-    assert "at once" in words(memory)
+    assert "which run at once" in words(memory)
     assert of_corpus("softmax", "sm_90").shared_memory().loops == ()
 
 
@@ -216,12 +216,12 @@ def test_half_rows_have_a_part_of_the_picture_of_their_own() -> None:
     ]
     assert drawn == [(0, 64), (128, 64), (64, 32), (192, 32)]
     assert memory.columns_in_use(5) == 96
-    assert "16 to 31" in memory.plot().svg()
+    assert "rows 16 to 31 of each warp" in memory.plot().svg()
 
 
 def test_a_target_without_tensor_memory_says_so() -> None:
     memory = of_corpus("matmul", "sm_90").tensor_memory()
-    assert "has no" in memory.plot().svg()
+    assert "sm_90 has no tensor memory" in memory.plot().svg()
     assert memory.table().empty
     assert memory.busiest_operation is None
 

@@ -4,6 +4,8 @@ kernel's IR and back, names that are HTML.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +24,7 @@ HOSTILE = "<img src=x onerror=alert(1)></script>"
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with the IR of the softmax's kernel, of a model whose names are HTML."""
-    report = kernellab.load(FILE)
+    report = kernellab.load(FILE, trust=True)  # a file of the tests
     assert isinstance(report, GraphReport)
     capture = replace(report.capture, name=HOSTILE)
     first, *rest = capture.lowered
@@ -79,11 +81,50 @@ def test_a_click_lights_what_belongs_together_on_every_level(page: Page) -> None
     expect(page.locator(".kl-graph-status")).to_contain_text("model.py:")
 
 
+BORDER = """canvas => {
+  const { width, height } = canvas;
+  const pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+  const drawn = (x, y) => pixels[4 * (y * width + x) + 3] > 0;
+  const edge = [...Array(width).keys()].flatMap((x) => [[x, 0], [x, height - 1]]);
+  edge.push(...[...Array(height).keys()].flatMap((y) => [[0, y], [width - 1, y]]));
+  return [edge.filter(([x, y]) => drawn(x, y)).length, pixels.some((value) => value > 0)];
+}"""
+"""How many pixels at the canvas's border are drawn, and whether anything is."""
+
+
+def test_a_graph_opens_fitted_and_refused_pairs_say_why(page: Page) -> None:
+    page.get_by_role("radio", name="Loop IR").click()
+    box = page.locator(".kl-graph-box")
+    expect(box).to_have_attribute("data-signs", re.compile(r"\[\{"))
+    canvas = box.locator("canvas")
+    assert canvas.evaluate(BORDER) == [0, True], "all of the graph is in sight"
+    signs = json.loads(box.get_attribute("data-signs") or "")
+    canvas.click(position=signs[0])
+    status = page.locator(".kl-graph-status [role=status]")
+    expect(status).to_contain_text("Not fused, which would save")
+    report = kernellab.load(FILE)
+    assert isinstance(report, GraphReport)
+    fusions = report.capture.lowered[0].fusions
+    most = max((one for one in fusions if not one.fused), key=lambda one: one.saved_bytes)
+    reasons = [one.reason for one in fusions if one.saved_bytes == most.saved_bytes]
+    assert any(reason in status.inner_text() for reason in reasons)
+
+
+def test_bytes_of_values_are_those_of_their_shapes() -> None:
+    report = kernellab.load(FILE)
+    assert isinstance(report, GraphReport)
+    levels = report.explore().data.levels
+    aten = next(level for level in levels if level.name == "aten")
+    sizes = dict(zip(aten.facts, aten.bytes))
+    assert sizes["f32[4, 32, 64]"] == 4 * 32 * 64 * 4
+    assert {size for fact, size in sizes.items() if fact.startswith("b8[4, 32, 1]")} <= {4 * 32}
+    launches = next(level for level in levels if level.name == "launches")
+    assert all(size > 0 for size in launches.bytes)
+
+
 @pytest.mark.slow
 def test_boxes_open_and_close(page: Page) -> None:
     first = items(page)
-    page.get_by_role("button", name="Close all").click()
-    assert items(page) < first
     page.get_by_role("button", name="Open all").click()
     page.wait_for_function(
         f"Number(document.querySelector('.kl-graph-box').dataset.items) > {first}"
@@ -96,6 +137,8 @@ def test_boxes_open_and_close(page: Page) -> None:
     expect(page.locator(".kl-graph-status")).to_contain_text("ATen: ")
     page.keyboard.press("Enter")
     assert items(page) < whole
+    page.get_by_role("button", name="Close all").click()
+    assert items(page) <= first
     page.get_by_role("radio", name="Loop IR").click()
     expect(canvas).to_have_attribute("aria-label", "Loop IR of forward 0: 36 nodes")
 

@@ -132,8 +132,8 @@ def test_a_kernel_that_does_not_answer_can_be_asked_again(page: Page, server: Ju
     try:
         view.locator(".kl-pass", has_text="to_llvmir").first.click()
         message = view.locator(".kl-wait")
-        expect(message).to_contain_text("too large")
-        expect(message).to_contain_text("not answer")
+        expect(message).to_contain_text("too large to send along")
+        expect(message).to_contain_text("the kernel did not answer")
     finally:
         os.kill(kernel, signal.SIGCONT)
     message.get_by_role("button", name="Try again").click()

@@ -73,7 +73,7 @@ def test_a_conversion_shows_both_sides() -> None:
     ]
     data = kernellab.show(conversion).data
     assert [tile.encoding for tile in data.tiles] == [conversion.source, conversion.destination]
-    assert "shared memory" in data.conversion
+    assert "through shared memory" in data.conversion
     assert (data.left, data.right) == (0, 1)
 
 
@@ -95,8 +95,8 @@ def test_the_still_of_two_layouts_says_what_moves() -> None:
     view = of(4).show(to=of(1))
     for words in (view.still_html(), repr(view)):
         assert "What moves" in words
-        assert "another warp" in words
-    assert "384  " in repr(view)
+        assert "goes to another warp (through shared memory)" in words
+    assert "384       goes to another warp" in repr(view)
     assert "What moves" not in repr(of(4).show())
 
 
@@ -113,8 +113,8 @@ def test_tiles_of_one_layout_share_a_card() -> None:
 
 def test_the_still_says_what_the_card_says() -> None:
     view = mma().show()
-    assert "register" in view.still_html()
-    assert "4 elements" in repr(view)
+    assert "Thread and register" in view.still_html()
+    assert "each thread holds 4 elements" in repr(view)
 
 
 @pytest.mark.slow
@@ -160,6 +160,36 @@ def test_hover_leads_from_elements_to_threads_and_back(chromium: Browser, tmp_pa
         words = point(page, 1, 2, 5)
         index = tuple(layout.elements(lane=5, register=2).tolist())
         assert words.endswith(f"element {index}")
+
+
+def test_what_a_thread_holds_is_outlined_in_white_on_black(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    """One of the two has a contrast of at least 4.5 to any color of a cell, in both themes."""
+    layout = mma()
+    with opened(chromium, layout.show().to_html(tmp_path / "mma.html").as_uri(), dark=True) as page:
+        point(page, 0, 3, 1)
+        held = [layout.elements(lane=5, register=one).tolist() for one in range(4)]
+        outlined = canvas(page, 0).evaluate(
+            """(canvas, cells) => {
+                const { width, height } = canvas;
+                const dense = width / canvas.clientWidth;
+                const pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+                const shades = (row, column) => {
+                    const [x, y] = [38 + 38 * column, 18 + 38 * row + 19];
+                    const found = new Set();
+                    for (let by = -4; by <= 4; by++) {
+                        const pixel = Math.round(y * dense) * width + Math.round((x + by) * dense);
+                        const at = 4 * pixel;
+                        if (pixels[at + 3] > 200) found.add(pixels[at] > 127 ? "white" : "black");
+                    }
+                    return [...found].sort();
+                };
+                return cells.map(([row, column]) => shades(row, column));
+            }""",
+            held,
+        )
+        assert outlined == [["black", "white"]] * 4
 
 
 @pytest.mark.slow
@@ -274,7 +304,7 @@ def test_a_replicated_element_has_the_colors_of_all_its_warps(
     with opened(chromium, tile.show().to_html(tmp_path / "one.html").as_uri()) as page:
         page.wait_for_selector("[data-ready]")
         assert set(WARPS) <= set(painted(page, 0))
-        expect(page.locator(".kl-legend")).to_contain_text("128 times")
+        expect(page.locator(".kl-legend")).to_contain_text("each element is held 128 times")
         canvas(page, 0).press("ArrowDown")
         expect(page.locator(".kl-status")).to_contain_text("element (0, 0): warp 0, lane 0")
         expect(page.locator(".kl-status")).to_contain_text("and 120 more")

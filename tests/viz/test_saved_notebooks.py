@@ -150,7 +150,7 @@ def test_stills_show_before_anything_is_run(
             if trusted:
                 expect(widget).to_be_hidden()
             else:
-                expect(widget).to_contain_text("Run the")
+                expect(widget).to_contain_text("Run the cell for the live view")
         expect(shown.page.locator('img[src="x"]')).to_have_count(0)
         forgive_jupyter(shown)
 

@@ -322,7 +322,7 @@ def test_searches_breakpoints_and_the_watch_list(
         expect(number).to_have_value(str(loads[-1]))
         page.locator(".kl-source-line code", has_text="acc = double").click()
         expect(number).to_have_value(str(changes[-1]))
-        lines = page.get_by_role("listbox", name="Lines")
+        lines = page.get_by_role("grid", name="Lines")
         lines.focus()
         for key in ("ArrowUp", "ArrowUp", "ArrowUp"):  # from line 5 to line 2
             lines.press(key)
@@ -357,7 +357,7 @@ def test_a_fault_is_all_in_sight_and_its_program_is_shown(
     with opened(chromium, page_file.as_uri(), width=width, height=1300) as page:
         fault = page.locator(".kl-fault")
         expect(fault).to_contain_text("tl.store(y_ptr + offsets, doubled)")
-        expect(fault).to_contain_text("Nothing bounds")
+        expect(fault).to_contain_text("Nothing bounds it")
         heights = fault.evaluate("one => [one.scrollHeight, one.clientHeight]")
         assert heights[0] == heights[1]
         expect(page.locator(".kl-where")).to_contain_text("the fault")
@@ -456,6 +456,73 @@ def test_a_widget_asks_its_kernel_for_what_was_left_out(
             expect(status).to_contain_text('trace.memory("z_ptr", 5) has every element')
 
 
+@pytest.fixture(scope="module")
+def products() -> Trace:
+    """Four programs of a matmul, each with four turns of its loop."""
+    return kernellab.trace(
+        matmul, (2, 2), *(torch.ones(64, 64) for _ in range(3)), 64, 64, 64,
+        *(64, 1, 64, 1, 64, 1), BLOCK_M=32, BLOCK_N=32, BLOCK_K=16, programs="all",
+    )  # fmt: skip
+
+
+def test_steps_play_and_programs_play_together(
+    chromium: Browser, products: Trace, tmp_path: Path
+) -> None:
+    with opened(chromium, products.show(0).to_html(tmp_path / "s.html").as_uri()) as page:
+        root, number = page.locator(".kl-root[data-ready]"), page.get_by_label("Go to step")
+        page.get_by_label("Steps a second").select_option("8")
+        root.press("Space")
+        play = page.get_by_role("button", name="Stop")
+        expect(play).to_have_attribute("aria-pressed", "true")
+        expect(number).to_have_value("4")
+        page.get_by_label("Breakpoint at line 41").click()
+        expect(page.get_by_role("button", name="Play")).to_have_attribute("aria-pressed", "false")
+        expect(page.locator(".kl-source-line[aria-current]")).to_contain_text("for start in")
+        page.get_by_role("button", name="together").click()
+        expect(page.locator(".kl-track-name")).to_have_text(
+            ["0, 0, 0", "1, 0, 0", "0, 1, 0", "1, 1, 0"]
+        )
+        steps = [step.number for step in products if step.program == (0, 0, 0)]
+        root.press("End")
+        page.get_by_label("Go to step").fill(str(steps[-1]))
+        page.get_by_label("Go to step").press("Enter")
+        c = page.locator('figure[data-name="c_ptr"]')
+        expect(c).to_have_class("kl-touched")
+        # All four stores at once: every element of C is marked as written.
+        assert c.locator("canvas").evaluate(
+            """one => one.getContext("2d").getImageData(0, 0, one.width, one.height).data
+                .every((value, at) => value === [27, 60, 255, 255][at % 4])"""
+        )
+        page.get_by_role("button", name="1, 1, 0").click()
+        expect(number).to_have_value(str(len(products) - 1))
+
+
+@pytest.mark.slow
+def test_a_step_of_a_matmul_is_drawn_within_a_frame(
+    chromium: Browser, products: Trace, tmp_path: Path
+) -> None:
+    """So that playing has 60 frames a second: script, style and layout of a step in 16 ms."""
+    with opened(chromium, products.show(0).to_html(tmp_path / "s.html").as_uri()) as page:
+        page.locator(".kl-root[data-ready]").wait_for()
+        times = page.evaluate(
+            """() => {
+                const times = [];
+                window.requestAnimationFrame = (draw) => {
+                    const start = performance.now();
+                    draw(start);
+                    document.body.offsetHeight;
+                    times.push(performance.now() - start);
+                    return 0;
+                };
+                const one = document.querySelector('[title="One on (→)"]');
+                for (let step = 0; step < 100; step++) one.click();
+                return times.sort((a, b) => a - b);
+            }"""
+        )
+        assert len(times) == 100
+        assert times[50] < 16
+
+
 @pytest.mark.slow
 def test_programs_are_picked_on_the_map(chromium: Browser, tmp_path: Path) -> None:
     events = Events(tmp_path)
@@ -543,7 +610,7 @@ def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
     (tmp_path / "empty").mkdir()
     empty = Events(tmp_path / "empty").trace().show().to_html(tmp_path / "empty.html")
     with opened(chromium, empty.as_uri()) as page:
-        expect(page.locator(".kl-root[data-ready]")).to_contain_text("no steps")
+        expect(page.locator(".kl-root[data-ready]")).to_contain_text("There are no steps")
 
 
 @pytest.mark.slow
@@ -557,7 +624,7 @@ def test_kernels_without_a_line_and_tensors_without_elements(
     ):
         trace = kernellab.trace(nothing, (1,), tensor)
         page_file = trace.show().to_html(tmp_path / "nothing.html")
-        assert "no steps" in trace.show().text() or len(trace) == 1
+        assert "there are no steps" in trace.show().text() or len(trace) == 1
         with opened(chromium, page_file.as_uri()) as page:
             page.wait_for_selector("[data-ready]")
             figure = page.locator('figure[data-name="x_ptr"]')
@@ -586,7 +653,7 @@ def test_a_narrow_cell_shows_everything_by_scrolling(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "height"), [(900, 800), (700, 600), (900, 300)])
-def test_what_a_step_did_stands_first_and_its_line_is_in_sight(
+def test_slots_keep_their_places_and_what_a_step_did_is_in_sight(
     chromium: Browser, tmp_path: Path, width: int, height: int
 ) -> None:
     trace = kernellab.trace(
@@ -599,7 +666,7 @@ def test_what_a_step_did_stands_first_and_its_line_is_in_sight(
         root = page.locator(".kl-root[data-ready]")
         root.evaluate("(one, height) => { one.style.height = `${height}px`; }", height)
         step_to(page, loads[1])
-        assert page.locator(".kl-values tr").first.get_attribute("data-name") == "b"
+        expect(page.locator("tr.kl-new")).to_have_attribute("data-name", "b")
         expect(page.locator("figure.kl-touched")).to_have_attribute("data-name", "b_ptr")
         in_sight = """one => {
             const box = one.getBoundingClientRect(), x = box.left + 30, y = box.top + box.height / 2;
@@ -610,7 +677,16 @@ def test_what_a_step_did_stands_first_and_its_line_is_in_sight(
         assert line.evaluate(in_sight)
         if height > 300:
             assert page.locator("figure.kl-touched figcaption").evaluate(in_sight)
+            assert page.locator("tr.kl-new").evaluate(in_sight)
+        slots = """all => all.map((one) => [one.dataset.name, one.offsetTop, one.offsetLeft])"""
+        places = page.locator(".kl-vars tr, .kl-tensors figure")
+        before = places.evaluate_all(slots)
+        assert [name for name, *_ in before] == [
+            *("rows", "columns", "inner", "a_ptrs", "b_ptrs", "acc", "start", "a", "b", "c_ptrs"),
+            *("a_ptr", "b_ptr", "c_ptr"),
+        ]
         step_to(page, len(trace) - 1)
+        assert places.evaluate_all(slots) == before
         expect(page.locator("figure.kl-touched")).to_have_attribute("data-name", "c_ptr")
         assert line.evaluate(in_sight)
 
@@ -674,7 +750,7 @@ def test_ten_thousand_steps_scrub_at_thirty_frames_a_second(
         page.locator(".kl-root[data-ready]").wait_for()
         seconds = page.evaluate(
             """async () => {
-                const scrubber = document.querySelector(".kl-scrubber");
+                const scrubber = document.querySelector(".kl-track input");
                 const times = [];
                 for (let at = 0; at < 60; at++) {
                     scrubber.value = String((at * 4999) % Number(scrubber.max));

@@ -101,12 +101,12 @@ def test_the_source_of_a_file_runs_once_somebody_has_agreed(
     show = f"import kernellab\nkernellab.load({str(file)!r}).show()"
     with server.run(chromium, "%load_ext kernellab", show) as page:
         expect(page.locator(".kl-tuning[data-ready]")).to_be_visible(timeout=90_000)
-        expect(page.locator(".kl-words").first).to_contain_text("your consent")
+        expect(page.locator(".kl-words").first).to_contain_text("the first one needs your consent")
         points = page.locator(".kl-plot .kl-point circle")
         asks = page.get_by_role("alertdialog")
 
         points.first.click()
-        expect(asks).to_contain_text("vector_add")
+        expect(asks).to_contain_text("This runs the source that the file holds of vector_add")
         expect(asks.locator("pre")).to_contain_text(f"with open('{ran}', 'a')")
         expect(asks.get_by_role("button", name="Cancel")).to_be_focused()
         asks.get_by_role("button", name="Cancel").click()
@@ -150,7 +150,7 @@ def test_a_source_without_an_end_is_stopped_by_interrupting_the_kernel(
         while not begun.exists():
             page.wait_for_timeout(100)
         page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()")
-        expect(page.locator(".kl-problem")).to_contain_text("was interrupted")
+        expect(page.locator(".kl-problem")).to_contain_text("the kernel was interrupted")
         # The view and the kernel are as they were: it asks again.
         point.click()
         expect(page.get_by_role("alertdialog")).to_be_visible()

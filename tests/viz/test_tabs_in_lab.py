@@ -99,7 +99,7 @@ def test_a_finding_opens_the_stepper_at_its_step(page: Page) -> None:
 
 def test_a_wrong_answer_opens_the_stepper_at_the_step_that_wrote_it(page: Page) -> None:
     card = view(page, ANSWER, "card")
-    expect(card).to_contain_text("wrong element")
+    expect(card).to_contain_text("the first wrong element")
     card.get_by_role("button", name="step", exact=True).first.click()
     steps = view(page, ANSWER, "steps")
     expect(steps).to_be_visible(timeout=60_000)
@@ -145,7 +145,7 @@ def test_the_wheel_scrolls_the_notebook_until_the_view_has_the_focus(page: Page)
     expect(steps).to_be_visible(timeout=60_000)
     page.set_viewport_size({"width": 1400, "height": 500})
     steps.evaluate("one => { one.style.height = '300px'; }")
-    right = steps.locator(".kl-steps-scrolled")
+    right = steps.locator(".kl-values")
     right.scroll_into_view_if_needed()
     page.evaluate("document.activeElement.blur()")
     right.hover(position={"x": 20, "y": 10})

@@ -64,7 +64,7 @@ def test_a_view_is_a_still_and_then_a_widget(lab: NotebookSession, cell: str) ->
     assert "<table" in html or "<pre" in html
     assert "<script" not in html
     hint = outcome.displays[-1]["text/plain"]
-    assert hint.startswith("Run ")
+    assert hint == "Run the cell for the live view."
     assert "\n" not in hint
 
 

@@ -205,6 +205,24 @@ def _wrong_stride(node: ast.AST, names: Names) -> Iterator[ast.AST]:
                     yield ast.BinOp(node.left, node.op, ast.Name(other))
 
 
+@rule("other block")
+def _other_block(node: ast.AST, names: Names) -> Iterator[ast.AST]:
+    if isinstance(node, ast.Assign):
+        used = {name.id for name in ast.walk(node.value) if isinstance(name, ast.Name)}
+        for mine in sorted(used & {*names.constants} - {"WIDTH"}):
+            for other in names.constants:
+                if other not in used and other != "WIDTH":
+                    value = _read(ast.unparse(node.value), **{mine: ast.Name(other)})
+                    yield ast.Assign(node.targets, value, lineno=0)
+
+
+@rule("torch inside")
+def _torch_inside(node: ast.AST, names: Names) -> Iterator[ast.AST]:
+    call = _called(node, "arange", "zeros", "sum", "max", "exp", "dot", "where", "sort")
+    if call is not None:
+        yield ast.Call(_read(f"torch.{ast.unparse(call.func)[3:]}"), call.args, call.keywords)
+
+
 @rule("hard-coded size")
 def _hard_coded(node: ast.AST, names: Names) -> Iterator[ast.AST]:
     if isinstance(node, ast.Compare) and _is_name(node.comparators[0], names.sizes):

@@ -12,11 +12,13 @@ from kernellab.errors import Diagnostic
 from kernellab.judging.code import Part, Texts
 from kernellab.judging.submissions import wait_for_worker
 from kernellab.workshop import feedback
-from kernellab.workshop.exercise import Answer, exercise_named
+from kernellab.workshop.exercise import EXERCISES, Answer, exercise_named
 from kernellab.workshop.grader import answered
 from tests.workshop.mistakes import MEASURED, MISTAKES, UNFIXED, Mistake
+from tests.workshop.students import ANSWERS
 
-NAMED = {f"{mistake.exercise}: {mistake.name}": mistake for mistake in MISTAKES}
+NAMED = {f"{mistake.exercise}: {mistake.name}": mistake for mistake in (*MISTAKES, *ANSWERS)}
+OWN_WORDS = [f"{answer.exercise}: {answer.name}" for answer in ANSWERS]
 QUICK = ("add_one: one element too far",)
 
 
@@ -69,9 +71,9 @@ def test_a_fix_makes_the_answer_right_when_it_is_followed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(UNFIXED))
+@pytest.mark.parametrize("name", [*sorted(UNFIXED), *OWN_WORDS])
 def test_no_fix_is_shown_that_does_not_help(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feedback, "TRIES", Tries(seconds=600.0, most=60, batch=12))
+    monkeypatch.setattr(feedback, "TRIES", Tries(seconds=600.0, most=150, batch=12))
     mistake = NAMED[name]
     answer = answer_to(mistake, mistake.cell, 5)
     assert not answer.is_right
@@ -84,4 +86,6 @@ def test_no_fix_is_shown_that_does_not_help(name: str, monkeypatch: pytest.Monke
 def test_most_mistakes_have_a_fix() -> None:
     assert len(MEASURED) >= 2 * len(UNFIXED)
     assert {*MEASURED, *UNFIXED} <= {*NAMED}
-    assert len({mistake.cell for mistake in MISTAKES}) == len(MISTAKES)
+    assert len({mistake.cell for mistake in NAMED.values()}) == len(MISTAKES) + len(ANSWERS)
+    assert len(ANSWERS) >= 60
+    assert {answer.exercise for answer in ANSWERS} == {exercise.name for exercise in EXERCISES}

@@ -29,6 +29,9 @@ _EPS = "eps: tl.rsqrt({} / columns + eps) -> "
 _SQUARES, _AWAY = "tl.sum(x * x, axis=0)", "tl.sum(away * away, axis=0)"
 _LOAD = "tl.load(x_ptr + row * columns + lanes)"
 
+SEEDS = range(50)
+"""The draws for which every wrong kernel is rejected."""
+
 ONCE_ACCEPTED = [
     ("rms_norm", _EPS.format(_SQUARES) + f"1.0 / (tl.sqrt({_SQUARES} / columns) + eps)"),
     ("rms_norm", _EPS.format(_SQUARES) + f"tl.rsqrt({_SQUARES} / columns)"),
@@ -103,6 +106,20 @@ def test_a_solution_is_accepted_and_its_mutants_are_not(name: str, tmp_path: Pat
 @pytest.mark.parametrize(("exercise", "name"), ONCE_ACCEPTED[-3:])
 def test_the_grader_rejects_it_too(exercise: str, name: str) -> None:
     assert not is_right(mutant(exercise, name), 3)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
+def test_some_wrong_kernels_are_rejected(exercise: Exercise, tmp_path: Path) -> None:
+    found = wrong_kernels(exercise)
+    trials = trials_of(found[:: len(found) // FEWEST], tmp_path)
+    assert not accepted(trials, exercise, (len(exercise.name), 1000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
+def test_every_wrong_kernel_is_rejected_for_every_seed(exercise: Exercise, tmp_path: Path) -> None:
+    assert not accepted(trials_of(wrong_kernels(exercise), tmp_path), exercise, SEEDS)
 
 
 @pytest.mark.slow

@@ -45,14 +45,14 @@ def test_a_finding_is_the_first_thing_that_a_notebook_displays(session: Notebook
     outcome = session.run(KERNEL.format(options="", sign="+").replace(", mask=mask)", ")"))
     assert outcome.message == ""
     (shown, *_) = outcome.displays
-    assert "not safe" in shown["text/plain"]
+    assert "add is not safe" in shown["text/plain"]
     assert "out-of-bounds" in shown["text/plain"]
 
 
 def test_a_wrong_kernel_is_told_the_first_wrong_element(session: NotebookSession) -> None:
     said = said_by(session, KERNEL.format(options="", sign="-"))
-    assert "wrong result" in said
-    assert "z_ptr[0]" in said
+    assert "add gives a wrong result" in said
+    assert "the first wrong element, z_ptr[0]" in said
     assert "expected" in said
 
 

@@ -95,7 +95,7 @@ class AutotunedInPlace(Detector):
                 f"the kernel reads and writes {name} under autotune without restore_value: each "
                 "trial of a config reads what the trial before it wrote"
             ),
-            "advice": f'Pass restore_value=["{name}"] to triton.autotune.',
+            "advice": _RESTORED,
         }
         self.collector.add((op, name), facts)
 
@@ -132,6 +132,9 @@ class AutotunedInPlace(Detector):
                     f"without restore_value: {name} holds numbers, and the autotuner sets them to "
                     "zero before the kernel reads them"
                 ),
-                "advice": f'Pass restore_value=["{name}"] in place of reset_to_zero.',
+                "advice": _RESTORED,
             }
             self.collector.add((key, name), facts)
+
+
+_RESTORED = "Triton restores the arguments that restore_value= names after each trial."

@@ -10,19 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.updates import bits_of
 from kernellab.checker.kernel_source import NotReadable, Source
-from kernellab.checker.numerics.exact_functions import function_for
+from kernellab.checker.numerics.exact_functions import carries, function_of
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.common.text import number_text, number_texts
 from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.memory.global_memory import Store
 from kernellab.interpreter.numerics import FLOAT64, widen
+from kernellab.interpreter.unrounded import function_of_elements
 from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.types import shape
@@ -54,10 +55,7 @@ class NotAssociative(Detector):
         inner = list(operation.combine.block.ops)
         if not any(_is_users(op) for op in inner):
             return False
-        is_known = all(
-            function_for(op) is not None or isinstance(op, mlir.ConstantOp) or _returns(op)
-            for op in inner
-        )
+        is_known = all(carries(op) or isinstance(op, mlir.ConstantOp) for op in inner[:-1])
         extent = shape(operation.operands[0].type)[operation.axis.value.data]
         return is_known and extent > 2
 
@@ -68,14 +66,10 @@ class NotAssociative(Detector):
             return
         first, second, third = _triples(computed, op)
         with numpy.errstate(all="ignore"):
-            combine = _Combine(op.combine.block)
-            pair = combine(first, second)
-            rest = None if pair is None else combine(second, third)
-            if pair is None or rest is None:
-                return
-            left, right = combine(pair, third), combine(first, rest)
-        assert left is not None
-        assert right is not None
+            combine = function_of_elements(op.combine.block, function_of)
+            assert combine is not None, "it observes what is known"
+            left = combine(*combine(*first, *second), *third)
+            right = combine(*first, *combine(*second, *third))
         numbers = (first, second, third, left, right)
         for position, (mine, other) in enumerate(zip(left, right)):
             wrong = _differ(mine, other, [group[position] for group in numbers])
@@ -134,36 +128,6 @@ def _triples(computed: Computed, op: tt.ReduceOp | tt.ScanOp) -> Sequence[Sequen
             group.append(numpy.ravel(tile[..., start:end])[:_TRIPLES].astype(FLOAT64))
     sizes = {len(array) for group in groups for array in group}
     return [[array[: min(sizes)] for array in group] for group in groups]
-
-
-class _Combine:
-    """The function of a scan or a reduction, in float64, element by element."""
-
-    def __init__(self, block: Block) -> None:
-        self._block = block
-
-    def __call__(self, left: Sequence[Array], right: Sequence[Array]) -> list[Array] | None:
-        values: dict[SSAValue, Array] = dict(zip(self._block.args, (*left, *right)))
-        for op in self._block.ops:
-            operands = [_operand(operand, values, len(left[0])) for operand in op.operands]
-            known = [operand for operand in operands if operand is not None]
-            if len(known) < len(operands):
-                return None
-            if _returns(op):
-                return known
-            function = function_for(op)
-            if function is not None:
-                values[op.results[0]] = numpy.asarray(function(*known), FLOAT64)
-        return None
-
-
-def _operand(operand: SSAValue, values: Mapping[SSAValue, Array], count: int) -> Array | None:
-    """Return a value of a combine function; None if it is not known."""
-    if operand in values:
-        return values[operand]
-    owner = operand.owner
-    number = getattr(owner.value, "value", None) if isinstance(owner, mlir.ConstantOp) else None
-    return None if number is None else numpy.full(count, float(number.data))
 
 
 def _differ(mine: Array, other: Array, involved: Sequence[Array]) -> Array:
@@ -324,13 +288,14 @@ class SizeOfTopk(Detector):
         return "topk" in str(run.kernel.src)
 
     def end(self) -> None:
-        for position, number, text in _wrong_numbers(self.run):
+        for position, number, text, size in _wrong_numbers(self.run):
+            elements = "the number of elements" if size is None else f"{size}, the size of the tile"
             facts = {
                 "kind": self.kinds[0],
                 "position": position,
                 "message": (
-                    f"{text} is {number}, and tl.topk needs a power of two, from 1 to the number "
-                    "of elements; Triton does not check it"
+                    f"{text} is {number}, and tl.topk needs a power of two, from 2 to {elements}; "
+                    "Triton does not check it"
                 ),
                 "advice": (
                     "Take a power of two, and use the first elements of the result, which are "
@@ -340,8 +305,10 @@ class SizeOfTopk(Detector):
             self.collector.add((position.line, text), facts)
 
 
-def _wrong_numbers(run: CheckedRun) -> Iterator[tuple[SourcePosition, int, str]]:
-    """Yield where the kernel calls `tl.topk` with a number that is not a power of two."""
+def _wrong_numbers(run: CheckedRun) -> Iterator[tuple[SourcePosition, int, str, int | None]]:
+    """Yield where the kernel calls `tl.topk` with a number that is not a power of two, or larger
+    than the tile: the place, the number, its text, and the tile's size along the last dimension.
+    """
     source = Source(str(run.kernel.src), run.call.values)
     first = definition_of(run.kernel)
     try:
@@ -352,9 +319,24 @@ def _wrong_numbers(run: CheckedRun) -> Iterator[tuple[SourcePosition, int, str]]
         given = next((key.value for key in call.keywords if key.arg == "k"), None)
         given = call.args[1] if given is None and len(call.args) > 1 else given
         number = None if given is None else _constant(given, source, run.call.values)
-        if given is not None and number is not None and (number < 1 or number & (number - 1)):
-            place = SourcePosition(first.file, first.line + call.lineno - 1, call.col_offset + 1)
-            yield place, number, source.of(given)
+        if given is None or number is None:
+            continue
+        place = SourcePosition(first.file, first.line + call.lineno - 1, call.col_offset + 1)
+        size = _size_at(run, place)
+        too_many = size is not None and number > size
+        if number < 1 or number & (number - 1) or too_many:
+            yield place, number, source.of(given), size
+
+
+def _size_at(run: CheckedRun, place: SourcePosition) -> int | None:
+    """Return the size along the last dimension of the tile that a line sorts; None if it is not
+    known: `tl.topk` begins with a reshape of the tile.
+    """
+    for op in run.code.module.walk():
+        if isinstance(op, tt.ReshapeOp) and len(frames := locate(op.location).frames) > 1:
+            if (frames[-1].file, frames[-1].line) == (place.file, place.line):
+                return shape(op.operands[0].type)[-1]
+    return None
 
 
 def _constant(node: ast.expr, source: Source, values: Mapping[str, Any]) -> int | None:

@@ -4,7 +4,7 @@ that is computed from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -12,10 +12,10 @@ from typing import Any
 import numpy
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.detector import Detector, ProgramSet, TwoPhaseDetector
+from kernellab.checker.checked_run import CheckedRun, Computed
+from kernellab.checker.detector import Detector, ProgramSet
 from kernellab.checker.numerics.nan_sources import is_float
-from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
+from kernellab.checker.numerics.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.checker.slices import behind
 from kernellab.common.text import number_texts
@@ -222,8 +222,8 @@ WHY = {
 # b^2 - 2ab: the dot is right to three digits, and the difference consists of the others.
 #
 # The checked run only looks for sums and differences with such a dot that are much smaller than
-# the dot. If there are any, the launch runs once more, and the value with ieee dots is computed
-# beside each value: a finding is a stored float that differs by more than the tolerance.
+# the dot. The reference run follows the value with ieee dots: a finding is a stored float that
+# differs by more than the tolerance.
 
 
 _CANCELS = 1 / 8
@@ -272,62 +272,12 @@ def _takes_the_smallest(function: Operation) -> bool:
     )
 
 
-class ProductEffects(ExactRun):
-    """Follow the rounding errors of dots to the floats that are stored."""
+class DotCancellation(SuspectedCause):
+    """A sum with a dot is much smaller than the dot, and consists of its rounding error."""
 
     kinds = ("dot-precision",)
     tolerance = TOLERATED
     adds_up = True
-
-    def may_depart(self, op: Operation) -> bool:
-        return _rounds(op)
-
-    def departs(
-        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
-    ) -> tuple[Array, Array]:
-        if all(fits_tf32(operand.astype(FLOAT32)) for operand in operands[:2]):
-            return numpy.zeros((1,) * result.ndim, numpy.bool_), exact
-        return numpy.isfinite(result) & (exact != result), exact
-
-    def look(self, access: Access, value: SSAValue, shadow: Array) -> None:
-        """See `ExactRun.look`. Stored integers do not count: the index of a minimum may change."""
-        if is_float(value):
-            super().look(access, value, shadow)
-
-    def is_off(self, stored: Array, exact: Array, on: Array) -> Array:
-        """Return the elements that are off by more than the tolerance, in the programs whose tile
-        is off by more of its norm.
-        """
-        finite = on & numpy.isfinite(stored) & numpy.isfinite(exact)
-        away = numpy.where(finite, exact - stored, 0.0)
-        whole = numpy.where(finite, exact, 0.0)
-        far = norms(away) > self.tolerance * norms(whole)
-        elements = numpy.abs(away) > self.tolerance * numpy.abs(whole)
-        off: Array = elements & far.reshape((-1,) + (1,) * (stored.ndim - 1))
-        return off
-
-    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
-        op, lane = departure.computed.operation, departure.lane
-        precision = tt.precision_of(op) or ""
-        gives, instead = number_texts(
-            departure.at(departure.result, lane), departure.at(departure.exact, lane)
-        )
-        return {
-            "kind": "dot-precision",
-            "message": (
-                f"in {precision}, this tl.dot gives {gives} instead of {instead}, and the sum or "
-                f"difference that uses it cancels the correct digits{harm.effect}"
-                f"{WHY.get(precision, '')}"
-            ),
-            "advice": ADVICE,
-        }
-
-
-class DotCancellation(TwoPhaseDetector):
-    """Notice that a sum with a dot is much smaller than the dot."""
-
-    kinds = ProductEffects.kinds
-    closer = ProductEffects
     reported_by = (DotPrecision,)
 
     @classmethod
@@ -350,3 +300,39 @@ class DotCancellation(TwoPhaseDetector):
                 return bool(((result < _CANCELS * operand) & (operand > 0)).any())
             operand, result = numpy.broadcast_arrays(operand, result)
             return bool((norms(result) < _CANCELS * norms(operand)).any())
+
+    def may_depart(self, op: Operation) -> bool:
+        return _rounds(op)
+
+    def departs(self, step: Step, exact: Array) -> Array:
+        if all(fits_tf32(operand.astype(FLOAT32)) for operand in step.operands[:2]):
+            return numpy.zeros((1,) * step.result.ndim, numpy.bool_)
+        differs: Array = numpy.isfinite(step.result) & (exact != step.result)
+        return differs
+
+    def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
+        """Return the elements that are off by more than the tolerance, in the programs whose tile
+        is off by more of its norm. Stored integers do not count: the index of a minimum may change.
+        """
+        if not is_float(value):
+            return numpy.zeros(stored.shape, numpy.bool_)
+        finite = on & numpy.isfinite(stored) & numpy.isfinite(exact)
+        away = numpy.where(finite, exact - stored, 0.0)
+        whole = numpy.where(finite, exact, 0.0)
+        far = norms(away) > self.tolerance * norms(whole)
+        elements = numpy.abs(away) > self.tolerance * numpy.abs(whole)
+        off: Array = elements & far.reshape((-1,) + (1,) * (stored.ndim - 1))
+        return off
+
+    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
+        precision = tt.precision_of(departure.computed.operation) or ""
+        gives, instead = number_texts(departure.became, departure.should)
+        return {
+            "kind": "dot-precision",
+            "message": (
+                f"in {precision}, this tl.dot gives {gives} instead of {instead}, and the sum or "
+                f"difference that uses it cancels the correct digits{harm.effect}"
+                f"{WHY.get(precision, '')}"
+            ),
+            "advice": ADVICE,
+        }

@@ -4,7 +4,7 @@ cannot hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import numpy
@@ -12,15 +12,14 @@ import torch
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.detector import Detector, TwoPhaseDetector
+from kernellab.checker.detector import Detector
 from kernellab.checker.numerics.integer_types import SIGNS, Values, may_wrap, wrapped
 from kernellab.checker.numerics.nan_sources import calls_of_combiner
-from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
+from kernellab.checker.numerics.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.records import Proposal
-from kernellab.checker.shadow_values import Array, with_program_axis
-from kernellab.checker.slices import makes_addresses, mask_of, name_of, placing
+from kernellab.checker.shadow_values import Array
+from kernellab.checker.slices import makes_addresses, mask_of, name_of
 from kernellab.common.text import number_text
-from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.numerics import widen
 from kernellab.ir import flow, mlir, tt
 from kernellab.ir.locations import locate
@@ -50,7 +49,7 @@ def formula(departure: Departure) -> str:
         up_to = "up to " if isinstance(op, tt.ScanOp) else ""
         count = shape(op.operands[0].type)[op.axis.value.data]
         return f"the sum of {up_to}{count:,} elements{f' of {names[0]}' if names[0] else ''} = "
-    values = [int(departure.at(operand, departure.lane)) for operand in departure.operands]
+    values = [int(departure.at(operand)) for operand in departure.operands]
     sign = f" {SIGNS[type(op)]} "
     numbers = [f"{value:,}" if value >= 0 else f"({value:,})" for value in values]
     with_numbers = f"{sign.join(numbers)} = "
@@ -67,92 +66,17 @@ def integer_type(value: SSAValue, unsigned: Values) -> str:
 
 # Find integer arithmetic that wraps on the way to an address or a mask.
 #
-# The checked run only looks for arithmetic that wraps. If there is any, the launch runs once
-# more, and the distance of each index from the exact one, in int64, is computed beside it. A
-# finding is an access with a wrong address or a wrong mask, in an element that is not masked
-# off. Arithmetic that wraps without an effect is not a finding: a hash, masked elements, a sum
-# that leaves int32 and comes back.
+# The reference run follows the distance of each index from the exact one, in int64. A finding is an
+# access with a wrong address or a wrong mask, in an element that is not masked off. Arithmetic that
+# wraps without an effect is not a finding: a hash, masked elements, a sum that leaves int32 and
+# comes back.
 
 
-class ExactIndices(ExactRun):
-    """Follow the distance of each index from the exact one, and report accesses that it moves."""
+class IndexOverflow(SuspectedCause):
+    """Arithmetic on the way to an address or a mask wraps."""
 
     kinds = ("index-overflow",)
-    integers = True
-
-    def may_depart(self, op: Operation) -> bool:
-        return may_wrap(op)
-
-    def departs(
-        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
-    ) -> tuple[Array, Array]:
-        return exact != result, exact
-
-    @classmethod
-    def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation is part of an address, passes values on, or is an access."""
-        return (
-            has(operation, GlobalAccess)
-            or operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab."))
-            or (makes_addresses(operation) and not isinstance(operation, mlir.ConstantOp))
-        )
-
-    def computed(self, computed: Computed) -> None:
-        """Follow the operation; check where an access goes."""
-        if has(computed.operation, GlobalAccess):
-            self._look_where(computed)
-        super().computed(computed)
-
-    def look(self, access: Access, value: SSAValue, shadow: Array) -> None:
-        """Accept any stored number: a hash may wrap."""
-
-    def _look_where(self, computed: Computed) -> None:
-        """Check whether an element of an access has a wrong address, or a wrong mask."""
-        op = computed.operation
-        for value in placing(op):
-            away = self.values[value]
-            if away is None:
-                continue
-            mask = mask_of(op)
-            rank = len(shape((value if mask is None else mask).type))
-            away = away.reshape(away.shape + (1,) * (rank - len(shape(value.type))))
-            on = None if mask in (None, value) else computed.operands[list(op.operands).index(mask)]
-            enabled = global_memory.lanes_on(on, computed.active, rank)
-            here = away != 0 if enabled is None else (away != 0) & with_program_axis(enabled, rank)
-            if here.any():
-                self.harms.setdefault(op, Harm(op, value))
-
-    def explains(self) -> frozenset[Operation]:
-        """Return the accesses that went astray: their other faults follow from this one."""
-        return frozenset(self.harms)
-
-    def sources(self, harm: Harm) -> frozenset[SSAValue]:
-        """Return what the place of the access is computed from, its mask included."""
-        return self.behind(placing(harm.operation))
-
-    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
-        op, lane = departure.computed.operation, departure.lane
-        became, exact = (departure.at(tile, lane) for tile in (departure.result, departure.exact))
-        kind = integer_type(op.results[0], self.values.unsigned)
-        has_remainder = _has_remainder_of(op.results[0], self.sources(harm))
-        hint, proposals = _index_advice(op)
-        return {
-            "kind": "index-overflow",
-            "places": calls_of_combiner(op) or departure.computed.calls(),
-            "message": (
-                f"{formula(departure)}{exact:,} does not fit in {kind}; it wraps to {became:,}"
-                f"{_effect(harm.operation, harm.value is not mask_of(harm.operation))}"
-            ),
-            "advice": hint + (_OF_A_HASH if has_remainder else ""),
-            "proposals": proposals,
-        }
-
-
-class IndexOverflow(TwoPhaseDetector):
-    """Notice that arithmetic on the way to an address wraps."""
-
-    kinds = ExactIndices.kinds
-    closer = ExactIndices
+    of_indices = True
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
@@ -162,6 +86,24 @@ class IndexOverflow(TwoPhaseDetector):
     def suspects(self, computed: Computed) -> bool:
         """Return whether it wrapped."""
         return wrapped(computed, self.unsigned)
+
+    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
+        op = departure.computed.operation
+        kind = integer_type(op.results[0], self.unsigned)
+        has_remainder = _has_remainder_of(op.results[0], harm.sources)
+        hint, proposals = _index_advice(op)
+        return {
+            "kind": "index-overflow",
+            "places": calls_of_combiner(op) or departure.computed.calls(),
+            "argument": "",
+            "message": (
+                f"{formula(departure)}{int(departure.should):,} does not fit in {kind}; it wraps "
+                f"to {int(departure.became):,}"
+                f"{_effect(harm.operation, harm.value is not mask_of(harm.operation))}"
+            ),
+            "advice": hint + (_OF_A_HASH if has_remainder else ""),
+            "proposals": proposals,
+        }
 
 
 def _effect(access: Operation, moves_away: bool) -> str:
@@ -197,62 +139,72 @@ _OF_A_HASH = (
 )
 
 
-def _index_advice(op: Operation) -> tuple[str, tuple[Proposal, ...]]:
-    if isinstance(op, mlir.TruncIOp):
-        return "Keep the index in int64: pointers take int64 offsets.", ()
+def _names_in(op: Operation, depth: int = 0) -> Iterator[str]:
+    """Yield the names in an expression: of the operands first, then of the parts of those that have
+    no name.
+    """
+    unnamed = []
     for operand in op.operands:
-        name = name_of(operand, op)
-        if name is not None:
-            words = f"Write {name}.to(tl.int64)."
-            return _WIDER, (Proposal(words, name, f"{name}.to(tl.int64)"),)
-    return _WIDER, ()
+        if (name := name_of(operand, op)) is not None:
+            yield name
+        elif isinstance(operand.owner, Operation):
+            unnamed.append(operand.owner)
+    for part in unnamed if depth < _DEEPEST else ():
+        yield from _names_in(part, depth + 1)
 
 
-_WIDER = "Compute it in int64: cast one operand to tl.int64 before the arithmetic."
+_DEEPEST = 3
+"""Operations of an expression that are looked into for names."""
+
+
+def _index_advice(op: Operation) -> tuple[str, tuple[Proposal, ...]]:
+    """Return what is known of the type of an index, and the casts to int64 to try."""
+    if isinstance(op, mlir.TruncIOp):
+        name = name_of(op.operands[0], op)
+        whole = "" if name is None else f"{name}.to(tl.int32)"
+        kept = () if name is None else (Proposal(f"Write {name}.", whole, name),)
+        return "Pointers take int64 offsets, and this one was cut to int32.", kept
+    casts = tuple(
+        Proposal(f"Write {name}.to(tl.int64).", name, f"{name}.to(tl.int64)")
+        for name in dict.fromkeys(_names_in(op))
+    )
+    return "Arithmetic of int32 is int32, and pointers take int64 offsets.", casts
+
 
 # Find sums, differences and products of 8-bit and 16-bit integers that wrap, and are stored or
 # used in a wider type.
 #
-# The checked run only looks for results that wrap. If there are any, the launch runs once more,
-# and the value in a type without limits is computed beside each value. Shifts and bitwise
-# operations are not followed, except for the mean `(a + b) >> 1`. Unsigned integers that are
-# stored as such may count modulo 2**8 on purpose.
+# The reference run follows the value in a type without limits. Shifts and bitwise operations are
+# not followed, except for the mean `(a + b) >> 1`. Unsigned integers that are stored as such may
+# count modulo 2**8 on purpose.
 
 
-def _may_wrap(op: Operation) -> bool:
-    """Return True for sums, differences and products of fewer than 32 bits."""
-    if isinstance(op, mlir.ShLIOp) or not may_wrap(op):
-        return False
-    return dtype(op.results[0].type).itemsize < 4
-
-
-class ExactIntegers(ExactRun):
-    """Follow results that wrapped to what is stored."""
+class NarrowOverflow(SuspectedCause):
+    """Arithmetic on 8 or 16 bits wraps."""
 
     kinds = ("integer-overflow",)
     tolerance = 1e-6
+    reported_by = (IndexOverflow,)
 
-    def may_depart(self, op: Operation) -> bool:
-        return _may_wrap(op)
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation is a sum, difference or product of fewer than 32 bits."""
+        if isinstance(operation, mlir.ShLIOp) or not may_wrap(operation):
+            return False
+        return dtype(operation.results[0].type).itemsize < 4
 
-    def departs(
-        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
-    ) -> tuple[Array, Array]:
-        return exact != result, exact
-
-    def look(self, access: Access, value: SSAValue, shadow: Array) -> None:
-        """See `ExactRun.look`. An unsigned result that is right modulo 2**8 or 2**16 is right."""
+    def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
+        """See `Cause.is_off`. An unsigned result that is right modulo 2**8 or 2**16 is right."""
+        off = super().is_off(value, stored, exact, on)
         bits = 8 * dtype(value.type).itemsize
-        if value in self.values.unsigned and bits < 32:
-            shadow = numpy.where(shadow % (1 << bits) == 0, 0.0, shadow)
-        super().look(access, value, shadow)
+        if value in self.unsigned and bits < 32:
+            off &= (exact - stored) % (1 << bits) != 0
+        return off
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
-        op, lane = departure.computed.operation, departure.lane
-        kind = integer_type(op.results[0], self.values.unsigned)
-        exact, became = (
-            int(departure.at(values, lane)) for values in (departure.exact, departure.result)
-        )
+        op = departure.computed.operation
+        kind = integer_type(op.results[0], self.unsigned)
+        exact, became = int(departure.should), int(departure.became)
         return {
             "kind": "integer-overflow",
             "message": (
@@ -274,43 +226,13 @@ def _narrow_advice(op: Operation) -> str:
     return f"Compute it in int32, with a cast before the arithmetic: {name}.to(tl.int32)."
 
 
-class NarrowOverflow(TwoPhaseDetector):
-    """Notice that arithmetic on 8 or 16 bits wraps."""
-
-    kinds = ExactIntegers.kinds
-    closer = ExactIntegers
-    reported_by = (IndexOverflow,)
-
-    @classmethod
-    def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation is a sum, difference or product of fewer than 32 bits."""
-        return _may_wrap(operation)
-
-    def suspects(self, computed: Computed) -> bool:
-        """Return whether it wrapped."""
-        return wrapped(computed, self.unsigned)
-
-
 # Find floats that do not fit in the 8-bit or 16-bit integers that they are converted to: the
 # conversion does not clamp, and another number is stored.
 #
-# The checked run only looks at the conversions. If a number does not fit, the launch runs once
-# more, and the number is followed to what is stored.
+# The reference run follows the number to what is stored.
 
 
 _FROM_FLOATS = (mlir.FPToSIOp, mlir.FPToUIOp)
-
-
-def _narrows(op: Operation) -> bool:
-    """Return whether an operation converts floats to 8-bit or 16-bit integers, perhaps through
-    int32.
-    """
-    if not isinstance(op, (*_FROM_FLOATS, mlir.TruncIOp)):
-        return False
-    kind = dtype(op.results[0].type)
-    if kind.kind != "i" or kind.itemsize > 2:
-        return False
-    return isinstance(op, _FROM_FLOATS) or _is_rounded(op.operands[0])
 
 
 def _is_rounded(value: SSAValue) -> bool:
@@ -350,25 +272,32 @@ def _outside(numbers: Array, limits: Any) -> Array:
     return outside
 
 
-class CastEffects(ExactRun):
-    """Follow converted numbers to what is stored."""
+class CastOverflow(SuspectedCause):
+    """A float does not fit in the integer type that it is converted to."""
 
     kinds = ("cast-overflow",)
     tolerance = 1e-6
 
-    def may_depart(self, op: Operation) -> bool:
-        return _narrows(op)
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation converts floats to 8-bit or 16-bit integers, perhaps
+        through int32.
+        """
+        if not isinstance(operation, (*_FROM_FLOATS, mlir.TruncIOp)):
+            return False
+        kind = dtype(operation.results[0].type)
+        if kind.kind != "i" or kind.itemsize > 2:
+            return False
+        return isinstance(operation, _FROM_FLOATS) or _is_rounded(operation.operands[0])
 
-    def departs(
-        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
-    ) -> tuple[Array, Array]:
-        return _outside(exact, _limits(computed.operation, self.values.unsigned)), exact
+    def departs(self, step: Step, exact: Array) -> Array:
+        return _outside(exact, _limits(step.operation, self.unsigned))
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
-        op, lane = departure.computed.operation, departure.lane
-        limits = _limits(op, self.values.unsigned)
-        number = number_text(departure.at(departure.operands[0], lane))
-        became = int(departure.at(departure.result, lane)) % (1 << limits.bits)
+        op = departure.computed.operation
+        limits = _limits(op, self.unsigned)
+        number = number_text(departure.at(departure.operands[0]))
+        became = int(departure.became) % (1 << limits.bits)
         became -= (1 << limits.bits) if became > limits.max else 0
         name = name_of(op.operands[0], op)
         start = "" if name is None else f"{name} = "
@@ -400,30 +329,10 @@ def _where(harm: Harm) -> str:
     return f"; it affects {harm.access.named(harm.element)}"
 
 
-class CastOverflow(TwoPhaseDetector):
-    """Notice that a float does not fit in the integer type that it is converted to."""
-
-    kinds = CastEffects.kinds
-    closer = CastEffects
-
-    @classmethod
-    def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation converts floats to integers of fewer than 32 bits."""
-        return _narrows(operation)
-
-    def suspects(self, computed: Computed) -> bool:
-        """Return whether some number does not fit."""
-        (numbers,) = computed.operands
-        op = computed.operation
-        wide = widen(numbers) if isinstance(op, _FROM_FLOATS) else numpy.asarray(numbers)
-        return bool(_outside(wide, _limits(op, self.unsigned)).any())
-
-
 # Find integer divisions by zero whose result is stored, is part of an address, or affects
 # control flow: a GPU returns an arbitrary number and continues.
 #
-# The checked run only looks for divisors that are 0. If there are any, the launch runs once
-# more, and the undefined quotients are followed to what depends on them.
+# The reference run follows the undefined quotients to what depends on them.
 
 
 _SIGNS: dict[type[Operation], str] = {
@@ -438,27 +347,30 @@ _SIGNS: dict[type[Operation], str] = {
 """Integer divisions and remainders -> their operator in Triton."""
 
 
-class QuotientEffects(ExactRun):
-    """Follow undefined quotients to what depends on them."""
+class DivisionByZero(SuspectedCause):
+    """An integer is divided by zero."""
 
     kinds = ("division-by-zero",)
     undefined = True
 
-    def may_depart(self, op: Operation) -> bool:
-        return type(op) in _SIGNS
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation divides integers by a number that is not a constant."""
+        if type(operation) not in _SIGNS:
+            return False
+        return not isinstance(operation.operands[1].owner, mlir.ConstantOp)
 
-    def departs(
-        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
-    ) -> tuple[Array, Array]:
-        lanes = numpy.broadcast_to(
-            operands[1] == 0, numpy.broadcast_shapes(*map(numpy.shape, (*operands, result)))
-        )
-        return lanes, numpy.full((1,) * result.ndim, numpy.nan)
+    def exact(self, step: Step, exact: Array) -> Array:
+        return numpy.full((1,) * step.result.ndim, numpy.nan)
+
+    def departs(self, step: Step, exact: Array) -> Array:
+        everyone = numpy.broadcast_shapes(*map(numpy.shape, (*step.operands, step.result)))
+        return numpy.broadcast_to(step.operands[1] == 0, everyone)
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
-        op, lane = departure.computed.operation, departure.lane
+        op = departure.computed.operation
         sign = _SIGNS[type(op)]
-        numbers = [f"{int(departure.at(operand, lane)):,}" for operand in departure.operands]
+        numbers = [f"{int(departure.at(operand)):,}" for operand in departure.operands]
         names = [name_of(operand, op) for operand in op.operands]
         with_names = f" {sign} ".join(name or number for name, number in zip(names, numbers))
         start = "" if not any(names) else f"{with_names} = "
@@ -468,7 +380,7 @@ class QuotientEffects(ExactRun):
             "message": (
                 f"{start}{numbers[0]} {sign} {numbers[1]} divides an integer by zero{harm.effect}"
             ),
-            "advice": _division_advice(divisor, is_tile=bool(lane[1:])),
+            "advice": _division_advice(divisor, is_tile=bool(departure.lane[1:])),
         }
 
 
@@ -483,24 +395,6 @@ def _division_advice(divisor: str, *, is_tile: bool) -> str:
         f"Do not launch the kernel with a divisor of 0, or divide by {instead} and handle that "
         "case separately."
     )
-
-
-class DivisionByZero(TwoPhaseDetector):
-    """Notice that an integer is divided by zero."""
-
-    kinds = QuotientEffects.kinds
-    closer = QuotientEffects
-
-    @classmethod
-    def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation divides integers by a number that is not a constant."""
-        if type(operation) not in _SIGNS:
-            return False
-        return not isinstance(operation.operands[1].owner, mlir.ConstantOp)
-
-    def suspects(self, computed: Computed) -> bool:
-        """Return whether a divisor is 0."""
-        return not numpy.all(numpy.asarray(computed.operands[1]))
 
 
 # Find floats that a store truncates, because the tensor that it writes holds integers.

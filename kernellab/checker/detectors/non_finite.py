@@ -28,7 +28,7 @@ from kernellab.checker.numerics.nan_sources import (
     not_finite,
     too_large_for,
 )
-from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
+from kernellab.checker.numerics.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_values import (
     Array,
     StoredShadows,
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 # type that they are converted to.
 #
 # The checked run only looks at what is stored, and at conversions to 8 bits, which saturate. If
-# there is something, the launch runs once more, and each value that is not finite carries the
+# there is something, a further run follows it: each value that is not finite carries the
 # number of the operation that computed it, through arithmetic, loops and memory: the finding is
 # reported at that operation.
 
@@ -284,20 +284,8 @@ def _may_leave_finite(code: ProgramCode) -> bool:
 # Find arithmetic in fp16 and bf16 that overflows although no infinity reaches memory: for
 # example, the kernel divides by the infinity and stores 0.
 #
-# The checked run only looks for operations on 16 bits that compute infinity from finite numbers.
-# If there are any, the launch runs once more, and the value for a computation in fp64 is
-# computed beside each value: a finding is a stored value that differs.
-
-
-def may_overflow(op: Operation) -> bool:
-    """Return whether an operation computes floats of 16 bits, with other uses than stores."""
-    if not has(op, Elementwise, DotLike, RegionsOfElements) or has(op, MovesElements):
-        return False
-    if len(op.results) != 1 or not is_float(op.results[0]):
-        return False
-    if dtype(op.results[0].type).itemsize != 2:
-        return False
-    return not all(isinstance(use.operation, tt.StoreOp) for use in op.results[0].uses)
+# The reference run follows the value of a computation in fp64: a finding is a stored value that
+# differs.
 
 
 def _of_finite(computed: Computed, bad: Array) -> Array:
@@ -310,19 +298,36 @@ def _of_finite(computed: Computed, bad: Array) -> Array:
     return bad
 
 
-class HalfOverflowEffects(ExactRun):
-    """Follow overflowed values to what is stored."""
+class HalfOverflow(SuspectedCause):
+    """Arithmetic on 16 bits computes infinity from finite numbers."""
 
     kinds = ("infinity", "float-overflow")
     tolerance = 0.01
+    reported_by = (NonFinite,)
 
-    def may_depart(self, op: Operation) -> bool:
-        return may_overflow(op)
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation computes floats of 16 bits, with other uses than stores."""
+        op = operation
+        if not has(op, Elementwise, DotLike, RegionsOfElements) or has(op, MovesElements):
+            return False
+        if len(op.results) != 1 or not is_float(op.results[0]):
+            return False
+        if dtype(op.results[0].type).itemsize != 2:
+            return False
+        return not all(isinstance(use.operation, tt.StoreOp) for use in op.results[0].uses)
 
-    def departs(
-        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
-    ) -> tuple[Array, Array]:
-        return _of_finite(computed, ~numpy.isfinite(result)) & numpy.isfinite(exact), exact
+    def suspects(self, computed: Computed) -> bool:
+        """Return whether it overflowed."""
+        op = computed.operation
+        bad = with_program_axis(
+            not_finite(numpy.asarray(computed.results[0])), len(shape(op.results[0].type))
+        )
+        return bool(bad.any()) and bool(_of_finite(computed, bad).any())
+
+    def departs(self, step: Step, exact: Array) -> Array:
+        overflows = _of_finite(step.computed, ~numpy.isfinite(step.result))
+        return overflows & numpy.isfinite(exact)
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
         op, lane = departure.computed.operation, departure.lane
@@ -335,27 +340,6 @@ class HalfOverflowEffects(ExactRun):
             "message": message(origin, lane) + harm.effect,
             "advice": advice(origin, lane),
         }
-
-
-class HalfOverflow(TwoPhaseDetector):
-    """Notice that arithmetic on 16 bits computes infinity from finite numbers."""
-
-    kinds = HalfOverflowEffects.kinds
-    closer = HalfOverflowEffects
-    reported_by = (NonFinite,)
-
-    @classmethod
-    def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation computes floats of 16 bits."""
-        return may_overflow(operation)
-
-    def suspects(self, computed: Computed) -> bool:
-        """Return whether it overflowed."""
-        op = computed.operation
-        bad = with_program_axis(
-            not_finite(numpy.asarray(computed.results[0])), len(shape(op.results[0].type))
-        )
-        return bool(bad.any()) and bool(_of_finite(computed, bad).any())
 
 
 # Say which results hold NaN that the kernel did not produce: an atomic adds to memory that was

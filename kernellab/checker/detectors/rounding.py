@@ -7,33 +7,24 @@ the bound that follows from its operations and their dtypes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy
 import torch
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.detector import Detector, Stopped
-from kernellab.checker.numerics.exact_functions import function_for
-from kernellab.checker.numerics.integer_types import unsigned_values
+from kernellab.checker.checked_run import Computed
+from kernellab.checker.detector import Stopped
+from kernellab.checker.numerics.exact_functions import carries
 from kernellab.checker.numerics.nan_sources import is_float
-from kernellab.checker.numerics.reference_run import (
-    Departure,
-    ExactRun,
-    ExactValues,
-    Harm,
-    with_distance,
-)
-from kernellab.checker.shadow_values import Array, Shadow, Shadows, StoredShadows, moved, reach
-from kernellab.checker.slices import stored_value
+from kernellab.checker.numerics.reference_run import Cause, Followed, ReferenceRun, Step
+from kernellab.checker.shadow_values import Array, Shadow, reach
 from kernellab.errors import KernelLabError, SourcePosition
-from kernellab.interpreter.memory.global_memory import Atomic, Load, Store
 from kernellab.interpreter.numerics import FLOAT32, FLOAT64, accumulate
-from kernellab.interpreter.tiles import Value
+from kernellab.interpreter.unrounded import Function
 from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import GlobalAccess, MovesElements, has
@@ -51,50 +42,42 @@ _LARGEST = 1 << 22
 # What values are if some operations do not round.
 
 
-class _Unrounded(ExactRun):
-    """Compute what a launch stores if the operations of one cause do not round."""
+@dataclass(frozen=True, eq=False)
+class RoundingCause(Cause):
+    """Operations that round: the reference run computes what the launch stores if they do not.
+
+    Attributes:
+        name: "tf32", "narrow sums", ...
+        words: what rounds, as a clause; of a precision and a format.
+        remedy: how the result is computed without it: 'with input_precision="ieee"'.
+        rounds: whether an operation rounds for this cause.
+        rounds_otherwise: what a dot gives that rounds too, but less, instead of the exact result.
+    """
 
     adds_up = True
-    cause: ClassVar[str] = "rounding"
-    words: ClassVar[str] = ""
-    remedy: ClassVar[str] = ""
-
-    @classmethod
-    def rounds(cls, op: Operation) -> bool:
-        """Return whether an operation rounds for this cause."""
-        raise NotImplementedError
+    name: str
+    words: str
+    remedy: str
+    rounds: Callable[[Operation], bool]
+    rounds_otherwise: Callable[[Step], Array] | None = None
 
     def may_depart(self, op: Operation) -> bool:
-        return type(self).rounds(op)
+        return self.rounds(op)
 
-    def departs(
-        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
-    ) -> tuple[Array, Array]:
-        return numpy.isfinite(result) & numpy.isfinite(exact) & (exact != result), exact
+    def exact(self, step: Step, exact: Array) -> Array:
+        if self.rounds_otherwise is None:
+            return exact
+        less: Array = exact + (self.rounds_otherwise(step) - step.plain[0])
+        return less
 
-    def look(self, access: Access, value: SSAValue, shadow: Array) -> None:
-        """Add what an atomic addition adds; a store is recorded already."""
-        if isinstance(access.request, Atomic) and access.request.operation == "fadd":
-            self._memory.add(access, shadow)
-            self._inexact_stores.add(access.operation)
+    def departs(self, step: Step, exact: Array) -> Array:
+        finite = numpy.isfinite(step.result) & numpy.isfinite(exact)
+        rounded: Array = finite & (exact != step.result)
+        return rounded
 
-    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
-        raise NotImplementedError
-
-    def end(self) -> None:
+    def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
         """Report nothing: `explained` reads the results."""
-
-    def results(self, name: str) -> torch.Tensor:
-        """Return what an argument holds without the rounding, float64."""
-        tensor = self.run.tensors[name]
-        actual = tensor.double().numpy()
-        shadow = self._memory.of_tensor(tensor)
-        return torch.from_numpy(numpy.array(with_distance(actual, shadow)))
-
-    @property
-    def first(self) -> Operation | None:
-        """The first operation that rounded."""
-        return next(iter(self.values.departures), None)
+        return numpy.zeros(stored.shape, numpy.bool_)
 
 
 def _is_result_float(op: Operation) -> bool:
@@ -103,8 +86,8 @@ def _is_result_float(op: Operation) -> bool:
     return is_float(op.results[0])
 
 
-def _itemsize(op: Operation) -> int:
-    return int(dtype(op.results[0].type).itemsize)
+def _is_narrow(op: Operation) -> bool:
+    return _is_result_float(op) and dtype(op.results[0].type).itemsize < 4
 
 
 def _is_sum(op: Operation) -> bool:
@@ -112,126 +95,119 @@ def _is_sum(op: Operation) -> bool:
     return isinstance(op, sums) and _is_result_float(op)
 
 
-class Everything(_Unrounded):
-    """No operation rounds."""
-
-    @classmethod
-    def rounds(cls, op: Operation) -> bool:
-        return _is_result_float(op)
+def _is_function(op: Operation) -> bool:
+    is_simple = _is_sum(op) or isinstance(op, mlir.MulFOp | mlir.TruncFOp | tt.FpToFpOp)
+    return _is_result_float(op) and not is_simple
 
 
-class Tf32(_Unrounded):
-    """Dots of fp32 tiles do not round their operands."""
-
-    cause = "tf32"
-    words = "tl.dot rounds its float32 operands to {precision}"
-    remedy = 'with input_precision="ieee"'
-
-    @classmethod
-    def rounds(cls, op: Operation) -> bool:
-        return tt.precision_of(op) not in (None, "ieee")
-
-    def departs(
-        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
-    ) -> tuple[Array, Array]:
-        """Return what the dot gives in ieee, which rounds too, but to fp32."""
-        a, b = (
-            numpy.broadcast_to(array, (len(array), *shape(source.type)))
-            for array, source in zip(operands, computed.operation.operands[:2])
-        )
-        rounded = numpy.matmul(a.astype(FLOAT32), b.astype(FLOAT32)).astype(FLOAT64)
-        return super().departs(computed, operands, result, exact + (rounded - numpy.matmul(a, b)))
+def _rounds_operands(op: Operation) -> bool:
+    return tt.precision_of(op) not in (None, "ieee")
 
 
-class NarrowSums(_Unrounded):
-    """Sums in fp16, bf16 and fp8 do not round."""
-
-    cause = "narrow sums"
-    words = "a sum is accumulated in {format}"
-    remedy = "without that rounding"
-
-    @classmethod
-    def rounds(cls, op: Operation) -> bool:
-        return _is_sum(op) and _itemsize(op) < 4
+def _in_ieee(step: Step) -> Array:
+    """What a dot gives in ieee, which rounds too, but to fp32."""
+    a, b = (
+        numpy.broadcast_to(array, (len(array), *shape(source.type))).astype(FLOAT32)
+        for array, source in zip(step.operands[:2], step.operation.operands[:2])
+    )
+    rounded: Array = numpy.matmul(a, b).astype(FLOAT64) + step.operands[2]
+    return rounded
 
 
-class NarrowValues(_Unrounded):
-    """No operation rounds to fp16, bf16 or fp8."""
-
-    cause = "narrow values"
-    words = "an intermediate value is rounded to {format}"
-    remedy = "without that rounding"
-
-    @classmethod
-    def rounds(cls, op: Operation) -> bool:
-        return _is_result_float(op) and _itemsize(op) < 4
-
-
-class Functions(_Unrounded):
-    """Functions such as exp, and divisions, do not round."""
-
-    cause = "functions"
-    words = "a function such as exp, or a division, rounds its result"
-    remedy = "without that rounding"
-
-    @classmethod
-    def rounds(cls, op: Operation) -> bool:
-        is_simple = _is_sum(op) or isinstance(op, mlir.MulFOp | mlir.TruncFOp | tt.FpToFpOp)
-        return _is_result_float(op) and not is_simple
-
-
-class Sums(_Unrounded):
-    """Sums do not round, so that their order has no effect."""
-
-    cause = "order of a sum"
-    words = "the result depends on the order in which the sum is computed"
-    remedy = "with a sum that does not round"
-
-    @classmethod
-    def rounds(cls, op: Operation) -> bool:
-        return _is_sum(op)
-
-
-CAUSES: tuple[type[_Unrounded], ...] = (Tf32, NarrowSums, NarrowValues, Functions, Sums)
+EVERYTHING = RoundingCause(
+    "rounding",
+    "the operations of the kernel round their results",
+    "without any rounding",
+    _is_result_float,
+)
+CAUSES = (
+    RoundingCause(
+        "tf32",
+        "tl.dot rounds its float32 operands to {precision}",
+        'with input_precision="ieee"',
+        _rounds_operands,
+        _in_ieee,
+    ),
+    RoundingCause(
+        "narrow sums",
+        "a sum is accumulated in {format}",
+        "without that rounding",
+        lambda op: _is_sum(op) and _is_narrow(op),
+    ),
+    RoundingCause(
+        "narrow values",
+        "an intermediate value is rounded to {format}",
+        "without that rounding",
+        _is_narrow,
+    ),
+    RoundingCause(
+        "functions",
+        "a function such as exp, or a division, rounds its result",
+        "without that rounding",
+        _is_function,
+    ),
+    RoundingCause(
+        "order of a sum",
+        "the result depends on the order in which the sum is computed",
+        "with a sum that does not round",
+        _is_sum,
+    ),
+)
 """What is removed, in this order; the first that makes the difference disappear is its cause."""
 
 
 # How far a result may be from the exact one, as a bound for each element.
 
 
-class _Bounds(Shadows):
-    """A bound for the rounding error of each value; without `tf32`, as if the kernel computed in
-    fp32 throughout.
+@dataclass(frozen=True, eq=False)
+class BoundedErrors(Cause):
+    """Every operation rounds: what the errors of results can be.
+
+    Attributes:
+        is_reference: whether the bound is that of a correct reference, which computes in fp32
+            throughout; otherwise it is the kernel's own.
     """
 
-    def __init__(self, values: ExactValues, tf32: bool) -> None:
-        super().__init__()
-        self._values = values
-        self._tf32 = tf32
-        self.read: dict[Operation, Shadow] = {}
+    adds_up = True
+    is_reference: bool
+
+    @property
+    def followed_as(self) -> type[Followed]:
+        return _Bounds
+
+    def may_depart(self, op: Operation) -> bool:
+        return _is_result_float(op)
+
+    def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
+        """Report nothing."""
+        return numpy.zeros(stored.shape, numpy.bool_)
+
+
+OWN_BOUND, BOUND_OF_REFERENCE = BoundedErrors(False), BoundedErrors(True)
+
+
+class _Bounds(Followed):
+    """A bound for the rounding error of each value, which takes the place of its distance."""
 
     def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
-        op = computed.operation
-        if has(op, GlobalAccess):
-            return [self.read.pop(op, None)] * len(op.results)
-        if has(op, MovesElements):
-            return moved(computed, operands)
-        function = function_for(op)
-        if function is None or not is_float(op.results[0]):
+        op, step = computed.operation, self.step
+        if has(op, GlobalAccess, MovesElements):
+            return super().computed(computed, operands)
+        if not carries(op) or step.function is None or not is_float(op.results[0]):
             return [None] * len(op.results)
-        actual = [
-            self._values.numbers(source, value)
-            for source, value in zip(op.operands, computed.operands)
-        ]
-        result = numpy.abs(self._values.numbers(op.results[0], computed.results[0]))
         with numpy.errstate(all="ignore"):
-            carried = self._carried(op, function, actual, operands)
-            bound = carried + self._own(op, actual, result)
+            carried = self._carried(op, step.function, step.operands, operands)
+            bound = carried + self._own(op, step.function, step.operands, numpy.abs(step.result))
         bound = numpy.where(numpy.isfinite(bound), bound, 0.0)
         return [bound, *[None] * (len(op.results) - 1)]
 
+    def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the bound for each element of a tensor."""
+        shadow = self.stored.of_tensor(tensor)
+        return torch.zeros(tensor.shape).double() if shadow is None else torch.from_numpy(shadow)
+
     def _carried(
-        self, op: Operation, function: Any, actual: Sequence[Array], operands: Sequence[Shadow]
+        self, op: Operation, function: Function, actual: Sequence[Array], operands: Sequence[Shadow]
     ) -> Any:
         """The effect of the errors of the operands."""
         total: Any = 0.0
@@ -255,20 +231,19 @@ class _Bounds(Shadows):
                         total = total + numpy.where(numpy.isfinite(away), away, 0.0) / 2
         return total
 
-    def _own(self, op: Operation, actual: Sequence[Array], result: Array) -> Any:
+    def _own(
+        self, op: Operation, function: Function, actual: Sequence[Array], result: Array
+    ) -> Any:
         """The error of the operation itself, for exact operands."""
-        unit = _unit(op.results[0])
-        if not self._tf32:
-            unit = min(unit, 2.0**-24)
+        is_reference = self.cause is BOUND_OF_REFERENCE
+        unit = min(_unit(op.results[0]), 2.0**-24 if is_reference else 1.0)
         match op:
             case tt.DotOp():
                 sizes = [numpy.abs(array) for array in actual]
                 sizes[2] = numpy.zeros_like(sizes[2])
                 terms = shape(op.a.type)[-1]
-                product = function_for(op)(*sizes)  # type: ignore[misc]
-                rough = (
-                    2.0**-10 if self._tf32 and tt.precision_of(op) not in (None, "ieee") else 0.0
-                )
+                product = function(*sizes)
+                rough = 2.0**-10 if _rounds_operands(op) and not is_reference else 0.0
                 return (_roundings(terms) * unit + rough) * product + unit * result
             case tt.ReduceOp() | tt.ScanOp() if _adds(op):
                 terms = shape(op.operands[0].type)[op.axis.value.data]
@@ -312,50 +287,6 @@ def _over(op: tt.ReduceOp | tt.ScanOp, array: Array, join: numpy.ufunc) -> Array
         backwards = bool(op.reverse.value.data)
         return numpy.asarray(accumulate(join, whole, op.axis.value.data - len(source), backwards))
     return reach(op, 0, whole)
-
-
-class _ErrorBounds(Detector):
-    """Follow a bound for the rounding errors to what is stored."""
-
-    tf32: ClassVar[bool] = True
-
-    def __init__(self, run: CheckedRun) -> None:
-        super().__init__(run)
-        self._bounds = _Bounds(ExactValues(Everything(run), unsigned_values(run)), self.tf32)
-        self._memory = StoredShadows(FLOAT64)
-
-    @classmethod
-    def observes(cls, operation: Operation) -> bool:
-        return ExactRun.observes(operation)
-
-    def computed(self, computed: Computed) -> None:
-        self._bounds.follow(computed)
-
-    def before(self, access: Access) -> None:
-        value = stored_value(access.operation)
-        if value is None or not is_float(value):
-            return
-        shadow = self._bounds[value]
-        if isinstance(access.request, Store):
-            self._memory.write(access, shadow)
-        elif isinstance(access.request, Atomic) and shadow is not None:
-            self._memory.add(access, shadow)
-
-    def after(self, access: Access, result: Value | None) -> None:
-        if isinstance(access.request, Load):
-            self._bounds.read[access.operation] = self._memory.read(access)
-
-    def results(self, name: str) -> torch.Tensor:
-        """Return the bound for each element of an argument."""
-        tensor = self.run.tensors[name]
-        shadow = self._memory.of_tensor(tensor)
-        return torch.zeros(tensor.shape).double() if shadow is None else torch.from_numpy(shadow)
-
-
-class _OrderBounds(_ErrorBounds):
-    """The same in fp32: what a correct reference may be off by."""
-
-    tf32 = False
 
 
 # The cause of a difference.
@@ -414,35 +345,25 @@ def explained(
 def _explained(
     session: CheckSession, name: str, right: torch.Tensor, allowed: torch.Tensor
 ) -> Rounding | None:
-    everything = _observed(session, Everything)
-    exact, actual = everything.results(name), everything.run.tensors[name].double()
-    of_reference = _observed(session, _OrderBounds).results(name)
+    reference = _followed(session, (EVERYTHING, OWN_BOUND, BOUND_OF_REFERENCE))
+    tensor = reference.run.tensors[name]
+    actual = tensor.double()
+    exact, bound, of_reference = (followed.of_tensor(tensor) for followed in reference.followed)
     if not _near(exact, right, torch.maximum(allowed, of_reference)):
         return None
-    bound = _observed(session, _ErrorBounds).results(name)
     within = _near(actual, right, torch.maximum(allowed, bound + of_reference))
-    chosen: _Unrounded = everything
-    remaining = everything.results(name)
-    for cause in CAUSES:
-        if not any(cause.rounds(op) for op in session.launch.code.module.walk()):
-            continue
-        without = _observed(session, cause)
-        results = without.results(name)
-        if without.first is not None and _near(results, right, allowed + of_reference):
-            chosen, remaining = without, results
-            break
-    op = chosen.first
+    chosen, op, remaining = _chosen(session, name, right, allowed + of_reference)
+    if op is None:
+        chosen, op, remaining = EVERYTHING, reference.of(EVERYTHING).first, exact
     if op is None:
         return None
-    if isinstance(chosen, NarrowSums):  # the bound of a long sum says nothing
+    if chosen.name == "narrow sums":  # the bound of a long sum says nothing
         part = relative_tolerance(dtype(op.results[0].type))
         within &= _near(actual, exact, part * (exact.abs() + size_of(exact)))
-    precision = tt.precision_of(op) or ""
-    words = chosen.words or "the operations of the kernel round their results"
     return Rounding(
-        words.format(precision=precision, format=dtype(op.results[0].type)),
-        chosen.remedy or "without any rounding",
-        chosen.cause,
+        chosen.words.format(precision=tt.precision_of(op) or "", format=dtype(op.results[0].type)),
+        chosen.remedy,
+        chosen.name,
         tuple(locate(op.location).frames[::-1]),
         _largest(actual - exact),
         _largest(remaining - exact),
@@ -450,11 +371,32 @@ def _explained(
     )
 
 
-def _observed(session: CheckSession, kind: type[Any]) -> Any:
-    (detector,), stopped = session.run_detectors((kind,))
+def _chosen(
+    session: CheckSession, name: str, right: torch.Tensor, allowed: torch.Tensor
+) -> tuple[RoundingCause, Operation | None, torch.Tensor]:
+    """Return the cause that makes the difference disappear, the first operation that rounds so, and
+    the results without it; no operation if no cause does.
+    """
+    present = [
+        cause for cause in CAUSES if any(map(cause.rounds, session.launch.code.module.walk()))
+    ]
+    reference = _followed(session, present)
+    for cause in present:
+        results = reference.of(cause).of_tensor(reference.run.tensors[name])
+        if reference.of(cause).first is not None and _near(results, right, allowed):
+            return cause, reference.of(cause).first, results
+    return EVERYTHING, None, right
+
+
+def _followed(session: CheckSession, causes: Sequence[Cause]) -> ReferenceRun:
+    """Return a reference run that followed some causes."""
+    (reference,), stopped = session.run_detectors((ReferenceRun,), earlier=causes)
     if stopped is not None:
         raise Stopped(stopped)
-    return detector
+    assert isinstance(reference, ReferenceRun)
+    for error in reference.failed.values():
+        raise error
+    return reference
 
 
 def _near(mine: torch.Tensor, other: torch.Tensor, allowed: torch.Tensor) -> bool:

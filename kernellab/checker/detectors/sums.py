@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,12 +14,12 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
 from kernellab.checker.compare import Allowed, Piece, pieces
-from kernellab.checker.detector import Detector, TwoPhaseDetector
+from kernellab.checker.detector import Detector
 from kernellab.checker.numerics.nan_messages import type_name
 from kernellab.checker.numerics.nan_sources import is_float
-from kernellab.checker.numerics.reference_run import Departure, ExactRun, Harm
+from kernellab.checker.numerics.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
-from kernellab.checker.shadow_values import Array, with_program_axis
+from kernellab.checker.shadow_values import Array
 from kernellab.checker.slices import behind, name_of
 from kernellab.common.text import number_text, number_texts
 from kernellab.compiler.modules import users_line
@@ -29,11 +29,11 @@ from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import ProgramCode, entry_of, per_code
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import Atomic, Store
-from kernellab.interpreter.numerics import FLOAT64, convert, widen
+from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import in_region_of_elements
-from kernellab.ir.types import dtype, shape
+from kernellab.ir.types import dtype
 
 # Where a kernel adds up in floats of 16 bits: around a loop, also one that the compiler has
 # unrolled, or in memory.
@@ -176,10 +176,9 @@ def _is_of_halves(operand: SSAValue, result: SSAValue) -> bool:
 # Find sums in fp16 and bf16 that stall: each added number is less than half the distance to the
 # next number of the type, so that the sum does not change.
 #
-# The detector looks at sums in loops, in memory, and by atomics. The checked run only looks for
-# additions that change nothing. If there are any, the launch runs once more, and the lost
-# numbers are followed to what is stored; what a compensated sum adds later is not lost. Sums by
-# atomics are compared with their sum in fp64 in the first run.
+# The detector looks at sums in loops, in memory, and by atomics. The reference run follows the lost
+# numbers to what is stored; what a compensated sum adds later is not lost. Sums by atomics are
+# compared with their sum in fp64 in the checked run.
 
 
 _LEAST = 8
@@ -217,98 +216,6 @@ def _place(op: Operation) -> Hashable:
     return addition.place
 
 
-def _sum(op: Operation, operands: Sequence[Array]) -> Array:
-    """Return the sum of the actual operands, in float64."""
-    a, b, *c = operands
-    if c:
-        return a * b + c[0]
-    return a - b if isinstance(op, mlir.SubFOp) else a + b
-
-
-class StallEffects(ExactRun):
-    """Follow the lost numbers to what is stored."""
-
-    kinds = ("stalled-sum",)
-    tolerance = _PART
-    adds_up = True
-
-    def __init__(self, run: CheckedRun) -> None:
-        super().__init__(run)
-        self._stalled: set[Hashable] = set()
-        """The places of sums that stall (see `Addition.place`)."""
-        self._losses: dict[Hashable, _Losses] = {}
-        self._before: dict[Operation, tuple[Array, Array]] = {}
-        """For a sum that is rounded afterwards: the sum before, and the exact sum after."""
-
-    def may_depart(self, op: Operation) -> bool:
-        return addition_of(op) is not None
-
-    def departs(
-        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
-    ) -> tuple[Array, Array]:
-        op = computed.operation
-        addition = running_additions(op).get(op)
-        if addition is None:
-            before, after = self._before[op]
-        else:
-            before, after = operands[addition.position], _sum(op, operands)
-            if addition.rounding is not op:
-                self._before[addition.rounding] = before, after
-                return numpy.zeros((1,) * result.ndim, numpy.bool_), exact
-        added = after - before
-        lost = (result == before) & (added != 0) & numpy.isfinite(added)
-        self._note(computed, lost, added)
-        return lost, exact
-
-    def _note(self, computed: Computed, lost: Array, added: Array) -> None:
-        place = _place(computed.operation)
-        losses = self._losses.get(place)
-        if losses is None or losses.programs is not computed.programs:
-            losses = self._losses[place] = _Losses(computed.programs)
-        on = computed.taking_part(added.ndim - 1)
-        losses.count = losses.count + (lost & on)
-        losses.lost = losses.lost + numpy.where(lost & on, added, 0.0)
-        losses.everything = losses.everything + numpy.where(on, numpy.abs(added), 0.0)
-        if place not in self._stalled and losses.stall:
-            self._stalled.add(place)
-
-    def end(self) -> None:
-        """Report the sums that stall."""
-        departures = self.values.departures
-        for op in [op for op in departures if _place(op) not in self._stalled]:
-            del departures[op]
-        super().end()
-
-    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
-        op, lane = departure.computed.operation, departure.lane
-        addition = addition_of(op)
-        assert addition is not None
-        lost = sum(
-            other.count
-            for add, other in self.values.departures.items()
-            if _place(add) == addition.place
-        )
-        kind = dtype(op.results[0].type)
-        before = departure.at(departure.result, lane)
-        after = departure.at(departure.exact, lane)
-        stays, added = number_text(before), number_text(after - before)
-        name = name_of(addition.operation.operands[addition.position], addition.operation)
-        start = "this sum" if name is None else name
-        frames = list(locate(addition.operation.location).frames)
-        own = users_line(frames)
-        places = [] if own is None else frames[frames.index(own) :]
-        return {
-            "kind": "stalled-sum",
-            "places": places[::-1],
-            "message": (
-                f"{start} stays at {stays} when {added} is added, because the next "
-                f"{type_name(kind)} number is {number_text(_next(before, kind))}; "
-                f"{lost:,} additions are lost{harm.effect}"
-            ),
-            "advice": _ADVICE,
-        }
-
-
 _ADVICE = "Accumulate in fp32, and convert the sum when it is complete; count in int32."
 
 
@@ -340,62 +247,102 @@ class _AtomicSum:
         return cls(access, exact, numpy.abs(exact), numpy.zeros(exact.shape, numpy.int64))
 
 
-class StalledSum(TwoPhaseDetector):
-    """Notice that a sum does not change although something is added; compute the exact sums of
-    atomics.
+class StalledSum(SuspectedCause):
+    """A sum does not change although something is added; the exact sums of atomics are computed
+    beside them.
     """
 
-    kinds = StallEffects.kinds
-    closer = StallEffects
+    kinds = ("stalled-sum",)
+    tolerance = _PART
+    adds_up = True
 
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         self._sums: dict[int, _AtomicSum] = {}
-        self._counts: dict[Hashable, tuple[Programs | None, Any]] = {}
+        self._stalled: set[Hashable] = set()
+        """The places of sums that stall (see `Addition.place`)."""
+        self._losses: dict[Hashable, _Losses] = {}
+        self._lost_at: dict[Hashable, int] = defaultdict(int)
+        """How many additions were lost at each place."""
+        self._before: dict[Operation, tuple[Array, Array]] = {}
+        """For a sum that is rounded afterwards: the sum before, and the exact sum after."""
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation adds 16-bit floats to a running sum."""
-        return operation in running_additions(operation)
+        """Return whether the operation adds 16-bit floats to a running sum, or rounds the sum."""
+        return addition_of(operation) is not None
 
     def suspects(self, computed: Computed) -> bool:
-        """Return whether the sum of some element did not change, often enough."""
-        lost = self._lost(computed)
-        if lost is None or not lost.any():
-            return False
-        place = _place(computed.operation)
-        programs, counts = self._counts.get(place, (None, 0))
-        if programs is not computed.programs:
-            counts = 0
-        counts = counts + lost.astype(numpy.int64)
-        self._counts[place] = computed.programs, counts
-        return bool((counts >= _LEAST).any())
-
-    def _lost(self, computed: Computed) -> Array | None:
-        """Return the elements whose sum does not change although something is added; None if all
-        sums change.
+        """Return whether the sum of some element may stall. Additions that change every element are
+        not looked at, which is fast, so that the reference run decides.
         """
-        op = computed.operation
-        addition = running_additions(op)[op]
-        rank = len(shape(op.results[0].type))
-        before, after = (
-            with_program_axis(value, rank)
-            for value in (computed.operands[addition.position], computed.results[0])
-        )
-        kind = dtype(addition.rounding.results[0].type)
-        before, rounded = convert(before, kind), convert(after, kind)
-        same = before.view(numpy.uint16) == rounded.view(numpy.uint16)
-        if not same.any():
-            return None
-        if addition.rounding is not op:
-            differs: Array = same & (after != widen(before))
-            return differs
-        adds: Any = True
-        for place, operand in enumerate(computed.operands):
-            if place != addition.position:
-                adds = adds & (with_program_axis(operand, rank) != 0)
-        lost: Array = same & adds
+        addition = running_additions(computed.operation).get(computed.operation)
+        if addition is not None and addition.rounding is addition.operation:
+            values = computed.operands[addition.position], computed.results[0]
+            before, after = (numpy.asarray(value).view(numpy.uint16) for value in values)
+            if not (before == after).any():
+                return False
+        self.departs(Step(computed, self.unsigned))
+        is_suspect = bool(self._stalled)
+        self._stalled.clear()
+        return is_suspect
+
+    def departs(self, step: Step, exact: Array | None = None) -> Array:
+        op, result = step.operation, step.result
+        addition = running_additions(op).get(op)
+        if addition is None:
+            before, after = self._before[op]
+        else:
+            before, after = step.operands[addition.position], step.plain[0]
+            if addition.rounding is not op:
+                self._before[addition.rounding] = before, after
+                return numpy.zeros((1,) * result.ndim, numpy.bool_)
+        added = after - before
+        lost: Array = (result == before) & (added != 0) & numpy.isfinite(added)
+        self._note(step.computed, lost, added)
         return lost
+
+    def _note(self, computed: Computed, lost: Array, added: Array) -> None:
+        place = _place(computed.operation)
+        losses = self._losses.get(place)
+        if losses is None or losses.programs is not computed.programs:
+            losses = self._losses[place] = _Losses(computed.programs)
+        on = computed.taking_part(added.ndim - 1)
+        losses.count = losses.count + (lost & on)
+        losses.lost = losses.lost + numpy.where(lost & on, added, 0.0)
+        losses.everything = losses.everything + numpy.where(on, numpy.abs(added), 0.0)
+        if place not in self._stalled and losses.stall:
+            self._stalled.add(place)
+
+    def keep(self, departures: dict[Operation, Departure]) -> dict[Operation, Departure]:
+        """Return those of sums that stall."""
+        for op, departure in departures.items():
+            self._lost_at[_place(op)] += departure.count
+        stalled = (op for op in departures if _place(op) in self._stalled)
+        return {op: departures[op] for op in stalled}
+
+    def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
+        op = departure.computed.operation
+        addition = addition_of(op)
+        assert addition is not None
+        kind = dtype(op.results[0].type)
+        before, after = departure.became, departure.should
+        stays, added = number_text(before), number_text(after - before)
+        name = name_of(addition.operation.operands[addition.position], addition.operation)
+        start = "this sum" if name is None else name
+        frames = list(locate(addition.operation.location).frames)
+        own = users_line(frames)
+        places = [] if own is None else frames[frames.index(own) :]
+        return {
+            "kind": "stalled-sum",
+            "places": places[::-1],
+            "message": (
+                f"{start} stays at {stays} when {added} is added, because the next "
+                f"{type_name(kind)} number is {number_text(_next(before, kind))}; "
+                f"{self._lost_at[addition.place]:,} additions are lost{harm.effect}"
+            ),
+            "advice": _ADVICE,
+        }
 
     def before(self, access: Access) -> None:
         """Add exactly what atomics add, and start over when something else is stored."""
@@ -446,12 +393,6 @@ class StalledSum(TwoPhaseDetector):
             "advice": _ADVICE,
         }
         self.collector.add((access.operation, "atomic"), facts, (), int(off.sum()))
-
-    def accept(self, closer: Detector) -> None:
-        """Keep the findings about atomics."""
-        own = self.collector
-        super().accept(closer)
-        self.collector.take_over(own)
 
 
 def _start(buffer: Buffer) -> int:

@@ -322,10 +322,11 @@ def _proposals(op: Operation, number: str, integer: str) -> tuple[Proposal, ...]
     is_integer = dtype(op.results[0].type).kind in "iub"
     value = integer if is_integer else number
     if form_of(op) == "block pointer" and number == "0.0":
-        return (Proposal('Pass padding_option="zero".', "", '"zero"', "padding_option"),)
+        zero = '"zero"'
+        return (Proposal(f"Pass padding_option={zero}.", "", zero, "padding_option", True),)
     if not value or form_of(op) != "pointers":
         return ()
-    return (Proposal(f"Pass other={value}.", "", value, "other"),)
+    return (Proposal(f"Pass other={value}.", "", value, "other", True),)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.checker.checked_run import CheckedRun, Computed
-from kernellab.checker.numerics.exact_functions import integer_function_for
+from kernellab.checker.numerics.exact_functions import function_of
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.codegen.analyses import underlying_objects
@@ -222,7 +222,7 @@ def wrapped(computed: Computed, unsigned: Values) -> bool:
 
 
 def _exact(op: Operation, *operands: Array) -> Array:
-    function = integer_function_for(op)
+    function = function_of(op)
     assert function is not None, "what may wrap can be computed"
     exact: Array = function(*operands)
     return exact

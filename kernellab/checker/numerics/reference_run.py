@@ -1,20 +1,32 @@
-"""A launch with exact values computed beside its values: what the values would be if nothing
-overflowed or were rounded, and the operations for which that changes what is stored.
+"""The reference run: the launch once more, with exact values computed beside its values: what they
+would be if the operations of a cause did not overflow, lose, wrap, cut or round; and the operations
+for which that changes what is stored.
+
+One run follows every cause that the checked run has noticed, each with its own exact values.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy
+import torch
 from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.checked_run import Access, CheckedRun, Computed
-from kernellab.checker.detector import Detector, ProgramSet
-from kernellab.checker.numerics.exact_functions import Function, function_for, integer_function_for
+from kernellab.checker.detector import (
+    Detector,
+    FindingCollector,
+    ProgramSet,
+    TwoPhaseDetector,
+)
+from kernellab.checker.numerics.exact_functions import carries, carries_indices, function_of
 from kernellab.checker.numerics.integer_types import (
     Values,
     below_zero,
@@ -24,7 +36,6 @@ from kernellab.checker.numerics.integer_types import (
 )
 from kernellab.checker.numerics.nan_sources import is_float_type
 from kernellab.checker.shadow_values import (
-    INT64,
     Array,
     Shadow,
     Shadows,
@@ -33,22 +44,18 @@ from kernellab.checker.shadow_values import (
     reach,
     with_program_axis,
 )
-from kernellab.checker.slices import behind, mask_of, placing, stored_value
+from kernellab.checker.slices import behind, makes_addresses, mask_of, placing, stored_value
 from kernellab.common.text import number_texts
+from kernellab.interpreter.execution.program import entry_of
 from kernellab.interpreter.memory.global_memory import Atomic, Load, Store, lanes_on
 from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.interpreter.tiles import Value
-from kernellab.ir import mlir
+from kernellab.interpreter.unrounded import Function
+from kernellab.ir import flow, mlir
 from kernellab.ir.operations import GlobalAccess, KeepsSign, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import dtype, is_pointer, shape
 
-# What values would be if some operations had given all of what they compute, which overflows, is
-# lost, wraps or is cut.
-#
-# The shadow of a value is how far it is from that: exact minus actual, in float64, or in int64
-# if only integers are followed. Of an actual number that is not finite it is the exact one
-# itself; NaN says that no one knows. Rounding is left out: what an operation makes of exact
-# operands is held against what the same arithmetic makes of the actual ones.
+# What is found: the operations that did not give what they compute, and what that led to.
 
 
 @dataclass(eq=False)
@@ -77,197 +84,20 @@ class Departure:
         """The first lane, the program's place in the batch first."""
         return tuple(int(i) for i in numpy.argwhere(self.lanes)[0])
 
-    def at(self, array: Array, lane: tuple[int, ...]) -> Any:
-        """The element of an operand or a result that belongs to a lane."""
-        place = lane[: array.ndim]
+    def at(self, array: Array) -> Any:
+        """The element of an operand or a result that belongs to the first lane."""
+        place = self.lane[: array.ndim]
         return array[tuple(min(i, extent - 1) for i, extent in zip(place, array.shape))].item()
 
+    @property
+    def became(self) -> Any:
+        """The number that it gave there."""
+        return self.at(self.result)
 
-class Cause(ABC):
-    """Decides which results of operations are inexact.
-
-    Attributes:
-        undefined: True if the exact result is not defined.
-        integers: True if only integers are followed, in int64; otherwise numbers in float64.
-        adds_up: True if operations add to their own inexact results; otherwise only operations
-            with exact operands are reported.
-    """
-
-    undefined: bool = False
-    integers: bool = False
-    adds_up: bool = False
-
-    @abstractmethod
-    def may_depart(self, op: Operation) -> bool:
-        """Return whether an operation may have an inexact result."""
-
-    @abstractmethod
-    def departs(
-        self, computed: Computed, operands: Sequence[Array], result: Array, exact: Array
-    ) -> tuple[Array, Array]:
-        """Return the lanes of such a result that are inexact, and what they should be.
-
-        Args:
-            operands, result: actual values, programs first.
-            exact: what the operation gives for exact operands.
-        """
-
-
-class ExactValues(Shadows):
-    """How far the values of a run are from exact ones.
-
-    Attributes:
-        kind: the type of its numbers.
-        departures: of the operations that did not give what they compute, in the order in which
-            they first did.
-        read: of each operation that reads memory, the shadow of what it read last.
-    """
-
-    def __init__(self, cause: Cause, unsigned: Values) -> None:
-        super().__init__()
-        self.cause = cause
-        self.unsigned = unsigned
-        self.kind = INT64 if cause.integers else FLOAT64
-        self._function_for = integer_function_for if cause.integers else function_for
-        self.departures: dict[Operation, Departure] = {}
-        self.read: dict[Operation, Shadow] = {}
-
-    def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
-        op = computed.operation
-        if has(op, GlobalAccess):
-            return [self.read.pop(op, None)] * len(op.results)
-        concerned = self.cause.may_depart(op)
-        if not concerned and all(shadow is None for shadow in operands):
-            return [None] * len(op.results)
-        function = self._function_for(op)
-        if function is None:
-            moves = has(op, MovesElements)
-            return moved(computed, operands) if moves else [None] * len(op.results)
-        with numpy.errstate(all="ignore"):
-            return self._departing(computed, operands, function, concerned)
-
-    def _departing(
-        self,
-        computed: Computed,
-        operands: Sequence[Shadow],
-        function: Function,
-        concerned: bool,
-    ) -> Sequence[Shadow]:
-        op = computed.operation
-        signed = takes_for_signed(op)
-        if signed is None and has(op, KeepsSign, RegionsOfElements):
-            signed = op.results[0] not in self.unsigned
-        actual = [
-            self.numbers(source, value, signed)
-            for source, value in zip(op.operands, computed.operands)
-        ]
-        exact = [
-            number if shadow is None else self._exact_operand(op, number, source, value, shadow)
-            for number, source, value, shadow in zip(
-                actual, op.operands, computed.operands, operands
-            )
-        ]
-        should, plain = _as_several(function(*exact)), _as_several(function(*actual))
-        given = [
-            self.numbers(result, value, None) for result, value in zip(op.results, computed.results)
-        ]
-        shadows = [
-            self._distance(result, *three)
-            for result, *three in zip(op.results, given, should, plain)
-        ]
-        if concerned:
-            lanes, instead = self.cause.departs(computed, actual, given[0], should[0])
-            lanes = lanes & computed.taking_part(len(shape(op.results[0].type)))
-            if lanes.any():
-                begins = lanes if self.cause.adds_up else _of_exact(op, operands, lanes)
-                if begins.any():
-                    self._note(computed, actual, given[0], instead, begins)
-                before = 0 if shadows[0] is None else shadows[0]
-                shadows[0] = numpy.where(lanes, distance_of(instead, given[0]), before)
-        return [None if shadow is None or not shadow.any() else shadow for shadow in shadows]
-
-    def _distance(self, result: SSAValue, given: Array, should: Array, plain: Array) -> Shadow:
-        """How far a result is from the exact one, but for its own rounding."""
-        if is_pointer(result.type):
-            return should - plain
-        away = numpy.where(numpy.isfinite(given), should - plain, distance_of(should, given))
-        same = (should == plain) | (should == given) | (numpy.isnan(should) & numpy.isnan(plain))
-        away = numpy.where(same, 0, away)
-        if not self.cause.undefined:
-            away = numpy.where(numpy.isnan(away), 0, away)
-        return away
-
-    def numbers(self, source: SSAValue, value: Any, signed: bool | None = None) -> Array:
-        """A value as numbers, programs first, as an operation takes it that takes integers for
-        `signed` ones.
-        """
-        rank = len(shape(source.type))
-        if not is_pointer(source.type) and is_float_type(dtype(source.type)):
-            return with_program_axis(widen(value), rank).astype(FLOAT64)
-        own = source in self.unsigned
-        return integers(value, rank, own if signed is None else not signed).astype(self.kind)
-
-    def _exact_operand(
-        self, op: Operation, taken: Array, source: SSAValue, value: Any, shadow: Array
-    ) -> Array:
-        """What an operand should be."""
-        should = with_distance(self.numbers(source, value), shadow)
-        exact = numpy.where(shadow != 0, should, taken)
-        return below_zero(exact, taken) if isinstance(op, mlir.CmpIOp) else exact
-
-    def _note(
-        self,
-        computed: Computed,
-        operands: Sequence[Array],
-        result: Array,
-        exact: Array,
-        lanes: Array,
-    ) -> None:
-        op = computed.operation
-        if op not in self.departures:
-            self.departures[op] = Departure(computed, tuple(operands), result, exact, lanes)
-        departure = self.departures[op]
-        each = len(lanes) > 1
-        among = numpy.asarray(lanes.reshape(len(lanes), -1).any(axis=1)) if each else None
-        ids = computed.linear_ids(among)
-        departure.programs.update(ids)
-        departure.count += int(lanes.sum()) * (1 if each else max(len(ids), 1))
-
-
-def with_distance(actual: Array, shadow: Shadow) -> Array:
-    """What numbers should be that are so far from it."""
-    if shadow is None:
-        return actual
-    with numpy.errstate(all="ignore"):
-        moved_by: Array = numpy.where(numpy.isfinite(actual), actual + shadow, shadow)
-    return numpy.where(shadow == 0, actual, moved_by)
-
-
-def distance_of(exact: Array, actual: Array) -> Array:
-    """The shadow of actual numbers that should be others."""
-    with numpy.errstate(all="ignore"):
-        away: Array = numpy.where(numpy.isfinite(actual), exact - actual, exact)
-    return numpy.where(exact == actual, 0, away)
-
-
-def _of_exact(op: Operation, operands: Sequence[Shadow], lanes: Array) -> Array:
-    """Which of the lanes of a result are computed from exact operands."""
-    for position, shadow in enumerate(operands):
-        if shadow is not None:
-            lanes = lanes & ~reach(op, position, shadow != 0)
-    return lanes
-
-
-def _as_several(results: Any) -> Sequence[Array]:
-    return results if isinstance(results, list | tuple) else [results]
-
-
-# Run a launch with exact values computed beside its values, and report the operations whose
-# inexact results change what is stored.
-
-
-_SMALL = 0.05
-"""Stored numbers below this fraction of the largest in their tile may be off by as much as it."""
+    @property
+    def should(self) -> Any:
+        """The number that it should have given there."""
+        return self.at(self.exact)
 
 
 @dataclass
@@ -281,6 +111,7 @@ class Harm:
         element: the first wrong element; None if the address or the mask is wrong.
         stored, exact: the number that is stored there, and the exact one.
         count: how many elements are wrong.
+        sources: the values that what is wrong is computed from.
     """
 
     operation: Operation
@@ -290,6 +121,12 @@ class Harm:
     stored: float = 0.0
     exact: float = 0.0
     count: int = 0
+    sources: frozenset[SSAValue] = frozenset()
+
+    @property
+    def is_misplaced(self) -> bool:
+        """True for an access whose address or mask is wrong."""
+        return self.access is not None and self.element is None
 
     @property
     def effect(self) -> str:
@@ -316,80 +153,329 @@ class Harm:
         return int(number) if whole else number
 
 
-class ExactRun(Detector, Cause):
-    """Follow how far values are from exact ones, and check what is stored.
+# What an operation computes of numbers.
+
+
+class Step:
+    """An operation of the run, with its values as numbers in float64, programs first."""
+
+    def __init__(self, computed: Computed, unsigned: Values) -> None:
+        self.computed = computed
+        self.operation = computed.operation
+        self.unsigned = unsigned
+
+    @property
+    def function(self) -> Function | None:
+        """What the operation computes of numbers; None if that is not known."""
+        return function_of(self.operation)
+
+    @cached_property
+    def operands(self) -> list[Array]:
+        """The operands, read as the operation reads them: signed or unsigned."""
+        op = self.operation
+        signed = takes_for_signed(op)
+        if signed is None and has(op, KeepsSign, RegionsOfElements):
+            signed = op.results[0] not in self.unsigned
+        return [
+            numbers(source, value, self.unsigned, signed)
+            for source, value in zip(op.operands, self.computed.operands)
+        ]
+
+    @cached_property
+    def results(self) -> list[Array]:
+        """What it gave."""
+        return [
+            numbers(result, value, self.unsigned)
+            for result, value in zip(self.operation.results, self.computed.results)
+        ]
+
+    @property
+    def result(self) -> Array:
+        """Its first result."""
+        return self.results[0]
+
+    @cached_property
+    def plain(self) -> Sequence[Array]:
+        """What the same arithmetic makes of the actual operands, without rounding the result."""
+        return self.made_of(self.operands)
+
+    def made_of(self, operands: Sequence[Array]) -> Sequence[Array]:
+        """What the operation computes of other operands."""
+        assert self.function is not None, "exact numbers pass through the operation"
+        results = self.function(*operands)
+        return results if isinstance(results, list | tuple) else [results]
+
+    def exact_operands(self, shadows: Sequence[Shadow]) -> list[Array]:
+        """What the operands should be, that are so far from it."""
+        given = zip(self.operands, self.operation.operands, self.computed.operands, shadows)
+        return [
+            taken if shadow is None else self._exact(taken, source, value, shadow)
+            for taken, source, value, shadow in given
+        ]
+
+    def _exact(self, taken: Array, source: SSAValue, value: Any, shadow: Array) -> Array:
+        should = with_distance(numbers(source, value, self.unsigned), shadow)
+        exact = numpy.where(shadow != 0, should, taken)
+        return below_zero(exact, taken) if isinstance(self.operation, mlir.CmpIOp) else exact
+
+
+def numbers(
+    source: SSAValue,
+    value: Any,
+    unsigned: Values,
+    signed: bool | None = None,
+) -> Array:
+    """Return a value as numbers in float64, programs first; integers as `signed` ones, if that is
+    said.
+    """
+    rank = len(shape(source.type))
+    if not is_pointer(source.type) and is_float_type(dtype(source.type)):
+        return with_program_axis(widen(value), rank).astype(FLOAT64)
+    own = source in unsigned
+    return integers(value, rank, own if signed is None else not signed).astype(FLOAT64)
+
+
+def with_distance(actual: Array, shadow: Shadow) -> Array:
+    """What numbers should be that are so far from it."""
+    if shadow is None:
+        return actual
+    with numpy.errstate(all="ignore"):
+        moved_by: Array = numpy.where(numpy.isfinite(actual), actual + shadow, shadow)
+    return numpy.where(shadow == 0, actual, moved_by)
+
+
+def distance_of(exact: Array, actual: Array) -> Array:
+    """The shadow of actual numbers that should be others."""
+    with numpy.errstate(all="ignore"):
+        away: Array = numpy.where(numpy.isfinite(actual), exact - actual, exact)
+    return numpy.where(exact == actual, 0, away)
+
+
+# A cause of inexact results.
+
+
+_SMALL = 0.05
+"""Stored numbers below this fraction of the largest in their tile may be off by as much as it."""
+
+
+class Cause:
+    """Decides which operations depart from what they compute, and which effects matter.
 
     Attributes:
         tolerance: how far a stored number may be from the exact one, relative to it.
-        harms: what went wrong, by the operation that stores, accesses or decides.
+        undefined: True if the exact result is not defined; also what decides addresses, masks and
+            control flow matters then.
+        of_indices: True if only addresses and masks matter; integers are followed then.
+        adds_up: True if operations add to their own inexact results; otherwise only operations
+            with exact operands are reported.
+        collector: its findings.
     """
 
     tolerance: ClassVar[float] = 0.0
+    undefined: ClassVar[bool] = False
+    of_indices: ClassVar[bool] = False
+    adds_up: ClassVar[bool] = False
+    collector: FindingCollector
 
-    def __init__(self, run: CheckedRun) -> None:
-        super().__init__(run)
-        self.values = ExactValues(self, unsigned_values(run))
-        self._memory = StoredShadows(self.values.kind)
-        self._inexact_stores: set[Operation] = set()
-        self._inexact_loads: set[Operation] = set()
-        self.harms: dict[Operation, Harm] = {}
-        self._reported: set[Hashable] = set()
+    @property
+    def followed_as(self) -> type[Followed]:
+        """What follows it through the reference run."""
+        return Followed
 
     @abstractmethod
+    def may_depart(self, op: Operation) -> bool:
+        """Return whether an operation may have an inexact result."""
+
+    def exact(self, step: Step, exact: Array) -> Array:
+        """Return what an operation should give, from what it computes of exact operands."""
+        del step
+        return exact
+
+    def departs(self, step: Step, exact: Array) -> Array:
+        """Return the lanes of the result that are not what they should be, which is `exact`."""
+        different: Array = exact != step.result
+        return different
+
+    def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
+        """Return which stored numbers are off by more than the tolerance; other detectors report
+        numbers that are not finite.
+        """
+        del value
+        with numpy.errstate(all="ignore"):
+            sizes = numpy.abs(exact)
+            largest = numpy.max(sizes, where=on & numpy.isfinite(sizes), initial=0.0)
+            allowed = self.tolerance * numpy.maximum(sizes, _SMALL * largest)
+            near = numpy.abs(stored - exact) <= allowed
+        off: Array = numpy.isfinite(stored) & ~near
+        return off
+
+    def keep(self, departures: dict[Operation, Departure]) -> dict[Operation, Departure]:
+        """Return the departures that are reported, at the end of the run."""
+        return departures
+
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
-        """Return the kind, the message and the advice of a finding."""
+        """Return the kind, the message and the advice of a finding.
 
-    @classmethod
-    def observes(cls, operation: Operation) -> bool:
-        """Return whether exact numbers pass through the operation."""
-        if isinstance(operation, mlir.ConstantOp):
-            return False
-        if operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab.")):
-            return True
-        if isinstance(operation, mlir.XOrIOp) or has(operation, GlobalAccess, MovesElements):
-            return True
-        return function_for(operation) is not None
+        Raises:
+            NotImplementedError: the cause has no findings.
+        """
+        raise NotImplementedError
 
-    def computed(self, computed: Computed) -> None:
-        """Follow the exact values through the operation."""
-        if self.undefined and _decides(computed.operation):
-            self._look_at_decision(computed)
-        self.values.follow(computed)
 
-    def before(self, access: Access) -> None:
-        """Check what is stored and where, and record it."""
-        request = access.request
-        if self.undefined:
+# Following a cause through the run.
+
+
+class Followed(Shadows):
+    """How far the values of the run are from exact ones, for one cause, and what that leads to.
+
+    The shadow of a value is exact minus actual, in float64. Of an actual number that is not finite
+    it is the exact one itself; NaN says that no one knows. Rounding is left out: what an operation
+    makes of exact operands is held against what the same arithmetic makes of the actual ones.
+
+    Attributes:
+        departures: of the operations that did not give what they compute, in the order in which
+            they first did.
+        harms: what went wrong, by the operation that stores, accesses or decides.
+        stored: the shadows of what is stored.
+        step: the operation that is followed.
+    """
+
+    step: Step
+
+    def __init__(self, cause: Cause, departing: Iterable[Operation]) -> None:
+        super().__init__()
+        self.cause = cause
+        self._departing = frozenset(departing)
+        self.departures: dict[Operation, Departure] = {}
+        self.harms: dict[Operation, Harm] = {}
+        self._read: dict[Operation, Shadow] = {}
+        """Of each operation that reads memory, the shadow of what it read last."""
+        self._carries = carries_indices if cause.of_indices else carries
+        self.stored = StoredShadows(FLOAT64)
+        self._inexact_stores: set[Operation] = set()
+        self._inexact_loads: set[Operation] = set()
+        self._reported: set[Hashable] = set()
+
+    @property
+    def first(self) -> Operation | None:
+        """The first operation that departed."""
+        return next(iter(self.departures), None)
+
+    def follow_step(self, step: Step) -> None:
+        """Follow the exact values through an operation."""
+        if self.cause.undefined and isinstance(step.operation, _DECIDE):
+            self._look_at_decision(step.computed)
+        self.step = step
+        self.follow(step.computed)
+
+    def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
+        op, step = computed.operation, self.step
+        unchanged: list[Shadow] = [None] * len(op.results)
+        if has(op, GlobalAccess):
+            return [self._read.pop(op, None)] * len(op.results)
+        concerned = op in self._departing
+        is_exact = all(shadow is None for shadow in operands)
+        if is_exact and not concerned:
+            return unchanged
+        if not self._carries(op):
+            return moved(computed, operands) if has(op, MovesElements) else unchanged
+        with numpy.errstate(all="ignore"):
+            should = step.plain if is_exact else step.made_of(step.exact_operands(operands))
+            shadows = unchanged if is_exact else self._distances(step, should)
+            if concerned:
+                self._depart(step, operands, should[0], shadows)
+        return [None if shadow is None or not shadow.any() else shadow for shadow in shadows]
+
+    def _distances(self, step: Step, should: Sequence[Array]) -> list[Shadow]:
+        """How far results are from the exact ones, but for their own rounding."""
+        return [
+            self._distance(result, *three)
+            for result, *three in zip(step.operation.results, step.results, should, step.plain)
+        ]
+
+    def _distance(self, result: SSAValue, given: Array, should: Array, plain: Array) -> Shadow:
+        if is_pointer(result.type):
+            return should - plain
+        away = numpy.where(numpy.isfinite(given), should - plain, distance_of(should, given))
+        same = (should == plain) | (should == given) | (numpy.isnan(should) & numpy.isnan(plain))
+        away = numpy.where(same, 0, away)
+        if not self.cause.undefined:
+            away = numpy.where(numpy.isnan(away), 0, away)
+        return away
+
+    def _depart(
+        self, step: Step, operands: Sequence[Shadow], should: Array, shadows: list[Shadow]
+    ) -> None:
+        """Put the shadow of a result where the operation departs from what it should give."""
+        computed, given = step.computed, step.result
+        exact = self.cause.exact(step, should)
+        lanes = self.cause.departs(step, exact)
+        lanes = lanes & computed.taking_part(len(shape(step.operation.results[0].type)))
+        if not lanes.any():
+            return
+        begins = lanes if self.cause.adds_up else _of_exact(step.operation, operands, lanes)
+        if begins.any():
+            self._note(step, exact, begins)
+        before = 0 if shadows[0] is None else shadows[0]
+        shadows[0] = numpy.where(lanes, distance_of(exact, given), before)
+
+    def _note(self, step: Step, exact: Array, lanes: Array) -> None:
+        op, computed = step.operation, step.computed
+        if op not in self.departures:
+            self.departures[op] = Departure(
+                computed, tuple(step.operands), step.result, exact, lanes
+            )
+        departure = self.departures[op]
+        each = len(lanes) > 1
+        among = numpy.asarray(lanes.reshape(len(lanes), -1).any(axis=1)) if each else None
+        ids = computed.linear_ids(among)
+        departure.programs.update(ids)
+        departure.count += int(lanes.sum()) * (1 if each else max(len(ids), 1))
+
+    def access(self, access: Access, unsigned: Values) -> None:
+        """Check where an access goes and what it stores, and record the shadow of that."""
+        if self.cause.of_indices or self.cause.undefined:
             self._look_at_place(access)
-        value = stored_value(access.operation)
+        request, value = access.request, stored_value(access.operation)
         if value is None or not isinstance(request, Store | Atomic):
             return
-        shadow = self.values[value]
+        shadow = self[value]
         if isinstance(request, Store):
-            written = self._memory.write(access, shadow)
+            written = self.stored.write(access, shadow)
             if written is not None and written.numbers.any():
                 self._inexact_stores.add(access.operation)
-        if shadow is not None:
-            self.look(access, value, shadow)
+        if shadow is None:
+            return
+        if isinstance(request, Atomic) and request.operation == "fadd" and self.cause.adds_up:
+            self.stored.add(access, shadow)
+            self._inexact_stores.add(access.operation)
+        if not self.cause.of_indices:
+            self._look_at_stored(access, value, shadow, unsigned)
 
-    def after(self, access: Access, result: Value | None) -> None:
-        """Record how far loaded values are from exact ones."""
-        if self._inexact_stores and isinstance(access.request, Load):
-            read = self._memory.read(access)
-            self.values.read[access.operation] = read
-            if read is not None:
-                self._inexact_loads.add(access.operation)
+    def read(self, access: Access) -> bool:
+        """Record how far loaded values are from exact ones; return whether they are inexact."""
+        read = self.stored.read(access) if self._inexact_stores else None
+        self._read[access.operation] = read
+        if read is not None:
+            self._inexact_loads.add(access.operation)
+        return read is not None
 
-    def look(self, access: Access, value: SSAValue, shadow: Array) -> None:
-        """Find the stored elements that are wrong."""
+    def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return what a tensor holds without the cause, float64."""
+        actual = tensor.double().numpy()
+        return torch.from_numpy(numpy.array(with_distance(actual, self.stored.of_tensor(tensor))))
+
+    def _look_at_stored(
+        self, access: Access, value: SSAValue, shadow: Array, unsigned: Values
+    ) -> None:
         request = access.request
         assert isinstance(request, Store | Atomic)
-        stored = self.values.numbers(value, request.value)
+        stored = numbers(value, request.value, unsigned)
         on: Any = True if access.on is None else with_program_axis(access.on, access.rank)
         index = with_program_axis(access.index, access.rank)
         stored, shadow, on, index = numpy.broadcast_arrays(stored, shadow, on, index)
         exact = with_distance(stored, shadow)
-        wrong = on & (shadow != 0) & self.is_off(stored, exact, on)
+        wrong = on & (shadow != 0) & self.cause.is_off(value, stored, exact, on)
         if not wrong.any():
             return
         first = tuple(int(i) for i in numpy.argwhere(wrong)[0])
@@ -400,59 +486,50 @@ class ExactRun(Detector, Cause):
             self.harms[op] = Harm(op, value, access, element, *values)
         self.harms[op].count += int(wrong.sum())
 
-    def is_off(self, stored: Array, exact: Array, on: Array) -> Array:
-        """Return which numbers are off by more than the tolerance; other detectors report numbers
-        that are not finite.
-        """
-        with numpy.errstate(all="ignore"):
-            sizes = numpy.abs(exact)
-            largest = numpy.max(sizes, where=on & numpy.isfinite(sizes), initial=0.0)
-            allowed = self.tolerance * numpy.maximum(sizes, _SMALL * largest)
-            near = numpy.abs(stored - exact) <= allowed
-        off: Array = numpy.isfinite(stored) & ~near
-        return off
-
     def _look_at_place(self, access: Access) -> None:
-        """Check whether the address or the mask of an access is undefined. Elements that left their
+        """Check whether the address or the mask of an access is wrong. Elements that left their
         tensor because of that are already masked off.
         """
-        request = access.original or access.request
-        lanes = lanes_on(request.mask, access.active, access.rank)
+        op, request = access.operation, access.original or access.request
+        mask = None if mask_of(op) is None else request.mask
+        lanes = lanes_on(mask, access.active, access.rank)
         on: Any = True if lanes is None else with_program_axis(lanes, access.rank)
-        for value in placing(access.operation):
-            shadow: Shadow = self.values[value]
-            if shadow is None or access.operation in self.harms:
+        for value in placing(op):
+            shadow: Shadow = self[value]
+            if shadow is None or op in self.harms:
                 continue
             shadow = shadow.reshape(shadow.shape + (1,) * max(0, access.rank + 1 - shadow.ndim))
-            if value is mask_of(access.operation):
-                on = True  # the mask is undefined too
-            if numpy.any(numpy.isnan(shadow) & on):
-                self.harms[access.operation] = Harm(access.operation, value, access)
+            if value is mask_of(op):
+                on = access.taking_part(access.rank)  # the mask is wrong too
+            if numpy.any(self._is_wrong(shadow) & on):
+                self.harms[op] = Harm(op, value, access)
 
     def _look_at_decision(self, computed: Computed) -> None:
-        """Check whether control flow is undefined."""
+        """Check whether control flow is wrong."""
         op = computed.operation
         for value in op.operands:
-            shadow = self.values[value]
+            shadow = self[value]
             if shadow is None or shadow.ndim > 1 or op in self.harms:
                 continue
             on: Any = True if computed.active is None else computed.active
-            if numpy.any(numpy.isnan(shadow) & on):
+            if numpy.any(self._is_wrong(shadow) & on):
                 self.harms[op] = Harm(op, value)
 
-    def end(self) -> None:
-        """Report each operation that causes a wrong number in memory."""
+    def _is_wrong(self, shadow: Array) -> Array:
+        wrong: Array = numpy.isnan(shadow) if self.cause.undefined else shadow != 0
+        return wrong
+
+    def report(self) -> None:
+        """Report each operation that causes a wrong number in memory, or a wrong access."""
+        departures = self.cause.keep(self.departures)
         for harm in self.harms.values():
-            sources = self.sources(harm)
-            for op, departure in self.values.departures.items():
-                if op.results[0] in sources:
+            is_place = self.cause.of_indices
+            harm.sources = self._behind(placing(harm.operation) if is_place else [harm.value])
+            for op, departure in departures.items():
+                if op.results[0] in harm.sources:
                     self._report(op, departure, harm)
 
-    def sources(self, harm: Harm) -> frozenset[SSAValue]:
-        """Return the values that what is wrong is computed from."""
-        return self.behind([harm.value])
-
-    def behind(self, values: Iterable[SSAValue]) -> frozenset[SSAValue]:
+    def _behind(self, values: Iterable[SSAValue]) -> frozenset[SSAValue]:
         """Return what values are computed from, through memory too."""
         sources = behind(values)
         if not any(source.owner in self._inexact_loads for source in sources):
@@ -467,22 +544,137 @@ class ExactRun(Detector, Cause):
             "argument": "" if harm.access is None else harm.access.buffer.name,
             "index": harm.element,
             "lane": departure.lane[1:],
-            **self.facts(departure, harm),
+            **self.cause.facts(departure, harm),
         }
         line = tuple((call.file, call.line) for call in calls), facts["kind"]
         if line not in self._reported:
             self._reported.add(line)
-            self.collector.add((op, facts["kind"]), facts, departure.programs, departure.count)
-
-    def explains(self) -> frozenset[Operation]:
-        """Return the accesses whose address or mask is undefined."""
-        return frozenset(
-            op
-            for op, harm in self.harms.items()
-            if harm.access is not None and harm.element is None
-        )
+            self.cause.collector.add(
+                (op, facts["kind"]), facts, departure.programs, departure.count
+            )
 
 
-def _decides(op: Operation) -> bool:
-    """Return whether the operands decide control flow."""
-    return isinstance(op, mlir.ForOp | mlir.IfOp | mlir.ConditionOp | mlir.ConditionalBranchOp)
+_DECIDE = (mlir.ForOp, mlir.IfOp, mlir.ConditionOp, mlir.ConditionalBranchOp)
+"""Operations whose operands decide control flow."""
+
+
+def _of_exact(op: Operation, operands: Sequence[Shadow], lanes: Array) -> Array:
+    """Which of the lanes of a result are computed from exact operands."""
+    for position, shadow in enumerate(operands):
+        if shadow is not None:
+            lanes = lanes & ~reach(op, position, shadow != 0)
+    return lanes
+
+
+class ReferenceRun(Detector):
+    """Follow the exact values of each cause, and report what its departures lead to.
+
+    Attributes:
+        followed: the causes that it follows.
+        failed: the causes that failed, each with its error; the others continue.
+    """
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self.unsigned = unsigned_values(run)
+        self.followed: list[Followed] = []
+        self.failed: dict[Cause, Exception] = {}
+        self._operations = list(entry_of(run.code.module).walk())
+        self._concerned: dict[Operation, list[Followed]] = defaultdict(list)
+        """The causes that concern an operation, which are few of them."""
+
+    def meet(self, others: Sequence[object]) -> None:
+        """Follow the causes among the detectors of the checked run."""
+        for cause in others:
+            if isinstance(cause, Cause):
+                departing = [op for op in self._operations if cause.may_depart(op)]
+                followed = cause.followed_as(cause, departing)
+                self.followed.append(followed)
+                self._follow(followed, [result for op in departing for result in op.results])
+
+    def _follow(self, followed: Followed, values: Iterable[SSAValue]) -> None:
+        """Follow values for a cause, and what is computed from them."""
+        inexact = set(flow.forward(values))
+        for op in self._operations:
+            known = self._concerned[op]
+            arriving = chain(op.operands, op.results, flow.arguments_inside(op))
+            if followed not in known and not inexact.isdisjoint(arriving):
+                known.append(followed)
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether exact numbers pass through the operation."""
+        if isinstance(operation, mlir.ConstantOp):
+            return False
+        if operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab.")):
+            return True
+        if isinstance(operation, mlir.XOrIOp) or has(operation, GlobalAccess, MovesElements):
+            return True
+        return carries(operation) or (makes_addresses(operation) and carries_indices(operation))
+
+    def computed(self, computed: Computed) -> None:
+        """Follow the exact values through the operation."""
+        concerned = self._concerned.get(computed.operation)
+        if concerned:
+            step = Step(computed, self.unsigned)
+            self._each(lambda followed: followed.follow_step(step), concerned)
+
+    def before(self, access: Access) -> None:
+        """Check what is stored and where, and record it."""
+        self._each(lambda followed: followed.access(access, self.unsigned), self.followed)
+
+    def after(self, access: Access, result: Value | None) -> None:
+        """Record how far loaded values are from exact ones."""
+        if isinstance(access.request, Load):
+            self._each(lambda followed: self._read(followed, access), self.followed)
+
+    def _read(self, followed: Followed, access: Access) -> None:
+        if followed.read(access) and followed not in self._concerned[access.operation]:
+            self._follow(followed, access.operation.results)
+
+    def end(self) -> None:
+        """Report each operation that causes a wrong number in memory."""
+        self._each(Followed.report, self.followed)
+
+    def of(self, cause: Cause) -> Followed:
+        """Return what a cause led to.
+
+        Raises:
+            Exception: the error with which it failed.
+        """
+        if cause in self.failed:
+            raise self.failed[cause]
+        return next(followed for followed in self.followed if followed.cause is cause)
+
+    def _each(self, step: Callable[[Followed], None], among: Sequence[Followed]) -> None:
+        for followed in among:
+            if followed.cause in self.failed:
+                continue
+            try:
+                step(followed)
+            except Exception as error:  # a cause that fails must not end the others
+                self.failed[followed.cause] = error
+
+
+class SuspectedCause(Cause, TwoPhaseDetector):
+    """A cause that the checked run notices, and the reference run follows."""
+
+    closer = ReferenceRun
+
+    def may_depart(self, op: Operation) -> bool:
+        """Return whether an operation may have an inexact result: as a rule, those it observes."""
+        return type(self).observes(op)
+
+    def suspects(self, computed: Computed) -> bool:
+        """Return whether the operation departs from what it computes of its operands."""
+        step = Step(computed, self.unsigned)
+        with numpy.errstate(all="ignore"):
+            lanes = self.departs(step, self.exact(step, step.plain[0]))
+        return bool((lanes & computed.taking_part(step.result.ndim - 1)).any())
+
+    def accept(self, closer: Detector) -> None:
+        """See `TwoPhaseDetector.accept`. Its findings are in its own collector already."""
+        assert isinstance(closer, ReferenceRun)
+        harms = closer.of(self).harms.items()
+        self.explained = frozenset(op for op, harm in harms if harm.is_misplaced)
+        self.leave_to_others()

@@ -242,7 +242,10 @@ def _assigns_the_same(op: Operation, location: Location) -> bool:
     depth = len(other.frames) - len(location.frames)
     if depth < 0 or _lines(other.frames[depth:]) != _lines(location.frames):
         return False
-    return location.name == (other.name if not depth else next(iter(other.names[depth]), None))
+    if not depth:
+        return location.name == other.name
+    assigned = next(iter(other.names[depth:]), ())  # of no frame for an unknown location
+    return location.name == next(iter(assigned), None)
 
 
 def _lines(frames: Sequence[SourcePosition]) -> list[int]:

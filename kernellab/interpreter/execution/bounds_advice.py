@@ -103,6 +103,9 @@ def _keeps_the_number(op: Operation) -> bool:
 # Integer arithmetic that wraps on the way to an address.
 
 
+CHECK_TRIES = "kernellab.check looks for a change that helps."
+"""Advice where a change would have to be tried to be right."""
+
 _EXACT: Mapping[type, tuple[str, Callable[[int, int], int]]] = {
     mlir.AddIOp: ("+", operator.add),
     mlir.SubIOp: ("-", operator.sub),
@@ -154,7 +157,7 @@ def _wrapped(op: Operation, lanes: Sequence[Lane | None], values: LaneValues) ->
     wrapped = (exact + half) % (2 * half) - half
     return (
         f"{left:,} {sign} {right:,} = {exact:,} does not fit in int{bits}; it wraps to "
-        f"{wrapped:,}. Compute it in int64: cast one operand to tl.int64 before the arithmetic."
+        f"{wrapped:,}. Pointers take int64 offsets. {CHECK_TRIES}"
     )
 
 
@@ -495,7 +498,8 @@ class _Words:
             text = self._coordinate(spread=False)
             return BoundsAdvice(
                 f"Its mask requires {bound.text} ({left:,} and {right:,}), which does not bound "
-                f"{text}."
+                f"{text}.",
+                self._inside_text(),
             )
         rule = f"Its mask only requires {bound.text} ({left:,} and {right:,})"
         if bound.predicate[2:] == "e" and left == right == self.axis.extent:
@@ -506,6 +510,16 @@ class _Words:
         if name in self.values.call.values:
             return BoundsAdvice(f"{rule}: {name} must not be more than {self.axis.extent:,}.")
         return BoundsAdvice(f"{rule}, which includes it.")
+
+    def _inside_text(self) -> str:
+        """Return what holds where the coordinate is inside its axis, on the side where it leaves;
+        "" if the kernel has no name for the size.
+        """
+        coordinate = self._coordinate(spread=len(self.lane) > 1) or ""
+        if self.place < 0:
+            return f"{coordinate} >= 0"
+        sizes = self._size_names()
+        return f"{coordinate} < {sizes[0]}" if sizes else ""
 
 
 def _numbers(arguments: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

@@ -31,6 +31,7 @@ from kernellab.errors import (
 from kernellab.interpreter.codegen.code_writer import is_among, located_at
 from kernellab.interpreter.codegen.indices import form_of, parts_of
 from kernellab.interpreter.execution.bounds_advice import (
+    CHECK_TRIES,
     Extents,
     LaneValues,
     bounds_advice,
@@ -234,9 +235,17 @@ def _fix(
     if overflow := overflow_of(operation, fault.place, values):
         return overflow
     advice = bounds_advice(operation, fault.place, values, extents, fault.index)
-    if advice is None or form_of(operation) == "block pointer":
-        return ""  # a block pointer has no mask, and its coordinates are those of its shape
+    if form_of(operation) == "block pointer":  # which has no mask, and its shape's coordinates
+        return f"{_BLOCK_POINTER} {CHECK_TRIES}"
+    if advice is None:
+        return ""
     return f"{advice.facts} {advice.change}".rstrip()
+
+
+_BLOCK_POINTER = (
+    "A block pointer stays inside its shape in the dimensions of boundary_check=, and inside the "
+    "tensor if its base, shape and strides are the tensor's."
+)
 
 
 def _out_of_bounds(

@@ -42,6 +42,7 @@ from kernellab.ir.operations import (
     global_effect,
     has,
     parents,
+    trait_of,
 )
 from kernellab.ir.types import TensorDescType, bit_width, shape
 from kernellab.launch.argument_copies import copied
@@ -538,13 +539,18 @@ and how lanes or the copy engine do."""
 
 @per_code
 def accesses_in(code: ProgramCode, target: Target) -> Found:
-    """The accesses in a kernel's code."""
+    """The accesses in a kernel's code, without AMD's buffer operations: what their lanes take at
+    once is not known.
+    """
     by_lanes = WarpAccesses(code.module, layouts_of, target)
-    return {
-        op: by_lanes[op] if has(op, PointerAccess) else messages_of(op)
-        for op in entry_of(code.module).walk()
-        if has(op, PointerAccess, DescriptorAccess) or isinstance(op, ttng.TensormapCreateOp)
-    }
+    accesses_by_op: dict[Operation, WarpAccess | Messages] = {}
+    for op in entry_of(code.module).walk():
+        by_pointer = trait_of(op, PointerAccess)
+        if by_pointer is not None and not by_pointer.has_offsets:
+            accesses_by_op[op] = by_lanes[op]
+        elif has(op, DescriptorAccess) or isinstance(op, ttng.TensormapCreateOp):
+            accesses_by_op[op] = messages_of(op)
+    return accesses_by_op
 
 
 def _shared_costs_of(code: ProgramCode, lower: Callable[[], LoweredText]) -> tuple[SharedCost, ...]:
@@ -571,13 +577,13 @@ class Counting:
         """Whether programs that others ran after may run again."""
 
     def see(self, seen: ObservedAccess) -> None:
-        """Count an access."""
+        """Count an access, if it is one of those to count."""
+        if (tally := self._tallies.get(seen.operation)) is None:
+            return
         if seen.programs is not self._batch and not self._in_turns:
             self.end_batch()
             self._batch = seen.programs
-        self._tallies[seen.operation].add(
-            seen, seen.shape or shape(pointers_of(seen.operation).type)
-        )
+        tally.add(seen, seen.shape or shape(pointers_of(seen.operation).type))
 
     def end_batch(self) -> None:
         """The programs that were seen are done."""

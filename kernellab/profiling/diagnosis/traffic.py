@@ -79,14 +79,20 @@ Steps = tuple[int | None, ...]
 """By how many elements a value changes along each dimension of its tile; None where no one can say
 before it runs."""
 
+
+def _toward_zero(a: int, b: int) -> int:
+    """The quotient of two integers of any size, exactly, rounded as the hardware rounds."""
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
 _ARITHMETIC: Mapping[type[Operation], Callable[[int, int], int | None]] = {
     mlir.AddIOp: lambda a, b: a + b,
     tt.AddPtrOp: lambda a, b: a + b,
     mlir.SubIOp: lambda a, b: a - b,
     mlir.MulIOp: lambda a, b: a * b,
-    mlir.DivSIOp: lambda a, b: int(a / b) if b else None,
+    mlir.DivSIOp: lambda a, b: _toward_zero(a, b) if b else None,
     mlir.DivUIOp: lambda a, b: a // b if b else None,
-    mlir.RemSIOp: lambda a, b: a - b * int(a / b) if b else None,
+    mlir.RemSIOp: lambda a, b: a - b * _toward_zero(a, b) if b else None,
     mlir.RemUIOp: lambda a, b: a % b if b else None,
     mlir.CeilDivSIOp: lambda a, b: -(-a // b) if b else None,
     mlir.MinSIOp: min,

@@ -28,7 +28,7 @@ from kernellab.compiler.analyses.work import count
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.modules import kind, pointers_of, position_of
 from kernellab.compiler.pipeline import compile_bound
-from kernellab.errors import SourcePosition, source_line
+from kernellab.errors import SourcePosition, compiled_text, source_line
 from kernellab.interpreter.codegen.code_writer import located_at
 from kernellab.interpreter.codegen.emitter import emit_passing_events
 from kernellab.interpreter.execution.grid import Programs
@@ -452,6 +452,7 @@ class SeenLaunch:
             },
             file=place.file,
             line=place.line,
+            source=compiled_text(place.file, place.line),
             compile=lambda: compile_bound(self.kernel, call, self.target, record="passes"),
         )
 

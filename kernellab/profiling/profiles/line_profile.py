@@ -20,7 +20,13 @@ from kernellab import triton_api
 from kernellab.common.system import gpu_fault
 from kernellab.common.text import counted
 from kernellab.compiler.targets import local_target
-from kernellab.errors import GpuFault, NoGpu, ProfileError, UnsupportedOperation
+from kernellab.errors import (
+    GpuFault,
+    NoGpu,
+    ProfileError,
+    UnsupportedOperation,
+    compiled_text,
+)
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.preparation import EntryPoint, Grid, PreparedLaunch, prepare
 from kernellab.profiling.profiles.line_marks import (
@@ -391,6 +397,7 @@ def profile_of(measured: Measured, notes: Sequence[str] = ()) -> Profile:
         code=code_hash(compilation.stages),
         file=position.file,
         line=position.line,
+        source=compiled_text(position.file, position.line),
         compile=lambda: compilation,
     )
     time = {TIME: 1000 * measured.perturbation.plain_us, COUNT: 1.0}

@@ -128,6 +128,8 @@ class ProfiledKernel:
     file: str = ""
     """Where it is defined."""
     line: Count = 0
+    source: str = ""
+    """Its lines from that one on, as they were compiled; "" where they are not known."""
     compile: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
     """Makes its Compilation, where its source is at hand; files have none."""
 

@@ -31,7 +31,7 @@ from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.kernels import as_triton_kernel, parameter_names
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import local_target
-from kernellab.errors import ArgumentError, OptionError, ProfileError
+from kernellab.errors import ArgumentError, OptionError, ProfileError, compiled_text
 from kernellab.launch.preparation import Grid, bound_launch, goes_to_gpu, innermost
 from kernellab.launch.tile_kernel import run
 from kernellab.profiling.profiles.files import chrome_in, hatchet_in
@@ -454,6 +454,7 @@ def kernel_of(compiled: Any, launches: int = 1) -> ProfiledKernel:
         code=code,
         file=place.file,
         line=place.line,
+        source=compiled_text(place.file, place.line),
         compile=lambda: compile_bound(function, call, target, record="passes"),
     )
 

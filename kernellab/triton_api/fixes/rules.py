@@ -28,10 +28,15 @@ from kernellab.triton_api.kernel_contents import with_source
 
 @dataclass(frozen=True)
 class Attempted:
-    """A fix with the source that it means; it is shown only if the front end takes that source."""
+    """A fix with the source that it means; it is shown only if the front end takes that source.
+
+    Attributes:
+        unspecialized: a parameter that @triton.jit's do_not_specialize gets; "" for none.
+    """
 
     advice: str
     source: str
+    unspecialized: str = ""
 
 
 @dataclass(frozen=True)
@@ -334,7 +339,8 @@ def first_that_helps(
     source = str(refusal.function.src)
     for attempted in fix.attempts:
         with suppress(Exception):  # the front end's, of a change that does not help
-            attempt(with_source(refusal.function, attempted.source))
+            loosened = [attempted.unspecialized] if attempted.unspecialized else []
+            attempt(with_source(refusal.function, attempted.source, loosened))
             first = definition_of(refusal.function).line
             return attempted.advice, changes_between(source, attempted.source, first)
     return None

@@ -336,10 +336,23 @@ def _topk(refused: Refusal, _: re.Match[str]) -> Fix | None:
             if isinstance(number, int):
                 reason = (
                     f"{refused.text(given[0])} is {number}, and tl.topk needs a power of two, from "
-                    "1 to the number of elements."
+                    "2 to the number of elements."
                 )
-                return Fix(reason, "Take the next power of two.", replaces=True)
+                attempts = tuple(_instead_of_topk(refused, node, number))
+                smallest = "The smallest k that it takes is 2."
+                return Fix(reason, smallest, replaces=True, attempts=attempts)
     return None
+
+
+def _instead_of_topk(refused: Refusal, call: ast.Call, number: int) -> Iterator[Attempted]:
+    source = str(refused.function.src)
+    whole = ast.get_source_segment(source, call) or ""
+    tile = ast.get_source_segment(source, call.args[0]) or ""
+    if number == 1:
+        largest = f"tl.max({tile}, axis=-1, keep_dims=True)"
+        yield Attempted(f"Write {largest}.", source.replace(whole, largest))
+    pair = f"tl.topk({tile}, 2)"
+    yield Attempted(f"Write {pair}.", source.replace(whole, pair))
 
 
 @rule(r"range must be a power of 2")
@@ -429,10 +442,13 @@ def _became_a_constant(refused: Refusal, match: re.Match[str]) -> Fix | None:
     name = match[1]
     if not refused.is_parameter(name) or refused.is_constant(name):
         return None
+    advice = f"@triton.jit(do_not_specialize=[{name!r}]) keeps it a number."
+    unchanged = str(refused.function.src)
     return Fix(
         f"{name} is 1 in this launch, so that Triton made it a constant, and the loop assigns a "
-        f"number to it. @triton.jit(do_not_specialize=[{name!r}]) keeps it a number.",
+        "number to it.",
         "",
+        attempts=(Attempted(advice, unchanged, unspecialized=name),),
     )
 
 

@@ -120,6 +120,23 @@ class Edit:
     new: str
 
 
+BarKind = Literal["wait", "copy", "dot", "other", "used", "lost"]
+"""What a part of a bar stands for: what warps do, or whether a resource is used or lost."""
+
+
+@dataclass(frozen=True)
+class BarPart:
+    """A part of a bar."""
+
+    stands_for: BarKind
+    share: float
+    """Of the length of a full bar, 0 to 1."""
+
+
+Bar = tuple[BarPart, ...]
+"""The parts of a bar, from the left."""
+
+
 @dataclass(frozen=True)
 class TableData:
     """A table of a card."""
@@ -138,6 +155,9 @@ class TableData:
     edits: tuple[Edit, ...]
     is_folded: bool
     tiles: tuple[Tile, ...]
+    bars: Mapping[int, tuple[tuple[BarPart, ...], ...]]
+    """Column -> the bar of each row."""
+    title_bar: tuple[BarPart, ...]
 
 
 @dataclass(frozen=True)
@@ -156,6 +176,8 @@ class CardData(ViewData):
     later: tuple[str, ...]
     """What takes a while: the live view requests these parts of the notebook's kernel, one by one,
     and gets the card with what is known by then."""
+    footnotes: tuple[str, ...]
+    legend: tuple[tuple[BarKind, str], ...]
 
 
 def as_json(data: Any) -> Any:

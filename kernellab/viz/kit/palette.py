@@ -85,8 +85,8 @@ def sequential(share: float) -> str:
 # Small pictures of tiles: numbers as color codes, codes as PNG.
 
 
-NAN, INFINITE = 255, 254
-"""The codes of elements that are not finite;
+NAN, INFINITE, ZERO = 255, 254, 253
+"""The codes of elements that are not finite, and of zeros, which are gray;
 the others go from 0, the smallest, to `LARGEST`."""
 
 LARGEST = 249
@@ -104,7 +104,7 @@ def _palette() -> numpy.ndarray:
     for channel in range(3):
         scale = numpy.interp(places, steps, anchors[:, channel])
         colors[: LARGEST + 1, channel] = numpy.rint(scale)
-    colors[INFINITE], colors[NAN] = (255, 160, 255), (150, 0, 20)
+    colors[INFINITE], colors[NAN], colors[ZERO] = (255, 160, 255), (150, 0, 20), (178, 178, 194)
     return colors
 
 
@@ -114,7 +114,7 @@ PALETTE = _palette()
 
 def codes_of(numbers: numpy.ndarray, scale: tuple[float, float] | None = None) -> numpy.ndarray:
     """The color codes of numbers, uint8: the smallest finite one is 0, the largest 249;
-    equal ones are in the middle. `scale` says outright what 0 and 249 are.
+    equal ones are in the middle. `scale` says outright what 0 and 249 are, and so what zeros are.
     """
     codes = numpy.full(numbers.shape, LARGEST // 2, numpy.uint8)
     finite = numpy.isfinite(numbers)
@@ -123,6 +123,8 @@ def codes_of(numbers: numpy.ndarray, scale: tuple[float, float] | None = None) -
         if high > low:
             scaled = (numbers[finite].astype(numpy.float64) - low) / (high - low)
             codes[finite] = numpy.rint(scaled * LARGEST).astype(numpy.uint8)
+    if scale is None:
+        codes[numbers == 0] = ZERO
     codes[numpy.isinf(numbers)] = INFINITE
     codes[numpy.isnan(numbers)] = NAN
     return codes

@@ -22,6 +22,8 @@ from kernellab.common.saved_files import check_place, save_whole
 from kernellab.errors import ArgumentError
 from kernellab.records.display import described
 from kernellab.viz.kit.data import (
+    Bar,
+    BarKind,
     CardData,
     Edit,
     Handler,
@@ -34,6 +36,7 @@ from kernellab.viz.kit.data import (
     ViewData,
     packed,
 )
+from kernellab.viz.kit.palette import BLUE, GRAY, GREEN, ORANGE, SKY, VERMILION
 from kernellab.viz.kit.parts import (
     MARKS,
     band_html,
@@ -79,6 +82,10 @@ class Table:
     none."""
     tiles: Sequence[Tile] = ()
     """Tiles below its title, instead of rows."""
+    bars: Mapping[int, Sequence[Bar]] = field(default_factory=dict)
+    """Column -> the bar of each row, which is drawn in place of the cell's text."""
+    title_bar: Bar = ()
+    """A bar before the title: what a finding costs."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,10 @@ class Card:
     """One sentence below the tiles: what to do first."""
     lead_links: Sequence[Link] = ()
     """Where it leads in a live view."""
+    footnotes: Sequence[str] = ()
+    """What is said below the tables: how the numbers were found."""
+    legend: Sequence[tuple[BarKind, str]] = ()
+    """What the parts of bars stand for, in words."""
 
     def html(self) -> str:
         """Self-contained HTML: no script, no style sheet;
@@ -106,15 +117,21 @@ class Card:
         """
         tables = "\n".join(_table_html(table, is_wide) for table, is_wide in self._drawn())
         said = (*([self.lead] if self.lead else []), *self.notes)
-        notes = "\n".join(f'<div style="{_NOTE}">{_words(note)}</div>' for note in said)
+        notes, footnotes = (
+            "\n".join(f'<div style="{style}">{_words(note)}</div>' for note in some)
+            for some, style in ((said, _NOTE), (self.footnotes, _FOOTNOTE))
+        )
         heading = f'<b style="font-size:1.1em">{escape(self._heading)}</b>'
         subtitle = f'<span style="opacity:.75">{escape(self.subtitle)}</span>'
-        if not tables and not notes and not self.tiles:
+        legend = " ".join(map(_legend_html, self.legend))
+        if legend:
+            footnotes = f'<div style="{_FOOTNOTE}">{legend}</div>\n{footnotes}'
+        if not tables and not notes and not footnotes and not self.tiles:
             return f"<div>{heading} {subtitle}</div>"
         return (
             f'<div style="{_BOX}">\n{band_html(f"{heading} {subtitle}", self.tone)}\n'
             f"{tiles_html(self.tiles)}{notes}\n"
-            f'<div style="{_SIDE_BY_SIDE}">\n{tables}\n</div>\n</div>'
+            f'<div style="{_SIDE_BY_SIDE}">\n{tables}\n</div>\n{footnotes}</div>'
         )
 
     @property
@@ -132,6 +149,8 @@ class Card:
                 lines += [f"  {table.in_text}"] if table.in_text else []
             elif table.rows or table.tiles:
                 lines += _table_text(table)
+        entries = [f"{_DRAWN[kind][0]} {words}" for kind, words in self.legend]
+        lines += [f"  {note}" for note in (*filter(None, [", ".join(entries)]), *self.footnotes)]
         return _MARKED.sub(r"\1", "\n".join(lines))
 
     def data(self, later: Sequence[str] = ()) -> CardData:
@@ -151,6 +170,8 @@ class Card:
                 tuple(table.edits),
                 table.is_folded,
                 tuple(table.tiles),
+                {column: tuple(bars) for column, bars in table.bars.items()},
+                table.title_bar,
             )
             for table, is_wide in self._drawn()
         )
@@ -165,6 +186,8 @@ class Card:
             self.lead,
             tuple(self.lead_links),
             tuple(later),
+            tuple(self.footnotes),
+            tuple(self.legend),
         )
 
     def _drawn(self) -> Sequence[tuple[Table, bool]]:
@@ -202,6 +225,9 @@ _BOX = (
 
 
 _NOTE = "margin-top:4px"
+
+
+_FOOTNOTE = f"{_NOTE};opacity:.75;font-size:.9em"
 
 
 _SIDE_BY_SIDE = "columns:2 28em;column-gap:40px"
@@ -269,7 +295,8 @@ def _table_html(table: Table, across: bool) -> str:
     """A table as HTML; `across` says whether it has the whole width."""
     title = ""
     if table.title and not table.is_folded:
-        title = f'<div style="padding-top:8px;font-weight:600">{escape(table.title)}</div>\n'
+        bar = _bar_html(table.title_bar) if table.title_bar else ""
+        title = f'<div style="padding-top:8px;font-weight:600">{bar}{escape(table.title)}</div>\n'
     if table.strip is not None:
         title += strip_html(table.strip)
     if table.tiles:
@@ -287,9 +314,14 @@ def _table_html(table: Table, across: bool) -> str:
     dense = len(table.columns) > _MOST_ROOMY
     table_style = f"{_TABLE};font-size:.88em" if dense else _TABLE
     first_style = f"{_CODE}{';white-space:nowrap' if across else ''}" if head else _LABEL
+    if 0 in table.numbers:
+        first_style += ";text-align:right"
     rows = []
     for number, row in enumerate(table.rows):
-        first, *rest = (_words(cell) for cell in row)
+        first, *rest = (
+            _bar_html(table.bars[column][number]) if column in table.bars else _words(cell)
+            for column, cell in enumerate(row)
+        )
         if table.is_listing:  # where styles are stripped, spaces would become one
             first = first.replace("  ", "&nbsp; ").replace("  ", " &nbsp;")
         if table.is_listing and not any(rest):
@@ -314,11 +346,52 @@ def _style(table: Table, row: int, column: int) -> str:
     """The style of a cell after the first."""
     if column in table.numbers:
         return _NUMBER
+    if any(table.columns) and table.bars and table.code:  # the code would take the whole width
+        return f"{_CODE if column in table.code else _CELL};white-space:pre"
     if any(table.columns):
         return f"{_CODE};white-space:pre" if column in table.code else _CELL
     if row not in table.code:
         return _CELL
     return f"{_FACT}{diff_style(table.rows[row][column])}" if table.edits else _FACT
+
+
+_DRAWN: Mapping[BarKind, tuple[str, str]] = {
+    "wait": ("░", ORANGE),
+    "copy": ("▒", SKY),
+    "dot": ("█", GREEN),
+    "other": ("·", GRAY),
+    "used": ("█", BLUE),
+    "lost": ("▒", VERMILION),
+}
+"""The character and the color of a part of a bar."""
+
+BAR_LETTERS = 20
+"""Characters of a full bar in a text."""
+
+
+def _bar_html(bar: Bar) -> str:
+    stops, end = [], 0.0
+    for part in bar:
+        color = _DRAWN[part.stands_for][1]
+        start, end = end, end + 100 * part.share
+        stops.append(f"{color} {start:.1f}% {end:.1f}%")
+    stops.append(f"transparent {end:.1f}%")
+    gradient = f"linear-gradient(90deg,{','.join(stops)})"
+    return f'<div style="width:9em;height:.75em;margin-top:.35em;background:{gradient}"></div>'
+
+
+def _legend_html(entry: tuple[BarKind, str]) -> str:
+    kind, words = entry
+    swatch = f"display:inline-block;width:.8em;height:.8em;background:{_DRAWN[kind][1]}"
+    return f'<span style="white-space:nowrap"><i style="{swatch}"></i> {escape(words)}</span>'
+
+
+def _bar_text(bar: Bar) -> str:
+    """A bar as characters; a part that would have none of them has one."""
+    counts = [(part, round(part.share * BAR_LETTERS)) for part in bar if part.share > 0]
+    return "".join(_DRAWN[part.stands_for][0] * max(1, count) for part, count in counts)[
+        :BAR_LETTERS
+    ]
 
 
 def _is_broad(table: Table) -> bool:
@@ -333,9 +406,17 @@ def _is_broad(table: Table) -> bool:
 def _table_text(table: Table) -> list[str]:
     if table.tiles:
         return [f"  {table.title}", *tiles_text(table.tiles)]
-    shown = [*([table.columns] if any(table.columns) else []), *table.rows]
+    rows = [
+        [
+            _bar_text(table.bars[column][number]) if column in table.bars else cell
+            for column, cell in enumerate(row)
+        ]
+        for number, row in enumerate(table.rows)
+    ]
+    shown = [*([table.columns] if any(table.columns) else []), *rows]
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
-    lines = [f"  {table.title}"] if table.title else []
+    bar = f"{_bar_text(table.title_bar).ljust(BAR_LETTERS)} " if table.title_bar else ""
+    lines = [f"  {bar}{table.title}"] if table.title else []
     if table.strip is not None:
         lines.append(strip_text(table.strip))
     for row in shown:

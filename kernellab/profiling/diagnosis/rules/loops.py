@@ -15,6 +15,7 @@ from kernellab.profiling.diagnosis.cost_model import work_of
 from kernellab.profiling.diagnosis.evidence import Evidence, Loop
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
+from kernellab.profiling.diagnosis.stages import Staged, with_stages
 from kernellab.profiling.diagnosis.traffic import Traffic
 
 # Loops that wait for their loads: not pipelined, with too few stages, or with little to load
@@ -79,11 +80,10 @@ def _why_not(
             "a while loop is not pipelined",
             "Write it as a for loop over range(...) whose length is known when it begins.",
         )
-    if evidence.stages_of(loop) < 2:
-        return (
-            f"num_stages={evidence.stages_of(loop)} asks for it",
-            _with_stages(evidence, loop, 3, " or more"),
-        )
+    stages = evidence.stages_of(loop)
+    if stages < 2 and (products or evidence.own_stages(loop) is not None):
+        if (staged := with_stages(evidence, loop, 3)) is not None:
+            return f"num_stages={stages} asks for it", staged.advice
     if evidence.compilation.target.arch == "75":
         return ("sm_75 has no asynchronous copies", "Load the next iteration's tiles by hand.")
     if any(isinstance(op, flow.LOOPS) for op in loop.op.walk() if op is not loop.op):
@@ -98,16 +98,26 @@ def _why_not(
             "Let the loads be wider: pass pointers, sizes and strides that are multiples of 16, "
             "and masks that compare with such; or promise it with tl.multiple_of.",
         )
+    requested = with_stages(evidence, loop, 3)
     if not products:
         return (
             "it has no tl.dot, and Triton pipelines other loops only on request",
-            "Write for i in tl.range(..., num_stages=3), or let each iteration load more.",
+            _advice(requested, "Let each iteration load more."),
         )
     return (
         "its loads do not go straight to the product, or change with what the loop computes",
-        "Load the operands in the loop itself, by addresses that only advance; "
-        "tl.range(..., num_stages=3) asks for stages of this loop alone.",
+        _advice(
+            requested,
+            "Load the operands in the loop itself, by addresses that only advance.",
+        ),
     )
+
+
+def _advice(requested: Staged | None, other: str) -> str:
+    """Return the advice on stages that were tried, and another."""
+    if requested is None:
+        return other
+    return f"{requested.advice} Or {other[0].lower()}{other[1:]}"
 
 
 @rule("too-few-stages")
@@ -119,7 +129,8 @@ def too_few_stages(evidence: Evidence) -> Iterator[CostFinding]:
         stages = evidence.stages_of(loop)
         if stages >= _STAGES or not evidence.is_asynchronous(loop.op) or loop.turns < 2 * _STAGES:
             continue
-        if not _fits(evidence, loop, _STAGES):
+        staged = with_stages(evidence, loop, _STAGES)
+        if staged is None or not _fits(evidence, staged.shared_bytes):
             continue
         waiting = evidence.waiting_cycles - evidence.waiting_in(loop)
         waiting += evidence.waiting_in(loop, stages=_STAGES)
@@ -132,8 +143,7 @@ def too_few_stages(evidence: Evidence) -> Iterator[CostFinding]:
             f"{counted(max(stages - 1, 1), 'iteration')} ahead in flight, and waits for them",
             cost,
             loop.position,
-            f"{_with_stages(evidence, loop, _STAGES)[:-1]}; a stage more takes its share of "
-            "shared memory.",
+            f"{staged.advice} A program then takes {staged.shared_bytes:,} bytes of shared memory.",
             {
                 "num_stages": stages,
                 "iterations": loop.turns if loop.is_known else f"{loop.turns} assumed",
@@ -144,22 +154,11 @@ def too_few_stages(evidence: Evidence) -> Iterator[CostFinding]:
         )
 
 
-def _with_stages(evidence: Evidence, loop: Loop, stages: int, more: str = "") -> str:
-    """Return where to write another number of stages: in the loop's `tl.range` if that has its own,
-    which the launch's option does not change.
-    """
-    if evidence.own_stages(loop) is None:
-        return f"Compile with num_stages={stages}{more}."
-    return f"Write num_stages={stages}{more} in the tl.range of this loop."
-
-
-def _fits(evidence: Evidence, loop: Loop, stages: int) -> bool:
-    """Whether as many programs fit with more stages."""
-    resources = evidence.resources
-    if resources is None or evidence.occupancy is None:
+def _fits(evidence: Evidence, shared_bytes: int) -> bool:
+    """Whether as many programs fit with so much shared memory."""
+    if evidence.occupancy is None:
         return False
-    wanted = resources.shared_bytes * stages // max(evidence.stages_of(loop), 1)
-    occupancy = evidence.compilation.occupancy(shared_bytes=wanted)
+    occupancy = evidence.compilation.occupancy(shared_bytes=shared_bytes)
     return occupancy.blocks >= min(evidence.blocks, evidence.per_sm)
 
 

@@ -16,6 +16,7 @@ from kernellab.profiling.diagnosis.cost_model import LOAD_LATENCY
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import SEVERE, CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
+from kernellab.profiling.diagnosis.stages import with_stages
 from kernellab.profiling.estimates.model import CALIBRATION
 
 # Multiprocessors and threads with little or nothing to do: few programs, tiles smaller than the
@@ -246,16 +247,15 @@ def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
     if evidence.per_sm <= now.blocks:
         return  # more would fit than there are
     limit = now.limited_by[0]
-    staged = (
-        limit == "shared memory"
-        and evidence.stages > _FEW_STAGES
-        and any(evidence.is_asynchronous(loop) for loop in evidence.loops)
-    )
-    if not staged and any(evidence.is_asynchronous(loop) for loop in evidence.loops):
+    waiting = [each for each in evidence.loops.values() if evidence.is_asynchronous(each.op)]
+    deep = [each for each in waiting if evidence.stages_of(each) > _FEW_STAGES]
+    staged = None
+    if deep and limit == "shared memory":
+        staged = with_stages(evidence, deep[0], _FEW_STAGES)
+    if waiting and staged is None:
         return  # the stages of its loops hide what other programs would
-    if staged:
-        fewer = resources.shared_bytes * _FEW_STAGES // evidence.stages
-        blocks = evidence.compilation.occupancy(shared_bytes=fewer).blocks
+    if staged is not None:
+        blocks = evidence.compilation.occupancy(shared_bytes=staged.shared_bytes).blocks
         if blocks <= now.blocks:
             return
     else:
@@ -268,17 +268,18 @@ def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
         "registers": resources.registers,
         "shared bytes": resources.shared_bytes,
     }
-    if staged:
+    if staged is not None:
+        stages = evidence.stages_of(deep[0])
         yield finding(
             "too-many-stages",
-            f"num_stages={evidence.stages} takes {resources.shared_bytes:,} bytes of shared "
+            f"num_stages={stages} takes {resources.shared_bytes:,} bytes of shared "
             f"memory: {counted(now.blocks, 'program')} of {evidence.warps} "
             f"warps fit on a multiprocessor, with {_FEW_STAGES} stages {blocks}",
             cost,
-            next((loop.position for loop in evidence.loops.values()), None),
-            f"Try num_stages={_FEW_STAGES}: more copies in flight help only until the memory's "
-            "latency is hidden, and other programs hide it too.",
-            {"num_stages": evidence.stages, **evident},
+            deep[0].position,
+            f"{staged.advice} More copies in flight help only until the memory's latency is "
+            "hidden, and other programs hide it too.",
+            {"num_stages": stages, **evident},
             "the binary's resources and the occupancy calculator",
         )
         return

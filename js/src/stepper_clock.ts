@@ -1,0 +1,110 @@
+// Which steps there are to see at a place of the track: one after the other, as they were recorded, or the k-th of every program at once.
+import type { Lane, Span, Tick } from "./parts/track";
+import type { TraceReader } from "./stepper_trace";
+
+export class Clock {
+  /** The first and the last place. */
+  readonly first: number;
+  readonly last: number;
+  /** The steps in the order in which they happen. */
+  readonly order: readonly number[];
+  /** Of each lane its steps. */
+  private readonly runs: readonly (readonly number[])[];
+  private readonly names: readonly string[];
+  /** Of each place how many steps of `order` have happened after it. */
+  private readonly happened: readonly number[];
+
+  constructor(
+    private readonly reader: TraceReader,
+    readonly isTogether: boolean,
+  ) {
+    const all = reader.data.steps.map((_, place) => reader.first + place);
+    const programs = new Map<string, number[]>();
+    for (const number of all) {
+      const name = reader.frame(number).program.join(", ");
+      const known = programs.get(name);
+      if (known === undefined) programs.set(name, [number]);
+      else known.push(number);
+    }
+    this.runs = isTogether ? [...programs.values()] : [all];
+    this.names = isTogether ? [...programs.keys()] : [""];
+    this.first = isTogether ? 0 : reader.first;
+    const longest = this.runs.reduce((most, { length }) => Math.max(most, length), 0);
+    this.last = this.first + longest - 1;
+    const order: number[] = [];
+    const happened: number[] = [];
+    for (let turn = 0; turn < longest; turn++) {
+      for (const run of this.runs) if (turn < run.length) order.push(run[turn]!);
+      happened.push(order.length);
+    }
+    this.order = order;
+    this.happened = happened;
+  }
+
+  /** The lane in which a step is. */
+  laneOf(step: number): number {
+    return this.isTogether ? this.runs.findIndex((run) => run.includes(step)) : 0;
+  }
+
+  placeOf(step: number): number {
+    if (!this.isTogether) return step;
+    return this.first + this.runs[this.laneOf(step)]!.indexOf(step);
+  }
+
+  /** The step of a lane at a place: after its end, its last. */
+  stepAt(lane: number, place: number): number {
+    const run = this.runs[lane]!;
+    return run[Math.min(Math.max(0, place - this.first), run.length - 1)]!;
+  }
+
+  /** The steps that happen at a place, at most one of each lane. */
+  steps(place: number): number[] {
+    return this.runs.flatMap((run) => run[place - this.first] ?? []);
+  }
+
+  /** How many steps have happened after a place. */
+  count(place: number): number {
+    return this.happened[place - this.first]!;
+  }
+
+  /** What the track shows. */
+  lanes(): Lane[] {
+    const { fault_step: fault } = this.reader.data;
+    return this.runs.map((run, lane) => ({
+      name: this.names[lane]!,
+      spans: spansOf(this.reader, run, this.first),
+      ticks: ticksOf(this.reader, run, this.first),
+      flags: fault !== null && run.includes(fault) ? [this.first + run.indexOf(fault)] : [],
+    }));
+  }
+}
+
+/** The turns of loops as spans of places, the outer ones first. */
+export function spansOf(reader: TraceReader, run: readonly number[], first: number): Span[] {
+  const found: Span[] = [];
+  const open: { key: string; span: Span }[] = [];
+  run.forEach((number, at) => {
+    const { program } = reader.frame(number);
+    const turns = reader.step(number).turns.filter((turn) => turn.startsWith("turn "));
+    turns.forEach((_, depth) => {
+      const key = `${program.join()} ${turns.slice(0, depth + 1).join("\n")}`;
+      const known = open[depth];
+      if (known?.key === key && known.span.to === first + at - 1) known.span.to = first + at;
+      else {
+        const span = { from: first + at, to: first + at, depth };
+        open[depth] = { key, span };
+        found.push(span);
+      }
+    });
+  });
+  return found;
+}
+
+function ticksOf(reader: TraceReader, run: readonly number[], first: number): Tick[] {
+  return run.flatMap((number, at) => {
+    const { accesses } = reader.step(number);
+    if (accesses.length === 0) return [];
+    const isWritten = accesses.some(({ operation }) => operation !== "load");
+    return [{ at: first + at, color: isWritten ? "written" : "read" } as const];
+  });
+}

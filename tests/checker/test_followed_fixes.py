@@ -1,0 +1,73 @@
+"""Every fix that a check shows is followed: its lines are put into the kernel, and the check of the
+changed kernel has the finding no more, and no new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+import kernellab
+from kernellab import triton_api
+from kernellab.checker.records import Finding, Findings
+from tests.checker.launches import Launch, all_pairs
+from tests.checker.unseen import memory, numbers, order  # noqa: F401 - they add their twins
+from tests.checker.unseen.twins import TWINS, Twins
+
+
+def changed(kernel: Any, finding: Finding) -> Any:
+    """The kernel with the lines of a finding's changes."""
+    lines = str(kernel.src).splitlines()
+    first = triton_api.definition_of(kernel).line
+    for change in sorted(finding.changes, key=lambda change: -change.line):
+        place = change.line - first
+        old, new = change.old.splitlines(), change.new.splitlines()
+        replaced = lines[place : place + len(old)]
+        assert [line.strip() for line in replaced] == [line.strip() for line in old]
+        if len(old) == len(new) == 1 and replaced != old:  # without its indentation
+            new = [line.replace(line.strip(), new[0]) for line in replaced]
+        lines[place : place + len(old)] = new
+    return triton_api.with_source(kernel, "\n".join(lines))
+
+
+def followed(kernel: Any, check: Callable[[Any], Findings]) -> int:
+    """Follow each fix of a check's findings by itself; return how many there were."""
+    found = check(kernel)
+    fixes = [one for one in found if one.verified and one.changes]
+    known = {(one.kind, one.argument) for one in found}
+    for one in fixes:
+        after = {(other.kind, other.argument) for other in check(changed(kernel, one))}
+        assert (one.kind, one.argument) not in after, str(one)
+        assert after <= known, str(one)
+    return len(fixes)
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize("case", all_pairs(), ids=lambda case: case.name)
+def test_a_fix_of_the_corpus_helps(case: Any) -> None:
+    launch: Launch = case.faulty
+    followed(
+        launch.kernel,
+        lambda kernel: kernellab.check(
+            kernel, launch.grid, *launch.arguments(), outputs=launch.outputs, **launch.constants
+        ),
+    )
+
+
+@pytest.mark.sampled(20)
+@pytest.mark.parametrize("case", TWINS, ids=lambda case: case.name)
+def test_a_fix_of_an_unseen_kernel_helps(case: Twins) -> None:
+    torch.manual_seed(3)
+    faulty = case.made(False)
+    names = faulty.kernel.arg_names
+    right = {
+        names[place]: one
+        for place, one in case.right(faulty).items()
+        if one.shape == getattr(faulty.args[place], "shape", None)  # of the right launch, else
+    }
+    keywords = {"expect": right, "rtol": case.tolerance, "atol": case.tolerance} if right else {}
+    followed(faulty.kernel, lambda kernel: replace(faulty, kernel=kernel).check(**keywords))

@@ -1,0 +1,539 @@
+"""Neighbors of what people reported (docs/reports.md): other kernels with the same fault, or with
+a fault that looks like it, and what a check says of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from kernellab.checker.records import Finding, Findings
+from kernellab.errors import CompileError
+from tests.checker.launches import indices, normal, zeros
+
+pytestmark = pytest.mark.sampled(3)
+
+# fmt: off
+
+
+def check(kernel: Any, *arguments: Any, grid: tuple[int, ...] = (1,), **keywords: Any) -> Findings:
+    return kernellab.check(kernel, grid, *arguments, **keywords)
+
+
+def only(kernel: Any, *arguments: Any, **keywords: Any) -> Finding:
+    (finding,) = check(kernel, *arguments, **keywords)
+    return finding
+
+
+def new(finding: Finding) -> str:
+    """The lines of a fix that was tried."""
+    assert finding.verified, str(finding)
+    return "\n".join(change.new for change in finding.changes)
+
+
+# Both arms of tl.where are computed (vllm-ascend#16275)
+
+
+@triton.jit
+def second_differences(x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    before = tl.where(i < 2, 0.0, tl.load(x_ptr + i - 2, mask=i < n))
+    tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n) - before, mask=i < n)
+
+
+@triton.jit
+def lengths_by_next(x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    after = tl.where(i == n - 1, 0.0, tl.load(x_ptr + i + 1, mask=i < n))
+    tl.store(y_ptr + i, after - tl.load(x_ptr + i, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def rows_above(x_ptr, y_ptr, M, N: tl.constexpr, B: tl.constexpr):
+    m, n = tl.arange(0, B)[:, None], tl.arange(0, N)[None, :]
+    above = tl.where(m == 0, 0.0, tl.load(x_ptr + (m - 1) * N + n, mask=m < M))
+    tl.store(y_ptr + m * N + n, above, mask=m < M)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "bound"),
+    [
+        (second_differences, (3,), "i - 2 >= 0"),
+        (lengths_by_next, (3,), "i + 1 < n"),
+        (rows_above, (3, 4), "m - 1 >= 0"),
+    ],
+)
+def test_an_arm_that_is_not_chosen_still_loads(kernel: Any, shape: Any, bound: str) -> None:
+    more = {"N": 4} if len(shape) > 1 else {}
+    one = only(kernel, normal(*shape), zeros(*shape), 3, B=4, **more)
+    assert one.kind == "out-of-bounds"
+    assert bound in new(one)
+
+
+# Zeros that are neutral (aiter#4288)
+
+
+@triton.jit
+def norm_of_row(x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(y_ptr + i, x / tl.sqrt(tl.sum(x * x)), mask=i < n)
+
+
+@triton.jit
+def mean_of_row(x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y_ptr, tl.sum(tl.load(x_ptr + i, mask=i < n)) / n)
+
+
+@triton.jit
+def scaled_to_one(x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(y_ptr + i, x / tl.max(tl.abs(x)), mask=i < n)
+
+
+@pytest.mark.parametrize("kernel", [norm_of_row, mean_of_row, scaled_to_one])
+def test_neutral_zeros_are_a_note(kernel: Any) -> None:
+    one = only(kernel, normal(13), zeros(13), 13, B=16)
+    assert (one.kind, one.severity) == ("missing-other", "note")
+    assert "other=0.0" in new(one)
+    assert "inf" not in one.advice
+
+
+# A mask that is never passed (flash-attention#2789)
+
+
+@triton.jit
+def fills_row(y_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    inside = i < n
+    tl.store(y_ptr + i, i * 1.0)
+
+
+@triton.jit
+def fills_columns(y_ptr, M, N, BM: tl.constexpr, BN: tl.constexpr):
+    m, n = tl.arange(0, BM)[:, None], tl.program_id(0) * BN + tl.arange(0, BN)[None, :]
+    keep = (m < M) & (n < N)
+    tl.store(y_ptr + m * N + n, m * 1.0)
+
+
+@triton.jit
+def doubles_row(x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    valid = i < n
+    tl.store(y_ptr + i, 2 * tl.load(x_ptr + i, mask=i < n, other=0.0))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "name"),
+    [
+        (fills_row, lambda: (zeros(20), 20, 16), "inside"),
+        (fills_columns, lambda: (zeros(5, 20), 5, 20, 8, 16), "keep"),
+        (doubles_row, lambda: (normal(20), zeros(20), 20, 16), "valid"),
+    ],
+)
+def test_a_mask_that_is_never_used_is_the_fix(kernel: Any, arguments: Any, name: str) -> None:
+    found = check(kernel, *arguments(), grid=(2,))
+    assert found.kinds
+    for one in found:
+        assert f"mask={name}" in new(one)
+        assert "atomic" not in one.advice
+
+
+# The variable of an overflow is the one in the source (vllm#56578)
+
+
+@triton.jit
+def capped(s_ptr, o_ptr, cap, B: tl.constexpr):
+    u = tl.load(s_ptr + tl.arange(0, B)) / cap
+    tl.store(o_ptr + tl.arange(0, B), tl.exp(u) * cap)
+
+
+@triton.jit
+def scaled_then_stored(s_ptr, o_ptr, scale, B: tl.constexpr):
+    shifted = tl.load(s_ptr + tl.arange(0, B)) + scale
+    tl.store(o_ptr + tl.arange(0, B), scale * shifted)
+
+
+@triton.jit
+def weighted(s_ptr, o_ptr, weight, B: tl.constexpr):
+    ratio = weight / 2
+    tl.store(o_ptr + tl.arange(0, B), tl.load(s_ptr + tl.arange(0, B)) * weight)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "value", "number", "name", "other"),
+    [
+        (capped, 4400.0, 50.0, "cap", "u"),
+        (scaled_then_stored, 1.0, 1e30, "scale", "shifted ="),
+        (weighted, 1e30, 1e30, "weight", "ratio"),
+    ],
+)
+def test_an_overflow_names_its_own_operand(
+    kernel: Any, value: float, number: float, name: str, other: str
+) -> None:
+    one = only(kernel, torch.tensor([0.0, value]), zeros(2), number, B=2)
+    assert one.kind == "infinity"
+    assert name in one.what.split("=")[0]
+    assert other not in one.what.split("=")[0].split()
+
+
+# topk (triton#11071)
+
+
+@triton.jit
+def best(x_ptr, y_ptr, K: tl.constexpr):
+    y = tl.topk(tl.load(x_ptr + tl.arange(0, 8)), K)
+    tl.store(y_ptr + tl.arange(0, y.shape[0]), y)
+
+
+@pytest.mark.parametrize("k", [3, 6, 16])
+def test_a_k_that_topk_does_not_take_is_found(k: int) -> None:
+    try:
+        kinds = check(best, normal(8), zeros(16), K=k).kinds
+    except CompileError:  # of a version of Triton that checks it
+        kinds = ("broken-contract",)
+    assert "broken-contract" in kinds
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_a_k_that_triton_cannot_compile_has_a_fix(k: int) -> None:
+    with pytest.raises(CompileError, match="power of two") as refused:
+        check(best, normal(8), zeros(16), K=k)
+    assert refused.value.verified
+    assert ("tl.max" in refused.value.advice) is (k == 1)
+
+
+@pytest.mark.parametrize("k", [2, 4, 8])
+def test_a_k_that_topk_takes_is_right(k: int) -> None:
+    x = normal(8)
+    want = torch.cat([x.sort(descending=True).values[:k], torch.zeros(8 - k)])
+    assert not check(best, x, zeros(8), K=k, expect={"y_ptr": want})
+
+
+# Trials of an autotuner on one memory (triton#6547, #7181, #5339)
+
+
+@triton.jit
+def adds_residual(x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n) + tl.load(y_ptr + i, mask=i < n)
+    tl.store(x_ptr + i, x, mask=i < n)
+
+
+@triton.jit
+def squares(x_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n)
+    tl.store(x_ptr + i, x * x, mask=i < n)
+
+
+@triton.jit
+def counts(x_ptr, count_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n, other=0.0)
+    tl.atomic_add(count_ptr, tl.sum((x > 0).to(tl.int32)))
+
+
+def tuned(kernel: Any, **settings: Any) -> Any:
+    configs = [triton.Config({"B": 16}), triton.Config({"B": 32}), triton.Config({"B": 64})]
+    return triton.autotune(configs, key=["n"], **settings)(kernel)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "changed", "left", "alone"),
+    [
+        (adds_residual, lambda: (torch.ones(50), torch.ones(50), 50), "x_ptr", "5", "2"),
+        (squares, lambda: (torch.full((50,), 2.0), 50), "x_ptr", "65536", "4"),
+        (counts, lambda: (torch.ones(50), zeros(1, dtype=torch.int32), 50), "count_ptr", "200",
+         "50"),
+    ],
+)  # fmt: skip
+def test_trials_leave_wrong_numbers(
+    kernel: Any, arguments: Any, changed: str, left: str, alone: str
+) -> None:
+    def grid(meta: dict[str, Any]) -> tuple[int]:
+        return (triton.cdiv(50, meta["B"]),)
+
+    (one,) = kernellab.check(tuned(kernel), grid, *arguments())
+    assert (one.kind, one.argument, one.verified) == ("autotune", changed, True)
+    assert left in one.why.split()
+    assert f"{alone}." in one.why.split()
+    assert not kernellab.check(tuned(kernel, restore_value=[changed]), grid, *arguments())
+
+
+# Functions that are not associative (triton#3485)
+
+
+@triton.jit
+def averages(a, b):
+    return (a + b) * 0.5
+
+
+@triton.jit
+def subtracts(a, b):
+    return a - b
+
+
+@triton.jit
+def larger(a, b):
+    return tl.maximum(a, b)
+
+
+@triton.jit
+def scans_averages(x_ptr, y_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(y_ptr + i, tl.associative_scan(tl.load(x_ptr + i), 0, averages))
+
+
+@triton.jit
+def reduces_differences(x_ptr, y_ptr, N: tl.constexpr):
+    tl.store(y_ptr, tl.reduce(tl.load(x_ptr + tl.arange(0, N)), 0, subtracts))
+
+
+@triton.jit
+def scans_maxima(x_ptr, y_ptr, N: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(y_ptr + i, tl.associative_scan(tl.load(x_ptr + i), 0, larger))
+
+
+@pytest.mark.parametrize("kernel", [scans_averages, reduces_differences, scans_maxima])
+def test_a_function_that_is_not_associative_is_found(kernel: Any) -> None:
+    found = check(kernel, torch.arange(1.0, 9.0), zeros(8), N=8)
+    assert found.kinds == (() if kernel is scans_maxima else ("not-associative",))
+
+
+# A store that another thread loads (triton#9887, #10924, #8259, aiter#3132)
+
+
+@triton.jit
+def neighbors(x_ptr, t_ptr, y_ptr, N: tl.constexpr, S: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(t_ptr + i, tl.load(x_ptr + i))
+    tl.store(y_ptr + i, tl.load(t_ptr + (i + S) % N))
+
+
+@triton.jit
+def neighbors_after_a_barrier(x_ptr, t_ptr, y_ptr, N: tl.constexpr, S: tl.constexpr):
+    i = tl.arange(0, N)
+    tl.store(t_ptr + i, tl.load(x_ptr + i))
+    tl.debug_barrier()
+    tl.store(y_ptr + i, tl.load(t_ptr + (i + S) % N))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shift", "is_found"),
+    [(neighbors, 64, True), (neighbors, 0, False), (neighbors_after_a_barrier, 64, False)],
+)
+def test_an_element_of_another_thread_needs_a_barrier(
+    kernel: Any, shift: int, is_found: bool
+) -> None:
+    found = check(kernel, normal(512), zeros(512), zeros(512), N=512, S=shift, target="sm_90")
+    assert found.kinds == (("missing-barrier",) if is_found else ())
+    for one in found:
+        assert "tl.debug_barrier()" in new(one)
+
+
+# Where a wrong value came from (fla#1140)
+
+
+@triton.jit
+def shifts(g_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y_ptr + i, tl.load(g_ptr + i + 1, mask=i + 1 < n, other=0.0), mask=i < n)
+
+
+@triton.jit
+def transposes(g_ptr, y_ptr, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(y_ptr + i * N + j, tl.load(g_ptr + j * N + i))
+
+
+@triton.jit
+def takes_window(g_ptr, y_ptr, start, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y_ptr + i, tl.load(g_ptr + start + i - 1))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "want", "numbers", "came_from", "expected"),
+    [
+        (shifts, (4,), lambda g: g, {"n": 4, "B": 4}, "g_ptr[1]", "g_ptr[0]"),
+        (transposes, (2, 2), lambda g: g, {"N": 2}, "g_ptr[1, 0]", "g_ptr[0, 1]"),
+        (takes_window, (8,), lambda g: g[4:8], {"start": 4, "B": 4}, "g_ptr[3]", "g_ptr[4]"),
+    ],
+)
+def test_a_wrong_value_says_where_it_came_from(
+    kernel: Any, shape: Any, want: Any, numbers: dict[str, Any], came_from: str, expected: str
+) -> None:
+    g = torch.arange(1.0, 1 + torch.Size(shape).numel()).reshape(shape)
+    y = want(g).contiguous()
+    (one,) = check(kernel, g, torch.zeros_like(y), **numbers, expect={"y_ptr": y}).of_kind(
+        "wrong-result"
+    )
+    assert came_from in one.advice
+    assert expected in one.advice
+
+
+# tf32 is not a wrong product (triton#8899)
+
+
+@triton.jit
+def product(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    tl.store(c_ptr + i * N + j, tl.dot(tl.load(a_ptr + i * N + j), tl.load(b_ptr + i * N + j)))
+
+
+@triton.jit
+def product_of_a(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    a, b = tl.load(a_ptr + i * N + j), tl.load(b_ptr + i * N + j)
+    tl.store(c_ptr + i * N + j, tl.dot(a, a) + 0 * b)
+
+
+@triton.jit
+def added_product(a_ptr, b_ptr, c_ptr, N: tl.constexpr):
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    bias = tl.load(c_ptr + i * N + j)
+    c = tl.dot(tl.load(a_ptr + i * N + j), tl.load(b_ptr + i * N + j), bias)
+    tl.store(c_ptr + i * N + j, c)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind", "severity", "cause"),
+    [
+        (product, "rounding", "note", "tf32"),
+        (added_product, "rounding", "note", "tf32"),
+        (product_of_a, "wrong-result", "error", ""),
+    ],
+)
+def test_a_product_is_wrong_only_beyond_its_rounding(
+    kernel: Any, kind: str, severity: str, cause: str
+) -> None:
+    a, b, c = normal(32, 32), normal(32, 32, seed=1), zeros(32, 32)
+    found = check(kernel, a, b, c, N=32, expect={"c_ptr": a @ b})
+    assert [(one.kind, one.severity, one.cause) for one in found if one.kind == kind] == [
+        (kind, severity, cause)
+    ]
+
+
+# Arguments that share memory (Liger#507, #508)
+
+
+@triton.jit
+def two(loss_ptr, z_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(loss_ptr + i, i + 1.0, mask=i < n)
+    tl.store(z_ptr + i, i * 0.0, mask=i < n)
+
+
+@triton.jit
+def one_after_the_other(first_ptr, second_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(first_ptr + i, i + 1.0, mask=i < n)
+    tl.debug_barrier()
+    tl.store(second_ptr + i, tl.load(first_ptr + i, mask=i < n) * 2, mask=i < n)
+
+
+def test_an_output_that_another_overwrites_is_found() -> None:
+    whole = zeros(16)
+    one = only(two, whole[:8], whole[4:12], 8, B=8)
+    assert (one.kind, one.argument) == ("overwritten-argument", "z_ptr")
+    assert not check(two, whole[:8], whole[8:], 8, B=8)
+    assert not check(one_after_the_other, whole[:8], whole[:8], 8, B=8)
+
+
+# NaN that decides (triton#6635)
+
+
+@triton.jit
+def casts_nan(x_ptr, o_ptr, B: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, B))
+    tl.store(o_ptr + tl.arange(0, B), (x * 0.0).to(tl.int32))
+
+
+@triton.jit
+def compares_nan(x_ptr, o_ptr, B: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, B))
+    tl.store(o_ptr + tl.arange(0, B), (x - x < 1.0).to(tl.int32))
+
+
+@triton.jit
+def smallest_of_nan(x_ptr, o_ptr, B: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, B))
+    tl.store(o_ptr, tl.argmin(x * 0.0, 0))
+
+
+@pytest.mark.parametrize("kernel", [casts_nan, compares_nan, smallest_of_nan])
+def test_a_nan_that_decides_an_integer_is_found(kernel: Any) -> None:
+    x = torch.tensor([1.0, float("inf"), 2.0, 3.0])
+    found = check(kernel, x, indices(0, 0, 0, 0), B=4)
+    assert "nan" in found.kinds
+    assert not check(kernel, torch.ones(4), indices(0, 0, 0, 0), B=4)
+
+
+# A launch that does not fit (triton#6446, vllm#17744, aiter#3257)
+
+
+@triton.jit
+def squares_of_tile(a_ptr, c_ptr, K, B: tl.constexpr):
+    i, j = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    acc = tl.zeros((B, B), tl.float32)
+    for k in range(0, K, B):
+        a = tl.load(a_ptr + i * K + k + j)
+        acc = tl.dot(a, a, acc)
+    tl.store(c_ptr + i * B + j, acc)
+
+
+@pytest.mark.parametrize("ask", [kernellab.check, kernellab.run, kernellab.trace])
+def test_what_does_not_fit_is_refused_by_each_function(ask: Any) -> None:
+    a, c = normal(128, 512).half(), zeros(128, 128)
+    with pytest.raises(CompileError, match="shared memory"):
+        ask(squares_of_tile, (1,), a, c, 512, B=128, num_stages=9)
+
+
+# An offset that wraps (fla#1080, sglang#20389, megablocks#185)
+
+
+@triton.jit
+def rows_of_table(x_ptr, y_ptr, stride, B: tl.constexpr):
+    row = tl.program_id(0) * 3
+    tl.store(y_ptr + tl.program_id(0) * B + tl.arange(0, B),
+             tl.load(x_ptr + row * stride + tl.arange(0, B)))
+
+
+@triton.jit
+def rows_by_cast(x_ptr, y_ptr, stride, B: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * 3
+    tl.store(y_ptr + tl.program_id(0) * B + tl.arange(0, B),
+             tl.load(x_ptr + row * stride + tl.arange(0, B)))
+
+
+@triton.jit
+def batches_of_table(x_ptr, y_ptr, T, K: tl.constexpr, B: tl.constexpr):
+    base = tl.program_id(0) * 3 * T * K
+    tl.store(y_ptr + tl.program_id(0) * B + tl.arange(0, B),
+             tl.load(x_ptr + base + tl.arange(0, B)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernel", "numbers", "is_found"),
+    [
+        (rows_of_table, {"stride": 1 << 30}, True),
+        (rows_by_cast, {"stride": 1 << 30}, False),
+        (batches_of_table, {"T": 1 << 20, "K": 1 << 10}, True),
+    ],
+)
+def test_an_offset_that_wraps_is_cast(kernel: Any, numbers: Any, is_found: bool) -> None:
+    x = torch.zeros((3 << 30) + 16, dtype=torch.int8)  # pages that nothing touches
+    found = check(kernel, x, zeros(32, dtype=torch.int8), grid=(2,), B=16, **numbers)
+    assert found.kinds == (("index-overflow",) if is_found else ())
+    for one in found:
+        assert ".to(tl.int64)" in new(one)

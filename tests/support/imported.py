@@ -1,0 +1,20 @@
+"""Modules that a test writes."""
+
+from __future__ import annotations
+
+import importlib.util
+import linecache
+from pathlib import Path
+from types import ModuleType
+
+
+def imported(file: Path, text: str | None = None) -> ModuleType:
+    """Import a file, anew each time; with a text, after it was written there."""
+    if text is not None:
+        file.write_text(text)
+    linecache.checkcache(str(file))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    exec(compile(file.read_bytes(), str(file), "exec"), vars(module))  # noqa: S102 - no stale .pyc
+    return module
