@@ -190,6 +190,36 @@ export interface Tab {
   readonly why_not: string;
 }
 
+/** One answer of a card: a few of them are side by side at its top. */
+export interface Tile {
+  readonly name: string;
+  readonly value: string;
+  readonly detail: string;
+  readonly tone: "" | "pass" | "warn" | "fail";
+  readonly share: number | null;
+  readonly link: Link | null;
+  readonly cell: string;
+}
+
+/** One element, or several at once, of a strip. */
+export interface StripCell {
+  readonly words: string;
+  readonly tone: "" | "pass" | "warn" | "fail";
+}
+
+/** A picture of a few elements in a row, with those at fault in red. */
+export interface Strip {
+  readonly title: string;
+  readonly cells: readonly StripCell[];
+}
+
+/** A change of a source that was tried: `kernellab.errors.Change`. */
+export interface Edit {
+  readonly line: number;
+  readonly old: string;
+  readonly new: string;
+}
+
 /** A part of a bar. */
 export interface BarPart {
   readonly stands_for: "wait" | "copy" | "dot" | "other" | "used" | "lost";
@@ -206,6 +236,11 @@ export interface TableData {
   readonly links: readonly Link[];
   readonly code: readonly number[];
   readonly is_wide: boolean;
+  readonly tone: "" | "pass" | "warn" | "fail";
+  readonly strip: Strip | null;
+  readonly edits: readonly Edit[];
+  readonly is_folded: boolean;
+  readonly tiles: readonly Tile[];
   readonly bars: Readonly<Record<number, readonly (readonly BarPart[])[]>>;
   readonly title_bar: readonly BarPart[];
 }
@@ -217,6 +252,11 @@ export interface CardData {
   readonly subtitle: string;
   readonly notes: readonly string[];
   readonly tables: readonly TableData[];
+  readonly tone: "" | "pass" | "warn" | "fail";
+  readonly tiles: readonly Tile[];
+  readonly lead: string;
+  readonly lead_links: readonly Link[];
+  readonly later: readonly string[];
   readonly footnotes: readonly string[];
   readonly legend: readonly (readonly ["wait" | "copy" | "dot" | "other" | "used" | "lost", string])[];
 }

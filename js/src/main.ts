@@ -35,7 +35,7 @@ function drawn(
 ): Seen {
   switch (data.kind) {
     case "card":
-      return new CardView(dom, data, beside);
+      return new CardView(dom, data, request, beside);
     case "graph":
       return new LazyGraph(dom, data, part, beside, root);
     case "ir":

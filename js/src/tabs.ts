@@ -95,6 +95,7 @@ export class TabGroup implements Beside {
     this.latest++;
     if (known !== undefined) {
       const hasPlace = known.view.turnTo === undefined || this.turnedTo(known.view, tabId, at);
+      known.bar.saying(at);
       if (hasPlace) return this.face(tabId);
     }
     if (this.request !== null) void this.bring(tabId, at, this.request);
@@ -136,7 +137,9 @@ export class TabGroup implements Beside {
         );
       }
       this.face(tabId);
-      this.shown.get(tabId)?.view.turnTo?.(content["at"] as At);
+      const opened = this.shown.get(tabId);
+      opened?.view.turnTo?.(content["at"] as At);
+      opened?.bar.saying(at);
       bar.say("");
     } catch (error) {
       if (turn === this.latest)
@@ -169,6 +172,8 @@ class Bar {
     role: "status",
     hidden: true,
   });
+  /** What the link said that led here: a finding. */
+  private readonly said = element("div", { class: "kl-said", role: "note", hidden: true });
   private ticking = 0;
 
   constructor(
@@ -193,7 +198,14 @@ class Bar {
       { class: "kl-tabs", "aria-label": "Views of this launch" },
       tools,
       this.status,
+      this.said,
     );
+  }
+
+  /** Show the finding whose link led here; any other way here shows none. */
+  saying({ said }: At): void {
+    this.said.textContent = typeof said === "string" ? said : "";
+    this.said.hidden = this.said.textContent === "";
   }
 
   private tab(

@@ -121,6 +121,9 @@ class Finding(HasCard, Diagnostic):
         cause: of a difference that rounding explains, what rounds: "tf32", "narrow sums", "narrow
             values", "functions", "order of a sum" or "rounding"; else "".
         errors: the largest error of such a result against float64, and that without the cause.
+        held: of an access out of bounds, the first and the last element that it may touch; None if
+            they are not known.
+        rivals: of a race, two of its programs, each with what it does: "writes 9.95".
         proposals: changes that the check tries, and shows if the finding goes away.
     """
 
@@ -134,6 +137,12 @@ class Finding(HasCard, Diagnostic):
     inputs: tuple[Inputs, ...] | None = None
     cause: str = ""
     errors: tuple[float, ...] = ()
+    held: tuple[int, int] | None = field(
+        default=None, repr=False, compare=False, metadata={"fact": False}
+    )
+    rivals: tuple[tuple[ProgramId, str], ...] = field(
+        default=(), repr=False, compare=False, metadata={"fact": False}
+    )
     proposals: tuple[Proposal, ...] = field(
         default=(), repr=False, compare=False, metadata={"fact": False}
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -27,6 +28,7 @@ from kernellab.triton_api import definition_of, reachable_functions
 from kernellab.viz.kernels import kernel_card, plain_card
 from kernellab.viz.kit.view import Card, CardView
 from kernellab.viz.launch_tabs import FindLaunch, live_card
+from kernellab.viz.verdicts import Numbers, Verdict, change_of
 
 # The compile options on the line of a magic, and the call that a kernel is then compiled for.
 
@@ -239,8 +241,8 @@ def _generated_card(generated: Any, compile_options: CompileOptions) -> CardView
     plain, call, target = generated_call(generated, compile_options)
     compilation = compile_kept(plain, call, target)
     known_from = dict.fromkeys(call.specialization.signature, "Inductor")
-    card = kernel_card(compilation, known_from=known_from, notes=[_FIRST_CONFIG])
-    return live_card(card, compilation, _no_launch)
+    make = partial(_kernel_card, compilation, None, known_from, [_FIRST_CONFIG])
+    return live_card(make, compilation, _no_launch)
 
 
 _FIRST_CONFIG = (
@@ -261,7 +263,10 @@ def _card(kernel: TileKernel, compile_options: CompileOptions, find: FindLaunch)
     if run is not None:
         call = launched_call(run.launch, compile_options)
         compilation = compile_kept(kernel, call, compile_options.target)
-        return live_card(kernel_card(compilation, run=run), compilation, find)
+        make = partial(_kernel_card, compilation, run, None, _changes(compilation))
+        # On a GPU a check would copy the arguments to the CPU, which takes a while.
+        later = ("check", "diagnosis") if run.device == "interpreter" else ()
+        return live_card(make, compilation, find, later)
     try:
         call = stated_call(kernel, compile_options)
     except ArgumentError as error:
@@ -273,12 +278,34 @@ def _card(kernel: TileKernel, compile_options: CompileOptions, find: FindLaunch)
         ]
         return plain_card(kernel.__name__, compile_options.target, notes)
     compilation = _compile_unlaunched(kernel, call, compile_options.target)
-    card = kernel_card(
-        compilation,
-        known_from=_known_from(kernel, call, compile_options.constants),
-        notes=["Not launched in this cell."],
-    )
-    return live_card(card, compilation, find)
+    known_from = _known_from(kernel, call, compile_options.constants)
+    notes = [*_changes(compilation), "Not launched in this cell."]
+    make = partial(_kernel_card, compilation, None, known_from, notes)
+    return live_card(make, compilation, find)
+
+
+def _kernel_card(
+    compilation: Compilation,
+    run: Run | None,
+    known_from: Mapping[str, str] | None,
+    notes: Sequence[str],
+    verdict: Verdict | None,
+) -> Card:
+    return kernel_card(compilation, run=run, known_from=known_from, notes=notes, verdict=verdict)
+
+
+_latest_numbers: dict[tuple[str, str], Numbers] = {}
+"""Kernel and target -> what the card of its last run showed."""
+
+
+def _changes(compilation: Compilation) -> list[str]:
+    """What differs from the last card of the kernel, as a note; nothing if no number does."""
+    key, now = (compilation.kernel, str(compilation.target)), Numbers.of(compilation)
+    before = _latest_numbers.get(key)
+    if now is not None:
+        _latest_numbers[key] = now
+    change = "" if now is None or before is None else change_of(before, now)
+    return [change] if change else []
 
 
 def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> Compilation:

@@ -91,8 +91,9 @@ def _finding_table(number: int, finding: CostFinding, shown: set[str]) -> Table:
     if table.rows and table.rows[0][0] == "line":
         source = table.rows[0][1]
         if source in shown:
-            code = [row - 1 for row in table.code if row > 0]
-            table = replace(table, rows=table.rows[1:], code=code)
+            gone = 2 if finding.position and finding.position.column else 1  # with its caret
+            code = [row - gone for row in table.code if row >= gone]
+            table = replace(table, rows=table.rows[gone:], code=code)
         shown.add(source)
     if not finding.cost:
         return table

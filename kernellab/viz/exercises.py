@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kernellab.checker.records import Finding
 from kernellab.common.text import counted, number_text, number_texts
 from kernellab.errors import Diagnostic
 from kernellab.viz.diagnostics import diagnostic_table, facts_table, finding_links
-from kernellab.viz.kit.data import Link
+from kernellab.viz.kit.data import Link, Tile, Tone
 from kernellab.viz.kit.view import Card, Table, card_of
-from kernellab.workshop.course import Progress
+from kernellab.workshop.course import Progress, Row
 from kernellab.workshop.exercise import RUNGS, Answer, Difference, Exercise
 from kernellab.workshop.grader import Grade, Grades
 
@@ -26,29 +26,50 @@ _IN_THE_WAY = {
 
 @card_of.register
 def answer_card(answer: Answer) -> Card:
-    """What was reached, where it goes wrong, and what is said of it."""
-    tables = [Table("", RUNGS, [_marks(answer)], is_wide=True)]
-    tables += [
-        _diagnostic_table(answer, number, diagnostic)
+    """The steps as a ladder, where it goes wrong, and what is said of it; its hints are folded."""
+    tables = [
+        replace(_diagnostic_table(answer, number, diagnostic), is_wide=True)
         for number, diagnostic in enumerate(answer.diagnostics)
         if diagnostic.kind != _LAUNCH
     ]
     if answer.first_difference is not None:
-        tables.append(_difference_table(answer, answer.first_difference))
-    notes = [said.what for said in answer.diagnostics if said.kind == _LAUNCH]
-    if answer.hints and not answer.is_done:
-        notes.append(
-            f"{counted(len(answer.hints), 'hint')}: `%tileexercise --hint 1 {answer.exercise}`"
-        )
-    was_launched = answer.reached or answer.passed
+        tables.append(replace(_difference_table(answer, answer.first_difference), is_wide=True))
+    if not answer.is_done:
+        tables += _hint_tables(answer.exercise, answer.hints)
     return Card(
         f"{answer.title}: {answer.kernel} {_IN_THE_WAY[answer.reached]}",
-        f"{answer.passed} of {answer.cases} hidden launches right"
-        if was_launched
-        else "not launched",
+        "" if answer.reached or answer.passed else "not launched",
         tables,
-        notes,
+        [said.what for said in answer.diagnostics if said.kind == _LAUNCH],
+        tone="pass" if answer.is_done else "warn" if answer.is_right else "fail",
+        tiles=list(_ladder(answer)),
     )
+
+
+def _ladder(answer: Answer) -> Iterator[Tile]:
+    """A tile for each step: those that are reached, the one that is in the way, the others."""
+    reached = RUNGS.index(answer.reached) if answer.reached else -1
+    for number, rung in enumerate(RUNGS):
+        tone: Tone = "pass" if number <= reached else "fail" if number == reached + 1 else ""
+        right = rung == "right" and (answer.reached or answer.passed)
+        detail = f"{answer.passed} of {answer.cases} hidden launches" if right else ""
+        yield Tile(f"step {number + 1}", rung, detail, tone)
+
+
+def _hint_tables(exercise: str, hints: Sequence[str]) -> list[Table]:
+    """The hints, each folded; in a terminal the magic that shows the first."""
+    command = f"{counted(len(hints), 'hint')}: `%tileexercise --hint 1 {exercise}`"
+    return [
+        Table(
+            f"Hint {number}",
+            (),
+            [("", hint)],
+            is_wide=True,
+            is_folded=True,
+            in_text="" if number > 1 else command,
+        )
+        for number, hint in enumerate(hints, 1)
+    ]
 
 
 _LAUNCH = "launch"
@@ -70,15 +91,6 @@ def _diagnostic_table(answer: Answer, number: int, diagnostic: Diagnostic) -> Ta
     ):
         diagnostic = replace(diagnostic, programs=(), lane=(), values={}, inputs=None)
     return diagnostic_table(diagnostic, links)
-
-
-def _marks(answer: Answer) -> list[str]:
-    """Under each rung whether it is reached."""
-    reached = RUNGS.index(answer.reached) if answer.reached else -1
-    return [
-        "yes" if number <= reached else "no" if number == reached + 1 else "-"
-        for number in range(len(RUNGS))
-    ]
 
 
 def _difference_table(answer: Answer, difference: Difference) -> Table:
@@ -114,35 +126,57 @@ def _facts(difference: Difference) -> Iterator[tuple[str, str]]:
 
 @card_of.register
 def progress_card(progress: Progress) -> Card:
-    """Every exercise, by chapter, and how far each has come."""
-    tables = []
-    for chapter in dict.fromkeys(row.chapter for row in progress):
-        rows = [
-            (row.name, row.title, row.reached or "-", str(row.tries) if row.tries else "")
-            for row in progress
-            if row.chapter == chapter
-        ]
-        tables.append(Table(chapter, ("exercise", "", "reached", "answers"), rows, numbers=(3,)))
+    """Every exercise as a tile, by chapter, with how far the student has come; a click inserts
+    its task and its stub.
+    """
+    tables = [
+        Table(
+            f"{chapter}: {sum(row.is_done for row in rows)} of {len(rows)}",
+            (),
+            (),
+            tiles=[_exercise_tile(row) for row in rows],
+        )
+        for chapter, rows in _by_chapter(progress).items()
+    ]
     done = sum(row.is_done for row in progress)
     return Card(
         f"{done} of {counted(len(progress), 'exercise')} done",
         "",
         tables,
-        ("%tileexercise NAME puts the stub of one into the next cell.",),
+        ("`%tileexercise NAME` shows a task, and puts its stub into the next cell.",),
+    )
+
+
+def _by_chapter(progress: Progress) -> dict[str, list[Row]]:
+    chapters: dict[str, list[Row]] = {}
+    for row in progress:
+        chapters.setdefault(row.chapter, []).append(row)
+    return chapters
+
+
+def _exercise_tile(row: Row) -> Tile:
+    tried = f"{counted(row.tries, 'answer')}" if row.tries else "not tried"
+    reached = "done" if row.is_done else row.reached
+    return Tile(
+        row.name,
+        row.title,
+        f"{reached}, {tried}" if reached else tried,
+        "pass" if row.is_done else "warn" if row.tries else "",
+        cell=f"%tileexercise {row.name}",
     )
 
 
 def task_card(exercise: Exercise) -> Card:
-    """What an exercise asks for."""
+    """What an exercise requires, with its hints folded."""
     rows = [("task", exercise.task), *(("budget", words) for words in _allowed(exercise))]
     return Card(
         f"{exercise.chapter}: {exercise.title}",
         exercise.name,
-        [Table("", (), rows)],
-        (
-            "The stub is in the next cell: fill it in and run it.",
-            f"{counted(len(exercise.hints), 'hint')}: `%tileexercise --hint 1 {exercise.name}`",
-        ),
+        [
+            Table("", (), rows, is_wide=True),
+            *_hint_tables(exercise.name, exercise.hints),
+        ],
+        ("The stub is in the next cell: fill it in and run it.",),
     )
 
 

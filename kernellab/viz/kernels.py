@@ -5,6 +5,7 @@ side by side; of the pass that changes a result; and of `equal` and `validate`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from kernellab.records import Launch, Origin, PassRun, Run, Specialization, Targ
 from kernellab.records import Path as ArgumentPath
 from kernellab.viz.kit.data import Link
 from kernellab.viz.kit.view import Card, Table, card_of
+from kernellab.viz.verdicts import Verdict, lead_of, tiles_of
 
 # Cards: what is known of a kernel's compilation or launch, as HTML and as plain text of the same
 # content.
@@ -40,9 +42,10 @@ def kernel_card(
     run: Run | None = None,
     known_from: Mapping[str, str] | None = None,
     notes: Iterable[str] = (),
+    verdict: Verdict | None = None,
 ) -> Card:
-    """The card of a kernel: how it was launched, what each stage of the compiler
-    made, what it takes.
+    """The card of a kernel: tiles with what it takes and what is known of its launch, what to fix
+    first; folded below them how it was launched and what each stage of the compiler made.
 
     Args:
         compilation: what is shown.
@@ -50,17 +53,26 @@ def kernel_card(
         known_from: parameter name -> how its value is known, where the compilation cannot
             say: "--constexpr".
         notes: sentences above the tables.
+        verdict: what is known of the launch.
     """
     arguments = argument_table(
         compilation.specialization,
         None if run is None else run.launch,
         known_from=known_from,
     )
+    where = "" if run is None else f", {_device(run)}"
+    if run is not None:
+        arguments = replace(arguments, title=f"{arguments.title}, launched with {_launched(run)}")
+    lead, links = lead_of(verdict)
+    tables = (arguments, _stage_table(compilation), _resource_table(compilation))
     return Card(
         title=compilation.kernel,
-        subtitle=f"compiled for {compilation.target}",
-        tables=(arguments, _stage_table(compilation), _resource_table(compilation)),
-        notes=(*notes, *([] if run is None else [_where(run)])),
+        subtitle=f"compiled for {compilation.target}{where}",
+        tables=[replace(table, is_folded=True, is_wide=True) for table in tables],
+        notes=tuple(notes),
+        tiles=tiles_of(compilation, verdict),
+        lead=lead,
+        lead_links=links,
     )
 
 
@@ -104,13 +116,18 @@ def plain_card(kernel: str, target: Target, notes: Iterable[str], run: Run | Non
 
 
 def _where(run: Run) -> str:
+    return f"Launched with {_launched(run)}: {_device(run)}."
+
+
+def _launched(run: Run) -> str:
     options = "".join(f", {name}={value}" for name, value in run.launch.options.items())
+    return f"{_grid(run.launch)}{options}"
+
+
+def _device(run: Run) -> str:
     if run.device == "gpu":
-        return f"Launched with {_grid(run.launch)}{options}: ran on the GPU ({run.target})."
-    return (
-        f"Launched with {_grid(run.launch)}{options}: "
-        f"ran on the CPU, in the interpreter, emulating {run.target}."
-    )
+        return f"ran on the GPU ({run.target})"
+    return f"ran on the CPU, in the interpreter, emulating {run.target}"
 
 
 def _grid(launch: Launch) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kernellab.checker.records import Finding, Findings
+from kernellab.common.system import OutOfTime, limited
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_kept, keeps
 from kernellab.errors import ArgumentError, CompileError, KernelFault, KernelLabError
@@ -22,9 +23,11 @@ from kernellab.tracing.steps import Step
 from kernellab.tuning.tuning import Tuning
 from kernellab.viz import registry
 from kernellab.viz.diagnostics import fault_card
-from kernellab.viz.kit.data import At, Tab, TabGroup
+from kernellab.viz.kit.data import Answer, At, Handler, Tab, TabGroup, as_json
 from kernellab.viz.kit.view import Card, CardView, View
-from kernellab.workshop.exercise import Answer
+from kernellab.viz.verdicts import Verdict
+from kernellab.workshop.course import Progress
+from kernellab.workshop.exercise import Answer as ExerciseAnswer
 
 FindLaunch = Callable[[], BoundLaunch | None]
 
@@ -52,8 +55,8 @@ class LaunchTabs(TabGroup):
 
     Args:
         find: gives the launch, to be made again; None where there is none any more.
-        records: what is known already, by tab_id: a Compilation under "ir", a Trace, Findings,
-            Accesses, a Tuning.
+        records: what is known already, by tab_id: a Compilation under "ir", or the CompileError in
+            place of one; a Trace, Findings, Accesses, a Tuning.
         views: views of it that there are already, by tab_id.
     """
 
@@ -65,12 +68,13 @@ class LaunchTabs(TabGroup):
         for tab_id, view in views.items():
             self.add(tab_id, view)
         launched = find() is not None
+        compiled = ("ir",) if isinstance(records.get("ir"), CompileError) else _OF_COMPILATION
         self._tabs = tuple(
             self._tab(tab)
             for tab_id, tab in _TABS.items()
             if (launched and tab_id not in _OF_RECORD)
             or tab_id in records
-            or (tab_id in _OF_COMPILATION and "ir" in records)
+            or (tab_id in compiled and "ir" in records)
         )
 
     @property
@@ -95,8 +99,8 @@ class LaunchTabs(TabGroup):
         if tab_id == "steps":
             self._trace_program(place.get("program"))
         if tab_id not in self._views:
-            make = _RECORDS.get(tab_id)
-            self.add(tab_id, self._record_view(tab_id, make) if make else _MAKERS[tab_id](self))
+            make = _MAKERS.get(tab_id)
+            self.add(tab_id, make(self) if make else CardView(_card(self.record(tab_id))))
         if tab_id == "steps" and "finding" in at:
             place = {**place, **self._step_of(self._finding(at))}
         elif tab_id == "steps":
@@ -125,11 +129,14 @@ class LaunchTabs(TabGroup):
             self._records["ir"] = compilation
         return compilation
 
-    def _record_view(self, tab_id: str, make: str) -> View:
-        """The card of what a function of the package says of the launch."""
+    def record(self, tab_id: str) -> Any:
+        """What a function of the package says of the launch: the record that a tab shows.
+
+        Raises KernelLabError if the launch is no longer available, or as that function does.
+        """
         if tab_id not in self._records:
-            self._records[tab_id] = pkgutil.resolve_name(make)(self._launch)
-        return CardView(_card(self._records[tab_id]))
+            self._records[tab_id] = pkgutil.resolve_name(_RECORDS[tab_id])(self._launch)
+        return self._records[tab_id]
 
     def _trace_program(self, program: Any) -> None:
         """Have the trace hold a program too."""
@@ -149,7 +156,7 @@ class LaunchTabs(TabGroup):
     def _finding(self, at: At) -> Finding:
         """The finding of a check, or that of an answer."""
         record = self._records[str(at.get("of", "check"))]
-        findings = record.diagnostics if isinstance(record, Answer) else record
+        findings = record.diagnostics if isinstance(record, ExerciseAnswer) else record
         number = at["finding"]
         if not isinstance(number, int) or not 0 <= number < len(findings):
             raise KernelLabError(f"There is no finding {number!r}.")
@@ -198,6 +205,9 @@ class LaunchTabs(TabGroup):
         return CardView(_card(self._compilation))
 
     def _ir_view(self) -> View:
+        failed = self._records.get("ir")
+        if isinstance(failed, CompileError):
+            return _view(failed)
         compilation = self._compilation
         for evidence in (self._evidence(), ()):
             try:
@@ -293,27 +303,83 @@ def _touches(trace: Trace, step: Step, finding: Finding) -> bool:
 
 def stopped_card(error: Exception) -> CardView | Card | None:
     """The card of the error that a cell ended with: a fault of a launch, which leads on to its
-    steps, its IR and its check, or a kernel that does not compile; None for any other.
+    steps, its IR and its check, or a kernel that does not compile, which leads on to what the
+    compiler made of it; None for any other.
     """
     if not isinstance(error, KernelFault | CompileError) or error.position is None:
         return None
     launch = launch_stopped_by(error)
     card = fault_card(error, launch)
-    if launch is None or not isinstance(error, KernelFault):
+    if isinstance(error, CompileError):
+        made = LaunchTabs(lambda: None, {"stopped": error, "ir": error})
+        return made.add("stopped", CardView(card))
+    if launch is None:
         return card
     return LaunchTabs(lambda: launch, {"stopped": error}).add("stopped", CardView(card))
 
 
-def live_card(card: Card, compilation: Compilation, find: FindLaunch) -> CardView:
-    """The card of a kernel that leads to the views of its compilation, and of its launch."""
-    view = CardView(card)
-    LaunchTabs(find, {"ir": compilation}).add("card", view)
-    return view
+class KernelView(CardView):
+    """The card of a kernel that leads to the views of its compilation and of its launch, and that
+    the live view completes with what takes a while: a check and a diagnosis of the launch.
+
+    Args:
+        make: makes the card of what is known of the launch.
+        tabs: what it leads to.
+        later: the tabs whose records complete it.
+    """
+
+    def __init__(
+        self, make: Callable[[Verdict | None], Card], tabs: LaunchTabs, later: Sequence[str]
+    ) -> None:
+        super().__init__(make(None))
+        self._make, self._tabs, self._later = make, tabs, later
+        self._make_data = lambda: self._card().data(later)
+        self._known: dict[str, Any] = {}
+
+    def _card(self) -> Card:
+        if not self._later:
+            return self._make(None)
+        return self._make(Verdict(self._known.get("check"), self._known.get("diagnosis")))
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        return {"complete": self._complete}
+
+    def _complete(self, request: Mapping[str, Any]) -> Answer:
+        """Find out one part, in a limited time, and return the card with it."""
+        part = str(request.get("part"))
+        if part in self._later and part not in self._known:
+            try:
+                with limited(_COMPLETING):
+                    self._known[part] = self._tabs.record(part)
+            except (KernelLabError, OutOfTime):
+                self._known[part] = None  # its tab says why, or takes its time
+            self.__dict__.pop("data", None)  # a page that is saved from now on has it
+        return Answer({"card": as_json(self._card().data())})
+
+
+_COMPLETING = 5.0
+"""Seconds that a check or a diagnosis for a card may take: cells wait meanwhile."""
+
+
+def live_card(
+    make: Callable[[Verdict | None], Card],
+    compilation: Compilation,
+    find: FindLaunch,
+    later: Sequence[str] = (),
+) -> CardView:
+    """The card of a kernel that leads to the views of its compilation, and of its launch; see
+    `KernelView`.
+    """
+    tabs = LaunchTabs(find, {"ir": compilation})
+    return tabs.add("card", KernelView(make, tabs, later))
 
 
 def displayed(record: Any) -> CardView | None:
-    """The card of a record as a notebook shows it, which leads on; None where nothing is beside."""
-    if not isinstance(record, Compilation | Findings | Accesses | Answer | Diagnosis):
+    """The card of a record as a notebook shows it, which leads on; None where it leads nowhere."""
+    if isinstance(record, Progress):
+        return CardView(_card(record))
+    if not isinstance(record, Compilation | Findings | Accesses | ExerciseAnswer | Diagnosis):
         return None
     tabs, view = tabs_for(record), CardView(_card(record))
     if tabs is None:
@@ -352,7 +418,7 @@ def _known(record: Any) -> _Known | None:
             return _Known("check", lambda: record.launch, {"check": record})
         case Accesses():
             return _Known("accesses", lambda: record.launch, {"accesses": record})
-        case Answer(launch=BoundLaunch() as launch):
+        case ExerciseAnswer(launch=BoundLaunch() as launch):
             return _Known("answer", lambda: launch, _there(answer=record, steps=record.trace))
         case Diagnosis():
             known = _there(diagnosis=record, ir=record.compilation)

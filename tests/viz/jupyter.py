@@ -45,6 +45,11 @@ def show_cell(page: Page, number: int) -> Locator:
     return cell
 
 
+def view(page: Page, cell: int, kind: str) -> Locator:
+    """The view of a kind that a cell shows, once it is drawn."""
+    return show_cell(page, cell).locator(f".kl-{kind}[data-ready]:not([hidden])")
+
+
 @dataclass(frozen=True)
 class Jupyter:
     """A running server."""

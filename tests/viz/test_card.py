@@ -4,6 +4,7 @@ and the facts are those of the records.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -11,7 +12,10 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
+from kernellab.checker.records import Finding, Findings
 from kernellab.compiler.records import Resources
+from kernellab.errors import SourcePosition
+from kernellab.profiling.diagnosis.records import Diagnosis
 from kernellab.records import Launch, Run, Specialization, Target
 from kernellab.records.display import HasCard, PrintsAsCard
 from kernellab.viz import registry
@@ -25,6 +29,7 @@ from kernellab.viz.kernels import (
     run_card,
 )
 from kernellab.viz.kit.view import Card, Table, card_of
+from kernellab.viz.verdicts import Numbers, Verdict, change_of, lead_of
 from tests.kernels import basic
 from tests.support.notebook_session import StartNotebook
 
@@ -129,7 +134,9 @@ def test_types_promises_and_constants(run: Run) -> None:
 def test_a_compilations_numbers_are_on_its_card(matmul: kernellab.Compilation) -> None:
     text = compilation_card(matmul).text()
     resources = matmul.resources
-    assert f"registers per thread  {resources.registers}" in text
+    assert f"{resources.registers} / 255" in text
+    occupancy = matmul.occupancy()
+    assert f"{occupancy.warps} of {occupancy.most_warps} warps" in text
     assert f"shared memory         {resources.shared_bytes:,} bytes" in text
     sass = matmul.stages["sass"].text
     # An independent count: each instruction of SASS ends with a semicolon;
@@ -169,6 +176,25 @@ def test_an_amd_card_has_amds_stages() -> None:
     assert "sass" not in text
     assert "warps per program     2" in text
     assert "matrix instructions   none" in text
+
+
+def test_an_edit_shows_what_it_changed(messages: SnapshotAssertion) -> None:
+    before = Numbers(58, 0, 24_576, 0.25)
+    assert change_of(before, before) == ""
+    assert change_of(before, replace(before, registers=44, occupancy=0.375)) == messages
+    assert change_of(before, Numbers(59, 16, 0, None)) == messages
+
+
+def test_the_worst_finding_is_what_to_fix_first(messages: SnapshotAssertion) -> None:
+    place = SourcePosition("k.py", 3)
+    nan = Finding.of("nan", "x is NaN", "", place)
+    wrong = Finding.of("race", "two programs write y_ptr[0]", "", place)
+    lead, links = lead_of(Verdict(Findings("k", "sm_90", (1, 1, 1), (nan, wrong))))
+    assert lead == messages
+    assert [link.tab_id for link in links] == ["check"]
+    passed = Verdict(Findings("k", "sm_90", (1, 1, 1)), Diagnosis("k", "sm_90", None, ()))
+    assert lead_of(passed) == ("Nothing to fix.", ())
+    assert lead_of(Verdict()) == lead_of(None) == ("", ())
 
 
 def test_spills_are_named(messages: SnapshotAssertion) -> None:

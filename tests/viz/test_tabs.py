@@ -13,7 +13,13 @@ from playwright.sync_api import Browser, expect
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from kernellab.errors import ArgumentError, KernelLabError, OptionError, OutOfBounds
+from kernellab.errors import (
+    ArgumentError,
+    CompileError,
+    KernelLabError,
+    OptionError,
+    OutOfBounds,
+)
 from kernellab.records.display import show
 from kernellab.tracing.records import Trace
 from kernellab.viz.kit.data import Answer, answer
@@ -142,6 +148,17 @@ def test_a_launch_that_a_fault_stopped_leads_to_the_step_and_the_check() -> None
     assert (at["step"], at["line"]) == (trace.fault.step, LOAD)
     assert "out-of-bounds" in repr(tabs.enter("check", {})[0])
     assert stopped_card(ArgumentError("n must be positive.")) is None
+
+
+def test_a_kernel_that_does_not_compile_leads_to_what_the_compiler_made() -> None:
+    with pytest.raises(CompileError) as error:
+        kernellab.compile(shifted, "*fp32", "*fp32", "*fp32", BLOCK=16, target="sm_90")
+    view: Any = stopped_card(error.value)
+    assert view.data.tone == "fail"
+    (table,) = view.data.tables
+    assert [link.words for link in table.links] == ["IR"]
+    assert [tab.id for tab in view.tab_group.tabs] == ["ir", "stopped"]
+    assert view.tab_group.enter("ir", {})[0].data.kind == "ir"
 
 
 def test_what_cannot_be_opened_says_why(

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.support.notebook_session import ADD
 from tests.viz.browser import Watched
-from tests.viz.jupyter import Jupyter, show_cell
+from tests.viz.jupyter import Jupyter, show_cell, view
 
 pytestmark = pytest.mark.slow
 
@@ -49,10 +49,6 @@ def page(shown: Watched) -> Iterator[Page]:
     shown.check()
 
 
-def view(page: Page, cell: int, kind: str) -> Locator:
-    return show_cell(page, cell).locator(f".kl-{kind}[data-ready]:not([hidden])")
-
-
 def go(page: Page, cell: int, kind: str, tab: str) -> Locator:
     """Through a tab of the view that the cell shows."""
     show_cell(page, cell).locator(".kl-root:not([hidden])").get_by_role(
@@ -64,7 +60,12 @@ def go(page: Page, cell: int, kind: str, tab: str) -> Locator:
 
 
 def test_a_stage_of_a_card_opens_the_explorer_there_and_nothing_is_compiled(page: Page) -> None:
-    view(page, CARD, "card").get_by_role("button", name="ptx").click()
+    card = view(page, CARD, "card")
+    expect(card.locator(".kl-tile", has_text="checks")).to_contain_text("✓ passed", timeout=60_000)
+    expect(card.locator(".kl-tile", has_text="registers")).to_contain_text("/ 255")
+    expect(card.locator(".kl-card-lead")).to_contain_text("of the time", timeout=60_000)
+    card.get_by_text("Stages", exact=True).click()
+    card.get_by_role("button", name="ptx").click()
     explorer = view(page, CARD, "ir")
     expect(explorer).to_be_visible(timeout=60_000)
     expect(explorer.locator(".kl-pane").nth(1)).to_contain_text(".version")

@@ -1,22 +1,50 @@
 // A table of a card: cells of words, of code, of numbers and of bars, and rows that lead elsewhere.
-import type { Link, TableData } from "../data";
+import type { Link, Strip, TableData } from "../data";
 import { element } from "../dom";
 import { bar } from "./bar";
+import { tileRow, type Ways } from "./tile";
+import { marked, toneClass } from "./tone";
 
 /** A text in which what is between backticks is code. */
 export const worded = (text: string): (Node | string)[] =>
   text.split(/`([^`\n]+)`/).map((part, at) => (at % 2 === 0 ? part : element("code", {}, part)));
 
-/** A table with its title; `lead` makes the button of a link, null for one that leads nowhere. */
-export function cardTable(
-  data: TableData,
-  lead: (link: Link) => HTMLElement | null = () => null,
-): HTMLElement {
+/** Where a table leads, and what its buttons do. */
+export interface TableWays extends Ways {
+  /** What is below a table with a change: the button that makes it. */
+  apply(data: TableData): readonly HTMLElement[];
+}
+
+const NOWHERE: TableWays = { link: () => null, insert: () => undefined, apply: () => [] };
+
+/** A table with its title, its picture and what it leads to; one that is folded opens by a click on its title. */
+export function cardTable(data: TableData, ways: TableWays = NOWHERE): HTMLElement {
   const of = (row: number): [Link, HTMLElement][] =>
     data.links.flatMap((link) => {
-      const made = link.row === row ? lead(link) : null;
+      const made = link.row === row ? ways.link(link) : null;
       return made === null ? [] : [[link, made]];
     });
+  const own = of(-1).map(([, to]) => to);
+  const heading = [...(data.title_bar.length > 0 ? [bar(data.title_bar)] : []), data.title];
+  const content = [
+    ...(data.strip === null ? [] : [strip(data.strip)]),
+    data.tiles.length > 0 ? tileRow(data.tiles, ways) : rowsOf(data, of),
+    ...ways.apply(data),
+  ];
+  const title = element("div", { class: "kl-card-title" }, ...heading, ...own);
+  const isStriped = data.tone !== "";
+  return element(
+    "div",
+    {
+      class: `${data.is_wide ? "kl-card-wide" : "kl-card-table"}${isStriped ? " kl-striped" : ""}${toneClass(data.tone)}`,
+    },
+    ...(data.is_folded
+      ? [element("details", {}, element("summary", {}, ...heading), ...own, ...content)]
+      : [...(title.childNodes.length > 0 ? [title] : []), ...content]),
+  );
+}
+
+function rowsOf(data: TableData, of: (row: number) => readonly [Link, HTMLElement][]): HTMLElement {
   const hasHead = data.columns.some((name) => name !== "");
   const isNumber = (at: number): string | undefined =>
     data.numbers.includes(at) ? "kl-right-cell" : undefined;
@@ -26,23 +54,11 @@ export function cardTable(
   const rows = data.rows.map((cells, row) =>
     element("tr", {}, ...cells.map((words, at) => cell(data, row, at, words, hasHead, of(row)))),
   );
-  const title = element(
-    "div",
-    { class: "kl-card-title" },
-    ...(data.title_bar.length > 0 ? [bar(data.title_bar)] : []),
-    data.title,
-    ...of(-1).map(([, to]) => to),
-  );
   return element(
-    "div",
-    { class: data.is_wide ? "kl-card-wide" : "kl-card-table" },
-    ...(title.childNodes.length > 0 ? [title] : []),
-    element(
-      "table",
-      {},
-      ...(hasHead ? [element("thead", {}, element("tr", {}, ...head))] : []),
-      element("tbody", {}, ...rows),
-    ),
+    "table",
+    {},
+    ...(hasHead ? [element("thead", {}, element("tr", {}, ...head))] : []),
+    element("tbody", {}, ...rows),
   );
 }
 
@@ -64,11 +80,29 @@ function cell(
     ...(data.numbers.includes(at) ? ["kl-right-cell"] : []),
     ...(isCode ? [hasHead ? "kl-code-line" : "kl-code-fact"] : []),
     ...(at === 0 ? [hasHead ? "kl-code-cell" : "kl-label-cell"] : []),
+    ...(isCode && data.edits.length > 0 ? difference(words) : []),
   ];
   return element(
     "td",
     { class: style.join(" ") || undefined },
     ...(own === undefined ? worded(words) : [own[1]]),
     ...others.flatMap(([, to]) => [" ", to]),
+  );
+}
+
+/** The class of a line of a change. */
+function difference(words: string): string[] {
+  return words.startsWith("- ") ? ["kl-gone"] : words.startsWith("+ ") ? ["kl-came"] : [];
+}
+
+/** Elements in a row, those at fault in red. */
+function strip({ title, cells }: Strip): HTMLElement {
+  return element(
+    "div",
+    { class: "kl-strip", role: "img", "aria-label": cells.map((one) => one.words).join(" ") },
+    ...(title === "" ? [] : [element("code", {}, title)]),
+    ...cells.map(({ words, tone }) =>
+      element("span", { class: `kl-strip-cell${toneClass(tone)}` }, marked(words, tone)),
+    ),
   );
 }

@@ -108,6 +108,7 @@ class OutOfBounds(Detector):
                 "kind": "out-of-bounds",
                 "argument": view.name,
                 "index": (index,),
+                "held": _held(view),
                 "message": (
                     f"this {access.action} {_WORDS[access.action]} {view.name}[{index}], but "
                     f"{_extent(view, index)}"
@@ -191,11 +192,16 @@ def _described(view: Buffer) -> str:
     return text if tensor.is_contiguous() else f"{text}, strides {tensor.stride()}"
 
 
+def _held(view: Buffer) -> tuple[int, int]:
+    """Return the first and the last element of a tensor, counted from its first."""
+    return view.first - view.origin, view.stop - 1 - view.origin
+
+
 def _extent(view: Buffer, index: int) -> str:
     """Return, as text, the limits that the access exceeds."""
     if view.first == view.stop:
         return f"{view.name} has no elements ({_described(view)})"
-    first, last = view.first - view.origin, view.stop - 1 - view.origin
+    first, last = _held(view)
     if first <= index <= last:
         return (
             f"that is between the elements of {view.name} ({_described(view)}), in memory that "

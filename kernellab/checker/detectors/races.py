@@ -282,6 +282,12 @@ class Race(Detector):
             "places": locate(here.location).frames[::-1],
             "values": example.values if example.second.operation is here else {},
             "message": _message(self.run, example, here) + _blame(summary.weak),
+            "rivals": tuple(
+                sorted(
+                    (self.run.program_id(each.program), _deed(each))
+                    for each in _element_accesses(example)
+                )
+            ),
             "advice": _race_advice(
                 summary,
                 any(map(orders_programs, self.run.code.module.walk())),
@@ -338,6 +344,12 @@ def _position(operation: Operation) -> SourcePosition | None:
 
 
 _VERBS = {"read": "reads", "write": "writes", "update": "updates"}
+
+
+def _deed(access: ElementAccess) -> str:
+    """Return what an access does, with the value if it is known: "writes 9.95"."""
+    value = "" if access.value is None else f" {number_text(access.value)}"
+    return f"{_VERBS[access.kind]}{value}"
 
 
 def _ordered(example: AccessPair, here: Operation) -> tuple[ElementAccess, ElementAccess]:

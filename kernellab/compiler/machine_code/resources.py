@@ -360,6 +360,8 @@ class AmdLimits:
     lds_granularity: int
     barriers: int
     """Workgroups of more than one wave: each takes one barrier."""
+    registers_per_thread: int
+    """The most vector registers of one lane."""
 
 
 _CDNA = {
@@ -369,6 +371,7 @@ _CDNA = {
     "vector_granularity": 8,
     "scalar_registers": 800,
     "barriers": 16,
+    "registers_per_thread": 512,
 }
 _RDNA = {
     "simds": 4,
@@ -377,6 +380,7 @@ _RDNA = {
     "vector_granularity": 24,
     "scalar_registers": 0,
     "barriers": 32,
+    "registers_per_thread": 256,
 }
 
 AMD_LIMITS = {
@@ -401,6 +405,12 @@ _SCALAR_GRANULARITY = 16
 def has_limits(target: Target) -> bool:
     """Whether the limits of a GPU's multiprocessors are known here."""
     return target.arch in NVIDIA_LIMITS or target.arch in AMD_LIMITS
+
+
+def most_registers(target: Target) -> int:
+    """Return how many registers a thread of a GPU has at most."""
+    limits = NVIDIA_LIMITS.get(target.arch) or AMD_LIMITS.get(target.arch)
+    return 255 if limits is None else limits.registers_per_thread
 
 
 def occupancy_of(

@@ -72,6 +72,54 @@ class Tab:
     """Why there is nothing to open: the tab is then disabled."""
 
 
+Tone = Literal["", "pass", "warn", "fail"]
+"""How good or bad something is: it has a color and a mark; "" where nothing is said of it."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One answer of a card: a few of them are side by side at its top."""
+
+    name: str
+    """What it is about: "registers"."""
+    value: str
+    """The answer: "58 / 255"."""
+    detail: str = ""
+    """What is beside it: "nothing is spilled"."""
+    tone: Tone = ""
+    share: float | None = None
+    """The length of a bar, from 0 to 1; None for no bar."""
+    link: Link | None = None
+    """The view that has the rest."""
+    cell: str = ""
+    """The text of a cell that a click on the tile inserts below the card, and runs."""
+
+
+@dataclass(frozen=True)
+class StripCell:
+    """One element, or several at once, of a strip."""
+
+    words: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A picture of a few elements in a row, with those at fault in red."""
+
+    title: str
+    cells: tuple[StripCell, ...]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of a source that was tried: `kernellab.errors.Change`."""
+
+    line: int
+    old: str
+    new: str
+
+
 BarKind = Literal["wait", "copy", "dot", "other", "used", "lost"]
 """What a part of a bar stands for: what warps do, or whether a resource is used or lost."""
 
@@ -102,6 +150,11 @@ class TableData:
     code: tuple[int, ...]
     """As those of `kernellab.viz.kit.view.Table`."""
     is_wide: bool
+    tone: Tone
+    strip: Strip | None
+    edits: tuple[Edit, ...]
+    is_folded: bool
+    tiles: tuple[Tile, ...]
     bars: Mapping[int, tuple[tuple[BarPart, ...], ...]]
     """Column -> the bar of each row."""
     title_bar: tuple[BarPart, ...]
@@ -116,6 +169,13 @@ class CardData(ViewData):
     subtitle: str
     notes: tuple[str, ...]
     tables: tuple[TableData, ...]
+    tone: Tone
+    tiles: tuple[Tile, ...]
+    lead: str
+    lead_links: tuple[Link, ...]
+    later: tuple[str, ...]
+    """What takes a while: the live view requests these parts of the notebook's kernel, one by one,
+    and gets the card with what is known by then."""
     footnotes: tuple[str, ...]
     legend: tuple[tuple[BarKind, str], ...]
 

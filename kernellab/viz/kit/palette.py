@@ -39,6 +39,10 @@ VIRIDIS = (
 """Red, green, blue at equal steps from the smallest number to the largest:
 its lightness only grows."""
 
+PASS, WARN, FAIL = "#1f9d4d", "#b7791f", "#d64545"
+"""Of what is in order, what may be meant, and what is wrong: stripes, bars and the edges of bands,
+with a contrast of 3 on white and on a dark page; a mark beside them says the same."""
+
 INK = "#767d84"
 """Of axes and words: as far from white as from the paper of a dark page."""
 

@@ -25,14 +25,28 @@ from kernellab.viz.kit.data import (
     Bar,
     BarKind,
     CardData,
+    Edit,
     Handler,
     Link,
+    Strip,
     TabGroup,
     TableData,
+    Tile,
+    Tone,
     ViewData,
     packed,
 )
 from kernellab.viz.kit.palette import BLUE, GRAY, GREEN, ORANGE, SKY, VERMILION
+from kernellab.viz.kit.parts import (
+    MARKS,
+    band_html,
+    diff_style,
+    strip_html,
+    strip_text,
+    striped,
+    tiles_html,
+    tiles_text,
+)
 from kernellab.viz.kit.progress_bar import in_notebook
 
 # What cards are made of: tables of text, as HTML and as plain text of the same content.
@@ -55,6 +69,19 @@ class Table:
     """Columns of code, counted from 0; of a table without column names, rows whose fact is code."""
     is_wide: bool = False
     """Whether it has the whole width, though it could be beside another table."""
+    tone: Tone = ""
+    """How bad what it says is: the color of the stripe at its left."""
+    strip: Strip | None = None
+    """A picture of what it says, below its title."""
+    edits: Sequence[Edit] = ()
+    """The change that its last rows show line by line; a live view can write it into the cell."""
+    is_folded: bool = False
+    """Whether its rows are hidden until a click on its title."""
+    in_text: str | None = None
+    """The line that `text` has in place of it, where its rows are not to be read at once; "" for
+    none."""
+    tiles: Sequence[Tile] = ()
+    """Tiles below its title, instead of rows."""
     bars: Mapping[int, Sequence[Bar]] = field(default_factory=dict)
     """Column -> the bar of each row, which is drawn in place of the cell's text."""
     title_bar: Bar = ()
@@ -63,7 +90,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Card:
-    """A few tables about one thing. `html` and `text` say the same. Words between backticks are
+    """Tiles and tables about one thing. `html` and `text` say the same. Words between backticks are
     code, which `text` does not distinguish.
     """
 
@@ -71,6 +98,14 @@ class Card:
     subtitle: str = ""
     tables: Sequence[Table] = ()
     notes: Sequence[str] = field(default=())
+    tone: Tone = ""
+    """Whether what it is about is in order: the title is then a band in that color."""
+    tiles: Sequence[Tile] = ()
+    """The answers, above all else."""
+    lead: str = ""
+    """One sentence below the tiles: what to do first."""
+    lead_links: Sequence[Link] = ()
+    """Where it leads in a live view."""
     footnotes: Sequence[str] = ()
     """What is said below the tables: how the numbers were found."""
     legend: Sequence[tuple[BarKind, str]] = ()
@@ -81,34 +116,45 @@ class Card:
         readable where styles are stripped, in light and in dark.
         """
         tables = "\n".join(_table_html(table, is_wide) for table, is_wide in self._drawn())
+        said = (*([self.lead] if self.lead else []), *self.notes)
         notes, footnotes = (
             "\n".join(f'<div style="{style}">{_words(note)}</div>' for note in some)
-            for some, style in ((self.notes, _NOTE), (self.footnotes, _FOOTNOTE))
+            for some, style in ((said, _NOTE), (self.footnotes, _FOOTNOTE))
         )
-        heading = f'<b style="font-size:1.1em">{escape(self.title)}</b>'
+        heading = f'<b style="font-size:1.1em">{escape(self._heading)}</b>'
         subtitle = f'<span style="opacity:.75">{escape(self.subtitle)}</span>'
         legend = " ".join(map(_legend_html, self.legend))
         if legend:
             footnotes = f'<div style="{_FOOTNOTE}">{legend}</div>\n{footnotes}'
-        if not tables and not notes and not footnotes:
+        if not tables and not notes and not footnotes and not self.tiles:
             return f"<div>{heading} {subtitle}</div>"
         return (
-            f'<div style="{_BOX}">\n<div>{heading} {subtitle}</div>\n{notes}\n'
+            f'<div style="{_BOX}">\n{band_html(f"{heading} {subtitle}", self.tone)}\n'
+            f"{tiles_html(self.tiles)}{notes}\n"
             f'<div style="{_SIDE_BY_SIDE}">\n{tables}\n</div>\n{footnotes}</div>'
         )
 
+    @property
+    def _heading(self) -> str:
+        """The title, with the mark of its tone."""
+        return f"{MARKS[self.tone]} {self.title}".lstrip()
+
     def text(self) -> str:
         """The card for a terminal."""
-        lines = [f"{self.title}  {self.subtitle}".rstrip(), *(f"  {note}" for note in self.notes)]
+        said = (*([self.lead] if self.lead else []), *self.notes)
+        lines = [f"{self._heading}  {self.subtitle}".rstrip(), *tiles_text(self.tiles)]
+        lines += [f"  {note}" for note in said]
         for table in self.tables:
-            if table.rows:
+            if table.in_text is not None:
+                lines += [f"  {table.in_text}"] if table.in_text else []
+            elif table.rows or table.tiles:
                 lines += _table_text(table)
         entries = [f"{_DRAWN[kind][0]} {words}" for kind, words in self.legend]
         lines += [f"  {note}" for note in (*filter(None, [", ".join(entries)]), *self.footnotes)]
         return _MARKED.sub(r"\1", "\n".join(lines))
 
-    def data(self) -> CardData:
-        """What the live card draws."""
+    def data(self, later: Sequence[str] = ()) -> CardData:
+        """What the live card draws; `later` is as in `CardData`."""
         tables = tuple(
             TableData(
                 table.title,
@@ -119,21 +165,40 @@ class Card:
                 tuple(table.links),
                 tuple(sorted(table.code)),
                 is_wide,
+                table.tone,
+                table.strip,
+                tuple(table.edits),
+                table.is_folded,
+                tuple(table.tiles),
                 {column: tuple(bars) for column, bars in table.bars.items()},
                 table.title_bar,
             )
             for table, is_wide in self._drawn()
         )
-        notes, footnotes = tuple(self.notes), tuple(self.footnotes)
-        legend = tuple(self.legend)
-        return CardData("card", self.title, self.subtitle, notes, tables, footnotes, legend)
+        return CardData(
+            "card",
+            self.title,
+            self.subtitle,
+            tuple(self.notes),
+            tables,
+            self.tone,
+            tuple(self.tiles),
+            self.lead,
+            tuple(self.lead_links),
+            tuple(later),
+            tuple(self.footnotes),
+            tuple(self.legend),
+        )
 
     def _drawn(self) -> Sequence[tuple[Table, bool]]:
         """The tables with rows, and whether each has the whole width, as one does that has no other
         beside it.
         """
-        tables = [table for table in self.tables if table.rows]
-        wide = [table.is_wide or table.is_listing or _is_broad(table) for table in tables]
+        tables = [table for table in self.tables if table.rows or table.tiles]
+        wide = [
+            table.is_wide or bool(table.tiles) or table.is_listing or _is_broad(table)
+            for table in tables
+        ]
         is_alone = wide.count(False) == 1
         return [(table, is_wide or is_alone) for table, is_wide in zip(tables, wide)]
 
@@ -215,6 +280,9 @@ _CODE = f"{_CELL};{_MONO}"
 _FACT = f"{_CODE};white-space:pre-wrap;overflow-wrap:anywhere"
 
 
+_FOLD = "border:0;margin:4px 0 0;padding:0;background:none"
+
+
 _MARKED = re.compile(r"`([^`\n]+)`")
 
 
@@ -226,9 +294,13 @@ def _words(text: str) -> str:
 def _table_html(table: Table, across: bool) -> str:
     """A table as HTML; `across` says whether it has the whole width."""
     title = ""
-    if table.title:
+    if table.title and not table.is_folded:
         bar = _bar_html(table.title_bar) if table.title_bar else ""
         title = f'<div style="padding-top:8px;font-weight:600">{bar}{escape(table.title)}</div>\n'
+    if table.strip is not None:
+        title += strip_html(table.strip)
+    if table.tiles:
+        return f'<div style="{_ACROSS}">{title}{tiles_html(table.tiles)}</div>'
     head = ""
     if any(table.columns):
         heads = [
@@ -262,12 +334,12 @@ def _table_html(table: Table, across: bool) -> str:
     body = "\n".join(rows)
     if dense:
         head, body = (part.replace(_ROOM, _LITTLE_ROOM) for part in (head, body))
-    return (
-        f'<div style="{_ACROSS if across else _TOGETHER}">{title}<table style="{table_style}">\n'
-        f"{head}<tbody>\n"
-        f"{body}\n"
-        "</tbody></table></div>"
-    )
+    whole = f'{title}<table style="{table_style}">\n{head}<tbody>\n{body}\n</tbody></table>'
+    if table.is_folded:
+        whole = (
+            f'<details style="{_FOLD}"><summary>{escape(table.title)}</summary>{whole}</details>'
+        )
+    return f'<div style="{striped(_ACROSS if across else _TOGETHER, table.tone)}">{whole}</div>'
 
 
 def _style(table: Table, row: int, column: int) -> str:
@@ -278,7 +350,9 @@ def _style(table: Table, row: int, column: int) -> str:
         return f"{_CODE if column in table.code else _CELL};white-space:pre"
     if any(table.columns):
         return f"{_CODE};white-space:pre" if column in table.code else _CELL
-    return _FACT if row in table.code else _CELL
+    if row not in table.code:
+        return _CELL
+    return f"{_FACT}{diff_style(table.rows[row][column])}" if table.edits else _FACT
 
 
 _DRAWN: Mapping[BarKind, tuple[str, str]] = {
@@ -330,6 +404,8 @@ def _is_broad(table: Table) -> bool:
 
 
 def _table_text(table: Table) -> list[str]:
+    if table.tiles:
+        return [f"  {table.title}", *tiles_text(table.tiles)]
     rows = [
         [
             _bar_text(table.bars[column][number]) if column in table.bars else cell
@@ -341,6 +417,8 @@ def _table_text(table: Table) -> list[str]:
     widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
     bar = f"{_bar_text(table.title_bar).ljust(BAR_LETTERS)} " if table.title_bar else ""
     lines = [f"  {bar}{table.title}"] if table.title else []
+    if table.strip is not None:
+        lines.append(strip_text(table.strip))
     for row in shown:
         cells = (
             cell.rjust(width) if n in table.numbers else cell.ljust(width)

@@ -1,0 +1,31 @@
+"""The cards of a check and of the exercises as pages, at the width of a phone and of a screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+
+from kernellab.checker.records import Finding, Findings
+from kernellab.errors import SourcePosition
+from kernellab.viz import registry
+from kernellab.viz.kit.view import CardView
+from kernellab.workshop.course import exercises
+from tests.viz.browser import opened
+
+RACE = Finding.of(
+    "race", "two programs write y_ptr[0]", "Use an atomic.", SourcePosition("k.py", 3),
+    argument="y_ptr", index=(0,), rivals=(((0, 0, 0), "writes 1"), ((1, 0, 0), "writes 2")),
+)  # fmt: skip
+
+
+def test_cards_fit_and_show_their_parts(chromium: Browser, tmp_path: Path) -> None:
+    check = Findings("k", "sm_90", (2, 1, 1), (RACE,))
+    for record, part, number in (check, ".kl-strip-cell", 3), (exercises(), ".kl-tile", 43):
+        card = registry.card(record)
+        assert card is not None
+        file = CardView(card).to_html(tmp_path / f"{number}.html")
+        for width in (420, 1400):
+            with opened(chromium, file.as_uri(), width=width, dark=width == 420) as page:
+                expect(page.locator(part)).to_have_count(number)
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
