@@ -9,6 +9,7 @@ import itertools
 import math
 import operator
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -459,7 +460,8 @@ class Trial:
                 or (finding.kind in _MASKED and bool(self._unused_masks))
             )
             left -= is_tried
-            known.append(self._with_fix(finding, findings) if is_tried else finding)
+            with warnings.catch_warnings(action="ignore"):  # of Triton, about a change
+                known.append(self._with_fix(finding, findings) if is_tried else finding)
         return replace(findings, findings=tuple(known))
 
     def cannot_try(self) -> bool:

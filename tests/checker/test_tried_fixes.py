@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +14,9 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker import check, fixes
+from kernellab.checker.kernel_source import Source
 from kernellab.checker.records import Finding
+from kernellab.checker.rewrites import Rewrite
 from kernellab.errors import CompileError
 from kernellab.records import BoundLaunch
 from tests.checker.launches import zeros
@@ -230,3 +234,22 @@ def test_whether_fixes_are_tried_depends_on_the_work_alone(monkeypatch: pytest.M
     assert kernellab.check(launch)[0].verified
     monkeypatch.setattr(fixes, "MOST_WORK", first - 1)
     assert not kernellab.check(launch)[0].verified
+
+
+@triton.jit
+def half_of_it(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes, mask=lanes < n)
+    tl.store(z_ptr + lanes, tl.where(lanes < n // 2, x, 0.0), mask=lanes < n)
+
+
+def test_what_triton_warns_of_a_change_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def changes(source: Source) -> Iterator[Rewrite]:
+        yield Rewrite(source.text.replace("lanes < n // 2", "x"), "the condition")
+
+    monkeypatch.setattr(fixes, "_SEARCHED", {"wrong-result": (changes,)})
+    x, z = torch.rand(16) + 1, zeros(16)
+    with warnings.catch_warnings(record=True) as warned:
+        found = kernellab.check(half_of_it, (1,), x, z, 16, BLOCK=16, expect={"z_ptr": x})
+    assert found[0].verified
+    assert not warned
