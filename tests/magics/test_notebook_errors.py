@@ -170,7 +170,7 @@ def test_compilation_error_of_a_launch_shows_launch_and_line(lab: NotebookSessio
 def test_one_bad_kernel_hides_no_others_card(lab: NotebookSession) -> None:
     bad = "@triton.jit\ndef bad(x_ptr):\n    tl.store(x_ptr, unknown)\n"
     outcome = fails(lab, f"%%tilekernel --constexpr BLOCK=64\n{bad}{ADD}")
-    assert [card.split()[0] for card in outcome.cards] == ["add", "bad:"]
+    assert [card.removeprefix("✗ ").split()[0] for card in outcome.cards] == ["add", "bad:"]
     assert outcome.error == "CompileError"
 
 

@@ -474,7 +474,7 @@ def test_steps_play_and_programs_play_together(
         root.press("Space")
         play = page.get_by_role("button", name="Stop")
         expect(play).to_have_attribute("aria-pressed", "true")
-        expect(number).to_have_value("4")
+        page.wait_for_function("one => +one.value >= 4", arg=number.element_handle())
         page.get_by_label("Breakpoint at line 41").click()
         expect(page.get_by_role("button", name="Play")).to_have_attribute("aria-pressed", "false")
         expect(page.locator(".kl-source-line[aria-current]")).to_contain_text("for start in")
