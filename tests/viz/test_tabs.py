@@ -191,6 +191,7 @@ def test_a_page_links_its_views_by_anchors(
         expect(tabs).to_have_text(["Card", "IR", "Steps"])
         place = tabs.nth(1).get_attribute("href")
         assert page.locator(f"section{place}").locator(".kl-ir").count() == 1
+        card.get_by_text("Stages", exact=True).click()
         card.get_by_role("button", name="ttgir").click()
         expect(ir.locator(".kl-pane")).to_have_count(2)
         expect(ir.locator(".kl-pane").nth(1)).to_contain_text("#blocked")
