@@ -143,8 +143,8 @@ SCROLLED = "jupyterapp.shell.currentWidget.content.outerNode.scrollTop"
 def test_the_wheel_scrolls_the_notebook_until_the_view_has_the_focus(page: Page) -> None:
     steps = view(page, CHECK, "steps")
     expect(steps).to_be_visible(timeout=60_000)
-    page.set_viewport_size({"width": 1400, "height": 500})
-    steps.evaluate("one => { one.style.height = '300px'; }")
+    page.set_viewport_size({"width": 1400, "height": 700})
+    steps.evaluate("one => { one.style.height = '420px'; }")
     right = steps.locator(".kl-values")
     right.scroll_into_view_if_needed()
     page.evaluate("document.activeElement.blur()")
