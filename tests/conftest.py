@@ -56,7 +56,7 @@ def raised(messages: SnapshotAssertion) -> Raised:
 
 @pytest.fixture
 def no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell that another test made in this process is no prompt: what it sets says so."""
+    """Remove `sys.ps1`, which IPython sets for the whole process: no one answers questions here."""
     monkeypatch.delattr(sys, "ps1", raising=False)
 
 

@@ -178,6 +178,11 @@ def _merged(new: Shadow, old: Shadow, active: Active, rank: int) -> Shadow:
 # Operations that move elements and compute nothing
 
 
+def passes_on(op: Operation) -> bool:
+    """Return whether an operation only passes values on: loops, branches, calls, returns."""
+    return op.name.startswith(("scf.", "cf.", "tt.return", "kernellab."))
+
+
 def moved(computed: Computed, shadows: Sequence[Shadow]) -> Sequence[Shadow]:
     """The shadows of what an operation moved, whose class has the trait `MovesElements`."""
     op = computed.operation

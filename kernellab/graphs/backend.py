@@ -82,7 +82,7 @@ def kernellab_backend(
     run = given.pop("run", RUNS[0])
     check_choice("run", run, RUNS)
     levels = bool(given.pop("levels", False))
-    with interpreted():  # AOTAutograd looks at what a kernel of the user's writes
+    with interpreted():  # AOTAutograd analyzes what the user's kernels write
         return _session(gpu, run, levels, given).backend(module, inputs)
 
 
@@ -134,7 +134,7 @@ def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Bac
         gpu.answering,
         config=config,
         levels=levels,
-        runner=lambda made: interpreted()(runner(made)),  # it may launch kernels of the user's
+        runner=lambda made: interpreted()(runner(made)),  # it may launch the user's kernels
         runs_code=run == "triton",
     )
 

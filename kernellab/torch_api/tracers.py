@@ -64,7 +64,7 @@ def keep_users_kernels(backend: str) -> None:
     """Have Dynamo put launches of Triton kernels into the graphs of a backend, also without a GPU,
     and trace no code of KernelLab's, until the process ends.
 
-    Without a GPU, Dynamo takes no object for a kernel, and traces what launches it.
+    Without a GPU, Dynamo does not recognize kernels, and traces into the code that launches them.
     """
     original = ABOUT_TRITON.has_triton
 

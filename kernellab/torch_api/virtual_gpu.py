@@ -353,7 +353,7 @@ def _chosen(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    fused: Any = None if enable_gqa else _fused_for(query, attn_mask)
+    fused = _fused_for(query, attn_mask, enable_gqa)
     if fused is _flash:
         return _flash(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
     if fused is _efficient:
@@ -372,10 +372,10 @@ def _chosen(
     )[0]
 
 
-def _fused_for(query: torch.Tensor, mask: torch.Tensor | None) -> Any:
-    """The fused operation that a GPU is given; None for several simple ones."""
+def _fused_for(query: torch.Tensor, mask: torch.Tensor | None, enable_gqa: bool) -> Any:
+    """Return the fused operation that a GPU runs, or None if it runs several simple ones."""
     head = query.shape[-1]
-    if query.dim() != 4:
+    if query.dim() != 4 or enable_gqa:
         return None
     is_half = query.dtype in (torch.float16, torch.bfloat16)
     if is_half and mask is None and head <= _WIDEST_FLASH and head % 8 == 0:
@@ -397,14 +397,26 @@ def _bias(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -> 
 
 def written_out(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Have a graph, in place, call what the CPU has instead of a GPU's fused attention."""
-    for part in module.modules():  # torch's `control_deps` calls graphs
+    return _with_targets(module, _target_on_cpu)
+
+
+def _with_targets(
+    module: torch.fx.GraphModule, target_of: Callable[[torch.fx.Node], Any]
+) -> torch.fx.GraphModule:
+    """Replace what each node of a graph, and of the graphs that it calls, calls."""
+    for part in module.modules():  # torch's `control_deps` and checkpoints call graphs
         if isinstance(part, torch.fx.GraphModule):
             for node in part.graph.nodes:
-                node.target = _on_cpu(node.target)
-                if any(_on_cpu(argument) is not argument for argument in node.args):
-                    node.target = _calling_on_cpu(node.target)
+                node.target = target_of(node)
             part.recompile()
     return module
+
+
+def _target_on_cpu(node: torch.fx.Node) -> Any:
+    target = _on_cpu(node.target)
+    if any(_on_cpu(argument) is not argument for argument in node.args):
+        return _calling_on_cpu(target)
+    return target
 
 
 def _on_cpu(value: Any) -> Any:
@@ -481,17 +493,14 @@ def _differentiated(
 
 
 def with_attention_alike(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Have attention of a Dynamo graph, in place, drop what the fused operations drop that are
-    written out for the CPU, and lay its result out as they do, so that what is drawn after it is
-    the same.
+    """Make attention in a Dynamo graph, in place, drop the same elements as the fused operations
+    that are written out for the CPU, and return the same strides, so that later random numbers are
+    the same too.
     """
-    for part in module.modules():
-        if isinstance(part, torch.fx.GraphModule):
-            for node in part.graph.nodes:
-                if node.target is torch.nn.functional.scaled_dot_product_attention:
-                    node.target = _attention_alike
-            part.recompile()
-    return module
+    attention = torch.nn.functional.scaled_dot_product_attention
+    return _with_targets(
+        module, lambda node: _attention_alike if node.target is attention else node.target
+    )
 
 
 def _attention_alike(
@@ -504,7 +513,7 @@ def _attention_alike(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    fused: Any = None if enable_gqa else _fused_for(query, attn_mask)
+    fused = _fused_for(query, attn_mask, enable_gqa)
     if fused is None or dropout_p == 0:
         result = torch.nn.functional.scaled_dot_product_attention(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa

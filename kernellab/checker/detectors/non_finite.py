@@ -32,6 +32,7 @@ from kernellab.checker.numerics.reference_run import Departure, Harm, Step, Susp
 from kernellab.checker.shadow_values import (
     Array,
     StoredShadows,
+    passes_on,
     reach,
     swap_of_pairs,
     with_program_axis,
@@ -110,7 +111,7 @@ class NonFiniteOrigins(Detector):
         """Return whether the operation computes floats, or passes values on."""
         if isinstance(operation, mlir.ConstantOp):
             return False
-        if operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab.")):
+        if passes_on(operation):
             return True
         if has(operation, MovesElements) or isinstance(operation, mlir.BitcastOp | tt.BitcastOp):
             return True  # the bits may be those of floats

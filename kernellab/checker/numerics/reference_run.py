@@ -41,6 +41,7 @@ from kernellab.checker.shadow_values import (
     Shadows,
     StoredShadows,
     moved,
+    passes_on,
     reach,
     with_program_axis,
 )
@@ -606,7 +607,7 @@ class ReferenceRun(Detector):
         """Return whether exact numbers pass through the operation."""
         if isinstance(operation, mlir.ConstantOp):
             return False
-        if operation.name.startswith(("scf.", "cf.", "tt.return", "kernellab.")):
+        if passes_on(operation):
             return True
         if isinstance(operation, mlir.XOrIOp) or has(operation, GlobalAccess, MovesElements):
             return True
