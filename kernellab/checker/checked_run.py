@@ -160,7 +160,7 @@ class Event:
 
 
 @dataclass(eq=False)
-class Access(Event):
+class CheckedAccess(Event):
     """An access to memory, of which elements outside the storage are already masked off.
 
     Attributes:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, CheckedRun, Computed, Event
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed, Event
 from kernellab.checker.numerics.integer_types import Values, unsigned_values
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.errors.exceptions import clipped
@@ -142,7 +142,7 @@ class Detector:
         """Return whether `computed` should be called for an operation; called once per code."""
         return False
 
-    def outside_tensor(self, access: Access, outside: numpy.ndarray, view: Buffer) -> None:
+    def outside_tensor(self, access: CheckedAccess, outside: numpy.ndarray, view: Buffer) -> None:
         """Handle elements of an access that are outside the argument's tensor. Those that are also
         outside its storage will be masked off.
 
@@ -152,7 +152,9 @@ class Detector:
             view: the elements of the storage, of which only the tensor's own may be accessed.
         """
 
-    def outside_memory(self, access: Access, wild: numpy.ndarray, elements: Elements) -> None:
+    def outside_memory(
+        self, access: CheckedAccess, wild: numpy.ndarray, elements: Elements
+    ) -> None:
         """Handle elements of an access through addresses that are not in any storage, and will be
         masked off.
 
@@ -162,10 +164,10 @@ class Detector:
             elements: the table in which addresses are looked up.
         """
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         """Handle an access before it is made."""
 
-    def after(self, access: Access, result: Value | None) -> None:
+    def after(self, access: CheckedAccess, result: Value | None) -> None:
         """Handle an access after it was made; `result` is the value of a load or an atomic."""
 
     def computed(self, computed: Computed) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.compare import ElementDifference
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import Inputs
@@ -55,7 +55,7 @@ class LoadedShadows(Shadows):
         self._numbers: dict[tuple[int, int, int], int] = {}
         self._read: dict[Operation, Shadow] = {}
 
-    def read(self, access: Access, loaded: Value) -> None:
+    def read(self, access: CheckedAccess, loaded: Value) -> None:
         """Record the elements that an access has read."""
         index, values, on = numpy.broadcast_arrays(
             with_program_axis(access.index, access.rank),
@@ -67,7 +67,7 @@ class LoadedShadows(Shadows):
             shadow[lane] = 1 << self._number(access, int(index[lane]), values[lane])
         self._read[access.operation] = shadow
 
-    def _number(self, access: Access, index: int, value: Any) -> int:
+    def _number(self, access: CheckedAccess, index: int, value: Any) -> int:
         buffer = access.buffer
         key = buffer.elements.__array_interface__["data"][0], buffer.itemsize, index
         if key not in self._numbers:
@@ -176,7 +176,7 @@ class LastWriter(Detector):
         self.place: tuple[int, ...] = ()
         self.values: Mapping[str, Any] = {}
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         if (
             access.action == "load"
             or access.buffer.tensor.untyped_storage().data_ptr() != self._start
@@ -286,7 +286,7 @@ class _Behind(Detector):
         """Follow it."""
         self._shadows.follow(computed)
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         """Remember what is stored where."""
         trait = trait_of(access.operation, GlobalAccess)
         if trait is None or access.action == "load":
@@ -299,7 +299,7 @@ class _Behind(Detector):
         shadow = joined([self._shadows[value] for value in values if value is not None])
         self._written.append(_Written(addresses, on, shadow, access.action == "atomic"))
 
-    def after(self, access: Access, result: Value | None) -> None:
+    def after(self, access: CheckedAccess, result: Value | None) -> None:
         """Remember what was read."""
         if access.action != "store" and result is not None:
             self._shadows.read(access, result)

@@ -16,7 +16,7 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, implementing, overrides
 from kernellab.checker.shadow_memory import fetch
 from kernellab.interpreter.affine import AffineTile
@@ -67,7 +67,7 @@ class BoundsPolicy:
         self._restrided = restrided
         self._views: dict[tuple[int, numpy.dtype], Buffer] = {}
 
-    def leaving(self, access: Access) -> Leaving | None:
+    def leaving(self, access: CheckedAccess) -> Leaving | None:
         """What leaves the tensor; None where nothing does."""
         view = self._view(access.buffer)
         if _is_inside(view, access):
@@ -101,7 +101,7 @@ def without(request: MemoryAccess, lanes: numpy.ndarray) -> MemoryAccess:
     return dataclasses.replace(request, mask=mask)
 
 
-def _is_inside(view: Buffer, access: Access) -> bool:
+def _is_inside(view: Buffer, access: CheckedAccess) -> bool:
     """True where it is known, without looking at every lane, that none is outside."""
     request = access.request
     if view.present is not None or not isinstance(request.offsets, AffineTile):
@@ -115,7 +115,7 @@ def _is_inside(view: Buffer, access: Access) -> bool:
 # Dispatch the events of a checked run, which its generated code causes, to detectors.
 
 
-Change = Callable[[Access], MemoryAccess]
+Change = Callable[[CheckedAccess], MemoryAccess]
 """Replaces an access by another one."""
 
 EVENT = 1000
@@ -280,7 +280,7 @@ class EventMemory(MemoryLayer):
         frame = dispatcher.kernel_frame(sys._getframe(2))
         operation = dispatcher.operation_at(frame)
         access_to = functools.partial(
-            Access,
+            CheckedAccess,
             dispatcher.run,
             operation,
             dispatcher.programs,
@@ -305,13 +305,13 @@ class EventMemory(MemoryLayer):
             dispatcher.dispatch(dispatcher.after, access, result)
         return result
 
-    def _fetch(self, accesses: Sequence[Access]) -> None:
+    def _fetch(self, accesses: Sequence[CheckedAccess]) -> None:
         """Copy the memory that accesses are about to touch; see `LazyCopies`."""
         copies = self._dispatcher.run.copies
         for access in accesses if copies else ():
             fetch(copies, access)
 
-    def _kept_inside(self, access: Access) -> Access:
+    def _kept_inside(self, access: CheckedAccess) -> CheckedAccess:
         """Return the access without elements outside the storage, after reporting these."""
         leaving = self._dispatcher.bounds.leaving(access)
         if leaving is None:
@@ -326,8 +326,8 @@ class EventMemory(MemoryLayer):
         return replace(access, request=leaving.inside, original=access.request)
 
     def _by_address(
-        self, request: MemoryAccess, elements: Elements, access_to: Callable[..., Access]
-    ) -> tuple[MemoryAccess, list[Access]]:
+        self, request: MemoryAccess, elements: Elements, access_to: Callable[..., CheckedAccess]
+    ) -> tuple[MemoryAccess, list[CheckedAccess]]:
         """Return the access without elements outside all storages, and its part in each storage."""
         parts, wild = elements.parts(request)
         accesses = [

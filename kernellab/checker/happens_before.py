@@ -14,7 +14,7 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import Access, CheckedRun, place_in
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, place_in
 from kernellab.checker.detector import Detector
 from kernellab.checker.shadow_memory import NO_ONE, Storage, Storages, Touch, either, has_more
 from kernellab.checker.slices import storages_of
@@ -83,7 +83,9 @@ class Clocks:
             known = known | (self._of_program[program][others % self._hands_of_each] >= times)
         return numpy.asarray(known)
 
-    def pass_on(self, program: int, storage: int, access: Access, index: numpy.ndarray) -> None:
+    def pass_on(
+        self, program: int, storage: int, access: CheckedAccess, index: numpy.ndarray
+    ) -> None:
         """An access is made, at these elements: what it acquires and what it releases."""
         self.time += 1
         meaning = _meaning(access.operation)
@@ -155,7 +157,7 @@ def _number(op: Operation, name: str) -> int | None:
 # bits, whatever the data are, as with a flag that any program may set.
 
 
-def stores_the_same(access: Access, lanes: numpy.ndarray) -> bool:
+def stores_the_same(access: CheckedAccess, lanes: numpy.ndarray) -> bool:
     """Return whether elements already hold the bits that a store is about to write there.
 
     Args:
@@ -387,7 +389,7 @@ class Tracker(Detector):
         storage = Storage(buffer)
         return _ElementHistory(storage, numpy.zeros(0, numpy.bool_))
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         assert access.programs is not None
         program = int(access.programs.linear[0])
         self._seen.add(program)
@@ -415,7 +417,7 @@ class Tracker(Detector):
     def _look_around(
         self,
         kind: Touch,
-        access: Access,
+        access: CheckedAccess,
         program: int,
         history: _ElementHistory,
         suspect: numpy.ndarray,
@@ -431,7 +433,7 @@ class Tracker(Detector):
 
     def _add_pair(
         self,
-        access: Access,
+        access: CheckedAccess,
         kind: Touch,
         program: int,
         history: _ElementHistory,
@@ -465,7 +467,7 @@ class Tracker(Detector):
 
     def _is_same(
         self,
-        access: Access,
+        access: CheckedAccess,
         history: _ElementHistory,
         elements: numpy.ndarray,
         operations: frozenset[Operation],
@@ -531,7 +533,7 @@ _OPPOSITES: Mapping[Touch, tuple[_Trace, ...]] = {
 """What two programs may not do to one element without an order: one of the two is a plain store."""
 
 
-def touch_of(access: Access) -> Touch:
+def touch_of(access: CheckedAccess) -> Touch:
     """What an access does to its elements."""
     op = access.operation
     if has(op, Atomic):
@@ -572,7 +574,7 @@ class _ElementHistory:
         """What each operation first went through, of the arguments that lie in the storage."""
         self._operation_numbers: dict[Operation, int] = {}
 
-    def touched(self, access: Access) -> numpy.ndarray:
+    def touched(self, access: CheckedAccess) -> numpy.ndarray:
         """The elements that an access touches."""
         parts = [numpy.ravel(part.listed().index) for part in self.storage.parts(access)]
         return numpy.concatenate(parts) if parts else numpy.empty(0, numpy.int64)
@@ -584,7 +586,7 @@ class _ElementHistory:
         numbers = numpy.minimum(numpy.searchsorted(self.elements, index), len(self.elements) - 1)
         return distinct(numbers[self.elements[numbers] == index])
 
-    def lanes_at(self, access: Access, elements: numpy.ndarray) -> numpy.ndarray:
+    def lanes_at(self, access: CheckedAccess, elements: numpy.ndarray) -> numpy.ndarray:
         """Which enabled elements of an access's tile are among the elements of these numbers."""
         first = self.storage.index_in(access.index, access.buffer)
         units = range(access.buffer.itemsize // self.storage.unit)
@@ -595,7 +597,7 @@ class _ElementHistory:
         return lanes if access.on is None else numpy.asarray(lanes & access.on)
 
     def note(
-        self, kind: Touch, suspect: numpy.ndarray, program: int, time: int, access: Access
+        self, kind: Touch, suspect: numpy.ndarray, program: int, time: int, access: CheckedAccess
     ) -> None:
         """Remember who has done this last."""
         op = access.operation
@@ -612,7 +614,7 @@ class _ElementHistory:
 
 
 def _access_pair(
-    access: Access,
+    access: CheckedAccess,
     before: _Trace,
     kind: Touch,
     program: int,
@@ -653,7 +655,7 @@ def _access_pair(
     )
 
 
-def _stored(access: Access, shape: tuple[int, ...], place: tuple[int, ...]) -> Any:
+def _stored(access: CheckedAccess, shape: tuple[int, ...], place: tuple[int, ...]) -> Any:
     """Return the value that an element of a store writes; None for another access."""
     if not isinstance(access.request, Store):
         return None

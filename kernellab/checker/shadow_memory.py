@@ -15,7 +15,7 @@ import numpy
 import torch
 
 from kernellab.checker.arguments import LazyCopies
-from kernellab.checker.checked_run import Access
+from kernellab.checker.checked_run import CheckedAccess
 from kernellab.common.containers import sparse_zeros
 from kernellab.interpreter.affine import as_array, part_of
 from kernellab.interpreter.memory.buffers import Box, Buffer
@@ -59,7 +59,7 @@ class Stretches:
 
 
 @dataclass(frozen=True)
-class Part(ABC):
+class AccessPart(ABC):
     """A part of an access, all of whose lanes are on.
 
     Attributes:
@@ -98,7 +98,7 @@ class Part(ABC):
 
 
 @dataclass(frozen=True)
-class _BoxPart(Part):
+class _BoxPart(AccessPart):
     """Lanes of neighboring programs whose elements lie evenly spaced."""
 
     box: Box
@@ -154,7 +154,7 @@ class _BoxPart(Part):
 
 
 @dataclass(frozen=True)
-class ListedPart(Part):
+class ListedPart(AccessPart):
     """Elements by their indices."""
 
     index: numpy.ndarray
@@ -208,7 +208,7 @@ class Storage:
         made.elements = _filled(self.length, fill, dtype)
         return made
 
-    def parts(self, access: Access) -> Iterator[Part]:
+    def parts(self, access: CheckedAccess) -> Iterator[AccessPart]:
         """The elements that an access touches, in terms of the notes."""
         if self.fits(access):
             yield from _parts(access)
@@ -223,7 +223,7 @@ class Storage:
         ids = part.ids if numpy.ndim(part.ids) == 0 else part.ids[:, None]
         yield ListedPart(ids, True, index)
 
-    def fits(self, access: Access) -> bool:
+    def fits(self, access: CheckedAccess) -> bool:
         """Whether the elements of an access are those that notes are about."""
         buffer = access.buffer
         return buffer.itemsize == self.unit and _address(buffer) - self._start == self.phase
@@ -333,7 +333,7 @@ def either(notes: numpy.ndarray, other: numpy.ndarray) -> numpy.ndarray:
     return union
 
 
-def fetch(copies: LazyCopies, access: Access) -> None:
+def fetch(copies: LazyCopies, access: CheckedAccess) -> None:
     """Have what an access is about to touch; see `LazyCopy`."""
     buffer = access.buffer
     copy = copies.of(buffer.tensor)
@@ -356,7 +356,7 @@ def _address(buffer: Buffer) -> int:
     return address
 
 
-def _parts(access: Access) -> Iterator[Part]:
+def _parts(access: CheckedAccess) -> Iterator[AccessPart]:
     box = access.box
     if box is None:
         yield _listed(access)
@@ -370,14 +370,14 @@ def _parts(access: Access) -> Iterator[Part]:
         yield _BoxPart(part_ids, not box.is_disjoint(bases, lanes), box, bases, lanes)
 
 
-def _ids_of(access: Access, box: Box) -> Ids:
+def _ids_of(access: CheckedAccess, box: Box) -> Ids:
     ids = access.linear_ids()
     if not box.has_programs or len(box.bases) != len(ids):
         return int(ids[0]) if len(ids) == 1 else SEVERAL
     return ids.reshape((-1,) + (1,) * len(box.extents))
 
 
-def _listed(access: Access) -> ListedPart:
+def _listed(access: CheckedAccess) -> ListedPart:
     on = access.on
     index = access.index
     shape = index.shape if on is None else numpy.broadcast_shapes(index.shape, on.shape)
@@ -437,13 +437,13 @@ class ShadowMemory:
         self._marked: set[int] = set()
         """Which pieces of the marks have any."""
         has_spans = programs <= _MOST_SPANS
-        self._listed: list[tuple[Touch, Part]] | None = [] if has_spans else None
+        self._listed: list[tuple[Touch, AccessPart]] | None = [] if has_spans else None
         self._has_spans = has_spans
         self._singles = 0
         self._spans = _Spans(programs if has_spans else 0)
         self._ids: type = numpy.int32 if programs < 1 << 31 else numpy.int64
 
-    def touch(self, kind: Touch, access: Access) -> None:
+    def touch(self, kind: Touch, access: CheckedAccess) -> None:
         """Note an access."""
         if self._listed is not None and not self.storage.fits(access):
             self._mark_all()
@@ -455,7 +455,7 @@ class ShadowMemory:
             if not self._is_decided_by_boxes(part) or len(self._listed) > _MOST_LISTED:
                 self._mark_all()
 
-    def _is_decided_by_boxes(self, part: Part) -> bool:
+    def _is_decided_by_boxes(self, part: AccessPart) -> bool:
         """Whether what was listed, this part too, says who touches what without a mark for each
         element: boxes do, and so do single elements as long as they are few.
         """
@@ -508,7 +508,7 @@ class ShadowMemory:
         for piece in sorted(pieces):
             yield slice(piece * PIECE, min((piece + 1) * PIECE, length))
 
-    def _mark(self, kind: Touch, part: Part) -> None:
+    def _mark(self, kind: Touch, part: AccessPart) -> None:
         marks = self._marks_of(kind)
         if part.repeats and not isinstance(part, ListedPart):
             part = part.listed()
@@ -523,7 +523,7 @@ class ShadowMemory:
             lost = part.read(marks) != fresh
             marks[part.index[lost]] = SEVERAL + 1
 
-    def _note_pieces(self, part: Part, length: int) -> None:
+    def _note_pieces(self, part: AccessPart, length: int) -> None:
         if length <= PIECE:
             self._marked = {0}
             return
@@ -553,7 +553,7 @@ def _by_another(marks: numpy.ndarray, program: numpy.ndarray) -> numpy.ndarray:
     return others
 
 
-def _are_rows_apart(parts: Sequence[Part]) -> bool:
+def _are_rows_apart(parts: Sequence[AccessPart]) -> bool:
     """True where no two programs touch one row of neighbors, as tiles of a matrix have them."""
     rows = [part.stretches() for part in parts]
     if not rows or sum(len(row.starts) for row in rows) > _MOST_ROWS:
@@ -583,7 +583,7 @@ class _Spans:
         self._first = numpy.full(programs, numpy.iinfo(numpy.int64).max)
         self._last = numpy.full(programs, -1)
 
-    def add(self, part: Part) -> bool:
+    def add(self, part: AccessPart) -> bool:
         """Take in a part of an access; False where that says nothing about single programs."""
         span = part.span()
         if span is None:

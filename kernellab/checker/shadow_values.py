@@ -14,7 +14,7 @@ import numpy
 import torch
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import Access, Computed
+from kernellab.checker.checked_run import CheckedAccess, Computed
 from kernellab.interpreter import tiles
 from kernellab.interpreter.numerics import accumulate
 from kernellab.interpreter.tiles import Active, Value
@@ -326,7 +326,7 @@ class StoredShadows:
         self._kind = kind
         self._of: dict[tuple[int, int], Array] = {}
 
-    def write(self, access: Access, shadow: Shadow) -> Written | None:
+    def write(self, access: CheckedAccess, shadow: Shadow) -> Written | None:
         """An access writes values with this shadow; None where it has none and hides none."""
         written = self._of.get(_key(access))
         if shadow is None and written is None:
@@ -342,7 +342,7 @@ class StoredShadows:
         written[index[lanes]] = numbers[lanes]
         return Written(index, numpy.where(lanes, numbers, 0))
 
-    def read(self, access: Access) -> Shadow:
+    def read(self, access: CheckedAccess) -> Shadow:
         """The shadow of what an access reads; of lanes that are off, 0."""
         written = self._of.get(_key(access))
         if written is None:
@@ -352,7 +352,7 @@ class StoredShadows:
             numbers = numpy.where(with_program_axis(access.on, access.rank), numbers, 0)
         return numbers if numbers.any() else None
 
-    def add(self, access: Access, shadow: Array) -> None:
+    def add(self, access: CheckedAccess, shadow: Array) -> None:
         """An access adds values with this shadow to what is there."""
         written = self._of.setdefault(
             _key(access), numpy.zeros(len(access.buffer.elements), self._kind)
@@ -373,7 +373,7 @@ class StoredShadows:
         return numpy.array(placed.numpy())
 
 
-def _key(access: Access) -> tuple[int, int]:
+def _key(access: CheckedAccess) -> tuple[int, int]:
     """Of a storage under elements of one size."""
     storage = access.buffer.tensor.untyped_storage()
     return storage.data_ptr(), access.buffer.itemsize

@@ -27,8 +27,8 @@ State = Literal["ok", "note", "missing"]
 
 
 @dataclass(frozen=True)
-class Line(Diagnostic):
-    """One line of the doctor's: its kind is the subject. `Line.of` makes one.
+class DoctorLine(Diagnostic):
+    """One line of the doctor's: its kind is the subject. `DoctorLine.of` makes one.
 
     Attributes:
         state: "note" is worth knowing and stops nothing; "missing" is something that the lab
@@ -38,7 +38,7 @@ class Line(Diagnostic):
     state: State = "ok"
 
     @classmethod
-    def of(cls, subject: str, state: State, words: str, advice: str = "") -> Line:
+    def of(cls, subject: str, state: State, words: str, advice: str = "") -> DoctorLine:
         """What is said of a subject, and what to do."""
         severity: Severity = "error" if state == "missing" else "note"
         return cls(severity, subject, words, advice=advice, state=state)
@@ -56,23 +56,23 @@ NVIDIA_TOOLS = {
 }
 
 
-def examine() -> list[Line]:
+def examine() -> list[DoctorLine]:
     """Look at everything; each check stands for itself, so that one failure hides no other."""
-    findings: list[Line] = []
+    findings: list[DoctorLine] = []
     for subject, check in CHECKS.items():
         try:
             findings += check()
         except Exception as error:  # a broken package raises anything when it is imported
-            findings.append(Line.of(subject, "missing", f"{type(error).__name__}: {error}"))
+            findings.append(DoctorLine.of(subject, "missing", f"{type(error).__name__}: {error}"))
     return findings
 
 
-def healthy(findings: Iterable[Line]) -> bool:
+def healthy(findings: Iterable[DoctorLine]) -> bool:
     """Whether nothing that the lab needs is missing."""
     return all(finding.state != "missing" for finding in findings)
 
 
-def report_text(findings: Sequence[Line]) -> str:
+def report_text(findings: Sequence[DoctorLine]) -> str:
     """The findings for a terminal, and a closing line."""
     width = max(len(finding.kind) for finding in findings)
     lines = [f"KernelLab {kernellab_version()}"]
@@ -90,19 +90,19 @@ def report_text(findings: Sequence[Line]) -> str:
     return "\n".join(lines)
 
 
-def _python() -> Iterator[Line]:
+def _python() -> Iterator[DoctorLine]:
     cores = usable_cores()
     words = f"{platform.python_version()}, {platform.system()} {platform.machine()}, {cores} cores"
-    yield Line.of("Python", "ok", words)
+    yield DoctorLine.of("Python", "ok", words)
 
 
-def _packages() -> Iterator[Line]:
+def _packages() -> Iterator[DoctorLine]:
     """Every requirement that the package declares, and the installed version."""
     try:
         declared = importlib.metadata.requires("kernellab") or []
     except importlib.metadata.PackageNotFoundError:
         folder = Path(__file__).parents[2]
-        yield Line.of("KernelLab", "note", f"not installed: it is taken from {folder}")
+        yield DoctorLine.of("KernelLab", "note", f"not installed: it is taken from {folder}")
         declared = _declared_in(folder)
     for text in declared:
         requirement = Requirement(text)
@@ -120,17 +120,17 @@ def _declared_in(checkout: Path) -> list[str]:
     return list(project["dependencies"])
 
 
-def _package(requirement: Requirement) -> Line:
+def _package(requirement: Requirement) -> DoctorLine:
     wanted = f"{requirement.name}{requirement.specifier}"
     try:
         version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:
-        return Line.of(
+        return DoctorLine.of(
             requirement.name, "missing", "not installed", f'Install it: pip install "{wanted}"'
         )
     if requirement.specifier.contains(version, prereleases=True):
-        return Line.of(requirement.name, "ok", version)
-    return Line.of(
+        return DoctorLine.of(requirement.name, "ok", version)
+    return DoctorLine.of(
         requirement.name,
         "missing",
         f"{version}, and KernelLab {kernellab_version()} needs {requirement.specifier}",
@@ -141,15 +141,17 @@ def _package(requirement: Requirement) -> Line:
 _version = importlib.metadata.version
 
 
-def pairing(torch: str, triton: str) -> Line:
+def pairing(torch: str, triton: str) -> DoctorLine:
     """Whether this torch and this Triton belong together, by their version strings."""
     subject = "torch and Triton"
     wanted = TRITON_FOR_TORCH.get(_major_minor(torch))
     if wanted is None:
-        return Line.of(subject, "note", f"torch {torch} is not among the versions known here")
+        return DoctorLine.of(subject, "note", f"torch {torch} is not among the versions known here")
     if _major_minor(triton) == wanted:
-        return Line.of(subject, "ok", f"torch {_major_minor(torch)} goes with Triton {wanted}")
-    return Line.of(
+        return DoctorLine.of(
+            subject, "ok", f"torch {_major_minor(torch)} goes with Triton {wanted}"
+        )
+    return DoctorLine.of(
         subject,
         "note",
         f"torch {torch} was made with Triton {wanted}, and {triton} is installed",
@@ -157,13 +159,13 @@ def pairing(torch: str, triton: str) -> Line:
     )
 
 
-def compile_support(torch: str) -> Line:
+def compile_support(torch: str) -> DoctorLine:
     """Whether this torch's compiler is one that `kernellab.graph` knows, by its version string."""
     subject, known = "torch.compile", list(TRITON_FOR_TORCH)
     words = f"kernellab.graph is known to work with torch {known[0]} to {known[-1]}"
     if _major_minor(torch) in known:
-        return Line.of(subject, "ok", f"{words}; this is {torch}")
-    return Line.of(
+        return DoctorLine.of(subject, "ok", f"{words}; this is {torch}")
+    return DoctorLine.of(
         subject,
         "note",
         f"{words}, and this is {torch}: levels may be missing from its reports, or say why",
@@ -175,37 +177,37 @@ def _major_minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def _gpu() -> Iterator[Line]:
+def _gpu() -> Iterator[DoctorLine]:
     import torch
 
     if torch.version.cuda or torch.version.hip:
         build = f"CUDA {torch.version.cuda}" if torch.version.cuda else f"ROCm {torch.version.hip}"
     else:
         build = "CPU"
-    yield Line.of("torch's build", "ok", build)
+    yield DoctorLine.of("torch's build", "ok", build)
     if torch.cuda.is_available():
         for number in range(torch.cuda.device_count()):
             properties = torch.cuda.get_device_properties(number)
             memory = properties.total_memory / 2**30
-            yield Line.of("GPU", "ok", f"{properties.name}, {memory:.0f} GiB")
+            yield DoctorLine.of("GPU", "ok", f"{properties.name}, {memory:.0f} GiB")
         return
     unused = _nvidia_gpus()
     if unused and os.environ.get("CUDA_VISIBLE_DEVICES", "all") in ("", "-1"):
-        yield Line.of(
+        yield DoctorLine.of(
             "GPU",
             "note",
             f"{', '.join(unused)}: here, and CUDA_VISIBLE_DEVICES hides it",
             "Unset CUDA_VISIBLE_DEVICES to use it.",
         )
     elif unused:
-        yield Line.of(
+        yield DoctorLine.of(
             "GPU",
             "note",
             f"{', '.join(unused)}: here, but this torch cannot use it",
             "Take torch's CUDA build: make clean, then make demo TORCH=cuda.",
         )
     else:
-        yield Line.of("GPU", "ok", "none: kernels run on the CPU, and compile as for sm_90")
+        yield DoctorLine.of("GPU", "ok", "none: kernels run on the CPU, and compile as for sm_90")
 
 
 def _nvidia_gpus() -> list[str]:
@@ -226,7 +228,7 @@ def _nvidia_gpus() -> list[str]:
         pynvml.nvmlShutdown()
 
 
-def _nvidia_tools() -> Iterator[Line]:
+def _nvidia_tools() -> Iterator[DoctorLine]:
     from kernellab.triton_api import nvidia_tool
 
     for name, job in NVIDIA_TOOLS.items():
@@ -237,13 +239,13 @@ def _nvidia_tools() -> Iterator[Line]:
             )
         except (OSError, RuntimeError, AttributeError, subprocess.SubprocessError) as error:
             advice = "Triton's wheel has it: reinstall triton from a wheel."
-            yield Line.of(name, "missing", f"it {job}, and cannot be run: {error}", advice)
+            yield DoctorLine.of(name, "missing", f"it {job}, and cannot be run: {error}", advice)
             continue
         match = re.search(r"release [\d.]+, V([\d.]+)", printed.stdout)
-        yield Line.of(name, "ok", f"{match[1] if match else 'of unknown version'}, {job}")
+        yield DoctorLine.of(name, "ok", f"{match[1] if match else 'of unknown version'}, {job}")
 
 
-def _compiles() -> Iterator[Line]:
+def _compiles() -> Iterator[DoctorLine]:
     """Take a small kernel all the way to SASS."""
     from kernellab.cli.demo.kernels import vector_add
     from kernellab.compiler.binding import bind
@@ -256,14 +258,14 @@ def _compiles() -> Iterator[Line]:
     sass = compile_bound(vector_add, call, DEFAULT_TARGET).stages["sass"]
     took = time.perf_counter() - started
     lines = sass.text.count("\n")
-    yield Line.of(
+    yield DoctorLine.of(
         "compiler",
         "ok",
         f"a kernel became {lines} lines of SASS for {DEFAULT_TARGET} in {took:.2f} s",
     )
 
 
-def _runs() -> Iterator[Line]:
+def _runs() -> Iterator[DoctorLine]:
     """Run a small kernel on the CPU and check what it wrote."""
     import torch
 
@@ -275,12 +277,14 @@ def _runs() -> Iterator[Line]:
     run(vector_add, (3,), x, y, total, 300, BLOCK=128)
     took = time.perf_counter() - started
     if torch.equal(total, x + y):
-        yield Line.of("interpreter", "ok", f"a kernel ran on the CPU, checked, in {took:.2f} s")
+        yield DoctorLine.of(
+            "interpreter", "ok", f"a kernel ran on the CPU, checked, in {took:.2f} s"
+        )
     else:
-        yield Line.of("interpreter", "missing", "a vector addition gave a wrong result")
+        yield DoctorLine.of("interpreter", "missing", "a vector addition gave a wrong result")
 
 
-CHECKS: dict[str, Callable[[], Iterable[Line]]] = {
+CHECKS: dict[str, Callable[[], Iterable[DoctorLine]]] = {
     "Python": _python,
     "packages": _packages,
     "torch and Triton": lambda: [pairing(_version("torch"), _version("triton"))],

@@ -346,7 +346,7 @@ def _is_same(new: Any, old: Any) -> bool:
 # One session of a debugger: what happens while the chosen programs of a launch run.
 
 
-class Session:
+class DebugSession:
     """A debugger around the chosen programs of one launch; `around` is for `Stepping`."""
 
     def __init__(
@@ -494,7 +494,9 @@ def debug(
     code = stepping_code(plain, call, target)
     places = Places(code)
     in_source = (Breakpoint(file, line) for file, line in code.breakpoints)
-    session = Session(plain.__name__, sizes, places, [*places.breakpoints(breakpoints), *in_source])
+    session = DebugSession(
+        plain.__name__, sizes, places, [*places.breakpoints(breakpoints), *in_source]
+    )
     values = copied(call.values)
     edited = triton_api.edited_functions(plain)
     session.show([*prepared.notes, *map(triton_api.format_edited, edited)])

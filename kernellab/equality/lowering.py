@@ -12,7 +12,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import Operation, SSAValue
 
 from kernellab.equality import residues
-from kernellab.interpreter.codegen.emitter import RULES, Emitter, Rule
+from kernellab.interpreter.codegen.emitter import RULES, Emitter, LoweringRule
 from kernellab.interpreter.codegen.expressions import (
     Expression,
     given,
@@ -32,19 +32,21 @@ from kernellab.ir.types import ResidueType, dtype, element_type, is_pointer, sha
 Lower = Callable[[Any, Emitter], Any]
 
 
-def rule_of(op: Operation) -> Rule | None:
+def rule_of(op: Operation) -> LoweringRule | None:
     """The rule for an operation; of one on floats that has no law and moves no elements, a rule
     that raises UnsupportedOperation.
     """
     if isinstance(op, tt.PrintOp):
-        return Rule(_print_nothing, pure=False, rounds=False)
+        return LoweringRule(_print_nothing, pure=False, rounds=False)
     values = (*op.operands, *op.results)
     if not any(map(_has_residues, values)) and not isinstance(op, mlir.CmpFOp):
         return RULES.get(type(op))
     lower = _LOWERINGS.get(type(op))
     if lower is not None:
-        return Rule(lower, pure=RULES[type(op)].pure, rounds=False)
-    return RULES.get(type(op)) if _only_moves(op) else Rule(_refuse, pure=False, rounds=False)
+        return LoweringRule(lower, pure=RULES[type(op)].pure, rounds=False)
+    return (
+        RULES.get(type(op)) if _only_moves(op) else LoweringRule(_refuse, pure=False, rounds=False)
+    )
 
 
 def _print_nothing(op: Operation, value: Emitter) -> None:

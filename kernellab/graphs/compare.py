@@ -17,7 +17,7 @@ from kernellab.errors import ArgumentError
 from kernellab.graphs.captures import gpu_named
 from kernellab.graphs.kernels import GraphComparison, launch
 from kernellab.graphs.processes import GivenCall
-from kernellab.graphs.records import ComparedGraph, Difference, WrongLaunch
+from kernellab.graphs.records import ComparedGraph, NodeDifference, WrongLaunch
 from kernellab.launch.differences import elements_off, relative_tolerance
 from kernellab.launch.interception import interpreted
 from kernellab.records.graphs import KernelCode
@@ -333,7 +333,7 @@ class _Comparing:
     def __init__(self, eager: _Eager, run: str, kernels: Mapping[str, str]) -> None:
         self._eager, self._run, self._kernels = eager, run, kernels
         self.graphs: list[ComparedGraph] = []
-        self.differences: list[Difference] = []
+        self.differences: list[NodeDifference] = []
         self.launch: WrongLaunch | None = None
 
     def runner(self, made: Made) -> Run:
@@ -407,7 +407,7 @@ class _OfGraph:
 
     def __init__(self, made: Made, eager: _Eager) -> None:
         self._made, self._eager = made, eager
-        self.differences: list[Difference] = []
+        self.differences: list[NodeDifference] = []
         self.counts = {"fx": 0, "passes": 0, "kernel": 0}
         self.launch: WrongLaunch | None = None
         self._right: dict[str, torch.Tensor] = {}
@@ -616,7 +616,7 @@ class _OfGraph:
 
     def _note(self, excess: Distance, *, dtype: torch.dtype, **facts: Any) -> None:
         self.differences.append(
-            Difference(
+            NodeDifference(
                 direction=self._made.direction,
                 number=self._made.number,
                 dtype=str(dtype).removeprefix("torch."),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kernellab.common.consent import cannot_request, is_trusted, request_consent
 from kernellab.common.progress import ProgressBar
 from kernellab.errors import KernelLabError, NotRecorded, OptionError
-from kernellab.graphs.records import ComparedGraph, Difference, WrongLaunch
+from kernellab.graphs.records import ComparedGraph, NodeDifference, WrongLaunch
 from kernellab.records.display import PrintsAsCard, column_names, data_frame
 from kernellab.records.graphs import Candidate, KernelCode, LoweredGraph
 
@@ -226,18 +226,18 @@ class GraphComparison(PrintsAsCard):
     target: str
     run: str
     graphs: tuple[ComparedGraph, ...]
-    differences: tuple[Difference, ...]
+    differences: tuple[NodeDifference, ...]
     launch: WrongLaunch | None
     error: str = ""
 
     @property
-    def first(self) -> Difference | None:
+    def first(self) -> NodeDifference | None:
         """The first difference, or None."""
         return self.differences[0] if self.differences else None
 
     def table(self) -> Any:
         """Return one row per difference, as a pandas DataFrame."""
-        return data_frame(self.differences, column_names(Difference))
+        return data_frame(self.differences, column_names(NodeDifference))
 
     def trace(self, **options: Any) -> Trace:
         """Trace the launch of the first kernel that computed a wrong value; the stepper opens where

@@ -17,7 +17,7 @@ from kernellab.records.graphs import KernelCode
 
 
 @dataclass(frozen=True)
-class Difference:
+class NodeDifference:
     """A node whose value is not eager's, given eager's values for what it is computed from.
 
     Attributes:

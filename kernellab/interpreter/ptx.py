@@ -334,7 +334,7 @@ class Memory(Protocol):
         """Write values to the addresses where the mask is on."""
 
 
-class Machine:
+class ThreadState:
     """The state between two instructions."""
 
     def __init__(

@@ -20,11 +20,11 @@ from kernellab.interpreter.ptx import (
     Assembly,
     Instruction,
     Kind,
-    Machine,
     Memory,
     Operand,
     PtxError,
     Register,
+    ThreadState,
     bits_of,
     flushed,
     parse,
@@ -58,15 +58,15 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Rule:
+class InstructionRule:
     """How instructions of one name run."""
 
-    run: Callable[[Machine, Form, Sequence[Operand]], None]
+    run: Callable[[ThreadState, Form, Sequence[Operand]], None]
     modifiers: frozenset[str]
     """Those that an instruction may have; every type may be anywhere."""
 
 
-INSTRUCTIONS: dict[str, Rule] = {}
+INSTRUCTIONS: dict[str, InstructionRule] = {}
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -96,7 +96,7 @@ def instruction(*names: str, modifiers: str = "") -> Callable[[Function], Functi
     def register(function: Function) -> Function:
         for name in names:
             assert name not in INSTRUCTIONS, name
-            INSTRUCTIONS[name] = Rule(function, frozenset(modifiers.split()))
+            INSTRUCTIONS[name] = InstructionRule(function, frozenset(modifiers.split()))
         return function
 
     return register
@@ -108,7 +108,7 @@ def computes(*names: str, modifiers: str = "") -> Callable[[Function], Function]
     """
 
     def register(function: Function) -> Function:
-        def run(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+        def run(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
             values = [machine.read(operand, form.kind) for operand in operands[1:]]
             machine.write(operands[0], _computed(function, form, values), form.kind)
 
@@ -165,14 +165,14 @@ def _saturated(form: Form, ufunc: numpy.ufunc, a: Array, b: Array) -> Array:
 
 
 @instruction("mul", modifiers=f"{ROUNDS} lo hi wide")
-def multiply(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def multiply(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     target, *factors = operands
     values = [machine.read(factor, form.kind) for factor in factors]
     machine.write(target, *_product(form, *values))
 
 
 @instruction("mad", modifiers=f"{ROUNDS} lo hi wide")
-def multiply_add(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def multiply_add(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     target, a, b, c = operands
     if form.kind.is_float:
         fused_multiply_add(machine, form, operands)
@@ -206,7 +206,7 @@ def _high_half(a: Array, b: Array, kind: Kind) -> Array:
 
 
 @instruction("fma", modifiers=f"{ROUNDS} relu")
-def fused_multiply_add(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def fused_multiply_add(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     target, *factors = operands
     values = [machine.read(factor, form.kind) for factor in factors]
     narrow = form.kind.element_bits < 32
@@ -262,13 +262,15 @@ computes("copysign")(lambda _, a, b: numpy.copysign(b, a))
 
 
 @instruction("sad")
-def sum_of_absolute_differences(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def sum_of_absolute_differences(
+    machine: ThreadState, form: Form, operands: Sequence[Operand]
+) -> None:
     a, b, c = (machine.read(operand, form.kind) for operand in operands[1:])
     machine.write(operands[0], numpy.maximum(a, b) - numpy.minimum(a, b) + c, form.kind)
 
 
 @instruction("dp4a")
-def dot_of_four_bytes(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def dot_of_four_bytes(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     a_kind, b_kind = form.kinds
     target, a, b, c = operands
     result = KINDS["s32" if a_kind.is_signed or b_kind.is_signed else "u32"]
@@ -340,7 +342,7 @@ def logic_of_three(_form: Form, a: Array, b: Array, c: Array, table: Array) -> A
 
 
 @instruction("shl", "shr")
-def shift(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def shift(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     """An amount beyond the width shifts everything out."""
     target, value, amount = operands
     shifted = _shifted_left if form.name == "shl" else _shifted_right
@@ -364,7 +366,7 @@ def _amount(value: Array, amount: Array) -> Array:
 
 
 @instruction("shf", modifiers="l r wrap clamp")
-def funnel_shift(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def funnel_shift(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     """Shifts the 64 bits of the second operand over the first;
     gives the upper half to the left, the lower to the right.
     """
@@ -383,7 +385,7 @@ _PRMT_MODES = ("f4e", "b4e", "rc8", "ecl", "ecr", "rc16")
 
 
 @instruction("prmt", modifiers=" ".join(_PRMT_MODES))
-def permute(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def permute(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     """Four bytes out of the eight of two words, chosen by four bits each;
     the fourth bit spreads the byte's sign.
     """
@@ -423,7 +425,7 @@ def _choice(selector: Array, place: int, mode: str | None) -> Array:
 
 
 @instruction("bfe")
-def extract_field(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def extract_field(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     """`length` bits from `start` on; beyond the top the sign, or zeros."""
     target, source, start, length = operands
     kind = form.kind
@@ -438,7 +440,7 @@ def extract_field(machine: Machine, form: Form, operands: Sequence[Operand]) -> 
 
 
 @instruction("bfi")
-def insert_field(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def insert_field(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     """The lowest `length` bits of one word in place of those of another from `start` on."""
     target, field, base, start, length = operands
     kind = form.kind
@@ -451,14 +453,14 @@ def insert_field(machine: Machine, form: Form, operands: Sequence[Operand]) -> N
 
 
 @instruction("popc", "clz")
-def count_bits(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def count_bits(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     count = numpy.bitwise_count if form.name == "popc" else numerics.leading_zeros
     counted = count(machine.read(operands[1], form.kind))
     machine.write(operands[0], counted.astype(numpy.uint32), KINDS["u32"])
 
 
 @instruction("bfind", modifiers="shiftamt")
-def find_leading_one(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def find_leading_one(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     """Find the highest bit that is not a sign bit; all ones if there is none."""
     value = machine.read(operands[1], form.kind)
     if form.kind.is_signed:
@@ -471,7 +473,7 @@ def find_leading_one(machine: Machine, form: Form, operands: Sequence[Operand]) 
 
 
 @instruction("fns")
-def find_nth_set(machine: Machine, _form: Form, operands: Sequence[Operand]) -> None:
+def find_nth_set(machine: ThreadState, _form: Form, operands: Sequence[Operand]) -> None:
     """Find the n-th one of a mask from a bit on, upward, or downward where n is negative; 0 means
     that bit alone. All ones if there is none (PTX ISA, fns).
     """
@@ -516,7 +518,7 @@ _JOINTS = {"and": numpy.logical_and, "or": numpy.logical_or, "xor": numpy.logica
 
 
 @instruction("setp", modifiers=" ".join([*_COMPARISONS, *_JOINTS, "ftz"]))
-def set_predicate(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def set_predicate(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     """One predicate, or two of which the second is the opposite,
     each joined with a third operand if there is one.
     """
@@ -531,7 +533,7 @@ def set_predicate(machine: Machine, form: Form, operands: Sequence[Operand]) -> 
 
 
 @instruction("set", modifiers=" ".join([*_COMPARISONS, "ftz"]))
-def set_number(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def set_number(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     """All ones, or 1.0, where the comparison holds."""
     holds = _compared(machine, form, operands[1], operands[2])
     result = form.kinds[0]
@@ -539,7 +541,7 @@ def set_number(machine: Machine, form: Form, operands: Sequence[Operand]) -> Non
     machine.write(operands[0], numpy.where(holds, unit, result.dtype.type(0)), result)
 
 
-def _compared(machine: Machine, form: Form, a: Operand, b: Operand) -> Array:
+def _compared(machine: ThreadState, form: Form, a: Operand, b: Operand) -> Array:
     compare = next(_COMPARISONS[m] for m in form.modifiers if m in _COMPARISONS)
     values = [machine.read(operand, form.kind) for operand in (a, b)]
     if "ftz" in form.modifiers:
@@ -548,7 +550,7 @@ def _compared(machine: Machine, form: Form, a: Operand, b: Operand) -> Array:
 
 
 @instruction("selp")
-def select(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def select(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     target, a, b, predicate = operands
     chosen = machine.read(predicate, KINDS["pred"])
     values = (machine.read(operand, form.kind) for operand in (a, b))
@@ -556,7 +558,7 @@ def select(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
 
 
 @instruction("slct", modifiers="ftz")
-def select_by_sign(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def select_by_sign(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     target, a, b, sign = operands
     chosen = machine.read(sign, form.kind) >= 0
     values = (machine.read(operand, form.kinds[0]) for operand in (a, b))
@@ -567,7 +569,7 @@ def select_by_sign(machine: Machine, form: Form, operands: Sequence[Operand]) ->
 
 
 @instruction("mov", "cvta", modifiers="to global")
-def move(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def move(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     """Bits as they are; from and to several registers as well."""
     kind = form.kind if form.kind.bits == 1 else KINDS[f"b{form.kind.bits}"]
     machine.write(operands[0], machine.read(operands[1], kind), kind)
@@ -577,7 +579,7 @@ _TO_INTEGER = {"rni": numpy.rint, "rzi": numpy.trunc, "rmi": numpy.floor, "rpi":
 
 
 @instruction("cvt", modifiers=f"{ROUNDS} rna rni rzi rmi rpi relu satfinite tf32")
-def convert(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def convert(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     """Between types; two numbers packed into one register come as two operands,
     the upper one first.
     """
@@ -645,7 +647,7 @@ def _narrowest(wide: Array, dtype: numpy.dtype) -> Array:
     return number.astype(FLOAT32).astype(dtype)
 
 
-def _convert_to_tf32(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def _convert_to_tf32(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     value = machine.read(operands[1], KINDS["f32"])
     result = numerics.round_to_tf32(value, ties_to_even="rna" not in form.modifiers)
     machine.write(operands[0], result, KINDS["f32"])
@@ -660,7 +662,7 @@ _MEMORY_MODIFIERS = (
 
 
 @instruction("ld", modifiers=_MEMORY_MODIFIERS)
-def load(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def load(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     target, source = operands
     addresses = machine.address(source)
     values = machine.memory.load(addresses, form.kind.dtype, machine.guard)
@@ -668,7 +670,7 @@ def load(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
 
 
 @instruction("st", modifiers=_MEMORY_MODIFIERS)
-def store(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
+def store(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
     target, source = operands
     values = machine.read(source, form.kind)
     machine.memory.store(machine.address(target), values, machine.guard)
@@ -683,7 +685,7 @@ def store(machine: Machine, form: Form, operands: Sequence[Operand]) -> None:
     "barrier",
     modifiers="sys gl cta gpu sc acq_rel proxy async wait launch_dependents sync warp aligned",
 )
-def nothing(_machine: Machine, _form: Form, _operands: Sequence[Operand]) -> None:
+def nothing(_machine: ThreadState, _form: Form, _operands: Sequence[Operand]) -> None:
     """Threads wait for each other, or for another kernel: here everything before is over."""
 
 
@@ -715,13 +717,13 @@ def run(
         The bits of the outputs, in order.
     """
     assembly, forms = assembled(text)
-    machine = Machine({**assembly.widths, **outputs}, inputs, memory)
+    machine = ThreadState({**assembly.widths, **outputs}, inputs, memory)
     for instruction, form in zip(assembly.instructions, forms):
         step(machine, instruction, form)
     return [machine.bits(Register(name)) for name in outputs]
 
 
-def step(machine: Machine, instruction: Instruction, form: Form) -> None:
+def step(machine: ThreadState, instruction: Instruction, form: Form) -> None:
     """Carry out one instruction."""
     machine.guarded_by(instruction)
     INSTRUCTIONS[instruction.name].run(machine, form, instruction.operands)

@@ -20,10 +20,10 @@ from kernellab.interpreter.ptx import (
     KINDS,
     Address,
     Instruction,
-    Machine,
     Operand,
     PtxError,
     Register,
+    ThreadState,
     Vector,
     declared,
     parse_instruction,
@@ -223,7 +223,7 @@ class Threads:
             "%ntid.x": numpy.uint32(threads),
             "%WARP_SZ": numpy.uint32(WARP),
         }
-        self._machine = Machine(function.widths, special, _NoMemory())
+        self._machine = ThreadState(function.widths, special, _NoMemory())
         self._declared = {*function.widths, *special}
         self._unknown: dict[str, Unknown] = {}
 
@@ -381,14 +381,14 @@ _MOVE_ALIKE = frozenset(("add", "sub", "or", "xor", "mad", "mov", "cvt", "cvta",
 """Instructions through which an equal number moves a known one, the same way in every thread."""
 
 
-def _elected(machine: Machine, instruction: Instruction, threads: int) -> Unknown | None:
+def _elected(machine: ThreadState, instruction: Instruction, threads: int) -> Unknown | None:
     """`elect.sync d|p, mask`: one lane of each warp, here the first."""
     lane = numpy.arange(threads) % WARP
     machine.write(instruction.operands[1], lane == 0, KINDS["pred"])
     return None
 
 
-def _shuffled(machine: Machine, instruction: Instruction, threads: int) -> Unknown | None:
+def _shuffled(machine: ThreadState, instruction: Instruction, threads: int) -> Unknown | None:
     """`shfl.sync.idx.b32 d, a, lane, 31, mask`: what that lane of the warp has."""
     target, source, lane, clamp, *_ = instruction.operands
     if "idx" not in instruction.suffixes or getattr(clamp, "value", None) != WARP - 1:

@@ -43,7 +43,7 @@ class PackedKernel:
 
 
 @dataclass(frozen=True)
-class Part:
+class SourcePart:
     """A text of Python.
 
     Attributes:
@@ -66,7 +66,7 @@ class Texts:
         name: the kernel's name in the scope.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[SourcePart, ...]
     name: str
 
 
@@ -184,7 +184,7 @@ def _kernel_of(request: Request) -> Any:
     return scope.get(code.name)
 
 
-def _run_part(part: Part, target: Target, scope: dict[str, Any]) -> None:
+def _run_part(part: SourcePart, target: Target, scope: dict[str, Any]) -> None:
     """Run a text as a file of its name, so that kernels find their source."""
     remember_source(part.file, part.text)
     with tile_kernels_in(part.file, target):

@@ -46,7 +46,7 @@ from kernellab.torch_api.emulation import (
 
 
 @dataclass(eq=False)
-class Session:
+class GpuSession:
     """One context in which torch answers for a GPU.
 
     Attributes:
@@ -64,10 +64,10 @@ class Session:
     generator: Generator | None = None
 
 
-_session: ContextVar[Session | None] = ContextVar("kernellab_torch_cuda", default=None)
+_session: ContextVar[GpuSession | None] = ContextVar("kernellab_torch_cuda", default=None)
 
 
-def current_session() -> Session | None:
+def current_session() -> GpuSession | None:
     """The session that this thread (or asyncio task) is inside of; None where torch answers itself.
 
     Where Triton is asked for the real GPU, there is no emulation, and no session either.
@@ -79,7 +79,7 @@ def current_session() -> Session | None:
 
 
 @contextmanager
-def session_is(session: Session | None) -> Iterator[None]:
+def session_is(session: GpuSession | None) -> Iterator[None]:
     """While active, that is this thread's session."""
     token = _session.set(session)
     try:

@@ -35,7 +35,7 @@ from kernellab.launch.cuda_tensors import (
     OPERATIONS,
     DefaultGenerators,
     Generator,
-    Session,
+    GpuSession,
     StandIn,
     allocated,
     context_seeing_gpu,
@@ -218,13 +218,13 @@ def default_stream() -> Stream:
     return stream
 
 
-def current_stream(session: Session) -> Stream:
+def current_stream(session: GpuSession) -> Stream:
     """This thread's current stream."""
     stream: Stream = vars(session.streams).setdefault("current", default_stream())
     return stream
 
 
-def set_stream(session: Session, stream: Stream | None) -> None:
+def set_stream(session: GpuSession, stream: Stream | None) -> None:
     """Let it be this thread's current stream."""
     if stream is not None:
         session.streams.current = stream
@@ -297,10 +297,10 @@ def _is(value: Any) -> Answer:
     return lambda _session, *_args, **_kwargs: value
 
 
-def _of_device(answer: Callable[[Session], Any]) -> Answer:
+def _of_device(answer: Callable[[GpuSession], Any]) -> Answer:
     """An answer about one device: the emulated one, or none."""
 
-    def answer_about(session: Session, device: Any = None) -> Any:
+    def answer_about(session: GpuSession, device: Any = None) -> Any:
         device_index(device)
         return answer(session)
 
@@ -317,12 +317,12 @@ def _of_torch(answers: Mapping[str, Callable[..., Any]]) -> dict[str, Answer]:
 _properties = functools.cache(DeviceProperties)
 
 
-def _is_bf16_supported(session: Session, including_emulation: bool = True) -> bool:
+def _is_bf16_supported(session: GpuSession, including_emulation: bool = True) -> bool:
     is_amd = session.target.backend == "hip"
     return is_amd or _properties(session.target).major >= 8 or including_emulation
 
 
-def _is_tf32_supported(session: Session) -> bool:
+def _is_tf32_supported(session: GpuSession) -> bool:
     return session.target.backend == "cuda" and _properties(session.target).major >= 8
 
 
@@ -341,7 +341,7 @@ _DEVICE: dict[str, Answer] = {
 class _CudaRuntime:
     """What `torch.cuda.cudart()` has."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: GpuSession) -> None:
         self._session = session
 
     def cudaProfilerStart(self) -> int:  # noqa: N802
@@ -373,21 +373,21 @@ _STREAMS: dict[str, Answer] = {
 # Memory: the tensors that count as being there
 
 
-def _reset_peak(_session: Session, _index: int) -> None:
+def _reset_peak(_session: GpuSession, _index: int) -> None:
     allocated.reset_peak()
 
 
-def _free_and_total(session: Session) -> tuple[int, int]:
+def _free_and_total(session: GpuSession) -> tuple[int, int]:
     total: int = _properties(session.target).total_memory
     return max(total - allocated.bytes, 0), total
 
 
-def _memory_stats(_session: Session, _index: int) -> dict[str, Any]:
+def _memory_stats(_session: GpuSession, _index: int) -> dict[str, Any]:
     now = {"all": {"current": allocated.bytes, "peak": allocated.peak}}
     return {"allocated_bytes": now, "reserved_bytes": now, "num_alloc_retries": 0, "num_ooms": 0}
 
 
-def _memory_summary(session: Session, device: Any = None, *_: Any, **__: Any) -> str:
+def _memory_summary(session: GpuSession, device: Any = None, *_: Any, **__: Any) -> str:
     device_index(device)
     free, total = _free_and_total(session)
     return (
@@ -526,7 +526,7 @@ TYPED_TENSORS: Mapping[str, type[Any]] = {
 """By their names in `torch.cuda`."""
 
 
-def set_default_tensor_type(original: Any, _session: Session, t: Any) -> None:
+def set_default_tensor_type(original: Any, _session: GpuSession, t: Any) -> None:
     """`torch.set_default_tensor_type`, of the GPU's types too."""
     name = t if isinstance(t, str) else ""
     typed = TYPED_TENSORS.get(name.removeprefix("torch.cuda.")) if "cuda" in name else t
@@ -569,7 +569,7 @@ _inside = _Depth()
 
 
 @contextmanager
-def joined_by_this_thread(session: Session) -> Iterator[None]:
+def joined_by_this_thread(session: GpuSession) -> Iterator[None]:
     """While active, this thread is inside of the session."""
     stated = stated_default_device()
     _inside.depth += 1
@@ -600,7 +600,7 @@ def start_inside(start: Callable[[threading.Thread], None]) -> Callable[[threadi
     return start_thread
 
 
-def _inside_of(session: Session, thread: threading.Thread) -> Callable[[], None]:
+def _inside_of(session: GpuSession, thread: threading.Thread) -> Callable[[], None]:
     by_thread = thread.run
 
     def run() -> None:
@@ -708,11 +708,11 @@ def _asking(original: Callable[..., Any], answer: Callable[..., Any]) -> Callabl
     return asked
 
 
-def _unremembered(function: Any, _session: Session, *args: Any) -> Any:
+def _unremembered(function: Any, _session: GpuSession, *args: Any) -> Any:
     return function.__wrapped__(*args)
 
 
-def _is_built(is_built: Callable[[], bool], _session: Session) -> bool:
+def _is_built(is_built: Callable[[], bool], _session: GpuSession) -> bool:
     """Whether torch was built for a GPU: torch itself goes on to use what such a build has."""
     return is_built() or not sys._getframe(2).f_globals.get("__name__", "").startswith("torch.")
 
@@ -721,7 +721,7 @@ def _autocast_counts() -> Callable[[torch.Tensor], bool] | None:
     return None if current_session() is None else is_on_gpu
 
 
-def _untouched(_session: Session, _mode: Any) -> bool:
+def _untouched(_session: GpuSession, _mode: Any) -> bool:
     """Whether tracing keeps off the GPU, as it does where there is none."""
     return True
 
@@ -738,7 +738,7 @@ class _Versions(ModuleType):
 
 
 def _compile(
-    compile_: Callable[..., Any], session: Session, model: Any = None, **options: Any
+    compile_: Callable[..., Any], session: GpuSession, model: Any = None, **options: Any
 ) -> Any:
     """`torch.compile`: the function itself; its code for a GPU could not run."""
     if model is None:
@@ -759,7 +759,7 @@ def torch_answers_for(target: Target, emulation: triton_api.Emulation) -> Iterat
         emulation: where this thread's launches go already; those of its threads go there too.
     """
     let_operations_be_traced()
-    session = Session(target, emulation)
+    session = GpuSession(target, emulation)
     with _in_place:
         try:
             with joined_by_this_thread(session):

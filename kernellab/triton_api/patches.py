@@ -96,7 +96,7 @@ class Watcher:
 
 
 @dataclass
-class Session:
+class WatchedCompilation:
     """One watched compilation: what is being made, and who watches."""
 
     watcher: Watcher
@@ -126,7 +126,7 @@ class Session:
 
 
 class _CurrentSession(threading.local):
-    session: Session | None = None
+    session: WatchedCompilation | None = None
 
 
 _current = _CurrentSession()
@@ -140,7 +140,7 @@ class _WatchedPassManager(libtriton.ir.pass_manager):  # type: ignore[misc]
     added after it, as one.
     """
 
-    def __init__(self, context: Any, session: Session) -> None:
+    def __init__(self, context: Any, session: WatchedCompilation) -> None:
         super().__init__(context)
         self._context = context
         self._session = session
@@ -293,7 +293,11 @@ class _Llvm:
 
 
 def _watched_step(
-    session: Session, name: str, real: Callable[..., Any], *arguments: Any, **keywords: Any
+    session: WatchedCompilation,
+    name: str,
+    real: Callable[..., Any],
+    *arguments: Any,
+    **keywords: Any,
 ) -> Any:
     session.running = session.call(name, ())
     started = time.perf_counter()
@@ -325,7 +329,7 @@ _PATCHED = ("ir", "passes", "llvm", "nvidia", "amd", "subprocess")
 
 
 @contextmanager
-def patched(backend: Any, session: Session) -> Iterator[None]:
+def patched(backend: Any, session: WatchedCompilation) -> Iterator[None]:
     """Put the patches into the backend's module, for this thread's compilation to see."""
     before = _current.session
     with _patches_in(sys.modules[type(backend).__module__]):

@@ -41,7 +41,7 @@ from kernellab.triton_api.patches import (
     FRONT_END_STAGE,
     LlvmReached,
     PassCall,
-    Session,
+    WatchedCompilation,
     Watcher,
     pass_name,
     patched,
@@ -91,7 +91,7 @@ def list_passes(target: Target, options: Mapping[str, Any], gluon: bool = False)
     check_options(options, target)
     backend = backend_for(target)
     parsed = backend.parse_options(dict(options))
-    session = Session(watcher=Watcher(), listing=True)
+    session = WatchedCompilation(watcher=Watcher(), listing=True)
     with translated_machine_errors("The compiler cannot run"), ExitStack() as made:
         stages = stage_functions(backend, parsed, gluon)
 
@@ -116,7 +116,7 @@ def run_up_to_llvm(backend: Any, parsed: Any, gluon: bool, module: Any) -> None:
         gluon: whether the kernel is one of Gluon's.
         module: it is changed.
     """
-    session = Session(watcher=_UntilLowered(), mlir_only=True)
+    session = WatchedCompilation(watcher=_UntilLowered(), mlir_only=True)
     stages = stage_functions(backend, parsed, gluon)
     _run_mlir_stages(backend, stages, parsed, session, lambda before: before, module)
 
@@ -189,7 +189,7 @@ def _run_until_lowered(
     last: str, backend: Any, parsed: Any, stages: Mapping[str, StageFunction], module: Any
 ) -> None:
     """Run stages on a module up to `last`, of "llir" up to the lowering to LLVM's dialect."""
-    session = Session(watcher=_UntilLowered(itself=False), mlir_only=True)
+    session = WatchedCompilation(watcher=_UntilLowered(itself=False), mlir_only=True)
     names = list(stages)
     wanted = {name: stages[name] for name in names[: names.index(last) + 1]}
     _run_mlir_stages(backend, wanted, parsed, session, lambda before: before, module)
@@ -215,7 +215,7 @@ def _run_mlir_stages(
     backend: Any,
     stages: Mapping[str, StageFunction],
     parsed: Any,
-    session: Session,
+    session: WatchedCompilation,
     module_for: Callable[[Any], Any],
     module: Any,
 ) -> None:
@@ -257,7 +257,7 @@ def compile_watched(
     triton_api.check_options(launch_options, target)
     backend = triton_api.backend_for(target)
     parsed = backend.parse_options(launch_options)
-    session = Session(watcher)
+    session = WatchedCompilation(watcher)
 
     def attempt(variant: Any) -> None:
         kept = specialization_of_variant(variant, specialization)
@@ -325,7 +325,7 @@ def compile_text(
     """
     triton_api.check_options(options, target)
     backend = triton_api.backend_for(target)
-    session = Session(watcher, replacements)
+    session = WatchedCompilation(watcher, replacements)
     with (
         translated_text_errors(given, target, session.running_label),
         patched(backend, session),
@@ -398,7 +398,7 @@ def _run_stages(
     start: Any,
     target: Target,
     parsed: Any,
-    session: Session,
+    session: WatchedCompilation,
     facts: Mapping[str, Any] | None = None,
 ) -> triton_api.CompiledKernel:
     """Each stage on what the one before it made, as `triton.compile` runs them,

@@ -97,7 +97,7 @@ class UntimedData(_Plot):
 
 
 @dataclass(frozen=True)
-class Line:
+class PlotLine:
     """One kernel, or one baseline, over the key."""
 
     name: str
@@ -118,7 +118,7 @@ class LinesData(_Plot):
     key: str
     unit: str
     """ "us", "GB/s" or "TFLOP/s"."""
-    lines: Sequence[Line]
+    lines: Sequence[PlotLine]
 
 
 # One sweep
@@ -370,7 +370,7 @@ def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()
         raise ArgumentError(
             f"a plot over sizes needs a key whose values are numbers, but not all of {name!r} are"
         )
-    lines: list[Line] = []
+    lines: list[PlotLine] = []
     for group in groups:
         lines += _lines(group, name, _UNITS[y], alone=len(groups) == 1)
     kernels = ", ".join(dict.fromkeys(group[0].kernel for group in groups if len(group)))
@@ -381,7 +381,7 @@ def _is_size(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value) and abs(value) < 1e15
 
 
-def _lines(tunings: Tunings, key: str, unit: str, alone: bool) -> list[Line]:
+def _lines(tunings: Tunings, key: str, unit: str, alone: bool) -> list[PlotLine]:
     ordered = sorted(tunings, key=lambda tuning: float(tuning.key[key]))
     best = [tuning.best.timing for tuning in ordered]
     lines = [_line(tunings[0].kernel, False, ordered, best, key, unit)]
@@ -400,12 +400,12 @@ def _line(
     times: Sequence[Timing | None],
     key: str,
     unit: str,
-) -> Line:
+) -> PlotLine:
     amounts = [
         [_amount(tuning, timing, part, unit) for part in ("median", "lower", "upper")]
         for tuning, timing in zip(tunings, times)
     ]
-    return Line(
+    return PlotLine(
         name=name,
         is_baseline=is_baseline,
         x=[float(tuning.key[key]) for tuning in tunings],

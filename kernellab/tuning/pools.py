@@ -20,7 +20,7 @@ from kernellab.common.text import format_seconds
 from kernellab.errors import ArgumentError, KernelLabError, WorkerError, WorkerLost
 from kernellab.records import Target
 from kernellab.tuning.assignments import Delivery, Setup, TrialOptions, setup_without_bytes
-from kernellab.tuning.records import Compiled, Dropped, Machine, Outcome, Reason
+from kernellab.tuning.records import Compiled, Dropped, Outcome, Reason, SweepMachine
 from kernellab.tuning.worker import one_gpu_for_me, process_is_spoilt, with_compiled
 
 # A process that compiles or runs one config at a time, and messages on configs that ended it.
@@ -63,8 +63,8 @@ class SweepWorker:
             self._worker.close()
         return outcome
 
-    def machine(self) -> tuple[Machine, Target | None]:
-        answer: tuple[Machine, Target | None] = self._worker.call(
+    def machine(self) -> tuple[SweepMachine, Target | None]:
+        answer: tuple[SweepMachine, Target | None] = self._worker.call(
             f"{_HERE}:machine_here", True, seconds=START_SECONDS
         )
         return answer
@@ -263,7 +263,7 @@ class ExecutorPool:
         """The calls that are not done. A cluster repeats a call that was lost with a worker as long
         as its future is referenced."""
 
-    def machine(self) -> tuple[Machine, Target | None]:
+    def machine(self) -> tuple[SweepMachine, Target | None]:
         """Return the machine and target that one of the processes reports, including its GPU."""
         try:
             machine, target = self._first_answer(self._submit(machine_there))
@@ -275,12 +275,12 @@ class ExecutorPool:
         self._with_gpu = bool(machine.gpu)
         return machine, target
 
-    def _first_answer(self, future: Future[Any]) -> tuple[Machine, Target | None]:
+    def _first_answer(self, future: Future[Any]) -> tuple[SweepMachine, Target | None]:
         """Return the first answer; print a message if it takes long, since a sweep without
         processes would only look slow.
         """
         try:
-            answer: tuple[Machine, Target | None] = future.result(timeout=SILENCE)
+            answer: tuple[SweepMachine, Target | None] = future.result(timeout=SILENCE)
         except TimeoutError:
             print(
                 "kernellab.tune waits for the executor: none of its processes has answered for "
@@ -359,7 +359,7 @@ _arrived: dict[str, Delivery] = {}
 _lock = threading.Lock()
 
 
-def machine_there() -> tuple[Machine, Target | None]:
+def machine_there() -> tuple[SweepMachine, Target | None]:
     """In an executor's process: return the machine and its target."""
     with _lock:
         return _worker_there().machine()

@@ -247,7 +247,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Machine:
+class SweepMachine:
     """Where a sweep was compiled and timed."""
 
     gpu: str

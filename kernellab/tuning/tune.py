@@ -47,7 +47,7 @@ from kernellab.tuning.configs import (
 from kernellab.tuning.descriptions import Amount, describe, work_given
 from kernellab.tuning.files import Store, contents_within, known_content
 from kernellab.tuning.pools import ExecutorPool, LocalPool, local_pool
-from kernellab.tuning.records import INTERRUPTED, Candidate, Dropped, Machine, Outcome, Timing
+from kernellab.tuning.records import INTERRUPTED, Candidate, Dropped, Outcome, SweepMachine, Timing
 from kernellab.tuning.sweep import Conduct, Entry, Sweep, SweepProgress, WorkerPool
 from kernellab.tuning.tuning import Tuning
 from kernellab.tuning.tunings import Recorded, recorded_sweeps, with_recorded_times
@@ -287,7 +287,7 @@ class _Place:
     """Where a sweep compiles and runs."""
 
     target: Target
-    machine: Machine
+    machine: SweepMachine
     gpus: tuple[int, ...] = ()
     """Of this machine."""
     pool: WorkerPool | None = None

@@ -38,7 +38,7 @@ from kernellab.tuning.records import (
     INTERRUPTED,
     Candidate,
     Duration,
-    Machine,
+    SweepMachine,
     Timing,
     Trial,
     Work,
@@ -235,7 +235,7 @@ def _as_part_of(left: Tuning, right: Tuning, trial: Trial) -> Trial:
     )
 
 
-def _one_machine(left: Machine, right: Machine) -> tuple[Machine, list[str]]:
+def _one_machine(left: SweepMachine, right: SweepMachine) -> tuple[SweepMachine, list[str]]:
     """Return the machine of both, and a note if they differ in their versions.
 
     A sweep that was not timed takes the other's machine.
@@ -307,7 +307,7 @@ class Tuning(HasCard):
     constants: Mapping[str, Any]
     """Parameter -> the value that every config has compiled in."""
     trials: tuple[Trial, ...]
-    machine: Machine
+    machine: SweepMachine
     known_work: Work | None = None
     """What a launch moves and computes, if that was given or counted; see `work`."""
     baselines: Mapping[str, Timing] = field(default_factory=dict)

@@ -48,7 +48,15 @@ from kernellab.records import Target
 from kernellab.records.launches import RunOptions
 from kernellab.triton_api.kernel_contents import unpack
 from kernellab.tuning.assignments import Arguments, Job, Setup, Task, TrialOptions
-from kernellab.tuning.records import Compiled, Dropped, Machine, Method, Outcome, Reason, Timing
+from kernellab.tuning.records import (
+    Compiled,
+    Dropped,
+    Method,
+    Outcome,
+    Reason,
+    SweepMachine,
+    Timing,
+)
 
 # The GPUs of this machine: their names, and locks to use one at a time.
 
@@ -86,9 +94,9 @@ def chosen_gpus(gpus: str | int | Sequence[int] | None, own: int) -> tuple[int, 
     return numbers
 
 
-def this_machine(gpu: int | None) -> Machine:
+def this_machine(gpu: int | None) -> SweepMachine:
     """Return what a sweep's times depend on, or without a GPU, what its compilations depend on."""
-    return Machine(
+    return SweepMachine(
         gpu="" if gpu is None else torch.cuda.get_device_name(gpu),
         driver="" if gpu is None else _driver(),
         python=platform.python_version(),
@@ -546,7 +554,7 @@ def _check(stage: _Stage, packed_task: bytes) -> str:
     return stage.compared_with
 
 
-def machine_here(own_gpu: bool) -> tuple[Machine, Target | None]:
+def machine_here(own_gpu: bool) -> tuple[SweepMachine, Target | None]:
     """Return this process's machine and target, with its first GPU if requested and present."""
     gpu = 0 if own_gpu and torch.cuda.is_available() else None
     return this_machine(gpu), local_target() if gpu is not None else None

@@ -12,7 +12,7 @@ from kernellab.viz.diagnostics import diagnostic_table, facts_table, finding_lin
 from kernellab.viz.kit.data import Link, Tile, Tone
 from kernellab.viz.kit.view import Card, Table, card_of
 from kernellab.workshop.course import Progress, Row
-from kernellab.workshop.exercise import RUNGS, Answer, Difference, Exercise
+from kernellab.workshop.exercise import RUNGS, Answer, Exercise, FirstDifference
 from kernellab.workshop.grader import Grade, Grades
 
 _IN_THE_WAY = {
@@ -93,7 +93,7 @@ def _diagnostic_table(answer: Answer, number: int, diagnostic: Diagnostic) -> Ta
     return diagnostic_table(diagnostic, links)
 
 
-def _difference_table(answer: Answer, difference: Difference) -> Table:
+def _difference_table(answer: Answer, difference: FirstDifference) -> Table:
     """The first element that is off, and what the kernel's variables held there."""
     trace = answer.trace
     step = None if trace is None else trace.first_shown
@@ -108,7 +108,7 @@ def _difference_table(answer: Answer, difference: Difference) -> Table:
     )
 
 
-def _facts(difference: Difference) -> Iterator[tuple[str, str]]:
+def _facts(difference: FirstDifference) -> Iterator[tuple[str, str]]:
     got, expected = number_texts(difference.got, difference.expected)
     yield "got", got
     yield "expected", expected

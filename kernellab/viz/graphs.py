@@ -14,7 +14,7 @@ from kernellab.common.text import counted
 from kernellab.errors import KernelLabError
 from kernellab.errors.sources import SourcePosition
 from kernellab.graphs.kernels import GeneratedKernel, GraphComparison
-from kernellab.graphs.records import Ablation, AblationRow, Difference, ModeTime, Speedups
+from kernellab.graphs.records import Ablation, AblationRow, ModeTime, NodeDifference, Speedups
 from kernellab.graphs.report import GraphReport, ReportGraph
 from kernellab.records.graphs import GraphCapture, Level
 from kernellab.viz.graph_data import GraphView
@@ -233,7 +233,7 @@ def _comparison_notes(record: GraphComparison) -> Iterator[str]:
         yield "Nothing was compiled, so that nothing was compared."
 
 
-def _difference_row(difference: Difference) -> tuple[str, ...]:
+def _difference_row(difference: NodeDifference) -> tuple[str, ...]:
     name = f"gradient of {difference.node}" if difference.is_gradient else difference.node
     line = "" if difference.position is None else str(difference.position.line)
     kernel = f"{difference.kernel}:{difference.line}" if difference.line else difference.kernel

@@ -23,7 +23,7 @@ from kernellab.tuning.kernel_source import how_to_open
 from kernellab.tuning.plot_data import (
     AGAINST,
     KINDS,
-    Line,
+    PlotLine,
     baseline_times,
     check_kind,
     default_kind,
@@ -259,7 +259,7 @@ def _best_configs(sweeps: Sequence[Tuning]) -> list[int | None]:
 
 
 def _size_line(
-    line: Line,
+    line: PlotLine,
     key: str,
     sweeps: Sequence[Tuning],
     firsts: Sequence[int | None],

@@ -176,7 +176,7 @@ RUNGS = ("compiles", "safe", "right", "within budget")
 
 
 @dataclass(frozen=True)
-class Difference:
+class FirstDifference:
     """The first wrong element of a result, and how it was computed.
 
     Attributes:
@@ -244,7 +244,7 @@ class Answer(PrintsAsCard):
     cases: int
     passed: int
     seed: int
-    first_difference: Difference | None = None
+    first_difference: FirstDifference | None = None
     hints: tuple[str, ...] = field(default=(), repr=False)
     trace: Trace | None = field(default=None, repr=False, compare=False)
     launch: BoundLaunch | None = field(default=None, repr=False, compare=False)

@@ -43,20 +43,20 @@ from kernellab.tracing.launches import WrongElement
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
 from kernellab.triton_api import definition_of, given_texts
-from kernellab.workshop.exercise import Budget, Difference, Exercise
+from kernellab.workshop.exercise import Budget, Exercise, FirstDifference
 from kernellab.workshop.launches import Case
 
 # Find the first wrong element, the values of the kernel's variables there, and its inputs.
 
 
-def difference_of(trace: Trace, case: Case) -> Difference | None:
+def difference_of(trace: Trace, case: Case) -> FirstDifference | None:
     """Return the first wrong element of a traced launch; None if the trace has no wrong element,
     as for a kernel whose results change from run to run.
     """
     wrong = trace.wrong
     if wrong is None:
         return None
-    plain = Difference(
+    plain = FirstDifference(
         str(case),
         wrong.argument,
         wrong.index,

@@ -46,7 +46,7 @@ from kernellab.errors import (
     SourcePosition,
     source_line,
 )
-from kernellab.judging.code import Code, PackedKernel, Part, Texts
+from kernellab.judging.code import Code, PackedKernel, SourcePart, Texts
 from kernellab.judging.submissions import foreign_code, submit
 from kernellab.launch.differences import Within
 from kernellab.records import BoundLaunch
@@ -663,10 +663,10 @@ def code_of(cell: StudentCell) -> Texts:
     exercise.
     """
     above = [
-        Part(f"<{cell.file.name}, cell {number}>", text, only_definitions=True)
+        SourcePart(f"<{cell.file.name}, cell {number}>", text, only_definitions=True)
         for number, text in enumerate(cell.before, start=1)
     ]
-    own = Part(f"<{cell.file.name}, answer in cell {cell.number}>", cell.code)
+    own = SourcePart(f"<{cell.file.name}, answer in cell {cell.number}>", cell.code)
     for part in (*above, own):
         remember_source(part.file, part.text)  # diagnostics show its lines
     return Texts((*above, own), cell.exercise)

@@ -14,7 +14,14 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from kernellab.cli import doctor
-from kernellab.cli.doctor import NVIDIA_TOOLS, Line, compile_support, healthy, pairing, report_text
+from kernellab.cli.doctor import (
+    NVIDIA_TOOLS,
+    DoctorLine,
+    compile_support,
+    healthy,
+    pairing,
+    report_text,
+)
 from kernellab.cli.main import main
 from tests.support.pages import assert_loads_nothing, texts_of, views_in
 from tests.support.python_processes import python_path
@@ -335,7 +342,10 @@ def test_doctor_knows_which_torch_can_be_opened(torch, state) -> None:
 
 
 def test_what_the_doctor_says_as_json(monkeypatch, capsys) -> None:
-    lines = [Line.of("Python", "ok", "3.11.7"), Line.of("xdsl", "missing", "not there", "Get it.")]
+    lines = [
+        DoctorLine.of("Python", "ok", "3.11.7"),
+        DoctorLine.of("xdsl", "missing", "not there", "Get it."),
+    ]
     monkeypatch.setattr(doctor, "examine", lambda: lines)
     assert main(["doctor", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
@@ -349,8 +359,8 @@ def test_what_the_doctor_says_as_json(monkeypatch, capsys) -> None:
 
 def test_the_doctors_page() -> None:
     findings = [
-        Line.of("Python", "ok", "3.11.7"),
-        Line.of("xdsl", "missing", "not installed", "Install it."),
+        DoctorLine.of("Python", "ok", "3.11.7"),
+        DoctorLine.of("xdsl", "missing", "not installed", "Install it."),
     ]
     assert not healthy(findings)
     assert (

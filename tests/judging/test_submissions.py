@@ -14,7 +14,7 @@ import kernellab
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import KernelLabError
-from kernellab.judging.code import PackedKernel, Part, Texts, definitions
+from kernellab.judging.code import PackedKernel, SourcePart, Texts, definitions
 from kernellab.judging.submissions import Submission, submit, wait_for_worker
 from kernellab.triton_api.kernel_contents import pack
 
@@ -90,7 +90,7 @@ def test_arguments_without_a_module_are_an_error(messages: SnapshotAssertion) ->
 
 def test_what_is_not_a_kernel_is_described_and_what_raises_is_a_problem() -> None:
     def of(text: str) -> Submission:
-        code = Texts((Part("<cell>", text),), "kernel")
+        code = Texts((SourcePart("<cell>", text),), "kernel")
         return submit(code, [launch()], TARGET, seconds=60)
 
     assert "int" in of("kernel = 5").instead

@@ -18,7 +18,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 import kernellab
 from kernellab import triton_api
 from kernellab.checker import check
-from kernellab.checker.checked_run import Access
+from kernellab.checker.checked_run import CheckedAccess
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
 from kernellab.cli import doctor
@@ -119,7 +119,7 @@ class NegativeStore(Detector):
 
     kinds = ("negative-store",)
 
-    def after(self, access: Access, result: Value | None) -> None:
+    def after(self, access: CheckedAccess, result: Value | None) -> None:
         del result
         if not isinstance(access.request, Store):
             return

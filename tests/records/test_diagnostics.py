@@ -18,7 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 import kernellab
 from kernellab import errors
 from kernellab.checker.records import Finding
-from kernellab.cli.doctor import Line
+from kernellab.cli.doctor import DoctorLine
 from kernellab.compiler.records import Remark
 from kernellab.compiler.remarks import explained
 from kernellab.errors import Diagnostic, KernelLabError, OutOfBounds, SourcePosition, WaitingProgram
@@ -138,7 +138,7 @@ def access_findings() -> tuple[Diagnostic, ...]:
 
 
 def every_diagnostic() -> list[Diagnostic]:
-    doctors = Line.of("xdsl", "missing", "not installed", "Install it.")
+    doctors = DoctorLine.of("xdsl", "missing", "not installed", "Install it.")
     return [
         remark(),
         finding(),

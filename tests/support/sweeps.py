@@ -11,14 +11,14 @@ from kernellab.tuning.records import (
     Candidate,
     Compiled,
     Dropped,
-    Machine,
     Outcome,
+    SweepMachine,
     Timing,
     Trial,
     Work,
 )
 
-MACHINE = Machine("NVIDIA H200", "580", "3.12", "2.11", "3.6.0", "0.1.0")
+MACHINE = SweepMachine("NVIDIA H200", "580", "3.12", "2.11", "3.6.0", "0.1.0")
 
 
 def timing(us: float, spread: float = 0.01) -> Timing:

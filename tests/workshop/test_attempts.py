@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kernellab.judging.code import Part, Texts
+from kernellab.judging.code import SourcePart, Texts
 from kernellab.judging.submissions import wait_for_worker
 from kernellab.workshop.exercise import exercise_named
 from kernellab.workshop.grader import answered
@@ -33,7 +33,7 @@ def by_speed(attempts: list[Attempt]) -> list[Any]:
 def test_it_is_rejected_for_its_reason(attempt: Attempt, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     attempt = replace(attempt, cell=attempt.cell.replace("{marker}", str(marker)))
-    code = Texts((Part(f"<{attempt.name}>", attempt.cell),), attempt.exercise)
+    code = Texts((SourcePart(f"<{attempt.name}>", attempt.cell),), attempt.exercise)
     answer = answered(exercise_named(attempt.exercise), code)
     assert not answer.is_done, str(answer)
     assert not marker.exists()

@@ -79,8 +79,10 @@ def test_init_writes_the_course_and_the_exercises_and_keeps_what_is_there(
 def test_init_says_that_a_machine_is_not_ready(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lacks = doctor.Line.of("triton", "missing", "not installed", "Install it.")
-    monkeypatch.setattr(doctor, "examine", lambda: [lacks, doctor.Line.of("torch", "ok", "2.13")])
+    lacks = doctor.DoctorLine.of("triton", "missing", "not installed", "Install it.")
+    monkeypatch.setattr(
+        doctor, "examine", lambda: [lacks, doctor.DoctorLine.of("torch", "ok", "2.13")]
+    )
     assert main(["workshop", "init", str(tmp_path)]) == 1
     said = capsys.readouterr().out
     assert "Needs attention: triton." in said

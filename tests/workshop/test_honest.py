@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernellab.judging.code import Part, Texts
+from kernellab.judging.code import SourcePart, Texts
 from kernellab.judging.submissions import wait_for_worker
 from kernellab.workshop.exercise import exercise_named
 from kernellab.workshop.grader import answered
@@ -29,7 +29,7 @@ def _worker() -> None:
     ],
 )
 def test_it_is_within_budget(honest: Honest) -> None:
-    code = Texts((Part(f"<{honest.name}>", honest.cell),), honest.exercise)
+    code = Texts((SourcePart(f"<{honest.name}>", honest.cell),), honest.exercise)
     answer = answered(exercise_named(honest.exercise), code)
     assert answer.is_done, f"{answer}\nseed {answer.seed}"
 

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from kernellab.checker.fixes import Tries
 from kernellab.errors import Diagnostic
-from kernellab.judging.code import Part, Texts
+from kernellab.judging.code import SourcePart, Texts
 from kernellab.judging.submissions import wait_for_worker
 from kernellab.workshop import feedback
 from kernellab.workshop.exercise import EXERCISES, Answer, exercise_named
@@ -36,7 +36,7 @@ def _without_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answer_to(mistake: Mistake, cell: str, seed: int) -> Answer:
-    code = Texts((Part("<a cell>", cell),), mistake.exercise)
+    code = Texts((SourcePart("<a cell>", cell),), mistake.exercise)
     return answered(exercise_named(mistake.exercise), code, seed)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernellab.judging.code import Part, Texts
+from kernellab.judging.code import SourcePart, Texts
 from kernellab.judging.submissions import wait_for_worker
 from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
 from kernellab.workshop.grader import answered
@@ -62,7 +62,7 @@ def solution(exercise: Exercise) -> Mutant:
 
 def is_right(one: Mutant, seed: int) -> bool:
     """Return what `kernellab.exercise` says."""
-    code = Texts((Part("<a mutant>", one.cell),), one.exercise)
+    code = Texts((SourcePart("<a mutant>", one.cell),), one.exercise)
     return answered(exercise_named(one.exercise), code, seed, tries_fixes=False).is_right
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, CheckedRun
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.errors import suggestion
@@ -57,7 +57,7 @@ class AutotunedInPlace(Detector):
     def concerns(cls, run: CheckedRun) -> bool:
         return run.autotuner is not None
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         tuner = self.run.autotuner
         if tuner is None or tuner.restores_otherwise or len(tuner.configs) < 2:
             return

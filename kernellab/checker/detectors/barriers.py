@@ -13,7 +13,7 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab import triton_api
-from kernellab.checker.checked_run import Access, CheckedRun
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import Proposal
 from kernellab.checker.shadow_values import Array, with_program_axis
@@ -66,7 +66,7 @@ class _Suspect:
 
     store: Operation
     load: Operation
-    access: Access
+    access: CheckedAccess
     stored: Array
     loaded: Array
     index: Array
@@ -92,7 +92,7 @@ class MissingBarrier(Detector):
         is_plain = not run.kernel.is_gluon() and run.target.backend == "cuda"
         return is_plain and bool(_stored_and_loaded(run))
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         buffer, request = access.buffer, access.request
         if not access.rank or not isinstance(request, Load | Store) or access.programs is None:
             return
@@ -125,7 +125,7 @@ class MissingBarrier(Detector):
         stored.lane[index[on]] = lane[on]
 
     def _look(
-        self, access: Access, stored: _Stored, index: Array, program: Array, lane: Array
+        self, access: CheckedAccess, stored: _Stored, index: Array, program: Array, lane: Array
     ) -> None:
         by = stored.by[index]
         moved = (by > 0) & (stored.program[index] == program) & (stored.lane[index] != lane)

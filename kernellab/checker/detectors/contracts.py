@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.updates import bits_of
 from kernellab.checker.kernel_source import NotReadable, Source
@@ -156,13 +156,13 @@ class OverwrittenArgument(Detector):
         self._writes: dict[tuple[int, int], Array] = {}
         """For each element, the number of the store that wrote it last; 0 for none, and -1 once it
         was read."""
-        self._accesses: list[Access] = []
+        self._accesses: list[CheckedAccess] = []
 
     @classmethod
     def concerns(cls, run: CheckedRun) -> bool:
         return bool(_shared_storages(run))
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         buffer = access.buffer
         start = buffer.tensor.untyped_storage().data_ptr()
         if start not in self._shared or not len(buffer.elements):
@@ -182,7 +182,7 @@ class OverwrittenArgument(Detector):
         self._accesses.append(access)
         writes[index[on]] = len(self._accesses)
 
-    def _look(self, access: Access, writes: Array, index: Array, on: Array) -> None:
+    def _look(self, access: CheckedAccess, writes: Array, index: Array, on: Array) -> None:
         before = writes[index]
         others = [
             number

@@ -11,7 +11,7 @@ import numpy
 import torch
 from xdsl.ir import Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import Access, CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.numerics.integer_types import SIGNS, Values, may_wrap, wrapped
 from kernellab.checker.numerics.nan_sources import calls_of_combiner
@@ -448,7 +448,7 @@ class TruncatedStore(Detector):
             of_tile = numbers.shape + more
             self._cut[store] = op.operands[0], numbers.reshape(of_tile), cut.reshape(of_tile)
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         if access.operation not in self._cut:
             return
         source, numbers, cut = self._cut[access.operation]

@@ -12,7 +12,7 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import Access, CheckedRun, Computed, Event
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed, Event
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.common.containers import distinct, sparse_zeros
@@ -171,7 +171,7 @@ class LoopReads:
     _seen: dict[tuple[int, int], numpy.ndarray] = field(default_factory=dict)
     _turns: float = 0
 
-    def note(self, access: Access) -> None:
+    def note(self, access: CheckedAccess) -> None:
         """Record the elements of a load."""
         elements = access.buffer.elements
         key = elements.__array_interface__["data"][0], elements.itemsize
@@ -368,13 +368,13 @@ class EndlessLoop(Detector):
             if going.reads is not None and going.reads.is_exhausted():
                 self._stop(computed, loop, going, circle=None)
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         """Record the memory that an access may change."""
         self._look_at_for(access)
         if self._watched and access.action != "load":
             self._before = _held(access)
 
-    def after(self, access: Access, result: Value | None) -> None:
+    def after(self, access: CheckedAccess, result: Value | None) -> None:
         """Record what a loop read, or that the memory changed."""
         if not self._watched:
             return
@@ -518,7 +518,7 @@ def _carried(
             yield _Carried(name, then, at_last, argument in deciding)
 
 
-def _held(access: Access) -> Value:
+def _held(access: CheckedAccess) -> Value:
     """Return the memory that an access goes to, masked elements included."""
     elements = access.buffer.elements
     return elements.take(access.index, mode="clip") if len(elements) else elements

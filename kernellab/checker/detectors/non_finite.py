@@ -13,7 +13,7 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import Detector, ProgramSet, TwoPhaseDetector
 from kernellab.checker.numerics.nan_messages import advice, message
 from kernellab.checker.numerics.nan_sources import (
@@ -87,7 +87,7 @@ class _Harm:
 
     origin: Origin
     lane: tuple[int, ...]
-    access: Access
+    access: CheckedAccess
     element: tuple[int, ...]
     stored: Any
     programs: ProgramSet = field(default_factory=ProgramSet)
@@ -127,7 +127,7 @@ class NonFiniteOrigins(Detector):
         else:
             self._origins.elements.follow(outer, computed)
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         """Record which of the stored values have an origin."""
         request, value = access.request, stored_value(access.operation)
         self._note_place(access)
@@ -141,7 +141,7 @@ class NonFiniteOrigins(Detector):
         if written is not None:
             self._note(access, stored, written.index, written.numbers)
 
-    def after(self, access: Access, result: Value | None) -> None:
+    def after(self, access: CheckedAccess, result: Value | None) -> None:
         """Record the origins of the loaded values."""
         if isinstance(access.request, Load):
             if access.on is not None:
@@ -150,7 +150,7 @@ class NonFiniteOrigins(Detector):
             if read is not None:
                 self._origins.read[access.operation] = read
 
-    def _note_place(self, access: Access) -> None:
+    def _note_place(self, access: CheckedAccess) -> None:
         """Record the NaN that decided which elements an access goes to."""
         for value in placing(access.operation):
             numbers = self._origins[value]
@@ -164,7 +164,7 @@ class NonFiniteOrigins(Detector):
             )
             self._note(access, index, index, numpy.where(on, numbers, 0))
 
-    def _note(self, access: Access, stored: Array, index: Array, numbers: Array) -> None:
+    def _note(self, access: CheckedAccess, stored: Array, index: Array, numbers: Array) -> None:
         """Record the operations that computed the stored values that are not finite."""
         for number in numpy.unique(numbers[numbers > 0]):
             origin = self._origins.events[number - 1]
@@ -202,7 +202,7 @@ class NonFiniteOrigins(Detector):
             self.collector.add((operation, kind), facts, harm.programs, harm.count)
 
 
-def _lane_of(origin: Origin, access: Access, place: tuple[int, ...]) -> tuple[int, ...]:
+def _lane_of(origin: Origin, access: CheckedAccess, place: tuple[int, ...]) -> tuple[int, ...]:
     """Return the element of the origin to report: the one that is stored if the tiles have the same
     shape, else the program's first, else the first.
     """
@@ -216,13 +216,13 @@ def _lane_of(origin: Origin, access: Access, place: tuple[int, ...]) -> tuple[in
     return tuple(int(i) for i in numpy.argwhere(elements)[0])
 
 
-def _tile(access: Access) -> Any:
+def _tile(access: CheckedAccess) -> Any:
     stored = stored_value(access.operation)
     assert stored is not None
     return stored.type
 
 
-def _effect(access: Access, element: tuple[int, ...], stored: Any, count: int) -> str:
+def _effect(access: CheckedAccess, element: tuple[int, ...], stored: Any, count: int) -> str:
     """Return "; out_ptr[3] becomes nan", or how many stored elements are affected."""
     target = access.named(element)
     value = stored_value(access.operation)
@@ -252,7 +252,7 @@ class NonFinite(TwoPhaseDetector):
             return False
         return dtype(operation.results[0].type).itemsize == 1
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         """Check the stored values."""
         request = access.request
         if self.is_suspect or not isinstance(request, Store | Atomic):

@@ -9,7 +9,7 @@ import numpy
 import torch
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from kernellab.checker.checked_run import Access, CheckedRun
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import Proposal
 from kernellab.checker.slices import name_of
@@ -29,7 +29,7 @@ from kernellab.ir.operations import KeepsElements, PointerAccess, has, trait_of
 
 
 def negative_remainder(
-    access: Access, place: tuple[int, ...], program: int
+    access: CheckedAccess, place: tuple[int, ...], program: int
 ) -> tuple[str, tuple[Proposal, ...]] | None:
     """Return why an index is negative that comes from a signed `%`, and what may be written
     instead; None if it does not, as far as the values are still known.
@@ -87,14 +87,14 @@ class OutOfBounds(Detector):
 
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
-        self._loads: dict[Operation, Access] = {}
+        self._loads: dict[Operation, CheckedAccess] = {}
         """The latest access of each load from a view."""
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         if access.action == "load" and _is_view(access.buffer):
             self._loads[access.operation] = access
 
-    def outside_tensor(self, access: Access, outside: numpy.ndarray, view: Buffer) -> None:
+    def outside_tensor(self, access: CheckedAccess, outside: numpy.ndarray, view: Buffer) -> None:
         is_in_storage = _is_in_storage(access, outside)
         beside = self._beside(access, outside, view) if is_in_storage else None
         if beside is not None:
@@ -119,7 +119,9 @@ class OutOfBounds(Detector):
 
         self.collector.report(access, outside, access.rank, facts_of, view.name)
 
-    def _beside(self, access: Access, outside: numpy.ndarray, view: Buffer) -> Access | None:
+    def _beside(
+        self, access: CheckedAccess, outside: numpy.ndarray, view: Buffer
+    ) -> CheckedAccess | None:
         """Return another load of the same programs, at a constant distance from this one, that
         stays inside the view where this one leaves it.
         """
@@ -137,7 +139,9 @@ class OutOfBounds(Detector):
                         return other
         return None
 
-    def outside_memory(self, access: Access, wild: numpy.ndarray, elements: Elements) -> None:
+    def outside_memory(
+        self, access: CheckedAccess, wild: numpy.ndarray, elements: Elements
+    ) -> None:
         def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
             addresses = numpy.asarray(access.request.offsets)
             addresses = numpy.broadcast_to(
@@ -162,14 +166,14 @@ def _is_view(buffer: Buffer) -> bool:
     return bool(tensor.nbytes < tensor.untyped_storage().nbytes())
 
 
-def _is_in_storage(access: Access, outside: numpy.ndarray) -> bool:
+def _is_in_storage(access: CheckedAccess, outside: numpy.ndarray) -> bool:
     """Return whether a load stays in the storage, also where it leaves the tensor."""
     index = access.index
     beyond = outside & ((index < 0) | (index >= len(access.buffer.elements)))
     return access.action == "load" and not beyond.any()
 
 
-def _neighbors(access: Access, other: Access) -> str:
+def _neighbors(access: CheckedAccess, other: CheckedAccess) -> str:
     """Return, as text, that a load reads next to what another one reads, beyond a view."""
     frames, others = locate(access.operation.location).frames, locate(other.operation.location)
     place = f" on line {frames[0].line}" if frames else ""
@@ -217,7 +221,7 @@ def _extent(view: Buffer, index: int) -> str:
 
 
 def _advice(
-    access: Access, view: Buffer, index: int, place: tuple[int, ...], program: int
+    access: CheckedAccess, view: Buffer, index: int, place: tuple[int, ...], program: int
 ) -> dict[str, Any]:
     """Return what to try, depending on how the kernel wrote the access."""
     is_skipped = not 0 <= index + view.origin < len(view.elements)
@@ -242,7 +246,7 @@ def _advice(
     return {"advice": how, "why": _SKIPPED}
 
 
-def _address_advice(access: Access) -> str:
+def _address_advice(access: CheckedAccess) -> str:
     """Return what to try if a pointer was cast to elements of another size, or loaded."""
     trait = trait_of(access.operation, PointerAccess)
     pointer = None if trait is None else trait.indices_of(access.operation)[0]
@@ -288,7 +292,7 @@ _DESCRIPTOR_ADVICE = (
 
 
 def _pointer_advice(
-    access: Access, view: Buffer, index: int, place: tuple[int, ...], program: int
+    access: CheckedAccess, view: Buffer, index: int, place: tuple[int, ...], program: int
 ) -> dict[str, Any]:
     values = LaneValues(access.frame, program, access.run.code, access.run.call)
     known = bounds_advice(access.operation, place, values, Extents.of(view), index)
@@ -305,7 +309,7 @@ def _pointer_advice(
 _ANY = "Mask these elements, or check the sizes and strides that you pass."
 
 
-def _block_pointer_advice(access: Access) -> str:
+def _block_pointer_advice(access: CheckedAccess) -> str:
     if access.request.mask is not None:
         return (
             "Add the missing dimensions to boundary_check=. If it has all of them, correct the "

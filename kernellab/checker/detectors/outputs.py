@@ -12,7 +12,7 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, CheckedRun
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.shadow_memory import PIECE, ListedPart, ShadowArray, Storage, Storages
 from kernellab.common.text import element_text
@@ -185,7 +185,7 @@ class WrittenElements:
         self._count = 0
         self._notes: ShadowArray | None = None
 
-    def add(self, access: Access) -> None:
+    def add(self, access: CheckedAccess) -> None:
         """An access has written its elements."""
         for part in self.storage.parts(access):
             rows = None
@@ -291,7 +291,7 @@ class UnusedOutput(Detector):
         sizes = [tensor.numel() for tensor in run.tensors.values()]
         return not run.outputs and not run.expected and any(sizes) and _is_known(run.code)
 
-    def after(self, access: Access, result: Value | None) -> None:
+    def after(self, access: CheckedAccess, result: Value | None) -> None:
         if not self._wrote and access.action != "load":
             self._wrote = access.on is None or bool(access.on.any())
 
@@ -393,7 +393,7 @@ class UnwrittenOutput(Detector):
         is_output = buffer.tensor.untyped_storage().data_ptr() in self._starts
         return WrittenElements(buffer) if is_output else None
 
-    def after(self, access: Access, result: Value | None) -> None:
+    def after(self, access: CheckedAccess, result: Value | None) -> None:
         if access.action == "load":
             return
         written: WrittenElements | None = self._storages[access.buffer]

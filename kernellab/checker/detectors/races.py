@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import Access, CheckedRun
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun
 from kernellab.checker.compare import ElementDifference, differences
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.sums import FloatSums
@@ -109,7 +109,7 @@ class _Other:
         self._values = values
         self._number = 0
 
-    def __call__(self, access: Access) -> MemoryAccess:
+    def __call__(self, access: CheckedAccess) -> MemoryAccess:
         self._number += 1
         request = access.request
         if self.reads.get(self._number) is not access.operation or not isinstance(request, Load):
@@ -168,7 +168,7 @@ class Race(Detector):
             return None
         return ShadowMemory(buffer, self.run.programs)
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         shadow: ShadowMemory | None = self._shadows[access.buffer]
         if shadow is not None:
             shadow.touch(touch_of(access), access)
@@ -487,7 +487,7 @@ class OrderDependence(Detector):
     def meet(self, others: Sequence[Detector]) -> None:
         (self._race,) = (other for other in others if isinstance(other, Race))
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         self._sums.before(access)
 
     def investigate(self, session: CheckSession) -> None:

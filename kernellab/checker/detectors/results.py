@@ -14,7 +14,7 @@ import torch
 from xdsl.ir import Operation
 
 from kernellab.checker.arguments import LazyCopies, strides_for
-from kernellab.checker.checked_run import Access, CheckedRun
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun
 from kernellab.checker.compare import ElementDifference, Results, differences, within
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.rounding import Rounding, explained
@@ -172,7 +172,7 @@ class IgnoredStrides(Detector):
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         self._suspects = set(_suspects(run))
-        self._first: dict[str, Access] = {}
+        self._first: dict[str, CheckedAccess] = {}
         self._starts: dict[Operation, int] = {}
         self._outside: set[Operation] = set()
         self._explained: frozenset[Operation] = frozenset()
@@ -183,17 +183,19 @@ class IgnoredStrides(Detector):
             _suspects(run)
         )
 
-    def outside_tensor(self, access: Access, outside: numpy.ndarray, view: Buffer) -> None:
+    def outside_tensor(self, access: CheckedAccess, outside: numpy.ndarray, view: Buffer) -> None:
         self._left(access)
 
-    def outside_memory(self, access: Access, wild: numpy.ndarray, elements: Elements) -> None:
+    def outside_memory(
+        self, access: CheckedAccess, wild: numpy.ndarray, elements: Elements
+    ) -> None:
         self._left(access)
 
-    def _left(self, access: Access) -> None:
+    def _left(self, access: CheckedAccess) -> None:
         if access.buffer.name in self._suspects:
             self._outside.add(access.operation)
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         name = access.buffer.name
         if name not in self._suspects:
             return
@@ -201,7 +203,7 @@ class IgnoredStrides(Detector):
         if self._steps(access) & _foreign(self.run.tensors[name]):
             self._suspects.discard(name)
 
-    def _steps(self, access: Access) -> set[int]:
+    def _steps(self, access: CheckedAccess) -> set[int]:
         """Return the distances between neighboring elements, programs, and iterations of a loop."""
         index = access.index
         start = int(index.flat[0]) if index.size else 0
@@ -232,7 +234,7 @@ class IgnoredStrides(Detector):
     def explains(self) -> frozenset[Operation]:
         return self._explained
 
-    def _report(self, name: str, access: Access, apart: ElementDifference) -> None:
+    def _report(self, name: str, access: CheckedAccess, apart: ElementDifference) -> None:
         tensor = self.run.tensors[name]
         passed = {*strides_for(name, [*self.run.tensors], self.run.call.values)}
         missing = sorted(_needed(tensor) - passed)
@@ -346,5 +348,5 @@ class _Leaving(Detector):
         super().__init__(run)
         self._outside = outside
 
-    def outside_tensor(self, access: Access, outside: numpy.ndarray, view: Buffer) -> None:
+    def outside_tensor(self, access: CheckedAccess, outside: numpy.ndarray, view: Buffer) -> None:
         self._outside.add(access.operation)

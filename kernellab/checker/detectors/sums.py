@@ -12,7 +12,7 @@ import numpy
 import torch
 from xdsl.ir import Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import Access, CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.compare import Allowed, Piece, pieces
 from kernellab.checker.detector import Detector
 from kernellab.checker.numerics.nan_messages import type_name
@@ -236,13 +236,13 @@ class _AtomicSum:
         counts: how many numbers were added.
     """
 
-    access: Access
+    access: CheckedAccess
     exact: Array
     added: Array
     counts: Array
 
     @classmethod
-    def of(cls, access: Access) -> _AtomicSum:
+    def of(cls, access: CheckedAccess) -> _AtomicSum:
         exact = widen(access.buffer.elements).astype(FLOAT64)
         return cls(access, exact, numpy.abs(exact), numpy.zeros(exact.shape, numpy.int64))
 
@@ -344,7 +344,7 @@ class StalledSum(SuspectedCause):
             "advice": _ADVICE,
         }
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         """Add exactly what atomics add, and start over when something else is stored."""
         request, start = access.request, _start(access.buffer)
         if isinstance(request, Atomic) and _adds_halves(access):
@@ -399,7 +399,7 @@ def _start(buffer: Buffer) -> int:
     return buffer.tensor.untyped_storage().data_ptr()
 
 
-def _adds_halves(access: Access) -> bool:
+def _adds_halves(access: CheckedAccess) -> bool:
     request = access.request
     if not isinstance(request, Atomic) or request.operation not in ("fadd", "add"):
         return False
@@ -407,7 +407,7 @@ def _adds_halves(access: Access) -> bool:
     return kind.itemsize == 2 and kind.kind not in "iu"
 
 
-def _lanes(access: Access, everyone: tuple[int, ...]) -> tuple[Array, Array]:
+def _lanes(access: CheckedAccess, everyone: tuple[int, ...]) -> tuple[Array, Array]:
     """Return the indices and the numbers of the elements that are not masked off."""
     numbers = access.written
     on = numpy.asarray(True if access.on is None else access.on)
@@ -444,7 +444,7 @@ class FloatSums(Detector):
         storage = Storage(buffer)
         return storage, storage.shadow(0, numpy.int64), storage.shadow(0.0, numpy.float64)
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         request = access.request
         if isinstance(request, Atomic):
             if (
@@ -458,7 +458,7 @@ class FloatSums(Detector):
             added = _added(before, widen(access.written))
             self._add(access, added, numpy.broadcast_shapes(access.index.shape, added.shape))
 
-    def _add(self, access: Access, numbers: object, everyone: tuple[int, ...]) -> None:
+    def _add(self, access: CheckedAccess, numbers: object, everyone: tuple[int, ...]) -> None:
         """Note what is added to each element."""
         storage, counts, sums = self._storages[access.buffer]
         added = numpy.abs(numpy.asarray(numbers).astype(numpy.float64))

@@ -14,7 +14,7 @@ import numpy
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import NoMemoryEffect
 
-from kernellab.checker.checked_run import Access, CheckedRun
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun
 from kernellab.checker.compare import ElementDifference, differences
 from kernellab.checker.detector import Detector, PendingFinding, Stopped
 from kernellab.checker.events import Change
@@ -171,7 +171,7 @@ class MissingOther(Detector):
     def concerns(cls, run: CheckedRun) -> bool:
         return bool(loads_with_undefined_lanes(run.code))
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         if access.operation not in self._undefined:
             return
         # The kernel's own mask: the request may also mask elements outside the tensor.
@@ -420,7 +420,7 @@ _NEUTRAL = (
 def _filled(loads: frozenset[Operation], filling: _Filling) -> Change:
     """Return a change of accesses that fills in the elements that these loads leave undefined."""
 
-    def change(access: Access) -> MemoryAccess:
+    def change(access: CheckedAccess) -> MemoryAccess:
         request = access.request
         if access.operation not in loads or not isinstance(request, Load):
             return request
@@ -439,7 +439,7 @@ def _filled(loads: frozenset[Operation], filling: _Filling) -> Change:
 def _repeating(op: Operation) -> Change:
     """Return a change of accesses that fills in an element that the same row of the load reads."""
 
-    def change(access: Access) -> MemoryAccess:
+    def change(access: CheckedAccess) -> MemoryAccess:
         request = access.request
         if access.operation is not op or not isinstance(request, Load) or access.on is None:
             return request
@@ -484,7 +484,7 @@ class UninitializedRead(Detector):
         storage.view(marked, written.elements)[...] = False
         return storage, written
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         known = self._storages[access.buffer]
         if known is None or access.action == "store":
             return
@@ -497,7 +497,7 @@ class UninitializedRead(Detector):
             unwritten = unwritten & access.on
         self._note(access, unwritten)
 
-    def after(self, access: Access, result: Value | None) -> None:
+    def after(self, access: CheckedAccess, result: Value | None) -> None:
         known = self._storages[access.buffer]
         if known is None or access.action == "load":
             return
@@ -505,7 +505,7 @@ class UninitializedRead(Detector):
         for part in storage.parts(access):
             part.write(written.elements, True)
 
-    def _note(self, access: Access, unwritten: numpy.ndarray) -> None:
+    def _note(self, access: CheckedAccess, unwritten: numpy.ndarray) -> None:
         name = access.buffer.name
 
         def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:

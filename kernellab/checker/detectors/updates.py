@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import Access, CheckedRun
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.slices import behind, name_of
 from kernellab.common.text import number_text, number_texts
@@ -31,7 +31,7 @@ class LaneCollision(Detector):
 
     kinds = ("lane-collision",)
 
-    def after(self, access: Access, result: Value | None) -> None:
+    def after(self, access: CheckedAccess, result: Value | None) -> None:
         request = access.request
         if not isinstance(request, Store) or not len(access.buffer.elements):
             return
@@ -49,7 +49,7 @@ class LaneCollision(Detector):
 
     def _note(
         self,
-        access: Access,
+        access: CheckedAccess,
         index: numpy.ndarray,
         stored: numpy.ndarray,
         on: numpy.ndarray | None,
@@ -89,7 +89,7 @@ class LaneCollision(Detector):
         self.collector.report(access, faulty, access.rank, facts_of, name)
 
 
-def is_apart(access: Access, value: Value) -> bool:
+def is_apart(access: CheckedAccess, value: Value) -> bool:
     """Return True if it is clear, without a look at every element, that no two elements of a tile
     store different values to the same place.
     """
@@ -100,7 +100,7 @@ def is_apart(access: Access, value: Value) -> bool:
     return all(size <= extent for size, extent in zip(sizes[::-1], box.extents[::-1]))
 
 
-def elements_of(access: Access) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray | None]:
+def elements_of(access: CheckedAccess) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray | None]:
     """Return the indices, the values and the mask of a tile, broadcast to one shape."""
     arrays = [access.index, access.written, *([] if access.on is None else [access.on])]
     index, stored, *on = numpy.broadcast_arrays(*arrays)
@@ -186,12 +186,12 @@ class LostUpdate(Detector):
     def meet(self, others: Sequence[Detector]) -> None:
         self._collisions = [other for other in others if isinstance(other, LaneCollision)]
 
-    def after(self, access: Access, result: Value | None) -> None:
+    def after(self, access: CheckedAccess, result: Value | None) -> None:
         if isinstance(access.request, Load) and access.operation in self._loads:
             read = _Read(access.index, numpy.asarray(result))
             self._reads[access.operation] = read
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         update, request = self._updates.get(access.operation), access.request
         if update is None or not isinstance(request, Store) or not access.rank:
             return
@@ -206,7 +206,11 @@ class LostUpdate(Detector):
                     self._note(access, index, stored, lost)
 
     def _note(
-        self, access: Access, index: numpy.ndarray, stored: numpy.ndarray, lost: numpy.ndarray
+        self,
+        access: CheckedAccess,
+        index: numpy.ndarray,
+        stored: numpy.ndarray,
+        lost: numpy.ndarray,
     ) -> None:
         name = access.buffer.name
 

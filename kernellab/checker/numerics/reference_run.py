@@ -19,7 +19,7 @@ import numpy
 import torch
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.checker.checked_run import Access, CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import (
     Detector,
     FindingCollector,
@@ -117,7 +117,7 @@ class Harm:
 
     operation: Operation
     value: SSAValue
-    access: Access | None = None
+    access: CheckedAccess | None = None
     element: tuple[int, ...] | None = None
     stored: float = 0.0
     exact: float = 0.0
@@ -433,7 +433,7 @@ class Followed(Shadows):
         departure.programs.update(ids)
         departure.count += int(lanes.sum()) * (1 if each else max(len(ids), 1))
 
-    def access(self, access: Access, unsigned: Values) -> None:
+    def access(self, access: CheckedAccess, unsigned: Values) -> None:
         """Check where an access goes and what it stores, and record the shadow of that."""
         if self.cause.of_indices or self.cause.undefined:
             self._look_at_place(access)
@@ -453,7 +453,7 @@ class Followed(Shadows):
         if not self.cause.of_indices:
             self._look_at_stored(access, value, shadow, unsigned)
 
-    def read(self, access: Access) -> bool:
+    def read(self, access: CheckedAccess) -> bool:
         """Record how far loaded values are from exact ones; return whether they are inexact."""
         read = self.stored.read(access) if self._inexact_stores else None
         self._read[access.operation] = read
@@ -467,7 +467,7 @@ class Followed(Shadows):
         return torch.from_numpy(numpy.array(with_distance(actual, self.stored.of_tensor(tensor))))
 
     def _look_at_stored(
-        self, access: Access, value: SSAValue, shadow: Array, unsigned: Values
+        self, access: CheckedAccess, value: SSAValue, shadow: Array, unsigned: Values
     ) -> None:
         request = access.request
         assert isinstance(request, Store | Atomic)
@@ -487,7 +487,7 @@ class Followed(Shadows):
             self.harms[op] = Harm(op, value, access, element, *values)
         self.harms[op].count += int(wrong.sum())
 
-    def _look_at_place(self, access: Access) -> None:
+    def _look_at_place(self, access: CheckedAccess) -> None:
         """Check whether the address or the mask of an access is wrong. Elements that left their
         tensor because of that are already masked off.
         """
@@ -620,16 +620,16 @@ class ReferenceRun(Detector):
             step = Step(computed, self.unsigned)
             self._each(lambda followed: followed.follow_step(step), concerned)
 
-    def before(self, access: Access) -> None:
+    def before(self, access: CheckedAccess) -> None:
         """Check what is stored and where, and record it."""
         self._each(lambda followed: followed.access(access, self.unsigned), self.followed)
 
-    def after(self, access: Access, result: Value | None) -> None:
+    def after(self, access: CheckedAccess, result: Value | None) -> None:
         """Record how far loaded values are from exact ones."""
         if isinstance(access.request, Load):
             self._each(lambda followed: self._read(followed, access), self.followed)
 
-    def _read(self, followed: Followed, access: Access) -> None:
+    def _read(self, followed: Followed, access: CheckedAccess) -> None:
         if followed.read(access) and followed not in self._concerned[access.operation]:
             self._follow(followed, access.operation.results)
 

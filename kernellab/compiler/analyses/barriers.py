@@ -19,12 +19,12 @@ from kernellab.compiler.analyses.allocations import (
     views_of,
 )
 from kernellab.compiler.analyses.records import (
-    Access,
     Barrier,
     Barriers,
     Hazard,
     HazardKind,
     SharedMemory,
+    SharedMemoryAccess,
 )
 from kernellab.compiler.modules import (
     KernelPlaces,
@@ -159,8 +159,8 @@ def _lowering_barrier(position: SourcePosition | None, operation: str, buffer: s
     """
     hazards: tuple[Hazard, ...] = ()
     if buffer:
-        write = Access(operation, "write", buffer, 0, position)
-        read = Access(operation, "read", buffer, 0, position)
+        write = SharedMemoryAccess(operation, "write", buffer, 0, position)
+        read = SharedMemoryAccess(operation, "read", buffer, 0, position)
         hazards = (Hazard("read after write", write, read),)
     return Barrier(operation or "unknown", 0, position, hazards, "lowering")
 
@@ -306,9 +306,11 @@ def _overlap(first: _Point, second: _Point, bytes_of: _Bytes) -> bool:
     return start < other_end and other_start < end
 
 
-def _access(point: _Point, bytes_of: _Bytes, number: Mapping[Operation, int]) -> Access:
+def _access(point: _Point, bytes_of: _Bytes, number: Mapping[Operation, int]) -> SharedMemoryAccess:
     name = bytes_of[point.buffer][0]
-    return Access(kind(point.op), point.effect, name, number[point.op], position_of(point.op))
+    return SharedMemoryAccess(
+        kind(point.op), point.effect, name, number[point.op], position_of(point.op)
+    )
 
 
 # The compilation's own barriers, in the text of LLVM's dialect

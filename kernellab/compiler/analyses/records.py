@@ -68,7 +68,7 @@ HazardKind = Literal["read after write", "write after read", "write after write"
 
 
 @dataclass(frozen=True)
-class Access:
+class SharedMemoryAccess:
     """One access of an operation to shared memory."""
 
     operation: str
@@ -84,8 +84,8 @@ class Hazard:
     """Two accesses to the same bytes of which at least one writes."""
 
     kind: HazardKind
-    before: Access
-    after: Access
+    before: SharedMemoryAccess
+    after: SharedMemoryAccess
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Rule:
+class LoweringRule:
     """How one class of operations is lowered."""
 
     lower: Callable[[Any, Emitter], Any]
@@ -66,13 +66,13 @@ class Rule:
     and the result is rounded to its own type, once."""
 
 
-RULES: dict[type[Operation], Rule] = {}
+RULES: dict[type[Operation], LoweringRule] = {}
 
-RuleOf = Callable[[Operation], Rule | None]
+RuleOf = Callable[[Operation], LoweringRule | None]
 """The rule for an operation, None where nothing lowers it."""
 
 
-def rule_of(op: Operation) -> Rule | None:
+def rule_of(op: Operation) -> LoweringRule | None:
     """The rule for floats as they are."""
     return RULES.get(type(op))
 
@@ -85,13 +85,15 @@ def lowers(
     Args:
         pure: False for operations that must not move though their classes have no effects:
             they may fault, or end a block.
-        rounds: see `Rule`.
+        rounds: see `LoweringRule`.
     """
 
     def register(function: Function) -> Function:
         for operation in operations:
             assert operation not in RULES, f"{operation.name} is lowered twice"
-            RULES[operation] = Rule(function, pure and not stays_where_it_is(operation), rounds)
+            RULES[operation] = LoweringRule(
+                function, pure and not stays_where_it_is(operation), rounds
+            )
         return function
 
     return register
@@ -232,7 +234,7 @@ class Emitter(CodeWriter):
         """Whether a program lets others go on where the loop turns back."""
         return is_spin_loop(loop)
 
-    def lowered(self, rule: Rule, op: Operation) -> Any:
+    def lowered(self, rule: LoweringRule, op: Operation) -> Any:
         """What a rule makes of an operation."""
         return rule.lower(op, self)
 

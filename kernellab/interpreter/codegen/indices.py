@@ -78,7 +78,7 @@ Lane = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Part:
+class IndexPart:
     """A value that went into an index.
 
     Attributes:
@@ -134,7 +134,7 @@ def index_of(op: Operation) -> SSAValue | None:
             return None
 
 
-def parts_of(op: Operation, lane: Lane) -> Iterator[Part]:
+def parts_of(op: Operation, lane: Lane) -> Iterator[IndexPart]:
     """What the index of `op` was made of, the nearest first; nothing where it has none.
 
     All operations of one assignment carry the name that is assigned to;
@@ -144,7 +144,7 @@ def parts_of(op: Operation, lane: Lane) -> Iterator[Part]:
         variable, line = _variable(value)
         name = _name_of(value, variable, assigned, _is_step)
         if name is not None:
-            yield Part(name, value, element, line)
+            yield IndexPart(name, value, element, line)
 
 
 def _name_of(
@@ -162,11 +162,11 @@ def _name_of(
     return variable if has_name else described(value)
 
 
-def all_parts_of(op: Operation, lane: Lane) -> Iterator[Part]:
+def all_parts_of(op: Operation, lane: Lane) -> Iterator[IndexPart]:
     """As `parts_of`, with the values that the kernel has no name for."""
     for value, element, _ in _behind(op, lane):
         variable, line = _variable(value)
-        yield Part(variable or "", value, element, line)
+        yield IndexPart(variable or "", value, element, line)
 
 
 def _behind(op: Operation, lane: Lane) -> Iterator[tuple[SSAValue, Lane, str | None]]:

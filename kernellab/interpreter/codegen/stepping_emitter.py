@@ -27,7 +27,12 @@ from kernellab.interpreter.codegen.analyses import (
     varying_elements,
 )
 from kernellab.interpreter.codegen.code_writer import function_definition
-from kernellab.interpreter.codegen.emitter import Emitter, FunctionFacts, Rule, in_order_of_jumps
+from kernellab.interpreter.codegen.emitter import (
+    Emitter,
+    FunctionFacts,
+    LoweringRule,
+    in_order_of_jumps,
+)
 from kernellab.interpreter.codegen.expressions import (
     BUILTINS,
     MODULES,
@@ -227,7 +232,7 @@ of that name."""
 
 
 @dataclass(frozen=True)
-class Line:
+class TracedLine:
     """A place where traced code calls its hook: a statement begins,
     or a loop's line has its turn again.
 
@@ -264,7 +269,7 @@ class ModuleContext(Protocol):
 
     locations: list[Location]
     located: list[Operation]
-    lines: list[Line]
+    lines: list[TracedLine]
     traced: bool
     traces_operations: bool
 
@@ -473,7 +478,7 @@ class SteppingEmitter(Emitter):
 
     def _emit_line_event(self, record: DebugRecord) -> None:
         assert self.record.function is not None
-        line = Line(self.file, record.line, self.record.function.name)
+        line = TracedLine(self.file, record.line, self.record.function.name)
         self._around.lines.append(line)
         number = len(self._around.lines) - 1
         self.statement(ast.Expr(variable(HOOK).line(literal(number)).node))
@@ -602,7 +607,7 @@ class SteppingEmitter(Emitter):
 
     # Operations
 
-    def lowered(self, rule: Rule, op: Operation) -> Any:
+    def lowered(self, rule: LoweringRule, op: Operation) -> Any:
         """Atomics find one value a program, and here is one program."""
         lowered = super().lowered(rule, op)
         if isinstance(op, tt.AtomicRMWOp | tt.AtomicCASOp) and isinstance(lowered, Expression):

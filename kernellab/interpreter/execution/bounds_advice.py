@@ -17,9 +17,9 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from kernellab.compiler.binding import BoundCall
 from kernellab.errors import source_line
 from kernellab.interpreter.codegen.indices import (
+    IndexPart,
     Lane,
     NoTerms,
-    Part,
     Term,
     bare,
     described,
@@ -70,7 +70,7 @@ class LaneValues:
         """The value: out of the variables of the code, an argument, a constant, or computed from
         such; None where it is known no more.
         """
-        part = Part("", value, lane, None)
+        part = IndexPart("", value, lane, None)
         value_read = part.read(self.code.variables, self.frame.f_locals, self.program)
         if value_read is None and isinstance(value, BlockArgument) and part.is_argument:
             value_read = self.call.values.get(value.name_hint or "")

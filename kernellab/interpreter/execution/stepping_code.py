@@ -30,8 +30,8 @@ from kernellab.interpreter.codegen.stepping_emitter import (
     SHOWN,
     STOP,
     Callee,
-    Line,
     SteppingEmitter,
+    TracedLine,
     generated,
     without_made_up_lines,
 )
@@ -101,7 +101,7 @@ class SteppingCode:
 
     functions: Mapping[CodeType, SteppingFunction]
     start: CodeType
-    lines: tuple[Line, ...]
+    lines: tuple[TracedLine, ...]
     breakpoints: tuple[tuple[str, int], ...]
     batch: ProgramCode
     program: ProgramCode
@@ -275,7 +275,7 @@ class _Maker:
         self.traces_operations = traces_operations
         self.locations = list(batch.locations)
         self.located = list(batch.operations)
-        self.lines: list[Line] = []
+        self.lines: list[TracedLine] = []
         self._variables: dict[SSAValue, str] = dict(batch.variables)
         self._callees: dict[tuple[str, tuple[bool, ...]], Callee] = {}
         self._made: list[SteppingFunction] = []

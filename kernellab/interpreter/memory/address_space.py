@@ -27,7 +27,7 @@ from kernellab.compiler.arguments import tensor_of
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.affine import AffineTile, as_array, base_of
 from kernellab.interpreter.memory import global_memory
-from kernellab.interpreter.memory.buffers import Buffer, Part, ReadOnlyStore
+from kernellab.interpreter.memory.buffers import Buffer, ReadOnlyStore, ResolvedAccess
 from kernellab.interpreter.tiles import Active, LaneFault, Value, first_active, lanes_at_fault
 
 
@@ -242,7 +242,7 @@ class Elements:
         mask: Value | None,
         active: Active,
         uniform: bool = False,
-    ) -> Part:
+    ) -> ResolvedAccess:
         """The access as one to a buffer, once all of it is known to be allowed.
 
         Args:
@@ -254,7 +254,7 @@ class Elements:
         """
         whole = self._in_one_storage(addresses)
         if whole is not None:
-            return Part(*whole, mask, active)
+            return ResolvedAccess(*whole, mask, active)
         lanes, size = numpy.asarray(addresses), self._dtype.itemsize
         on = global_memory.lanes_on(mask, None if uniform else active, rank)
         taking_part = numpy.True_ if on is None else on
@@ -266,16 +266,18 @@ class Elements:
                 if not region.writable and numpy.any((number == position) & taking_part):
                     raise ReadOnlyStore(region.buffer(self._dtype))
         buffer, start = regions.window(self._dtype)
-        return Part(buffer, numpy.where(number < 0, 0, (lanes - start) // size), on, None)
+        return ResolvedAccess(buffer, numpy.where(number < 0, 0, (lanes - start) // size), on, None)
 
-    def parts(self, access: global_memory.MemoryAccess) -> tuple[list[Part], numpy.ndarray | None]:
+    def parts(
+        self, access: global_memory.MemoryAccess
+    ) -> tuple[list[ResolvedAccess], numpy.ndarray | None]:
         """An access taken apart, storage by storage, and which of its lanes are in none;
         None where all are in one.
         """
         active = access.active
         whole = self._in_one_storage(access.offsets, anywhere=True)
         if whole is not None:
-            return [Part(*whole, access.mask, active)], None
+            return [ResolvedAccess(*whole, access.mask, active)], None
         lanes, size = numpy.asarray(access.offsets), self._dtype.itemsize
         on = global_memory.lanes_on(access.mask, None if access.is_uniform else active, access.rank)
         taking_part = numpy.True_ if on is None else on
@@ -286,7 +288,7 @@ class Elements:
             here = (number == place) & taking_part
             if here.any():
                 offsets = (lanes - region.aligned_start(size)) // size
-                places.append(Part(region.buffer(self._dtype), offsets, here, active))
+                places.append(ResolvedAccess(region.buffer(self._dtype), offsets, here, active))
         return places, numpy.asarray((number < 0) & taking_part)
 
     def described(self, address: int) -> str:

@@ -151,7 +151,7 @@ def _storage_elements(tensor: torch.Tensor, dtype: numpy.dtype) -> tuple[numpy.n
     return everything[phase : phase + whole].view(dtype), (offset - phase) // dtype.itemsize
 
 
-class Part(NamedTuple):
+class ResolvedAccess(NamedTuple):
     """An access to one buffer."""
 
     buffer: Buffer
@@ -176,7 +176,7 @@ class Addressed(Protocol):
         mask: Value | None,
         active: Active,
         uniform: bool = False,
-    ) -> Part: ...
+    ) -> ResolvedAccess: ...
 
 
 # Loads and stores at affine offsets under a box mask: strided slices of memory, moved in as few

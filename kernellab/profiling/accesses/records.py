@@ -26,7 +26,7 @@ sm_90 that read their operands there."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Access:
+class CountedAccess:
     """One operation of the compiled TTGIR that accesses memory, and what all its executions cost
     together.
     """
@@ -50,7 +50,7 @@ class Access:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedAccess(Access):
+class SharedAccess(CountedAccess):
     """The instructions of one kind that one operation of the TTGIR became,
     and what all their executions cost together.
 
@@ -184,7 +184,7 @@ makes, written by an atomic copy."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class GlobalAccess(Access):
+class GlobalAccess(CountedAccess):
     """One operation of the compiled TTGIR that accesses global memory,
     and what all its executions cost together.
 

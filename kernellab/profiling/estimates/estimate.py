@@ -35,7 +35,7 @@ from kernellab.records.display import HasCard, data_frame, plot
 
 
 @dataclass(frozen=True)
-class Part:
+class BusyPart:
     """One part of the GPU: how long it is busy with the launch."""
 
     name: str
@@ -59,7 +59,7 @@ class Estimate(HasCard):
     gpu: Gpu
     grid: tuple[int, int, int]
     microseconds: float
-    parts: tuple[Part, ...]
+    parts: tuple[BusyPart, ...]
     """The longest first."""
     counts: LaunchCounts = field(repr=False)
     error: float
@@ -69,7 +69,7 @@ class Estimate(HasCard):
     """What is unknown, and what was assumed instead."""
 
     @property
-    def limiting(self) -> Part:
+    def limiting(self) -> BusyPart:
         """The part that is busy the longest."""
         return self.parts[0]
 
@@ -268,7 +268,7 @@ def estimate_of(
     times = {name: float(took[0]) for name, took in model.parts(CALIBRATION).items()}
     least, words = _at_least(counts, gpu), _in_words(counts)
     parts = [
-        Part(name, max(took, least.get(name, 0.0)), least.get(name, 0.0), words.get(name, ""))
+        BusyPart(name, max(took, least.get(name, 0.0)), least.get(name, 0.0), words.get(name, ""))
         for name, took in times.items()
     ]
     return Estimate(
