@@ -4,6 +4,7 @@ ranked, and what a launch moves and computes, counted from its IR.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def test_the_estimated_faster_config_is_first(tuning: kernellab.Tuning) -> None:
     assert tuning.candidates(1) == [{"BLOCK": 1024, "num_warps": 4}]
     assert len(tuning.candidates()) == 2
     words = tuning._repr_mimebundle_()["text/plain"]
-    assert "estimates, which no one has measured" in words
+    assert re.search(r"estimated times.*median error of \d+%", words)
+    assert re.search(r"★ 1 .*\n *★ 0 ", words)
 
 
 @pytest.mark.slow

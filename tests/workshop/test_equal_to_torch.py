@@ -15,8 +15,8 @@ from tests.workshop.mutants import wrong_kernels
 from tests.workshop.references import NOT_DECIDED, REFERENCES, bound, solution
 from tests.workshop.trials import Launches, trials_of
 
-ROUNDS_OR_OVERFLOWS = "^narrow accumulator|overflow|^no maximum"
-"""Mutants that are right over the real numbers."""
+ROUNDS_OR_OVERFLOWS = r"^narrow accumulator|overflow|^no maximum|tl\.max\(.* -> tl\.sum\("
+"""Mutants that are right over the real numbers: a softmax may subtract anything from a row."""
 
 
 def test_every_exercise_has_a_reference() -> None:
@@ -37,7 +37,8 @@ def test_wrong_kernels_are_not_equal(name: str, tmp_path: Path) -> None:
     exercise = exercise_named(name)
     launches, different = Launches(exercise, 1), 0
     last = len(list(exercise.cases(Draw(1)))) - 1
-    for trial in trials_of(wrong_kernels(exercise)[::5], tmp_path):
+    mutants = wrong_kernels(exercise)
+    for trial in trials_of(mutants[:: 5 if len(mutants) > 20 else 1], tmp_path):
         try:
             found = kernellab.equal(bound(trial.kernel, name, last), REFERENCES[name])
         except KernelLabError:  # out of bounds, no results, does not compile
