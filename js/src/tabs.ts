@@ -3,6 +3,7 @@ import type { Tab } from "./data";
 import { element } from "./dom";
 import { maximizer } from "./frame";
 import type { KernelRequest } from "./kernel";
+import { saveMenu } from "./parts/save";
 import { unpack, type Unpacked } from "./unpack";
 
 /** A place in a view, by names that several views share: line, stage, pass, program, step, tile, finding. */
@@ -81,7 +82,8 @@ export class TabGroup implements Beside {
     const old = this.shown.get(tabId);
     const gone = new AbortController();
     this.signal.addEventListener("abort", () => gone.abort());
-    const bar = new Bar(this.tabs, tabId, this.manner, el, (to) => this.open(to, this.here()));
+    const tools = [...saveMenu(request), maximizer(el)];
+    const bar = new Bar(this.tabs, tabId, this.manner, tools, (to) => this.open(to, this.here()));
     const { dom, view } = this.mount(el, bar.dom, unpacked, request, this, gone.signal);
     this.shown.set(tabId, { number, dom, view, bar, gone });
     old?.gone.abort();
@@ -164,7 +166,7 @@ export class TabGroup implements Beside {
   }
 }
 
-/** The tabs, a status line, and the button that maximizes the view. */
+/** The tabs, what saves and maximizes the view, and a status line. */
 class Bar {
   readonly dom: HTMLElement;
   private readonly status = element("div", {
@@ -180,23 +182,23 @@ class Bar {
     tabs: readonly Tab[],
     own: string,
     manner: Manner,
-    container: HTMLElement,
+    tools: readonly HTMLElement[],
     onopen: (tabId: string) => void,
   ) {
     const listed = tabs.filter((tab) => tab.is_listed || tab.id === own);
     const drawn =
       listed.length > 1 ? listed.map((tab) => this.tab(tab, tab.id === own, manner, onopen)) : [];
-    const tools = element(
+    const row = element(
       "div",
       { class: "kl-tab-row" },
       ...drawn,
       element("span", { class: "kl-space" }),
-      maximizer(container),
+      ...tools,
     );
     this.dom = element(
       "nav",
       { class: "kl-tabs", "aria-label": "Views of this launch" },
-      tools,
+      row,
       this.status,
       this.said,
     );

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from kernellab.errors import ArgumentError
 from kernellab.viz.explorer import compilation_view
-from kernellab.viz.kit.data import SCRIPT, STYLE, Answer
+from kernellab.viz.kit.data import SCRIPT, STYLE, Answer, answer
 from kernellab.viz.kit.widget import ViewWidget
 from tests.support.compiled import of_corpus
 
@@ -67,3 +68,10 @@ def test_a_problem_goes_back_in_words_and_other_messages_are_let_alone(told) -> 
     assert content["problem"] == "KeyError: 'number'"
     assert told({"kind": "unheard of", "request": 3}) == []
     assert told("double") == []
+
+
+def test_the_page_that_is_sent_is_the_one_that_is_written(tmp_path: Path) -> None:
+    view = compilation_view(of_corpus("vector_add", "sm_90"))
+    sent = answer(view.all_handlers, {"kind": "page"})
+    assert sent is not None
+    assert sent.buffers == [view.to_html(tmp_path / "view.html").read_bytes()]

@@ -5,6 +5,8 @@ and what it asks the kernel.
 from __future__ import annotations
 
 import ast
+import csv
+import io
 import itertools
 import json
 import math
@@ -16,6 +18,7 @@ from typing import Any
 
 import pytest
 from matplotlib.colors import LogNorm, to_hex
+from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, expect
 from syrupy.assertion import SnapshotAssertion
 
@@ -265,6 +268,23 @@ def test_the_still_is_the_card_and_the_plot() -> None:
 @pytest.mark.slow
 def test_a_page_of_the_recorded_sweep_is_small(page_file: Path) -> None:
     assert page_file.stat().st_size < 1_500_000
+
+
+def test_the_table_and_the_picture_are_saved(sweep_page: Page, recorded: kernellab.Tuning) -> None:
+    sweep_page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    sweep_page.get_by_role("button", name="Save", exact=True).click()
+    sweep_page.get_by_role("button", name="Copy CSV").click()
+    expect(sweep_page.get_by_role("button", name="Copied")).to_be_visible()
+    copied = csv.DictReader(
+        io.StringIO(sweep_page.evaluate("navigator.clipboard.readText()"), newline="")
+    )
+    fastest = [trial.number for trial in recorded.ranked[:3]]
+    assert [int(row["config"]) for row in copied][:3] == fastest
+    with sweep_page.expect_download() as download:
+        sweep_page.get_by_role("button", name="Picture").click()
+    assert download.value.suggested_filename.endswith(".png")
+    with Image.open(download.value.path()) as picture:
+        assert len(picture.convert("RGB").getcolors(1 << 20) or ()) > 10
 
 
 # Pages

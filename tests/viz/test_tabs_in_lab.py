@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -169,3 +170,13 @@ def test_a_view_fills_the_screen(page: Page) -> None:
     assert steps.evaluate("one => one.clientHeight >= innerHeight - 2")
     steps.get_by_role("button", name="Fill the screen").click()
     page.wait_for_function("document.fullscreenElement === null")
+
+
+def test_a_view_is_saved_as_a_page(page: Page, tmp_path: Path) -> None:
+    go(page, CHECK, "card", "Check")
+    card = view(page, CHECK, "card")
+    card.get_by_role("button", name="Save", exact=True).click()
+    with page.expect_download(timeout=60_000) as download:
+        card.get_by_role("button", name="Page", exact=True).click()
+    download.value.save_as(tmp_path / "saved.html")
+    assert "kernellab-view" in (tmp_path / "saved.html").read_text()

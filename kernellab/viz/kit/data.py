@@ -347,7 +347,7 @@ class TabGroup:
 
     def _within(self, request: Mapping[str, Any]) -> Answer:
         view = self._opened.get(str(request.get("tab")))
-        reply = None if view is None else answer(view.handlers, request.get("inner"))
+        reply = None if view is None else answer(view.all_handlers, request.get("inner"))
         if reply is None:
             raise KernelLabError("The view that this request is for is not open.")
         return reply

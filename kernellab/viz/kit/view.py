@@ -22,6 +22,7 @@ from kernellab.common.saved_files import check_place, save_whole
 from kernellab.errors import ArgumentError
 from kernellab.records.display import described
 from kernellab.viz.kit.data import (
+    Answer,
     Bar,
     BarKind,
     CardData,
@@ -468,6 +469,16 @@ class View:
         """What answers the requests of the live view, by their kinds."""
         return {}
 
+    @property
+    def all_handlers(self) -> Mapping[str, Handler]:
+        """What answers the requests of any live view, and those of this kind."""
+        return {"page": self._page_answer, **self.handlers}
+
+    def _page_answer(self, request: Mapping[str, Any]) -> Answer:
+        """The answer to the request "page": the file that `to_html` writes."""
+        del request
+        return Answer({}, [self._page(None)])
+
     def lightened(self, most_bytes: int) -> bytes:
         """The packed data as a widget sends it: where it would be more than so many bytes, what can
         be asked for later stays behind.
@@ -489,7 +500,7 @@ class View:
 
         if self._widget is None or is_closed(self._widget):
             self._widget = ViewWidget(
-                self.sent(), self.handlers, self.tab_id, self.number, self.tab_group
+                self.sent(), self.all_handlers, self.tab_id, self.number, self.tab_group
             )
         return self._widget
 
@@ -510,13 +521,17 @@ class View:
         Raises:
             KernelLabError: the file cannot be written, or there is no such view.
         """
+        check_place(path)  # before the work of making it
+        return save_whole(path, self._page(tabs))
+
+    def _page(self, tabs: Sequence[str] | None) -> bytes:
+        """The view as one HTML file, as `to_html` describes it."""
         from kernellab.viz.kit import page  # with pandas, which takes a while
 
-        check_place(path)  # before the work of making it
         others = [] if self.tab_group is None else self.tab_group.chosen(tabs)
         sections = [page.Section("", self, ())]
         sections += [page.Section(tab.words, view, ()) for tab, view in others if view is not self]
-        return save_whole(path, page.page_of_views(self.title, sections).encode())
+        return page.page_of_views(self.title, sections).encode()
 
     def still_html(self) -> str:
         """The still as HTML: tables and `pre`, no script."""
