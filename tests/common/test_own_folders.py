@@ -377,8 +377,12 @@ LINKS = [
 ]
 
 
+@pytest.mark.parametrize("is_pipe", [False, True])
 @pytest.mark.parametrize("link", LINKS)
-def test_a_link_in_a_folder_is_not_followed(tmp_path: Path, secret: Path, link: str) -> None:
+def test_a_link_in_a_folder_is_not_followed(
+    tmp_path: Path, secret: Path, link: str, is_pipe: bool
+) -> None:
+    """A pipe in its place is not waited for."""
     file, there = tmp_path / link, tmp_path / "there"
     file.parent.mkdir(parents=True)
     metadata = json.dumps({**fuzzed_files._METADATA, "name": "add"})
@@ -391,7 +395,10 @@ def test_a_link_in_a_folder_is_not_followed(tmp_path: Path, secret: Path, link: 
     elif link.endswith("run_1"):
         there.mkdir()
         (there / "output_code.py").write_text(SECRET)
-    file.symlink_to(there if there.exists() else secret)
+    if is_pipe:
+        os.mkfifo(file)
+    else:
+        file.symlink_to(there if there.exists() else secret)
     with pytest.raises(ArchiveError) as caught:
         kernellab.load(tmp_path / link.partition("/")[0])
     assert there.is_dir() or file.name in str(caught.value)

@@ -66,10 +66,10 @@ def test_damaged_files_are_refused_or_can_be_looked_at(
     assert not found, "\n\n".join(f"{one.seed!r}: {one.what}\n{one.trace}" for one in found)
 
 
-# Texts that a terminal would obey
+# Texts that a terminal or a page would obey
 
 
-MARK = "\x1b]0;a title\x07\x1b[2J\r\u202e"
+MARK = "\x1b]0;a title\x07\x1b[2J\r\u202e'\"></script><img src=x onerror=alert(1)>"
 
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -91,16 +91,17 @@ TEXTS = {
         ),
     ],
 )
-def test_no_text_of_a_file_controls_the_terminal(kind: str, every: int, written: Any) -> None:
+def test_no_text_of_a_file_is_obeyed(kind: str, every: int, written: Any, tmp_path: Path) -> None:
     good = fuzzed_files.KINDS[kind].content()
     for path, content in damages.with_mark(good, MARK, every):
         try:
             found = fuzzed_files.KINDS[kind].load(written(content))
         except KernelLabError as error:
-            printed = [str(error)]
+            texts, pages = [str(error)], []
         else:
-            printed = [str(found), repr(found), *fuzzed_files.printed(found)]
-        assert not any(map(OBEYED.search, printed)), path
+            texts, pages = fuzzed_files.shown(found, tmp_path)
+        assert not any(map(OBEYED.search, texts)), path
+        assert not any("<img src=x" in page for page in pages), path
 
 
 # JSON

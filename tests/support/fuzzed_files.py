@@ -93,18 +93,25 @@ def _each(*looks: Callable[[], Any]) -> None:
             str(error)
 
 
-def _view(record: Any) -> str:
-    shown = record.show() if hasattr(record, "show") else record.explore()
-    shown._repr_mimebundle_()
-    return str(shown)
+def _view(record: Any) -> None:
+    view = record.show() if hasattr(record, "show") else record.explore()
+    view._repr_mimebundle_()
+    str(view)
 
 
-def printed(record: Any) -> Iterator[str]:
-    """What a terminal shows of a record instead of its card and of its view."""
+def shown(record: Any, folder: Path) -> tuple[list[str], list[str]]:
+    """What a terminal shows of a record, and the HTML of its card, its still and its page."""
+    texts, pages = [str(record), repr(record)], []
     if hasattr(record, "_repr_mimebundle_"):
-        yield record._repr_mimebundle_()["text/plain"]
+        card = record._repr_mimebundle_()
+        texts.append(card["text/plain"])
+        pages.append(card["text/html"])
     with contextlib.suppress(KernelLabError):
-        yield _view(record)
+        view = record.show() if hasattr(record, "show") else record.explore()
+        texts.append(str(view))
+        if hasattr(view, "to_html"):
+            pages += [view.still_html(), view.to_html(folder / "page.html").read_text()]
+    return texts, pages
 
 
 def look_at_compilation(found: Any) -> None:
