@@ -97,9 +97,10 @@ def test_no_text_of_a_file_is_obeyed(kind: str, every: int, written: Any, tmp_pa
         try:
             found = fuzzed_files.KINDS[kind].load(written(content))
         except KernelLabError as error:
-            texts, pages = [str(error)], []
+            said: tuple[list[str], list[str]] = [str(error)], []
         else:
-            texts, pages = fuzzed_files.shown(found, tmp_path)
+            said = fuzzed_files.shown(found, tmp_path)
+        texts, pages = said
         assert not any(map(OBEYED.search, texts)), path
         assert not any("<img src=x" in page for page in pages), path
 

@@ -74,7 +74,7 @@ class Kind:
     name: str
     content: Callable[[], bytes]
     damaged: Callable[[bytes, random.Random], bytes]
-    look: Callable[[Any], None]
+    look: Callable[[Any], object]
     load: Callable[[Path], Any] = kernellab.load
     refused: type[KernelLabError] = ArchiveError
 
