@@ -24,7 +24,7 @@ from typing import Any
 from kernellab.common.patches import replaced
 from kernellab.common.saved_files import check_place, save_whole
 from kernellab.common.system import temporary_folder
-from kernellab.common.text import counted, percent, visible
+from kernellab.common.text import counted, percent
 from kernellab.errors import (
     KernelFault,
     KernelLabError,
@@ -33,6 +33,7 @@ from kernellab.errors import (
     nearest,
     source_line,
     suggestion,
+    visible,
 )
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import COUNT, TIME, ProfiledLine

@@ -8,8 +8,7 @@ import hashlib
 import sys
 import textwrap
 
-from kernellab.common.text import visible
-from kernellab.errors import ArgumentError
+from kernellab.errors import ArgumentError, visible
 
 _MOST_PRINTED = 20_000
 """Characters of a source that are printed before the question."""

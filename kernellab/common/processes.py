@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import faulthandler
 import gc
 import importlib
@@ -443,9 +444,7 @@ def _is_suspended(process: int) -> bool:
     """Whether somebody has stopped a process, as SIGSTOP does; a debugger that looks into it has
     not.
     """
-    with contextlib.suppress(OSError), open(f"/proc/{process}/stat", encoding="latin-1") as file:
-        return file.read().rpartition(")")[2].split()[0] == "T"
-    return False
+    return _status(process)[:1] == ["T"]
 
 
 _PATIENCE = 10
@@ -612,7 +611,8 @@ def _answer(request: bytes, answers: int) -> tuple[bool, Any]:
 
 
 # A process that does one piece of work on other people's files, and answers through a pipe of its
-# own. What it prints is not an answer; nothing that it started stays.
+# own. What it prints is not an answer; nothing that it started stays: a process above it, which
+# Linux makes the parent of its orphans, ends them.
 
 
 MOST_ANSWERED = 16 * 1024 * 1024
@@ -620,6 +620,9 @@ MOST_ANSWERED = 16 * 1024 * 1024
 
 _MOST_SAID = 64 * 1024
 """Bytes of standard error that are kept; the rest is read and forgotten."""
+
+_ENDING = 10.0
+"""Seconds until a process that does not end its children is killed."""
 
 
 def answer_of(function: str, arguments: Sequence[str], seconds: float) -> bytes:
@@ -630,11 +633,12 @@ def answer_of(function: str, arguments: Sequence[str], seconds: float) -> bytes:
             message has the last line that it printed.
     """
     reading, writing = os.pipe()
-    command = [sys.executable, "-P", "-c", _CALLED, str(writing), function, *arguments]
+    called = "from kernellab.common.processes import answer_once; answer_once()"
+    command = [sys.executable, "-P", "-c", called, str(writing), function, *arguments]
     try:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             pass_fds=(writing,),
@@ -645,6 +649,7 @@ def answer_of(function: str, arguments: Sequence[str], seconds: float) -> bytes:
         raise
     finally:
         os.close(writing)
+    assert process.stdin is not None
     assert process.stderr is not None
     parts: dict[str, bytes] = {}
     readers = [
@@ -661,12 +666,14 @@ def answer_of(function: str, arguments: Sequence[str], seconds: float) -> bytes:
     except subprocess.TimeoutExpired as error:
         raise WorkerError(f"it did not end within {seconds:g} s") from error
     finally:
-        # Its own group: whatever it started ends with it, and closes the pipes.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.stdin.close()  # what is left ends
+        try:
+            process.wait(_ENDING)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         for reader in readers:
-            reader.join(10)
+            reader.join(_ENDING)
     answer = parts.get("answer", b"")
     if len(answer) > MOST_ANSWERED:
         raise WorkerError(f"it answered more than {MOST_ANSWERED:,} bytes")
@@ -677,15 +684,59 @@ def answer_of(function: str, arguments: Sequence[str], seconds: float) -> bytes:
     return answer
 
 
-_CALLED = """\
-import importlib, os, sys
-writing, function, *arguments = sys.argv[1:]
-os.set_inheritable(int(writing), False)
-module, _, name = function.partition(":")
-answer = getattr(importlib.import_module(module), name)(*arguments)
-with open(int(writing), "wb") as pipe:
-    pipe.write(answer)
-"""
+def answer_once() -> None:
+    """In that process: call the function in a copy, and end with it whatever it started, also if
+    the caller closes the pipe or has gone.
+    """
+    writing, function, *arguments = sys.argv[1:]
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    copy = os.fork()
+    if copy:
+        os.close(int(writing))
+        os._exit(_ended_with_all(copy))
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    os.setsid()  # a signal to its group is not one to the process above
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.set_inheritable(int(writing), False)
+    module, _, name = function.partition(":")
+    answer = getattr(importlib.import_module(module), name)(*arguments)
+    with open(int(writing), "wb") as pipe:
+        pipe.write(answer)
+
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def _ended_with_all(process: int) -> int:
+    """Wait for a child, or for the end of standard input; end all children, among them each orphan
+    of theirs, in whatever session it is. Returns the child's exit status.
+    """
+    ended, status = 0, 0
+    while not ended and not select.select([0], [], [], 0.02)[0]:
+        ended, status = os.waitpid(process, os.WNOHANG)
+    with suppress(ChildProcessError):  # there are no more
+        while True:
+            for child in _children():
+                os.kill(child, signal.SIGKILL)
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+            time.sleep(0.001)
+    code = os.waitstatus_to_exitcode(status) if ended else -signal.SIGKILL
+    return code if code >= 0 else 128 - code
+
+
+def _children() -> list[int]:
+    """The processes whose parent is this one."""
+    numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [number for number in numbers if _status(number)[1:2] == [str(os.getpid())]]
+
+
+def _status(process: int) -> list[str]:
+    """What /proc says of a process, from its state and its parent on; nothing if it has gone."""
+    with suppress(OSError), open(f"/proc/{process}/stat", encoding="latin-1") as file:
+        return file.read().rpartition(")")[2].split()
+    return []
 
 
 def _read_some(file: Any, most: int, parts: dict[str, bytes], name: str) -> None:

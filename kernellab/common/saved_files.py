@@ -263,21 +263,25 @@ def value_of(data: SavedData, own: FromJson = _saved_value) -> Any:
 _NAME_BYTES = 200
 
 
-def write_whole(path: str | os.PathLike[str], content: bytes) -> Path:
+def write_whole(path: str | os.PathLike[str], content: bytes, *, is_named: bool = True) -> Path:
     """Write a file; one that is there is replaced once the new one is complete,
-    and an interrupt leaves no half of it.
+    and an interrupt leaves no half of it. Returns the path.
 
-    What a link leads to is replaced, not the link;
-    a pipe or a device, which nothing can replace, is written to. Returns the path.
+    Args:
+        path: the file's.
+        content: what it holds then.
+        is_named: whether the user named it, not only its folder. What a link leads to is then
+            replaced, not the link; a pipe or a device, which nothing can replace, is written to.
+            Otherwise a link or a pipe may be someone else's, and is replaced itself.
 
     Raises:
         OSError: it cannot be written.
     """
     file = Path(path)
-    if file.exists() and not file.is_file():
+    if is_named and file.exists() and not file.is_file():
         file.write_bytes(content)
         return file
-    target = file.resolve()
+    target = file.resolve() if is_named else file
     # Its name is no longer than a file's may be, whatever the target's is.
     name = os.fsdecode(os.fsencode(target.name)[:_NAME_BYTES])
     unfinished = target.with_name(f"{name}.{secrets.token_hex(8)}.part")

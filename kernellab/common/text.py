@@ -97,21 +97,6 @@ def element_text(argument: str, index: Iterable[int]) -> str:
     return f"{argument or 'memory'}{index_text(index)}"
 
 
-def visible(text: str) -> str:
-    """Return a text from an untrusted file as a terminal or a page can show it: characters that
-    move the cursor, change the direction or are invisible are escaped.
-    """
-    return "\n".join(
-        line if line.isprintable() else "".join(map(_visible, line)) for line in text.split("\n")
-    )
-
-
-def _visible(character: str) -> str:
-    if character.isprintable() or character == "\t":
-        return character
-    return character.encode("unicode_escape").decode()
-
-
 _LONGEST_SHOWN = 200
 
 

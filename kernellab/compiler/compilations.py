@@ -40,6 +40,7 @@ from kernellab.errors import (
     NotRecorded,
     SourcePosition,
     suggestion,
+    visible,
 )
 from kernellab.records import (
     FunctionSource,
@@ -615,7 +616,8 @@ class Compilation(HasCard):
         return show(self, *annotations)
 
     def __repr__(self) -> str:
-        return f"Compilation({self.kernel!r} for {self.target}: {', '.join(self.stages)})"
+        stages = visible(", ".join(self.stages))
+        return f"Compilation({self.kernel!r} for {self.target}: {stages})"
 
 
 # What Triton's compiler made, as a `Compilation` and its `Stages`: SASS follows a cubin.

@@ -55,6 +55,7 @@ from kernellab.errors.sources import (
     raise_at,
     source_line,
     source_lines,
+    visible,
 )
 
 __all__ = [
@@ -108,6 +109,7 @@ __all__ = [
     "source_line",
     "source_lines",
     "suggestion",
+    "visible",
 ]
 
 # A traceback names an error by its module: all of them by the one that people import them from.

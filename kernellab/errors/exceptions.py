@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, ClassVar, Literal, TypedDict, Unpack
 
-from kernellab.errors.sources import SourcePosition
+from kernellab.errors.sources import SourcePosition, visible
 
 # Help with spelling: the name that was probably meant.
 
@@ -181,7 +181,7 @@ class Diagnostic:
         if self.called_from:
             lines.append(f"  called from {', '.join(map(str, self.called_from))}")
         lines += [f"  {lead} {words}" for lead, words in self.circumstances.items()]
-        return "\n".join(line for line in (*lines, self.advice) if line)
+        return visible("\n".join(line for line in (*lines, self.advice) if line))
 
     def to_json(self) -> dict[str, Any]:
         """All of it in types that JSON has, the same keys for every kind (docs/analyses.md)."""

@@ -31,6 +31,21 @@ _MOST_SOURCE = 8 * 1024 * 1024
 """Bytes of a file whose lines are shown."""
 
 
+def visible(text: str) -> str:
+    """Return a text from an untrusted file as a terminal or a page can show it: characters that
+    move the cursor, change the direction or are invisible are escaped.
+    """
+    return "\n".join(
+        line if line.isprintable() else "".join(map(_visible, line)) for line in text.split("\n")
+    )
+
+
+def _visible(character: str) -> str:
+    if character.isprintable() or character == "\t":
+        return character
+    return character.encode("unicode_escape").decode()
+
+
 def source_lines(file: str) -> list[str]:
     """The lines of a source file, as `linecache.getlines` gives them; none where it cannot be read,
     or is not a source of this process.

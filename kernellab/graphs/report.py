@@ -30,6 +30,7 @@ from kernellab.errors import (
     OptionError,
     SourcePosition,
     suggestion,
+    visible,
 )
 from kernellab.graphs.kernels import GeneratedKernel, candidate_kernels
 from kernellab.graphs.processes import (
@@ -524,7 +525,7 @@ class GraphReport(PrintsAsCard):
         return save(self.capture, path)
 
     def __repr__(self) -> str:
-        return f"GraphReport({self.capture.name}, {counted(len(self.graphs), 'graph')})"
+        return f"GraphReport({visible(self.capture.name)}, {counted(len(self.graphs), 'graph')})"
 
 
 # Reports on disk: one file of compressed JSON. Reading it executes nothing.

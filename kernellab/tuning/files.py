@@ -21,15 +21,16 @@ from kernellab.common.saved_files import (
     SavedData,
     file_bytes,
     reading,
+    regular_bytes,
     save_whole,
     saved_path,
     value_of,
     value_to_json,
     write_whole,
 )
-from kernellab.common.system import cache_folder
+from kernellab.common.system import cache_folder, own_folder
 from kernellab.compiler.files import target_from_json
-from kernellab.errors import ArchiveError, ArgumentError
+from kernellab.errors import ArchiveError, ArgumentError, MachineError
 from kernellab.records import Target
 from kernellab.triton_api.functions import scope_of
 from kernellab.triton_api.kernel_contents import content_of
@@ -296,7 +297,8 @@ class Store:
         with contextlib.suppress(Exception):
             file = self._file(parts)
             if file.is_file():
-                kept = json.loads(file.read_bytes())
+                own_folder(file.parent)
+                kept = json.loads(regular_bytes(file, is_named=False))
                 if kept["digest"] == _digest(kept["outcome"]):
                     return outcome_from_json(SavedData(kept["outcome"]))
         return None
@@ -306,11 +308,12 @@ class Store:
         if self._key is None or not _is_lasting(outcome):
             return
         # A cache that cannot be written, or has no home folder, must not end the sweep.
-        with contextlib.suppress(OSError, RuntimeError):
+        with contextlib.suppress(OSError, RuntimeError, MachineError):
             file = self._file(parts)
-            file.parent.mkdir(parents=True, exist_ok=True)
+            own_folder(file.parent)
             data = outcome_to_json(outcome)
-            write_whole(file, json.dumps({"digest": _digest(data), "outcome": data}).encode())
+            content = json.dumps({"digest": _digest(data), "outcome": data}).encode()
+            write_whole(file, content, is_named=False)
 
     def _file(self, parts: Iterable[Any]) -> Path:
         text = json.dumps([self._key, *map(str, parts)])

@@ -14,8 +14,7 @@ from typing import Any
 from kernellab import errors, triton_api
 from kernellab.common.consent import request_consent, trust
 from kernellab.common.saved_files import Line
-from kernellab.common.text import visible
-from kernellab.errors import ArchiveError
+from kernellab.errors import ArchiveError, visible
 
 
 @dataclass(frozen=True)

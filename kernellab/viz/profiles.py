@@ -13,8 +13,8 @@ from typing import Literal, Self
 
 import numpy
 
-from kernellab.common.text import counted, format_bytes, percent, scaled, time_text, visible
-from kernellab.errors import source_line
+from kernellab.common.text import counted, format_bytes, percent, scaled, time_text
+from kernellab.errors import source_line, visible
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.files import SAMPLES
 from kernellab.profiling.profiles.profile import Profile, ProfileDifference

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.errors import KernelLabError
+from kernellab.errors import KernelLabError, visible
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Program
 from kernellab.tracing.values import summarize, thumbnail_of
@@ -651,7 +651,7 @@ class Stepper(View):
 
     def text(self) -> str:
         """The step that is shown first, for a terminal."""
-        return "\n".join(text_lines(self._drawn, self._first))
+        return visible("\n".join(text_lines(self._drawn, self._first)))
 
     def png(self) -> bytes:
         """The step that is shown first, as a picture."""

@@ -19,6 +19,7 @@ from kernellab.compiler.compare import compare
 from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArgumentError, CompileError
 from kernellab.profiling.estimates.model import MEDIAN_ERROR
+from kernellab.tuning.files import Named
 from kernellab.tuning.kernel_source import how_to_open
 from kernellab.tuning.plot_data import (
     AGAINST,
@@ -125,8 +126,14 @@ def _sweep(tuning: Tuning, name: str) -> SweepData:
 
 
 def _space_to_measure(tuning: Tuning) -> str:
-    """The configs to measure first as a line of Python; "" where there are none."""
-    candidates = [trial.candidate.values for trial in to_measure(tuning)]
+    """The configs to measure first as a line of Python; "" where there are none. Texts of a file
+    that stand for values are not Python that a reader should run.
+    """
+    candidates = [
+        values
+        for values in (trial.candidate.values for trial in to_measure(tuning))
+        if not any(isinstance(value, Named) for value in values.values())
+    ]
     if not candidates:
         return ""
     lines = "".join(f"    {candidate!r},\n" for candidate in candidates)

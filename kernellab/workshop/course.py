@@ -5,6 +5,7 @@ progress in it, and the cells that answer exercises.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,8 +14,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.saved_files import BadFile, json_in, regular_bytes, save_whole, text_in
-from kernellab.errors import ArgumentError, KernelLabError
+from kernellab.common.saved_files import (
+    BadFile,
+    json_in,
+    regular_bytes,
+    save_whole,
+    text_in,
+    write_whole,
+)
+from kernellab.errors import ArgumentError
 from kernellab.records.display import PrintsAsCard, RowSequence, column_names, data_frame
 from kernellab.workshop.exercise import EXERCISES, RUNGS, Answer, Budget, Exercise, exercise_named
 
@@ -60,7 +68,7 @@ def texts_of(file: Path, kind: str = "code") -> list[str]:
         return ["".join(content["source"]) for content in cells if content["cell_type"] == kind]
     except (BadFile, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ArgumentError(
-            f"{file} cannot be read as a notebook: {error}.",
+            f"{str(file)!r} cannot be read as a notebook: {error}.",
             advice="Open it in Jupyter and save it again, or remove it from the folder.",
         ) from error
 
@@ -194,8 +202,8 @@ def note(answer: Answer) -> None:
     if not (folder / MARKER).is_file():
         return
     try:
-        save_whole(folder / PROGRESS_FILE, json.dumps(known, indent=1).encode())
-    except (OSError, KernelLabError):
+        write_whole(folder / PROGRESS_FILE, json.dumps(known, indent=1).encode(), is_named=False)
+    except OSError:
         return  # the folder is read-only: this process keeps the progress
 
 
@@ -203,15 +211,15 @@ def _of_folder(folder: Path) -> dict[str, tuple[str, int]]:
     """Return the progress in a workshop's folder; nothing if the file is damaged."""
     file = folder / PROGRESS_FILE
     try:
-        if not (folder / MARKER).is_file() or file.stat().st_size > _LARGEST_PROGRESS:
+        if not (folder / MARKER).is_file():
             return {}
-        kept = json.loads(file.read_bytes())
+        kept = json_in(text_in(regular_bytes(file, _LARGEST_PROGRESS, is_named=False)))
         return {
             name: (reached, tries)
             for name, (reached, tries) in kept.items()
             if reached in ("", *RUNGS) and type(tries) is int
         }
-    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+    except (OSError, BadFile, ValueError, AttributeError, TypeError):
         return {}
 
 
@@ -270,7 +278,7 @@ def write_folder(folder: Path) -> list[Path]:
     for name, content in contents.items():
         file = folder / name
         _make_folder(file.parent)
-        if not file.exists():
+        if not os.path.lexists(file):  # a link that leads nowhere is not written through
             written.append(save_whole(file, content, ArgumentError))
     return written
 

@@ -30,8 +30,18 @@ from kernellab.errors import (
     source_lines,
 )
 from kernellab.graphs.report import GraphReport
-from kernellab.interpreter.execution.program import StoredCode, load_stored, save_stored
+from kernellab.interpreter.execution.program import (
+    StoredCode,
+    kept_number,
+    load_stored,
+    save_stored,
+)
 from kernellab.profiling.profiles.records import ProfiledLine
+from kernellab.tuning.files import Store
+from kernellab.tuning.records import Outcome
+from kernellab.workshop import course
+from kernellab.workshop.course import MARKER, exercises, note
+from kernellab.workshop.exercise import Answer
 from tests.kernels import basic
 from tests.support import fuzzed_files
 from tests.support.made_profiles import made_profile
@@ -178,6 +188,69 @@ def test_code_in_another_users_cache_is_not_loaded(tmp_path: Path, make: Make) -
     assert load_stored(good / "link.code") is None
 
 
+@pytest.mark.parametrize("make", [others_write, pytest.param(of_someone, marks=only_root)])
+def test_outcomes_in_another_users_cache_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Make
+) -> None:
+    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
+    store = Store(["a sweep"])
+    store.put(["a config"], Outcome(checked="the reference"))
+    (file,) = (tmp_path / "tuning").rglob("*.json")
+    assert store.get(["a config"]) == Outcome(checked="the reference")
+    content = file.read_bytes()
+    file.unlink()
+    file.parent.rmdir()
+    make(file.parent, tmp_path)
+    file.write_bytes(content)
+    assert store.get(["a config"]) is None
+    store.put(["another config"], Outcome())
+    assert list(file.parent.iterdir()) == [file]
+
+
+def put_outcome(folder: Path) -> None:
+    Store(["a sweep"]).put(["a config"], Outcome())
+
+
+def put_code(folder: Path) -> None:
+    stored = StoredCode("", b"", {}, (), 1, None, False, "")  # type: ignore[arg-type]
+    save_stored(own_folder(folder / "code") / "a.code", stored)
+
+
+def put_number(folder: Path) -> None:
+    kept_number(own_folder(folder / "code") / "a.code", "writes", lambda: 7)
+
+
+def put_progress(folder: Path) -> None:
+    (folder / MARKER).touch()
+    note(Answer("softmax", "Softmax", "softmax", "compiles", (), 1, 0, 0))
+    assert ("softmax", "compiles") in [(row.name, row.reached) for row in exercises()]
+
+
+@pytest.mark.parametrize("make", [link, dangling, pipe])
+@pytest.mark.parametrize("put", [put_outcome, put_code, put_number, put_progress])
+def test_a_link_in_place_of_a_kept_file_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put: Callable[[Path], None], make: Make
+) -> None:
+    """Also a pipe is not waited for."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(course, "_reached", {})
+    victim = tmp_path / "victim"
+    victim.write_text("[7]")
+    put(tmp_path)
+    (kept,) = (
+        file
+        for file in tmp_path.rglob("*")
+        if file.is_file() and file not in (victim, tmp_path / MARKER)
+    )
+    kept.unlink()
+    make(kept, victim)
+    put(tmp_path)
+    assert kept.is_file()
+    assert not kept.is_symlink()
+    assert victim.read_text() == "[7]"
+
+
 @pytest.mark.slow
 def test_inductors_folder_of_another_user_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -304,8 +377,12 @@ LINKS = [
 ]
 
 
+@pytest.mark.parametrize("is_pipe", [False, True])
 @pytest.mark.parametrize("link", LINKS)
-def test_a_link_in_a_folder_is_not_followed(tmp_path: Path, secret: Path, link: str) -> None:
+def test_a_link_in_a_folder_is_not_followed(
+    tmp_path: Path, secret: Path, link: str, is_pipe: bool
+) -> None:
+    """A pipe in its place is not waited for."""
     file, there = tmp_path / link, tmp_path / "there"
     file.parent.mkdir(parents=True)
     metadata = json.dumps({**fuzzed_files._METADATA, "name": "add"})
@@ -318,7 +395,10 @@ def test_a_link_in_a_folder_is_not_followed(tmp_path: Path, secret: Path, link: 
     elif link.endswith("run_1"):
         there.mkdir()
         (there / "output_code.py").write_text(SECRET)
-    file.symlink_to(there if there.exists() else secret)
+    if is_pipe:
+        os.mkfifo(file)
+    else:
+        file.symlink_to(there if there.exists() else secret)
     with pytest.raises(ArchiveError) as caught:
         kernellab.load(tmp_path / link.partition("/")[0])
     assert there.is_dir() or file.name in str(caught.value)

@@ -35,7 +35,7 @@ from kernellab.errors import (
     source_lines,
 )
 from kernellab.tracing.steps import TracedArgument
-from tests.support import fuzzed_files
+from tests.support import damages, fuzzed_files
 from tests.support.messages import Raised
 from tests.support.python_processes import run_python
 from tests.support.source_files import ROOT
@@ -56,12 +56,53 @@ def refusal(path: Any) -> str:
 # Any file, damaged at random
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(fuzzed_files.KINDS))
-def test_damaged_files_are_refused_or_can_be_looked_at(kind: str, tmp_path: Path) -> None:
-    seeds = (f"test {number}" for number in range(40))
-    found = list(fuzzed_files.findings(kind, seeds, tmp_path / "files", seconds=10))
+@pytest.mark.parametrize("count", [2, pytest.param(300, marks=pytest.mark.slow)])
+def test_damaged_files_are_refused_or_can_be_looked_at(
+    kind: str, count: int, tmp_path: Path
+) -> None:
+    seeds = (f"test {number}" for number in range(count))
+    found = list(fuzzed_files.findings(kind, seeds, tmp_path / "files"))
     assert not found, "\n\n".join(f"{one.seed!r}: {one.what}\n{one.trace}" for one in found)
+
+
+# Texts that a terminal or a page would obey
+
+
+MARK = "\x1b]0;a title\x07\x1b[2J\r\u202e'\"></script><img src=x onerror=alert(1)>"
+
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+TEXTS = {
+    "trace": 1, "cache": 1, "whole profile": 1, "hatchet": 1, "Chrome's trace": 1,
+    "compilation": 30, "sweep": 30, "report": 100,
+}  # fmt: skip
+"""Kind of file -> which of its texts `make test` tries: every so many."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "every"),
+    [
+        *TEXTS.items(),
+        *(
+            pytest.param(kind, max(1, every // 10), marks=pytest.mark.slow)
+            for kind, every in TEXTS.items()
+            if every > 1
+        ),
+    ],
+)
+def test_no_text_of_a_file_is_obeyed(kind: str, every: int, written: Any, tmp_path: Path) -> None:
+    good = fuzzed_files.KINDS[kind].content()
+    for path, content in damages.with_mark(good, MARK, every):
+        try:
+            found = fuzzed_files.KINDS[kind].load(written(content))
+        except KernelLabError as error:
+            said: tuple[list[str], list[str]] = [str(error)], []
+        else:
+            said = fuzzed_files.shown(found, tmp_path)
+        texts, pages = said
+        assert not any(map(OBEYED.search, texts)), path
+        assert not any("<img src=x" in page for page in pages), path
 
 
 # JSON

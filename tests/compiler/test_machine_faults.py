@@ -13,6 +13,7 @@ from triton import knobs
 from triton.runtime.errors import PTXASError
 
 import kernellab
+from kernellab.compiler.machine_code import instructions
 from kernellab.errors import CompileError, KernelLabError, MachineError
 from kernellab.triton_api.diagnostics import machine_error
 from kernellab.tuning import worker
@@ -95,10 +96,14 @@ def test_an_assembler_that_is_none_blames_no_kernel(
     assert "TRITON_PTXAS_PATH" in caught.advice
 
 
+@pytest.mark.parametrize("ends", ["exit 3", "exec sleep 100"])
 def test_everything_else_is_shown_where_the_disassembler_fails(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, raised: Raised
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, raised: Raised, ends: str
 ) -> None:
-    monkeypatch.setenv("TRITON_NVDISASM_PATH", failing_program(tmp_path))
+    program = Path(failing_program(tmp_path))
+    program.write_text(program.read_text().replace("exit 3", ends))
+    monkeypatch.setenv("TRITON_NVDISASM_PATH", str(program))
+    monkeypatch.setattr(instructions, "_TOOL_SECONDS", 0.3 if "sleep" in ends else 60.0)
     compilation = compiled(num_warps=2)
     compilation.explore().to_html(tmp_path / "page.html")
     compilation.save(tmp_path / "saved.kl")

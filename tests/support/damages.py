@@ -12,7 +12,9 @@ import struct
 import warnings
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import partial, reduce
 from typing import Any
 
 NASTY: tuple[Any, ...] = (
@@ -335,6 +337,60 @@ def _with_header(content: bytes, chance: random.Random) -> bytes:
     if chance.random() < 0.3:
         struct.pack_into("<I", data, place + first + 14, chance.choice((0, 1, 2**31, 2**32 - 1)))
     return bytes(data)
+
+
+Path = tuple[str | int, ...]
+"""Keys and places of a value in JSON, from the outside."""
+
+
+def with_mark(content: bytes, mark: str, every: int) -> Iterator[tuple[Path, bytes]]:
+    """A file of JSON, compressed or not, once for each kind of text in it: that text, or the name
+    of that field, ends in `mark`. Items of a list are of one kind. Only every so many are made.
+    """
+    data, pack = _document(content)
+    kinds = {
+        (tuple(key for key in path if isinstance(key, str)), is_name): path
+        for path, is_name in _texts(data)
+    }
+    for (_, is_name), path in list(kinds.items())[::every]:
+        changed = deepcopy(data)
+        *above, last = path
+        holder = reduce(lambda part, key: part[key], above, changed)
+        if is_name:
+            holder[f"{last}{mark}"] = holder.pop(last)
+        else:
+            holder[last] += mark
+        yield path, pack(json.dumps(changed).encode())
+
+
+def _texts(data: Any, path: Path = ()) -> Iterator[tuple[Path, bool]]:
+    """The places of texts and, with True, of names."""
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        if isinstance(data, dict):
+            yield (*path, key), True
+        if isinstance(value, str):
+            yield (*path, key), False
+        elif isinstance(value, dict | list):
+            yield from _texts(value, (*path, key))
+
+
+def _document(content: bytes) -> tuple[Any, Callable[[bytes], bytes]]:
+    """The JSON in a file, and what makes such a file of another."""
+    if content.startswith(b"\x1f\x8b"):
+        return json.loads(gzip.decompress(content)), partial(gzip.compress, compresslevel=1)
+    if not content.startswith(b"PK"):
+        return json.loads(content), bytes
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+
+    def packed(text: bytes) -> bytes:
+        made = io.BytesIO()
+        with zipfile.ZipFile(made, "w") as archive:
+            for name, one in entries.items():
+                archive.writestr(name, text if name == "trace.json" else one)
+        return made.getvalue()
+
+    return json.loads(entries["trace.json"]), packed
 
 
 def table_damaged(content: bytes, chance: random.Random) -> bytes:

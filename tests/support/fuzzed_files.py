@@ -8,9 +8,12 @@ KernelLabError is a finding, and so is what takes too long.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import gzip
 import hashlib
 import itertools
 import json
+import os
 import random
 import re
 import resource
@@ -26,10 +29,22 @@ from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 import kernellab
 from kernellab.compiler.compilations import Compilation
-from kernellab.errors import ArchiveError, KernelLabError, ProfileError
+from kernellab.errors import ArchiveError, ArgumentError, KernelLabError, LayoutError, ProfileError
+from kernellab.tuning.files import Store, outcome_to_json
+from kernellab.tuning.records import Outcome, Timing
+from kernellab.workshop.course import (
+    MARKER,
+    PROGRESS_FILE,
+    cell,
+    cells_of,
+    exercises,
+    notebook_text,
+)
+from kernellab.workshop.exercise import EXERCISES
 from tests.corpus.loader import compile_entry, entry
 from tests.support.damages import (
     bytes_damaged,
@@ -46,6 +61,7 @@ from tests.support.trace_events import Events
 DATA = ROOT / "benchmarks/data"
 SWEEPS = ROOT / "notebooks/recorded"
 GRAPHS = ROOT / "tests/graphs"
+REPORT = ROOT / "tests/viz/two_blocks.klgraph"
 
 SECONDS, MEGABYTES = 2, 500
 """What a file may take, on a machine that does nothing else."""
@@ -58,7 +74,7 @@ class Kind:
     name: str
     content: Callable[[], bytes]
     damaged: Callable[[bytes, random.Random], bytes]
-    look: Callable[[Any], None]
+    look: Callable[[Any], object]
     load: Callable[[Path], Any] = kernellab.load
     refused: type[KernelLabError] = ArchiveError
 
@@ -78,9 +94,24 @@ def _each(*looks: Callable[[], Any]) -> None:
 
 
 def _view(record: Any) -> None:
-    shown = record.show() if hasattr(record, "show") else record.explore()
-    shown._repr_mimebundle_()
-    str(shown)
+    view = record.show() if hasattr(record, "show") else record.explore()
+    view._repr_mimebundle_()
+    str(view)
+
+
+def shown(record: Any, folder: Path) -> tuple[list[str], list[str]]:
+    """What a terminal shows of a record, and the HTML of its card, its still and its page."""
+    texts, pages = [str(record), repr(record)], []
+    if hasattr(record, "_repr_mimebundle_"):
+        card = record._repr_mimebundle_()
+        texts.append(card["text/plain"])
+        pages.append(card["text/html"])
+    with contextlib.suppress(KernelLabError):
+        view = record.show() if hasattr(record, "show") else record.explore()
+        texts.append(str(view))
+        if hasattr(view, "to_html"):
+            pages += [view.still_html(), view.to_html(folder / "page.html").read_text()]
+    return texts, pages
 
 
 def look_at_compilation(found: Any) -> None:
@@ -140,6 +171,15 @@ def look_at_sweeps(found: Any) -> None:
         lambda: str(one.best),
         lambda: one.ties,
         one.with_kernel,
+    )
+
+
+def look_at_machine_code(found: Any) -> None:
+    """What the disassembler and the readers of its text make of it."""
+    _each(
+        lambda: found.resources,
+        lambda: found.instructions,
+        lambda: found.source_map.lines("sass", "source", 20),
     )
 
 
@@ -236,11 +276,90 @@ def _cache_metadata() -> bytes:
 def load_cache_folder(metadata: Path) -> Any:
     """The metadata's folder, with the stages beside it."""
     for stage in _record().stages.values():
-        file = metadata.with_suffix(f".{stage.name}")
         if stage.name in ("ttir", "ttgir", "ptx", "cubin", "llir"):
-            content = stage.content
-            file.write_bytes(content if isinstance(content, bytes) else content.encode())
+            metadata.with_suffix(f".{stage.name}").write_bytes(_stage(stage.name))
     return kernellab.load(metadata.rename(metadata.with_suffix(".json")))
+
+
+def _stage(name: str) -> bytes:
+    content = _record().stages[name].content
+    return content if isinstance(content, bytes) else content.encode()
+
+
+def load_cubin(cubin: Path) -> Any:
+    """A folder of Triton's cache with this cubin."""
+    cubin.with_suffix(".json").write_bytes(_cache_metadata())
+    cubin.rename(cubin.with_suffix(".cubin"))
+    return kernellab.load(cubin.parent)
+
+
+def stages_damaged(content: bytes, chance: random.Random) -> bytes:
+    """The text of a stage of a saved compilation."""
+    data = json.loads(gzip.decompress(content))
+    stage = chance.choice([one["text"] for one in data["stages"] if "text" in one])
+    text = text_damaged(data["texts"][stage].encode(), chance)
+    data["texts"][stage] = text.decode("utf-8", "replace")
+    return gzip.compress(json.dumps(data).encode(), 1)
+
+
+_ENCODING = (
+    b"#ttg.slice<{dim = 1, parent = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [2, 16],"
+    b" warpsPerCTA = [4, 1], order = [1, 0]}>}>"
+)
+
+
+def load_layout(file: Path) -> Any:
+    """The layout of an encoding."""
+    return kernellab.Layout.parse(file.read_bytes().decode("utf-8", "replace"), (64,), "sm_90")
+
+
+def _notebook() -> bytes:
+    cells = [cell("markdown", "# Answers"), cell("code", "import triton"),
+             cell("code", "%%tileexercise softmax\n@triton.jit\ndef softmax(x): pass")]  # fmt: skip
+    return notebook_text(cells).encode()
+
+
+def load_notebook(file: Path) -> Any:
+    """The answers in a notebook of a class folder."""
+    return list(cells_of(file.rename(file.with_suffix(".ipynb"))))
+
+
+def load_outcome(file: Path) -> Any:
+    """What a sweep's cache has of a config."""
+    with patch.dict(os.environ, {"KERNELLAB_CACHE_DIR": str(file.parent / "cache")}):
+        store = Store(["a sweep"])
+        store.put(["a config"], Outcome())
+        (kept,) = (file.parent / "cache").rglob("*.json")
+        kept.write_bytes(file.read_bytes())
+        return store.get(["a config"])
+
+
+def _outcome() -> bytes:
+    timing = Timing(1.2, 1.1, 1.3, 1.0, 12, "events")
+    return json.dumps(outcome_to_json(Outcome(checked="the reference", timing=timing))).encode()
+
+
+def outcome_damaged(content: bytes, chance: random.Random) -> bytes:
+    """The outcome, mostly with the right digest."""
+    damaged = json_damaged(content, chance)
+    try:
+        outcome = json.loads(damaged)
+    except (ValueError, RecursionError):
+        return damaged
+    digest = hashlib.sha256(json.dumps(outcome, sort_keys=True).encode()).hexdigest()
+    return json.dumps({"digest": digest, "outcome": outcome}).encode()
+
+
+def load_progress(file: Path) -> Any:
+    """A student's progress in a workshop's folder."""
+    (file.parent / MARKER).touch()
+    file.rename(file.parent / PROGRESS_FILE)
+    with contextlib.chdir(file.parent):
+        return exercises()
+
+
+def _progress() -> bytes:
+    return json.dumps({one.name: ["compiles", 3] for one in EXERCISES}).encode()
 
 
 def load_debug_folder(files: Path) -> Any:
@@ -310,6 +429,8 @@ KINDS: Mapping[str, Kind] = {
             gzip_damaged,
             look_at_compilation,
         ),
+        Kind("stages of a compilation", _saved_record, stages_damaged, look_at_compilation),
+        Kind("cubin", lambda: _stage("cubin"), bytes_damaged, look_at_machine_code, load_cubin),
         Kind("trace", lambda: _trace(1 << 16), zip_damaged, look_at_trace),
         Kind("trace of summaries", lambda: _trace(16), zip_damaged, look_at_trace),
         Kind(
@@ -324,8 +445,10 @@ KINDS: Mapping[str, Kind] = {
             json_damaged,
             look_at_sweeps,
         ),
+        Kind("outcome of a config", _outcome, outcome_damaged, str, load_outcome),
         Kind("cache", _cache_metadata, json_damaged, look_at_compilation, load_cache_folder),
         Kind("dump", _dump, text_damaged, look_at_compilation),
+        Kind("report", REPORT.read_bytes, gzip_damaged, look_at_report),
         Kind("log", (GRAPHS / "trace_of_cpu.log").read_bytes, log_damaged, look_at_report),
         Kind(
             "debug folder",
@@ -347,6 +470,9 @@ KINDS: Mapping[str, Kind] = {
         Kind(
             "Chrome's trace", lambda: _profile("p.trace.json"), json_damaged, look_at_whole_profile
         ),
+        Kind("layout", lambda: _ENCODING, text_damaged, str, load_layout, LayoutError),
+        Kind("notebook", _notebook, json_damaged, str, load_notebook, ArgumentError),
+        Kind("progress", _progress, json_damaged, str, load_progress),
     )
 }
 
@@ -367,7 +493,7 @@ class Finding:
     trace: str
 
 
-_LONGEST_MESSAGE = 3000
+_LONGEST_MESSAGE = 5000
 
 
 class TooLong(BaseException):

@@ -19,6 +19,7 @@ from kernellab.cli.demo.kernels import vector_add
 from kernellab.common.text import percent
 from kernellab.errors import ArgumentError
 from kernellab.profiling.estimates.model import MEDIAN_ERROR
+from kernellab.tuning.files import Named
 from kernellab.tuning.plot_data import KINDS
 from kernellab.tuning.records import Candidate, Dropped, Timing, Trial, Work
 from kernellab.tuning.tuning import Live
@@ -377,6 +378,14 @@ def test_without_times_estimates_are_drawn_with_their_error_and_the_first_five_m
     assert data.sweeps[0].answer == "about 13 us, estimated ± 9%: BLOCK=128, num_warps=4"
     space = ast.literal_eval(data.sweeps[0].space.removeprefix("space = "))
     assert space == untimed.candidates(5)
+
+
+def test_a_text_of_a_file_is_not_copied_as_python() -> None:
+    """A value that a file can only describe is text, which a pasted line would execute."""
+    named = trial(1, None, estimate=2.0, BLOCK=Named("__import__('os').system('true')"))
+    untimed = sweep(trials=(trial(0, None, estimate=1.0, BLOCK=8), named), baselines={})
+    space = ast.literal_eval(untimed.show().data.sweeps[0].space.removeprefix("space = "))
+    assert space == untimed.candidates(1)
 
 
 def test_without_times_configs_are_ranked_by_what_the_compiler_says(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,9 @@ from kernellab.workshop import grader
 from kernellab.workshop.course import cell, notebook_text, texts_of
 from kernellab.workshop.exercise import EXERCISES
 from kernellab.workshop.grader import Grade, Grades, grade_class
+from tests.support.python_processes import has_ended, python_path
+from tests.support.source_files import ROOT
+from tests.workshop.misbehaving import left
 
 Row = dict[str, Any]
 
@@ -91,97 +96,56 @@ def test_a_forged_answer_is_that_folders_problem(
 # The process that answers
 
 
-def flood() -> bytes:
-    os.write(1, b"x" * 10_000_000)
-    os.write(2, b"x" * 10_000_000)
-    return b"answer"
-
-
-def forges_on_stdout() -> bytes:
-    print(json.dumps({"grades": [], "problems": []}))
-    return b"answer"
-
-
-def leaves_a_process(file: str) -> bytes:
-    if os.fork() == 0:
-        Path(file).write_text(str(os.getpid()))
-        time.sleep(100)
-        os._exit(0)
-    while not Path(file).exists():
-        time.sleep(0.01)
-    return b"answer"
-
-
-def sleeps() -> bytes:
-    time.sleep(100)
-    return b""
-
-
-def answers_too_much() -> bytes:
-    return b"x" * (processes.MOST_ANSWERED + 1)
-
-
-def exits() -> bytes:
-    os._exit(7)
-
-
-def kills_its_group() -> bytes:
-    os.killpg(0, 9)
-    return b""
-
-
-def raises() -> bytes:
-    raise SystemExit("no\n" * 10_000)
-
-
-def answers_nothing() -> bytes:
-    return b""
-
-
-def call(function: Any, *arguments: str, seconds: float = 20) -> bytes:
-    name = f"test_class_folders:{function.__name__}"
-    return processes.answer_of(name, arguments, seconds)
+def call(name: str, *arguments: str, seconds: float = 20) -> bytes:
+    return processes.answer_of(f"tests.workshop.misbehaving:{name}", arguments, seconds)
 
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The functions of this file, in a process that imports no kernellab."""
-    here = Path(__file__)
-    paths = [str(here.parents[2]), str(here.parent), *sys.path]
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    """The tests, in a process of their own."""
+    monkeypatch.setenv("PYTHONPATH", python_path(ROOT))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("function", [flood, forges_on_stdout])
-def test_what_is_printed_is_not_an_answer(function: Any) -> None:
-    assert call(function) == b"answer"
+@pytest.mark.parametrize("name", ["flood", "forges_on_stdout"])
+def test_what_is_printed_is_not_an_answer(name: str) -> None:
+    assert call(name) == b"answer"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    "function", [answers_too_much, exits, kills_its_group, raises, answers_nothing]
+    "name", ["answers_too_much", "exits", "kills_its_group", "raises", "answers_nothing"]
 )
-def test_a_process_without_an_answer_is_an_error(function: Any) -> None:
+def test_a_process_without_an_answer_is_an_error(name: str) -> None:
     with pytest.raises(WorkerError) as caught:
-        call(function)
+        call(name)
     assert len(str(caught.value)) < 1_000
 
 
-@pytest.mark.slow
 def test_a_process_without_an_end_is_ended() -> None:
     started = time.monotonic()
     with pytest.raises(WorkerError):
-        call(sleeps, seconds=8)
-    assert time.monotonic() - started < 15
+        call("sleeps", seconds=0.5)
+    assert time.monotonic() - started < 5
 
 
-@pytest.mark.slow
-def test_no_process_is_left_behind(tmp_path: Path) -> None:
-    file = tmp_path / "pid"
-    assert call(leaves_a_process, str(file)) == b"answer"
-    time.sleep(0.2)
-    state = Path(f"/proc/{file.read_text()}/stat")
-    assert not state.exists() or " Z " in state.read_text()
+@pytest.mark.parametrize("how", ["answers", "has no end", "its caller is killed"])
+def test_no_process_is_left_behind(tmp_path: Path, how: str) -> None:
+    name = "leaves_processes" if how == "answers" else "leaves_processes_without_end"
+    if how == "its caller is killed":
+        command = (
+            f"from kernellab.common.processes import answer_of\n"
+            f"answer_of('tests.workshop.misbehaving:{name}', [{str(tmp_path)!r}], 99)"
+        )
+        caller = subprocess.Popen([sys.executable, "-c", command])
+        while len(left(tmp_path)) < 4:
+            time.sleep(0.01)
+        caller.kill()
+        caller.wait()
+    else:
+        with suppress(WorkerError):
+            assert call(name, str(tmp_path), seconds=2) == b"answer"
+        assert len(left(tmp_path)) == 4
+    seconds = 5 if how == "its caller is killed" else 0
+    assert all(has_ended(number, seconds) for number in left(tmp_path))
 
 
 # Notebooks

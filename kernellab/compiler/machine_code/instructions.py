@@ -44,15 +44,25 @@ def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
 
     Raises:
         CompileError: the tool refuses the cubin; the message has its words.
-        MachineError: the tool is missing, or could not run.
+        MachineError: the tool is missing, could not run, or did not end in time.
     """
     with triton_api.translated_machine_errors(f"{tool} cannot run"), temporary_folder() as folder:
         file = Path(folder, "kernel.cubin")
         file.write_bytes(cubin)
         command = [triton_api.nvidia_tool(tool), *arguments, str(file)]
-        finished = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False
-        )
+        try:
+            finished = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+                timeout=_TOOL_SECONDS,
+            )
+        except subprocess.TimeoutExpired as error:  # the cubin may be anyone's
+            raise MachineError(
+                f"{tool} did not end within {_TOOL_SECONDS:g} seconds.", advice=_TOOL_ADVICE
+            ) from error
     if finished.returncode < 0:
         raise MachineError(
             f"{tool} was ended by signal {-finished.returncode}.", advice=_TOOL_ADVICE
@@ -70,6 +80,9 @@ def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
         )
     return finished.stdout
 
+
+_TOOL_SECONDS = 120.0
+"""A cubin of 10 MB takes a few seconds."""
 
 _TOOL_ADVICE = "Look at this machine's memory and at its limits (ulimit -a)."
 

@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab import triton_api
 from kernellab.common.containers import Latest
-from kernellab.common.saved_files import regular_bytes, write_whole
+from kernellab.common.saved_files import BadFile, regular_bytes, write_whole
 from kernellab.common.system import cache_folder, own_folder
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.passes import module_after
@@ -175,12 +175,13 @@ def kept_number(file: Path | None, name: str, make: Callable[[], int]) -> int:
     if file is None:
         return make()
     own = file.with_suffix(f".{name}")
-    with contextlib.suppress(OSError, ValueError):
-        return int(own.read_text())
+    with contextlib.suppress(OSError, ValueError, BadFile, MachineError):
+        own_folder(own.parent)
+        return int(regular_bytes(own, 100, is_named=False))
     number = make()
     with contextlib.suppress(OSError, MachineError):
         own_folder(own.parent)
-        write_whole(own, str(number).encode())
+        write_whole(own, str(number).encode(), is_named=False)
     return number
 
 
@@ -207,7 +208,7 @@ def save_stored(file: Path, stored: StoredCode) -> None:
         pickled = pickle.dumps(stored, pickle.HIGHEST_PROTOCOL)
         own_folder(file.parent)
         _make_room(file.parent)
-        write_whole(file, hashlib.sha256(pickled).digest() + pickled)
+        write_whole(file, hashlib.sha256(pickled).digest() + pickled, is_named=False)
 
 
 def _make_room(folder: Path) -> None:

@@ -21,8 +21,7 @@ from kernellab.common.saved_files import (
     save_whole,
     saved_path,
 )
-from kernellab.common.text import visible
-from kernellab.errors import ArchiveError, ArgumentError
+from kernellab.errors import ArchiveError, ArgumentError, visible
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.records import (
     INTERPRETER,

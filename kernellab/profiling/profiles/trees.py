@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernellab.common.arguments import check_whole, is_real, listed
-from kernellab.common.text import shown, visible
-from kernellab.errors import OptionError, nearest
+from kernellab.common.text import shown
+from kernellab.errors import OptionError, nearest, visible
 from kernellab.profiling.profiles.records import COUNT, Device, ProfileRecord, Scope
 from kernellab.records.display import plot
 

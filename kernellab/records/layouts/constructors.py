@@ -274,6 +274,11 @@ class MadeByHand:
             raise LayoutError(
                 f"{encoding!r} is not an encoding.", advice="Give it as text, as TTGIR writes it."
             )
+        if len(encoding) > _LONGEST_ENCODING:
+            raise LayoutError(
+                f"encoding must have at most {_LONGEST_ENCODING:,} characters, got "
+                f"{len(encoding):,}."
+            )
         return _ask(encoding, _shape(shape), None if target is None else str(target))
 
     @staticmethod
@@ -501,6 +506,10 @@ class MadeByHand:
 
 _MAKE = "kernellab.compiler.layout_parsing:make"
 """The function that the worker process calls: only Triton knows layouts, and it aborts on some."""
+
+
+_LONGEST_ENCODING = 2_000
+"""Characters: those of Triton's tests have at most some hundred, and messages repeat them."""
 
 
 @cache

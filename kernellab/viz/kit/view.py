@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab.common.saved_files import check_place, save_whole
-from kernellab.errors import ArgumentError
+from kernellab.errors import ArgumentError, visible
 from kernellab.records.display import described
 from kernellab.viz.kit.data import (
     Answer,
@@ -143,7 +143,8 @@ class Card:
     def text(self) -> str:
         """The card for a terminal."""
         said = (*([self.lead] if self.lead else []), *self.notes)
-        lines = [f"{self._heading}  {self.subtitle}".rstrip(), *tiles_text(self.tiles)]
+        first = f"{self._heading}  {self.subtitle}".rstrip().replace("\n", " ")
+        lines = [first, *tiles_text(self.tiles)]
         lines += [f"  {note}" for note in said]
         for table in self.tables:
             if table.in_text is not None:
@@ -152,7 +153,7 @@ class Card:
                 lines += _table_text(table)
         entries = [f"{_DRAWN[kind][0]} {words}" for kind, words in self.legend]
         lines += [f"  {note}" for note in (*filter(None, [", ".join(entries)]), *self.footnotes)]
-        return _MARKED.sub(r"\1", "\n".join(lines))
+        return visible(_MARKED.sub(r"\1", "\n".join(lines)))
 
     def data(self, later: Sequence[str] = ()) -> CardData:
         """What the live card draws; `later` is as in `CardData`."""
@@ -414,13 +415,14 @@ def _table_text(table: Table) -> list[str]:
         ]
         for number, row in enumerate(table.rows)
     ]
-    shown = [*([table.columns] if any(table.columns) else []), *rows]
-    widths = [max(len(row[i]) for row in shown) for i in range(len(shown[0]))]
+    if any(table.columns):  # a name with a line break does not begin a row
+        rows = [[cell.replace("\n", " ") for cell in row] for row in (table.columns, *rows)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     bar = f"{_bar_text(table.title_bar).ljust(BAR_LETTERS)} " if table.title_bar else ""
     lines = [f"  {bar}{table.title}"] if table.title else []
     if table.strip is not None:
         lines.append(strip_text(table.strip))
-    for row in shown:
+    for row in rows:
         cells = (
             cell.rjust(width) if n in table.numbers else cell.ljust(width)
             for n, (cell, width) in enumerate(zip(row, widths, strict=True))
