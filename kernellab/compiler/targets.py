@@ -138,7 +138,7 @@ def parse_target(name: str | Target) -> Target:
     if isinstance(name, Target):
         return name
     known = {target.name: target for target in SUPPORTED_TARGETS}
-    plain = _vendor_name(str(name))
+    plain = _vendor_name(name if isinstance(name, str) else shown(name))
     if target := known.get(plain) or _products().get(_product_name(plain)):
         return target
     guess = nearest(plain, known) or nearest(_product_name(plain), _products())

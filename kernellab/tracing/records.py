@@ -554,6 +554,12 @@ class Trace(Sequence[Step]):
 
     def _latest(self, frame: Frame, name: str, step: int) -> tuple[int, int]:
         """The change that made a variable what it is after a step."""
+        if not isinstance(frame, Frame):
+            raise ArgumentError(
+                f"frame must be a Frame of this trace, got {shown(frame)}.",
+                advice="Write trace[5].frame, for example.",
+            )
+        step = _number_of(step)
         known = is_one_of(name, self._names.get(frame.number, ()))
         changes = self._changes[frame.number, name] if known else []
         place = bisect_right(changes, step, key=lambda change: change[0])
