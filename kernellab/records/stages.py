@@ -303,8 +303,10 @@ class SourceMap:
         self._check(from_stage)
         self._check(to_stage)
         if from_stage == "source":
-            is_place = isinstance(line, SourcePosition)
-            place = line if is_place else SourcePosition(self.file, _line_number(line))
+            if isinstance(line, SourcePosition):
+                place = line
+            else:
+                place = SourcePosition(self.file, _line_number(line))
             if to_stage == "source":
                 return (place.line,)
             return self._lines_from_source(to_stage, place.file, place.line)
