@@ -139,7 +139,8 @@ def one_gpu_for_me(before: int | None = None) -> Iterator[int]:
 
 
 def _first_free(files: Sequence[BinaryIO], wanted: int) -> int:
-    for number in (*range(wanted, len(files)), *range(wanted)):
+    others = [number for number in range(len(files)) if number != wanted]
+    for number in (wanted, *others):
         try:
             fcntl.flock(files[number], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

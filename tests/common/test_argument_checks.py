@@ -129,7 +129,8 @@ def exact(**given: Any) -> Any:
 
 
 def save_diagnosis(**given: Any) -> Any:
-    return kernellab.diagnose(compilation()).save(**given)
+    diagnosis: Any = kernellab.diagnose(compilation())
+    return diagnosis.save(**given)
 
 
 class Unprintable:
@@ -195,7 +196,7 @@ CALLS: list[tuple[Callable[..., Any], str, Any]] = [
     (tuned, "atol", math.nan),
     *((steered, "target", one) for one in (90, 9.0, b"sm_90", Unprintable())),
     *((chain, "stage", one) for one in (0, [1], numpy.arange(2))),
-    *((chain, "line", one) for one in ("1", numpy.arange(2), {})),
+    *((chain, "line", one) for one in ("1", numpy.arange(2), None)),
     *((exact, name, 1.5) for name in ("frame", "step")),
     (save_diagnosis, "path", 5),
     (partial(launched, kernellab.run), "maxnreg", numpy.dtype("f4")),
