@@ -32,8 +32,8 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Any:
             a folder of `TORCH_COMPILE_DEBUG`; a profile of Proton's (.hatchet), a trace
             in Chrome's form. A record from elsewhere has what is there: a cache folder
             holds no passes, a dump no machine code, neither holds remarks.
-        trust: whether code in the file may run later without a question: the sources of a sweep's
-            kernels, the modules of a report's. Loading itself executes nothing.
+        trust: whether code in the file may run later without a question: the modules of a report's
+            kernels. Loading itself executes nothing.
 
     Returns:
         A `Compilation`, a `Trace`, a `Tuning`, or `Tunings` where a file holds several sweeps; a
@@ -48,22 +48,9 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Any:
 
     check_flags(trust=trust)
     loaded = _load(path)
-    if trust:
-        _trust(loaded)
-    return loaded
-
-
-def _trust(loaded: Any) -> None:
-    from kernellab.graphs.report import GraphReport
-    from kernellab.tuning.kernel_source import trust_source
-    from kernellab.tuning.tuning import Tuning
-    from kernellab.tuning.tunings import Tunings
-
-    if isinstance(loaded, GraphReport):
+    if trust and hasattr(loaded, "trust"):  # a report of torch.compile
         loaded.trust()
-    for sweep in loaded if isinstance(loaded, Tunings) else [loaded]:
-        if isinstance(sweep, Tuning) and sweep.source is not None:
-            trust_source(sweep.source)
+    return loaded
 
 
 def _load(path: str | os.PathLike[str]) -> Any:

@@ -517,7 +517,6 @@ export interface SweepData {
   readonly baselines: Readonly<Record<string, number>>;
   readonly knows_kernel: boolean;
   readonly how_to_open: string;
-  readonly source: string;
   readonly space: string;
 }
 

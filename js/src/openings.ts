@@ -13,8 +13,6 @@ export interface Opened {
 export class Openings {
   private readonly found = new Map<number, Opened>();
   private readonly pairs = new Map<string, readonly PassPairData[]>();
-  /** Sweeps from a file whose source the kernel has run. */
-  private readonly ran = new Set<number>();
 
   /** `bytes` reads a part of the data; `request` sends a request to the kernel, and is null where there is none. */
   constructor(
@@ -33,7 +31,7 @@ export class Openings {
   whyNone(): string | null {
     const reasons = this.data.configs.map((_, place) => this.whyNot([place]));
     if (reasons.length === 0 || reasons.includes(null)) return null;
-    const unknown = this.data.sweeps.find((_, sweep) => !this.knowsKernel(sweep));
+    const unknown = this.data.sweeps.find(({ knows_kernel }) => !knows_kernel);
     if (unknown !== undefined)
       return `No config's IR is here: this sweep was read from a file. ${unknown.how_to_open}`;
     return `No config's IR was recorded in this page, which has no kernel that could compile one. ${this.data.sweeps.length > 1 ? "tunings" : "tuning"}.show(compilations=[...]).to_html("sweep.html") writes one that holds it.`;
@@ -45,7 +43,7 @@ export class Openings {
     if (missing.length === 0) return null;
     const config = this.data.configs[missing[0]!]!;
     const sweep = this.data.sweeps[config.sweep]!;
-    if (!this.knowsKernel(config.sweep) && !this.canRun(config.sweep)) {
+    if (!sweep.knows_kernel) {
       return `The IR of config ${config.number} is not here: this sweep was read from a file. ${sweep.how_to_open}`;
     }
     if (this.request !== null) return null;
@@ -54,29 +52,6 @@ export class Openings {
     const several = this.data.sweeps.length > 1;
     const wish = several ? `(${config.sweep}, ${config.number})` : String(config.number);
     return `The IR of config ${config.number} was not recorded: this page holds ${held}, and has no kernel that could compile others. ${several ? "tunings" : "tuning"}.show(compilations=[${wish}]).to_html("sweep.html") writes one that holds it.`;
-  }
-
-  private knowsKernel(sweep: number): boolean {
-    return this.data.sweeps[sweep]!.knows_kernel || this.ran.has(sweep);
-  }
-
-  /** Whether a sweep's kernel can be made of what its file holds. */
-  private canRun(sweep: number): boolean {
-    return this.request !== null && this.data.sweeps[sweep]!.source !== "";
-  }
-
-  /** The sweep whose source has to run before the IR of these configs can be had, to which somebody has to agree; null where none has to. */
-  toRun(places: readonly number[]): number | null {
-    const missing = places
-      .filter((place) => !this.isHere(place))
-      .map((place) => this.data.configs[place]!.sweep);
-    return missing.find((sweep) => !this.knowsKernel(sweep) && this.canRun(sweep)) ?? null;
-  }
-
-  /** Have the kernel run the source of a sweep's file, and so know its kernel, and that of those with the same source. */
-  async run(sweep: number, heard: () => void): Promise<void> {
-    const { content } = await this.requested("run source", { sweep }, heard);
-    for (const known of content["sweeps"] as readonly number[]) this.ran.add(known);
   }
 
   /** The explorer of one config, or of two side by side; `heard` is called when the kernel begins. */

@@ -76,9 +76,6 @@ const HELP: readonly (readonly [string, string])[] = [
 /** Pixels below which the table goes below the plot. */
 const NARROW = 760;
 
-const NEEDS_CONSENT =
-  "This sweep was read from a file. Opening a config runs the source that the file holds; the first one needs your consent.";
-
 export class TuningExplorer {
   private readonly state: TuningState;
   private readonly openings: Openings;
@@ -280,10 +277,8 @@ export class TuningExplorer {
     );
     this.answer.hidden = current.answer === "";
     const none = this.openings.whyNone();
-    const question =
-      this.openings.toRun(this.state.all.map(({ place }) => place)) === null ? [] : [NEEDS_CONSENT];
     this.words.replaceChildren(
-      ...[...data.notes, ...current.words, ...(none === null ? question : [none])].map((line) =>
+      ...[...data.notes, ...current.words, ...(none === null ? [] : [none])].map((line) =>
         element("div", {}, line),
       ),
     );
@@ -556,8 +551,6 @@ export class TuningExplorer {
     const requested = ++this.requested;
     const problem = this.openings.whyNot(places);
     if (problem !== null) return this.say(problem, "kl-problem");
-    const sweep = this.openings.toRun(places);
-    if (sweep !== null) return this.confirm(sweep, places);
     const numbers = places.map((place) => this.data.configs[place]!.number).join(" and ");
     this.wait(`Waiting for the notebook's kernel to compile config ${numbers}`);
     this.openings
@@ -589,61 +582,6 @@ export class TuningExplorer {
         : String(error instanceof Error ? error.message : error),
       "kl-problem",
     );
-  }
-
-  /** Confirm whether the source that a sweep's file holds may run; nothing of it has run before. */
-  private confirm(sweep: number, places: readonly number[]): void {
-    const { kernel, source } = this.data.sweeps[sweep]!;
-    const run = button(
-      "Run it",
-      "Run this source in the notebook's kernel, and open the config",
-      () => {
-        this.back();
-        this.run(sweep, places);
-      },
-    );
-    const cancel = button("Cancel", "Run nothing (Esc)", () => this.back());
-    const words = `This runs the source that the file holds of ${kernel}, in the notebook's kernel. It is Python, and can do whatever you can: run it only if you trust the file.`;
-    const question = element("div", { class: "kl-words" }, words);
-    this.explorer?.destroy();
-    this.explorer = null;
-    this.opened.replaceChildren(
-      element(
-        "div",
-        {
-          class: "kl-asks",
-          role: "alertdialog",
-          "aria-label": "Run the source that the file holds?",
-        },
-        question,
-        element("pre", { class: "kl-source-to-run", tabindex: "0" }, source),
-        element("div", { class: "kl-tools" }, run, cancel),
-      ),
-    );
-    this.overview.hidden = this.head.hidden = true;
-    this.opened.hidden = false;
-    cancel.focus({ preventScroll: true });
-  }
-
-  private run(sweep: number, places: readonly number[]): void {
-    const requested = ++this.requested;
-    this.wait("Waiting for the notebook's kernel to run the source of the file");
-    this.openings
-      .run(
-        sweep,
-        () =>
-          requested === this.requested &&
-          this.wait(
-            "The notebook's kernel runs the source of the file (interrupt the kernel to stop it)",
-          ),
-      )
-      .then(
-        () => {
-          this.drawHead();
-          if (requested === this.requested) this.open(places);
-        },
-        (error: unknown) => requested === this.requested && this.fail(error),
-      );
   }
 
   /** What is going on, with the seconds that it takes. */

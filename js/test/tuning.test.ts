@@ -68,7 +68,6 @@ const view = (...configs: ConfigData[]): TuningView => ({
       baselines: {},
       knows_kernel: true,
       how_to_open: "",
-      source: "",
       space: "",
     },
   ],
@@ -273,33 +272,14 @@ test("two explorers side by side keep each its long texts", async () => {
   assert.deepEqual(turned(pairs), [{ label: "ttir.cse", left: null, right: 3, equal: false }]);
 });
 
-test("a source of a file runs once it is agreed to, for all sweeps that have it, and never in a page", async () => {
-  const one = view(
-    config(0, 1, [64, "a"]),
-    { ...config(0, 1, [64, "a"]), sweep: 1 },
-    { ...config(0, 1, [64, "a"]), sweep: 2 },
-  );
-  const [known] = one.sweeps;
-  const saved = { ...known!, knows_kernel: false, how_to_open: "so", source: "x = 1" };
-  const data = { ...one, sweeps: [saved, saved, { ...saved, source: "" }] };
-  const asked: unknown[] = [];
-  const live = new Openings(
-    data,
+test("a sweep of a file says how its configs are opened", () => {
+  const one = view(config(0, 1, [64, "a"]));
+  const saved = { ...one.sweeps[0]!, knows_kernel: false, how_to_open: "so" };
+  const opened = new Openings(
+    { ...one, sweeps: [saved] },
     () => Promise.reject(new Error("no part")),
-    (kind, wishes) => {
-      asked.push([kind, wishes]);
-      return Promise.resolve({ content: { sweeps: [0, 1] }, buffers: [] });
-    },
+    () => Promise.reject(new Error("no request")),
   );
-  assert.deepEqual(
-    [live.whyNot([0]), live.toRun([0]), live.toRun([1, 0]), live.toRun([2])],
-    [null, 0, 1, null],
-  );
-  assert.match(live.whyNot([2])!, /read from a file. so/);
-  await live.run(0, () => undefined);
-  assert.deepEqual(asked, [["run source", { sweep: 0 }]]);
-  assert.deepEqual([live.toRun([0, 1]), live.whyNot([1])], [null, null]);
-  const page = new Openings(data, () => Promise.reject(new Error("no part")), null);
-  assert.equal(page.toRun([0]), null);
-  assert.match(page.whyNot([0])!, /read from a file. so/);
+  assert.match(opened.whyNot([0])!, /read from a file. so/);
+  assert.match(opened.whyNone()!, /read from a file. so/);
 });

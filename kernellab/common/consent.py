@@ -41,7 +41,7 @@ def cannot_request(name: str, call: str, advice: str) -> ArgumentError:
 
 
 def request_consent(
-    texts: tuple[str, ...], shown: str, *, name: str, call: str, trusting: str, otherwise: str = ""
+    texts: tuple[str, ...], shown: str, *, name: str, call: str, trusting: str
 ) -> None:
     """Request consent to run texts of a file, once for each.
 
@@ -49,9 +49,8 @@ def request_consent(
         texts: all that would run.
         shown: the same for the reader.
         name: the name of the kernel that the texts define.
-        call: what the user called: "tuning.with_kernel()".
+        call: what the user called.
         trusting: advice on the call that needs no question.
-        otherwise: advice for a reader who does not agree; `trusting` if there is none.
 
     Raises:
         ArgumentError: the answer was no, or no one can answer here.
@@ -79,6 +78,6 @@ def request_consent(
     if not agreed:
         raise ArgumentError(
             f"the source of {visible(name)!r} in the file was not run, because the answer was no",
-            advice=otherwise or trusting,
+            advice=trusting,
         )
     trust(*texts)

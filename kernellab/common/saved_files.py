@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import gc
 import gzip
 import io
 import json
@@ -27,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+from kernellab.common.system import without_collections
 from kernellab.common.text import shown
 from kernellab.errors import ArchiveError, KernelLabError, SourcePosition
 
@@ -976,24 +976,19 @@ _COMPRESSION = 6
 
 @contextmanager
 def reading(name: str, advice: str = "") -> Iterator[None]:
-    """Raise faults of a saved file as ArchiveError with the file's name. Meanwhile nothing collects
-    garbage: what is read has no cycles, and collections would take a third of the time.
+    """Raise faults of a saved file as ArchiveError with the file's name.
 
     Args:
         name: of the file.
         advice: what to try where it may be a file of another kind.
     """
-    collects = gc.isenabled()
-    gc.disable()
     try:
-        yield
+        with without_collections():  # they would take a third of the time
+            yield
     except BadFile as error:
         raise ArchiveError(f"{name!r} {error}.", advice=advice) from error
     except SchemaError as error:
         raise ArchiveError(f"{name!r} is damaged: {error}.") from error
-    finally:
-        if collects:
-            gc.enable()
 
 
 def fields_of(record: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import fcntl
 import functools
+import gc
 import io
 import os
 import re
@@ -316,6 +317,20 @@ def _check_owner(
 def usable_cores() -> int:
     """CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """While active, Python's garbage collector does not run. Work that makes many objects would
+    have it look through all that torch and Triton loaded, again and again.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 # A process's standard streams, which may be closed, full, cut off, or of a narrow encoding.

@@ -107,7 +107,7 @@ def shown(value: object) -> str:
         if storage is not None and storage().nbytes() == 0:
             return f"a {type(value).__name__} without memory"  # its repr would read it all the same
         words = repr(value)
-    except (ValueError, RuntimeError):  # a tensor without a storage, an int of too many digits
+    except Exception:  # a repr of the user's, a tensor without a storage, an int of many digits
         return f"a {type(value).__name__}"
     return words if len(words) <= _LONGEST_SHOWN else f"{words[:_LONGEST_SHOWN]}..."
 

@@ -216,7 +216,7 @@ def _without_module(compilation: Compilation, snapshot: str = "ttgir") -> NotRec
 
 
 def _without_layouts(compilation: Compilation, snapshot: str = _LAYOUTS_FROM) -> NotRecorded | None:
-    if snapshot == _LAYOUTS_FROM:
+    if is_one_of(snapshot, (_LAYOUTS_FROM,)):
         return _without_stages(compilation, ("ttgir",))
     # Of another snapshot than its own, an analysis says itself whether that is there.
     return _without_module(compilation, snapshot)

@@ -203,7 +203,7 @@ def _described(thing: Any) -> str:
     """
     if isinstance(thing, ModuleType):
         return f"The module {thing.__name__}"
-    text = repr(thing)
+    text = shown(thing)
     if callable(thing) or ("\n" not in text and len(text) <= _MOST_SHOWN):
         return text
     return f"A value of type {type(thing).__name__}"

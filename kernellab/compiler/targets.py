@@ -138,7 +138,8 @@ def parse_target(name: str | Target) -> Target:
     if isinstance(name, Target):
         return name
     known = {target.name: target for target in SUPPORTED_TARGETS}
-    plain = _vendor_name(str(name))
+    given: Any = name  # whatever a user gives
+    plain = _vendor_name(given if isinstance(given, str) else shown(given))
     if target := known.get(plain) or _products().get(_product_name(plain)):
         return target
     guess = nearest(plain, known) or nearest(_product_name(plain), _products())

@@ -215,13 +215,13 @@ class Interception:
             triton_api.load(compiled)
 
     @classmethod
-    def like_the_current(cls, target: Target = DEFAULT_TARGET) -> Interception:
-        """Return a new one for a single launch, with the target and the options of the current
-        emulation, if there is one, or with `target` and the default options.
+    def like_the_current(cls, target: Target) -> Interception:
+        """Return a new one for a single launch on a target, with the options of the current
+        emulation, if there is one, or with the default options.
         """
         current = triton_api.current_emulation()
         if isinstance(current, Interception):
-            return cls(current.target, current._options, current._faults)
+            return cls(target, current._options, current._faults)
         return cls(target)
 
     @property

@@ -6,7 +6,7 @@ import ast
 import inspect
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FunctionType
 from typing import Any
 
@@ -14,10 +14,11 @@ from torch import Tensor
 
 from kernellab import triton_api
 from kernellab.common.arguments import check_flags, listed
+from kernellab.common.patches import replaced
 from kernellab.common.text import shown
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.kernels import as_triton_kernel
-from kernellab.compiler.targets import DEFAULT_TARGET
+from kernellab.compiler.targets import DEFAULT_TARGET, parse_target
 from kernellab.errors import (
     WITHOUT_SOURCE,
     ArgumentError,
@@ -30,7 +31,15 @@ from kernellab.interpreter.execution.grid import check_has_length
 from kernellab.launch.autotuners import ConfigName, launched_with, take_autotuned_launches
 from kernellab.launch.dispatch import GpuLaunch, SeenGrid, interpret, launch_on_gpu, note
 from kernellab.launch.interception import Interception
-from kernellab.launch.preparation import RUN, Grid, emulated_for, innermost, prepare, takes_launch
+from kernellab.launch.preparation import (
+    RUN,
+    Grid,
+    emulated_for,
+    goes_to_gpu,
+    innermost,
+    prepare,
+    takes_launch,
+)
 from kernellab.records import BoundLaunch, Launch, Run, Target
 from kernellab.records.launches import RUN_OPTION_NAMES
 from kernellab.triton_api import GluonJITFunction, JITFunction, emulations, is_made_of_the_same
@@ -357,7 +366,9 @@ def tile_kernels_in(file: str, target: Target) -> Iterator[list[TileKernel]]:
 
 
 @takes_launch
-def run(launch: BoundLaunch, *, config: ConfigName | None = None) -> Run:
+def run(
+    launch: BoundLaunch, *, config: ConfigName | None = None, target: str | Target | None = None
+) -> Run:
     """Launch a kernel as a function call; the same as `kernel[grid](*args, **constants)`, in place.
 
     Args:
@@ -370,6 +381,8 @@ def run(launch: BoundLaunch, *, config: ConfigName | None = None) -> Run:
         config: the config of an autotuned kernel to launch with: its number among the autotuner's
             configs, from 0, or another `triton.Config`. With None, the CPU runs the first config
             and says so, since times on a CPU do not predict a GPU's; on a GPU, Triton times them.
+        target: the GPU to emulate, such as "sm_90"; None for the one that the launch line would
+            emulate. A launch on a GPU does not take it.
         keywords: constexprs, further parameters by name, options of the backend, such as
             `num_warps`, and options of the interpreter:
 
@@ -389,13 +402,21 @@ def run(launch: BoundLaunch, *, config: ConfigName | None = None) -> Run:
     kernel, grid = as_triton_kernel(launch.kernel), launch.grid
     args, keywords = launch.args, launch.keywords
     inside = innermost(kernel)
+    emulated = emulated_for(inside) if target is None else parse_target(target)
+    if target is not None and goes_to_gpu(inside, args, keywords):
+        raise OptionError(
+            f"This launch of {inside.__name__!r} goes to the GPU, and only the interpreter takes "
+            "target.",
+            advice="Leave it out, or move the tensors to the CPU.",
+        )
     with launched_with(kernel, config):
         if isinstance(inside, TileKernel):
-            kernel.run(*args, grid=grid, warmup=False, **keywords)
+            with nullcontext() if target is None else replaced(inside, target=emulated):
+                kernel.run(*args, grid=grid, warmup=False, **keywords)
             last = inside.last_run
         else:
             take_autotuned_launches()
-            interception = Interception.like_the_current(emulated_for(inside))
+            interception = Interception.like_the_current(emulated)
             with triton_api.emulated(interception):
                 kernel.run(*args, grid=grid, warmup=False, **keywords)
             last = interception.last_run

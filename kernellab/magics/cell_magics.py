@@ -122,8 +122,8 @@ TUNE_OPTIONS = Options(
         Option(
             "--executor",
             "NAME",
-            "Where configs are compiled and run, instead of processes of this machine: a "
-            "concurrent.futures.Executor.",
+            "Where configs are compiled and run, instead of processes of this machine: a Dask "
+            "client, or a concurrent.futures.Executor.",
             read_variable,
         ),
         Option(

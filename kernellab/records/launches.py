@@ -178,7 +178,9 @@ class RunOptions:
     its holes left out."""
 
     def __post_init__(self) -> None:
-        check_choice("stage", self.stage, STAGES, word=str(self.stage).partition(".")[0])
+        stage: Any = self.stage  # whatever a user gives
+        word = stage.partition(".")[0] if isinstance(stage, str) else None
+        check_choice("stage", stage, STAGES, word=word)
         check_choice("order", self.order, ORDERS)
         check_choice("bounds", self.bounds, BOUNDS)
         object.__setattr__(self, "seed", check_whole("seed", self.seed))

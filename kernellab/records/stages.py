@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from kernellab.common.arguments import is_one_of
+from kernellab.common.arguments import check_whole, is_one_of
 from kernellab.common.text import shown
 from kernellab.errors import (
     CompiledLines,
@@ -297,16 +297,20 @@ class SourceMap:
         file (`chain` has them all).
 
         Raises:
-            ValueError: no such stage.
+            NoSuchStage: no such stage.
+            OptionError: the line is not an integer from 0.
         """
         self._check(from_stage)
         self._check(to_stage)
         if from_stage == "source":
-            place = line if isinstance(line, SourcePosition) else SourcePosition(self.file, line)
+            if isinstance(line, SourcePosition):
+                place = line
+            else:
+                place = SourcePosition(self.file, _line_number(line))
             if to_stage == "source":
                 return (place.line,)
             return self._lines_from_source(to_stage, place.file, place.line)
-        number = line.line if isinstance(line, SourcePosition) else line
+        number = line.line if isinstance(line, SourcePosition) else _line_number(line)
         if to_stage == "source":
             frames = [frame for chain in self.chain(from_stage, number) for frame in chain]
             return _ordered(frame.line for frame in frames if frame.file == self.file)
@@ -327,9 +331,11 @@ class SourceMap:
         none for what the compiler made up itself.
 
         Raises:
-            ValueError: no such stage.
+            NoSuchStage: no such stage.
+            OptionError: the line is not an integer from 0.
         """
         self._check(stage)
+        line = _line_number(line)
         if stage == "source":
             return ((SourcePosition(self.file, line),),)
         return tuple(self._positions(number) for number in self._chain_numbers(stage, line))
@@ -375,9 +381,11 @@ class SourceMap:
         )
 
     def _check(self, stage: str) -> None:
-        if stage not in self.stages:
-            known = ", ".join(self.stages)
-            raise ValueError(f"there are no lines for the stage {stage!r}, only for {known}")
+        if not is_one_of(stage, self.stages):
+            raise NoSuchStage(
+                f"there are no lines for the stage {shown(stage)}",
+                advice=suggestion(shown(stage), self.stages, "There are lines for"),
+            )
 
     @cached_property
     def _known_chains(self) -> dict[int, Chain]:
@@ -493,6 +501,10 @@ class SourceMap:
             )
             for place in places
         )
+
+
+def _line_number(line: Any) -> int:
+    return line if type(line) is int else check_whole("line", line)
 
 
 def _at(table: tuple[tuple[int, ...], ...], line: int) -> tuple[int, ...]:

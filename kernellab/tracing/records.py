@@ -480,7 +480,7 @@ class Trace(Sequence[Step]):
         """
         return {
             name: self.values[self._latest(frame, name, step)[1]]
-            for name in self._names.get(frame.number, ())
+            for name in self._names_of(frame)
             if self._changes[frame.number, name][0][0] <= step
         }
 
@@ -552,9 +552,18 @@ class Trace(Sequence[Step]):
             names.setdefault(frame, []).append(name)
         return names
 
+    def _names_of(self, frame: Frame) -> Sequence[str]:
+        if not isinstance(frame, Frame):
+            raise ArgumentError(
+                f"frame must be a Frame of this trace, got {shown(frame)}.",
+                advice="Write trace[5].frame, for example.",
+            )
+        return self._names.get(frame.number, ())
+
     def _latest(self, frame: Frame, name: str, step: int) -> tuple[int, int]:
         """The change that made a variable what it is after a step."""
-        known = is_one_of(name, self._names.get(frame.number, ()))
+        known = is_one_of(name, self._names_of(frame))
+        step = _number_of(step)
         changes = self._changes[frame.number, name] if known else []
         place = bisect_right(changes, step, key=lambda change: change[0])
         if not place:

@@ -142,13 +142,6 @@ from kernellab.triton_api.kernel_stubs import (
     records_as_json,
     records_from_json,
 )
-from kernellab.triton_api.kernel_text import (
-    StandaloneText,
-    kernel_of_text,
-    layout_of_parts,
-    parts_of_layout,
-    standalone_text,
-)
 from kernellab.triton_api.patches import (
     AutotunedLaunches,
     autotuned_launches_offered,
@@ -215,7 +208,6 @@ __all__ = [
     "PipelineStopped",
     "SourceFunction",
     "StandIn",
-    "StandaloneText",
     "after_location_snapshot",
     "ast_source_class",
     "autotuned_launches_offered",
@@ -263,9 +255,7 @@ __all__ = [
     "is_tile_method",
     "is_variant",
     "jit_settings",
-    "kernel_of_text",
     "kernels_become",
-    "layout_of_parts",
     "load",
     "locations_name_ttgir",
     "made_of",
@@ -283,7 +273,6 @@ __all__ = [
     "options_of_launch",
     "parameter_position",
     "parse_mlir",
-    "parts_of_layout",
     "position_in",
     "position_in_kernel",
     "pruned_configs",
@@ -296,7 +285,6 @@ __all__ = [
     "shown_as_compiled",
     "source_now",
     "stage_names",
-    "standalone_text",
     "text_diagnostic",
     "toolkit_version",
     "translated_errors",

@@ -4,6 +4,8 @@ Private names, the part for layouts.
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import math
 import re
 import traceback
@@ -29,7 +31,7 @@ from kernellab.records.layouts import (
 from kernellab.records.layouts.linear import nvmma_bases, swizzled_bases
 from kernellab.triton_api.stages import freed_after, parse_mlir
 
-__all__ = ["TileType", "bases_between", "layouts_of"]
+__all__ = ["TileType", "bases_between", "layout_of_parts", "layouts_of", "parts_of_layout"]
 
 _ANY_TARGET = Target("cuda", "90")
 """Encodings belong to dialects that every backend loads."""
@@ -321,3 +323,43 @@ def _triton(layout: RegisterLayout) -> Any:
     names = [f"dim{dim}" for dim in range(len(layout.shape))]
     bases = [(name, [list(vector) for vector in vectors]) for name, vectors in layout.bases.items()]
     return linear_layout.LinearLayout.from_bases(bases, names, list(layout.shape), True)
+
+
+# Gluon's layouts, the objects, by class and fields, as files hold them.
+
+
+_LAYOUTS = "triton.experimental.gluon.language"
+
+
+def parts_of_layout(value: Any) -> tuple[str, dict[str, Any]] | None:
+    """The class of one of Gluon's layouts, by its full name, and its fields;
+    None of anything that these do not make again.
+    """
+    kind = type(value)
+    if not kind.__module__.startswith(_LAYOUTS) or not dataclasses.is_dataclass(value):
+        return None
+    fields = {
+        field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init
+    }
+    try:
+        is_same = kind(**fields) == value
+    except Exception:  # a constructor of Triton's may assert anything
+        return None
+    return (f"{kind.__module__}.{kind.__qualname__}", fields) if is_same else None
+
+
+def layout_of_parts(name: str, fields: Mapping[str, Any]) -> Any:
+    """The layout that `parts_of_layout` took apart.
+
+    Raises:
+        ValueError: this Triton has no such layout, or its fields are others.
+    """
+    module, _, own = name.rpartition(".")
+    try:
+        if f"{module}.".startswith(f"{_LAYOUTS}."):
+            kind = getattr(importlib.import_module(module), own)
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+                return kind(**fields)
+    except Exception as error:  # a constructor of Triton's may assert anything
+        raise ValueError(f"the layout {name} cannot be made here: {error}") from error
+    raise ValueError(f"{name!r} is not a layout of this version of Triton")

@@ -7,7 +7,7 @@ import io
 import mmap
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, BinaryIO
 
@@ -230,7 +230,7 @@ class Delivery:
 
     digest: str
     path: str = ""
-    shipment: Shipment | None = None
+    shipment: Shipment | None = field(default=None, compare=False)
 
     def open(self) -> Shipment:
         """Return the contents."""

@@ -34,6 +34,7 @@ from kernellab.errors import ArchiveError, ArgumentError, MachineError
 from kernellab.records import Target
 from kernellab.triton_api.functions import scope_of
 from kernellab.triton_api.kernel_contents import content_of
+from kernellab.triton_api.layouts import layout_of_parts, parts_of_layout
 from kernellab.tuning.configs import autotuner_in, of_config
 from kernellab.tuning.records import Candidate, OccupancyOrNan, Outcome, Timing, Trial, Work
 
@@ -212,7 +213,7 @@ def _own_to_json(value: Any) -> Any:
         return {"shown": value.text, **function}
     if isinstance(value, triton_api.JITFunction):
         return {"shown": repr(value), "function": value.fn.__name__}
-    layout = triton_api.parts_of_layout(value)
+    layout = parts_of_layout(value)
     if layout is None:
         return {"shown": repr(value)}
     name, fields = layout
@@ -225,9 +226,7 @@ def _own_from_json(data: SavedData) -> Any:
     if data.has("layout"):
         # A layout that this Triton does not have is read as a Named.
         with contextlib.suppress(ValueError, TypeError):  # of a field that cannot be hashed
-            layout = triton_api.layout_of_parts(
-                data["layout"].text(), values_from_json(data["fields"])
-            )
+            layout = layout_of_parts(data["layout"].text(), values_from_json(data["fields"]))
             hash(layout)
             return layout
     function = data["function"].text() if data.has("function") else ""

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from queue import LifoQueue
@@ -238,7 +238,8 @@ def close_pools() -> None:
 atexit.register(close_pools)
 os.register_at_fork(after_in_child=_kept.clear)  # Their threads are the parent's.
 
-# Use any executor as a worker pool: what is submitted here, and what its processes run there.
+# Use a cluster, or any executor, as a worker pool: what is submitted here, and what its processes
+# run there.
 
 
 SILENCE = 20.0
@@ -247,21 +248,22 @@ torch and Triton takes a few."""
 
 
 class ExecutorPool:
-    """Any `concurrent.futures.Executor`: each config is one call, which compiles, checks and times
-    it in a separate process there.
+    """A Dask client, or any `concurrent.futures.Executor`: each config is one call, which compiles,
+    checks and times it in a separate process there.
     """
 
     compiles_first = False
     runs_at_once = 1
-    _SMALL = 1 << 20
-    """Bytes of arguments that every call carries; larger ones are sent only when requested."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self, executor: Any) -> None:
+        self._client = None if isinstance(executor, Executor) else executor
+        self._executor = executor if self._client is None else _executor_of(self._client)
         self._with_gpu = False
         self._futures: set[Future[Any]] = set()
         """The calls that are not done. A cluster repeats a call that was lost with a worker as long
         as its future is referenced."""
+        self._scattered: dict[Hashable, Any] = {}
+        """By their contents, arguments and references that each worker of a cluster has."""
 
     def machine(self) -> tuple[SweepMachine, Target | None]:
         """Return the machine and target that one of the processes reports, including its GPU."""
@@ -301,30 +303,22 @@ class ExecutorPool:
         self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
     ) -> Future[Outcome]:
         """See WorkerPool."""
-        shipment = setup.arguments.shipment
-        small = shipment is None or shipment.size <= self._SMALL
-        sent = setup if small else setup_without_bytes(setup)
-        promised: Future[Outcome] = Future()
+        light, sent = setup_without_bytes(setup), self._sent(setup.arguments, setup.reference)
+        return self._submit(run_there, light, sent, task, trial_options, seconds, self._with_gpu)
 
-        def take(done: Future[Any]) -> None:
-            try:
-                outcome = done.result()
-            except BaseException as error:  # an executor's error, which belongs to the future
-                _settle(promised, error=error)
-                return
-            if outcome != ARGUMENTS_WANTED:
-                _settle(promised, outcome)
-                return
-            try:
-                again = self._submit(run_there, setup, task, trial_options, seconds, self._with_gpu)
-            except RuntimeError as error:  # It was shut down meanwhile.
-                _settle(promised, error=error)
-            else:
-                again.add_done_callback(take)
-
-        first = self._submit(run_there, sent, task, trial_options, seconds, self._with_gpu)
-        first.add_done_callback(take)
-        return promised
+    def _sent(self, arguments: Delivery, reference: Delivery | None) -> Any:
+        """Return what a call takes to have the arguments: of a cluster, the name of what each
+        worker was sent once.
+        """
+        if self._client is None:
+            return arguments, reference
+        contents = arguments.digest, reference and reference.digest
+        known = self._scattered.get(contents)
+        if known is None or known.status != "finished":  # lost with all workers
+            sent = [(arguments, reference)]
+            [known] = self._client.scatter(sent, broadcast=True, hash=False)
+            self._scattered[contents] = known
+        return known
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         future = self._executor.submit(function, *arguments)
@@ -338,24 +332,26 @@ class ExecutorPool:
             future.cancel()
 
 
-def _settle(
-    promised: Future[Outcome], outcome: Any = None, error: BaseException | None = None
-) -> None:
-    if not promised.set_running_or_notify_cancel():
-        return
-    if error is not None:
-        promised.set_exception(error)
-    else:
-        promised.set_result(outcome)
+Deliveries = tuple[Delivery, Delivery | None]
+"""Arguments and expected results."""
+
+
+def _executor_of(client: Any) -> Executor:
+    """Return an executor of a Dask client. A call takes one unit of the resource "GPU" where
+    workers have it, and is repeated where its worker is lost.
+    """
+    workers = client.scheduler_info()["workers"].values()
+    has_gpus = any("GPU" in worker["resources"] for worker in workers)
+    resources = {"resources": {"GPU": 1}} if has_gpus else {}
+    executor: Executor = client.get_executor(retries=3, **resources)
+    return executor
 
 
 # In its processes
 
-ARGUMENTS_WANTED = "arguments wanted"
-"""What `run_there` returns if its process does not have the arguments yet."""
-
 _child: list[SweepWorker] = []
-_arrived: dict[str, Delivery] = {}
+_gpu_before: list[int] = []
+"""The GPU of the config before, which has the arguments already."""
 _lock = threading.Lock()
 
 
@@ -372,24 +368,27 @@ def compile_there(job: bytes, task: bytes, seconds: float) -> Outcome:
 
 
 def run_there(
-    setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float, with_gpu: bool
-) -> Outcome | str:
+    setup: Setup,
+    deliveries: Deliveries,
+    task: bytes,
+    trial_options: TrialOptions,
+    seconds: float,
+    with_gpu: bool,
+) -> Outcome:
     """In an executor's process: compile, check and time a config in a child process, which may
-    crash; or request the arguments.
+    crash.
     """
+    arguments, reference = deliveries
     with _lock:
-        if setup.arguments.shipment is not None:
-            _arrived.clear()
-            _arrived[setup.arguments.digest] = setup.arguments
-        elif setup.arguments.digest not in _arrived:
-            return ARGUMENTS_WANTED
         worker = _worker_there()
         compiled = worker.compile(setup.job, task, seconds)
         if compiled.dropped is not None:
             return compiled
         said: Compiled | None = compiled.compiled
-        with one_gpu_for_me() if with_gpu else contextlib.nullcontext(None) as device:
-            here = replace(setup, arguments=_arrived[setup.arguments.digest], device=device)
+        with one_gpu_for_me(*_gpu_before) if with_gpu else contextlib.nullcontext(None) as device:
+            if device is not None:
+                _gpu_before[:] = [device]
+            here = replace(setup, arguments=arguments, reference=reference, device=device)
             return with_compiled(worker.run(here, task, trial_options, seconds), said)
 
 

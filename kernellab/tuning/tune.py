@@ -61,7 +61,7 @@ def tune(
     space: Space | None = None,
     key: Key = None,
     prune: Prune | None = None,
-    executor: Executor | None = None,
+    executor: Any = None,
     reference: Reference | None = None,
     rtol: float | None = None,
     atol: float | None = None,
@@ -98,9 +98,9 @@ def tune(
             sweeps; None takes the key of an autotuner around the kernel.
         prune: a function that returns whether to leave a config out. It is called with one dict of
             all arguments by name, including the config's: `lambda a: a["BLOCK"] > a["n"]`.
-        executor: where configs are compiled and run instead of processes on this machine: any
-            `concurrent.futures.Executor`. If its processes have GPUs, configs are timed there,
-            wherever the arguments are.
+        executor: where configs are compiled and run instead of processes on this machine: a Dask
+            client (`distributed.Client`), or any `concurrent.futures.Executor`. If its processes
+            have GPUs, configs are timed there, wherever the arguments are.
         reference: expected results by parameter, or a function that returns them and is called with
             the kernel's arguments: `lambda x, y, z, n: {"z_ptr": x + y}`. None compares each config
             with the first one that runs.
@@ -201,10 +201,12 @@ _MOST_WORKERS = 1024
 
 def _check_options(executor: Any, seconds: Any, workers: Any, prune: Any, baselines: Any) -> None:
     """Check options before the sweep starts, not after minutes."""
-    if executor is not None and not isinstance(executor, Executor):
+    is_client = hasattr(executor, "scatter") and hasattr(executor, "get_executor")
+    if not (executor is None or is_client or isinstance(executor, Executor)):
         raise ArgumentError(
-            f"executor must be a concurrent.futures.Executor, got {shown(executor)}",
-            advice="For a Dask Client, pass client.get_executor().",
+            f"executor must be a Dask client or a concurrent.futures.Executor, got "
+            f"{shown(executor)}",
+            advice="Write executor=distributed.Client(address), for example.",
         )
     if not is_real(seconds) or not 0 < seconds <= LONGEST_SECONDS:
         raise ArgumentError(
@@ -302,7 +304,7 @@ def _place(
     args: Sequence[Any],
     keywords: Mapping[str, Any],
     target: str | Target | None,
-    executor: Executor | None,
+    executor: Any,
     gpus: str | int | Sequence[int] | None,
 ) -> _Place:
     wanted = None if target is None else parse_target(target)

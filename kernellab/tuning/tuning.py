@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernellab import triton_api
-from kernellab.common.arguments import check_flags, check_whole, is_real, is_whole
+from kernellab.common.arguments import check_whole, is_real, is_whole
 from kernellab.common.saved_files import Count
 from kernellab.common.text import counted, shown, time_text
 from kernellab.compiler.binding import BoundCall, bind
@@ -27,13 +27,7 @@ from kernellab.records import Target
 from kernellab.records.display import HasCard, described, plot, show
 from kernellab.tuning.configs import without_autotuner
 from kernellab.tuning.files import complete, found_again, load_one, save
-from kernellab.tuning.kernel_source import (
-    KernelSource,
-    agree_to_run,
-    differs,
-    how_to_open,
-    source_of,
-)
+from kernellab.tuning.kernel_source import KernelSource, differs, how_to_open, source_of
 from kernellab.tuning.records import (
     INTERRUPTED,
     Candidate,
@@ -519,25 +513,12 @@ class Tuning(HasCard):
             )
         return self.live.kernel
 
-    def with_kernel(self, kernel: Any = None, *, run_source: bool = False) -> Tuning:
+    def with_kernel(self, kernel: Any) -> Tuning:
         """Return this sweep with its kernel, so that configs can be compiled and applied.
 
-        Args:
-            kernel: the kernel. None runs the source that the sweep was saved with, so the file must
-                be trusted. A notebook and Python's prompt show the source and request an answer
-                first; where no one can answer, as in a script, it is an error.
-            run_source: whether to run the source without a question.
-
         Raises:
-            OptionError: `run_source` is not True or False.
-            ArgumentError: the kernel is not the sweep's. Or none is given and the file has no
-                source, the answer was no, or the front end takes no answers.
-            ArchiveError: the source in the file does not define the kernel.
-            KeyboardInterrupt: Ctrl-C was pressed while the source ran; the sweep is unchanged.
+            ArgumentError: the kernel is not the sweep's.
         """
-        check_flags(run_source=run_source)
-        if kernel is None:
-            kernel = self._saved_kernel(run_source)
         plain = innermost(kernel)
         if plain.__name__ != self.kernel:
             raise ArgumentError(
@@ -561,16 +542,6 @@ class Tuning(HasCard):
             live=Live(kernel, {}),
             notes=tuple(dict.fromkeys((*self.notes, *notes))),
         )
-
-    def _saved_kernel(self, run_source: bool) -> Any:
-        if self.source is None:
-            raise ArgumentError(
-                f"this sweep of {self.kernel!r} has no source to make the kernel from",
-                advice=how_to_open(self.kernel, None),
-            )
-        if self.source.is_whole and not run_source:
-            agree_to_run(self.source)
-        return self.source.kernel_again()
 
     # Views
 

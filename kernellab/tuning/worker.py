@@ -121,8 +121,9 @@ def _driver() -> str:
 
 
 @contextmanager
-def one_gpu_for_me() -> Iterator[int]:
-    """Yield the number of a GPU that no other process times on; wait if all are in use.
+def one_gpu_for_me(before: int | None = None) -> Iterator[int]:
+    """Yield the number of a GPU that no other process times on, `before` if it is free; wait if
+    all are in use.
 
     The lock is a file in a folder of this user's among the temporary files, so that the user's
     processes on one machine share its GPUs.
@@ -131,22 +132,22 @@ def one_gpu_for_me() -> Iterator[int]:
     try:
         for number in range(torch.cuda.device_count()):
             files.append(lock_file(_lock_file(number)))
-        yield _first_free(files)
+        yield _first_free(files, os.getpid() % len(files) if before is None else before)
     finally:
         for file in files:
             file.close()  # which releases the lock
 
 
-def _first_free(files: Sequence[BinaryIO]) -> int:
-    for number, file in enumerate(files):
+def _first_free(files: Sequence[BinaryIO], wanted: int) -> int:
+    others = [number for number in range(len(files)) if number != wanted]
+    for number in (wanted, *others):
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(files[number], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             continue
         return number
-    waits_for = os.getpid() % len(files)
-    fcntl.flock(files[waits_for], fcntl.LOCK_EX)
-    return waits_for
+    fcntl.flock(files[wanted], fcntl.LOCK_EX)
+    return wanted
 
 
 def _lock_file(number: int) -> Path:

@@ -193,21 +193,7 @@ def still_card(tuning: Tuning) -> Card:
         ),
         tables=(_configs(tuning, shown[:MOST_ROWS], title), _baselines(tuning), _dropped(tuning)),
         # A view says it of each config that is opened.
-        notes=tuple(
-            filter(None, (*format_sweep(tuning), tuning.recompiled, _what_runs_source(tuning)))
-        ),
-    )
-
-
-def _what_runs_source(tuning: Tuning) -> str:
-    """Of a sweep from a file: that its source has not run, and what would run it."""
-    source = tuning.source
-    if tuning.knows_kernel or source is None or not source.is_whole:
-        return ""
-    return (
-        f"The file holds the source of {tuning.kernel}, of which nothing has run: "
-        "tuning.with_kernel() runs it, so trust the file first; so does opening a config in the "
-        "live view, once you have agreed there."
+        notes=tuple(filter(None, (*format_sweep(tuning), tuning.recompiled))),
     )
 
 

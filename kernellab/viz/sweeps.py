@@ -120,7 +120,6 @@ def _sweep(tuning: Tuning, name: str) -> SweepData:
         how_to_open=""
         if tuning.knows_kernel
         else how_to_open(tuning.kernel, tuning.source, ".show()"),
-        source=_source_to_run(tuning),
         space=_space_to_measure(tuning),
     )
 
@@ -138,17 +137,6 @@ def _space_to_measure(tuning: Tuning) -> str:
         return ""
     lines = "".join(f"    {candidate!r},\n" for candidate in candidates)
     return f"space = [  # tuning.candidates({len(candidates)})\n{lines}]\n"
-
-
-_MOST_SOURCE = 200_000
-"""Characters of a source that are shown to who has to agree to it."""
-
-
-def _source_to_run(tuning: Tuning) -> str:
-    source = tuning.source
-    if tuning.knows_kernel or source is None or not source.is_whole:
-        return ""
-    return source.excerpt(_MOST_SOURCE)
 
 
 def _parameters(tuning: Tuning) -> list[str]:
@@ -353,9 +341,6 @@ class SweepData:
     """Whether its configs can be compiled."""
     how_to_open: str
     """Where they cannot, what to do about it, in sentences; "" else."""
-    source: str
-    """Where they cannot, what the file holds of the kernel: once a reader has agreed, the
-    notebook's kernel runs it, and they can. "" where it holds none, or too little."""
     space: str
     """The configs to measure first, to be pasted where there is a GPU; "" for none."""
 
@@ -501,7 +486,6 @@ class SweepView(View):
     @property
     def handlers(self) -> Mapping[str, Handler]:
         return {
-            "run source": self._configs.source_answer,
             "config": self._configs.explorer_answer,
             "config text": self._configs.text_answer,
             "pair": self._configs.pair_answer,
@@ -660,19 +644,6 @@ class Configs:
             if self._compiles(left.config) and self._compiles(right.config)
         ]
         return dataclasses.replace(view, opened=tuple(kept), pairs=tuple(pairs))
-
-    def source_answer(self, request: Mapping[str, Any]) -> Answer:
-        """The answer to the request "run source", which a reader has agreed to: the kernel of a
-        sweep, and of those beside it with the same source, is made of what their file holds.
-        """
-        source = self._sweeps[int(request["sweep"])].source
-        same = [number for number, sweep in enumerate(self._sweeps) if sweep.source == source]
-        unknown = [number for number in same if not self._sweeps[number].knows_kernel]
-        if unknown and source is not None:
-            kernel = source.kernel_again()
-            for number in unknown:
-                self._sweeps[number] = self._sweeps[number].with_kernel(kernel)
-        return Answer({"sweeps": same})
 
     def explorer_answer(self, request: Mapping[str, Any]) -> Answer:
         """The answer to the request "config"."""

@@ -120,6 +120,24 @@ def find(**given: Any) -> Any:
     return trace().find(lambda step: False, **given)
 
 
+def chain(**given: Any) -> Any:
+    return compilation().source_map.chain(**{"stage": "ttir", "line": 1, **given})
+
+
+def exact(**given: Any) -> Any:
+    return trace().exact(**{"frame": trace()[0].frame, "name": "n", "step": 0, **given})
+
+
+def save_diagnosis(**given: Any) -> Any:
+    diagnosis: Any = kernellab.diagnose(compilation())
+    return diagnosis.save(**given)
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise TypeError("no words for it")
+
+
 def name_of(function: Any) -> str:
     """Return the name of the public function that a call of `CALLS` leads to."""
     if isinstance(function, partial):
@@ -176,7 +194,13 @@ CALLS: list[tuple[Callable[..., Any], str, Any]] = [
     *((partial(launched, kernellab.check), "outputs", one) for one in NO_NAMES),
     (partial(launched, kernellab.bisect), "rtol", True),
     (tuned, "atol", math.nan),
-    *((steered, "target", one) for one in (90, 9.0, b"sm_90")),
+    *((steered, "target", one) for one in (90, 9.0, b"sm_90", Unprintable())),
+    *((chain, "stage", one) for one in (0, [1], numpy.arange(2))),
+    *((chain, "line", one) for one in ("1", numpy.arange(2), None)),
+    *((exact, name, 1.5) for name in ("frame", "step")),
+    (save_diagnosis, "path", 5),
+    (partial(launched, kernellab.run), "maxnreg", numpy.dtype("f4")),
+    (partial(launched, kernellab.run), "stage", Unprintable()),
     *((steered, "num_ctas", one) for one in (0, 10**50)),
     *((steered, name, -1) for name in ("num_stages", "maxnreg")),
     *((steered, name, 5) for name in ("skip", "stop_after", "pipeline")),

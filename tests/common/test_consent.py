@@ -5,7 +5,6 @@ clicked.
 from __future__ import annotations
 
 import builtins
-import json
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,7 +20,6 @@ from kernellab.errors import ArchiveError, ArgumentError, OptionError
 from kernellab.graphs.report import GraphReport
 from kernellab.records.graphs import Candidate
 from kernellab.viz.graphs import GraphTabs
-from kernellab.viz.sweeps import Configs
 from tests.support import fuzzed_files
 from tests.support.source_files import ROOT
 
@@ -54,16 +52,6 @@ def report(tmp_path: Path, marker: Path) -> Path:
     lowered = replace(first, kernels=(kernel,), candidates=(template,))
     changed = replace(capture, lowered=(lowered, *rest))
     return GraphReport(changed).save(tmp_path / "evil.klgraph")
-
-
-@pytest.fixture
-def sweep(tmp_path: Path, marker: Path) -> Path:
-    """A saved sweep whose source writes the marker."""
-    data = json.loads(SWEEP.read_text())
-    data["tunings"][0]["source"]["text"] = f"{writes(marker)}raise SystemExit"
-    file = tmp_path / "evil.json"
-    file.write_text(json.dumps(data))
-    return file
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, answer: str | type[BaseException]) -> list[str]:
@@ -116,71 +104,42 @@ SHOWN: dict[str, Callable[[Any, Path], Any]] = {
 }
 
 
-SHOWN_OF = [(kind, way) for kind in ("report", "sweep") for way in SHOWN]
-
-
-@pytest.mark.parametrize(("kind", "way"), SHOWN_OF[:-2])  # sweeps have no graphs
-def test_showing_runs_nothing(
-    request: pytest.FixtureRequest, tmp_path: Path, marker: Path, kind: str, way: str
-) -> None:
-    SHOWN[way](kernellab.load(request.getfixturevalue(kind)), tmp_path)
+@pytest.mark.parametrize("way", SHOWN)
+def test_showing_runs_nothing(report: Path, tmp_path: Path, marker: Path, way: str) -> None:
+    SHOWN[way](kernellab.load(report), tmp_path)
     assert not marker.exists()
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("answer", ["", "n", "no", "yes please", EOFError, NotImplementedError])
-@pytest.mark.parametrize("kind", ["report", "sweep"])
 def test_anything_but_a_yes_runs_nothing(
-    request: pytest.FixtureRequest,
+    report: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     marker: Path,
-    kind: str,
     answer: Any,
 ) -> None:
-    opened = kernellab.load(request.getfixturevalue(kind))
+    opened = kernellab.load(report)
     asked = answered(monkeypatch, answer)
     with pytest.raises(ArgumentError):
-        opened.kernels[0].tuner if kind == "report" else opened.with_kernel()
+        _ = opened.kernels[0].tuner
     assert len(asked) == 1
     assert writes(marker).strip() in capsys.readouterr().out
     assert not marker.exists()
 
 
-def test_a_sweeps_source_does_not_run_where_no_one_is_asked(sweep: Path, marker: Path) -> None:
-    """As in scripts, and in notebooks whose kernels set no `sys.ps1`."""
-    with pytest.raises(ArgumentError) as caught:
-        kernellab.load(sweep).with_kernel()
-    assert "run_source=True" in caught.value.advice
-    with pytest.raises(ArgumentError):
-        Configs([kernellab.load(sweep)]).place(0, 0)
-    assert not marker.exists()
-
-
 def test_an_agreement_holds_for_one_text(
-    sweep: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
+    report: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = answered(monkeypatch, "y")
     for _ in range(2):
-        with pytest.raises(ArchiveError):
-            kernellab.load(sweep).with_kernel()
+        with pytest.raises(SystemExit):
+            _ = kernellab.load(report).kernels[0].tuner
         assert len(asked) == 1
-    assert marker.exists()
-    sweep.write_text(sweep.read_text().replace("raise SystemExit", "raise SystemExit(1)"))
-    with pytest.raises(ArchiveError):
-        kernellab.load(sweep).with_kernel()
-    assert len(asked) == 2
-
-
-def test_trust_is_explicit(sweep: Path, marker: Path) -> None:
-    opened = kernellab.load(sweep, trust=True)
-    assert not marker.exists()
-    with pytest.raises(ArchiveError):
-        opened.with_kernel()
     assert marker.exists()
     for value in ("yes", None, 2):
         with pytest.raises(OptionError):
-            kernellab.load(sweep, trust=value)  # type: ignore[arg-type]
+            kernellab.load(report, trust=value)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -218,9 +177,7 @@ WAYS: dict[str, Callable[[Any, Path], Any]] = {
     "print": SHOWN["print"],
     "show": SHOWN["card"],
     "page": SHOWN["page"],
-    "kernel": lambda opened, _: (
-        opened.kernels[0].tuner if isinstance(opened, GraphReport) else opened.with_kernel()
-    ),
+    "kernel": lambda opened, _: opened.kernels[0].tuner,
 }
 
 
@@ -249,7 +206,7 @@ def with_code(kind: str, folder: Path, marker: Path) -> Path:
 def test_each_way_does_what_the_table_says(
     request: pytest.FixtureRequest, tmp_path: Path, marker: Path, kind: str, way: str
 ) -> None:
-    own = kind in ("report", "sweep")
+    own = kind == "report"
     file = request.getfixturevalue(kind) if own else with_code(kind, tmp_path, marker)
     opened = kernellab.load(file) if own else fuzzed_files.KINDS[kind].load(file)
     if table()[kind, way] == "needs consent":

@@ -37,7 +37,6 @@ from kernellab.errors import (
 from kernellab.tracing.steps import TracedArgument
 from tests.support import damages, fuzzed_files
 from tests.support.messages import Raised
-from tests.support.python_processes import run_python
 from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
 
@@ -452,49 +451,6 @@ def test_counts_of_a_profile_are_counts(tmp_path: Path, raised: Raised) -> None:
     text = '"Kernel Name","k"\n"Address","Source","# Samples"\n"10","NOP","1e300"\n'
     (tmp_path / "a.csv").write_text(text)
     raised(ProfileError, kernellab.read_ncu, tmp_path / "a.csv")
-
-
-# Nothing is executed
-
-
-SPY = """
-import sys
-made = sys.argv[1] + ".ran"
-import kernellab
-found = kernellab.load(sys.argv[1])
-import os
-print(found, found.table.shape, found.show())
-assert not os.path.exists(made), "loading or showing ran the file's source"
-found.with_kernel(run_source=True)
-assert os.path.exists(made)
-"""
-
-
-@pytest.mark.slow
-def test_a_file_runs_nothing_until_its_kernel_is_asked_for(tmp_path: Path) -> None:
-    data = json.loads((SWEEPS / "tuning_h200_vector_add.json").read_text())
-    (one,) = data["tunings"]
-    file = tmp_path / "sweep.json"
-    one["source"]["text"] += f"\nopen({str(file) + '.ran'!r}, 'w').close()\n"
-    file.write_text(json.dumps(data))
-    ran = run_python(SPY, str(file), timeout=120)
-    assert ran.returncode == 0, ran.stderr
-
-
-def test_the_card_says_what_would_run_the_source() -> None:
-    loaded = kernellab.load(SWEEPS / "tuning_h200_vector_add.json")
-    words = "tuning.with_kernel() runs it, so trust the file first"
-    assert loaded.source.is_whole
-    shown = repr(loaded.show())
-    assert shown.count(words) == 1
-    assert words not in repr(loaded.with_kernel(run_source=True).show())
-
-
-def test_a_source_that_ends_the_process_is_refused(tmp_path: Path, raised: Raised) -> None:
-    data = json.loads((SWEEPS / "tuning_h200_vector_add.json").read_text())
-    data["tunings"][0]["source"]["text"] = "raise SystemExit(3)\n"
-    (tmp_path / "sweep.json").write_text(json.dumps(data))
-    raised(ArchiveError, kernellab.load(tmp_path / "sweep.json").with_kernel, run_source=True)
 
 
 def test_quartiles_have_the_median_between_them(written: Any, messages: SnapshotAssertion) -> None:

@@ -232,6 +232,20 @@ MISTAKES = {
     "a stride of one that a loop changes": (
         "def kernel(x_ptr, y_ptr, n, s=1):\n    for k in range(4):\n"
         "        tl.store(y_ptr + k, tl.load(x_ptr + k * s))\n        s = n", ""),
+    "a stride of one that a branch changes": (
+        "def kernel(x_ptr, y_ptr, n, s=1):\n    if n > 3:\n        s = s + n\n"
+        "    tl.store(y_ptr, tl.load(x_ptr + s))", ""),
+    "a stride of one that is cast": (
+        "def kernel(x_ptr, y_ptr, n, s=1):\n    o = tl.program_id(0) * s.to(tl.int64)\n"
+        "    tl.store(y_ptr + o, 1.0)", ""),
+    "a constant that an unrolled loop doubles": (
+        "k: tl.constexpr = 1\nfor j in tl.static_range(2):\n    k: tl.constexpr = k * 2\n"
+        "    tl.store(y_ptr + j, k)",
+        "k = 1\nfor j in tl.static_range(2):\n    k = k * 2\n    tl.store(y_ptr + j, k)"),
+    "an operand with two numbers in a byte": (
+        "a = tl.zeros((64, 64), tl.uint8)\ns = tl.full((64, 2), 127, tl.uint8)\n"
+        "b = tl.zeros((64, 64), tl.bfloat16)\n"
+        'c = tl.dot_scaled(a, s, "e2m1", b, None, "bf16")\ntl.store(y_ptr + i, tl.sum(c, 0))', ""),
     "scales for 16 numbers in uint8": (
         "a = tl.zeros((64, 32), tl.uint8)\ns = tl.full((64, 4), 127, tl.uint8)\n"
         'c = tl.dot_scaled(a, s, "e2m1", a.T, s, "e2m1")\ntl.store(y_ptr + i, tl.sum(c, 0))', ""),

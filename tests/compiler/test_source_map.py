@@ -18,7 +18,7 @@ from kernellab.compiler.machine_code.instructions import run_on_cubin
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.source_map import module_frames, with_passes
 from kernellab.compiler.targets import parse_target
-from kernellab.errors import SourcePosition
+from kernellab.errors import NoSuchStage, SourcePosition
 from kernellab.records import SourceMap
 from tests.corpus import elementwise, matmuls, rows
 from tests.corpus.loader import entry
@@ -290,7 +290,7 @@ def test_a_gluon_kernel_has_no_ttir(raised: Raised):
     assert any(
         "STG" in text for text in texts(one, "sass", one.source_map.lines("ttgir", "sass", store))
     )
-    raised(ValueError, one.source_map.lines, "ttir", "sass", 1, match="ttir")
+    raised(NoSuchStage, one.source_map.lines, "ttir", "sass", 1, match="ttir")
 
 
 def test_without_it_lines_are_related_through_the_kernel():

@@ -18,7 +18,7 @@ import triton.language as tl
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from kernellab.errors import GridError
+from kernellab.errors import GridError, TargetError
 from kernellab.launch.dispatch import launch_on_gpu
 from kernellab.launch.preparation import RUN, prepare
 from tests.kernels import forms
@@ -194,3 +194,16 @@ def test_a_list_is_refused_as_triton_does(messages: SnapshotAssertion) -> None:
     assert "a tuple" in caught.value.advice
     with pytest.raises(TypeError, match="list"):
         by_launch_line(forms.of_tuple, (1,), [x, y, N], BLOCK=N)
+
+
+@pytest.mark.parametrize("kernel", [forms.copy, kernellab.TileKernel(forms.copy)])
+def test_a_run_on_another_target(kernel: Any, raised: Raised) -> None:
+    x, y = vectors()
+    run = kernellab.run(kernel, (2,), x, y, N, BLOCK=16, target="gfx942")
+    assert str(run.target) == "gfx942"
+    assert torch.equal(x, y)
+    assert str(kernellab.run(kernel, (2,), x, y, N, BLOCK=16).target) == "sm_90"
+    with kernellab.interpreted(target="sm_80"):
+        inside = kernellab.run(kernel, (2,), x, y, N, BLOCK=16, target="sm_100")
+    assert str(inside.target) == "sm_100"
+    raised(TargetError, kernellab.run, kernel, (2,), x, y, N, BLOCK=16, target="sm_9")

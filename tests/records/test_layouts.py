@@ -401,6 +401,7 @@ def test_numbers_alone_do_for_one_dimension(raised: Raised) -> None:
         order=0,
     )
     error = raised(LayoutError, Layout.linear, shape=8, register=cast(Any, 1), lane=[2, 4])
+    raised(LayoutError, Layout, (32,), "#ttg.blocked<{}>")
 
 
 def test_arrays_agree_with_single_answers() -> None:

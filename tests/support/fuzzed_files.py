@@ -170,7 +170,6 @@ def look_at_sweeps(found: Any) -> None:
         lambda: one.table.to_string(),
         lambda: str(one.best),
         lambda: one.ties,
-        one.with_kernel,
     )
 
 

@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any
@@ -33,8 +35,16 @@ from kernellab.launch.tile_kernel import tile_kernels_in
 from kernellab.records import Target
 from kernellab.triton_api.kernel_contents import pack, unpack
 from kernellab.tuning import pools, tune
-from kernellab.tuning.assignments import Arguments, Delivery, Setup, TrialOptions, ship
+from kernellab.tuning.assignments import (
+    Arguments,
+    Delivery,
+    Setup,
+    TrialOptions,
+    setup_without_bytes,
+    ship,
+)
 from kernellab.tuning.pools import LocalPool
+from kernellab.tuning.records import Outcome
 from kernellab.tuning.sweep import SweepProgress
 from kernellab.tuning.worker import machine_here, this_machine
 from tests.kernels.tuned import double
@@ -60,9 +70,8 @@ def swept(executor, n=1000, space=SPACE, **options):
 
 
 @pytest.mark.slow
-def test_any_executor_sweeps_and_large_arguments_go_once_to_each_process() -> None:
+def test_any_executor_sweeps() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        # more than a call takes along unasked
         sweep = swept(pool, n=300_000, space={"BLOCK": [64, 128, 256]})
     assert [one.outcome.checked for one in sweep.trials] == ["the reference"] * 3
     assert all(one.outcome.compiled for one in sweep.trials)
@@ -80,7 +89,7 @@ def test_a_cluster_that_loses_a_worker_in_the_middle_finishes_the_sweep(monkeypa
     distributed = pytest.importorskip("distributed")
 
     async def give_slot(dask_worker) -> None:  # here, since workers do not import this file
-        await dask_worker.set_resources(slot=1)
+        await dask_worker.set_resources(GPU=1)
 
     cluster = distributed.LocalCluster(
         n_workers=3, threads_per_worker=1, processes=True, dashboard_address=None
@@ -92,7 +101,7 @@ def test_a_cluster_that_loses_a_worker_in_the_middle_finishes_the_sweep(monkeypa
         killing = KillsWhenThreeAreDone(pids[chosen[0]])
         with monkeypatch.context() as patch:
             patch.setattr(tune, "SweepProgress", lambda *_: killing)
-            sweep = swept(client.get_executor(resources={"slot": 1}))
+            sweep = swept(client)
         assert pids[chosen[0]] not in client.run(os.getpid).values()  # it did die
         assert not [
             key for key in client.has_what()[left_out] if "_there" in key
@@ -102,6 +111,37 @@ def test_a_cluster_that_loses_a_worker_in_the_middle_finishes_the_sweep(monkeypa
     again = swept(IdleExecutor())
     # Stored times of a GPU are rounded to a tenth of a nanosecond.
     pandas.testing.assert_frame_equal(again.table, sweep.table, rtol=1e-3)
+
+
+def test_a_worker_has_the_reference_on_whichever_gpu_it_gets(monkeypatch) -> None:
+    given: list[Setup] = []
+
+    class Child:
+        def compile(self, *_: Any) -> Outcome:
+            return Outcome()
+
+        def run(self, setup: Setup, *_: Any) -> Outcome:
+            given.append(setup)
+            return Outcome()
+
+    asked: list[tuple[int, ...]] = []
+
+    @contextmanager
+    def next_gpu(*before: int) -> Iterator[int]:
+        asked.append(before)
+        yield len(asked)
+
+    monkeypatch.setattr(pools, "_child", [Child()])
+    monkeypatch.setattr(pools, "_gpu_before", [])
+    monkeypatch.setattr(pools, "one_gpu_for_me", next_gpu)
+    shipped = ship({"x": torch.ones(3)})
+    whole = Delivery(shipped.digest, shipment=shipped)
+    light = setup_without_bytes(Setup(b"", whole, whole, None, None))
+    for _ in range(2):
+        pools.run_there(light, (whole, whole), b"", TRIAL_OPTIONS, 1, True)
+    assert [setup.device for setup in given] == [1, 2]
+    assert all(setup.reference and setup.reference.open() == shipped for setup in given)
+    assert asked == [(), (1,)]  # the one that has the arguments comes first
 
 
 class KillsWhenThreeAreDone(SweepProgress):

@@ -161,10 +161,10 @@ def test_parts_that_are_none_are_named(tmp_path, raised: Raised) -> None:
     file = saved(tmp_path)
     data = json.loads(file.read_text())
     (one,) = data["tunings"]
-    one["source"]["modules"] = {"mylib": 5}
+    one["source"]["text"] = 5
     file.write_text(json.dumps(data))
     raised(ArchiveError, kernellab.Tuning.load, file)
-    one["source"]["modules"] = {}
+    one["source"]["text"] = ""
     one["trials"][0]["constants"] = {"DTYPE": {"dtype": "fp17"}}
     file.write_text(json.dumps(data))
     raised(ArchiveError, kernellab.Tuning.load, file, match="DTYPE")

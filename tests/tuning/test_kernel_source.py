@@ -1,5 +1,5 @@
-"""What a saved sweep keeps of its kernel: where it stood, and a text that makes it again, also
-where modules that it takes from are gone, or have changed.
+"""What a saved sweep keeps of its kernel: where it stood, and its text, which nothing runs; kernels
+that take from modules of the user's.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ import triton
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from benchmarks.kernels import attention
-from kernellab.cli.demo.kernels import matmul, vector_add
+from kernellab.cli.demo.kernels import matmul
 from kernellab.common.saved_files import SavedData
 from kernellab.compiler.compare import without_locations
-from kernellab.errors import ArchiveError, ArgumentError
+from kernellab.errors import ArgumentError
 from kernellab.triton_api.kernel_contents import pack, unpack
 from kernellab.tuning.files import from_json
 from kernellab.tuning.kernel_source import KernelSource, differs, source_of
 from kernellab.viz.sweeps import sweeps_data
-from tests.kernels.tuned import applies, double
+from tests.kernels.tuned import double
 from tests.kernels.tuned import scaled as kernels_scaled
 from tests.support.messages import Raised
 from tests.support.source_files import ROOT
@@ -65,8 +64,7 @@ def ttgir(tuning: kernellab.Tuning, number: int = 0) -> str:
     return without_locations(tuning.compilation(number).stages["ttgir"].text)
 
 
-@pytest.mark.slow
-def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path, raised: Raised) -> None:
+def test_a_saved_sweep_says_where_its_kernel_is(tmp_path, raised: Raised) -> None:
     sweep = swept(double, (64, 128))
     again = saved(sweep, tmp_path)
     assert kept(again) == kept(sweep)
@@ -76,30 +74,12 @@ def test_a_saved_sweep_opens_its_configs_by_itself(tmp_path, raised: Raised) -> 
     )
     line = (ROOT / kept(again).file).read_text().splitlines()[kept(again).line - 1]
     assert line.startswith("def double(")
+    assert "def scaled(" in kept(again).text
     refused = raised(ArgumentError, again.compilation, 1)
     assert "from tests.kernels.tuned import double; tuning.with_kernel(double)" in str(refused)
-    opened = again.with_kernel(run_source=True)
+    opened = kernellab.Tuning.load(tmp_path / "sweep.json", kernel=double)
     assert ttgir(opened, 1) == ttgir(sweep, 1)
     assert opened.compilation(1).resources == sweep.compilation(1).resources
-    assert "scaled" in opened.compilation(1).stages["source"].text
-
-
-def test_a_kernel_made_of_its_text_computes_the_same(tmp_path) -> None:
-    x, z = torch.arange(100.0), torch.zeros(100)
-    kernellab.run(kept(double).kernel_again(), (2,), x, z, 100, BLOCK=64)
-    assert torch.equal(z, 2 * x)
-
-
-@pytest.mark.parametrize("kernel", [matmul, attention, vector_add, double, applies])
-def test_the_text_of_a_text_is_the_same(kernel) -> None:
-    source = kept(kernel)
-    assert source.is_whole
-    assert kept(source.kernel_again()).text == source.text
-
-
-def test_a_function_among_the_constants_is_kept(tmp_path) -> None:
-    sweep = swept(applies, FUNCTION=tripled)
-    assert ttgir(saved(sweep, tmp_path).with_kernel(run_source=True)) == ttgir(sweep)
 
 
 def test_a_file_without_a_source_says_so_and_what_to_do(
@@ -109,7 +89,7 @@ def test_a_file_without_a_source_says_so_and_what_to_do(
     old["tunings"][0].pop("source", None)
     loaded = from_json(SavedData(old["tunings"][0]), kernellab.Tuning)
     assert loaded.source is None
-    raised(ArgumentError, loaded.with_kernel, run_source=True)
+    raised(ArgumentError, loaded.compilation, 0)
     (sweep,) = sweeps_data("matmul", "times", [loaded], [], []).sweeps
     assert sweep.how_to_open == messages
     assert "tuning.with_kernel(matmul).show()" in sweep.how_to_open
@@ -119,7 +99,7 @@ def test_a_file_without_a_source_says_so_and_what_to_do(
 
 def test_another_source_than_the_swept_one_is_said(tmp_path, messages: SnapshotAssertion) -> None:
     sweep = swept(double)
-    text = kept(sweep).text.replace("constexpr(2.0)", "constexpr(3.0)")
+    text = kept(sweep).text.replace("constexpr[2.0]", "constexpr[3.0]")
     changed = replace(sweep, source=replace(kept(sweep), text=text), live=None)
     assert differs(kept(sweep), kept(changed))
     assert changed.with_kernel(double).notes[0] == messages
@@ -130,14 +110,6 @@ def test_another_source_than_the_swept_one_is_said(tmp_path, messages: SnapshotA
         kept(sweep), text=f"# so\n{kept(sweep).text}".replace("z = 2 x", "twice"), line=7
     )
     assert not differs(kept(sweep), comment)
-
-
-def test_a_damaged_source_is_refused(raised: Raised) -> None:
-    source = kept(double)
-    for text in ("def double(:", "double = 3", "import triton_nothing"):
-        raised(ArchiveError, replace(source, text=text).kernel_again)
-    # A text that Python gives up reading.
-    assert differs(source, replace(source, text=f"x = {'-' * 100_000}1"))
 
 
 # Kernels that take from modules of the user's
@@ -235,32 +207,7 @@ def computed(kernel: Any, **constants: Any) -> torch.Tensor:
     return z
 
 
-@pytest.mark.slow
-def test_helpers_of_modules_are_in_the_file(written: Written, tmp_path: Path) -> None:
-    written.write(PACKAGE)
-    imports = (
-        "import tilelib\n"
-        "import tilelib.ops as ops\n"
-        "from tilelib.back import step\n"
-        "from tilelib import scaled as s"
-    )
-    kernel = written.kernel(imports, "tilelib.scaled(x, 4) + ops.scaled(x) + s(x, 16) + step(x)")
-    sweep = swept(kernel)
-    expected = (torch.arange(200.0) + 5) * (2 * (2 + 3 + 4) + 1)
-    assert torch.equal(computed(kernel), expected)
-    written.delete()
-    again = saved(sweep, tmp_path)
-    opened = again.with_kernel(run_source=True)
-    assert ttgir(opened) == ttgir(sweep)
-    made = kept(again).kernel_again()
-    assert torch.equal(computed(made), expected)
-    assert "tilelib" not in sys.modules
-    assert (kept(made).text, kept(made).modules) == (kept(again).text, kept(again).modules)
-    tuned_again = swept(made)  # in processes that have no such modules either
-    assert tuned_again.table["registers"].equals(sweep.table["registers"])
-
-
-def test_gluons_functions_and_layouts_are_in_the_file(written: Written, tmp_path: Path) -> None:
+def test_gluons_layouts_are_in_the_file(written: Written, tmp_path: Path) -> None:
     written.write(
         {
             "relayout.py": GLUON
@@ -288,12 +235,10 @@ def test_gluons_functions_and_layouts_are_in_the_file(written: Written, tmp_path
     layout = gl.BlockedLayout([1], [32], [4], [0])
     kernel = importlib.import_module("swept_gluon").through
     sweep = swept(kernel, LAYOUT=layout)
-    written.delete()
     again = saved(sweep, tmp_path)
     assert again.constants == {"LAYOUT": layout}
-    assert ttgir(again.with_kernel(run_source=True)) == ttgir(sweep)
-    made = kept(again).kernel_again()
-    assert torch.equal(computed(made, LAYOUT=layout), 3 * torch.arange(200.0))
+    assert ttgir(again.with_kernel(kernel)) == ttgir(sweep)
+    assert "def tripled(" in kept(again).text
 
 
 def test_a_layout_that_this_triton_lacks_is_still_read_by_name(
@@ -316,71 +261,12 @@ def test_a_layout_that_this_triton_lacks_is_still_read_by_name(
     raised(SchemaError, values_from_json, SavedData({"L": {"dtype": "nonsense"}}))
 
 
-def test_what_no_text_can_hold_is_named_where_it_is_taken(
-    written: Written, tmp_path: Path, raised: Raised
-) -> None:
-    written.write(
-        {
-            "tables.py": TRITON
-            + """
-                BY_SIZE = {1: 2}
-
-                @triton.constexpr_function
-                def looked_up(n):
-                    return BY_SIZE[n]
-                """
-        }
-    )
-    imports = "import tables\nimport _struct"
-    kernel = written.kernel(imports, "x * tables.looked_up(1)")
-    again = saved(swept(kernel), tmp_path)
-    assert kept(again).missing == ("tables.BY_SIZE",)
-    raised(ArchiveError, again.with_kernel, match="BY_SIZE", run_source=True)
-    assert again.with_kernel(kernel).compilation(0).resources.registers
-    # A C extension's function, and an object that lives.
-    kernel = written.kernel(
-        "import tables\nfrom ml_dtypes import _ml_dtypes_ext as ext",
-        "x * ext.finfo + tables.BY_SIZE",
-    )
-    assert kept(kernel).missing == ("ext.finfo", "tables.BY_SIZE")
-
-
-def test_a_function_made_twice_is_named(written: Written) -> None:
-    made = """
-        def adding(N: tl.constexpr):
-            @triton.jit
-            def added(x):
-                return x + N
-            return added
-        one, other = adding(tl.constexpr(1)), adding(tl.constexpr(2))
-        """
-    written.write({"makers.py": f"{TRITON}\n{made}"})
-    kernel = written.kernel("from makers import one, other", "one(x)")
-    assert not kept(kernel).missing
-    assert torch.equal(computed(kept(kernel).kernel_again()), torch.arange(200.0) + 1)
-    kernel = written.kernel("from makers import one, other", "one(x) + other(x)")
-    assert kept(kernel).missing == ("other",)
-
-
 def test_variables_of_the_kernel_are_not_taken_for_globals(written: Written) -> None:
     """In a notebook, tensors have the names that the kernel's tiles have."""
     names = "import torch\nx = torch.zeros(1_000_000)\nz = n = x\nclass Rest: pass"
     kernel = written.kernel(names, "x * 2")
-    assert not kept(kernel).missing
     assert "zeros" not in kept(kernel).text
     assert len(pack(kernel)) < 10_000
-    annotated = written.kernel("import torch", "x")
-    text = Path(annotated.fn.__code__.co_filename).read_text()
-    written.write(
-        {
-            "swept_annotated.py": text.replace("n, BLOCK", "n: int, BLOCK").replace(
-                "x_ptr, z_ptr,", "x_ptr, z_ptr: torch.Tensor,"
-            )
-        }
-    )
-    annotated = importlib.import_module("swept_annotated").through
-    assert not kept(annotated).missing
-    assert torch.equal(computed(kept(annotated).kernel_again()), torch.arange(200.0))
 
 
 @pytest.mark.slow
@@ -421,16 +307,12 @@ def test_other_processes_get_the_modules_as_they_are_here(written: Written) -> N
 
 def test_another_helper_differs_source(written: Written) -> None:
     written.write(PACKAGE)
-    sweep = swept(written.kernel("import tilelib", "tilelib.scaled(x, 4)"))
-    source = kept(sweep)
-    changed = dict(source.modules)
-    changed["tilelib.constants"] = changed["tilelib.constants"].replace("= 2", "= 3")
-    assert differs(source, replace(source, modules=changed))
-    # One text, as earlier versions wrote it, knows only one of the two `step`.
-    flat = "\n".join(
-        [source.text, *(text for name, text in source.modules.items() if name != "tilelib.back")]
-    )
-    assert not differs(source, replace(source, text=flat, modules={}))
+    source = kept(swept(written.kernel("import tilelib", "tilelib.scaled(x, 4)")))
+    assert "constants.TWO = 2" in source.text
+    assert "def factor(" in source.text
+    assert differs(source, replace(source, text=source.text.replace("TWO = 2", "TWO = 3")))
+    # A text that Python gives up reading.
+    assert differs(source, replace(source, text=f"x = {'-' * 100_000}1"))
 
 
 def test_files_that_are_named_as_pythons_own_are_the_users(
@@ -442,7 +324,4 @@ def test_files_that_are_named_as_pythons_own_are_the_users(
     kernel = written.kernel("import math, shelve", "shelve.twice(x)", name="sched")
     sweep = swept(kernel)
     assert not any(sweep.table["dropped"])
-    source = kept(sweep)
-    assert (source.missing, set(source.modules)) == ((), {"shelve"})
-    written.delete()
-    assert ttgir(saved(sweep, tmp_path).with_kernel(run_source=True)) == ttgir(sweep)
+    assert "def twice(" in kept(sweep).text

@@ -4,14 +4,10 @@ kernel compile its config.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.support.notebook_session import ADD
-from tests.support.source_files import ROOT
 from tests.viz.jupyter import Jupyter
 
 SETUP = """\
@@ -82,75 +78,3 @@ def test_a_click_on_a_point_opens_its_ir_in_jupyterlab(chromium: Browser, server
         expect(page.locator(".kl-problem")).to_contain_text(
             "the kernel that made this view is gone"
         )
-
-
-def swept_file(file: Path, more: str) -> Path:
-    """A saved sweep whose kernel's source ends with this."""
-    data = json.loads((ROOT / "notebooks/recorded/tuning_h200_vector_add.json").read_text())
-    data["tunings"][0]["source"]["text"] += f"\n{more}\n"
-    file.write_text(json.dumps(data))
-    return file
-
-
-@pytest.mark.slow
-def test_the_source_of_a_file_runs_once_somebody_has_agreed(
-    chromium: Browser, server: Jupyter, tmp_path: Path
-) -> None:
-    ran = tmp_path / "ran"
-    file = swept_file(tmp_path / "sweep.json", f"with open({str(ran)!r}, 'a') as f: f.write('x')")
-    show = f"import kernellab\nkernellab.load({str(file)!r}).show()"
-    with server.run(chromium, "%load_ext kernellab", show) as page:
-        expect(page.locator(".kl-tuning[data-ready]")).to_be_visible(timeout=90_000)
-        expect(page.locator(".kl-words").first).to_contain_text("the first one needs your consent")
-        points = page.locator(".kl-plot .kl-point circle")
-        asks = page.get_by_role("alertdialog")
-
-        points.first.click()
-        expect(asks).to_contain_text("This runs the source that the file holds of vector_add")
-        expect(asks.locator("pre")).to_contain_text(f"with open('{ran}', 'a')")
-        expect(asks.get_by_role("button", name="Cancel")).to_be_focused()
-        asks.get_by_role("button", name="Cancel").click()
-        expect(points.first).to_be_visible()
-        page.get_by_role("button", name="Open its IR").click()
-        expect(asks).to_be_visible()
-        page.keyboard.press("Escape")
-        expect(asks).to_have_count(0)
-        assert not ran.exists()
-
-        points.first.click()
-        asks.get_by_role("button", name="Run it").click()
-        head = page.locator(".kl-nested .kl-head")
-        expect(head).to_contain_text("vector_add for sm_90", timeout=60_000)
-        assert ran.read_text() == "x"
-        page.keyboard.press("Escape")
-
-        # No one is asked twice, and the source does not run again.
-        expect(page.locator(".kl-words").first).not_to_contain_text("asks before")
-        points.nth(2).click(modifiers=["Shift"])
-        expect(head).to_contain_text("config", timeout=60_000)
-        expect(asks).to_have_count(0)
-        assert ran.read_text() == "x"
-
-
-@pytest.mark.slow
-def test_a_source_without_an_end_is_stopped_by_interrupting_the_kernel(
-    chromium: Browser, server: Jupyter, tmp_path: Path
-) -> None:
-    begun = tmp_path / "begun"
-    file = swept_file(
-        tmp_path / "sweep.json", f"open({str(begun)!r}, 'w').close()\nwhile True: pass"
-    )
-    show = f"import kernellab\nkernellab.load({str(file)!r}).show()"
-    with server.run(chromium, "%load_ext kernellab", show) as page:
-        expect(page.locator(".kl-tuning[data-ready]")).to_be_visible(timeout=90_000)
-        point = page.locator(".kl-plot .kl-point circle").first
-        point.click()
-        page.get_by_role("button", name="Run it").click()
-        expect(page.locator(".kl-progress")).to_contain_text("interrupt the kernel to stop it")
-        while not begun.exists():
-            page.wait_for_timeout(100)
-        page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.interrupt()")
-        expect(page.locator(".kl-problem")).to_contain_text("the kernel was interrupted")
-        # The view and the kernel are as they were: it asks again.
-        point.click()
-        expect(page.get_by_role("alertdialog")).to_be_visible()

@@ -134,8 +134,8 @@ def _has_remainder_of(value: SSAValue, behind: Set[SSAValue]) -> bool:
 
 
 _OF_A_HASH = (
-    " Compute a hash that is meant to wrap in tl.uint32, whose % is never negative: in Triton, as "
-    "in C, the remainder of a signed number has the sign of that number."
+    " Of a hash that is meant to wrap, % may be negative, unless it is computed in tl.uint32: in "
+    "Triton, as in C, the remainder of a signed number has the sign of that number."
 )
 
 

@@ -230,8 +230,16 @@ class BoundsAdvice:
         return self.bound.replace("<=", "<").replace(">=", ">")
 
     @property
+    def missing(self) -> str:
+        """What the access does not require, as a sentence; "" if that is not known."""
+        if not self.condition:
+            return ""
+        mask = "Its mask does not require" if self.has_mask else "No mask requires"
+        return f"{mask} {self.condition}."
+
+    @property
     def change(self) -> str:
-        """What to change, as a sentence; "" if it is not known."""
+        """What to try, as a sentence; "" if it is not known."""
         if self.bound:
             return f"Write {self.strict}."
         if not self.condition:

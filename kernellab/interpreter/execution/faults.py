@@ -226,7 +226,9 @@ def _error(
 def _fix(
     fault: OutOfBoundsAccess, entry: types.TracebackType, code: ProgramCode, call: BoundCall
 ) -> str:
-    """What would bound the access, "" where that is not known."""
+    """What the access leaves, and what does not bound it; "" where that is not known. No change is
+    advised, since none is tried here.
+    """
     operation = located_at(entry.tb_frame.f_code, entry.tb_lasti, code.operations)
     if operation is None:
         return ""
@@ -239,7 +241,8 @@ def _fix(
         return f"{_BLOCK_POINTER} {CHECK_TRIES}"
     if advice is None:
         return ""
-    return f"{advice.facts} {advice.change}".rstrip()
+    tried = CHECK_TRIES if advice.change else ""
+    return " ".join(filter(None, [advice.facts, advice.missing, tried]))
 
 
 _BLOCK_POINTER = (

@@ -28,7 +28,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 from kernellab import triton_api
 from kernellab.common.containers import Latest
 from kernellab.common.saved_files import BadFile, regular_bytes, write_whole
-from kernellab.common.system import cache_folder, own_folder
+from kernellab.common.system import cache_folder, own_folder, without_collections
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.passes import module_after
 from kernellab.errors import MachineError, UnsupportedOperation
@@ -448,6 +448,7 @@ def _key_of(kernel: Any, call: BoundCall, target: Target, how: tuple[Hashable, .
     return call.key, target, options, tuple(map(triton_api.made_of, functions)), how
 
 
+@without_collections()
 def make_program(
     kernel: Any,
     call: BoundCall,

@@ -435,6 +435,8 @@ def described(value: Any) -> Any:
     `base`, or the base of that.
     """
     base = None if isinstance(value, type) else getattr(value, "base", None)
+    if base is value:  # a dtype of NumPy's is its own base
+        return None
     if base is None or isinstance(base, torch.Tensor | numpy.ndarray) or is_pointer(base):
         return base
     return described(base)

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kernellab.common.saved_files import save_whole
 from kernellab.common.text import counted, joined_sizes
 from kernellab.compiler.compilations import Compilation
-from kernellab.errors import Diagnostic
+from kernellab.errors import ArchiveError, Diagnostic
 from kernellab.profiling.estimates.estimate import Estimate
 from kernellab.records import BoundLaunch
 from kernellab.records.display import HasCard, RowSequence, data_frame
@@ -114,10 +115,8 @@ class Diagnosis(HasCard, RowSequence[CostFinding]):
         }
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write `to_json` to a file; returns its path."""
-        file = Path(path)
-        file.write_text(json.dumps(self.to_json(), indent=1) + "\n")
-        return file
+        """Write `to_json` to a file; returns its path. Raises ArchiveError if it cannot."""
+        return save_whole(path, f"{json.dumps(self.to_json(), indent=1)}\n".encode(), ArchiveError)
 
 
 @dataclass(frozen=True)

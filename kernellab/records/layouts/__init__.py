@@ -67,6 +67,13 @@ class Layout(HasCard, LinearTile, MadeByHand):
     _place: ClassVar[Callable[..., Any]]
     """What holds an element, made of one number for each field."""
 
+    def __post_init__(self) -> None:
+        if type(self) is Layout:
+            raise LayoutError(
+                "Layout(...) does not say where elements are.",
+                advice="Write Layout.parse(encoding, shape), or Layout.blocked(...), for example.",
+            )
+
     @overload
     def holders(self, index: Sequence[int]) -> tuple[Any, ...]: ...
 
@@ -109,6 +116,8 @@ class Layout(HasCard, LinearTile, MadeByHand):
         """The first rows and columns of what there is for every element:
         shape (rows, columns, ...) from (*shape, ...).
         """
+        most_rows = check_whole("most_rows", most_rows)
+        most_columns = check_whole("most_columns", most_columns)
         rank = len(self.shape)
         if rank < 2:
             columns = min(self.element_count, most_columns)

@@ -128,6 +128,18 @@ class Refusal:
         return any(p.name == name and p.is_constexpr for p in self.function.params)
 
 
+def one_as_number(refused: Refusal, name: str, why: str) -> Fix | None:
+    """Return the fix for a parameter without annotation whose argument is 1, of which Triton makes
+    a constant; None for another name.
+    """
+    if not refused.is_parameter(name) or refused.is_constant(name):
+        return None
+    advice = f"@triton.jit(do_not_specialize=[{name!r}]) keeps it a number."
+    attempt = Attempted(advice, str(refused.function.src), unspecialized=name)
+    reason = f"{name} is 1 in this launch, so that Triton made it a constant, and {why}."
+    return Fix(reason, "", attempts=(attempt,))
+
+
 def _path_to(wanted: ast.AST, tree: ast.AST, chain: list[ast.AST]) -> bool:
     """Collect the parents of the node that equals the wanted one, the nearest first."""
     for child in ast.iter_child_nodes(tree):

@@ -18,6 +18,7 @@ from kernellab.triton_api.fixes.rules import (
     is_pointer,
     is_tile,
     kind_of,
+    one_as_number,
     rule,
     scalar_of,
     shape_of,
@@ -42,6 +43,15 @@ def _scales(_: Refusal, match: re.Match[str]) -> Fix:
     elif 2 * given[-1] == groups:
         reason += " Its shape is right for uint8, and its type is float8e4nv."
     return Fix(reason, "", replaces=False)
+
+
+@rule(r"Reduction dimension should pack the same number of elements")
+def _packed(_refused: Refusal, _: re.Match[str]) -> Fix:
+    reason = (
+        "An operand of the format e2m1 is uint8 with two numbers in a byte, so that it has K // 2 "
+        "elements along K."
+    )
+    return Fix(reason, "")
 
 
 @rule(r"incompatible dimensions at index (\d+): (\d+) and (\d+)")
@@ -484,7 +494,11 @@ def _tl(scalar: Any) -> str:
 
 @rule(r"Mismatched type for (\w+) between then block \((.+?)\) and else block \((.+?)\)")
 @rule(r"initial value for `(\w+)` is of type (.+?), but the \w+ block redefines it as (.+)")
-def _branches(_: Refusal, match: re.Match[str]) -> Fix:
+def _branches(refused: Refusal, match: re.Match[str]) -> Fix:
+    if match[2].strip("<>") == "constexpr[1]":
+        fix = one_as_number(refused, match[1], "a branch assigns a number to it")
+        if fix is not None:
+            return fix
     return Fix(
         f"{match[1]} has another type or shape after one branch than after the other "
         f"({match[2].strip('<>')} and {match[3].strip('<>')}).",

@@ -28,6 +28,7 @@ from kernellab.triton_api.fixes.rules import (
     is_pointer,
     is_tile,
     kind_of,
+    one_as_number,
     rule,
 )
 from kernellab.triton_api.functions import named_outside, scope_of
@@ -438,18 +439,14 @@ def _assigned_again(refused: Refusal, match: re.Match[str]) -> Fix:
 
 @rule(r"Loop carried variable (\w+) changed type, .*tensor'> but is now .*constexpr'>")
 def _became_a_constant(refused: Refusal, match: re.Match[str]) -> Fix | None:
-    """A parameter without annotation whose argument is 1: Triton makes a constant of it."""
-    name = match[1]
-    if not refused.is_parameter(name) or refused.is_constant(name):
-        return None
-    advice = f"@triton.jit(do_not_specialize=[{name!r}]) keeps it a number."
-    unchanged = str(refused.function.src)
-    return Fix(
-        f"{name} is 1 in this launch, so that Triton made it a constant, and the loop assigns a "
-        "number to it.",
-        "",
-        attempts=(Attempted(advice, unchanged, unspecialized=name),),
-    )
+    return one_as_number(refused, match[1], "the loop assigns a number to it")
+
+
+@rule(r"'int' object has no attribute '\w+'|'constexpr' object has no attribute '\w+'")
+def _method_of_a_constant(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    ones = (name for name in refused.names() if _plain(refused.scope.get(name)) == 1)
+    fixes = (one_as_number(refused, name, "a constant has no such method") for name in ones)
+    return next((fix for fix in fixes if fix is not None), None)
 
 
 def _loop_around(refused: Refusal) -> ast.For | None:
@@ -464,7 +461,7 @@ def _attempts(refused: Refusal, name: str, loop: ast.For | None) -> Iterator[Att
     text = ast.get_source_segment(source, statement) or ""
     if loop is not None and not _depends_on(statement.value, loop):
         yield Attempted(f"Move the line {text} above the loop.", _hoisted(source, statement, loop))
-    if loop is not None:
+    if loop is not None and not any(_uses(statement.value, name)):
         yield Attempted(
             f"Write {ast.unparse(statement.value)} in place of {name} in the loop.",
             _written_out(source, name, statement, loop),
