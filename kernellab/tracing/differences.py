@@ -310,16 +310,16 @@ def _output(
         part = max(part, relative_tolerance(theirs.dtype))
     allowed = Tolerances(rtol, atol, parts=lambda: {name: part})(name, *sides)
     first, other = ({name: side.reshape(-1)[order]} for side in sides)
-    found = next(compare(first, other, lambda *_: allowed), None)
-    if found is None:
+    apart = next(compare(first, other, lambda *_: allowed), None)
+    if apart is None:
         return TraceDifference(compared=len(order))
-    place = int(order[found.index[0]])
+    place = int(order[apart.index[0]])
     index = tuple(int(coordinate) for coordinate in numpy.unravel_index(place, known.shape))
     return TraceDifference(
-        **{**vars(found), "index": index},
+        **{**vars(apart), "index": index},
         kind="output",
         step=trace.steps[int(written[index])],
-        compared=len(order) - found.count,
+        compared=len(order) - apart.count,
     )
 
 
@@ -352,8 +352,8 @@ def _compared(name: str, ours: Any, theirs: Any, allowed: Tolerances) -> TraceDi
     mine, others = numpy.asarray(ours), numpy.asarray(theirs)
     if mine.shape != others.shape:
         return TraceDifference(name, (), mine.shape, others.shape, kind="shape")
-    for found in compare({name: _as_tensor(mine)}, {name: _as_tensor(others)}, allowed):
-        return TraceDifference(**vars(found), kind="value")
+    for apart in compare({name: _as_tensor(mine)}, {name: _as_tensor(others)}, allowed):
+        return TraceDifference(**vars(apart), kind="value")
     return None
 
 
