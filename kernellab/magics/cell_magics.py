@@ -185,7 +185,7 @@ def tiletune(running: RunningCell, line: str, body: str) -> None:
     # Imported here: torch and Triton take longer than the rest of loading the extension.
     from kernellab.tuning.tune import tune
 
-    tuning = tune(launch.kernel, launch.grid, *launch.args, **tune_options, **launch.keywords)
+    tuning = tune(launch, **tune_options)
     namespace[given["name"] or "tuning"] = tuning
     ipython_api.show(tuning.show(plot=given["plot"]))
 
