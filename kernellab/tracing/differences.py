@@ -203,7 +203,7 @@ class _Comparison:
         if ours.digest == theirs.digest:
             return None
         self._allow(ours.dtype, theirs.dtype)
-        parted = _compared(
+        parted = difference_of_values(
             name,
             self._first.exact(step.frame, name, step.number),
             self._second.exact(other.frame, name, other.number),
@@ -341,7 +341,9 @@ def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
 # --------------------------------------------------------------------------------------------------
 
 
-def _compared(name: str, ours: Any, theirs: Any, allowed: Tolerances) -> TraceDifference | None:
+def difference_of_values(
+    name: str, ours: Any, theirs: Any, allowed: Tolerances
+) -> TraceDifference | None:
     """Where two values of a variable differ; None where they agree."""
     if isinstance(ours, TilePointer) and isinstance(theirs, TilePointer):
         ours, theirs = ours.offsets, theirs.offsets
@@ -359,5 +361,5 @@ def _compared(name: str, ours: Any, theirs: Any, allowed: Tolerances) -> TraceDi
 
 def _as_tensor(array: numpy.ndarray) -> torch.Tensor:
     """Return integers as they are, and floats of any format as float64."""
-    kept = array if array.dtype.kind in "biu" else array.astype(numpy.float64)
-    return torch.from_numpy(numpy.ascontiguousarray(kept))
+    kept = array.dtype if array.dtype.kind in "biu" else numpy.float64
+    return torch.from_numpy(numpy.array(array, kept))

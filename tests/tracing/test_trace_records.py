@@ -18,6 +18,8 @@ from hypothesis.extra import numpy as arrays
 from syrupy.assertion import SnapshotAssertion
 
 from kernellab.errors import ArgumentError, NotRecorded
+from kernellab.launch.results import Tolerances
+from kernellab.tracing.differences import difference_of_values
 from kernellab.tracing.records import Trace
 from kernellab.tracing.states import NoSuchVariable, State
 from kernellab.tracing.steps import AffineLanes, TracedArgument
@@ -190,6 +192,23 @@ def test_diff_finds_the_first_value_that_differs(tmp_path: Path) -> None:
     words = "they part at x[5]: 21 here, 21.5 there (1 of 8 elements differ, by up to 0.5)"
     assert words in repr(found)
     assert not first.diff(second, atol=100.0)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (3, 4),
+        (True, False),
+        (numpy.float32(1.5), numpy.float32(2.5)),
+        (numpy.uint64(2**63 + 1), numpy.uint64(2**63)),
+        (numpy.array(1.5, ml_dtypes.bfloat16), numpy.array(2.5, ml_dtypes.bfloat16)),
+    ],
+)
+def test_a_scalar_that_differs_has_no_index(ours: Any, theirs: Any) -> None:
+    assert difference_of_values("n", ours, ours, Tolerances(0.0, 0.0)) is None
+    apart = difference_of_values("n", ours, theirs, Tolerances(0.0, 0.0))
+    assert apart is not None
+    assert (apart.element, apart.actual, apart.expected) == ("n", ours, theirs)
 
 
 def test_diff_that_is_false_says_what_was_compared(
