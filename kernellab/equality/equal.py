@@ -52,7 +52,7 @@ from kernellab.launch.preparation import (
     takes_launch,
 )
 from kernellab.launch.reference_results import usage_of
-from kernellab.launch.results import Tolerances, compare, relative_tolerance, size_of
+from kernellab.launch.results import elements_off, relative_tolerance, size_of
 from kernellab.records import BoundLaunch, PassRun, Target
 
 # What is compared: a kernel's launch, or a function of torch.
@@ -432,9 +432,11 @@ class Comparison:
             parts = [_TIMES_ROUNDING * relative_tolerance(result.dtype) for result in results]
             sizes = [part * size_of(result) for part, result in zip(parts, results)]
             left, right = map(_finite, results)
-            allowed = Tolerances(max(parts), max(sizes))
-            for difference in compare({"": right}, {"": left}, allowed):
-                index = difference.index
+            off = elements_off(right, left, max(sizes) + max(parts) * left.abs())
+            if off.any():
+                away = (right - left).abs().nan_to_num(nan=torch.inf)
+                farthest = torch.where(off, away, -1.0).argmax()
+                index = tuple(int(place) for place in torch.unravel_index(farthest, off.shape))
                 return index, float(results[0][index]), float(results[1][index])
         return None
 
