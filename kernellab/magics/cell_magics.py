@@ -92,14 +92,14 @@ TUNE_OPTIONS = Options(
         Option(
             "--rtol",
             "NUMBER",
-            "How far results may be apart, as a part of the right ones; by default this "
-            "goes by the dtype.",
+            "How far results may be apart, as a part of the right ones; by default what "
+            "rounding explains.",
             read_tolerance,
         ),
         Option(
             "--atol",
             "NUMBER",
-            "How far they may be apart on top of that; by default this goes by the dtype.",
+            "How far they may be apart on top of that; by default what rounding explains.",
             read_tolerance,
         ),
         Option(
