@@ -22,7 +22,6 @@ from kernellab.cli.demo import (
     EXACT,
     Arguments,
     Case,
-    Tolerance,
     dropout_case,
     layer_norm_case,
     matmul_case,
@@ -30,6 +29,7 @@ from kernellab.cli.demo import (
     softmax_case,
     vector_add_case,
 )
+from kernellab.launch.results import Tolerances
 
 SEED = 11
 LOG2_E = 1.4426950408889634
@@ -170,7 +170,7 @@ def cumulative_sum_case(rows: int, columns: int) -> Case:
             "out_ptr": torch.cumsum(arguments["x_ptr"].double(), dim=1).float()
         },
         torch_twin=lambda arguments: torch.cumsum(arguments["x_ptr"], dim=1),
-        tolerance={"out_ptr": Tolerance(absolute=rounded)},
+        tolerance={"out_ptr": Tolerances(atol=rounded)},
         why_tolerance="the order of fp32 sums",
     )
 
@@ -212,7 +212,7 @@ def attention_case(heads: int, length: int, head: int) -> Case:
         make_arguments=make_arguments,
         reference=reference,
         torch_twin=lambda arguments: attend(*(arguments[n] for n in ("q_ptr", "k_ptr", "v_ptr"))),
-        tolerance={"out_ptr": Tolerance(absolute=2.0**-10, relative=2.0**-10)},
+        tolerance={"out_ptr": Tolerances(atol=2.0**-10, rtol=2.0**-10)},
         why_tolerance=(
             "probabilities are rounded to fp16 before they weigh the values, the result once more"
         ),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy
@@ -16,6 +18,8 @@ from kernellab.common.containers import sparse_zeros
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.memory.address_space import is_pointer
 from kernellab.launch.argument_copies import ALIGNMENT, aligned_copy, aligned_part, tensors_in
+from kernellab.launch.records import Difference
+from kernellab.launch.results import Bounds, compare, exactly
 
 # `kernellab.uninitialized`: mark a tensor as uninitialized memory for a check.
 
@@ -240,3 +244,47 @@ class LazyCopies:
     def of(self, tensor: torch.Tensor) -> LazyCopy | None:
         """The copy that a tensor of the run lies in, where that is made block by block."""
         return self._lazy.get(tensor.untyped_storage().data_ptr()) if self._lazy else None
+
+
+# What two runs of one launch left in their tensors.
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a run has left in its tensors.
+
+    Attributes:
+        tensors: by the names of the arguments.
+        copies: the memory that they lie in.
+    """
+
+    tensors: Mapping[str, torch.Tensor]
+    copies: LazyCopies
+
+
+def differences(results: Results, other: Results, bounds: Bounds = exactly) -> Iterator[Difference]:
+    """Yield the arguments in which two results differ; the second are the expected ones."""
+    were_touched = partial(_have_the_same, ours=results.copies, others=other.copies)
+    return compare(results.tensors, other.tensors, bounds, were_touched)
+
+
+def _have_the_same(
+    mine: torch.Tensor, theirs: torch.Tensor, ours: LazyCopies, others: LazyCopies
+) -> bool:
+    """Make pieces of two runs comparable: memory that neither has touched is zero in both, and the
+    original contents are copied for a run without a copy. Return False if neither touched anything.
+    """
+    copy, other = ours.of(mine), others.of(theirs)
+    extent = _extent(mine)
+    if copy is None or other is None:
+        for alone in filter(None, (copy, other)):  # the other run has not made a copy
+            alone.fetch(*(numpy.array([end]) for end in extent))
+        return True
+    return other.match(copy, *extent) | copy.match(other, *extent)
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """The bytes of its storage between which a tensor lies."""
+    size, first = tensor.element_size(), int(tensor.storage_offset())
+    steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
+    return first * size, (first + steps + 1) * size if tensor.numel() else first * size

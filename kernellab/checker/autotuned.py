@@ -16,8 +16,8 @@ from kernellab.common.text import counted, element_text, number_text
 from kernellab.errors import KernelLabError
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.autotuners import restoring
-from kernellab.launch.differences import differences_between
 from kernellab.launch.records import Difference
+from kernellab.launch.results import Tolerances, compare
 from kernellab.launch.tile_kernel import run
 from kernellab.records import BoundLaunch
 from kernellab.triton_api import Autotuner, Config, JITFunction
@@ -95,7 +95,7 @@ class TunedLaunch:
         tuner.pre_hook(tuned, reset_only=True)
         self._run(configs[0], tuned)
         expected, actual = (dict(tensors_in(values))[name] for values in (alone, tuned))
-        return next(differences_between({name: expected}, {name: actual}, 1e-5, 1e-8), None)
+        return next(compare({name: actual}, {name: expected}, Tolerances()), None)
 
     def _run(self, config: Config, values: Mapping[str, Any]) -> None:
         run(BoundLaunch(self.kernel, self.launch.grid, (), {**values, **config.kwargs}))

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -38,10 +39,10 @@ from kernellab.errors import ArgumentError, GpuFault, KernelLabError, suggestion
 from kernellab.interpreter.execution.program import program_code
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.autotuners import TunerFacts, tuner_facts
-from kernellab.launch.differences import Within, tolerance
 from kernellab.launch.dispatch import WatchedLaunch, check_fits, on_launch
 from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bound, takes_launch
 from kernellab.launch.reference_results import Reference, Results, expected_results
+from kernellab.launch.results import Tolerances, Within, rounding_of
 from kernellab.launch.tile_kernel import run
 from kernellab.records import BoundLaunch, Target
 
@@ -79,8 +80,8 @@ def check(
             the kernel only reads, in their order, as `torch.matmul` can be. It may return the
             tensor that the kernel writes, or a tuple of tensors. The first wrong element is a
             finding, with the line and the program that wrote it.
-        rtol, atol: how far elements may be off: `atol + rtol * |expected|`. The default is what the
-            order of a sum may change in the dtype.
+        rtol, atol: how far elements may be off: `atol + rtol * |expected|`. The default is what
+            rounding explains (docs/tolerances.md).
 
         A keyword that is also a parameter of the kernel is passed to the kernel, unless that
         parameter is already given by position.
@@ -126,12 +127,14 @@ class _Examined:
     Attributes:
         prepared: the launch.
         expected: the expected results.
+        tolerances: how far results may be off.
         work: of all runs; see `EventDispatcher`.
     """
 
     findings: Findings
     prepared: PreparedLaunch
     expected: Results
+    tolerances: Tolerances
     work: int
 
 
@@ -140,9 +143,7 @@ def _trial(launch: BoundLaunch, options: _Options, first: _Examined) -> Trial:
     values = first.prepared.call.values
     expected = {}
     for name, right in first.expected.items():
-        relative, absolute = tolerance(right, options.rtol, options.atol)
-        allowed = absolute + relative * right.double().abs()
-        expected[name] = Within(right, first.expected.allowed.get(name, allowed))
+        expected[name] = Within(right, first.tolerances.elements(name, right, right))
     again = replace(options, expect=expected or None)  # a function is not called again
 
     def results(kernel: Any) -> Mapping[str, Any]:
@@ -171,10 +172,12 @@ def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
     tuner = tuner_facts(launch.kernel, call.values)
     marked = tuple(name for name, tensor in tensors_in(call.values) if is_uninitialized(tensor))
 
+    expected = expected_results(options.expect, prepared, code)
+    parts = partial(rounding_of, code, own_formats=False)
     run_call = call if tuner is None else _after_tuning(call, tuner)
     checked = CheckedRun(
         plain, run_call, code, sizes, chosen, named, marked, most_turns, restrided(call.values),
-        expected=expected_results(options.expect, prepared, code), tolerances=(rtol, atol),
+        expected=expected, tolerances=Tolerances(rtol, atol, expected.allowed, parts),
         autotuner=tuner,
     )  # fmt: skip
     session = CheckSession(checked, tuple(kind for kind in DETECTORS if kind.guards))
@@ -207,7 +210,7 @@ def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
     made = Findings(
         plain.__name__, str(chosen), sizes, findings, notes, subject, compared, launch_again
     )
-    return _Examined(made, prepared, checked.expected, sum(session.work))
+    return _Examined(made, prepared, checked.expected, checked.tolerances, sum(session.work))
 
 
 def _after_tuning(call: BoundCall, tuner: TunerFacts) -> BoundCall:

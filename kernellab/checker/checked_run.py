@@ -12,8 +12,7 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
-from kernellab.checker.arguments import LazyCopies
-from kernellab.checker.compare import Results
+from kernellab.checker.arguments import LazyCopies, Results
 from kernellab.common.text import element_text
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.modules import users_line
@@ -35,6 +34,7 @@ from kernellab.interpreter.tiles import Active, Value
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.autotuners import TunerFacts
 from kernellab.launch.reference_results import Results as ExpectedResults
+from kernellab.launch.results import Tolerances
 from kernellab.records import Target
 
 
@@ -54,8 +54,7 @@ class CheckedRun:
         restrided: the arguments that may be read anywhere in their storage.
         copies: the memory of the tensors of `call`.
         expected: the expected results, by argument.
-        tolerances: the relative and the absolute tolerance of an element; None for that of its
-            dtype.
+        tolerances: how far the results may be off the expected ones.
         autotuner: what the kernel's autotuner does; None if it has none.
     """
 
@@ -70,7 +69,7 @@ class CheckedRun:
     restrided: frozenset[str] = frozenset()
     copies: LazyCopies = field(default_factory=LazyCopies)
     expected: ExpectedResults = field(default_factory=ExpectedResults)
-    tolerances: tuple[float | None, float | None] = (None, None)
+    tolerances: Tolerances = field(default_factory=Tolerances)
     autotuner: TunerFacts | None = None
 
     @cached_property

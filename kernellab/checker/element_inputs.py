@@ -12,7 +12,6 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
-from kernellab.checker.compare import ElementDifference
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import Inputs
 from kernellab.checker.session import CheckSession
@@ -23,6 +22,7 @@ from kernellab.interpreter.tiles import Value
 from kernellab.ir import mlir
 from kernellab.ir.operations import GlobalAccess, MovesElements, has, trait_of
 from kernellab.launch.preparation import EntryPoint, prepare_bound
+from kernellab.launch.records import Difference
 from kernellab.records import BoundLaunch
 
 # Which elements of memory a value was computed from: beside each value goes a set of elements
@@ -138,7 +138,7 @@ Watch = Callable[[CheckedRun], Sequence[Detector]]
 """Makes the detectors of a run."""
 
 
-def last_writer(apart: ElementDifference, run: Callable[[Watch], Any]) -> LastWriter:
+def last_writer(apart: Difference, run: Callable[[Watch], Any]) -> LastWriter:
     """Return what wrote an element last in a run: one that `run` makes with these detectors."""
     writers: list[LastWriter] = []
 
@@ -162,7 +162,7 @@ class LastWriter(Detector):
         values: the values that it computed the index from.
     """
 
-    def __init__(self, run: CheckedRun, apart: ElementDifference) -> None:
+    def __init__(self, run: CheckedRun, apart: Difference) -> None:
         super().__init__(run)
         tensor = run.tensors[apart.name]
         offset = sum(place * step for place, step in zip(apart.index, tensor.stride()))

@@ -32,7 +32,7 @@ from kernellab.checker.rewrites import WRONG, Family, Rewrite, dtypes
 from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import element_text, number_text
 from kernellab.errors import Change, SourcePosition, changes_between
-from kernellab.launch.differences import Within, is_within
+from kernellab.launch.results import Within, elements_off, is_within
 
 # What wrong results say by themselves: each function compares them with the expected ones, and
 # returns a sentence, or None if it has nothing to say. Nothing runs.
@@ -76,7 +76,7 @@ class WrongTensor:
     @cached_property
     def off(self) -> torch.Tensor:
         """Which elements are wrong."""
-        return ~_equal(self.left, self.right, self.allowed)
+        return elements_off(self.left, self.right, self.allowed)
 
     @cached_property
     def numbers(self) -> dict[str, float]:
@@ -90,13 +90,8 @@ class WrongTensor:
     def is_expected(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor is the expected one, and not by being constant."""
         return tensor.shape == self.right.shape and bool(
-            _equal(tensor, self.right, self.allowed).all()
+            not elements_off(tensor, self.right, self.allowed).any()
         )
-
-
-def _equal(mine: torch.Tensor, other: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    same = (mine == other) | (mine.isnan() & other.isnan())
-    return same | ((mine - other).abs() <= allowed)
 
 
 Reading = Callable[[WrongTensor], str | None]
@@ -127,7 +122,8 @@ def scaled(result: WrongTensor) -> str | None:
     if abs(ratio - 1) < 1e-3 or ratio == 0 or not math.isfinite(ratio):
         return None
     allowed = result.allowed * max(1.0, abs(ratio)) * 2
-    if not _equal(result.left, result.right * ratio, allowed + 1e-4 * result.left.abs()).all():
+    allowed += 1e-4 * result.left.abs()
+    if elements_off(result.left, result.right * ratio, allowed).any():
         return None
     if abs(ratio + 1) < 1e-3:
         return f"Every element of {result.name} has the wrong sign."
@@ -192,7 +188,7 @@ def rearranged(result: WrongTensor) -> str | None:
                 (flat[sign:], wanted[:-sign]) if sign > 0 else (flat[:sign], wanted[-sign:])
             )
             tolerance = limit[:-sign] if sign > 0 else limit[-sign:]
-            if mine.numel() > 3 and bool(_equal(mine, theirs, tolerance).all()):
+            if mine.numel() > 3 and not elements_off(mine, theirs, tolerance).any():
                 place = "place" if step == 1 else "places"
                 return f"Every element of {result.name} is {step} {place} {words} its own."
     return None

@@ -24,7 +24,7 @@ from typing import Any
 from kernellab.common.patches import replaced
 from kernellab.common.saved_files import check_place, save_whole
 from kernellab.common.system import temporary_folder
-from kernellab.common.text import counted, percent
+from kernellab.common.text import counted, percent, time_text
 from kernellab.errors import (
     KernelFault,
     KernelLabError,
@@ -244,7 +244,7 @@ def _summary(profile: Profile) -> Iterator[str]:
     kernels = _totals(profile)
     whole = sum(kernel.nanoseconds for kernel in kernels)
     yield f"{visible(profile.name) or 'Profile'}  {visible(profile.origin)}"
-    yield f"  {_time(whole)} in {counted(len(kernels), 'kernel')}"
+    yield f"  {time_text(whole / 1e3)} in {counted(len(kernels), 'kernel')}"
     yield from (f"  {visible(note)}" for note in profile.notes)
     width = max((len(_name(kernel)) for kernel in kernels), default=0)
     for kernel in kernels:
@@ -252,7 +252,7 @@ def _summary(profile: Profile) -> Iterator[str]:
         launches = counted(round(kernel.launches), "launch").replace("launchs", "launches")
         yield ""
         yield (
-            f"  {_name(kernel).ljust(width)}  {share:>7}  {_time(kernel.nanoseconds):>10}"
+            f"  {_name(kernel).ljust(width)}  {share:>7}  {time_text(kernel.nanoseconds / 1e3):>10}"
             f"  {launches}"
         )
         yield from _parts(kernel)
@@ -293,13 +293,6 @@ def _totals(profile: Profile) -> list[_Total]:
 def _add(total: _Total, line: ProfiledLine) -> None:
     place = line.file, line.line
     total.lines[place] = total.lines.get(place, 0) + line.share
-
-
-def _time(nanoseconds: float) -> str:
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:,.3g} {unit}"
-    return f"{nanoseconds:,.0f} ns"
 
 
 # A pytest plugin: tests of GPU code run on the CPU. `kernellab test-on-cpu` loads it.

@@ -43,7 +43,6 @@ from kernellab.ir.locations import locate
 from kernellab.ir.operations import global_effect
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.bisection import changing, from_inliner_on, rewritten_lines
-from kernellab.launch.differences import differences_between, tolerance
 from kernellab.launch.preparation import (
     EntryPoint,
     PreparedLaunch,
@@ -53,6 +52,7 @@ from kernellab.launch.preparation import (
     takes_launch,
 )
 from kernellab.launch.reference_results import usage_of
+from kernellab.launch.results import elements_off, relative_tolerance, size_of
 from kernellab.records import BoundLaunch, PassRun, Target
 
 # What is compared: a kernel's launch, or a function of torch.
@@ -429,11 +429,14 @@ class Comparison:
                 results = [
                     side.run_floats()[name].detach() for side, name in zip(sides, pair.names)
                 ]
-            bounds = [tolerance(result, None, None) for result in results]
-            rtol, atol = (_TIMES_ROUNDING * max(bound) for bound in zip(*bounds))
+            parts = [_TIMES_ROUNDING * relative_tolerance(result.dtype) for result in results]
+            sizes = [part * size_of(result) for part, result in zip(parts, results)]
             left, right = map(_finite, results)
-            for difference in differences_between({"": left}, {"": right}, rtol, atol):
-                index = difference.index
+            off = elements_off(right, left, max(sizes) + max(parts) * left.abs())
+            if off.any():
+                away = (right - left).abs().nan_to_num(nan=torch.inf)
+                farthest = torch.where(off, away, -1.0).argmax()
+                index = tuple(int(place) for place in torch.unravel_index(farthest, off.shape))
                 return index, float(results[0][index]), float(results[1][index])
         return None
 

@@ -18,8 +18,10 @@ from kernellab.graphs.captures import gpu_named
 from kernellab.graphs.kernels import GraphComparison, launch
 from kernellab.graphs.processes import GivenCall
 from kernellab.graphs.records import ComparedGraph, NodeDifference, WrongLaunch
-from kernellab.launch.differences import elements_off, relative_tolerance
 from kernellab.launch.interception import interpreted
+from kernellab.launch.records import Difference
+from kernellab.launch.results import Tolerances
+from kernellab.launch.results import compare as compare_results
 from kernellab.records.graphs import KernelCode
 from kernellab.torch_api.capture import Backend, Made, Run, call_once, mode_options
 from kernellab.torch_api.fx_graphs import (
@@ -68,48 +70,18 @@ _NOISE = 32.0
 """Differences up to this many times the effect of one rounding per operation count as rounding."""
 
 
-@dataclass(frozen=True)
-class Distance:
-    """How far values are from the expected ones, if that exceeds the tolerance."""
-
-    index: tuple[int, ...]
-    computed: float
-    right: float
-    largest: float
-    allowed: float
-    wrong: int
-    size: int
-
-
-def distance(value: torch.Tensor, right: torch.Tensor, noise: float = 0.0) -> Distance | None:
+def difference_of(
+    name: str, value: torch.Tensor, right: torch.Tensor, noise: float = 0.0
+) -> Difference | None:
     """Return how far a value is from the expected one, or None within the tolerance.
 
     Args:
+        name: of the value.
         value, right: tensors of one shape.
-        noise: the largest difference that rounding causes.
+        noise: how far the value moves if every operation rounds once more.
     """
-    wide = torch.complex128 if right.is_complex() else torch.float64
-    actual, expected = value.detach().to(wide), right.detach().to(wide)
-    finite = expected[torch.isfinite(expected)].abs()
-    largest_right = float(finite.max()) if finite.numel() else 0.0
-    is_exact = not (right.is_floating_point() or right.is_complex())
-    relative = 0.0 if is_exact else relative_tolerance(right.dtype)
-    allowed = relative * (expected.abs().nan_to_num(0, 0, 0) + largest_right) + _NOISE * noise
-    away = (actual - expected).abs()
-    off = elements_off(actual, expected, allowed)
-    if not bool(off.any()):
-        return None
-    place = off.flatten().nonzero()[0].item()
-    index = tuple(int(part) for part in torch.unravel_index(torch.tensor(place), off.shape))
-    return Distance(
-        index=index,
-        computed=float(actual[index].real),
-        right=float(expected[index].real),
-        largest=float(away[off].nan_to_num(float("inf")).max()),
-        allowed=float(allowed[index]),
-        wrong=int(off.sum()),
-        size=off.numel(),
-    )
+    allowed = Tolerances(noise=_NOISE * noise)
+    return next(compare_results({name: value.detach()}, {name: right.detach()}, allowed), None)
 
 
 class NodeRun(torch.fx.Interpreter):
@@ -426,7 +398,7 @@ class _OfGraph:
                     continue
                 self.counts["fx"] += 1
                 right = right.to(value.dtype)
-                if distance(value, right) is not None:
+                if difference_of(name, value, right) is not None:
                     far.append((node, kind, name, value.detach().clone(), right))
                 value = right_instead(value, right)
             return value
@@ -438,7 +410,7 @@ class _OfGraph:
         forced = {node.name for node in module.graph.nodes if marks_of(node)}
         noise = perturbations(module, inputs, run, forced) if far else {}
         for node, kind, name, value, right in far:
-            excess = distance(value, right, noise.get(node.name, 0.0))
+            excess = difference_of(name, value, right, noise.get(node.name, 0.0))
             if excess is not None:
                 its = self._eager.nodes.get((self._made.number, name))
                 kernel = self._kernel_with(node.name)
@@ -468,7 +440,7 @@ class _OfGraph:
                 return value
             if not _is_drawn(node):
                 self.counts["passes"] += 1
-                if distance(value, known) is not None:
+                if difference_of(node.name, value, known) is not None:
                     far.append((node, value.detach().clone(), known))
             return right_instead(value, right[node.name])
 
@@ -479,7 +451,7 @@ class _OfGraph:
         self._right = run.values
         noise = perturbations(module, _copied(args), run, right) if far else {}
         for node, value, known in far:
-            excess = distance(value, known, noise.get(node.name, 0.0))
+            excess = difference_of(node.name, value, known, noise.get(node.name, 0.0))
             if excess is not None:
                 self._note_node(excess, "passes", node, known, self._kernel_with(node.name))
         return module
@@ -530,7 +502,7 @@ class _OfGraph:
                 place, node = f"{mutation.node}.{parameter}", nodes[mutation.node]
                 value, right = given[parameter], run.computed[place]
                 self.counts["kernel"] += 1
-                if distance(value, right) is not None:
+                if difference_of(parameter, value, right) is not None:
                     kept = value.detach().clone()
                     made_in = mutation.kernel, parameter
                     far.append(_FarBuffer(place, node, kept, right, *made_in, [*last]))
@@ -546,7 +518,7 @@ class _OfGraph:
                     continue
                 if not _is_drawn(node):
                     self.counts["kernel"] += 1
-                    if distance(value, computed) is not None:
+                    if difference_of(name, value, computed) is not None:
                         kernel, given = launched(statements[number]) or ("", ())
                         written = parameters.get(kernel, ())
                         parameter = written[given.index(name)] if written else ""
@@ -560,11 +532,13 @@ class _OfGraph:
         for source, place in _stores_to_inputs(module):
             value, right = given_inputs[place], inputs[place]
             self.counts["kernel"] += 1
-            if not _is_drawn(source) and distance(value, right) is not None:
+            if not _is_drawn(source) and difference_of(source.name, value, right) is not None:
                 far.append(_FarBuffer(source.name, source, value, right, None, "", []))
         noise = perturbations(module, _copied(args), run, stored) if far else {}
         for buffer in far:
-            excess = distance(buffer.value, buffer.right, noise.get(buffer.place, 0.0))
+            excess = difference_of(
+                buffer.place, buffer.value, buffer.right, noise.get(buffer.place, 0.0)
+            )
             if excess is not None:
                 self._note_buffer(excess, buffer, codes)
 
@@ -577,7 +551,7 @@ class _OfGraph:
         return right_instead(value, right) if right is not None and is_like else value
 
     def _note_buffer(
-        self, excess: Distance, far: _FarBuffer, codes: Mapping[str, KernelCode]
+        self, excess: Difference, far: _FarBuffer, codes: Mapping[str, KernelCode]
     ) -> None:
         if far.kernel is None:
             made_in = self._kernel_with(far.node.name)
@@ -591,7 +565,7 @@ class _OfGraph:
 
     def _note_node(
         self,
-        excess: Distance,
+        excess: Difference,
         level: str,
         node: torch.fx.Node,
         right: torch.Tensor,
@@ -614,19 +588,13 @@ class _OfGraph:
             line_text=line_text,
         )
 
-    def _note(self, excess: Distance, *, dtype: torch.dtype, **facts: Any) -> None:
+    def _note(self, excess: Difference, *, dtype: torch.dtype, **facts: Any) -> None:
         self.differences.append(
             NodeDifference(
                 direction=self._made.direction,
                 number=self._made.number,
                 dtype=str(dtype).removeprefix("torch."),
-                index=excess.index,
-                actual=excess.computed,
-                right=excess.right,
-                distance=excess.largest,
-                allowed=excess.allowed,
-                wrong=excess.wrong,
-                size=excess.size,
+                **vars(excess),
                 **{"line": None, "line_text": "", **facts},
             )
         )

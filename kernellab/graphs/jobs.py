@@ -31,6 +31,7 @@ from kernellab.graphs.processes import SECONDS, GivenCall
 from kernellab.graphs.records import AblationRow, ModeTime, Speedups
 from kernellab.graphs.torch_texts import breaks_in
 from kernellab.launch.interception import interpreted
+from kernellab.launch.results import Tolerances, is_equal
 from kernellab.records.graphs import GraphCapture
 from kernellab.torch_api.fx_graphs import leaves, with_leaves
 from kernellab.torch_api.lowering import UNFUSED, caches_off, nothing_inlined
@@ -574,7 +575,8 @@ def _equal(left: Any, right: Any) -> bool:
     if isinstance(left, torch.Tensor) or isinstance(right, torch.Tensor):
         if not (isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor)):
             return False
-        return left.shape == right.shape and torch.allclose(left, right, equal_nan=True)
+        is_alike = left.shape == right.shape and left.dtype == right.dtype
+        return is_alike and is_equal(right, left, Tolerances())
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(_equal(left[key], right[key]) for key in left)
     if isinstance(left, tuple | list) and isinstance(right, tuple | list):

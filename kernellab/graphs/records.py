@@ -12,13 +12,15 @@ from typing import Any
 
 from kernellab.common.text import index_text
 from kernellab.errors import SourcePosition
+from kernellab.launch.records import Difference
 from kernellab.records.display import PrintsAsCard, column_names, data_frame
 from kernellab.records.graphs import KernelCode
 
 
-@dataclass(frozen=True)
-class NodeDifference:
+@dataclass(frozen=True, kw_only=True)
+class NodeDifference(Difference):
     """A node whose value is not eager's, given eager's values for what it is computed from.
+    `actual` is compiled, `expected` eager's, and the name is that of the value in its graph.
 
     Attributes:
         level: "fx": ATen operations give another value than the operation of the FX graph does;
@@ -35,11 +37,6 @@ class NodeDifference:
         line_text: that line.
         position: the line of the model.
         dtype: "float32".
-        index: the first element that is too far off.
-        actual, right: that element, compiled and eager.
-        distance: the largest of all elements.
-        allowed: the largest that rounding explains.
-        wrong, size: how many elements are too far off, of how many.
     """
 
     level: str
@@ -54,22 +51,15 @@ class NodeDifference:
     line_text: str
     position: SourcePosition | None
     dtype: str
-    index: tuple[int, ...]
-    actual: float
-    right: float
-    distance: float
-    allowed: float
-    wrong: int
-    size: int
 
     def __str__(self) -> str:
         whose = "the gradient of " if self.is_gradient else ""
         where = f" ({self.position})" if self.position is not None else ""
+        actual, expected = self.texts
         words = (
             f"{whose}{self.node}, {self.target}, of the {self.direction} graph {self.number}{where}"
-            f": {index_text(self.index) or 'it'} is {self.actual:.6g}, and eager's "
-            f"{self.right:.6g}; "
-            f"{self.wrong:,} of {self.size:,} elements are off, by {self.distance:.3g} at most, "
+            f": {index_text(self.index) or 'it'} is {actual}, and eager's {expected}; "
+            f"{self.count:,} of {self.size:,} elements are off, by {self.largest:.3g} at most, "
             f"where rounding explains {self.allowed:.2g}"
         )
         if self.kernel:

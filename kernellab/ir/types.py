@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -218,6 +218,13 @@ def shape(type: Attribute) -> tuple[int, ...]:
 def is_pointer(type: Attribute) -> bool:
     """True for a pointer and for a tensor of pointers."""
     return isinstance(element_type(type), PointerType)
+
+
+def is_float(value: SSAValue) -> bool:
+    """True for tiles and scalars of a floating-point type; not for what leads to memory."""
+    if is_pointer(value.type) or isinstance(value.type, TensorDescType | MemDescType):
+        return False
+    return dtype(value.type).kind not in "iub"
 
 
 @cache

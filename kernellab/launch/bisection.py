@@ -22,9 +22,9 @@ from kernellab.ir import ttg
 from kernellab.ir.locations import locate
 from kernellab.ir.syntax import read_module
 from kernellab.launch.argument_copies import copied, tensors_in
-from kernellab.launch.differences import Contents, differences_between
 from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound, takes_launch
 from kernellab.launch.records import Bisection, Difference
+from kernellab.launch.results import Contents, Tolerances, compare
 from kernellab.records import BoundLaunch, PassRun, Target
 
 
@@ -72,8 +72,7 @@ def bisect(
         UnsupportedOperation: the interpreter can run none of the modules.
         KernelFault: the first module that runs has a fault, which is the kernel's own.
     """
-    rtol = check_tolerance("rtol", rtol) or 0.0
-    atol = check_tolerance("atol", atol) or 0.0
+    allowed = Tolerances(check_tolerance("rtol", rtol) or 0.0, check_tolerance("atol", atol) or 0.0)
     prepared = prepare_bound(launch, target, _BISECT)
     plain, call, chosen = prepared.kernel, prepared.call, prepared.target
     runs = _Snapshots(plain, grid_to_run(prepared.grid, call.values), call, chosen)
@@ -97,9 +96,7 @@ def bisect(
                 continue
             if expected is None:
                 first, expected = module.label, contents
-            differences = (
-                () if failure else tuple(differences_between(expected, contents, rtol, atol))
-            )
+            differences = () if failure else tuple(compare(contents, expected, allowed))
             if failure is not None or differences:
                 lines = rewritten_lines(before, text, plain)
                 changed = runs.result(first, module.label, lines, differences, failure)

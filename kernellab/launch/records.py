@@ -6,25 +6,48 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kernellab.common.text import counted, element_text, number_texts
 from kernellab.errors import SourcePosition
 from kernellab.records.display import PrintsAsCard
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far an argument is from what it should hold."""
+    """A value that is not what it should be, usually the contents of an argument.
 
-    argument: str
-    elements: int
-    """How many elements are off by more than they may be."""
-    size: int
-    """How many elements the tensor has."""
-    largest: float
-    """The largest distance; NaN where one of the two is NaN, or both are infinite."""
-    index: tuple[int, ...]
-    """The element that is farthest off."""
-    expected: Any
-    actual: Any
+    Attributes:
+        name: the argument.
+        index: the first element that is farther off than it may be; () of a scalar.
+        actual, expected: that element, as it is and as it should be.
+        count, size: how many elements are farther off than they may be, of how many.
+        largest: how far they are off at most; infinity if one of the two is NaN or infinite.
+        allowed: how far the first element may be off; 0 if every bit counts.
+    """
+
+    name: str = ""
+    index: tuple[int, ...] = ()
+    actual: Any = None
+    expected: Any = None
+    count: int = 0
+    size: int = 0
+    largest: float = 0.0
+    allowed: float = 0.0
+
+    @property
+    def element(self) -> str:
+        """The first element as text: "z_ptr[700]"."""
+        return element_text(self.name, self.index)
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """`actual` and `expected`, with enough digits to distinguish them."""
+        return number_texts(self.actual, self.expected)
+
+    def __str__(self) -> str:
+        actual, expected = self.texts
+        off = f"{self.count:,} of its {counted(self.size, 'element')}"
+        verb = "is" if self.count == 1 else "are"
+        return f"{self.element} is {actual}, and {expected} is expected; {off} {verb} off"
 
 
 @dataclass(frozen=True)

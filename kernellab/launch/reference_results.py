@@ -24,8 +24,8 @@ from kernellab.interpreter.execution.program import (
 )
 from kernellab.ir.locations import argument_name
 from kernellab.launch.argument_copies import tensors_in
-from kernellab.launch.differences import Within
 from kernellab.launch.preparation import PreparedLaunch
+from kernellab.launch.results import Within
 from kernellab.records.display import described
 
 Reference = Mapping[str, Any] | Callable[..., Any]

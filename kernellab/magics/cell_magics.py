@@ -92,14 +92,14 @@ TUNE_OPTIONS = Options(
         Option(
             "--rtol",
             "NUMBER",
-            "How far results may be apart, as a part of the right ones; by default this "
-            "goes by the dtype.",
+            "How far results may be apart, as a part of the right ones; by default what "
+            "rounding explains.",
             read_tolerance,
         ),
         Option(
             "--atol",
             "NUMBER",
-            "How far they may be apart on top of that; by default this goes by the dtype.",
+            "How far they may be apart on top of that; by default what rounding explains.",
             read_tolerance,
         ),
         Option(
@@ -185,7 +185,7 @@ def tiletune(running: RunningCell, line: str, body: str) -> None:
     # Imported here: torch and Triton take longer than the rest of loading the extension.
     from kernellab.tuning.tune import tune
 
-    tuning = tune(launch.kernel, launch.grid, *launch.args, **tune_options, **launch.keywords)
+    tuning = tune(launch, **tune_options)
     namespace[given["name"] or "tuning"] = tuning
     ipython_api.show(tuning.show(plot=given["plot"]))
 

@@ -105,7 +105,7 @@ def tilecheck(shell: Shell, line: str) -> Findings:
     )
     if given["outputs"]:
         own["outputs"] = [name for names in given["outputs"] for name in names]
-    return check(launch.kernel, launch.grid, *launch.args, **own, **launch.keywords)
+    return check(launch, **own)
 
 
 # `%tiledebug`: a launch in the debugger.
@@ -174,7 +174,7 @@ def tiledebug(shell: Shell, line: str) -> None:
         "in_place": given["in_place"],
     }
     options: dict[str, Any] = {name: value for name, value in said.items() if value}
-    debug(launch.kernel, launch.grid, *launch.args, **options, **launch.keywords)
+    debug(launch, **options)
 
 
 # `%tilediagnose`: why a launch is slow, what costs most first.
@@ -295,7 +295,7 @@ def tileequal(shell: Shell, line: str) -> Equality:
         )
     other = value_at(path, shell.user_ns, EQUAL_OPTIONS.magic, position(path), "--with")
     own = stated(given, "seeds", "target")
-    return equal(launch.kernel, other, launch.grid, *launch.args, **own, **launch.keywords)
+    return equal(launch, other, **own)
 
 
 # `%tileprofile`: a launch, profiled; `%%tileprofile`: all launches of a cell.
@@ -384,7 +384,7 @@ def tileprofile(shell: Shell, line: str) -> Profile:
     from kernellab.profiling.profiles.session import profile
 
     own = stated(given, "backend", "mode", "detail")
-    measured: Profile = profile(launch.kernel, launch.grid, *launch.args, **own, **launch.keywords)
+    measured: Profile = profile(launch, **own)
     if given["save"] is not None:
         measured.save(given["save"])
     return measured
@@ -477,4 +477,4 @@ def tilestep(shell: Shell, line: str) -> Trace:
     options |= expected(given, shell, STEP_OPTIONS.magic, position)
     if given["all"] or given["program"]:
         options["programs"] = "all" if given["all"] else given["program"]
-    return trace(launch.kernel, launch.grid, *launch.args, **options, **launch.keywords)
+    return trace(launch, **options)

@@ -18,6 +18,7 @@ from kernellab.errors import OptionError, SourcePosition, nearest
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell, Shell
 from kernellab.magics.options import Options, Position
+from kernellab.records.launches import BoundLaunch
 
 OfLine = Callable[[Shell, str], Any]
 """Takes the shell and the rest of the line; what it returns is the value of the line."""
@@ -173,16 +174,6 @@ def unknown_name(
 _COLLECT = "__kernellab_collect__"
 
 
-@dataclass(frozen=True)
-class LaunchLine:
-    """The parts of a launch: `kernel[grid](*args, **keywords)`."""
-
-    kernel: Any
-    grid: Any
-    args: tuple[Any, ...]
-    keywords: dict[str, Any]
-
-
 def options_before(
     shell: Shell, options: Options, line: str
 ) -> tuple[dict[str, Any], str, Position]:
@@ -193,7 +184,7 @@ def options_before(
 
 def launch_on_line(
     shell: Shell, options: Options, line: str
-) -> tuple[LaunchLine, dict[str, Any], Position]:
+) -> tuple[BoundLaunch, dict[str, Any], Position]:
     """Return the launch of a line, the options before it, and the positions of its words."""
     given, rest, position = options_before(shell, options, line)
     return read_launch(rest, shell.user_ns, options.magic, position("")), given, position
@@ -201,7 +192,7 @@ def launch_on_line(
 
 def read_launch(
     text: str, namespace: Mapping[str, Any], magic: str, position: SourcePosition
-) -> LaunchLine:
+) -> BoundLaunch:
     """Evaluate the parts of the launch in the user's namespace.
 
     `magic` is written as the user does, "%tilestep" or "%%tiletune".
@@ -221,7 +212,7 @@ def read_launch(
         _refuse(f"{text.strip()!r} is not a launch", magic, position)
     _refuse_unknown_names(tree, namespace, magic, position)
     kernel, grid = (_value(node, namespace) for node in (tree.func.value, tree.func.slice))
-    return LaunchLine(kernel, grid, *_arguments(tree, namespace))
+    return BoundLaunch(kernel, grid, *_arguments(tree, namespace))
 
 
 def read_expression(

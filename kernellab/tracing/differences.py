@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy
 import torch
 
-from kernellab.common.text import counted, index_text, number_texts
+from kernellab.common.text import counted, index_text
 from kernellab.compiler.arguments import array_of
 from kernellab.errors import ArgumentError, suggestion
-from kernellab.launch.differences import elements_off, relative_tolerance, size_of
+from kernellab.launch.records import Difference
+from kernellab.launch.results import Tolerances, compare, relative_tolerance
 from kernellab.tracing.steps import Frame, Program, Step
 from kernellab.tracing.values import TilePointer, dtype_named
 
@@ -24,36 +25,24 @@ Parting = Literal["value", "shape", "path", "output"]
 
 
 @dataclass(frozen=True, eq=False)
-class TraceDifference:
-    """Where two runs first part; false where they agree.
+class TraceDifference(Difference):
+    """Where two runs first part; false where they agree. `actual` is of the first run, and
+    `expected` of the other; of runs that take different ways, both are lines as text.
 
     Attributes:
         kind: "value" (a variable has another value), "shape" (of another shape), "path" (the runs
             take different ways), "output" (an argument's element differs), None where nothing does.
         step: of the first trace; of an output, the last step that wrote the element.
         other_step: of the second trace, where there is one.
-        name: of the variable, or of the argument.
-        index: of the first element that differs, () for a scalar.
-        ours, theirs: its two values.
-        count, size: how many elements differ, of how many.
-        largest: the largest distance of two elements that differ, infinity where one is NaN; 0 for
-            what is not a number.
         compared: how many values were compared before, and agree.
         not_compared: variables that only one of the runs has.
         programs: that were compared, where they are not the whole grid; else ().
         obstacle: why there was nothing to compare; "" where something was.
     """
 
-    kind: Parting | None
+    kind: Parting | None = None
     step: Step | None = None
     other_step: Step | None = None
-    name: str = ""
-    index: tuple[int, ...] = ()
-    ours: Any = None
-    theirs: Any = None
-    count: int = 0
-    size: int = 0
-    largest: float = 0.0
     compared: int = 0
     not_compared: tuple[str, ...] = field(default=())
     programs: tuple[Program, ...] = field(default=())
@@ -72,19 +61,20 @@ class TraceDifference:
             lines.append(f"  only one of the runs has {', '.join(self.not_compared)}")
         return "\n".join(lines)
 
+    __str__ = __repr__
+
     def _what(self) -> str:
         place = f"{self.name}{index_text(self.index)}"
         match self.kind:
             case None:
                 return self._agreement()
             case "path":
-                return f"the runs part in their way: {self.ours} here, {self.theirs} there"
+                return f"the runs part in their way: {self.actual} here, {self.expected} there"
             case "shape":
-                return f"{self.name} has shape {self.ours} here, {self.theirs} there"
+                return f"{self.name} has shape {self.actual} here, {self.expected} there"
             case _:
                 parts = "they part" if self.kind == "value" else "the outputs differ"
-                ours, theirs = number_texts(self.ours, self.theirs)
-                values = f"{ours} here, {theirs} there"
+                values = "{} here, {} there".format(*self.texts)
                 return f"{parts} at {place}: {values}{self._how_many()}"
 
     def _agreement(self) -> str:
@@ -143,7 +133,7 @@ def difference_of_traces(
         if parted is not None:
             return parted
     whole = _is_whole_grid(first, programs) and _is_whole_grid(second, programs)
-    return comparison.result(TraceDifference(None), programs=() if whole else tuple(programs))
+    return comparison.result(TraceDifference(), programs=() if whole else tuple(programs))
 
 
 class _Comparison:
@@ -174,14 +164,16 @@ class _Comparison:
     def _path(self, step: Step | None, other: Step | None) -> TraceDifference:
         """That the runs execute different lines."""
         ours, theirs = ("the end" if at is None else f"line {at.line}" for at in (step, other))
-        return self.result(TraceDifference("path", step, other, ours=ours, theirs=theirs))
+        return self.result(
+            TraceDifference(kind="path", step=step, other_step=other, actual=ours, expected=theirs)
+        )
 
     def _allow(self, ours: str, theirs: str) -> None:
         """From here on values may be as far off as the coarser of two dtypes makes them:
         what follows from one of them is no better.
         """
-        if ours and theirs:
-            coarser = _relative_tolerance(dtype_named(ours), dtype_named(theirs))
+        if ours and theirs and ours != theirs:
+            coarser = max(relative_tolerance(dtype_named(each)) for each in (ours, theirs))
             self._allowed = max(self._allowed, coarser)
 
     def of_program(self, program: Program) -> TraceDifference | None:
@@ -204,24 +196,20 @@ class _Comparison:
     def _of_variable(self, step: Step, name: str) -> TraceDifference | None:
         other = self._theirs.following(step.program, step.frame, name)
         if other is None:
-            missing = TraceDifference(
-                "path", step, name=name, ours=f"another {name}", theirs="none"
-            )
+            missing = TraceDifference(name, (), f"another {name}", "none", kind="path", step=step)
             return self.result(missing)
         ours = step.values[step.changed_numbers[name]]
         theirs = other.values[other.changed_numbers[name]]
         if ours.digest == theirs.digest:
             return None
         self._allow(ours.dtype, theirs.dtype)
-        parted = _compared(
+        parted = difference_of_values(
+            name,
             self._first.exact(step.frame, name, step.number),
             self._second.exact(other.frame, name, other.number),
-            self._allowed,
-            *self._asked,
+            Tolerances(*self._asked, parts=lambda: {name: self._allowed}),
         )
-        if parted is None:
-            return None
-        return self.result(parted, step=step, other_step=other, name=name)
+        return parted and self.result(parted, step=step, other_step=other)
 
 
 class _Assignments:
@@ -297,7 +285,7 @@ def difference_of_outputs(
         obstacle = "no argument was named"
     elif not compared:
         obstacle = f"the traced programs wrote no element of {' or '.join(expected)}"
-    return TraceDifference(None, compared=compared, programs=programs, obstacle=obstacle)
+    return TraceDifference(compared=compared, programs=programs, obstacle=obstacle)
 
 
 def _output(
@@ -315,28 +303,23 @@ def _output(
             f"{name!r} has shape {theirs.shape}, and {known.shape} in the launch that was traced"
         )
     contents, written = trace.final_memory(name), last_writers(trace, name)
-    default = _relative_tolerance(contents.dtype, theirs.dtype, same=False)
-    if default:
-        default = max(default, trace.facts.rounding)
-    allowed = _tolerance(theirs, default, rtol, atol)
-    off = (written >= 0) & _differing(contents, theirs, *allowed)
-    size = int((written >= 0).sum())
-    if not off.any():
-        return TraceDifference(None, compared=size)
-    number = int(written[off].min())
-    index = tuple(int(coordinate) for coordinate in numpy.argwhere(off & (written == number))[0])
+    order = numpy.argsort(written, axis=None, kind="stable")[int((written < 0).sum()) :]
+    sides = _as_tensor(contents), _as_tensor(theirs)
+    part = trace.facts.roundings.get(name, relative_tolerance(contents.dtype))
+    if contents.dtype != theirs.dtype:
+        part = max(part, relative_tolerance(theirs.dtype))
+    allowed = Tolerances(rtol, atol, parts=lambda: {name: part})(name, *sides)
+    first, other = ({name: side.reshape(-1)[order]} for side in sides)
+    apart = next(compare(first, other, lambda *_: allowed), None)
+    if apart is None:
+        return TraceDifference(compared=len(order))
+    place = int(order[apart.index[0]])
+    index = tuple(int(coordinate) for coordinate in numpy.unravel_index(place, known.shape))
     return TraceDifference(
-        "output",
-        trace.steps[number],
-        None,
-        name,
-        index,
-        contents[index],
-        theirs[index],
-        int(off.sum()),
-        size,
-        _largest(contents[off], theirs[off]),
-        size - int(off.sum()),
+        **{**vars(apart), "index": index},
+        kind="output",
+        step=trace.steps[int(written[index])],
+        compared=len(order) - apart.count,
     )
 
 
@@ -358,8 +341,8 @@ def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
 # --------------------------------------------------------------------------------------------------
 
 
-def _compared(
-    ours: Any, theirs: Any, default: float, rtol: float | None, atol: float | None
+def difference_of_values(
+    name: str, ours: Any, theirs: Any, allowed: Tolerances
 ) -> TraceDifference | None:
     """Where two values of a variable differ; None where they agree."""
     if isinstance(ours, TilePointer) and isinstance(theirs, TilePointer):
@@ -367,60 +350,16 @@ def _compared(
     numbers = numpy.ndarray | numpy.generic | bool | int | float
     if not isinstance(ours, numbers) or not isinstance(theirs, numbers):
         same = repr(ours) == repr(theirs)
-        return None if same else TraceDifference("value", ours=ours, theirs=theirs, count=1, size=1)
+        return None if same else TraceDifference(name, (), ours, theirs, 1, 1, kind="value")
     mine, others = numpy.asarray(ours), numpy.asarray(theirs)
     if mine.shape != others.shape:
-        return TraceDifference("shape", ours=mine.shape, theirs=others.shape)
-    off = _differing(mine, others, *_tolerance(others, default, rtol, atol))
-    if not off.any():
-        return None
-    index = tuple(int(coordinate) for coordinate in numpy.argwhere(off)[0])
-    return TraceDifference(
-        "value",
-        index=index,
-        ours=mine[index],
-        theirs=others[index],
-        count=int(off.sum()),
-        size=off.size,
-        largest=_largest(mine[off], others[off]),
-    )
+        return TraceDifference(name, (), mine.shape, others.shape, kind="shape")
+    for apart in compare({name: _as_tensor(mine)}, {name: _as_tensor(others)}, allowed):
+        return TraceDifference(**vars(apart), kind="value")
+    return None
 
 
-def _largest(ours: numpy.ndarray, theirs: numpy.ndarray) -> float:
-    with numpy.errstate(all="ignore"):
-        distance = numpy.abs(ours.astype(numpy.float64) - theirs.astype(numpy.float64))
-    return float(numpy.nan_to_num(distance, nan=numpy.inf, posinf=numpy.inf).max())
-
-
-def _differing(
-    ours: numpy.ndarray, theirs: numpy.ndarray, relative: float, absolute: float
-) -> numpy.ndarray:
-    """Which elements differ by more than they may. NaN equals NaN;
-    where bits count, 0 is not -0.
-    """
-    if ours.dtype.kind in "biu" and theirs.dtype.kind in "biu":
-        return numpy.asarray(numpy.not_equal(ours, theirs))
-    mine, others = (torch.from_numpy(side.astype(numpy.float64)) for side in (ours, theirs))
-    allowed = absolute + relative * others.abs() if relative or absolute else None
-    return elements_off(mine, others, allowed).numpy()
-
-
-def _relative_tolerance(ours: numpy.dtype, theirs: numpy.dtype, *, same: bool = True) -> float:
-    """Return the relative tolerance of the coarser of two dtypes; 0 if they are the same one and
-    `same` is True, or if both are of integers.
-    """
-    if same and ours == theirs:
-        return 0.0
-    floats = [dtype for dtype in (ours, theirs) if dtype.kind not in "biu"]
-    return max(map(relative_tolerance, floats), default=0.0)
-
-
-def _tolerance(
-    theirs: numpy.ndarray, default: float, rtol: float | None, atol: float | None
-) -> tuple[float, float]:
-    """Return rtol and atol: those given; else the default, and its part of the size of `theirs`."""
-    if rtol is not None or atol is not None:
-        return rtol or 0.0, atol or 0.0
-    if not default:
-        return 0.0, 0.0
-    return default, default * size_of(torch.from_numpy(theirs.astype(numpy.float64)))
+def _as_tensor(array: numpy.ndarray) -> torch.Tensor:
+    """Return integers as they are, and floats of any format as float64."""
+    kept = array.dtype if array.dtype.kind in "biu" else numpy.float64
+    return torch.from_numpy(numpy.array(array, kept))

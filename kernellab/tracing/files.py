@@ -98,6 +98,10 @@ _MOST_KEPT = TOTAL_EXACT + TOTAL_MEMORY
 memory."""
 
 
+_EARLIER = ("rounding",)
+"""Facts of traces that earlier versions saved, which are not used."""
+
+
 class _Reader(RecordReader):
     """Reads the parts of one trace, which name its values and its frames by their numbers."""
 
@@ -123,7 +127,7 @@ class _Reader(RecordReader):
     def trace(self) -> Trace:
         """All of it."""
         data = self._data
-        facts: TraceFacts = self.record(TraceFacts, data["facts"])
+        facts: TraceFacts = self.record(TraceFacts, data["facts"], _EARLIER)
         if not facts.programs:
             raise data["facts"]["programs"].misfit("a list of one program or more")
         self._read_frames(data["frames"])

@@ -17,7 +17,6 @@ import torch
 from kernellab import triton_api
 from kernellab.common.arguments import check_flags, check_whole
 from kernellab.common.progress import UNTOUCHED, ProgressBar
-from kernellab.common.text import element_text
 from kernellab.compiler.arguments import array_of
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.modules import pointers_of
@@ -37,10 +36,11 @@ from kernellab.interpreter.tiles import full
 from kernellab.ir.operations import global_effect
 from kernellab.ir.types import shape
 from kernellab.launch.argument_copies import copied, copied_back, tensors_in
-from kernellab.launch.differences import UNWRITTEN, dot_tolerance, tolerance, wrong_words
 from kernellab.launch.dispatch import check_fits
 from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
+from kernellab.launch.records import Difference
 from kernellab.launch.reference_results import Reference, Results, expected_results, tensor_about
+from kernellab.launch.results import UNWRITTEN, Tolerances, compare, rounding_of
 from kernellab.records import BoundLaunch, Target
 from kernellab.records.launches import RunOptions
 from kernellab.tracing.recorder import (
@@ -133,74 +133,21 @@ class Checkpoints:
 # wrote it.
 
 
-@dataclass(frozen=True)
-class WrongElement:
-    """The first element of an argument that is off.
-
-    Attributes:
-        argument: the parameter.
-        index: of the element.
-        offset: the same, counted from the tensor's first in memory.
-        actual, expected: what it is, and should be.
-        count, size: how many elements of the argument are off, and how many it has.
-    """
-
-    argument: str
-    index: tuple[int, ...]
-    offset: int
-    actual: Any
-    expected: Any
-    count: int
-    size: int
-
-    def address_in(self, values: Mapping[str, Any]) -> int:
-        """Of its first byte, where a run's arguments are these."""
-        tensor = tensor_about(values[self.argument])
-        assert tensor is not None  # it was compared with something
-        return tensor.data_ptr() + self.offset * tensor.element_size()
-
-    def __str__(self) -> str:
-        element = element_text(self.argument, self.index)
-        return f"{wrong_words(element, self.actual, self.expected, self.count, self.size)}."
-
-
 def wrong_element(
-    values: Mapping[str, Any], expected: Results, rounding: float = 0.0
-) -> WrongElement | None:
+    values: Mapping[str, Any], expected: Results, parts: Mapping[str, float]
+) -> Difference | None:
     """Return the first element that a run left otherwise than expected; None if there is none.
-    `rounding` is the `dot_tolerance` of the kernel.
+    `parts` are those of the kernel's rounding, see `launch.results.rounding_of`.
     """
-    for name, right in expected.items():
-        left = tensor_about(values[name])
-        assert left is not None  # `right_results` has seen to that
-        off = _off(left, right, expected.allowed.get(name), rounding)
-        if off.any():
-            place = tuple(int(i) for i in off.nonzero()[0])
-            offset = sum(i * step for i, step in zip(place, left.stride()))
-            return WrongElement(
-                name,
-                place,
-                offset,
-                left[place].item(),
-                right[place].item(),
-                int(off.sum()),
-                off.numel(),
-            )
-    return None
+    allowed = Tolerances(stated=expected.allowed, parts=lambda: parts)
+    return next(compare({name: _left(values, name) for name in expected}, expected, allowed), None)
 
 
-def _off(
-    left: torch.Tensor, right: torch.Tensor, allowed: torch.Tensor | None, rounding: float
-) -> torch.Tensor:
-    """Where elements are farther off than allowed; than the default of the dtype for None."""
-    if not right.is_floating_point():
-        return left != right
-    actual, expected = left.double(), right.double()
-    if allowed is not None:
-        same = (actual == expected) | (actual.isnan() & expected.isnan())
-        return ~(same | ((actual - expected).abs() <= allowed))
-    rtol, atol = tolerance(right, None, None, rounding)
-    return ~torch.isclose(actual, expected, rtol, atol, equal_nan=True)
+def _left(values: Mapping[str, Any], name: str) -> torch.Tensor:
+    """Return what a run left in an argument that has an expected result."""
+    tensor = tensor_about(values[name])
+    assert tensor is not None  # `right_results` has seen to that
+    return tensor
 
 
 class LastWriter:
@@ -235,12 +182,13 @@ class LastWriter:
             self.program = seen.programs.id(int(numpy.flatnonzero(programs)[-1]))
 
 
-def writing_step(trace: Trace, wrong: WrongElement) -> Step | None:
+def writing_step(trace: Trace, wrong: Difference) -> Step | None:
     """The last step of a trace that writes an element; None where none does."""
+    offset = trace.arguments[wrong.name].offset_of(wrong.index)
     for step in reversed(trace.steps):
         for access in step.accesses:
-            writes = access.kind != "load" and access.argument == wrong.argument
-            if writes and access.has_elements and (access.elements == wrong.offset).any():
+            writes = access.kind != "load" and access.argument == wrong.name
+            if writes and access.has_elements and (access.elements == offset).any():
                 return step
     return None
 
@@ -278,8 +226,9 @@ class TracedLaunch:
                 seen, _ = closer.traced_once(again, exact_bytes, operations, unseen)
             if seen.fault is not None and seen.fault.step is not None:
                 values, trace = again, seen
-        rounding = trace.facts.rounding
-        wrong = wrong_element(values, expected, rounding) if trace.fault is None else None
+        wrong = None
+        if trace.fault is None:
+            wrong = wrong_element(values, expected, trace.facts.roundings)
         if wrong is not None:
             trace = kept.opened_at(wrong, trace, exact_bytes, operations)
         if in_place:
@@ -287,7 +236,7 @@ class TracedLaunch:
         return trace
 
     def opened_at(
-        self, wrong: WrongElement, trace: Trace, exact_bytes: int, operations: bool
+        self, wrong: Difference, trace: Trace, exact_bytes: int, operations: bool
     ) -> Trace:
         """A trace that says who wrote a wrong element, and opens at the step, if need be with the
         program that did.
@@ -305,15 +254,15 @@ class TracedLaunch:
             advice = f"Step {step.number} of program {writer} writes it, on line {step.line}."
         elif writer is not None:
             advice = f"Program {writer} writes it."
-        trace.notices = (*trace.notices, f"{wrong} {advice}")
+        trace.notices = (*trace.notices, f"{wrong}. {advice}")
         trace.first_shown = None if step is None else step.number
         trace.wrong = wrong
         return trace
 
-    def _last_writer(self, wrong: WrongElement) -> Program | None:
+    def _last_writer(self, wrong: Difference) -> Program | None:
         """The program that writes an element last, of a further run."""
         call = replace(self.call, values=self.to_work_on())
-        heard = LastWriter(wrong.address_in(call.values))
+        heard = LastWriter(_left(call.values, wrong.name)[wrong.index].data_ptr())
         with redirect_stdout(io.StringIO()):
             launch_observed(
                 self.kernel, self.grid, call, self.code.batch, AccessObserver(heard.see),
@@ -464,7 +413,7 @@ class TracedLaunch:
             },
             options={name: str(value) for name, value in self.options.changed().items()},
             largest_exact=exact_bytes,
-            rounding=dot_tolerance(self.code.batch.module),
+            roundings=rounding_of(self.code.batch),
         )
 
 

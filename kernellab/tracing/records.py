@@ -41,8 +41,8 @@ from kernellab.tracing.steps import (
 from kernellab.tracing.values import StoredValue, Summary, ValueStore
 
 if TYPE_CHECKING:
+    from kernellab.launch.records import Difference
     from kernellab.tracing.differences import TraceDifference
-    from kernellab.tracing.launches import WrongElement
 
 ComputeAgain = Callable[[Mapping[int, set[str]]], Mapping[tuple[int, str], Any]]
 """Runs the kernel again: takes names by the step that gave them their value (by -1 - the frame's
@@ -94,7 +94,7 @@ class Trace(Sequence[Step]):
         self.fault = fault
         self.notices = tuple(notices)
         self.first_shown: int | None = None
-        self.wrong: WrongElement | None = None
+        self.wrong: Difference | None = None
         self._compute_again = compute_again
         self._stale = stale
         self._trace_again = trace_again
@@ -292,9 +292,9 @@ class Trace(Sequence[Step]):
                 GPU say, left in the arguments: name -> tensor; compared are the elements that the
                 traced programs wrote.
             rtol, atol: how far off a float may be: `atol + rtol * |theirs|`. By default,
-                variables of one dtype must have the same bits; variables of two dtypes, and the
-                results of another launch, have the tolerance of the coarser dtype, as in
-                `kernellab.check(..., expect=...)` and `kernellab.tune(..., reference=...)`.
+                variables of one dtype must have the same bits; variables of two dtypes have the
+                tolerance of the coarser one, and the results of another launch what rounding
+                explains (docs/tolerances.md).
 
         Returns:
             The difference: which step, which variable, which element, both values. It is false

@@ -418,6 +418,10 @@ class TracedArgument:
     storage: int
     start: Annotated[int, Limits(-(2**48), 2**48)] = 0
 
+    def offset_of(self, index: tuple[int, ...]) -> int:
+        """Return how many elements an element lies behind the tensor's first in memory."""
+        return sum(place * stride for place, stride in zip(index, self.strides))
+
     def numbered(self, indices: numpy.ndarray) -> tuple[numpy.ndarray | None, numpy.ndarray]:
         """As `coordinates`, but for those inside their numbers in reading order, int64.
         None in place of which lie inside: all do.
@@ -525,7 +529,7 @@ class TraceFacts:
         constants: the values of constexprs, shown.
         options: of the launch, where they are not the default.
         largest_exact: values of more bytes were kept as summaries.
-        rounding: the relative tolerance of the roughest dot of fp32 tiles; 0 if there is none.
+        roundings: argument -> which part of it rounding may change; see `launch.results`.
     """
 
     kernel: str
@@ -536,7 +540,7 @@ class TraceFacts:
     constants: Mapping[str, str]
     options: Mapping[str, str]
     largest_exact: Count
-    rounding: Amount = 0.0
+    roundings: Mapping[str, Amount] = field(default_factory=dict)
 
 
 # Traces written to files.

@@ -104,8 +104,8 @@ def tune(
         reference: expected results by parameter, or a function that returns them and is called with
             the kernel's arguments: `lambda x, y, z, n: {"z_ptr": x + y}`. None compares each config
             with the first one that runs.
-        rtol, atol: tolerances of the results, `atol + rtol * |expected|`; None takes those of the
-            dtype (docs/tuning.md).
+        rtol, atol: tolerances of the results, `atol + rtol * |expected|`; None takes what
+            rounding explains (docs/tolerances.md).
         check: whether to compare results. None compares them on a GPU, and on the CPU if the
             interpreter takes less than 20 seconds for all configs.
         bytes, flops: what a launch moves and computes, for GB/s and TFLOP/s; or functions that are

@@ -12,7 +12,7 @@ import re
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,6 @@ from kernellab import triton_api
 from kernellab.common.arguments import listed
 from kernellab.common.saved_files import kernellab_version
 from kernellab.common.system import OutOfTime, gpu_fault, limited, lock_file, own_folder
-from kernellab.common.text import element_text
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_bound
@@ -39,9 +38,8 @@ from kernellab.errors import (
     UnsupportedOperation,
 )
 from kernellab.launch.argument_copies import tensors_in
-from kernellab.launch.differences import Contents, differences_between, dot_tolerance, tolerance
 from kernellab.launch.dispatch import interpret
-from kernellab.launch.records import Difference
+from kernellab.launch.results import Contents, Tolerances, compare, rounding_of
 from kernellab.profiling.estimates.counts import count, with_memory
 from kernellab.profiling.estimates.model import CALIBRATION, Model, estimated_gpu
 from kernellab.records import Target
@@ -438,13 +436,18 @@ class _Stage:
             torch.cuda.synchronize()
         return dict(tensors_in(self.arguments.values))
 
-    def rounding(self, task: Task) -> float:
-        """Return the relative tolerance of the roughest dot of a config; 0 if it has none."""
+    def rounding(self, task: Task) -> Mapping[str, float]:
+        """Return which part of the results of a config rounding may change, by argument; nothing
+        for a kernel that only a GPU runs.
+        """
         from kernellab.interpreter.execution.program import program_code
 
         values = {**self.arguments.values, **task.values}
         call = BoundCall(task.specialization, values, task.options)
-        return dot_tolerance(program_code(self.job.kernel, call, self.job.target).module)
+        try:
+            return rounding_of(program_code(self.job.kernel, call, self.job.target))
+        except UnsupportedOperation:
+            return {}
 
     def set_standard(self, packed_task: bytes, results: Contents | None = None) -> None:
         """Take this config's results as the expected ones; None for `results` runs the config."""
@@ -543,15 +546,9 @@ def _check(stage: _Stage, packed_task: bytes) -> str:
     if stage.expected is None:
         stage.set_standard(packed_task, results)
         return stage.compared_with
-    job = stage.job
-    check_results(
-        results,
-        stage.expected,
-        stage.compared_with,
-        job.rtol,
-        job.atol,
-        lambda: stage.rounding(task),
-    )
+    parts = functools.partial(stage.rounding, task)
+    allowed = Tolerances(stage.job.rtol, stage.job.atol, parts=parts)
+    check_results(results, stage.expected, stage.compared_with, allowed)
     return stage.compared_with
 
 
@@ -571,38 +568,17 @@ class WrongResult(Exception):
 
 
 def check_results(
-    results: Contents,
-    expected: Contents,
-    compared_with: str,
-    rtol: float | None,
-    atol: float | None,
-    rounding: Callable[[], float] = lambda: 0.0,
+    results: Contents, expected: Contents, compared_with: str, allowed: Tolerances
 ) -> None:
     """Compare tensors with the expected ones, by name.
 
     Args:
         results, expected: tensors by parameter.
         compared_with: where the expected tensors come from, for the message.
-        rtol, atol: the tolerances; None takes those of the dtype.
-        rounding: returns the relative tolerance of the kernel's dots, which replaces that of the
-            dtype if it is larger; called only if a tensor differs.
+        allowed: how far they may be off.
 
     Raises:
-        WrongResult: a tensor differs by more than the tolerance.
+        WrongResult: an element differs by more than the tolerance.
     """
-    for name, want in expected.items():
-        allowed = tolerance(want, rtol, atol)
-        sides = {name: want}, {name: results[name]}
-        for _ in differences_between(*sides, *allowed):
-            allowed = tolerance(want, rtol, atol, rounding())
-            for difference in differences_between(*sides, *allowed):
-                raise WrongResult(_format_difference(difference, compared_with))
-
-
-def _format_difference(difference: Difference, compared_with: str) -> str:
-    share = f"{difference.elements:,} of {difference.size:,} elements"
-    return (
-        f"{difference.argument} differs from that of {compared_with} in {share}; most at "
-        f"{element_text(difference.argument, difference.index)}: {difference.actual:g} "
-        f"where {difference.expected:g} is expected"
-    )
+    for difference in compare(results, expected, allowed):
+        raise WrongResult(f"{difference}, compared with {compared_with}")

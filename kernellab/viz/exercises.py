@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kernellab.checker.records import Finding
-from kernellab.common.text import counted, number_text, number_texts
+from kernellab.common.text import counted, number_text
 from kernellab.errors import Diagnostic
 from kernellab.viz.diagnostics import diagnostic_table, facts_table, finding_links
 from kernellab.viz.kit.data import Link, Tile, Tone
@@ -87,7 +87,7 @@ def _diagnostic_table(answer: Answer, number: int, diagnostic: Diagnostic) -> Ta
     if (
         isinstance(diagnostic, Finding)
         and difference is not None
-        and (diagnostic.argument, diagnostic.index) == (difference.argument, difference.index)
+        and (diagnostic.argument, diagnostic.index) == (difference.name, difference.index)
     ):
         diagnostic = replace(diagnostic, programs=(), lane=(), values={}, inputs=None)
     return diagnostic_table(diagnostic, links)
@@ -109,7 +109,7 @@ def _difference_table(answer: Answer, difference: FirstDifference) -> Table:
 
 
 def _facts(difference: FirstDifference) -> Iterator[tuple[str, str]]:
-    got, expected = number_texts(difference.got, difference.expected)
+    got, expected = difference.texts
     yield "got", got
     yield "expected", expected
     if difference.line is not None:

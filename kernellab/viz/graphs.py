@@ -237,13 +237,14 @@ def _difference_row(difference: NodeDifference) -> tuple[str, ...]:
     name = f"gradient of {difference.node}" if difference.is_gradient else difference.node
     line = "" if difference.position is None else str(difference.position.line)
     kernel = f"{difference.kernel}:{difference.line}" if difference.line else difference.kernel
-    share = f"{difference.wrong:,} of {difference.size:,}"
+    share = f"{difference.count:,} of {difference.size:,}"
+    actual, expected = difference.texts
     return (
         name,
         difference.level,
         line,
-        f"{difference.right:.6g}",
-        f"{difference.actual:.6g}",
+        expected,
+        actual,
         share,
         kernel,
     )

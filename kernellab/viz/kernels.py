@@ -380,7 +380,7 @@ def bisection_card(bisection: Bisection) -> Card:
     lines = [_line(position) for position in bisection.lines[:_MOST_LINES]]
     if len(bisection.lines) > _MOST_LINES:
         lines.append((f"and {len(bisection.lines) - _MOST_LINES} more", ""))
-    columns = ("argument", "elements off", "farthest", "expected", "found")
+    columns = ("argument", "elements off", "first", "expected", "found")
     return Card(
         title=bisection.kernel,
         subtitle=f"{bisection.target}: pass by pass",
@@ -409,15 +409,9 @@ def _notes(bisection: Bisection) -> Iterator[str]:
 
 
 def _row(difference: Difference) -> tuple[str, str, str, str, str]:
-    place = element_text(difference.argument, difference.index)
-    off = f"{difference.elements:,} of {difference.size:,}"
-    return (
-        difference.argument,
-        off,
-        f"{place}, by {difference.largest:.3g}",
-        str(difference.expected),
-        str(difference.actual),
-    )
+    off = f"{difference.count:,} of {difference.size:,}, by up to {difference.largest:.3g}"
+    actual, expected = difference.texts
+    return difference.name, off, difference.element, expected, actual
 
 
 def _line(position: SourcePosition) -> tuple[str, str]:

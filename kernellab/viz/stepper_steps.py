@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy
 
-from kernellab.common.text import counted, element_text, index_text, number_texts
+from kernellab.common.text import counted, index_text
 from kernellab.errors import NotRecorded, label_file
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Access, Frame, Step, TracedArgument
@@ -333,16 +333,16 @@ class _Maker:
     def _wrong(self) -> WrongData | None:
         """The first wrong element of the results, where its tensor is in the view."""
         wrong = self._trace.wrong
-        if wrong is None or wrong.argument not in self._argument_numbers:
+        if wrong is None or wrong.name not in self._argument_numbers:
             return None
-        shape = self._trace.arguments[wrong.argument].shape
+        shape = self._trace.arguments[wrong.name].shape
         if len(shape) != len(wrong.index):
             return None
-        actual, expected = number_texts(wrong.actual, wrong.expected)
+        actual, expected = wrong.texts
         return WrongData(
-            self._argument_numbers[wrong.argument],
+            self._argument_numbers[wrong.name],
             int(numpy.ravel_multi_index(wrong.index, shape)) if shape else 0,
-            element_text(wrong.argument, wrong.index),
+            wrong.element,
             expected,
             actual,
         )

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from kernellab.checker.records import Inputs
 from kernellab.common.data_files import Prose, read_data_file
 from kernellab.common.saved_files import Read, SavedData
-from kernellab.common.text import element_text, shown
+from kernellab.common.text import shown
 from kernellab.errors import ArgumentError, Diagnostic, ProgramId, suggestion
 from kernellab.errors.exceptions import json_value
-from kernellab.launch.differences import Within
+from kernellab.launch.records import Difference
+from kernellab.launch.results import Within
 from kernellab.records import BoundLaunch
 from kernellab.records.display import PrintsAsCard
 from kernellab.workshop import launches, references
@@ -176,15 +177,11 @@ RUNGS = ("compiles", "safe", "right", "within budget")
 
 
 @dataclass(frozen=True)
-class FirstDifference:
+class FirstDifference(Difference):
     """The first wrong element of a result, and how it was computed.
 
     Attributes:
         case: the launch, as text.
-        argument: the output.
-        index: the element's index.
-        got, expected: its value, and the expected one.
-        count, size: how many elements of the output are wrong, and how many it has.
         line: the line of the store that wrote it last; None if nothing wrote it.
         program: the program that wrote it.
         lane: the position in its tile of the element that was stored.
@@ -197,23 +194,12 @@ class FirstDifference:
             None if that is not known.
     """
 
-    case: str
-    argument: str
-    index: tuple[int, ...]
-    got: Any
-    expected: Any
-    count: int
-    size: int
+    case: str = ""
     line: int | None = None
     program: ProgramId | None = None
     lane: tuple[int, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     inputs: tuple[Inputs, ...] | None = None
-
-    @property
-    def element(self) -> str:
-        """The element as text: "z_ptr[700]"."""
-        return element_text(self.argument, self.index)
 
 
 @dataclass(frozen=True)

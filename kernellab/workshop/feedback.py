@@ -34,12 +34,12 @@ from kernellab.ir.types import shape
 from kernellab.judging.code import Code
 from kernellab.judging.submissions import variants
 from kernellab.launch.argument_copies import copied
-from kernellab.launch.differences import Within, is_within
+from kernellab.launch.records import Difference
+from kernellab.launch.results import Within, is_within
 from kernellab.launch.tile_kernel import run
 from kernellab.profiling.accesses.counts import accesses
 from kernellab.profiling.accesses.records import GlobalAccess
 from kernellab.records import Target
-from kernellab.tracing.launches import WrongElement
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
 from kernellab.triton_api import definition_of, given_texts
@@ -56,19 +56,11 @@ def difference_of(trace: Trace, case: Case) -> FirstDifference | None:
     wrong = trace.wrong
     if wrong is None:
         return None
-    plain = FirstDifference(
-        str(case),
-        wrong.argument,
-        wrong.index,
-        wrong.actual,
-        wrong.expected,
-        wrong.count,
-        wrong.size,
-    )
+    plain = FirstDifference(**vars(wrong), case=str(case))
     if trace.first_shown is None:
         return plain
     step = trace[trace.first_shown]
-    lane = _lane(step, wrong.argument, wrong.offset)
+    lane = _lane(step, wrong.name, trace.arguments[wrong.name].offset_of(wrong.index))
     return replace(
         plain,
         line=step.line,
@@ -79,12 +71,13 @@ def difference_of(trace: Trace, case: Case) -> FirstDifference | None:
     )
 
 
-def _inputs(trace: Trace, step: Step, wrong: WrongElement) -> tuple[Inputs, ...] | None:
+def _inputs(trace: Trace, step: Step, wrong: Difference) -> tuple[Inputs, ...] | None:
     """Return what a wrong element was computed from; None if its program does not run alone."""
     if trace.launch is None:
         return None
     try:
-        elements = inputs_behind(trace.launch, step.program, wrong.argument, wrong.offset)
+        offset = trace.arguments[wrong.name].offset_of(wrong.index)
+        elements = inputs_behind(trace.launch, step.program, wrong.name, offset)
     except KernelLabError:
         return None
     return inputs_by_argument(elements)

@@ -48,7 +48,7 @@ from kernellab.errors import (
 )
 from kernellab.judging.code import Code, PackedKernel, SourcePart, Texts
 from kernellab.judging.submissions import foreign_code, submit
-from kernellab.launch.differences import Within
+from kernellab.launch.results import Within
 from kernellab.records import BoundLaunch
 from kernellab.records.display import PrintsAsCard, RowSequence, column_names, data_frame, described
 from kernellab.tracing.launches import trace

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernellab.launch.differences import Within
+from kernellab.launch.results import Within
 
 # Right results with the error that rounding may cause: what a correct kernel may be off.
 #

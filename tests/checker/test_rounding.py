@@ -130,15 +130,46 @@ def test_a_sum_that_loses_too_much_is_an_error_with_its_cause() -> None:
     assert (one.severity, one.cause) == ("error", "narrow sums")
 
 
-def test_one_launch_is_right_everywhere() -> None:
-    """`check`, `trace`, `trace.diff` and `tune` have one table of tolerances."""
+@triton.jit
+def adds(x_ptr, y_ptr, z_ptr, MORE: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(z_ptr + at, tl.load(x_ptr + at) + tl.load(y_ptr + at) + MORE)
+
+
+def added(more: float) -> tuple[Any, ...]:
+    x, y, z = normal(64, seed=0), normal(64, seed=1), zeros(64)
+    return adds, (x, y, z), {"MORE": more, "BLOCK": 64}, {"z_ptr": x + y}
+
+
+def multiplied(precision: str, factor: float = 1.0) -> tuple[Any, ...]:
     a, b, c = squares()
-    constants = {"N": 64, "PRECISION": "tf32"}
-    trace = kernellab.trace(multiplies, (1,), a, b, c, expect=torch.matmul, **constants)
-    assert not trace.diff({"c_ptr": a @ b})
-    assert trace.diff({"c_ptr": a @ b}, rtol=1e-5)
-    assert trace.diff({"c_ptr": (a @ b) * 1.05})
+    constants = {"N": 64, "PRECISION": precision}
+    return multiplies, (a, b, c), constants, {"c_ptr": factor * (a @ b)}
+
+
+@pytest.mark.parametrize(
+    ("launch", "is_right"),
+    [
+        pytest.param(added(1e-5), False, id="sum plus 1e-5"),
+        pytest.param(multiplied("tf32"), True, id="tf32"),
+        pytest.param(added(0.0), True, id="sum", marks=pytest.mark.slow),
+        pytest.param(multiplied("ieee"), True, id="ieee", marks=pytest.mark.slow),
+        pytest.param(multiplied("ieee", 1.001), False, id="ieee wrong", marks=pytest.mark.slow),
+        pytest.param(multiplied("tf32", 1.05), False, id="tf32 wrong", marks=pytest.mark.slow),
+    ],
+)
+def test_all_functions_say_the_same_of_one_launch(launch: tuple[Any, ...], is_right: bool) -> None:
+    """`check`, `trace`, `trace.diff` and `tune` have one comparison and one tolerance."""
+    kernel, args, constants, expect = launch
+    found = kernellab.check(kernel, (1,), *args, **constants, expect=expect)
+    assert bool(found.of_kind("wrong-result")) != is_right
+    trace = kernellab.trace(kernel, (1,), *args, **constants, expect=expect)
+    assert (trace.wrong is None) == is_right
+    assert bool(trace.diff(expect)) != is_right
     swept = kernellab.tune(
-        multiplies, (1,), a, b, c, **constants, space={"num_warps": [4]}, reference={"c_ptr": a @ b}
+        kernel, (1,), *args, **constants, space={"num_warps": [4]}, reference=expect
     )
-    assert not any(trial.is_dropped for trial in swept.trials)
+    assert any(trial.is_dropped for trial in swept.trials) != is_right
+    if trace.wrong is not None:
+        index = found.of_kind("wrong-result")[0].index
+        assert trace.wrong.index == trace.diff(expect).index == index

@@ -13,7 +13,6 @@ import torch
 
 from kernellab.cli.demo import (
     EXACT,
-    Tolerance,
     all_cases,
     check_outputs,
     compare,
@@ -24,6 +23,7 @@ from kernellab.cli.demo import (
     uniform,
 )
 from kernellab.cli.demo.report import run_case
+from kernellab.launch.results import Tolerances
 from kernellab.launch.tile_kernel import run
 from tests.support.pages import Reader
 
@@ -104,7 +104,7 @@ def test_one_flipped_element_of_the_mask_fails_the_check() -> None:
 def test_a_stray_nan_or_infinity_fails_any_tolerance(wrong: float) -> None:
     expected = torch.ones(4)
     result = torch.tensor([1.0, 1.0, wrong, 1.0])
-    check = compare("out", result, expected, Tolerance(absolute=1e30))
+    check = compare("out", result, expected, Tolerances(atol=1e30))
     assert not check.passed
     assert check.max_error == float("inf")
 

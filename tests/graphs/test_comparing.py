@@ -241,7 +241,7 @@ def test_a_wrong_store_to_a_buffer_of_the_module_is_found() -> None:
     found = report.compare(kernels={kernel.name: kernel.source.replace("0.9", "9.0")})
     (difference,) = found.differences
     assert (difference.level, difference.kernel) == ("kernel", kernel.name)
-    assert difference.wrong == 16
+    assert difference.count == 16
     assert torch.equal(model.mean, torch.ones(16))
 
 

@@ -72,9 +72,9 @@ def test_what_differs_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     right = torch.softmax(x.double(), 1)
     wrong = torch.softmax(x.double() * torch.log(torch.tensor(2.0).double()), 1)
     (difference,) = found.differences
-    assert difference.argument == "out_ptr"
+    assert difference.name == "out_ptr"
     assert difference.size == 800
-    assert difference.elements > 790
+    assert difference.count > 790
     assert difference.largest == pytest.approx(float((wrong - right).abs().max()), rel=1e-4)
     assert difference.expected == pytest.approx(float(right[difference.index]), rel=1e-5)
     assert difference.actual == pytest.approx(float(wrong[difference.index]), rel=1e-5)

@@ -297,10 +297,10 @@ def test_a_magic_leaves_a_kernels_names_to_it(monkeypatch: pytest.MonkeyPatch) -
     shell = InteractiveShell()
     kernellab.load_ipython_extension(shell)
     lines = (
-        "%tilecheck like.like_check[(1,)](outputs=x, target=1, most_turns=2)",
-        "%tilestep like.like_trace"
+        "%tilecheck --target sm_90 like.like_check[(1,)](outputs=x, target=1, most_turns=2)",
+        "%tilestep --program 0 --exact-bytes 64 like.like_trace"
         "[(1,)](programs=x, operations=1, in_place=2, exact_bytes=3, target=4)",
-        "%tiledebug like.like_debug[(1,)](program=x, breakpoints=1, in_place=2)",
+        "%tiledebug --program 0 like.like_debug[(1,)](program=x, breakpoints=1, in_place=2)",
     )
     try:
         shell.user_ns |= {"like": like_options, "x": torch.zeros(16, dtype=torch.int32)}

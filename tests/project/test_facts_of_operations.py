@@ -31,6 +31,7 @@ STATED_HERE_ALONE = {
     "compiler.analyses.work._FLOAT_OPERATIONS": "what counts as one operation, no one else asks",
     "equality.lowering._MOVE": "memory and control flow, whose lowerings take any elements",
     "interpreter.unrounded._ROUND_INSIDE": "whose NumPy functions round, no one else asks",
+    "launch.results._TIMES": "how often each rounds, in the bound of a whole result",
     "profiling.accesses.requests.OfBlocks": "a type, for operands by name",
     "profiling.accesses.shared_memory._MAY_SHARE": "what Triton lowers through shared memory",
     "profiling.diagnosis.cost_model.DIVISIONS": "of integers, by what they cost",

@@ -348,7 +348,7 @@ def test_diff_of_two_kernels_finds_the_line() -> None:
     assert parted.step.calls[0].line == line_of(traced, "acc = smoothed(acc, x, 3)")
     assert parted.other_step.calls[0].line == line_of(traced, "acc = smoothed(acc, x, 3)", 1)
     assert parted.step.turns[0].number == parted.other_step.turns[0].number == 1
-    assert (parted.ours, parted.theirs) == (3, 6)
+    assert (parted.actual, parted.expected) == (3, 6)
 
 
 def test_diff_of_two_inputs_finds_the_load() -> None:
@@ -356,7 +356,7 @@ def test_diff_of_two_inputs_finds_the_load() -> None:
     other[40] = 7
     parted = accumulated(x).diff(accumulated(other))
     assert parted.step is not None
-    assert (parted.name, parted.index, parted.ours, parted.theirs) == ("x", (8,), 1, 7)
+    assert (parted.name, parted.index, parted.actual, parted.expected) == ("x", (8,), 1, 7)
     assert parted.step.line == line_of(traced, "x = tl.load(x_ptr + k")
     assert parted.step.turns[0].number == 2
 
@@ -510,7 +510,7 @@ def test_arguments_that_share_memory_share_it_in_a_trace() -> None:
     right[20] = -1
     parted = found.diff({"x_ptr": right})  # it was written through the other one
     assert parted.step is not None
-    assert (parted.index, parted.ours, parted.step.number, parted.size) == ((20,), 8, 3, 16)
+    assert (parted.index, parted.actual, parted.step.number, parted.size) == ((20,), 8, 3, 16)
     assert found.at(5).x.tolist() == [2 * n for n in range(16)]  # what program 0 stored
     assert x.tolist() == list(range(64))
 

@@ -73,7 +73,7 @@ def test_what_large_tiles_write_is_known(trace: Trace, from_file: bool, tmp_path
     wrong = launched()
     wrong["out_ptr"][7] = -1
     found = trace.diff(wrong)
-    assert (found.name, found.index, found.theirs) == ("out_ptr", (7,), -1)
+    assert (found.name, found.index, found.expected) == ("out_ptr", (7,), -1)
     assert [access.text() for access in trace[ATOMIC].accesses] == [
         access.text() for access in trace_of(exact_bytes=1 << 30)[ATOMIC].accesses
     ]

@@ -18,6 +18,8 @@ from hypothesis.extra import numpy as arrays
 from syrupy.assertion import SnapshotAssertion
 
 from kernellab.errors import ArgumentError, NotRecorded
+from kernellab.launch.results import Tolerances
+from kernellab.tracing.differences import difference_of_values
 from kernellab.tracing.records import Trace
 from kernellab.tracing.states import NoSuchVariable, State
 from kernellab.tracing.steps import AffineLanes, TracedArgument
@@ -184,12 +186,29 @@ def test_diff_finds_the_first_value_that_differs(tmp_path: Path) -> None:
     found = first.diff(second)
     assert found
     assert (found.kind, found.name, found.index) == ("value", "x", (5,))
-    assert (found.ours, found.theirs, found.count, found.size) == (21, 21.5, 1, 8)
+    assert (found.actual, found.expected, found.count, found.size) == (21, 21.5, 1, 8)
     assert found.step is not None
     assert (found.step.line, found.step.turns[0].number) == (4, 2)
     words = "they part at x[5]: 21 here, 21.5 there (1 of 8 elements differ, by up to 0.5)"
     assert words in repr(found)
     assert not first.diff(second, atol=100.0)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (3, 4),
+        (True, False),
+        (numpy.float32(1.5), numpy.float32(2.5)),
+        (numpy.uint64(2**63 + 1), numpy.uint64(2**63)),
+        (numpy.array(1.5, ml_dtypes.bfloat16), numpy.array(2.5, ml_dtypes.bfloat16)),
+    ],
+)
+def test_a_scalar_that_differs_has_no_index(ours: Any, theirs: Any) -> None:
+    assert difference_of_values("n", ours, ours, Tolerances(0.0, 0.0)) is None
+    apart = difference_of_values("n", ours, theirs, Tolerances(0.0, 0.0))
+    assert apart is not None
+    assert (apart.element, apart.actual, apart.expected) == ("n", ours, theirs)
 
 
 def test_diff_that_is_false_says_what_was_compared(
@@ -208,7 +227,7 @@ def test_diff_that_is_false_says_what_was_compared(
 
 def test_diff_tells_where_the_ways_part(tmp_path: Path) -> None:
     found = ran(tmp_path, turns=2).diff(ran(tmp_path, turns=3))
-    assert (found.kind, found.ours, found.theirs) == ("path", "line 6", "line 4")
+    assert (found.kind, found.actual, found.expected) == ("path", "line 6", "line 4")
 
 
 def test_diff_allows_for_coarser_types(tmp_path: Path) -> None:
@@ -224,7 +243,7 @@ def test_diff_with_what_another_launch_left(trace: Trace, raised: Raised) -> Non
     assert not trace.diff({"z_ptr": right})  # the last element was masked off
     right[2] = -1
     found = trace.diff({"z_ptr": right})
-    assert (found.kind, found.name, found.index, found.theirs) == ("output", "z_ptr", (2,), -1)
+    assert (found.kind, found.name, found.index, found.expected) == ("output", "z_ptr", (2,), -1)
     assert found.step is not None
     assert found.step.line == 6
     with pytest.raises(ArgumentError, match="shape"):

@@ -78,8 +78,9 @@ PATCHES = {
             "within budget", [])
     """,
     "results do not differ": """
-        import kernellab.checker.compare as outcomes, kernellab.checker.detectors.results as d
-        outcomes.differences = d.differences = lambda *args: iter(())
+        import kernellab.checker.arguments as a, kernellab.checker.detectors.results as d
+        import kernellab.launch.results as r, kernellab.tracing.launches as t
+        a.differences = d.differences = r.compare = t.compare = lambda *args: iter(())
     """,
     "the expected results become those of the kernel": """
         import gc, torch

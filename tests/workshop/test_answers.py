@@ -82,7 +82,7 @@ def test_the_first_difference_has_line_program_lane_and_the_values_behind_it() -
     answer = kernellab.exercise("max_rows", wrong.max_rows_of_zeros_beyond)
     found = answer.first_difference
     assert found is not None
-    assert (found.argument, found.got, found.program, found.lane) == (
+    assert (found.name, found.actual, found.program, found.lane) == (
         "z_ptr", 0.0, (found.index[0], 0, 0), (),
     )  # fmt: skip
     assert found.expected < 0

@@ -8,15 +8,11 @@ import numpy
 import pytest
 import torch
 
-from kernellab.launch.differences import Within
+from kernellab.launch.results import is_within
 from kernellab.workshop.references import Rounded, exact, moments, softmax, unrounded
 
 TABLE = torch.randn(20, 300, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 X = (TABLE * 3 - 2).float()
-
-
-def is_within(actual: torch.Tensor, right: Within) -> bool:
-    return bool(((actual.double() - right.values.double()).abs() <= right.allowed).all())
 
 
 def in_sequence(x: torch.Tensor) -> torch.Tensor:

@@ -20,7 +20,7 @@ import torch
 
 import kernellab
 from kernellab.errors import CompileError, KernelLabError
-from kernellab.launch.differences import Within
+from kernellab.launch.results import Within, is_within
 from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
 from kernellab.workshop.grader import _Answering
 from kernellab.workshop.launches import Case, Draw
@@ -87,7 +87,9 @@ class Trial:
             return True
         except KernelLabError:
             return True
-        return any(_differ(arguments[name], it) for name, it in launches.right(number).items())
+        return any(
+            not is_within(arguments[name], it) for name, it in launches.right(number).items()
+        )
 
     def _is_found(self, launches: Launches, number: int) -> bool:
         """Return whether the grader's check of a launch finds something."""
@@ -114,13 +116,6 @@ def _fresh(value: Any, is_output: bool) -> Any:
     if not is_output:
         return value.clone()
     return torch.full_like(value, float("nan") if value.is_floating_point() else -77)
-
-
-def _differ(actual: torch.Tensor, right: Within) -> bool:
-    """Return whether results are not the expected ones, as the grader compares them."""
-    same = actual == right.values
-    near = (actual.double() - right.values.double()).abs() <= right.allowed
-    return not bool((same | near).all())
 
 
 def trials_of(mutants: Iterable[Mutant], folder: Path) -> list[Trial]:

@@ -14,7 +14,6 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector, ProgramSet
-from kernellab.checker.numerics.nan_sources import is_float
 from kernellab.checker.numerics.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.checker.slices import behind
@@ -23,7 +22,7 @@ from kernellab.interpreter.codegen.indices import function_of
 from kernellab.interpreter.numerics import FLOAT32, FLOAT64, cut_to_tf32
 from kernellab.ir import mlir, tt
 from kernellab.ir.flow import yielded
-from kernellab.ir.types import dtype, shape
+from kernellab.ir.types import dtype, is_float, shape
 
 # Find dots of fp32 tiles that lose too many digits: `tl.dot` computes them in tf32 by default.
 #

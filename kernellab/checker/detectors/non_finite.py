@@ -22,7 +22,6 @@ from kernellab.checker.numerics.nan_sources import (
     Origins,
     calls_of_combiner,
     decides_integers,
-    is_float,
     is_float_type,
     may_begin,
     not_finite,
@@ -59,7 +58,7 @@ from kernellab.ir.operations import (
     function_of_elements,
     has,
 )
-from kernellab.ir.types import dtype, is_pointer, shape
+from kernellab.ir.types import dtype, is_float, is_pointer, shape
 
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession

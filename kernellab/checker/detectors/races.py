@@ -13,8 +13,8 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation
 
+from kernellab.checker.arguments import differences
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun
-from kernellab.checker.compare import ElementDifference, differences
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.sums import FloatSums
 from kernellab.checker.element_inputs import last_writer
@@ -51,6 +51,7 @@ from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import Load, MemoryAccess
 from kernellab.ir.locations import locate
+from kernellab.launch.records import Difference
 
 # Find racing reads without an effect: a program reads a version number again, and discards what
 # it read if another program has begun to write.
@@ -509,14 +510,14 @@ class OrderDependence(Detector):
                 continue
             if run is None:  # the detector of races reports it
                 return
-            apart = list(differences(self.run.results, run.results, self._sums.tolerance))
+            apart = list(differences(self.run.results, run.results, self._sums.bounds))
             if apart:
                 report = report or partial(self._report, session, schedule, apart)
         if report is not None:
             report()
 
     def _report(
-        self, session: CheckSession, schedule: Schedule, apart: Sequence[ElementDifference]
+        self, session: CheckSession, schedule: Schedule, apart: Sequence[Difference]
     ) -> None:
         first = apart[0]
         writer = last_writer(first, session.repeat)
@@ -529,13 +530,14 @@ class OrderDependence(Detector):
         through = writer.name
         if through not in ("", first.name):
             also += f" ({first.name} and {through} share memory, and this line writes {through})"
+        in_order, otherwise = first.texts
         message = (
-            f"{first.element} depends on the order of the programs: it is {first.value_text} "
-            f"when they run in the order of their ids, and {first.other_text} when they run "
+            f"{first.element} depends on the order of the programs: it is {in_order} "
+            f"when they run in the order of their ids, and {otherwise} when they run "
             f"{schedule.words}{also}"
         )
         facts = {"argument": first.name, "index": first.index, "message": message}
-        values = (first.value, first.other)
+        values = (first.actual, first.expected)
         if any(isinstance(value, float) and not math.isfinite(value) for value in values):
             facts["advice"] = _OVERFLOWING_SUMS
         self._add(writer.operation, facts, writer.programs, first.count)

@@ -13,9 +13,8 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
-from kernellab.checker.arguments import LazyCopies, strides_for
+from kernellab.checker.arguments import LazyCopies, Results, differences, strides_for
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun
-from kernellab.checker.compare import ElementDifference, Results, differences, within
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.rounding import Rounding, explained
 from kernellab.checker.element_inputs import LastWriter, inputs_by_argument, inputs_in, last_writer
@@ -26,7 +25,8 @@ from kernellab.errors import KernelFault, KernelLabError
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.ir.locations import locate
-from kernellab.launch.differences import UNWRITTEN, tolerance, wrong_words
+from kernellab.launch.records import Difference
+from kernellab.launch.results import UNWRITTEN, Tolerances
 from kernellab.triton_api import definition_of
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ class WrongResult(Detector):
         tensors = {name: self.run.tensors[name] for name in self.run.expected}
         actual = Results(tensors, self.run.copies)
         expected = Results(self.run.expected, LazyCopies())
-        allowed = within(*self.run.tolerances, self.run.expected.allowed)
-        for apart in differences(actual, expected, allowed):
+        for apart in differences(actual, expected, self.run.tolerances):
             rounding = self._rounding(apart.name, session)
             if rounding is not None and rounding.within:
                 self._report_rounding(apart, rounding)
@@ -61,18 +60,14 @@ class WrongResult(Detector):
 
     def _rounding(self, name: str, session: CheckSession) -> Rounding | None:
         """Return why a result differs, if rounding is the only reason."""
-        right = self.run.expected[name]
-        stated = self.run.expected.allowed.get(name)
-        if stated is None:
-            relative, absolute = tolerance(right, *self.run.tolerances)
-            if not relative and not absolute:
-                return None  # every bit counts
-            stated = absolute + relative * right.double().abs()
-        return explained(session, name, right, stated)
+        sides = name, self.run.tensors[name], self.run.expected[name]
+        if self.run.tolerances(*sides) is None:
+            return None  # every bit counts
+        return explained(session, name, sides[2], self.run.tolerances.elements(*sides))
 
-    def _report_rounding(self, apart: ElementDifference, rounding: Rounding) -> None:
+    def _report_rounding(self, apart: Difference, rounding: Rounding) -> None:
         """Report a difference that is within the bound of the kernel's operations."""
-        size = self.run.tensors[apart.name].numel()
+        actual, expected = apart.texts
         facts = {
             "kind": "rounding",
             "severity": "note",
@@ -81,8 +76,8 @@ class WrongResult(Detector):
             "places": rounding.places,
             "message": (
                 f"{apart.name} differs from the expected values in {apart.count:,} of "
-                f"{counted(size, 'element')}, by rounding alone: {rounding.words}. "
-                f"{apart.element} is {apart.value_text}, and {apart.other_text} is expected"
+                f"{counted(apart.size, 'element')}, by rounding alone: {rounding.words}. "
+                f"{apart.element} is {actual}, and {expected} is expected"
             ),
             "advice": (
                 "The kernel is right within the bound that follows from its operations and their "
@@ -94,7 +89,7 @@ class WrongResult(Detector):
         self.collector.add(apart.name, facts, (), apart.count)
 
     def _inputs(
-        self, apart: ElementDifference, writer: LastWriter, session: CheckSession
+        self, apart: Difference, writer: LastWriter, session: CheckSession
     ) -> tuple[Inputs, ...] | None:
         """Return what the element was computed from; None if its program does not run alone."""
         if writer.last is None:
@@ -108,12 +103,11 @@ class WrongResult(Detector):
 
     def _report(
         self,
-        apart: ElementDifference,
+        apart: Difference,
         writer: LastWriter,
         inputs: tuple[Inputs, ...] | None,
         rounding: Rounding | None,
     ) -> None:
-        size = self.run.tensors[apart.name].numel()
         facts: dict[str, Any] = {
             "kind": self.kinds[0],
             "argument": apart.name,
@@ -130,7 +124,7 @@ class WrongResult(Detector):
                 "inputs": inputs,
                 "advice": _STEP.format(_program_option(program)),
             }
-        facts["message"] = wrong_words(apart.element, apart.value, apart.other, apart.count, size)
+        facts["message"] = str(apart)
         if rounding is not None:
             facts["message"] += f". The cause is rounding: {rounding.words}"
             facts |= {"cause": rounding.kind, "errors": (rounding.error, rounding.remaining)}
@@ -225,7 +219,7 @@ class IgnoredStrides(Detector):
             again = _made_contiguous(session, names, outside)
         except (Stopped, KernelFault):
             return
-        for apart in differences(self.run.results, again.results, within(None, None)):
+        for apart in differences(self.run.results, again.results, Tolerances()):
             self._explained = frozenset(self._outside - outside)
             for name in names:
                 self._report(name, self._first[name], apart)
@@ -234,11 +228,12 @@ class IgnoredStrides(Detector):
     def explains(self) -> frozenset[Operation]:
         return self._explained
 
-    def _report(self, name: str, access: CheckedAccess, apart: ElementDifference) -> None:
+    def _report(self, name: str, access: CheckedAccess, apart: Difference) -> None:
         tensor = self.run.tensors[name]
         passed = {*strides_for(name, [*self.run.tensors], self.run.call.values)}
         missing = sorted(_needed(tensor) - passed)
-        values = f"{apart.value_text}, but {apart.other_text} if {name} is contiguous"
+        strided, contiguous = apart.texts
+        values = f"{strided}, but {contiguous} if {name} is contiguous"
         effect = f"; {apart.element} is {values}"
         facts: dict[str, Any] = {
             "kind": self.kinds[0],

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy
 import torch
 from xdsl.ir import Operation, SSAValue
@@ -19,7 +18,6 @@ from xdsl.ir import Operation, SSAValue
 from kernellab.checker.checked_run import Computed
 from kernellab.checker.detector import Stopped
 from kernellab.checker.numerics.exact_functions import carries
-from kernellab.checker.numerics.nan_sources import is_float
 from kernellab.checker.numerics.reference_run import Cause, Followed, ReferenceRun, Step
 from kernellab.checker.shadow_values import Array, Shadow, reach
 from kernellab.errors import KernelLabError, SourcePosition
@@ -28,8 +26,16 @@ from kernellab.interpreter.unrounded import Function
 from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import GlobalAccess, MovesElements, has
-from kernellab.ir.types import dtype, shape
-from kernellab.launch.differences import relative_tolerance, size_of
+from kernellab.ir.types import dtype, is_float, shape
+from kernellab.launch.results import (
+    Tolerances,
+    additions,
+    elements_off,
+    is_equal,
+    relative_tolerance,
+    size_of,
+    unit_of,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession
@@ -236,7 +242,7 @@ class _Bounds(Followed):
     ) -> Any:
         """The error of the operation itself, for exact operands."""
         is_reference = self.cause is BOUND_OF_REFERENCE
-        unit = min(_unit(op.results[0]), 2.0**-24 if is_reference else 1.0)
+        unit = min(unit_of(dtype(op.results[0].type)), 2.0**-24 if is_reference else 1.0)
         match op:
             case tt.DotOp():
                 sizes = [numpy.abs(array) for array in actual]
@@ -244,10 +250,10 @@ class _Bounds(Followed):
                 terms = shape(op.a.type)[-1]
                 product = function(*sizes)
                 rough = 2.0**-10 if _rounds_operands(op) and not is_reference else 0.0
-                return (_roundings(terms) * unit + rough) * product + unit * result
+                return (additions(terms) * unit + rough) * product + unit * result
             case tt.ReduceOp() | tt.ScanOp() if _adds(op):
                 terms = shape(op.operands[0].type)[op.axis.value.data]
-                return _roundings(terms) * unit * _over(op, numpy.abs(actual[0]), numpy.add)
+                return additions(terms) * unit * _over(op, numpy.abs(actual[0]), numpy.add)
             case tt.ReduceOp() | tt.ScanOp():
                 return unit * result
             case mlir.AddFOp() | mlir.SubFOp() | mlir.MulFOp() | mlir.TruncFOp() | tt.FpToFpOp():
@@ -258,19 +264,6 @@ class _Bounds(Followed):
                 return 0.0 * result
             case _:
                 return 4 * unit * result
-
-
-_finfo: Any = ml_dtypes.finfo  # its call has no types
-
-
-def _unit(value: SSAValue) -> float:
-    """The largest relative error of one rounding to a value's dtype."""
-    return float(_finfo(dtype(value.type)).eps) / 2
-
-
-def _roundings(terms: int) -> float:
-    """How many roundings the error of a sum of so many terms amounts to, in any order."""
-    return float(min(terms, 4 * terms**0.5))
 
 
 def _adds(op: tt.ReduceOp | tt.ScanOp) -> bool:
@@ -349,9 +342,9 @@ def _explained(
     tensor = reference.run.tensors[name]
     actual = tensor.double()
     exact, bound, of_reference = (followed.of_tensor(tensor) for followed in reference.followed)
-    if not _near(exact, right, torch.maximum(allowed, of_reference)):
+    if elements_off(exact, right, torch.maximum(allowed, of_reference)).any():
         return None
-    within = _near(actual, right, torch.maximum(allowed, bound + of_reference))
+    within = not elements_off(actual, right, torch.maximum(allowed, bound + of_reference)).any()
     chosen, op, remaining = _chosen(session, name, right, allowed + of_reference)
     if op is None:
         chosen, op, remaining = EVERYTHING, reference.of(EVERYTHING).first, exact
@@ -359,7 +352,7 @@ def _explained(
         return None
     if chosen.name == "narrow sums":  # the bound of a long sum says nothing
         part = relative_tolerance(dtype(op.results[0].type))
-        within &= _near(actual, exact, part * (exact.abs() + size_of(exact)))
+        within &= is_equal(actual, exact, Tolerances(part, part * size_of(exact)))
     return Rounding(
         chosen.words.format(precision=tt.precision_of(op) or "", format=dtype(op.results[0].type)),
         chosen.remedy,
@@ -383,7 +376,7 @@ def _chosen(
     reference = _followed(session, present)
     for cause in present:
         results = reference.of(cause).of_tensor(reference.run.tensors[name])
-        if reference.of(cause).first is not None and _near(results, right, allowed):
+        if reference.of(cause).first and not elements_off(results, right, allowed).any():
             return cause, reference.of(cause).first, results
     return EVERYTHING, None, right
 
@@ -397,11 +390,6 @@ def _followed(session: CheckSession, causes: Sequence[Cause]) -> ReferenceRun:
     for error in reference.failed.values():
         raise error
     return reference
-
-
-def _near(mine: torch.Tensor, other: torch.Tensor, allowed: torch.Tensor) -> bool:
-    same = (mine == other) | (mine.isnan() & other.isnan())
-    return bool((same | ((mine - other).abs() <= allowed)).all())
 
 
 def _largest(away: torch.Tensor) -> float:

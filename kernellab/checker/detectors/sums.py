@@ -13,10 +13,8 @@ import torch
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
-from kernellab.checker.compare import Allowed, Piece, pieces
 from kernellab.checker.detector import Detector
 from kernellab.checker.numerics.nan_messages import type_name
-from kernellab.checker.numerics.nan_sources import is_float
 from kernellab.checker.numerics.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
 from kernellab.checker.shadow_values import Array
@@ -33,7 +31,8 @@ from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import in_region_of_elements
-from kernellab.ir.types import dtype
+from kernellab.ir.types import dtype, is_float
+from kernellab.launch.results import Allowed, Piece, pieces
 
 # Where a kernel adds up in floats of 16 bits: around a loop, also one that the compiler has
 # unrolled, or in memory.
@@ -470,21 +469,21 @@ class FloatSums(Detector):
         self._has_sums = self._has_sums or bool((counts.elements[index] > 1).any())
         numpy.add.at(sums.elements, index, numpy.broadcast_to(added, everyone)[on])
 
-    def tolerance(self, name: str, actual: torch.Tensor, other: torch.Tensor) -> Allowed | None:
-        """See `outcomes.Tolerance`."""
-        if not self._has_sums:
+    def bounds(self, name: str, actual: torch.Tensor, other: torch.Tensor) -> Allowed | None:
+        """See `launch.results.Bounds`."""
+        if not self._has_sums or not actual.is_floating_point():
             return None
         unit = torch.finfo(actual.dtype).eps / 2
         derived = unit**0.5 * max(map(_largest, (actual, other)))
         tensor = self.run.tensors[name]
         known = self._storages.by_start.get(tensor.untyped_storage().data_ptr())
         if self._adds_while_it_waits or known is None or known[0].unit != tensor.element_size():
-            return lambda _, mine: torch.full_like(mine, derived, dtype=torch.float64)
+            return lambda _, mine, __: torch.full_like(mine, derived, dtype=torch.float64)
         storage, counts, sums = known
         numbers = torch.from_numpy(storage.view(tensor, counts.elements))
         magnitudes = torch.from_numpy(storage.view(tensor, sums.elements))
 
-        def allowed(piece: Piece, mine: torch.Tensor) -> torch.Tensor:
+        def allowed(piece: Piece, mine: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
             number, magnitude = numbers[piece], magnitudes[piece]
             of_sums = 2 * number * unit * (magnitude + mine.double().abs())
             return torch.where(number > 0, of_sums, derived)

@@ -14,8 +14,8 @@ import numpy
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import NoMemoryEffect
 
+from kernellab.checker.arguments import differences
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun
-from kernellab.checker.compare import ElementDifference, differences
 from kernellab.checker.detector import Detector, PendingFinding, Stopped
 from kernellab.checker.events import Change
 from kernellab.checker.records import Proposal
@@ -41,6 +41,7 @@ from kernellab.ir.operations import (
     trait_of,
 )
 from kernellab.ir.types import dtype, shape
+from kernellab.launch.records import Difference
 
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession
@@ -268,7 +269,7 @@ class MissingOther(Detector):
                 apart.name for other in (lower, nearer) for apart in differences(low, other)
             }
             for apart in differences(self.run.results, low):
-                if apart.name not in affected and math.isfinite(apart.other):
+                if apart.name not in affected and math.isfinite(apart.expected):
                     return _comparison(apart, filling.words), filling
         return None
 
@@ -307,12 +308,10 @@ class MissingOther(Detector):
         return iter(()) if self._off else super().findings(explained)
 
 
-def _comparison(apart: ElementDifference, words: str) -> str:
+def _comparison(apart: Difference, words: str) -> str:
     """Return a result with zeros and with another value in the undefined elements, as text."""
-    return (
-        f"{apart.element} is {apart.value_text} if they hold zeros, and {apart.other_text} if they "
-        f"hold {words}"
-    )
+    zeros, other = apart.texts
+    return f"{apart.element} is {zeros} if they hold zeros, and {other} if they hold {words}"
 
 
 def _proposals(op: Operation, number: str, integer: str) -> tuple[Proposal, ...]:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.checker.numerics.nan_sources import Origin, is_float
+from kernellab.checker.numerics.nan_sources import Origin
 from kernellab.checker.slices import name_of
 from kernellab.interpreter.numerics import largest_finite, widen
 from kernellab.ir import flow, mlir, tt
 from kernellab.ir.operations import DotLike, Elementwise, KeepsElements, MovesElements, has
-from kernellab.ir.types import dtype, shape
+from kernellab.ir.types import dtype, is_float, shape
 
 # Kinds of float operations that messages and advice distinguish.
 

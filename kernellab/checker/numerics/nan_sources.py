@@ -22,7 +22,7 @@ from kernellab.interpreter.numerics import largest_finite, widen
 from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.operations import DotLike, Elementwise, MovesElements, RegionsOfElements, has
-from kernellab.ir.types import MemDescType, TensorDescType, dtype, is_pointer, shape
+from kernellab.ir.types import dtype, is_float, shape
 
 # Which numbers are NaN or infinite, of every floating-point type that kernels have.
 
@@ -33,13 +33,6 @@ _EXPONENTS = {
 }
 """The bits that are all set in NaN and infinity, of the 16-bit types:
 comparing them is faster than converting."""
-
-
-def is_float(value: SSAValue) -> bool:
-    """True for tiles and scalars of a floating-point type; not for what leads to memory."""
-    if is_pointer(value.type) or isinstance(value.type, TensorDescType | MemDescType):
-        return False
-    return is_float_type(dtype(value.type))
 
 
 def is_float_type(kind: numpy.dtype) -> bool:

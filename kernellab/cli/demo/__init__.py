@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from kernellab.cli.demo import kernels
+from kernellab.launch.results import Tolerances, is_equal
 
 # Philox4x32-10 in NumPy, written from its paper: the dropout kernel's mask, known without
 # Triton.
@@ -79,15 +80,7 @@ SEED = 7
 DROPOUT_SEED = 1234
 
 
-@dataclass(frozen=True)
-class Tolerance:
-    """|result - expected| <= absolute + relative * |expected|, for every element."""
-
-    absolute: float = 0.0
-    relative: float = 0.0
-
-
-EXACT = Tolerance()
+EXACT = Tolerances(0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -108,7 +101,7 @@ class Case:
     """The parameters that the kernel writes -> their expected values."""
     torch_twin: Callable[[Arguments], Any]
     """The same job as a torch user would write it: the kernel is timed against it."""
-    tolerance: Mapping[str, Tolerance]
+    tolerance: Mapping[str, Tolerances]
     """One for every parameter that the kernel writes."""
     why_tolerance: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -202,7 +195,7 @@ def softmax_case(rows: int, columns: int) -> Case:
         make_arguments=make_arguments,
         reference=lambda arguments: {"out_ptr": softmax(arguments)},
         torch_twin=softmax,
-        tolerance={"out_ptr": Tolerance(relative=2e-6)},
+        tolerance={"out_ptr": Tolerances(rtol=2e-6)},
         why_tolerance=(
             "two libraries' exp and the order of an fp32 sum: a few units in the last place"
         ),
@@ -249,7 +242,7 @@ def matmul_case(dtype: torch.dtype, size: int = 512) -> Case:
         make_arguments=make_arguments,
         reference=reference,
         torch_twin=lambda arguments: torch.matmul(arguments["a_ptr"], arguments["b_ptr"]),
-        tolerance={"c_ptr": Tolerance(absolute=summed, relative=one_unit)},
+        tolerance={"c_ptr": Tolerances(atol=summed, rtol=one_unit)},
         why_tolerance=f"an fp32 sum of {size} products, then one rounding to {short_name(dtype)}",
         options={"num_warps": 4, "num_stages": 3},
     )
@@ -292,9 +285,9 @@ def layer_norm_case(rows: int, columns: int) -> Case:
         reference=reference,
         torch_twin=layer_norm,
         tolerance={
-            "out_ptr": Tolerance(absolute=1e-5, relative=2.0**-10),
-            "mean_ptr": Tolerance(absolute=2e-6),
-            "rstd_ptr": Tolerance(relative=2e-6),
+            "out_ptr": Tolerances(atol=1e-5, rtol=2.0**-10),
+            "mean_ptr": Tolerances(atol=2e-6),
+            "rstd_ptr": Tolerances(rtol=2e-6),
         },
         why_tolerance="fp32 sums in another order, then one rounding to fp16",
         options={"num_warps": 8},
@@ -351,7 +344,7 @@ class OutputCheck:
     max_error: float
     """The largest |result - expected|, in fp64; infinity if there is an unexpected NaN or
     infinity."""
-    tolerance: Tolerance
+    tolerance: Tolerances
 
 
 def check_outputs(case: Case, arguments: Arguments) -> list[OutputCheck]:
@@ -366,7 +359,7 @@ def check_outputs(case: Case, arguments: Arguments) -> list[OutputCheck]:
 
 
 def compare(
-    name: str, result: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance
+    name: str, result: torch.Tensor, expected: torch.Tensor, tolerance: Tolerances
 ) -> OutputCheck:
     """Compare two tensors of one shape and dtype, element by element, in fp64."""
     if result.shape != expected.shape or result.dtype != expected.dtype:
@@ -374,16 +367,14 @@ def compare(
             f"{name}: {tuple(result.shape)} {result.dtype} and {tuple(expected.shape)} "
             f"{expected.dtype}"
         )
-    wanted = expected.double()
-    error = (result.double() - wanted).abs()
+    error = (result.double() - expected.double()).abs()
     # An infinity less itself is NaN, though nothing is wrong;
     # any other NaN is an error without bound.
     error[result == expected] = 0.0
     error = error.nan_to_num(nan=float("inf"), posinf=float("inf"))
-    allowed = tolerance.absolute + tolerance.relative * wanted.abs()
     return OutputCheck(
         parameter=name,
-        passed=bool(((error == 0) | (error <= allowed)).all()),
+        passed=is_equal(result, expected, tolerance),
         max_error=float(error.max()),
         tolerance=tolerance,
     )

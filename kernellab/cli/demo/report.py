@@ -20,6 +20,7 @@ from kernellab.common.pandas_import import pandas
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile as compile_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
+from kernellab.launch.results import Tolerances
 from kernellab.launch.tile_kernel import run
 from kernellab.records import Run
 from kernellab.tracing.launches import trace
@@ -195,10 +196,7 @@ def _outcome(result: Result) -> list[Html]:
     """What is to be said of a case's run."""
     case = result.case
     errors = "; ".join(
-        (
-            f"{check.parameter}: {check.max_error:.2g} at most, "
-            f"{_allowed(check.tolerance.absolute, check.tolerance.relative)}"
-        )
+        (f"{check.parameter}: {check.max_error:.2g} at most, {_allowed(check.tolerance)}")
         for check in result.checks
     )
     lines = [
@@ -218,10 +216,10 @@ def _milliseconds(seconds: float) -> str:
     return f"{page.format_number(seconds * 1e3)} ms"
 
 
-def _allowed(absolute: float, relative: float) -> str:
-    parts = [f"{absolute:.2g}"] if absolute else []
-    if relative:
-        parts.append(f"{relative:.2g} of the value")
+def _allowed(tolerance: Tolerances) -> str:
+    parts = [f"{tolerance.atol:.2g}"] if tolerance.atol else []
+    if tolerance.rtol:
+        parts.append(f"{tolerance.rtol:.2g} of the value")
     return f"{' + '.join(parts)} allowed" if parts else "none allowed"
 
 

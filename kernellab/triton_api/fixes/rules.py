@@ -201,14 +201,18 @@ def _frames_of(traceback: TracebackType | None) -> Iterator[Mapping[str, Any]]:
         traceback = traceback.tb_next
 
 
+def sizes_text(shape: Any) -> str:
+    """Return a shape of Triton's front end as a message shows it: "16 x 32"."""
+    return " x ".join(str(getattr(size, "value", size)) for size in shape or ()) or "no axes"
+
+
 def kind_of(value: Any) -> str:
     """What a value of Triton's front end is, in words: "a tile of 16 x 32 fp32"."""
     if isinstance(value, tl.constexpr):
         return f"the constant {shown(value.value)}"
     kind = getattr(value, "type", value)
     if isinstance(kind, tl.block_type):
-        sizes = " x ".join(str(size) for size in kind.shape)
-        return f"a tile of {sizes} {_element(kind.element_ty)}"
+        return f"a tile of {sizes_text(kind.shape)} {_element(kind.element_ty)}"
     if isinstance(kind, tl.dtype):
         return f"a {_element(kind)}" if kind.is_ptr() else f"one {_element(kind)}"
     return f"a {type(value).__name__}"

@@ -22,6 +22,7 @@ from kernellab.triton_api.fixes.rules import (
     rule,
     scalar_of,
     shape_of,
+    sizes_text,
 )
 
 # Rules for tiles whose shapes do not fit.
@@ -75,13 +76,9 @@ def _shapes(refused: Refusal) -> list[str]:
 def _broadcast(refused: Refusal, _: re.Match[str]) -> Fix:
     source, wanted = refused.known("src_shape"), refused.known("shape")
     return Fix(
-        f"a tile of {_sizes(source)} does not become one of {_sizes(wanted)}.",
+        f"a tile of {sizes_text(source)} does not become one of {sizes_text(wanted)}.",
         "Only axes of 1 element grow: add them with x[:, None] (a column) or x[None, :] (a row).",
     )
-
-
-def _sizes(shape: Any) -> str:
-    return " x ".join(str(getattr(size, "value", size)) for size in shape or ()) or "no axes"
 
 
 @rule(r"permute dims must have the same length as input shape(?:, got (\d+) and (\d+))?")
@@ -103,7 +100,7 @@ def _reshape(refused: Refusal, _: re.Match[str]) -> Fix:
     tile = refused.known("input")
     wanted = refused.known("dst_shape") or refused.known("shape")
     return Fix(
-        f"{kind_of(tile)} does not fill the shape {_sizes(wanted)}.",
+        f"{kind_of(tile)} does not fill the shape {sizes_text(wanted)}.",
         "The sizes of both shapes have to have the same product.",
     )
 
@@ -127,8 +124,8 @@ def _dot_shapes(refused: Refusal, _: re.Match[str]) -> Fix:
     if left[-1] == right[-1]:
         advice = f"Turn the second: tl.dot(a, tl.trans(b)) gives {left[-2]} x {right[-2]}."
     return Fix(
-        f"tl.dot of {_sizes(left)} and {_sizes(right)}: the first has {left[-1]} columns, the "
-        f"second {right[-2]} rows.",
+        f"tl.dot of {sizes_text(left)} and {sizes_text(right)}: the first has {left[-1]} "
+        f"columns, the second {right[-2]} rows.",
         advice,
     )
 
@@ -160,7 +157,7 @@ def _dot_small(refused: Refusal, match: re.Match[str]) -> Fix:
     a, b = _dot_operands(refused)
     return Fix(
         f"tl.dot takes tiles of at least {match[1]} x {match[3]} and {match[3]} x {match[2]} here, "
-        f"and was given {_sizes(shape_of(a))} and {_sizes(shape_of(b))}.",
+        f"and was given {sizes_text(shape_of(a))} and {sizes_text(shape_of(b))}.",
         "Load larger tiles with a mask and other=0.0, or multiply and add: "
         "tl.sum(a[:, :, None] * b[None, :, :], axis=1).",
     )
@@ -386,10 +383,10 @@ def _dot_sum(refused: Refusal, _: re.Match[str]) -> Fix | None:
     kind = refused.known("out_dtype")
     if not is_tile(acc) or not isinstance(due, tl.block_type) or kind is None:
         return None
-    sizes = " x ".join(map(str, due.shape))
     zeros = f"tl.zeros(({', '.join(map(str, due.shape))}), {_tl(str(kind))})"
     return Fix(
-        f"tl.dot adds to a tile of {sizes} {kind} here, and its third argument is {kind_of(acc)}.",
+        f"tl.dot adds to a tile of {sizes_text(due.shape)} {kind} here, and its third "
+        f"argument is {kind_of(acc)}.",
         f"Begin with {zeros}; what is stored may be narrower.",
     )
 
