@@ -12,7 +12,7 @@ import numpy
 
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.memory import shared_memory
-from kernellab.interpreter.memory.shared_memory import SharedTile
+from kernellab.interpreter.memory.shared_memory import Waiting
 from kernellab.interpreter.tiles import Active, LaneFault, Value, full, lanes_at_fault
 
 # What generated code calls for `tl.device_assert` and `tl.device_print`.
@@ -72,19 +72,6 @@ def _of_program(value: Value, shape: tuple[int, ...], program: int) -> Any:
 
 # Groups of warps that run separate code: coroutines, each of which runs until it has to wait at
 # a barrier.
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """What a group waits for: that the phase of that parity completes."""
-
-    barrier: SharedTile
-    phase: Value
-    active: Active = None
-
-    def is_over(self) -> bool:
-        """Whether it need not wait any more."""
-        return not shared_memory.is_under_way(self.barrier, self.phase, self.active)
 
 
 Group: TypeAlias = "Generator[Waiting, None, Any]"

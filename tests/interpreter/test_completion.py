@@ -1,0 +1,103 @@
+"""Asynchronous operations that complete late, `completion="late"`: right kernels compute the same,
+and a missing wait shows in the results.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
+
+import kernellab
+from kernellab.errors import EndlessWait, ExtraArrival, KernelFault, OptionError
+from tests.cases.case import normal
+from tests.corpus.elementwise import vector_add
+from tests.corpus.gluon_kernels import copy_to_shared
+from tests.interpreter.test_gluon import described
+from tests.kernels import asynchronous
+from tests.support.broken_kernels import broken, faults_of
+from tests.support.compiled import source_line
+from tests.support.messages import Raised
+
+TILES = 5
+HALF = torch.float16
+
+
+def launched(kernels: Any, name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
+    """A kernel with its arguments, whose last one is the output, and what it should store."""
+    x, out = normal(64 * TILES, 64, dtype=HALF), torch.zeros(64 * TILES, 64, dtype=HALF)
+    match name:
+        case "copies":
+            numbers = normal(512 * TILES)
+            return kernels.copies, (numbers, torch.zeros_like(numbers)), 2 * numbers
+        case "tma_copies":
+            return kernels.tma_copies, (described(x), described(out)), x + x
+        case "products":
+            a = normal(64, 64 * TILES, dtype=HALF, seed=1)
+            right = a.float() @ x.float() + 1
+            return kernels.products, (described(a), described(x), torch.zeros(64, 64)), right
+    return kernels.specialized, (described(x), out), x + x
+
+
+def is_right(kernels: Any, name: str, completion: str, programs: int = 1, **options: Any) -> bool:
+    """Whether a run of a kernel stores what it should."""
+    kernel, arguments, right = launched(kernels, name)
+    with kernellab.interpreted(target="sm_90", completion=completion, **options):
+        kernellab.run(kernel, (programs,), *arguments, TILES=TILES)
+    out: Any = arguments[-1]
+    return torch.allclose(getattr(out, "base", out), right, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["copies", "tma_copies", "products", "specialized"])
+def test_right_kernels_compute_the_same(name: str) -> None:
+    assert is_right(asynchronous, name, "early")
+    assert is_right(asynchronous, name, "late", programs=2)
+    assert is_right(asynchronous, name, "shuffled", seed=1)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous))
+def test_a_missing_wait_shows(name: str, fault: str, tmp_path: Path) -> None:
+    kernels, _found = broken(asynchronous, name, fault, tmp_path)
+    try:
+        shows = not is_right(kernels, name, "late")
+    except (EndlessWait, ExtraArrival):
+        shows = True
+    assert shows
+
+
+def test_operations_that_complete_early_or_late_by_chance(tmp_path: Path) -> None:
+    kernels, _found = broken(asynchronous, "copies", "D", tmp_path)
+    right = [is_right(kernels, "copies", "shuffled", seed=seed) for seed in range(4)]
+    assert not all(right)
+
+
+@gluon.jit
+def never_waits(x_ptr, copies):
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    lanes = gl.arange(0, 512, layout=layout)
+    tile = gl.allocate_shared_memory(gl.float32, [512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    for _ in range(copies):
+        copy_to_shared(tile, x_ptr + lanes)
+        async_copy.commit_group()
+
+
+def test_a_kernel_that_never_waits(raised: Raised) -> None:
+    launch: Any = kernellab.run, never_waits, (1,), torch.zeros(512)
+    kernellab.run(*launch[1:], 100, completion="late")
+    fault = raised(KernelFault, *launch, 100_000, completion="late")
+    assert source_line(fault.position).startswith("copy_to_shared(")
+
+
+def test_ttir_has_nothing_that_completes_late(raised: Raised) -> None:
+    x = torch.zeros(128)
+    raised(OptionError, kernellab.run, vector_add, (1,), x, x, x, 128, BLOCK=128, completion="late")
+    raised(
+        OptionError, kernellab.trace, vector_add, (1,), x, x, x, 128, BLOCK=128, completion="late"
+    )
+    raised(OptionError, kernellab.run, vector_add, (1,), x, x, x, 128, BLOCK=128, completion="soon")

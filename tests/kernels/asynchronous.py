@@ -1,0 +1,131 @@
+"""Gluon kernels with asynchronous operations, and the ways to break each.
+
+A comment says what to change for a fault, "A removed" or "B (1) -> (2)", and on which line a check
+finds it, "missing-wait with A, B". `tests/support/broken_kernels.py` makes the broken kernels.
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+from tests.corpus.gluon_kernels import copy_to_shared, tma_load, tma_store
+
+# fmt: off
+
+
+@gluon.jit
+def copies(x_ptr, out_ptr, TILES: gl.constexpr):
+    """Two stages of cp.async."""
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    lanes = gl.arange(0, 512, layout=layout)
+    stages = gl.allocate_shared_memory(gl.float32, [2, 512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    copy_to_shared(stages.index(0), x_ptr + lanes)
+    async_copy.commit_group()  # A removed
+    for number in range(1, TILES):
+        stage = stages.index(number % 2)  # B number -> (number + 1)
+        copy_to_shared(stage, x_ptr + number * 512 + lanes)  # missing-wait with B
+        async_copy.commit_group()  # C removed
+        async_copy.wait_group(1)  # D removed; E (1) -> (2)
+        last = stages.index((number - 1) % 2).load(layout)  # missing-wait with A, C, D, E
+        gl.store(out_ptr + (number - 1) * 512 + lanes, 2 * last)
+    async_copy.wait_group(0)  # F removed; G (0) -> (1)
+    last = stages.index((TILES - 1) % 2).load(layout)  # missing-wait with F, G
+    gl.store(out_ptr + (TILES - 1) * 512 + lanes, 2 * last)
+
+
+@gluon.jit
+def tma_copies(source, out, TILES: gl.constexpr):
+    """Two stages of TMA loads with an mbarrier each, and TMA stores from a third tile."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    stages = gl.allocate_shared_memory(source.dtype, [2, 64, 64], source.layout)
+    result = gl.allocate_shared_memory(source.dtype, [64, 64], source.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    mbarrier.init(filled.index(0), count=1)  # I =1 -> =2
+    mbarrier.init(filled.index(1), count=1)
+    mbarrier.expect(filled.index(0), source.block_type.nbytes)
+    tma_load(source, [0, 0], filled.index(0), stages.index(0))
+    for number in range(1, TILES + 1):
+        stage = number % 2
+        if number < TILES:
+            mbarrier.expect(filled.index(stage), source.block_type.nbytes)  # B removed; C nbytes -> nbytes // 2
+            tma_load(source, [number * 64, 0], filled.index(stage), stages.index(stage))  # A index(stage)) -> index(0)); missing-wait with A
+        last = number - 1
+        mbarrier.wait(filled.index(last % 2), last // 2 & 1)  # D removed; E & 1 -> & 1 ^ 1; F (last % 2) -> (number % 2); endless-wait with B, C, I
+        tile = stages.index(last % 2).load(layout)  # missing-wait with D, E, F
+        tma.store_wait(0)  # G removed; H (0) -> (1)
+        result.store(tile + tile)  # missing-wait with G, H
+        fence_async_shared()
+        tma_store(out, [last * 64, 0], result)
+    tma.store_wait(0)
+
+
+@gluon.jit
+def products(a, b, out_ptr, TILES: gl.constexpr):
+    """Two stages of operands, of whose products one is in flight while the next tile is loaded."""
+    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    stages_a = gl.allocate_shared_memory(a.dtype, [2, 64, 64], a.layout)
+    stages_b = gl.allocate_shared_memory(b.dtype, [2, 64, 64], b.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(filled, count=1)
+    sums = gl.zeros((64, 64), gl.float32, layout)
+    for number in range(TILES):
+        mbarrier.expect(filled, a.block_type.nbytes + b.block_type.nbytes)
+        tma_load(a, [0, number * 64], filled, stages_a.index(number % 2))  # missing-wait with C
+        tma_load(b, [number * 64, 0], filled, stages_b.index(number % 2))  # missing-wait with C
+        mbarrier.wait(filled, number & 1)  # A removed; B & 1 -> & 0
+        tile_a, tile_b = stages_a.index(number % 2), stages_b.index(number % 2)
+        sums = warpgroup_mma(tile_a, tile_b, sums, is_async=True)  # missing-wait with A, B
+        sums = warpgroup_mma_wait(num_outstanding=1, deps=(sums,))  # C =1 -> =2
+    sums = warpgroup_mma_wait(num_outstanding=0, deps=(sums,))  # D =0 -> =1
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    total = sums + 1.0  # missing-wait with D
+    gl.store(out_ptr + rows[:, None] * 64 + columns[None, :], total)
+
+
+@gluon.jit
+def produce(source, stages, filled, emptied, TILES: gl.constexpr):
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(emptied.index(stage), (number // 2 & 1) ^ 1)  # A removed; B ^ 1 -> ^ 0; endless-wait with B
+        mbarrier.expect(filled.index(stage), source.block_type.nbytes)  # extra-arrival with A
+        tma_load(source, [number * 64, 0], filled.index(stage), stages.index(stage))
+
+
+@gluon.jit
+def consume(stages, filled, emptied, out_ptr, layout: gl.constexpr, TILES: gl.constexpr):
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(filled.index(stage), number // 2 & 1)  # A removed; B & 1 -> & 0
+        tile = stages.index(stage).load(layout)  # missing-wait with A, B
+        mbarrier.arrive(emptied.index(stage), count=1)  # C removed
+        place = out_ptr + number * 4096 + rows[:, None] * 64 + columns[None, :]
+        gl.store(place, tile + tile)
+
+
+@gluon.jit
+def specialized(source, out_ptr, TILES: gl.constexpr):
+    """One group of warps loads, another one computes."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    stages = gl.allocate_shared_memory(source.dtype, [2, 64, 64], source.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    emptied = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for stage in gl.static_range(2):
+        mbarrier.init(filled.index(stage), count=1)
+        mbarrier.init(emptied.index(stage), count=1)
+    gl.warp_specialize(
+        [
+            (consume, (stages, filled, emptied, out_ptr, layout, TILES)),
+            (produce, (source, stages, filled, emptied, TILES)),
+        ],
+        [1],
+    )
