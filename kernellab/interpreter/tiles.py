@@ -468,7 +468,7 @@ def select(condition: Value, true_value: Value, false_value: Value, rank: int) -
 
 
 def or_zero(condition: Value, tile: numpy.ndarray, rank: int) -> Value:
-    """The tile where the scalar condition holds, else zeros of its own dtype."""
+    """The tile where the scalar condition holds, else zeros of the same dtype."""
     return select(condition, tile, tile.dtype.type(0), rank)
 
 

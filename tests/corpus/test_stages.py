@@ -92,6 +92,20 @@ def test_late_completion_changes_no_result(pair: tuple[Entry, str], completion: 
         assert_same(as_numpy(got), as_numpy(want), f"tensor {number}")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", chosen(), ids=lambda pair: f"{pair[0].name}-{pair[1]}")
+def test_the_compiler_misses_no_wait(pair: tuple[Entry, str]) -> None:
+    one, target = pair
+    launch = LAUNCHES[one.name]
+    options = {**one.options, "stage": "ttgir"}
+    found = kernellab.check(
+        one.kernel, launch.grid, *launch.make(), **one.constants, options=options, target=target
+    )
+    assert not any("MissingWait" in note for note in found.notes), found.notes
+    waits = {"missing-wait", "endless-wait", "extra-arrival"}
+    assert not [finding for finding in found if finding.kind in waits]
+
+
 def test_targets_are_targets() -> None:
     for name in (*TARGETS, *QUICK):
         parse_target(name)

@@ -15,40 +15,19 @@ from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 import kernellab
 from kernellab.errors import EndlessWait, ExtraArrival, KernelFault, OptionError
-from tests.cases.case import normal
 from tests.corpus.elementwise import vector_add
 from tests.corpus.gluon_kernels import copy_to_shared
-from tests.interpreter.test_gluon import described
 from tests.kernels import asynchronous
 from tests.support.broken_kernels import broken, faults_of
 from tests.support.compiled import source_line
 from tests.support.messages import Raised
 
-TILES = 5
-HALF = torch.float16
-
-
-def launched(kernels: Any, name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
-    """A kernel with its arguments, whose last one is the output, and what it should store."""
-    x, out = normal(64 * TILES, 64, dtype=HALF), torch.zeros(64 * TILES, 64, dtype=HALF)
-    match name:
-        case "copies":
-            numbers = normal(512 * TILES)
-            return kernels.copies, (numbers, torch.zeros_like(numbers)), 2 * numbers
-        case "tma_copies":
-            return kernels.tma_copies, (described(x), described(out)), x + x
-        case "products":
-            a = normal(64, 64 * TILES, dtype=HALF, seed=1)
-            right = a.float() @ x.float() + 1
-            return kernels.products, (described(a), described(x), torch.zeros(64, 64)), right
-    return kernels.specialized, (described(x), out), x + x
-
 
 def is_right(kernels: Any, name: str, completion: str, programs: int = 1, **options: Any) -> bool:
     """Whether a run of a kernel stores what it should."""
-    kernel, arguments, right = launched(kernels, name)
+    kernel, arguments, right = kernels.launched(name)
     with kernellab.interpreted(target="sm_90", completion=completion, **options):
-        kernellab.run(kernel, (programs,), *arguments, TILES=TILES)
+        kernellab.run(kernel, (programs,), *arguments, TILES=asynchronous.TILES)
     out: Any = arguments[-1]
     return torch.allclose(getattr(out, "base", out), right, rtol=1e-5, atol=1e-4)
 

@@ -4,6 +4,9 @@ A comment says what to change for a fault, "A removed" or "B (1) -> (2)", and on
 finds it, "missing-wait with A, B". `tests/support/broken_kernels.py` makes the broken kernels.
 """
 
+from typing import Any
+
+import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
@@ -15,7 +18,11 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from tests.corpus.gluon_kernels import copy_to_shared, tma_load, tma_store
+from tests.cases.case import normal
+from tests.corpus.gluon_kernels import copy_to_shared, described, tma_load, tma_store
+
+TILES = 5
+"""What the launches have."""
 
 # fmt: off
 
@@ -33,10 +40,10 @@ def copies(x_ptr, out_ptr, TILES: gl.constexpr):
         copy_to_shared(stage, x_ptr + number * 512 + lanes)  # missing-wait with B
         async_copy.commit_group()  # C removed
         async_copy.wait_group(1)  # D removed; E (1) -> (2)
-        last = stages.index((number - 1) % 2).load(layout)  # missing-wait with A, C, D, E
+        last = stages.index((number - 1) % 2).load(layout)  # missing-wait with A, B, C, D, E
         gl.store(out_ptr + (number - 1) * 512 + lanes, 2 * last)
     async_copy.wait_group(0)  # F removed; G (0) -> (1)
-    last = stages.index((TILES - 1) % 2).load(layout)  # missing-wait with F, G
+    last = stages.index((TILES - 1) % 2).load(layout)  # missing-wait with C, F, G
     gl.store(out_ptr + (TILES - 1) * 512 + lanes, 2 * last)
 
 
@@ -57,8 +64,8 @@ def tma_copies(source, out, TILES: gl.constexpr):
             mbarrier.expect(filled.index(stage), source.block_type.nbytes)  # B removed; C nbytes -> nbytes // 2
             tma_load(source, [number * 64, 0], filled.index(stage), stages.index(stage))  # A index(stage)) -> index(0)); missing-wait with A
         last = number - 1
-        mbarrier.wait(filled.index(last % 2), last // 2 & 1)  # D removed; E & 1 -> & 1 ^ 1; F (last % 2) -> (number % 2); endless-wait with B, C, I
-        tile = stages.index(last % 2).load(layout)  # missing-wait with D, E, F
+        mbarrier.wait(filled.index(last % 2), last // 2 & 1)  # D removed; E & 1 -> & 1 ^ 1; F (last % 2) -> (number % 2); endless-wait with B, C, F, I
+        tile = stages.index(last % 2).load(layout)  # missing-wait with A, D, E, F
         tma.store_wait(0)  # G removed; H (0) -> (1)
         result.store(tile + tile)  # missing-wait with G, H
         fence_async_shared()
@@ -78,7 +85,7 @@ def products(a, b, out_ptr, TILES: gl.constexpr):
     for number in range(TILES):
         mbarrier.expect(filled, a.block_type.nbytes + b.block_type.nbytes)
         tma_load(a, [0, number * 64], filled, stages_a.index(number % 2))  # missing-wait with C
-        tma_load(b, [number * 64, 0], filled, stages_b.index(number % 2))  # missing-wait with C
+        tma_load(b, [number * 64, 0], filled, stages_b.index(number % 2))
         mbarrier.wait(filled, number & 1)  # A removed; B & 1 -> & 0
         tile_a, tile_b = stages_a.index(number % 2), stages_b.index(number % 2)
         sums = warpgroup_mma(tile_a, tile_b, sums, is_async=True)  # missing-wait with A, B
@@ -91,23 +98,23 @@ def products(a, b, out_ptr, TILES: gl.constexpr):
 
 
 @gluon.jit
-def produce(source, stages, filled, emptied, TILES: gl.constexpr):
+def specialized__produce(source, stages, filled, emptied, TILES: gl.constexpr):
     for number in range(TILES):
         stage = number % 2
-        mbarrier.wait(emptied.index(stage), (number // 2 & 1) ^ 1)  # A removed; B ^ 1 -> ^ 0; endless-wait with B
+        mbarrier.wait(emptied.index(stage), (number // 2 & 1) ^ 1)  # A removed; B ^ 1 -> ^ 0; endless-wait with C
         mbarrier.expect(filled.index(stage), source.block_type.nbytes)  # extra-arrival with A
         tma_load(source, [number * 64, 0], filled.index(stage), stages.index(stage))
 
 
 @gluon.jit
-def consume(stages, filled, emptied, out_ptr, layout: gl.constexpr, TILES: gl.constexpr):
+def specialized__consume(stages, filled, emptied, out_ptr, layout: gl.constexpr, TILES: gl.constexpr):
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
     columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
     for number in range(TILES):
         stage = number % 2
-        mbarrier.wait(filled.index(stage), number // 2 & 1)  # A removed; B & 1 -> & 0
-        tile = stages.index(stage).load(layout)  # missing-wait with A, B
-        mbarrier.arrive(emptied.index(stage), count=1)  # C removed
+        mbarrier.wait(filled.index(stage), number // 2 & 1)  # C removed; D & 1 -> & 0; endless-wait with B, E
+        tile = stages.index(stage).load(layout)  # missing-wait with C, D
+        mbarrier.arrive(emptied.index(stage), count=1)  # E removed
         place = out_ptr + number * 4096 + rows[:, None] * 64 + columns[None, :]
         gl.store(place, tile + tile)
 
@@ -124,8 +131,25 @@ def specialized(source, out_ptr, TILES: gl.constexpr):
         mbarrier.init(emptied.index(stage), count=1)
     gl.warp_specialize(
         [
-            (consume, (stages, filled, emptied, out_ptr, layout, TILES)),
-            (produce, (source, stages, filled, emptied, TILES)),
+            (specialized__consume, (stages, filled, emptied, out_ptr, layout, TILES)),
+            (specialized__produce, (source, stages, filled, emptied, TILES)),
         ],
         [1],
     )
+
+
+def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
+    """A kernel with its arguments, whose last one is the output, and what it should store."""
+    half = torch.float16
+    x, out = normal(64 * TILES, 64, dtype=half), torch.zeros(64 * TILES, 64, dtype=half)
+    match name:
+        case "copies":
+            numbers = normal(512 * TILES)
+            return copies, (numbers, torch.zeros_like(numbers)), 2 * numbers
+        case "tma_copies":
+            return tma_copies, (described(x), described(out)), x + x
+        case "products":
+            a = normal(64, 64 * TILES, dtype=half, seed=1)
+            right = a.float() @ x.float() + 1
+            return products, (described(a), described(x), torch.zeros(64, 64)), right
+    return specialized, (described(x), out), x + x

@@ -1,7 +1,7 @@
 """Kernels with one fault each, made from right ones by what their comments say.
 
 A line with the comment "A removed" or "B old -> new" changes for the fault A or B; a line with
-"missing-wait with A, B" is where a check finds them.
+"missing-wait with A, B" is where a check finds them. A function `kernel__part` belongs to `kernel`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def faults_of(module: Any) -> list[tuple[str, str]]:
     """(kernel, fault) for each fault that the comments of a module's kernels state."""
     found, kernel = [], ""
     for line in Path(inspect.getfile(module)).read_text().splitlines():
-        kernel = line.partition("(")[0].removeprefix("def ") if line.startswith("def ") else kernel
+        kernel = _kernel_at(line) or kernel
         found += [(kernel, fault) for fault, _old, _new in _changes(line)]
     return found
 
@@ -30,10 +30,10 @@ def broken(module: Any, kernel: str, fault: str, folder: Path) -> tuple[Any, set
     """The module with one fault in one of its kernels, and what a check of it finds, as kinds with
     their lines.
     """
-    lines, found, inside = [], set(), False
+    lines, found, here = [], set(), ""
     for number, line in enumerate(Path(inspect.getfile(module)).read_text().splitlines(), 1):
-        inside = line.startswith(f"def {kernel}(") if line.startswith("def ") else inside
-        if inside:
+        here = _kernel_at(line) or here
+        if here == kernel:
             for kind, faults in _FOUND.findall(line):
                 found |= {(kind, number)} if fault in faults else set()
             for name, old, new in _changes(line):
@@ -48,6 +48,11 @@ def broken(module: Any, kernel: str, fault: str, folder: Path) -> tuple[Any, set
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     return made, found
+
+
+def _kernel_at(line: str) -> str:
+    """The kernel whose function begins at a line, or ""."""
+    return line[4:].partition("(")[0].partition("__")[0] if line.startswith("def ") else ""
 
 
 def _changes(line: str) -> Iterator[tuple[str, str, str]]:

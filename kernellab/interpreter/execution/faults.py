@@ -241,13 +241,13 @@ def _error(
             advice = "Wait for earlier ones: a wait is missing, or it is before the commit."
             return KernelFault(what, advice=advice, position=position, **where)
         case PhaseNeverCompletes():
-            lacking = f"is missing {counted(fault.arrivals, 'arrival')}"
+            missing = f"is missing {counted(fault.arrivals, 'arrival')}"
             if fault.bytes > 0:
-                lacking += f" and {fault.bytes:,} bytes"
+                missing += f" and {fault.bytes:,} bytes"
             elif fault.bytes < 0:
-                lacking += f" and has {-fault.bytes:,} bytes that were not expected"
+                missing += f" and has {-fault.bytes:,} bytes that were not expected"
             what = (
-                f"a wait that never ends: phase {fault.phase} of the barrier {lacking}, and "
+                f"a wait that never ends: phase {fault.phase} of the barrier {missing}, and "
                 "nothing is under way that could complete it"
             )
             advice = (

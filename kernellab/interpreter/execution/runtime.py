@@ -78,8 +78,8 @@ Group: TypeAlias = "Generator[Waiting, None, Any]"
 
 
 def run(groups: tuple[Group, ...]) -> Any:
-    """Let every group run to its end, in turns; returns what the first one,
-    the default group, returns.
+    """Let every group run to its end, in turns, the default group last, since it often waits for
+    what the others load; returns what the default group, the first one, returns.
 
     Raises:
         PhaseNeverCompletes: all that are left wait; raised where the first of them does.
@@ -90,9 +90,12 @@ def run(groups: tuple[Group, ...]) -> Any:
         ready = [number for number, wait in live.items() if wait is None or wait.is_over()]
         if not ready:
             _stop(groups, live)
-        for number in ready:
+        for number in reversed(ready):
             try:
-                live[number] = next(groups[number])
+                wait = next(groups[number])
+                while number and wait.is_over():
+                    wait = next(groups[number])
+                live[number] = wait
             except StopIteration as end:
                 del live[number]
                 result = end.value if number == 0 else result

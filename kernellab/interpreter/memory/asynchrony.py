@@ -211,9 +211,9 @@ class LateBarriers:
                 arrival.flight.complete(everyone)
 
     def is_under_way(self, barrier: SharedTile, phase: Value, active: Active = None) -> bool:
-        """As `shared_memory.is_under_way`, after what the phase waits for has come."""
-        self._complete(barrier, phase, active)
-        return shared_memory.is_under_way(barrier, phase, active)
+        """Return True: at every wait, a group of warps lets the others go on first."""
+        del barrier, phase, active
+        return True
 
     def wait(self, barrier: SharedTile, phase: Value, active: Active = None) -> None:
         """As `shared_memory.wait`, after what the phase waits for has come."""
@@ -224,7 +224,11 @@ class LateBarriers:
         self, barrier: SharedTile, phase: Value, active: Active = None
     ) -> shared_memory.Waiting:
         """As `shared_memory.Waiting`."""
-        return shared_memory.Waiting(barrier, phase, active, self.is_under_way)
+        return shared_memory.Waiting(barrier, phase, active, self._still_under_way)
+
+    def _still_under_way(self, barrier: SharedTile, phase: Value, active: Active) -> bool:
+        self._complete(barrier, phase, active)
+        return shared_memory.is_under_way(barrier, phase, active)
 
     def _complete(self, barrier: SharedTile, phase: Value, active: Active) -> None:
         """Complete what programs wait for, in the order of issue, until their phases complete."""

@@ -1,0 +1,303 @@
+"""Find uses of shared memory that do not wait for the asynchronous operations in flight on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.traits import IsTerminator
+
+from kernellab.checker.checked_run import CheckedRun, Computed
+from kernellab.checker.detector import Detector
+from kernellab.interpreter.execution.grid import Programs
+from kernellab.interpreter.execution.program import ProgramCode, per_code
+from kernellab.interpreter.memory import shared_memory
+from kernellab.interpreter.memory.asynchrony import Flight, Flights
+from kernellab.interpreter.memory.shared_memory import SharedTile
+from kernellab.interpreter.tiles import Active, Value, narrowed
+from kernellab.ir import amd, mlir, ttg, ttng
+from kernellab.ir.locations import locate
+from kernellab.ir.operations import (
+    Asynchronous,
+    Commits,
+    OfQueue,
+    SharedRead,
+    SharedWrite,
+    WaitsFor,
+    has,
+    parents,
+    trait_of,
+)
+
+Array = numpy.ndarray
+
+_WORDS = {
+    "copies": ("copy", "async_copy.wait_group({left})"),
+    "loads": ("TMA load", "mbarrier.wait(barrier, {left}) with the barrier of the load"),
+    "stores": ("TMA store", "tma.store_wait({left})"),
+    "products": ("product", "warpgroup_mma_wait(num_outstanding={left}, ...)"),
+}
+"""What an operation of each queue is called, and what waits for it in Gluon."""
+
+
+@dataclass
+class _Watched:
+    """An operation in flight.
+
+    Attributes:
+        queue: what it is waited for with; see `ir.operations.Queue`.
+        flight: for which programs it is in flight.
+        reads, writes: the tiles that it reads and writes until it is complete.
+        result: what a product has computed; None of other operations.
+        barrier: the mbarrier that counts it; None if it is in a group.
+    """
+
+    operation: Operation
+    queue: str
+    flight: Flight
+    reads: Sequence[SharedTile]
+    writes: Sequence[SharedTile]
+    result: Value | None = None
+    barrier: SharedTile | None = None
+
+
+@dataclass
+class _Batch:
+    """What one batch of programs has in flight."""
+
+    flights: Flights
+    watched: list[_Watched] = field(default_factory=list)
+
+
+class MissingWait(Detector):
+    """Follow asynchronous operations from their issue to the wait that completes them.
+
+    Each of them completes as late as it may. A use that finds one in flight is reported, and the
+    operation is complete from then on, so that nothing else follows from it.
+    """
+
+    kinds = ("missing-wait",)
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._batches: dict[Programs, _Batch] = {}
+
+    @classmethod
+    def concerns(cls, run: CheckedRun) -> bool:
+        return _has_asynchronous_operations(run.code)
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        if has(operation, OfQueue, SharedRead, SharedWrite):
+            return True
+        is_use = any(map(_is_product, operation.operands))
+        is_move = isinstance(operation, mlir.SelectOp) or has(operation, IsTerminator)
+        return is_use and not is_move and not operation.regions
+
+    def computed(self, computed: Computed) -> None:
+        operation = computed.operation
+        assert computed.programs is not None
+        values = dict(zip(operation.operands, computed.operands))
+        active = computed.active
+        condition = getattr(operation, "predicate", None)
+        if condition is not None:
+            active = narrowed(active, values[condition], computed.programs.count)
+        batch = self._batch(computed.programs)
+        queue = _queue(operation)
+        if has(operation, Commits):
+            batch.flights.commit(queue, active)
+        elif has(operation, WaitsFor):
+            batch.flights.wait(queue, _pending(operation), active)
+        elif active is None or active.any():
+            tiles = _tiles(operation, values)
+            self._look(computed, batch, tiles, active)
+            if has(operation, Asynchronous):
+                self._issue(computed, batch, list(tiles.values()), values, active)
+
+    def _batch(self, programs: Programs) -> _Batch:
+        if programs not in self._batches:
+            if self.run.code.watched is None:
+                self._batches.clear()  # one batch runs after the other
+            self._batches[programs] = _Batch(Flights(programs.count))
+        return self._batches[programs]
+
+    def _issue(
+        self,
+        computed: Computed,
+        batch: _Batch,
+        tiles: Sequence[SharedTile],
+        values: Mapping[SSAValue, Value],
+        active: Active,
+    ) -> None:
+        """Watch an asynchronous operation."""
+        operation, queue = computed.operation, _queue(computed.operation)
+        if isinstance(operation, ttng.WarpGroupDotOp) and not operation.completes_later:
+            batch.flights.wait(queue, 0, active)
+            return
+        barrier = _barrier(operation, values)
+        if barrier is not None:
+            flight = barrier.arrivals[-1].flight
+        else:
+            flight = batch.flights.issue(queue, _nothing, active)
+            if not queue.startswith("copies"):
+                batch.flights.commit(queue, active)
+        is_product = isinstance(operation, ttng.WarpGroupDotOp)
+        is_write = has(operation, SharedWrite)
+        batch.watched = [each for each in batch.watched if each.flight.pending.any()]
+        batch.watched.append(
+            _Watched(
+                operation,
+                queue,
+                flight,
+                reads=() if is_write else tiles,
+                writes=tiles if is_write else (),
+                result=computed.results[0] if is_product else None,
+                barrier=barrier,
+            )
+        )
+
+    def _look(
+        self,
+        computed: Computed,
+        batch: _Batch,
+        tiles: Mapping[SSAValue, SharedTile],
+        active: Active,
+    ) -> None:
+        """Report what the operation reads or writes while another one is in flight on it."""
+        operation = computed.operation
+        is_write = has(operation, SharedWrite)
+        for watched in batch.watched:
+            pending = watched.flight.pending if active is None else watched.flight.pending & active
+            if not pending.any():
+                continue
+            others = (*watched.reads, *watched.writes) if is_write else watched.writes
+            for value, tile in tiles.items():
+                for other in others:
+                    faulty = pending & _shared(tile, other)
+                    if faulty.any():
+                        self._report(computed, batch, watched, faulty, _name(value))
+            if watched.result is not None and not has(operation, OfQueue):
+                if any(operand is watched.result for operand in computed.operands):
+                    self._report(computed, batch, watched, pending, "")
+
+    def _report(
+        self, computed: Computed, batch: _Batch, watched: _Watched, faulty: Array, name: str
+    ) -> None:
+        """Report a use of memory, or of a product's result if the memory has no name."""
+        what, wait = _WORDS[watched.queue.partition(" ")[0]]
+        frames = locate(watched.operation.location).frames
+        what += f" on line {frames[0].line}" if frames else ""
+        if not name:
+            message = f"the result of the {what} is used here before it is complete"
+        elif not has(computed.operation, SharedWrite):
+            message = f"{name} is read here before the {what} has arrived"
+        else:
+            doing = "reads" if watched.reads else "writes"
+            message = f"{name} is overwritten here while the {what} still {doing} it"
+
+        def facts_of(_place: tuple[int, ...], program: int) -> Mapping[str, Any]:
+            left, is_committed = _left(batch, watched, program)
+            advice = f"Wait for it before this line: {wait.format(left=left)}."
+            if not self.run.kernel.is_gluon():
+                advice = "The compiler placed the waits of this kernel: report it to Triton."
+            elif not is_committed:
+                advice = f"Commit its group: async_copy.commit_group(). {advice}"
+            return {"kind": self.kinds[0], "message": message, "advice": advice}
+
+        self.collector.report(computed, faulty, 0, facts_of, watched.operation)
+        watched.flight.complete(faulty)
+
+
+def _nothing(_active: Active) -> None:
+    """What an operation does when it completes: it was done when it was issued."""
+
+
+@per_code
+def _has_asynchronous_operations(code: ProgramCode) -> bool:
+    return any(has(op, Asynchronous) for op in code.module.walk())
+
+
+def _is_product(value: SSAValue) -> bool:
+    """Whether a value is, or was waited for as, the result of a product."""
+    return isinstance(value.owner, ttng.WarpGroupDotOp | ttng.WarpGroupDotWaitOp)
+
+
+def _pending(operation: Operation) -> int:
+    """How many groups a wait leaves in flight."""
+    if isinstance(operation, amd.AsyncWaitOp):
+        return 0  # it counts instructions
+    assert isinstance(
+        operation, ttg.AsyncWaitOp | ttng.AsyncTmaStoreWaitOp | ttng.WarpGroupDotWaitOp
+    )
+    return int(operation.pending.value.data)
+
+
+def _queue(operation: Operation) -> str:
+    """The queue of an operation; the groups of warps that run separate code have separate ones."""
+    trait = trait_of(operation, OfQueue)
+    for inside in (operation, *parents(operation)):
+        if isinstance(inside.parent_op(), ttg.WarpSpecializeOp | ttg.WarpSpecializePartitionsOp):
+            return f"{trait.queue if trait else ''} {id(inside.parent_region())}"
+    return trait.queue if trait else ""
+
+
+def _barrier(operation: Operation, values: Mapping[SSAValue, Value]) -> SharedTile | None:
+    """The mbarrier that counts an operation."""
+    barrier = getattr(operation, "barrier", None)
+    tile = None if barrier is None else values[barrier]
+    return tile if isinstance(tile, SharedTile) else None
+
+
+def _tiles(operation: Operation, values: Mapping[SSAValue, Value]) -> Mapping[SSAValue, SharedTile]:
+    """The tiles of shared memory that an operation reads or writes, barriers left out."""
+    barrier = getattr(operation, "barrier", None)
+    return {
+        value: tile
+        for value, tile in values.items()
+        if value is not barrier and isinstance(tile, SharedTile)
+    }
+
+
+def _left(batch: _Batch, watched: _Watched, program: int) -> tuple[int, bool]:
+    """How many later groups a wait may leave in flight if it covers the operation, or the phase
+    that it is counted in; and whether its group is committed.
+    """
+    if watched.barrier is not None:
+        return int(shared_memory.load(watched.barrier)[program].flat[0]) & 1, True
+    assert watched.flight.group is not None
+    committed = batch.flights.committed(watched.queue)[program]
+    later = int(committed - watched.flight.group[program]) - 1
+    return max(later, 0), later >= 0
+
+
+def _shared(tile: SharedTile, other: SharedTile) -> Array:
+    """For each program, whether two tiles share memory: by their distance, which few differ in."""
+    shared = numpy.zeros(len(tile.memory), numpy.bool_)
+    if not numpy.may_share_memory(tile.memory, other.memory):
+        return shared
+    distances = other.addresses - tile.addresses
+    for distance in numpy.unique(distances):
+        program = int(numpy.argmax(distances == distance))
+        if numpy.shares_memory(_of(tile, program), _of(other, program)):
+            shared |= distances == distance
+    return shared
+
+
+def _of(tile: SharedTile, program: int) -> Array:
+    """The tile of one program, in place."""
+    chosen = (c if isinstance(c, int) else int(c[program]) for c in tile.chosen)
+    place: Array = tile.memory[(program, *chosen)]
+    return place
+
+
+def _name(value: SSAValue) -> str:
+    """The kernel's name for memory."""
+    while isinstance(value, OpResult) and isinstance(
+        value.op, ttg.MemDescIndexOp | ttg.MemDescView
+    ):
+        value = value.op.memory
+    name = locate(value.op.location).name if isinstance(value, OpResult) else value.name_hint
+    return name or "shared memory"
