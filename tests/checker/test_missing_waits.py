@@ -18,20 +18,21 @@ from tests.support.broken_kernels import broken, faults_of
 
 def checked(kernels: Any, name: str, programs: int = 1) -> Findings:
     kernel, arguments, _right = kernels.launched(name)
+    target = asynchronous.target_of(name)
     found = kernellab.check(
-        kernel, (programs,), *arguments, TILES=asynchronous.TILES, target="sm_90"
+        kernel, (programs,), *arguments, TILES=asynchronous.TILES, target=target
     )
     assert not any(" failed: " in note for note in found.notes), found.notes
     return found
 
 
-@pytest.mark.parametrize("name", ["copies", "tma_copies", "products", "specialized"])
+@pytest.mark.parametrize("name", asynchronous.NAMES)
 def test_nothing_is_found_in_right_kernels(name: str) -> None:
     assert not checked(asynchronous, name)
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous))
+@pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))
 def test_the_fault_is_found_on_its_line(name: str, fault: str, tmp_path: Path) -> None:
     kernels, expected = broken(asynchronous, name, fault, tmp_path)
     assert expected

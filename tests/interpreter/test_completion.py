@@ -26,13 +26,14 @@ from tests.support.messages import Raised
 def is_right(kernels: Any, name: str, completion: str, programs: int = 1, **options: Any) -> bool:
     """Whether a run of a kernel stores what it should."""
     kernel, arguments, right = kernels.launched(name)
-    with kernellab.interpreted(target="sm_90", completion=completion, **options):
+    target = asynchronous.target_of(name)
+    with kernellab.interpreted(target=target, completion=completion, **options):
         kernellab.run(kernel, (programs,), *arguments, TILES=asynchronous.TILES)
     out: Any = arguments[-1]
     return torch.allclose(getattr(out, "base", out), right, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["copies", "tma_copies", "products", "specialized"])
+@pytest.mark.parametrize("name", asynchronous.NAMES)
 def test_right_kernels_compute_the_same(name: str) -> None:
     assert is_right(asynchronous, name, "early")
     assert is_right(asynchronous, name, "late", programs=2)
@@ -40,7 +41,7 @@ def test_right_kernels_compute_the_same(name: str) -> None:
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous))
+@pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))
 def test_a_missing_wait_shows(name: str, fault: str, tmp_path: Path) -> None:
     kernels, _found = broken(asynchronous, name, fault, tmp_path)
     try:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.amd.cdna4 import async_copy as direct
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
@@ -19,6 +20,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from tests.cases.case import normal
+from tests.corpus.entries import OLDEST
 from tests.corpus.gluon_kernels import copy_to_shared, described, tma_load, tma_store
 
 TILES = 5
@@ -45,6 +47,25 @@ def copies(x_ptr, out_ptr, TILES: gl.constexpr):
     async_copy.wait_group(0)  # F removed; G (0) -> (1)
     last = stages.index((TILES - 1) % 2).load(layout)  # missing-wait with C, F, G
     gl.store(out_ptr + (TILES - 1) * 512 + lanes, 2 * last)
+
+
+@gluon.jit
+def direct_loads(x_ptr, out_ptr, TILES: gl.constexpr):
+    """Two stages of direct loads to LDS, by pointers and by buffer instructions."""
+    layout: gl.constexpr = gl.BlockedLayout([4], [64], [4], [0])
+    lanes = gl.arange(0, 1024, layout=layout)
+    stages = gl.allocate_shared_memory(gl.float32, [2, 1024], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    direct.global_load_to_shared(stages.index(0), x_ptr + lanes)
+    direct.commit_group()
+    for number in range(1, TILES):
+        direct.buffer_load_to_shared(stages.index(number % 2), x_ptr, number * 1024 + lanes)
+        direct.commit_group()
+        direct.wait_group(1)  # A removed; B (1) -> (2)
+        last = stages.index((number - 1) % 2).load(layout)  # missing-wait with A, B
+        gl.store(out_ptr + (number - 1) * 1024 + lanes, 2 * last)
+    direct.wait_group(0)  # C removed; D (0) -> (1)
+    last = stages.index((TILES - 1) % 2).load(layout)  # missing-wait with C, D
+    gl.store(out_ptr + (TILES - 1) * 1024 + lanes, 2 * last)
 
 
 @gluon.jit
@@ -138,14 +159,24 @@ def specialized(source, out_ptr, TILES: gl.constexpr):
     )
 
 
+NAMES = ("copies", "direct_loads", "tma_copies", "products", *(() if OLDEST else ("specialized",)))
+"""The kernels that are launched; the oldest Triton's `warp_specialize` takes other arguments."""
+
+
+def target_of(name: str) -> str:
+    """The GPU that a kernel is for."""
+    return "gfx950" if name == "direct_loads" else "sm_90"
+
+
 def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
     """A kernel with its arguments, whose last one is the output, and what it should store."""
     half = torch.float16
     x, out = normal(64 * TILES, 64, dtype=half), torch.zeros(64 * TILES, 64, dtype=half)
     match name:
-        case "copies":
-            numbers = normal(512 * TILES)
-            return copies, (numbers, torch.zeros_like(numbers)), 2 * numbers
+        case "copies" | "direct_loads":
+            numbers = normal((512 if name == "copies" else 1024) * TILES)
+            kernel = copies if name == "copies" else direct_loads
+            return kernel, (numbers, torch.zeros_like(numbers)), 2 * numbers
         case "tma_copies":
             return tma_copies, (described(x), described(out)), x + x
         case "products":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ _CHANGE = re.compile(r"\b([A-Z]) (?:(removed)|([^;#]+?) -> ([^;]+))")
 _FOUND = re.compile(r"([a-z-]+) with ([A-Z](?:, [A-Z])*)")
 
 
-def faults_of(module: Any) -> list[tuple[str, str]]:
-    """(kernel, fault) for each fault that the comments of a module's kernels state."""
+def faults_of(module: Any, kernels: Collection[str]) -> list[tuple[str, str]]:
+    """(kernel, fault) for each fault that the comments of these kernels of a module state."""
     found, kernel = [], ""
     for line in Path(inspect.getfile(module)).read_text().splitlines():
         kernel = _kernel_at(line) or kernel
-        found += [(kernel, fault) for fault, _old, _new in _changes(line)]
+        found += [(kernel, fault) for fault, _old, _new in _changes(line) if kernel in kernels]
     return found
 
 
