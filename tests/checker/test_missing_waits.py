@@ -42,7 +42,13 @@ def test_the_fault_is_found_on_its_line(name: str, fault: str, tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("name", "fault"),
-    [("copies", "C"), ("tma_copies", "D"), ("tma_copies", "G"), ("products", "D")],
+    [
+        ("copies", "C"),
+        ("tma_copies", "D"),
+        ("tma_copies", "G"),
+        ("tma_copies", "J"),
+        ("products", "D"),
+    ],
 )
 def test_what_is_said(name: str, fault: str, tmp_path: Path, messages: SnapshotAssertion) -> None:
     kernels, _expected = broken(asynchronous, name, fault, tmp_path)

@@ -90,8 +90,8 @@ def tma_copies(source, out, TILES: gl.constexpr):
         tma.store_wait(0)  # G removed; H (0) -> (1)
         result.store(tile + tile)  # missing-wait with G, H
         fence_async_shared()
-        tma_store(out, [last * 64, 0], result)
-    tma.store_wait(0)
+        tma_store(out, [last * 64, 0], result)  # missing-wait with J
+    tma.store_wait(0)  # J removed
 
 
 @gluon.jit

@@ -43,6 +43,15 @@ _WORDS = {
 """What an operation of each queue is called, and what waits for it in Gluon."""
 
 
+_UNFINISHED = {
+    "kind": "missing-wait",
+    "message": "the program may end while this TMA store still reads shared memory, which another "
+    "program then gets",
+    "advice": "Wait for it before the kernel ends: tma.store_wait(0).",
+}
+"""The fields of a finding of a store that nothing waits for."""
+
+
 @dataclass
 class _Watched:
     """An operation in flight.
@@ -68,6 +77,7 @@ class _Watched:
 class _Batch:
     """What one batch of programs has in flight."""
 
+    programs: Programs
     flights: Flights
     watched: list[_Watched] = field(default_factory=list)
 
@@ -120,9 +130,20 @@ class MissingWait(Detector):
     def _batch(self, programs: Programs) -> _Batch:
         if programs not in self._batches:
             if self.run.code.watched is None:
-                self._batches.clear()  # one batch runs after the other
-            self._batches[programs] = _Batch(Flights(programs.count))
+                self.end()  # one batch runs after the other
+            self._batches[programs] = _Batch(programs, Flights(programs.count))
         return self._batches[programs]
+
+    def end(self) -> None:
+        """Report stores that still read shared memory when their programs end."""
+        for batch in self._batches.values():
+            for watched in batch.watched:
+                pending = watched.flight.pending
+                if watched.queue.startswith("stores") and pending.any():
+                    places = locate(watched.operation.location).frames[::-1]
+                    ids = batch.programs.linear[pending].tolist()
+                    self.collector.add(watched.operation, {**_UNFINISHED, "places": places}, ids)
+        self._batches.clear()
 
     def _issue(
         self,
