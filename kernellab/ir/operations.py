@@ -193,9 +193,9 @@ class PureWhenMarked(MemoryEffect):
         return frozenset() if says_so else None
 
 
-Queue = Literal["copies", "loads", "stores", "products"]
+Queue = Literal["copies", "loads", "stores", "products", "tcgen05"]
 """Asynchronous operations that are waited for together: `cp.async` and direct loads to LDS, TMA
-loads, TMA stores, wgmma."""
+loads, TMA stores, wgmma, tcgen05's products and copies."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from kernellab.ir import types
 from kernellab.ir.operations import (
     Asynchronous,
     Atomic,
+    Commits,
     DescriptorAccess,
     DotLike,
     GlobalRead,
@@ -425,7 +426,7 @@ class TmemCopyOp(IRDLOperation):
     """Shared memory to tensor memory."""
 
     name = "ttng.tmem_copy"
-    traits = traits_def(SharedRead(), TensorWrite())
+    traits = traits_def(SharedRead(), TensorWrite(), Asynchronous("tcgen05"))
     source = operand_def()
     memory = operand_def()
     barrier = opt_operand_def()
@@ -436,7 +437,9 @@ class Tcgen5MmaOp(IRDLOperation):
     """d = a @ b (+ d where `use_d`), d in tensor memory, by one thread for all warps."""
 
     name = "ttng.tc_gen5_mma"
-    traits = traits_def(SharedRead(), TensorRead(), TensorWrite(), DotLike())
+    traits = traits_def(
+        SharedRead(), TensorRead(), TensorWrite(), DotLike(), Asynchronous("tcgen05")
+    )
     a = operand_def()
     b = operand_def()
     d = operand_def()
@@ -458,7 +461,9 @@ class Tcgen5MmaScaledOp(IRDLOperation):
     """As tc_gen5_mma, with a scale for each block of elements along K."""
 
     name = "ttng.tc_gen5_mma_scaled"
-    traits = traits_def(SharedRead(), TensorRead(), TensorWrite(), DotLike())
+    traits = traits_def(
+        SharedRead(), TensorRead(), TensorWrite(), DotLike(), Asynchronous("tcgen05")
+    )
     a = operand_def()
     b = operand_def()
     d = operand_def()
@@ -487,7 +492,7 @@ class Tcgen5CommitOp(IRDLOperation):
     """
 
     name = "ttng.tc_gen5_commit"
-    traits = traits_def(Ordered())
+    traits = traits_def(Ordered(), Commits("tcgen05"))
     arguments = var_operand_def()
     two_ctas = opt_prop_def()
     segment_sizes = opt_prop_def(prop_name="operandSegmentSizes")

@@ -41,9 +41,13 @@ def test_right_kernels_compute_the_same(name: str) -> None:
 
 
 FAULTS = [
-    pair for pair in faults_of(asynchronous, asynchronous.NAMES) if pair != ("tma_copies", "J")
+    (name, fault)
+    for name, fault in faults_of(asynchronous, asynchronous.NAMES)
+    if name != "tensor_products" and (name, fault) != ("tma_copies", "J")
 ]
-"""All but a store that no wait follows, which only another program could show."""
+"""All but those of tcgen05, whose products are early, and a store that no wait follows, which only
+another program could show.
+"""
 
 
 @pytest.mark.sampled(4)

@@ -10,6 +10,7 @@ import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.amd.cdna4 import async_copy as direct
+from triton.experimental.gluon.language.nvidia import blackwell
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.hopper import (
     fence_async_shared,
@@ -119,6 +120,36 @@ def products(a, b, out_ptr, TILES: gl.constexpr):
 
 
 @gluon.jit
+def tensor_products(a, b, out_ptr, TILES: gl.constexpr):
+    """Two stages of operands, of whose products one is in flight while the next tile is loaded."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 64], [32, 1], [4, 1], [0, 1])
+    tensor_layout: gl.constexpr = blackwell.TensorMemoryLayout([64, 64], col_stride=1)
+    registers: gl.constexpr = blackwell.get_tmem_reg_layout(gl.float32, (64, 64), tensor_layout, 4)
+    stages_a = gl.allocate_shared_memory(a.dtype, [2, 64, 64], a.layout)
+    stages_b = gl.allocate_shared_memory(b.dtype, [2, 64, 64], b.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    done = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(filled, count=1)
+    mbarrier.init(done, count=1)
+    sums = blackwell.allocate_tensor_memory(gl.float32, [64, 64], tensor_layout)
+    for number in range(TILES):
+        mbarrier.expect(filled, a.block_type.nbytes + b.block_type.nbytes)
+        tma_load(a, [0, number * 64], filled, stages_a.index(number % 2))  # A % 2 -> % 1; missing-wait with A, C
+        tma_load(b, [number * 64, 0], filled, stages_b.index(number % 2))
+        mbarrier.wait(filled, number & 1)  # B removed
+        if number > 0:
+            mbarrier.wait(done, (number - 1) & 1)  # C removed
+        tile_a, tile_b = stages_a.index(number % 2), stages_b.index(number % 2)
+        blackwell.tcgen05_mma(tile_a, tile_b, sums, use_acc=number > 0)  # missing-wait with B
+        blackwell.tcgen05_commit(done)
+    mbarrier.wait(done, (TILES - 1) & 1)  # D removed
+    total = gl.convert_layout(sums.load(registers), layout)  # missing-wait with C, D
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    gl.store(out_ptr + rows[:, None] * 64 + columns[None, :], total + 1.0)
+
+
+@gluon.jit
 def specialized__produce(source, stages, filled, emptied, TILES: gl.constexpr):
     for number in range(TILES):
         stage = number % 2
@@ -159,13 +190,14 @@ def specialized(source, out_ptr, TILES: gl.constexpr):
     )
 
 
-NAMES = ("copies", "direct_loads", "tma_copies", "products", *(() if OLDEST else ("specialized",)))
-"""The kernels that are launched; the oldest Triton's `warp_specialize` takes other arguments."""
+_LATER = () if OLDEST else ("tensor_products", "specialized")
+NAMES = ("copies", "direct_loads", "tma_copies", "products", *_LATER)
+"""The kernels that are launched; the oldest Triton has other names for what the last two use."""
 
 
 def target_of(name: str) -> str:
     """The GPU that a kernel is for."""
-    return "gfx950" if name == "direct_loads" else "sm_90"
+    return {"direct_loads": "gfx950", "tensor_products": "sm_100"}.get(name, "sm_90")
 
 
 def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
@@ -179,8 +211,9 @@ def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
             return kernel, (numbers, torch.zeros_like(numbers)), 2 * numbers
         case "tma_copies":
             return tma_copies, (described(x), described(out)), x + x
-        case "products":
+        case "products" | "tensor_products":
             a = normal(64, 64 * TILES, dtype=half, seed=1)
             right = a.float() @ x.float() + 1
-            return products, (described(a), described(x), torch.zeros(64, 64)), right
+            kernel = products if name == "products" else tensor_products
+            return kernel, (described(a), described(x), torch.zeros(64, 64)), right
     return specialized, (described(x), out), x + x

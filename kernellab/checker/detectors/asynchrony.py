@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +27,8 @@ from kernellab.ir.operations import (
     OfQueue,
     SharedRead,
     SharedWrite,
+    TensorRead,
+    TensorWrite,
     WaitsFor,
     has,
     parents,
@@ -33,12 +36,15 @@ from kernellab.ir.operations import (
 )
 
 Array = numpy.ndarray
+_Accesses = tuple[Mapping[SSAValue, SharedTile], Mapping[SSAValue, SharedTile]]
+"""The tiles that an operation reads, and those that it writes."""
 
 _WORDS = {
     "copies": ("copy", "async_copy.wait_group({left})"),
     "loads": ("TMA load", "mbarrier.wait(barrier, {left}) with the barrier of the load"),
     "stores": ("TMA store", "tma.store_wait({left})"),
     "products": ("product", "warpgroup_mma_wait(num_outstanding={left}, ...)"),
+    "tcgen05": ("product", "mbarrier.wait(barrier, {left}) with the barrier of the product"),
 }
 """What an operation of each queue is called, and what waits for it in Gluon."""
 
@@ -62,6 +68,8 @@ class _Watched:
         reads, writes: the tiles that it reads and writes until it is complete.
         result: what a product has computed; None of other operations.
         barrier: the mbarrier that counts it; None if it is in a group.
+        arrivals: of tcgen05, each of which shows that it is complete, with the programs that it is
+            for.
     """
 
     operation: Operation
@@ -71,6 +79,15 @@ class _Watched:
     writes: Sequence[SharedTile]
     result: Value | None = None
     barrier: SharedTile | None = None
+    arrivals: list[tuple[Flight, Array]] = field(default_factory=list)
+
+    @property
+    def pending(self) -> Array:
+        """For each program, whether the operation is in flight."""
+        pending = self.flight.pending
+        for arrival, issued in self.arrivals:
+            pending = pending & (arrival.pending | ~issued)
+        return pending
 
 
 @dataclass
@@ -80,6 +97,14 @@ class _Batch:
     programs: Programs
     flights: Flights
     watched: list[_Watched] = field(default_factory=list)
+
+    def count(self, queue: str, barrier: SharedTile) -> None:
+        """Let a barrier count the operations of a queue of tcgen05, which complete in order."""
+        arrival = barrier.arrivals[-1].flight
+        for watched in self.watched:
+            if watched.queue == queue:
+                watched.barrier = watched.barrier or barrier
+                watched.arrivals.append((arrival, arrival.pending))
 
 
 class MissingWait(Detector):
@@ -101,7 +126,7 @@ class MissingWait(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        if has(operation, OfQueue, SharedRead, SharedWrite):
+        if has(operation, OfQueue, SharedRead, SharedWrite, TensorRead, TensorWrite):
             return True
         is_use = any(map(_is_product, operation.operands))
         is_move = isinstance(operation, mlir.SelectOp) or has(operation, IsTerminator)
@@ -117,15 +142,19 @@ class MissingWait(Detector):
             active = narrowed(active, values[condition], computed.programs.count)
         batch = self._batch(computed.programs)
         queue = _queue(operation)
-        if has(operation, Commits):
-            batch.flights.commit(queue, active)
-        elif has(operation, WaitsFor):
+        if has(operation, WaitsFor):
             batch.flights.wait(queue, _pending(operation), active)
-        elif active is None or active.any():
-            tiles = _tiles(operation, values)
-            self._look(computed, batch, tiles, active)
+        elif active is not None and not active.any():
+            return
+        elif isinstance(operation, ttng.Tcgen5CommitOp):
+            batch.count(queue, values[operation.barrier])
+        elif has(operation, Commits):
+            batch.flights.commit(queue, active)
+        else:
+            accesses = _accesses(operation, values)
+            self._look(computed, batch, accesses, active)
             if has(operation, Asynchronous):
-                self._issue(computed, batch, list(tiles.values()), values, active)
+                self._issue(computed, batch, accesses, values, active)
 
     def _batch(self, programs: Programs) -> _Batch:
         if programs not in self._batches:
@@ -138,7 +167,7 @@ class MissingWait(Detector):
         """Report stores that still read shared memory when their programs end."""
         for batch in self._batches.values():
             for watched in batch.watched:
-                pending = watched.flight.pending
+                pending = watched.pending
                 if watched.queue.startswith("stores") and pending.any():
                     places = locate(watched.operation.location).frames[::-1]
                     ids = batch.programs.linear[pending].tolist()
@@ -149,63 +178,64 @@ class MissingWait(Detector):
         self,
         computed: Computed,
         batch: _Batch,
-        tiles: Sequence[SharedTile],
+        accesses: _Accesses,
         values: Mapping[SSAValue, Value],
         active: Active,
     ) -> None:
         """Watch an asynchronous operation."""
         operation, queue = computed.operation, _queue(computed.operation)
+        barrier = _barrier(operation, values)
+        is_product = isinstance(operation, ttng.WarpGroupDotOp)
         if isinstance(operation, ttng.WarpGroupDotOp) and not operation.completes_later:
             batch.flights.wait(queue, 0, active)
             return
-        barrier = _barrier(operation, values)
-        if barrier is not None:
+        is_tcgen05 = queue.startswith("tcgen05")
+        is_counted = barrier is not None or "is_async" in operation.properties
+        if has(operation, TensorWrite) and not (is_counted or self.run.kernel.is_gluon()):
+            return  # the compiler will wait for it
+        if is_tcgen05:
+            barrier, flight = None, Flight(_nothing, active, batch.programs.count)
+        elif barrier is not None:
             flight = barrier.arrivals[-1].flight
         else:
             flight = batch.flights.issue(queue, _nothing, active)
             if not queue.startswith("copies"):
                 batch.flights.commit(queue, active)
-        is_product = isinstance(operation, ttng.WarpGroupDotOp)
-        is_write = has(operation, SharedWrite)
-        batch.watched = [each for each in batch.watched if each.flight.pending.any()]
-        batch.watched.append(
-            _Watched(
-                operation,
-                queue,
-                flight,
-                reads=() if is_write else tiles,
-                writes=tiles if is_write else (),
-                result=computed.results[0] if is_product else None,
-                barrier=barrier,
-            )
-        )
+        batch.watched = [each for each in batch.watched if each.pending.any()]
+        reads, writes = (tuple(tiles.values()) for tiles in accesses)
+        result = computed.results[0] if is_product else None
+        batch.watched.append(_Watched(operation, queue, flight, reads, writes, result, barrier))
+        for counting in _barriers(operation) if is_tcgen05 else ():
+            if values[counting].arrivals:
+                batch.count(queue, values[counting])
 
-    def _look(
+    def _look(self, computed: Computed, batch: _Batch, accesses: _Accesses, active: Active) -> None:
+        """Report what the operation reads or writes while another one is in flight on it."""
+        operation, queue = computed.operation, _queue(computed.operation)
+        reads, writes = accesses
+        for watched in batch.watched:
+            pending = watched.pending if active is None else watched.pending & active
+            in_order = queue.startswith("tcgen05") and watched.queue == queue
+            if in_order or not pending.any():
+                continue
+            both = (*watched.reads, *watched.writes)
+            for tiles, others, is_read in ((reads, watched.writes, True), (writes, both, False)):
+                for (value, tile), other in itertools.product(tiles.items(), others):
+                    faulty = pending & _shared(tile, other)
+                    if faulty.any():
+                        self._report(computed, batch, watched, faulty, is_read, _name(value))
+            if watched.result is not None and not has(operation, OfQueue):
+                if any(operand is watched.result for operand in computed.operands):
+                    self._report(computed, batch, watched, pending, True)
+
+    def _report(
         self,
         computed: Computed,
         batch: _Batch,
-        tiles: Mapping[SSAValue, SharedTile],
-        active: Active,
-    ) -> None:
-        """Report what the operation reads or writes while another one is in flight on it."""
-        operation = computed.operation
-        is_write = has(operation, SharedWrite)
-        for watched in batch.watched:
-            pending = watched.flight.pending if active is None else watched.flight.pending & active
-            if not pending.any():
-                continue
-            others = (*watched.reads, *watched.writes) if is_write else watched.writes
-            for value, tile in tiles.items():
-                for other in others:
-                    faulty = pending & _shared(tile, other)
-                    if faulty.any():
-                        self._report(computed, batch, watched, faulty, _name(value))
-            if watched.result is not None and not has(operation, OfQueue):
-                if any(operand is watched.result for operand in computed.operands):
-                    self._report(computed, batch, watched, pending, "")
-
-    def _report(
-        self, computed: Computed, batch: _Batch, watched: _Watched, faulty: Array, name: str
+        watched: _Watched,
+        faulty: Array,
+        is_read: bool,
+        name: str = "",
     ) -> None:
         """Report a use of memory, or of a product's result if the memory has no name."""
         what, wait = _WORDS[watched.queue.partition(" ")[0]]
@@ -213,10 +243,12 @@ class MissingWait(Detector):
         what += f" on line {frames[0].line}" if frames else ""
         if not name:
             message = f"the result of the {what} is used here before it is complete"
-        elif not has(computed.operation, SharedWrite):
-            message = f"{name} is read here before the {what} has arrived"
+        elif is_read:
+            verb = "completed" if watched.queue.startswith("tcgen05") else "arrived"
+            message = f"{name} is read here before the {what} has {verb}"
         else:
-            doing = "reads" if watched.reads else "writes"
+            doing = "uses" if watched.reads and watched.writes else "writes"
+            doing = "reads" if not watched.writes else doing
             message = f"{name} is overwritten here while the {what} still {doing} it"
 
         def facts_of(_place: tuple[int, ...], program: int) -> Mapping[str, Any]:
@@ -225,7 +257,9 @@ class MissingWait(Detector):
             if not self.run.kernel.is_gluon():
                 advice = "The compiler placed the waits of this kernel: report it to Triton."
             elif not is_committed:
-                advice = f"Commit its group: async_copy.commit_group(). {advice}"
+                is_tcgen05 = watched.queue.startswith("tcgen05")
+                commit = "tcgen05_commit(barrier)" if is_tcgen05 else "async_copy.commit_group()"
+                advice = f"Commit it: {commit}. {advice}"
             return {"kind": self.kinds[0], "message": message, "advice": advice}
 
         self.collector.report(computed, faulty, 0, facts_of, watched.operation)
@@ -266,20 +300,36 @@ def _queue(operation: Operation) -> str:
 
 
 def _barrier(operation: Operation, values: Mapping[SSAValue, Value]) -> SharedTile | None:
-    """The mbarrier that counts an operation."""
-    barrier = getattr(operation, "barrier", None)
-    tile = None if barrier is None else values[barrier]
-    return tile if isinstance(tile, SharedTile) else None
+    """The mbarrier that counts an operation; of several the first."""
+    barriers = _barriers(operation)
+    return values[barriers[0]] if barriers else None
 
 
-def _tiles(operation: Operation, values: Mapping[SSAValue, Value]) -> Mapping[SSAValue, SharedTile]:
-    """The tiles of shared memory that an operation reads or writes, barriers left out."""
+def _barriers(operation: Operation) -> Sequence[SSAValue]:
+    if isinstance(operation, ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp):
+        return operation.barriers
     barrier = getattr(operation, "barrier", None)
-    return {
+    return () if barrier is None else (barrier,)
+
+
+def _accesses(operation: Operation, values: Mapping[SSAValue, Value]) -> _Accesses:
+    """The tiles of shared and tensor memory that an operation reads, and those that it writes;
+    barriers left out.
+    """
+    barriers = _barriers(operation)
+    tiles = {
         value: tile
         for value, tile in values.items()
-        if value is not barrier and isinstance(tile, SharedTile)
+        if value not in barriers and isinstance(tile, SharedTile)
     }
+    if isinstance(operation, ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp):
+        written = {operation.d}
+    elif isinstance(operation, ttng.TmemCopyOp):
+        written = {operation.memory}
+    else:
+        written = set(tiles) if has(operation, SharedWrite, TensorWrite) else set()
+    reads = {value: tile for value, tile in tiles.items() if value not in written}
+    return reads, {value: tiles[value] for value in written}
 
 
 def _left(batch: _Batch, watched: _Watched, program: int) -> tuple[int, bool]:
@@ -288,7 +338,8 @@ def _left(batch: _Batch, watched: _Watched, program: int) -> tuple[int, bool]:
     """
     if watched.barrier is not None:
         return int(shared_memory.load(watched.barrier)[program].flat[0]) & 1, True
-    assert watched.flight.group is not None
+    if watched.flight.group is None:
+        return 0, False
     committed = batch.flights.committed(watched.queue)[program]
     later = int(committed - watched.flight.group[program]) - 1
     return max(later, 0), later >= 0
@@ -317,7 +368,7 @@ def _of(tile: SharedTile, program: int) -> Array:
 def _name(value: SSAValue) -> str:
     """The kernel's name for memory."""
     while isinstance(value, OpResult) and isinstance(
-        value.op, ttg.MemDescIndexOp | ttg.MemDescView
+        value.op, ttg.MemDescIndexOp | ttg.MemDescView | ttng.TmemSubsliceOp
     ):
         value = value.op.memory
     name = locate(value.op.location).name if isinstance(value, OpResult) else value.name_hint

@@ -75,6 +75,8 @@ class Flights:
         Raises:
             NeverWaitedFor: there are too many.
         """
+        if len(self._queues[queue]) == MOST_IN_FLIGHT:
+            self._keep_pending(queue)
         flights = self._queues[queue]
         if len(flights) == MOST_IN_FLIGHT:
             raise NeverWaitedFor(0 if active is None else int(numpy.argmax(active)))
