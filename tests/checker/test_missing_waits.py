@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
@@ -54,3 +55,9 @@ def test_what_is_said(name: str, fault: str, tmp_path: Path, messages: SnapshotA
     kernels, _expected = broken(asynchronous, name, fault, tmp_path)
     (*_, last) = checked(kernels, name)
     assert f"{last.message}\n{last.advice}" == messages
+
+
+def test_a_kernel_that_never_waits() -> None:
+    found = kernellab.check(asynchronous.never_waits, (1,), torch.zeros(512), 3_000, target="sm_90")
+    assert found.of_kind("missing-wait")
+    assert not any(" failed: " in note for note in found.notes), found.notes

@@ -9,14 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from triton.experimental import gluon
-from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.ampere import async_copy
 
 import kernellab
 from kernellab.errors import EndlessWait, ExtraArrival, KernelFault, OptionError
 from tests.corpus.elementwise import vector_add
-from tests.corpus.gluon_kernels import copy_to_shared
 from tests.kernels import asynchronous
 from tests.support.broken_kernels import broken, faults_of
 from tests.support.compiled import source_line
@@ -67,18 +63,8 @@ def test_operations_that_complete_early_or_late_by_chance(tmp_path: Path) -> Non
     assert not all(right)
 
 
-@gluon.jit
-def never_waits(x_ptr, copies):
-    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
-    lanes = gl.arange(0, 512, layout=layout)
-    tile = gl.allocate_shared_memory(gl.float32, [512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
-    for _ in range(copies):
-        copy_to_shared(tile, x_ptr + lanes)
-        async_copy.commit_group()
-
-
 def test_a_kernel_that_never_waits(raised: Raised) -> None:
-    launch: Any = kernellab.run, never_waits, (1,), torch.zeros(512)
+    launch: Any = kernellab.run, asynchronous.never_waits, (1,), torch.zeros(512)
     kernellab.run(*launch[1:], 100, completion="late")
     fault = raised(KernelFault, *launch, 100_000, completion="late")
     assert source_line(fault.position).startswith("copy_to_shared(")

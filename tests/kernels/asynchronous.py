@@ -190,6 +190,16 @@ def specialized(source, out_ptr, TILES: gl.constexpr):
     )
 
 
+@gluon.jit
+def never_waits(x_ptr, copies):
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    lanes = gl.arange(0, 512, layout=layout)
+    tile = gl.allocate_shared_memory(gl.float32, [512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    for _ in range(copies):
+        copy_to_shared(tile, x_ptr + lanes)
+        async_copy.commit_group()
+
+
 _LATER = () if OLDEST else ("tensor_products", "specialized")
 NAMES = ("copies", "direct_loads", "tma_copies", "products", *_LATER)
 """The kernels that are launched; the oldest Triton has other names for what the last two use."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy
 from xdsl.ir import Operation, OpResult, SSAValue
@@ -251,18 +250,22 @@ class MissingWait(Detector):
             doing = "reads" if not watched.writes else doing
             message = f"{name} is overwritten here while the {what} still {doing} it"
 
-        def facts_of(_place: tuple[int, ...], program: int) -> Mapping[str, Any]:
-            left, is_committed = _left(batch, watched, program)
-            advice = f"Wait for it before this line: {wait.format(left=left)}."
-            if not self.run.kernel.is_gluon():
-                advice = "The compiler placed the waits of this kernel: report it to Triton."
-            elif not is_committed:
-                is_tcgen05 = watched.queue.startswith("tcgen05")
-                commit = "tcgen05_commit(barrier)" if is_tcgen05 else "async_copy.commit_group()"
-                advice = f"Commit it: {commit}. {advice}"
-            return {"kind": self.kinds[0], "message": message, "advice": advice}
-
-        self.collector.report(computed, faulty, 0, facts_of, watched.operation)
+        left, is_committed = _left(batch, watched, int(numpy.argmax(faulty)))
+        advice = f"Wait for it before this line: {wait.format(left=left)}."
+        if not self.run.kernel.is_gluon():
+            advice = "The compiler placed the waits of this kernel: report it to Triton."
+        elif not is_committed:
+            is_tcgen05 = watched.queue.startswith("tcgen05")
+            commit = "tcgen05_commit(barrier)" if is_tcgen05 else "async_copy.commit_group()"
+            advice = f"Commit it: {commit}. {advice}"
+        facts = {
+            "kind": self.kinds[0],
+            "message": message,
+            "advice": advice,
+            "places": computed.calls(),
+        }
+        key = computed.operation, watched.operation
+        self.collector.add(key, facts, computed.linear_ids(faulty).tolist())
         watched.flight.complete(faulty)
 
 
