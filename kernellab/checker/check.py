@@ -262,12 +262,12 @@ def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 _WHY_NOT = (
-    "check has no option {}, because it runs the kernel in several orders and checks accesses "
-    "against both the storage and the view of a tensor"
+    "check has no option {}, because it runs the kernel in several orders, checks accesses "
+    "against both the storage and the view of a tensor, and knows what is in flight"
 )
 _CHECK = EntryPoint(
     "check",
-    {name: _WHY_NOT.format(name) for name in ("order", "seed", "bounds")},
+    {name: _WHY_NOT.format(name) for name in ("order", "seed", "bounds", "completion")},
     keeps_assertions=True,
 )
 

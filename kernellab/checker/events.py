@@ -27,6 +27,7 @@ from kernellab.interpreter.execution import runtime
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import ProgramCode, entry_of, per_code
 from kernellab.interpreter.memory.address_space import Elements
+from kernellab.interpreter.memory.asynchrony import LateBarriers
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import (
     Load,
@@ -169,6 +170,7 @@ class EventDispatcher:
             "memory": observed,
             "descriptors": DescriptorsThrough(observed),
             "debugging": _Debugging,
+            "mbarriers": LateBarriers(moves_data=False),
             "observer": self,
         }
 

@@ -19,7 +19,7 @@ from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, impl
 from kernellab.checker.events import Change, EventDispatcher, emit_value_events, may_hear
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.checker.slices import unchanged_storages
-from kernellab.errors import Deadlock
+from kernellab.errors import Deadlock, EndlessWait, ExtraArrival, KernelFault
 from kernellab.interpreter.codegen.analyses import switch_points
 from kernellab.interpreter.codegen.emitter import AfterOperation, Emitter
 from kernellab.interpreter.execution.launcher import launch_observed, launch_sampled
@@ -292,6 +292,8 @@ class CheckSession:
             )
         except Deadlock as deadlock:
             raise Stopped(_deadlock_finding(deadlock)) from deadlock
+        except (EndlessWait, ExtraArrival) as fault:
+            raise Stopped(_barrier_finding(fault)) from fault
         finally:
             self.work.append(dispatcher.work)
             dispatcher.put_back()
@@ -306,4 +308,19 @@ def _deadlock_finding(deadlock: Deadlock) -> Finding:
         position=deadlock.position,
         programs=deadlock.programs[:LISTED_PROGRAMS],
         program_count=len(deadlock.programs),
+    )
+
+
+def _barrier_finding(fault: KernelFault) -> Finding:
+    """Return the finding for a wait at a barrier in shared memory, or an arrival there, that stops
+    a run.
+    """
+    diagnostic = fault.diagnostic
+    return Finding.of(
+        kind=diagnostic.kind,
+        message=diagnostic.what,
+        advice=diagnostic.advice,
+        position=diagnostic.position,
+        programs=fault.programs,
+        program_count=len(fault.programs),
     )

@@ -650,6 +650,14 @@ _LISTED = 8
 """So many programs of a deadlock are listed."""
 
 
+class EndlessWait(KernelFault):
+    """A wait for a phase of a barrier in shared memory that nothing completes."""
+
+
+class ExtraArrival(KernelFault):
+    """More arrivals in a phase of a barrier in shared memory than it counts."""
+
+
 class OutOfBounds(KernelFault, IndexError):
     """A load, store or atomic whose address lies outside the tensor's storage.
 

@@ -467,6 +467,11 @@ def select(condition: Value, true_value: Value, false_value: Value, rank: int) -
     return _lane_by_lane(*map(numpy.asarray, (condition, true_value, false_value)))
 
 
+def or_zero(condition: Value, tile: numpy.ndarray, rank: int) -> Value:
+    """The tile where the scalar condition holds, else zeros of the same dtype."""
+    return select(condition, tile, tile.dtype.type(0), rank)
+
+
 _BITS_FROM = 4096
 """From so many lanes on, choosing by bits pays."""
 

@@ -21,6 +21,7 @@ from xdsl.irdl import (
 from xdsl.traits import NoMemoryEffect
 
 from kernellab.ir.operations import (
+    Asynchronous,
     Atomic,
     Elementwise,
     GlobalRead,
@@ -30,6 +31,7 @@ from kernellab.ir.operations import (
     PointerAccess,
     SharedWrite,
     UnaryOperation,
+    WaitsFor,
     dialect,
 )
 
@@ -67,7 +69,10 @@ class BufferLoadToLocalOp(BufferAccess):
 
     name = "amdg.buffer_load_to_local"
     traits = traits_def(
-        GlobalRead(), SharedWrite(), PointerAccess(mask="mask", where=("pointer", "offsets"))
+        GlobalRead(),
+        SharedWrite(),
+        PointerAccess(mask="mask", where=("pointer", "offsets")),
+        Asynchronous("copies"),
     )
     memory = operand_def()
     pointer = operand_def()
@@ -192,7 +197,7 @@ class AsyncWaitOp(IRDLOperation):
     """Waits until at most so many direct loads to LDS are under way."""
 
     name = "amdg.async_wait"
-    traits = traits_def(Ordered())
+    traits = traits_def(Ordered(), WaitsFor("copies"))
     tokens = var_operand_def()
     instructions = prop_def(prop_name="num_inst")
     token = result_def()

@@ -193,6 +193,30 @@ class PureWhenMarked(MemoryEffect):
         return frozenset() if says_so else None
 
 
+Queue = Literal["copies", "loads", "stores", "products", "tcgen05"]
+"""Asynchronous operations that are waited for together: `cp.async` and direct loads to LDS, TMA
+loads, TMA stores, wgmma, tcgen05's products and copies."""
+
+
+@dataclass(frozen=True)
+class OfQueue(OpTrait):
+    """Has to do with the operations of a queue."""
+
+    queue: Queue
+
+
+class Asynchronous(OfQueue):
+    """Goes on in the queue after it was issued, until something waits for it."""
+
+
+class Commits(OfQueue):
+    """Makes one group of the operations issued before it."""
+
+
+class WaitsFor(OfQueue):
+    """Waits until no more than the last groups of the queue go on."""
+
+
 class Atomic(OpTrait):
     """Accesses memory in one step, in an order with other programs' atomics."""
 

@@ -34,6 +34,8 @@ from xdsl.traits import (
 
 from kernellab.ir import types
 from kernellab.ir.operations import (
+    Asynchronous,
+    Commits,
     Elementwise,
     GlobalRead,
     KeepsElements,
@@ -43,6 +45,7 @@ from kernellab.ir.operations import (
     SharedWrite,
     UnaryOperation,
     VariesByProgram,
+    WaitsFor,
     dialect,
 )
 from kernellab.ir.types import AsyncTokenType, MemDescType
@@ -218,7 +221,9 @@ class AsyncCopyGlobalToLocalOp(IRDLOperation):
     """Global memory to shared memory past the registers: cp.async, or a direct load to LDS."""
 
     name = "ttg.async_copy_global_to_local"
-    traits = traits_def(GlobalRead(), SharedWrite(), PointerAccess(mask="mask"))
+    traits = traits_def(
+        GlobalRead(), SharedWrite(), PointerAccess(mask="mask"), Asynchronous("copies")
+    )
     pointer = operand_def()
     memory = operand_def()
     mask = opt_operand_def()
@@ -236,7 +241,7 @@ class AsyncCommitGroupOp(IRDLOperation):
     """Makes one group of the copies issued before it."""
 
     name = "ttg.async_commit_group"
-    traits = traits_def(Ordered())
+    traits = traits_def(Ordered(), Commits("copies"))
     tokens = var_operand_def()
     token = result_def()
 
@@ -246,7 +251,7 @@ class AsyncWaitOp(IRDLOperation):
     """Waits until at most `pending` groups are under way."""
 
     name = "ttg.async_wait"
-    traits = traits_def(Ordered())
+    traits = traits_def(Ordered(), WaitsFor("copies"))
     tokens = var_operand_def()
     pending = prop_def(builtin.IntegerAttr, prop_name="num")
     token = result_def()

@@ -27,7 +27,9 @@ from xdsl.traits import MemoryAllocEffect, NoMemoryEffect
 
 from kernellab.ir import types
 from kernellab.ir.operations import (
+    Asynchronous,
     Atomic,
+    Commits,
     DescriptorAccess,
     DotLike,
     GlobalRead,
@@ -38,6 +40,7 @@ from kernellab.ir.operations import (
     TensorRead,
     TensorWrite,
     VariesByProgram,
+    WaitsFor,
     dialect,
 )
 from kernellab.ir.types import AsyncTokenType
@@ -50,7 +53,7 @@ class WarpGroupDotOp(IRDLOperation):
     """a @ b + c by wgmma: b in shared memory, a there or in registers."""
 
     name = "ttng.warp_group_dot"
-    traits = traits_def(SharedRead(), DotLike())
+    traits = traits_def(SharedRead(), DotLike(), Asynchronous("products"))
     a = operand_def()
     b = operand_def()
     c = operand_def()
@@ -60,13 +63,18 @@ class WarpGroupDotOp(IRDLOperation):
     max_num_imprecise_acc = opt_prop_def(prop_name="maxNumImpreciseAcc")
     is_async = opt_prop_def(prop_name="isAsync")
 
+    @property
+    def completes_later(self) -> bool:
+        """Whether it goes on until something waits for it."""
+        return self.is_async is not None and self.is_async != builtin.BoolAttr.from_bool(False)
+
 
 @irdl_op_definition
 class WarpGroupDotWaitOp(IRDLOperation):
     """Waits until at most `pending` asynchronous products are under way."""
 
     name = "ttng.warp_group_dot_wait"
-    traits = traits_def(NoMemoryEffect())
+    traits = traits_def(NoMemoryEffect(), WaitsFor("products"))
     inputs = var_operand_def()
     pending = prop_def(builtin.IntegerAttr, prop_name="pendings")
     warp_group_local = opt_prop_def(prop_name="warpGroupLocal")
@@ -175,7 +183,12 @@ class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
     """
 
     name = "ttng.async_tma_copy_global_to_local"
-    traits = traits_def(GlobalRead(), SharedWrite(), DescriptorAccess(where=("coordinates",)))
+    traits = traits_def(
+        GlobalRead(),
+        SharedWrite(),
+        DescriptorAccess(where=("coordinates",)),
+        Asynchronous("loads"),
+    )
     arguments = var_operand_def()
     multicast = opt_prop_def()
     cache = opt_prop_def()
@@ -217,7 +230,9 @@ class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
 class TmaStore(IRDLOperation, ABC):
     """Shared memory to global memory, by a descriptor."""
 
-    traits = traits_def(SharedRead(), DescriptorAccess(where=("coordinates",)))
+    traits = traits_def(
+        SharedRead(), DescriptorAccess(where=("coordinates",)), Asynchronous("stores")
+    )
     descriptor = operand_def()
     coordinates = var_operand_def()
     memory = operand_def()
@@ -243,7 +258,12 @@ class AsyncTmaGatherOp(IRDLOperation):
     """Loads separate rows."""
 
     name = "ttng.async_tma_gather"
-    traits = traits_def(GlobalRead(), SharedWrite(), DescriptorAccess(where=("rows", "column")))
+    traits = traits_def(
+        GlobalRead(),
+        SharedWrite(),
+        DescriptorAccess(where=("rows", "column")),
+        Asynchronous("loads"),
+    )
     descriptor = operand_def()
     rows = operand_def()
     column = operand_def()
@@ -258,7 +278,12 @@ class AsyncTmaScatterOp(IRDLOperation):
     """Stores separate rows."""
 
     name = "ttng.async_tma_scatter"
-    traits = traits_def(SharedRead(), GlobalWrite(), DescriptorAccess(where=("rows", "column")))
+    traits = traits_def(
+        SharedRead(),
+        GlobalWrite(),
+        DescriptorAccess(where=("rows", "column")),
+        Asynchronous("stores"),
+    )
     descriptor = operand_def()
     rows = operand_def()
     column = operand_def()
@@ -270,7 +295,7 @@ class AsyncTmaStoreWaitOp(IRDLOperation):
     """Waits until at most `pending` TMA stores still read shared memory."""
 
     name = "ttng.async_tma_store_wait"
-    traits = traits_def(Ordered())
+    traits = traits_def(Ordered(), WaitsFor("stores"))
     pending = prop_def(builtin.IntegerAttr, prop_name="pendings")
     read_only = opt_prop_def()
 
@@ -401,7 +426,7 @@ class TmemCopyOp(IRDLOperation):
     """Shared memory to tensor memory."""
 
     name = "ttng.tmem_copy"
-    traits = traits_def(SharedRead(), TensorWrite())
+    traits = traits_def(SharedRead(), TensorWrite(), Asynchronous("tcgen05"))
     source = operand_def()
     memory = operand_def()
     barrier = opt_operand_def()
@@ -412,7 +437,9 @@ class Tcgen5MmaOp(IRDLOperation):
     """d = a @ b (+ d where `use_d`), d in tensor memory, by one thread for all warps."""
 
     name = "ttng.tc_gen5_mma"
-    traits = traits_def(SharedRead(), TensorRead(), TensorWrite(), DotLike())
+    traits = traits_def(
+        SharedRead(), TensorRead(), TensorWrite(), DotLike(), Asynchronous("tcgen05")
+    )
     a = operand_def()
     b = operand_def()
     d = operand_def()
@@ -434,7 +461,9 @@ class Tcgen5MmaScaledOp(IRDLOperation):
     """As tc_gen5_mma, with a scale for each block of elements along K."""
 
     name = "ttng.tc_gen5_mma_scaled"
-    traits = traits_def(SharedRead(), TensorRead(), TensorWrite(), DotLike())
+    traits = traits_def(
+        SharedRead(), TensorRead(), TensorWrite(), DotLike(), Asynchronous("tcgen05")
+    )
     a = operand_def()
     b = operand_def()
     d = operand_def()
@@ -463,7 +492,7 @@ class Tcgen5CommitOp(IRDLOperation):
     """
 
     name = "ttng.tc_gen5_commit"
-    traits = traits_def(Ordered())
+    traits = traits_def(Ordered(), Commits("tcgen05"))
     arguments = var_operand_def()
     two_ctas = opt_prop_def()
     segment_sizes = opt_prop_def(prop_name="operandSegmentSizes")

@@ -27,7 +27,13 @@ from kernellab.compiler.arguments import (
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.machine_code.resources import buffer_report, check_needs
 from kernellab.compiler.targets import shared_limit
-from kernellab.errors import ArgumentError, CompileError, KernelLabError, UnsupportedOperation
+from kernellab.errors import (
+    ArgumentError,
+    CompileError,
+    KernelLabError,
+    OptionError,
+    UnsupportedOperation,
+)
 from kernellab.interpreter.execution import program
 from kernellab.interpreter.execution.grid import check_has_length, grid_to_run
 from kernellab.interpreter.execution.inspection import attached_debugger
@@ -156,18 +162,19 @@ _gpu_launches = gpu_launches_watched(_around_on_gpu)
 
 
 def check_fits(
-    kernel: JITFunction, call: BoundCall, target: Target, stage: str = DEFAULT.stage
+    kernel: JITFunction, call: BoundCall, target: Target, options: RunOptions = DEFAULT
 ) -> ProgramCode:
     """Check once per specialization that one program fits on the GPU.
 
     Returns:
-        The code for the call at a stage.
+        The code for the call, as a run with these options takes it.
 
     Raises:
         CompileError: it needs more threads or shared memory than the GPU has; the cause is Triton's
             own OutOfResources.
     """
-    code = program_code(kernel, call, target, stage)
+    is_late = options.completes_late
+    code = program_code(kernel, call, target, options.stage, is_late=is_late)
     misfit = code.once(check_fits, lambda: _misfit(kernel, call, target))
     if misfit is not None:
         raise misfit from misfit.__cause__
@@ -319,7 +326,8 @@ def interpret(
     end_trial(kernel, call, target)
     if kernel.is_gluon() and options.stage == DEFAULT.stage:
         options = replace(options, stage="ttgir")  # where Gluon begins
-    code = check_fits(kernel, call, target, options.stage)
+    _check_completion(kernel, options)
+    code = check_fits(kernel, call, target, options)
     if call.options.get("ir_override"):
         raise UnsupportedOperation(
             f"This launch of {kernel.__name__!r} replaces its code with "
@@ -332,6 +340,17 @@ def interpret(
     sizes = grid_to_run(grid, call.values, may_be_empty=True)
     with announced(WatchedLaunch(kernel, sizes, call.values, "cpu")):
         return _run(kernel, sizes, call, target, code, options, faults)
+
+
+def _check_completion(kernel: JITFunction, options: RunOptions) -> None:
+    """Raise OptionError if operations are to complete late in IR that has no asynchronous ones."""
+    if options.completes_late and not options.stage.startswith("ttgir"):
+        raise OptionError(
+            f"completion={options.completion!r} is for TTGIR, and stage={options.stage!r}: "
+            "in TTIR nothing is asynchronous.",
+            advice='Give stage="ttgir" too, or leave completion out.',
+            position=triton_api.definition_of(kernel),
+        )
 
 
 def _run(

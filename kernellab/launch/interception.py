@@ -81,6 +81,7 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
         order: str = DEFAULT.order,
         seed: int = DEFAULT.seed,
         bounds: str = DEFAULT.bounds,
+        completion: str = DEFAULT.completion,
         answers: str = "driver",
         on_fault: str = "raise",
     ) -> None:
@@ -89,7 +90,7 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
 
         Args:
             target: the GPU to emulate, "sm_90", "gfx942", ...
-            stage, order, seed, bounds: as for `kernellab.run`.
+            stage, order, seed, bounds, completion: as for `kernellab.run`.
             answers: who answers for the target: Triton's "driver" alone, or all of the "gpu",
                 torch included.
             on_fault: what an access out of bounds does: "raise" an OutOfBounds, or "collect" it
@@ -105,7 +106,7 @@ class interpreted(ContextDecorator):  # noqa: N801 - a context manager and decor
         self._collects = on_fault == "collect"
         self._answers = answers
         self._target = parse_target(target)
-        self._options = RunOptions(stage=stage, order=order, seed=seed, bounds=bounds)
+        self._options = RunOptions(stage, order, seed, bounds, completion)
         self._entered = threading.local()
 
     def __enter__(self) -> Self:

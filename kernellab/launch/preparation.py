@@ -517,10 +517,13 @@ def emulated_for(kernel: Any) -> Target:
 
 def _refuse_options(entry_point: EntryPoint, kernel: JITFunction, options: RunOptions) -> None:
     """Raise OptionError if a launch has a run option that the entry point does not take."""
+    refuses = entry_point.refuses
     for name, value in options.changed().items():
-        if name in entry_point.refuses:
+        # Operations complete late only in a stage that the caller chooses.
+        why = refuses.get(name) or (refuses.get("stage") if name == "completion" else None)
+        if why is not None:
             raise OptionError(
-                f"{name}={shown(value)} is not available: {entry_point.refuses[name]}.",
+                f"{name}={shown(value)} is not available: {why}.",
                 advice="Leave it out.",
                 position=triton_api.definition_of(kernel),
             )
@@ -530,7 +533,7 @@ def _refuse_run_options(kernel: JITFunction, options: RunOptions) -> None:
     """Raise OptionError if a launch on the GPU has options of the interpreter."""
     if options is DEFAULT:
         return
-    names = ", ".join(options.changed()) or "stage, order, seed and bounds"
+    names = ", ".join(options.changed()) or "stage, order, seed, bounds and completion"
     raise OptionError(
         f"This launch of {kernel.__name__!r} goes to the GPU, and only the interpreter "
         f"takes {names}.",

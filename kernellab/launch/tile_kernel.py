@@ -390,6 +390,8 @@ def run(
             order: the order of the programs: "sequential" (by linear id, x fastest), "reversed" or
             "shuffled". seed: chooses the shuffled order, 0 by default. bounds: where accesses must
             stay: inside the "storage" (the memory behind a tensor) by default, or the "view".
+            completion: when asynchronous operations of TTGIR complete: "early", when they are
+            issued, by default; "late", when something waits for them; or "shuffled" by seed.
 
             A keyword that is also a parameter of the kernel is passed to the kernel, unless that
             parameter is already given by position; `options={...}` then gives the option.

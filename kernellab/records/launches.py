@@ -155,6 +155,7 @@ class Run(HasCard):
 STAGES = ("ttir", "ttgir")
 ORDERS = ("sequential", "reversed", "shuffled")
 BOUNDS = ("storage", "view")
+COMPLETIONS = ("early", "late", "shuffled")
 
 
 @dataclass(frozen=True)
@@ -172,10 +173,13 @@ class RunOptions:
     """The order of the programs: by their linear id, x fastest; "reversed";
     or "shuffled" by `seed`."""
     seed: int = 0
-    """Chooses the order where it is shuffled: equal seeds, equal orders."""
+    """Chooses what is shuffled: equal seeds, equal orders."""
     bounds: str = "storage"
     """What an access must stay inside: the "storage" behind a tensor, or the "view" itself,
     its holes left out."""
+    completion: str = "early"
+    """When asynchronous operations of TTGIR complete: when they are issued; "late", when something
+    waits for them; or "shuffled" by `seed`, in between."""
 
     def __post_init__(self) -> None:
         stage: Any = self.stage  # whatever a user gives
@@ -183,7 +187,13 @@ class RunOptions:
         check_choice("stage", stage, STAGES, word=word)
         check_choice("order", self.order, ORDERS)
         check_choice("bounds", self.bounds, BOUNDS)
+        check_choice("completion", self.completion, COMPLETIONS)
         object.__setattr__(self, "seed", check_whole("seed", self.seed))
+
+    @property
+    def completes_late(self) -> bool:
+        """Whether asynchronous operations do not complete when they are issued."""
+        return self.completion != "early"
 
     def changed(self) -> dict[str, Any]:
         """The options that are not what they are by default."""
@@ -229,7 +239,7 @@ def split_keywords(
     if not given:
         return rest, outright, DEFAULT
     options = RunOptions(**given)
-    if "seed" in given and options.order != "shuffled":
+    if "seed" in given and "shuffled" not in (options.order, options.completion):
         raise OptionError(
             f"seed={options.seed} chooses a shuffled order, and order={options.order!r}.",
             advice='Give order="shuffled" too, or leave the seed out.',

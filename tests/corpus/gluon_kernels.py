@@ -1,9 +1,11 @@
 """Gluon kernels: they state their layouts and their memory, and start at TTGIR."""
 
+import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import async_copy
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 # Triton 3.9 has shorter names for these; before, it has none of them.
 copy_to_shared = getattr(async_copy, "async_load", None) or async_copy.async_copy_global_to_shared
@@ -72,3 +74,9 @@ def tma_copy(source, destination, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
     mbarrier.invalidate(arrived)
     tma_store(destination, [row, 0], staged)
     tma.store_wait(0)
+
+
+def described(tensor: torch.Tensor) -> TensorDescriptor:
+    """A descriptor of a matrix of fp16 in swizzled blocks of 64 by 64."""
+    layout = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
+    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), [64, 64], layout)

@@ -47,11 +47,13 @@ def test_every_kernel_of_triton_has_a_launch() -> None:
     assert set(LAUNCHES) <= {one.name for one in ENTRIES}
 
 
-def after(one: Entry, launch: CorpusLaunch, target: str, stage: str) -> list[torch.Tensor]:
+def after(
+    one: Entry, launch: CorpusLaunch, target: str, stage: str, completion: str = "early"
+) -> list[torch.Tensor]:
     """What a stage leaves in the tensors of the launch."""
     arguments = launch.make()
     constants: dict[str, Any] = {**one.constants, "options": dict(one.options)}
-    with kernellab.interpreted(target=target, stage=stage):
+    with kernellab.interpreted(target=target, stage=stage, completion=completion):
         kernellab.run(one.kernel, launch.grid, *arguments, **constants)
     found = [a.base if isinstance(a, TensorDescriptor) else a for a in arguments]
     return [tensor for tensor in found if isinstance(tensor, torch.Tensor)]
@@ -76,6 +78,32 @@ def test_ttgir_gives_what_ttir_gives(pair: tuple[Entry, str]) -> None:
             torch.testing.assert_close(got, want, rtol=2**-10, atol=2**-10)
         else:
             assert_same(as_numpy(got), as_numpy(want), f"tensor {number}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("completion", ["late", "shuffled"])
+@pytest.mark.parametrize("pair", chosen(), ids=lambda pair: f"{pair[0].name}-{pair[1]}")
+def test_late_completion_changes_no_result(pair: tuple[Entry, str], completion: str) -> None:
+    one, target = pair
+    launch = LAUNCHES[one.name]
+    expected = after(one, launch, target, "ttgir")
+    found = after(one, launch, target, "ttgir", completion)
+    for number, (want, got) in enumerate(zip(expected, found)):
+        assert_same(as_numpy(got), as_numpy(want), f"tensor {number}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", chosen(), ids=lambda pair: f"{pair[0].name}-{pair[1]}")
+def test_the_compiler_misses_no_wait(pair: tuple[Entry, str]) -> None:
+    one, target = pair
+    launch = LAUNCHES[one.name]
+    options = {**one.options, "stage": "ttgir"}
+    found = kernellab.check(
+        one.kernel, launch.grid, *launch.make(), **one.constants, options=options, target=target
+    )
+    assert not any("MissingWait" in note for note in found.notes), found.notes
+    waits = {"missing-wait", "endless-wait", "extra-arrival"}
+    assert not [finding for finding in found if finding.kind in waits]
 
 
 def test_targets_are_targets() -> None:

@@ -7,13 +7,13 @@ import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 import kernellab
 from kernellab.errors import KernelFault
 from tests.cases.case import iota, normal
 from tests.corpus import gluon_kernels
 from tests.corpus.entries import OLDEST
+from tests.corpus.gluon_kernels import described
 from tests.kernels.gluon_add import gluon_add
 from tests.kernels.specialized_warps import producer_and_consumer
 from tests.support.compiled import source_line
@@ -52,11 +52,6 @@ def test_copies(kernel: object, target: str) -> None:
     with kernellab.interpreted(target=target):
         kernellab.run(kernel, (1,), x, out, ROWS=64, COLUMNS=64)
     assert torch.equal(out, x)
-
-
-def described(tensor: torch.Tensor) -> TensorDescriptor:
-    layout = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
-    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), [64, 64], layout)
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])

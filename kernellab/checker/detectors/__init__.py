@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kernellab.checker.detector import Detector
+from kernellab.checker.detectors.asynchrony import MissingWait
 from kernellab.checker.detectors.autotuning import AutotunedInPlace
 from kernellab.checker.detectors.barriers import MissingBarrier
 from kernellab.checker.detectors.contracts import (
@@ -51,6 +52,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     OverwrittenArgument,
     AutotunedInPlace,
     MissingBarrier,
+    MissingWait,
     NonFinite,
     HalfOverflow,
     NarrowOverflow,

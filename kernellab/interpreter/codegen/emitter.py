@@ -224,8 +224,8 @@ class Emitter(CodeWriter):
         self._arrived: dict[Block, str] = {}
         self._widens = False
         self._inside_element_function = False
-        self.in_warp_group = False
-        """True inside a region that one group of warps runs, and others beside it."""
+        self.warp_group_name = ""
+        """The coroutine of a group of warps that runs separate code, inside its region."""
         self._kept = kept_values(function)
 
     # What a flavor of the code decides for itself; here, batches of programs
@@ -487,11 +487,11 @@ class Emitter(CodeWriter):
                     # From outside: the coroutine reads it when it runs, however late that is.
                     self._tile_names.discard(self._expressions[operand].name or "")
         name = self.fresh("group")
-        outer, self.in_warp_group = self.in_warp_group, True
+        outer, self.warp_group_name = self.warp_group_name, name
         with self._collected() as body:
             self.operations(region.block)
             self.statement(ast.Return(as_node(tuple(self[value] for value in returned))))
-        self.in_warp_group = outer
+        self.warp_group_name = outer
         never = ast.Expr(ast.Yield())  # what makes a coroutine of a group that waits nowhere
         self.statement(function_definition(name, [], [*body, never]))
         return variable(name)

@@ -56,6 +56,19 @@ class Expression:
         """`self[index]`, as syntax."""
         return Expression(ast.Subscript(self.node, ast.Constant(index), ast.Load()))
 
+    def later(self) -> Expression:
+        """A function without arguments that evaluates this, with the variables as they are now."""
+        nodes = ast.walk(self.node)
+        names = dict.fromkeys(node.id for node in nodes if isinstance(node, ast.Name))
+        parameters = ast.arguments(
+            posonlyargs=[],
+            args=[ast.arg(name) for name in names],
+            kwonlyargs=[],
+            kw_defaults=[],
+            defaults=[ast.Name(name, ast.Load()) for name in names],
+        )
+        return Expression(ast.Lambda(parameters, self.node))
+
     __add__ = _binary(ast.Add)
     __sub__ = _binary(ast.Sub)
     __mul__ = _binary(ast.Mult)
@@ -128,6 +141,8 @@ shared_memory = variable("shared_memory")
 mbarriers = variable("mbarriers")
 tensormaps = variable("tensormaps")
 warp_groups = variable("warp_groups")
+transfers = variable("transfers")
+"""Asynchronous operations in flight; only code whose operations complete late names it."""
 observer = variable("observer")
 """Who hears of values: no module, but what a run's observer puts there;
 only code that was added to names it."""
@@ -146,6 +161,7 @@ MODULES = (
     "mbarriers",
     "tensormaps",
     "warp_groups",
+    "transfers",
     "observer",
 )
 

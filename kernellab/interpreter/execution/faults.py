@@ -19,6 +19,8 @@ from kernellab.common.text import counted
 from kernellab.compiler.binding import BoundCall
 from kernellab.errors import (
     Deadlock,
+    EndlessWait,
+    ExtraArrival,
     KernelFault,
     KernelLabError,
     Occurrence,
@@ -43,10 +45,15 @@ from kernellab.interpreter.execution.runtime import FailedAssertion
 from kernellab.interpreter.execution.scheduler import DeadlockDetected, Waiting
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import Elements, WildAddress
+from kernellab.interpreter.memory.asynchrony import MOST_IN_FLIGHT, NeverWaitedFor
 from kernellab.interpreter.memory.buffers import Buffer, OutOfBoundsAccess, ReadOnlyStore
 from kernellab.interpreter.memory.global_memory import Memory, MemoryAccess, MemoryLayer
 from kernellab.interpreter.memory.observers import DescriptorsThrough, WatchedMemory
-from kernellab.interpreter.memory.shared_memory import BufferOutsideAllocation, PhaseNeverCompletes
+from kernellab.interpreter.memory.shared_memory import (
+    BufferOutsideAllocation,
+    ExtraArrivals,
+    PhaseNeverCompletes,
+)
 from kernellab.interpreter.tiles import EndlessRange, IndexOutsideTile, LaneFault
 from kernellab.ir import tt
 from kernellab.ir.locations import Location, locate
@@ -120,8 +127,24 @@ def _constants_on(
 # A fault, reported in the user's terms: kernel line, program, lane, argument, index.
 
 
-Fault = LaneFault | ReadOnlyStore | BufferOutsideAllocation | PhaseNeverCompletes | DeadlockDetected
-FAULTS = (LaneFault, ReadOnlyStore, BufferOutsideAllocation, PhaseNeverCompletes, DeadlockDetected)
+Fault = (
+    LaneFault
+    | ReadOnlyStore
+    | BufferOutsideAllocation
+    | ExtraArrivals
+    | NeverWaitedFor
+    | PhaseNeverCompletes
+    | DeadlockDetected
+)
+FAULTS = (
+    LaneFault,
+    ReadOnlyStore,
+    BufferOutsideAllocation,
+    ExtraArrivals,
+    NeverWaitedFor,
+    PhaseNeverCompletes,
+    DeadlockDetected,
+)
 """What running generated code raises."""
 
 
@@ -134,7 +157,7 @@ def explain(
     entries = [e for e in _entries(fault.__traceback__) if e.tb_frame.f_code in code.codes]
     calls = calls_at(entries[-1].tb_frame.f_code, entries[-1].tb_lasti, code.locations)
     where: Occurrence = {}
-    if isinstance(fault, LaneFault | BufferOutsideAllocation | PhaseNeverCompletes):
+    if not isinstance(fault, ReadOnlyStore | DeadlockDetected):
         where = {"program": programs.id(fault.program), "grid": grid}
     if isinstance(fault, LaneFault):
         where |= {
@@ -205,13 +228,34 @@ def _error(
         case BufferOutsideAllocation():
             buffers = f"shared memory that has buffers 0 to {fault.extent - 1}"
             return KernelFault(f"buffer {fault.index} of {buffers}", position=position, **where)
-        case PhaseNeverCompletes():
-            what = (
-                f"a wait that never ends: phase {fault.phase} of the barrier is missing "
-                f"{fault.arrivals} arrivals and {fault.bytes:,} bytes, and nothing is under way "
-                "that could bring them"
+        case ExtraArrivals():
+            arrivals = counted(fault.count, "arrival")
+            what = f"the barrier counts {arrivals} in each phase, and this is one more"
+            advice = (
+                "Wait for the phase before the next arrival, or initialize the barrier with a "
+                "larger count. mbarrier.expect is an arrival too."
             )
-            return KernelFault(what, position=position, **where)
+            return ExtraArrival(what, advice=advice, position=position, **where)
+        case NeverWaitedFor():
+            what = f"{MOST_IN_FLIGHT:,} asynchronous operations are in flight, and this is one more"
+            advice = "Wait for earlier ones: a wait is missing, or it is before the commit."
+            return KernelFault(what, advice=advice, position=position, **where)
+        case PhaseNeverCompletes():
+            missing = f"is missing {counted(fault.arrivals, 'arrival')}"
+            if fault.bytes > 0:
+                missing += f" and {fault.bytes:,} bytes"
+            elif fault.bytes < 0:
+                missing += f" and has {-fault.bytes:,} bytes that were not expected"
+            what = (
+                f"a wait that never ends: phase {fault.phase} of the barrier {missing}, and "
+                "nothing is under way that could complete it"
+            )
+            advice = (
+                "Initialize the barrier with the number of its arrivals, of which mbarrier.expect "
+                "is one, expect the bytes that the copies bring, and wait for phases 0 and 1 in "
+                "turn."
+            )
+            return EndlessWait(what, advice=advice, position=position, **where)
         case DeadlockDetected():
             return Deadlock(
                 [_waiting(waiting, code) for waiting in fault.waiting],

@@ -39,7 +39,9 @@ from kernellab.interpreter.execution.inspection import AttachedDebugger
 from kernellab.interpreter.execution.program import ProgramCode, program_code, program_of_text
 from kernellab.interpreter.execution.scheduler import Preemption, Step, idle_variables, take_turns
 from kernellab.interpreter.execution.stepping_code import SteppingCode, stepping_code
+from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import memory_behind
+from kernellab.interpreter.memory.asynchrony import late_modules
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.memory.observers import RunObserver
@@ -100,7 +102,8 @@ def launch(
     start = time.perf_counter()
     sizes = grid_to_run(grid, call.values, may_be_empty=True)
     if instrument is not None and 0 not in sizes:
-        code = program_code(kernel, call, target, options.stage, instrument.after)
+        after, is_late = instrument.after, options.completes_late
+        code = program_code(kernel, call, target, options.stage, after, is_late)
         _run(kernel, sizes, call, options, code, instrument.observer)
     elif faults is not None:
         collector = FaultObserver(
@@ -267,9 +270,12 @@ def _run(
     __tracebackhide__ = True
     arguments = _runtime_arguments(kernel, call, code, options.bounds)
     prepare = code.prepare
+    modules = late_modules(options.completion, options.seed) if options.completes_late else {}
     if observer is not None:
         observer.operations = code.operations
-        prepare = code.prepare_observed(observer)
+        modules |= observer.modules(code.watched or global_memory)
+    if modules:
+        prepare = code.prepare_with(modules)
     with numpy.errstate(all="ignore"):
         run_batch = prepare(*arguments, GridSizes(*map(numpy.int32, sizes)))
         all_batches = several or batches(sizes, code.batch, options.order, options.seed)

@@ -48,8 +48,9 @@ from kernellab.interpreter.codegen.emitter import (
     rule_of,
 )
 from kernellab.interpreter.execution import runtime
+from kernellab.interpreter.lowering.asynchrony import deferred_rule_of
 from kernellab.interpreter.memory import address_space, descriptors, global_memory, shared_memory
-from kernellab.interpreter.memory.observers import RunObserver, WatchedMemory
+from kernellab.interpreter.memory.observers import WatchedMemory
 from kernellab.ir import amd, tt
 from kernellab.ir.locations import Location
 from kernellab.ir.operations import (
@@ -342,9 +343,9 @@ class ProgramCode:
         """
         return all(expected.role != "descriptor" for expected in self.arguments)
 
-    def prepare_observed(self, observer: RunObserver) -> types.FunctionType:
-        """As `prepare`, for a run that is observed."""
-        scope = {**self.prepare.__globals__, **observer.modules(self.watched or global_memory)}
+    def prepare_with(self, modules: Mapping[str, Any]) -> types.FunctionType:
+        """As `prepare`, with other modules under these names."""
+        scope = {**self.prepare.__globals__, **modules}
         return types.FunctionType(self.prepare.__code__, scope)
 
     def hidden(self) -> ProgramCode:
@@ -393,12 +394,14 @@ def program_code(
     target: Target,
     stage: str = TTIR,
     after: AfterOperation | None = None,
+    is_late: bool = False,
 ) -> ProgramCode:
     """The code for a call, from the kernel's own store or made now.
 
     Args:
         stage: the IR that it is made of; a Gluon kernel begins with TTGIR.
         after: as for `program_of_module`.
+        is_late: whether asynchronous operations complete when something waits for them.
 
     Raises:
         CompileError: the kernel does not compile.
@@ -407,8 +410,8 @@ def program_code(
     """
     if stage == TTIR and kernel.is_gluon():
         stage = "ttgir"
-    make = functools.partial(make_program, kernel, call, target, stage, after)
-    return kept_code(make, "code", MOST_KEPT, kernel, call, target, stage, after)
+    make = functools.partial(make_program, kernel, call, target, stage, after, is_late)
+    return kept_code(make, "code", MOST_KEPT, kernel, call, target, stage, after, is_late)
 
 
 def kept_code(
@@ -455,6 +458,7 @@ def make_program(
     target: Target,
     stage: str = TTIR,
     after: AfterOperation | None = None,
+    is_late: bool = False,
 ) -> ProgramCode:
     """Triton's front end (and its passes, for a later stage), lowering and Python's own compiler,
     with nothing kept.
@@ -466,7 +470,7 @@ def make_program(
         triton_api.note_compiled(kernel)
         return _program_of_stored(stored, kernel)
     text = _generic_text(kernel, call, target, stage)
-    made = program_of_text(text, kernel, after)
+    made = program_of_text(text, kernel, after, deferred_rule_of if is_late else rule_of)
     if file is not None:
         save_stored(file, _stored(made, text))
     return made
@@ -521,11 +525,13 @@ def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> s
         return triton_api.generic_text(module)
 
 
-def program_of_text(text: str, kernel: Any, after: AfterOperation | None = None) -> ProgramCode:
+def program_of_text(
+    text: str, kernel: Any, after: AfterOperation | None = None, rules: RuleOf = rule_of
+) -> ProgramCode:
     """The code of a module in MLIR's generic form that came from `kernel`;
-    `after` as for `program_of_module`.
+    `after` and `rules` as for `program_of_module`.
     """
-    return program_of_module(read_module(text), kernel, after)
+    return program_of_module(read_module(text), kernel, after, rules=rules)
 
 
 def program_of_module(

@@ -12,7 +12,7 @@ import numpy
 
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.memory import shared_memory
-from kernellab.interpreter.memory.shared_memory import SharedTile
+from kernellab.interpreter.memory.shared_memory import Waiting
 from kernellab.interpreter.tiles import Active, LaneFault, Value, full, lanes_at_fault
 
 # What generated code calls for `tl.device_assert` and `tl.device_print`.
@@ -74,25 +74,12 @@ def _of_program(value: Value, shape: tuple[int, ...], program: int) -> Any:
 # a barrier.
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """What a group waits for: that the phase of that parity completes."""
-
-    barrier: SharedTile
-    phase: Value
-    active: Active = None
-
-    def is_over(self) -> bool:
-        """Whether it need not wait any more."""
-        return not shared_memory.is_under_way(self.barrier, self.phase, self.active)
-
-
 Group: TypeAlias = "Generator[Waiting, None, Any]"
 
 
 def run(groups: tuple[Group, ...]) -> Any:
-    """Let every group run to its end, in turns; returns what the first one,
-    the default group, returns.
+    """Let every group run to its end, in turns, the default group last, since it often waits for
+    what the others load; returns what the default group, the first one, returns.
 
     Raises:
         PhaseNeverCompletes: all that are left wait; raised where the first of them does.
@@ -103,9 +90,12 @@ def run(groups: tuple[Group, ...]) -> Any:
         ready = [number for number, wait in live.items() if wait is None or wait.is_over()]
         if not ready:
             _stop(groups, live)
-        for number in ready:
+        for number in reversed(ready):
             try:
-                live[number] = next(groups[number])
+                wait = next(groups[number])
+                while number and wait.is_over():
+                    wait = next(groups[number])
+                live[number] = wait
             except StopIteration as end:
                 del live[number]
                 result = end.value if number == 0 else result

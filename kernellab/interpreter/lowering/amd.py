@@ -24,16 +24,17 @@ from kernellab.ir.types import DotOperandEncoding
 
 @lowers(amd.BufferLoadOp)
 def load(op: amd.BufferLoadOp, value: Emitter) -> Expression:
-    return _loaded(op, value)
+    return loaded_buffer(op, value)
 
 
 @lowers(amd.BufferLoadToLocalOp)
 def load_to_shared(op: amd.BufferLoadToLocalOp, value: Emitter) -> Expression:
-    store_shared(op.memory, _loaded(op, value), value)
+    store_shared(op.memory, loaded_buffer(op, value), value)
     return TOKEN
 
 
-def _loaded(op: amd.BufferLoadOp | amd.BufferLoadToLocalOp, value: Emitter) -> Expression:
+def loaded_buffer(op: amd.BufferLoadOp | amd.BufferLoadToLocalOp, value: Emitter) -> Expression:
+    """What a buffer instruction loads."""
     return memory.load(
         value.buffer(op.pointer),
         value.moved(op.pointer, op.offsets),

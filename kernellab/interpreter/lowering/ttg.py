@@ -118,7 +118,13 @@ def reinterpret(op: ttg.MemDescReinterpretOp, value: Emitter) -> Expression:
 
 @lowers(ttg.AsyncCopyGlobalToLocalOp)
 def copy_to_shared(op: ttg.AsyncCopyGlobalToLocalOp, value: Emitter) -> Expression:
-    loaded = memory.load(
+    store_shared(op.memory, loaded_globally(op, value), value)
+    return TOKEN
+
+
+def loaded_globally(op: ttg.AsyncCopyGlobalToLocalOp, value: Emitter) -> Expression:
+    """What a copy to shared memory brings."""
+    return memory.load(
         value.buffer(op.pointer),
         value[op.pointer],
         value.rank(op.pointer),
@@ -128,8 +134,6 @@ def copy_to_shared(op: ttg.AsyncCopyGlobalToLocalOp, value: Emitter) -> Expressi
             active=value.active_programs(),
         ),
     )
-    store_shared(op.memory, loaded, value)
-    return TOKEN
 
 
 @lowers(ttg.AsyncCommitGroupOp, ttg.AsyncWaitOp)
@@ -166,11 +170,11 @@ def wait_at_barrier(op: ttng.WaitBarrierOp, emit: Emitter) -> None:
     """A group lets the others go on; where there are none, no one else could complete the phase."""
     with where(op.predicate, emit):
         what = [emit[op.barrier], emit[op.phase], *_active(emit)]
-        if not emit.in_warp_group:
+        if not emit.warp_group_name:
             emit.evaluate(None, mbarriers.wait(*what))
             return
         with emit.when(mbarriers.is_under_way(*what)):
-            emit.pause(warp_groups.Waiting(*what))
+            emit.pause(mbarriers.Waiting(*what))
 
 
 def _active(emit: Emitter) -> Sequence[Expression]:

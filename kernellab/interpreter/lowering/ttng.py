@@ -60,8 +60,7 @@ def zero_unless(
     condition: SSAValue, accumulator: Expression, of: SSAValue, value: Emitter
 ) -> Expression:
     """The accumulator where the scalar condition holds; else the product replaces it."""
-    chosen = tiles.select(value[condition], accumulator, 0, value.rank(of))
-    return tiles.full(chosen, value.shape(of))
+    return tiles.full(tiles.or_zero(value[condition], accumulator, value.rank(of)), value.shape(of))
 
 
 # Barriers in shared memory, and fences
@@ -143,7 +142,7 @@ def copy_to_tensor_memory(op: ttng.TmemCopyOp, value: Emitter) -> None:
         raise value.unsupported("a copy to tensor memory that rearranges a tile")
     store_shared(op.memory, shared_memory.load(value[op.source]), value)
     if op.barrier is not None:
-        _at_barrier(mbarriers.arrive, op.barrier, value)
+        _at_barrier(mbarriers.commit, op.barrier, value)
 
 
 # Matmuls on Blackwell
@@ -199,13 +198,13 @@ def arrive_at(barriers: Sequence[SSAValue], conditions: Sequence[SSAValue], valu
     """Count an arrival at the barriers whose conditions hold."""
     for barrier, condition in zip(barriers, conditions):
         with where(condition, value):
-            _at_barrier(mbarriers.arrive, barrier, value)
+            _at_barrier(mbarriers.commit, barrier, value)
 
 
 @lowers(ttng.Tcgen5CommitOp)
 def commit(op: ttng.Tcgen5CommitOp, value: Emitter) -> None:
     with where(op.predicate, value):
-        _at_barrier(mbarriers.arrive, op.barrier, value)
+        _at_barrier(mbarriers.commit, op.barrier, value)
 
 
 # TMA: the `ttng` dialect's copies between global and shared memory by tensor descriptors, done
@@ -244,23 +243,28 @@ def gather_to_shared(op: ttng.AsyncTmaGatherOp, emit: Emitter) -> None:
 
 def _arrive_with(tile: Expression, memory: SSAValue, barrier: SSAValue, emit: Emitter) -> None:
     """The tile is in shared memory, and the barrier knows."""
-    store_shared(memory, tile, emit)
-    active = given(active=emit.active_programs())
     size = math.prod(emit.shape(memory)) * bit_width(element_type(memory.type)) // 8
-    emit.evaluate(None, mbarriers.receive(emit[barrier], size, **active))
+    _at_barrier(mbarriers.deliver, barrier, emit, emit[memory], tile, size)
 
 
-@lowers(ttng.AsyncTmaCopyLocalToGlobalOp)
-def copy_to_global(op: ttng.AsyncTmaCopyLocalToGlobalOp, emit: Emitter) -> None:
-    call = descriptors.store(
-        emit[op.descriptor],
-        tuple(emit[index] for index in op.coordinates),
-        shared_memory.load(emit[op.memory]),
-        block_of(op.descriptor).get_shape(),
-        emit.shape(op.memory),
-        **given(active=emit.active_programs()),
-    )
-    emit.evaluate(None, call)
+@lowers(ttng.AsyncTmaCopyLocalToGlobalOp, ttng.AsyncTmaScatterOp)
+def copy_to_global(
+    op: ttng.AsyncTmaCopyLocalToGlobalOp | ttng.AsyncTmaScatterOp, emit: Emitter
+) -> None:
+    emit.evaluate(None, sent_to_global(op, emit))
+
+
+def sent_to_global(
+    op: ttng.AsyncTmaCopyLocalToGlobalOp | ttng.AsyncTmaScatterOp, emit: Emitter
+) -> Expression:
+    """The call that stores a tile of shared memory."""
+    tile, shape = shared_memory.load(emit[op.memory]), emit.shape(op.memory)
+    active = given(active=emit.active_programs())
+    if isinstance(op, ttng.AsyncTmaScatterOp):
+        where = emit[op.rows], emit[op.column]
+        return descriptors.scatter(emit[op.descriptor], *where, tile, shape, **active)
+    indices, block = tuple(emit[i] for i in op.coordinates), block_of(op.descriptor).get_shape()
+    return descriptors.store(emit[op.descriptor], indices, tile, block, shape, **active)
 
 
 @lowers(ttng.AsyncTmaReduceOp)
@@ -274,19 +278,6 @@ def reduce_to_global(op: ttng.AsyncTmaReduceOp, emit: Emitter) -> None:
         block.get_shape(),
         emit.shape(op.memory),
         emit.programs.count,
-        **given(active=emit.active_programs()),
-    )
-    emit.evaluate(None, call)
-
-
-@lowers(ttng.AsyncTmaScatterOp)
-def scatter_to_global(op: ttng.AsyncTmaScatterOp, emit: Emitter) -> None:
-    call = descriptors.scatter(
-        emit[op.descriptor],
-        emit[op.rows],
-        emit[op.column],
-        shared_memory.load(emit[op.memory]),
-        emit.shape(op.memory),
         **given(active=emit.active_programs()),
     )
     emit.evaluate(None, call)

@@ -8,6 +8,7 @@ reads and writes on the chip passes through `load`, `operand` and `store`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,11 +49,19 @@ class SharedTile(Composite):
         memory: what the tile is chosen from, a view of an allocation, shape (programs,
             *choices, *tile).
         chosen: which index each program takes along each dimension of choices.
+        arrivals: what is still to arrive at barriers in the allocation; all its views share the
+            list. See `asynchrony`.
     """
 
-    def __init__(self, memory: numpy.ndarray, chosen: tuple[Choice, ...] = ()) -> None:
+    def __init__(
+        self,
+        memory: numpy.ndarray,
+        chosen: tuple[Choice, ...] = (),
+        arrivals: list[Any] | None = None,
+    ) -> None:
         self.memory = memory
         self.chosen = chosen
+        self.arrivals = [] if arrivals is None else arrivals
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -99,7 +108,21 @@ class SharedTile(Composite):
                 "programs that run together hold tiles of different allocations in one variable"
             )
         chosen = (merge(active, mine, theirs, 0) for mine, theirs in zip(self.chosen, old.chosen))
-        return SharedTile(self.memory, tuple(chosen))
+        return self.view(self.memory, tuple(chosen))
+
+    def view(self, memory: numpy.ndarray, chosen: tuple[Choice, ...]) -> SharedTile:
+        """Another tile of the same allocation."""
+        return SharedTile(memory, chosen, self.arrivals)
+
+    @property
+    def addresses(self) -> numpy.ndarray:
+        """Where the tile of each program begins, in bytes."""
+        of_program, *of_choices = self.memory.strides
+        start, *_ = self.memory.__array_interface__["data"]
+        addresses: numpy.ndarray = start + numpy.arange(len(self.memory)) * of_program
+        for choice, stride in zip(self.chosen, of_choices):
+            addresses = addresses + numpy.asarray(choice, numpy.int64) * stride
+        return addresses
 
 
 # Allocations
@@ -180,7 +203,7 @@ def index(tile: SharedTile, position: Value, active: Active = None) -> SharedTil
     if outside.any():
         positions = _checked_positions(positions, outside, extent, active)
     choice = int(positions.flat[0]) if (positions == positions.flat[0]).all() else positions
-    return SharedTile(tile.memory, (*tile.chosen, choice))
+    return tile.view(tile.memory, (*tile.chosen, choice))
 
 
 def _checked_positions(
@@ -201,27 +224,27 @@ def _checked_positions(
 def subslice(tile: SharedTile, offsets: tuple[int, ...], shape: tuple[int, ...]) -> SharedTile:
     """The box of `shape` that begins at `offsets`."""
     box: tuple[Any, ...] = tuple(slice(at, at + size) for at, size in zip(offsets, shape))
-    return SharedTile(tile.memory[(..., *box)], tile.chosen)
+    return tile.view(tile.memory[(..., *box)], tile.chosen)
 
 
 def permute(tile: SharedTile, order: tuple[int, ...]) -> SharedTile:
     """Dimension `d` of the result is dimension `order[d]` of the tile."""
     front = 1 + len(tile.chosen)
     axes = (*range(front), *(front + d for d in order))
-    return SharedTile(tile.memory.transpose(axes), tile.chosen)
+    return tile.view(tile.memory.transpose(axes), tile.chosen)
 
 
 def reshape(tile: SharedTile, shape: tuple[int, ...]) -> SharedTile:
     """The same elements, in order, in another shape."""
     front = tile.memory.shape[: 1 + len(tile.chosen)]
-    return SharedTile(_reshaped(tile.memory, (*front, *shape)), tile.chosen)
+    return tile.view(_reshaped(tile.memory, (*front, *shape)), tile.chosen)
 
 
 def reinterpret(tile: SharedTile, shape: tuple[int, ...], dtype: numpy.dtype) -> SharedTile:
     """The same bytes, row after row, as a tile of another type; it may be smaller."""
     front = tile.memory.shape[: 1 + len(tile.chosen)]
     flat = _reshaped(tile.memory, (*front, -1)).view(dtype)
-    return SharedTile(_reshaped(flat[..., : int(numpy.prod(shape))], (*front, *shape)), tile.chosen)
+    return tile.view(_reshaped(flat[..., : int(numpy.prod(shape))], (*front, *shape)), tile.chosen)
 
 
 def _reshaped(memory: numpy.ndarray, shape: tuple[int, ...]) -> numpy.ndarray:
@@ -263,6 +286,16 @@ class PhaseNeverCompletes(Exception):
     """Position of the program in the batch."""
 
 
+@dataclass
+class ExtraArrivals(Exception):
+    """More arrivals in a phase than the barrier counts, in the terms of one batch."""
+
+    count: int
+    """The arrivals of each phase."""
+    program: int
+    """Position of the program in the batch."""
+
+
 def initialize(barrier: SharedTile, count: int, active: Active = None) -> None:
     """A barrier whose every phase takes `count` arrivals; phase 0 is under way."""
     word = count << _LACKING | count << _OF_EACH_PHASE
@@ -289,10 +322,28 @@ def receive(barrier: SharedTile, size: int, active: Active = None) -> None:
     _count(barrier, 0, -size, active)
 
 
+def deliver(
+    barrier: SharedTile, tile: SharedTile, value: Value, size: int, active: Active = None
+) -> None:
+    """A copy of `size` bytes into a tile, which the barrier counts."""
+    store(tile, value, active)
+    receive(barrier, size, active)
+
+
+def commit(barrier: SharedTile, active: Active = None) -> None:
+    """One arrival, when the products of tensor cores that were issued before are done."""
+    arrive(barrier, 1, active)
+
+
 def _count(barrier: SharedTile, arrivals: int, size: int, active: Active) -> None:
     word = load(barrier)
     lacking = (word >> _LACKING & _COUNT) - arrivals
     of_each_phase = word >> _OF_EACH_PHASE & _COUNT
+    if (lacking < 0).any():
+        extra = narrowed(active, (lacking < 0).reshape(len(word), -1).any(axis=1), len(word))
+        if extra.any():
+            program = int(numpy.argmax(extra))
+            raise ExtraArrivals(int(of_each_phase[program].flat[0]), program)
     to_come = (word >> _BYTES) + size
     done = (lacking == 0) & (to_come == 0)
     parity = (word & 1) ^ done
@@ -303,7 +354,7 @@ def _count(barrier: SharedTile, arrivals: int, size: int, active: Active) -> Non
 
 def is_under_way(barrier: SharedTile, phase: Value, active: Active = None) -> bool:
     """Whether a program has to wait for the phase of that parity."""
-    return bool(_waiting(barrier, phase, active).any())
+    return bool(waiting_programs(barrier, phase, active).any())
 
 
 def wait(barrier: SharedTile, phase: Value, active: Active = None) -> None:
@@ -313,7 +364,7 @@ def wait(barrier: SharedTile, phase: Value, active: Active = None) -> None:
     Raises:
         PhaseNeverCompletes: it is not complete, and there is no one left to complete it.
     """
-    waiting = _waiting(barrier, phase, active)
+    waiting = waiting_programs(barrier, phase, active)
     if not waiting.any():
         return
     program = int(numpy.argmax(waiting))
@@ -323,8 +374,22 @@ def wait(barrier: SharedTile, phase: Value, active: Active = None) -> None:
     raise PhaseNeverCompletes(int(phases[program]), lacking, word >> _BYTES, program)
 
 
-def _waiting(barrier: SharedTile, phase: Value, active: Active) -> numpy.ndarray:
+def waiting_programs(barrier: SharedTile, phase: Value, active: Active) -> numpy.ndarray:
     """Which of the active programs the phase is not complete for."""
     word = load(barrier)
     under_way = (word & 1).reshape(len(word), -1) == numpy.asarray(phase).reshape(-1, 1)
     return narrowed(active, under_way.any(axis=1), len(word))
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What a group of warps waits for: that the phase of that parity completes."""
+
+    barrier: SharedTile
+    phase: Value
+    active: Active = None
+    asks: Callable[[SharedTile, Value, Active], bool] = is_under_way
+
+    def is_over(self) -> bool:
+        """Whether it need not wait any more."""
+        return not self.asks(self.barrier, self.phase, self.active)

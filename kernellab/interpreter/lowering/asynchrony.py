@@ -1,0 +1,131 @@
+"""What asynchronous operations become in a run in which they complete when something waits for
+them; all other operations are lowered as usual.
+
+mbarriers need nothing here: such a run replaces the module `mbarriers` of generated code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xdsl.ir import Operation
+
+from kernellab.interpreter.codegen.emitter import RULES, Emitter, LoweringRule, rule_of
+from kernellab.interpreter.codegen.expressions import Expression, given, transfers
+from kernellab.interpreter.lowering.amd import loaded_buffer
+from kernellab.interpreter.lowering.common import TOKEN
+from kernellab.interpreter.lowering.ttg import loaded_globally
+from kernellab.interpreter.lowering.ttng import reduce_to_global, sent_to_global
+from kernellab.ir import amd, mlir, ttg, ttng
+from kernellab.ir.operations import OfQueue, trait_of
+
+
+def deferred_rule_of(op: Operation) -> LoweringRule | None:
+    """The rule for an operation of a run in which operations complete late."""
+    if isinstance(op, mlir.SelectOp) and not _moves_product(op):
+        return rule_of(op)
+    return _RULES.get(type(op)) or rule_of(op)
+
+
+def _moves_product(op: mlir.SelectOp) -> bool:
+    return any(isinstance(operand.owner, ttng.WarpGroupDotWaitOp) for operand in op.operands)
+
+
+def _copy(op: ttg.AsyncCopyGlobalToLocalOp | amd.BufferLoadToLocalOp, emit: Emitter) -> Expression:
+    if isinstance(op, ttg.AsyncCopyGlobalToLocalOp):
+        loaded = loaded_globally(op, emit)
+    else:
+        loaded = loaded_buffer(op, emit)
+    _call("copy", op, emit, emit[op.memory], loaded)
+    return TOKEN
+
+
+def _commit(op: ttg.AsyncCommitGroupOp, emit: Emitter) -> Expression:
+    _call("commit", op, emit)
+    return TOKEN
+
+
+def _wait(op: ttg.AsyncWaitOp, emit: Emitter) -> Expression:
+    _call("wait", op, emit, op.pending.value.data)
+    return TOKEN
+
+
+def _wait_for_instructions(op: amd.AsyncWaitOp, emit: Emitter) -> Expression:
+    """How many instructions a copy is, only the next stage says: all copies are waited for."""
+    _call("wait", op, emit, 0)
+    return TOKEN
+
+
+def _send(op: ttng.AsyncTmaCopyLocalToGlobalOp | ttng.AsyncTmaScatterOp, emit: Emitter) -> None:
+    store = sent_to_global(op, emit)
+    emit.evaluate(None, store)
+    _call("send", op, emit, emit[op.memory], store.later())
+
+
+def _reduce(op: ttng.AsyncTmaReduceOp, emit: Emitter) -> None:
+    """Not twice, as a store: it is done when it is issued."""
+    reduce_to_global(op, emit)
+    _call("commit", op, emit)
+
+
+def _wait_for_stores(op: ttng.AsyncTmaStoreWaitOp, emit: Emitter) -> None:
+    _call("wait", op, emit, op.pending.value.data)
+
+
+def _product(op: ttng.WarpGroupDotOp, emit: Emitter) -> Expression:
+    product: Expression = RULES[ttng.WarpGroupDotOp].lower(op, emit)
+    if not op.completes_later:
+        _call("wait", op, emit, 0)
+        return product
+    shape, kind = emit.shape(op.result), emit.dtype(op.result)
+    active = given(active=emit.active_programs())
+    return _flights(emit).product(_queue(op, emit), product.later(), shape, kind, **active)
+
+
+def _wait_for_products(op: ttng.WarpGroupDotWaitOp, emit: Emitter) -> tuple[Expression, ...]:
+    _call("wait", op, emit, op.pending.value.data)
+    return tuple(emit[operand] for operand in op.inputs)
+
+
+def _select(op: mlir.SelectOp, emit: Emitter) -> Expression:
+    """Where a product's registers are moved, ptxas waits for it (its warning C7510)."""
+    active = given(active=emit.active_programs())
+    emit.evaluate(None, _flights(emit).wait(f"products {emit.warp_group_name}", 0, **active))
+    chosen: Expression = RULES[mlir.SelectOp].lower(op, emit)
+    return chosen
+
+
+def _call(method: str, op: Operation, emit: Emitter, *arguments: Any) -> None:
+    active = given(active=emit.active_programs())
+    call = _flights(emit).member(method)(_queue(op, emit), *arguments, **active)
+    emit.evaluate(None, call)
+
+
+def _flights(emit: Emitter) -> Expression:
+    return emit.once_per_batch("flights", transfers.Flights(emit.programs.count))
+
+
+def _queue(op: Operation, emit: Emitter) -> str:
+    """Each group of warps that runs separate code waits for its own operations."""
+    trait = trait_of(op, OfQueue)
+    assert trait is not None
+    return f"{trait.queue} {emit.warp_group_name}"
+
+
+_LOWERINGS: dict[type[Operation], Callable[[Any, Emitter], Any]] = {
+    ttg.AsyncCopyGlobalToLocalOp: _copy,
+    ttg.AsyncCommitGroupOp: _commit,
+    ttg.AsyncWaitOp: _wait,
+    amd.BufferLoadToLocalOp: _copy,
+    amd.AsyncWaitOp: _wait_for_instructions,
+    ttng.AsyncTmaCopyLocalToGlobalOp: _send,
+    ttng.AsyncTmaScatterOp: _send,
+    ttng.AsyncTmaReduceOp: _reduce,
+    ttng.AsyncTmaStoreWaitOp: _wait_for_stores,
+    ttng.WarpGroupDotOp: _product,
+    ttng.WarpGroupDotWaitOp: _wait_for_products,
+    mlir.SelectOp: _select,
+}
+
+_RULES = {kind: LoweringRule(lower, pure=False, rounds=False) for kind, lower in _LOWERINGS.items()}

@@ -1,0 +1,275 @@
+"""Asynchronous operations that complete when something waits for them, and no earlier: what
+generated code calls in a run with `completion="late"` or "shuffled".
+
+Without that, asynchronous operations complete when they are issued, and nothing here is called.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from kernellab.interpreter.memory import shared_memory
+from kernellab.interpreter.memory.shared_memory import SharedTile
+from kernellab.interpreter.tiles import Active, Value, some
+
+MOST_IN_FLIGHT = 1024
+"""The most operations of one queue in flight. Their tiles are in shared memory, which holds fewer:
+such a kernel never waits."""
+
+Effect = Callable[[Active], None]
+"""What an operation does when it completes, for the programs for which it does."""
+
+
+@dataclass
+class NeverWaitedFor(Exception):
+    """More operations are in flight than a program can have, in the terms of one batch."""
+
+    program: int
+    """Position of the first program that takes part."""
+
+
+class Flight:
+    """An asynchronous operation, from its issue until it is complete for every program.
+
+    Attributes:
+        pending: for each program of the batch, whether the operation is in flight.
+        group: for each program, the number of its group in its queue; None if a barrier counts it.
+    """
+
+    def __init__(
+        self, effect: Effect, active: Active, programs: int, group: numpy.ndarray | None = None
+    ) -> None:
+        self._effect = effect
+        self.pending = numpy.ones(programs, numpy.bool_) if active is None else active.copy()
+        self.group = group
+
+    def complete(self, programs: numpy.ndarray) -> None:
+        """Complete the operation for those of the programs for which it is in flight."""
+        done = self.pending & programs
+        if done.any():
+            self.pending = self.pending & ~done
+            self._effect(some(done))
+
+
+class Flights:
+    """The operations of one batch that complete in groups, queue by queue; the groups of warps that
+    run separate code have separate queues.
+    """
+
+    def __init__(self, programs: int, chance: numpy.random.Generator | None = None) -> None:
+        """Nothing is in flight. With `chance`, operations may complete before a wait."""
+        self._programs = programs
+        self._chance = chance
+        self._queues: dict[str, list[Flight]] = defaultdict(list)
+        self._committed: dict[str, numpy.ndarray] = {}
+
+    def issue(self, queue: str, effect: Effect, active: Active = None) -> Flight:
+        """Put an operation into the group of its queue that is committed next.
+
+        Raises:
+            NeverWaitedFor: there are too many.
+        """
+        if len(self._queues[queue]) == MOST_IN_FLIGHT:
+            self._keep_pending(queue)
+        flights = self._queues[queue]
+        if len(flights) == MOST_IN_FLIGHT:
+            raise NeverWaitedFor(0 if active is None else int(numpy.argmax(active)))
+        flight = Flight(effect, active, self._programs, self.committed(queue).copy())
+        flights.append(flight)
+        return flight
+
+    def committed(self, queue: str) -> numpy.ndarray:
+        """Return the number of committed groups of a queue, for each program."""
+        if queue not in self._committed:
+            self._committed[queue] = numpy.zeros(self._programs, numpy.int64)
+        return self._committed[queue]
+
+    def commit(self, queue: str, active: Active = None) -> None:
+        """Close the group of the operations that were issued before."""
+        self.committed(queue)[... if active is None else active] += 1
+        flights = self._queues[queue]
+        if self._chance is not None and flights:
+            everyone = numpy.ones(self._programs, numpy.bool_)
+            for flight in flights[: self._chance.integers(len(flights) + 1)]:
+                flight.complete(everyone)
+            self._keep_pending(queue)
+
+    def wait(self, queue: str, pending: int, active: Active = None) -> None:
+        """Complete the groups of a queue except for the last `pending` that were committed."""
+        done = self.committed(queue) - pending
+        for flight in self._queues[queue]:
+            over = flight.group < done
+            flight.complete(over if active is None else over & active)
+        self._keep_pending(queue)
+
+    def _keep_pending(self, queue: str) -> None:
+        self._queues[queue] = [each for each in self._queues[queue] if each.pending.any()]
+
+    # Operations
+
+    def copy(self, queue: str, tile: SharedTile, value: Value, active: Active = None) -> None:
+        """A copy into shared memory."""
+        self.issue(queue, functools.partial(shared_memory.store, tile, value), active)
+
+    def send(
+        self, queue: str, tile: SharedTile, store: Callable[[], None], active: Active = None
+    ) -> None:
+        """A copy out of shared memory, which `store` has made once: it is made again if the tile
+        has changed when it completes.
+        """
+        issued = shared_memory.load(tile).tobytes()
+
+        def complete(done: Active) -> None:
+            if done is None or active is None:
+                together = done is active
+            else:
+                together = bool((done == active).all())
+            if together and shared_memory.load(tile).tobytes() != issued:
+                store()
+
+        self.issue(queue, complete, active)
+        self.commit(queue, active)
+
+    def product(
+        self,
+        queue: str,
+        compute: Callable[[], numpy.ndarray],
+        shape: tuple[int, ...],
+        dtype: numpy.dtype,
+        active: Active = None,
+    ) -> numpy.ndarray:
+        """A product of tensor cores, which reads shared memory when it completes. Its result is NaN
+        until then, or -1.
+
+        If only some programs take part, the result is right at once: where programs part, values
+        are copied.
+        """
+        result = shared_memory.allocate(self._programs, shape, dtype).memory
+        if active is not None:
+            result[...] = compute()
+
+        def complete(done: Active) -> None:
+            product = numpy.broadcast_to(compute(), result.shape)
+            chosen = ... if done is None else done
+            result[chosen] = product[chosen]
+
+        self.issue(queue, complete, active)
+        self.commit(queue, active)
+        return result
+
+
+class LateBarriers:
+    """Replaces the module `mbarriers` in generated code: copies and products that a barrier counts
+    complete when something waits for the barrier's phase, or before, by chance.
+
+    Attributes:
+        moves_data: whether copies write their tiles only when they complete; if False, then at
+            once, and only the barrier's count is late.
+    """
+
+    def __init__(
+        self, chance: numpy.random.Generator | None = None, *, moves_data: bool = True
+    ) -> None:
+        self._chance = chance
+        self.moves_data = moves_data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(shared_memory, name)
+
+    def deliver(
+        self,
+        barrier: SharedTile,
+        tile: SharedTile,
+        value: Value,
+        size: int,
+        active: Active = None,
+    ) -> None:
+        """As `shared_memory.deliver`, later."""
+        effect = functools.partial(shared_memory.deliver, barrier, tile, value, size)
+        if not self.moves_data:
+            shared_memory.store(tile, value, active)
+            effect = functools.partial(shared_memory.receive, barrier, size)
+        self._issue(barrier, effect, active)
+
+    def commit(self, barrier: SharedTile, active: Active = None) -> None:
+        """As `shared_memory.commit`, later."""
+        self._issue(barrier, functools.partial(shared_memory.commit, barrier), active)
+
+    def _issue(self, barrier: SharedTile, effect: Effect, active: Active) -> None:
+        arrivals = barrier.arrivals
+        arrivals[:] = [arrival for arrival in arrivals if arrival.flight.pending.any()]
+        if len(arrivals) == MOST_IN_FLIGHT:
+            raise NeverWaitedFor(0 if active is None else int(numpy.argmax(active)))
+        arrivals.append(Arrival(barrier.addresses, Flight(effect, active, len(barrier.memory))))
+        if self._chance is not None:
+            everyone = numpy.ones(len(barrier.memory), numpy.bool_)
+            for arrival in arrivals[: self._chance.integers(len(arrivals) + 1)]:
+                arrival.flight.complete(everyone)
+
+    def is_under_way(self, barrier: SharedTile, phase: Value, active: Active = None) -> bool:
+        """Return True: at every wait, a group of warps lets the others go on first."""
+        del barrier, phase, active
+        return True
+
+    def wait(self, barrier: SharedTile, phase: Value, active: Active = None) -> None:
+        """As `shared_memory.wait`, after what the phase waits for has come."""
+        self._complete(barrier, phase, active)
+        shared_memory.wait(barrier, phase, active)
+
+    def Waiting(  # noqa: N802 - the module's class
+        self, barrier: SharedTile, phase: Value, active: Active = None
+    ) -> shared_memory.Waiting:
+        """As `shared_memory.Waiting`."""
+        return shared_memory.Waiting(barrier, phase, active, self._still_under_way)
+
+    def _still_under_way(self, barrier: SharedTile, phase: Value, active: Active) -> bool:
+        self._complete(barrier, phase, active)
+        return shared_memory.is_under_way(barrier, phase, active)
+
+    def _complete(self, barrier: SharedTile, phase: Value, active: Active) -> None:
+        """Complete what programs wait for, in the order of issue, until their phases complete."""
+        addresses = barrier.addresses
+        for arrival in barrier.arrivals:
+            waiting = shared_memory.waiting_programs(barrier, phase, active)
+            if not waiting.any():
+                return
+            arrival.flight.complete(waiting & (arrival.addresses == addresses))
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What will arrive at a barrier.
+
+    Attributes:
+        addresses: of the barrier, for each program.
+    """
+
+    addresses: numpy.ndarray
+    flight: Flight
+
+
+class Transfers:
+    """The module `transfers` of generated code.
+
+    Attributes:
+        chance: draws what completes before a wait; None if nothing does.
+    """
+
+    def __init__(self, chance: numpy.random.Generator | None = None) -> None:
+        self.chance = chance
+
+    def Flights(self, programs: int) -> Flights:  # noqa: N802 - the module's class
+        """Return the operations of a batch."""
+        return Flights(programs, self.chance)
+
+
+def late_modules(completion: str, seed: int) -> dict[str, Any]:
+    """Return what generated code calls by name in a run whose operations complete late."""
+    chance = numpy.random.default_rng(seed) if completion == "shuffled" else None
+    return {"mbarriers": LateBarriers(chance), "transfers": Transfers(chance)}

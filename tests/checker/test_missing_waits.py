@@ -1,0 +1,63 @@
+"""Missing waits: every fault of the asynchronous kernels is found on its line, and nothing in the
+right kernels.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from syrupy.assertion import SnapshotAssertion
+
+import kernellab
+from kernellab.checker.records import Findings
+from tests.kernels import asynchronous
+from tests.support.broken_kernels import broken, faults_of
+
+
+def checked(kernels: Any, name: str, programs: int = 1) -> Findings:
+    kernel, arguments, _right = kernels.launched(name)
+    target = asynchronous.target_of(name)
+    found = kernellab.check(
+        kernel, (programs,), *arguments, TILES=asynchronous.TILES, target=target
+    )
+    assert not any(" failed: " in note for note in found.notes), found.notes
+    return found
+
+
+@pytest.mark.parametrize("name", asynchronous.NAMES)
+def test_nothing_is_found_in_right_kernels(name: str) -> None:
+    assert not checked(asynchronous, name)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))
+def test_the_fault_is_found_on_its_line(name: str, fault: str, tmp_path: Path) -> None:
+    kernels, expected = broken(asynchronous, name, fault, tmp_path)
+    assert expected
+    found = checked(kernels, name)
+    assert {(one.kind, one.line) for one in found} == expected, str(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("copies", "C"),
+        ("tma_copies", "D"),
+        ("tma_copies", "G"),
+        ("tma_copies", "J"),
+        ("products", "D"),
+    ],
+)
+def test_what_is_said(name: str, fault: str, tmp_path: Path, messages: SnapshotAssertion) -> None:
+    kernels, _expected = broken(asynchronous, name, fault, tmp_path)
+    (*_, last) = checked(kernels, name)
+    assert f"{last.message}\n{last.advice}" == messages
+
+
+def test_a_kernel_that_never_waits() -> None:
+    found = kernellab.check(asynchronous.never_waits, (1,), torch.zeros(512), 3_000, target="sm_90")
+    assert found.of_kind("missing-wait")
+    assert not any(" failed: " in note for note in found.notes), found.notes

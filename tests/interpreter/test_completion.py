@@ -1,0 +1,79 @@
+"""Asynchronous operations that complete late, `completion="late"`: right kernels compute the same,
+and a missing wait shows in the results.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import kernellab
+from kernellab.errors import EndlessWait, ExtraArrival, KernelFault, OptionError
+from tests.corpus.elementwise import vector_add
+from tests.kernels import asynchronous
+from tests.support.broken_kernels import broken, faults_of
+from tests.support.compiled import source_line
+from tests.support.messages import Raised
+
+
+def is_right(kernels: Any, name: str, completion: str, programs: int = 1, **options: Any) -> bool:
+    """Whether a run of a kernel stores what it should."""
+    kernel, arguments, right = kernels.launched(name)
+    target = asynchronous.target_of(name)
+    with kernellab.interpreted(target=target, completion=completion, **options):
+        kernellab.run(kernel, (programs,), *arguments, TILES=asynchronous.TILES)
+    out: Any = arguments[-1]
+    return torch.allclose(getattr(out, "base", out), right, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", asynchronous.NAMES)
+def test_right_kernels_compute_the_same(name: str) -> None:
+    assert is_right(asynchronous, name, "early")
+    assert is_right(asynchronous, name, "late", programs=2)
+    assert is_right(asynchronous, name, "shuffled", seed=1)
+
+
+FAULTS = [
+    (name, fault)
+    for name, fault in faults_of(asynchronous, asynchronous.NAMES)
+    if name != "tensor_products" and (name, fault) != ("tma_copies", "J")
+]
+"""All but those of tcgen05, whose products are early, and a store that no wait follows, which only
+another program could show.
+"""
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("name", "fault"), FAULTS)
+def test_a_missing_wait_shows(name: str, fault: str, tmp_path: Path) -> None:
+    kernels, _found = broken(asynchronous, name, fault, tmp_path)
+    try:
+        shows = not is_right(kernels, name, "late")
+    except (EndlessWait, ExtraArrival):
+        shows = True
+    assert shows
+
+
+def test_operations_that_complete_early_or_late_by_chance(tmp_path: Path) -> None:
+    kernels, _found = broken(asynchronous, "copies", "D", tmp_path)
+    right = [is_right(kernels, "copies", "shuffled", seed=seed) for seed in range(4)]
+    assert not all(right)
+
+
+def test_a_kernel_that_never_waits(raised: Raised) -> None:
+    launch: Any = kernellab.run, asynchronous.never_waits, (1,), torch.zeros(512)
+    kernellab.run(*launch[1:], 100, completion="late")
+    fault = raised(KernelFault, *launch, 100_000, completion="late")
+    assert source_line(fault.position).startswith("copy_to_shared(")
+
+
+def test_ttir_has_nothing_that_completes_late(raised: Raised) -> None:
+    x = torch.zeros(128)
+    raised(OptionError, kernellab.run, vector_add, (1,), x, x, x, 128, BLOCK=128, completion="late")
+    raised(
+        OptionError, kernellab.trace, vector_add, (1,), x, x, x, 128, BLOCK=128, completion="late"
+    )
+    raised(OptionError, kernellab.run, vector_add, (1,), x, x, x, 128, BLOCK=128, completion="soon")

@@ -1,0 +1,229 @@
+"""Gluon kernels with asynchronous operations, and the ways to break each.
+
+A comment says what to change for a fault, "A removed" or "B (1) -> (2)", and on which line a check
+finds it, "missing-wait with A, B". `tests/support/broken_kernels.py` makes the broken kernels.
+"""
+
+from typing import Any
+
+import torch
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.amd.cdna4 import async_copy as direct
+from triton.experimental.gluon.language.nvidia import blackwell
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+from tests.cases.case import normal
+from tests.corpus.entries import OLDEST
+from tests.corpus.gluon_kernels import copy_to_shared, described, tma_load, tma_store
+
+TILES = 5
+"""What the launches have."""
+
+# fmt: off
+
+
+@gluon.jit
+def copies(x_ptr, out_ptr, TILES: gl.constexpr):
+    """Two stages of cp.async."""
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    lanes = gl.arange(0, 512, layout=layout)
+    stages = gl.allocate_shared_memory(gl.float32, [2, 512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    copy_to_shared(stages.index(0), x_ptr + lanes)
+    async_copy.commit_group()  # A removed
+    for number in range(1, TILES):
+        stage = stages.index(number % 2)  # B number -> (number + 1)
+        copy_to_shared(stage, x_ptr + number * 512 + lanes)  # missing-wait with B
+        async_copy.commit_group()  # C removed
+        async_copy.wait_group(1)  # D removed; E (1) -> (2)
+        last = stages.index((number - 1) % 2).load(layout)  # missing-wait with A, B, C, D, E
+        gl.store(out_ptr + (number - 1) * 512 + lanes, 2 * last)
+    async_copy.wait_group(0)  # F removed; G (0) -> (1)
+    last = stages.index((TILES - 1) % 2).load(layout)  # missing-wait with C, F, G
+    gl.store(out_ptr + (TILES - 1) * 512 + lanes, 2 * last)
+
+
+@gluon.jit
+def direct_loads(x_ptr, out_ptr, TILES: gl.constexpr):
+    """Two stages of direct loads to LDS, by pointers and by buffer instructions."""
+    layout: gl.constexpr = gl.BlockedLayout([4], [64], [4], [0])
+    lanes = gl.arange(0, 1024, layout=layout)
+    stages = gl.allocate_shared_memory(gl.float32, [2, 1024], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    direct.global_load_to_shared(stages.index(0), x_ptr + lanes)
+    direct.commit_group()
+    for number in range(1, TILES):
+        direct.buffer_load_to_shared(stages.index(number % 2), x_ptr, number * 1024 + lanes)
+        direct.commit_group()
+        direct.wait_group(1)  # A removed; B (1) -> (2)
+        last = stages.index((number - 1) % 2).load(layout)  # missing-wait with A, B
+        gl.store(out_ptr + (number - 1) * 1024 + lanes, 2 * last)
+    direct.wait_group(0)  # C removed; D (0) -> (1)
+    last = stages.index((TILES - 1) % 2).load(layout)  # missing-wait with C, D
+    gl.store(out_ptr + (TILES - 1) * 1024 + lanes, 2 * last)
+
+
+@gluon.jit
+def tma_copies(source, out, TILES: gl.constexpr):
+    """Two stages of TMA loads with an mbarrier each, and TMA stores from a third tile."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    stages = gl.allocate_shared_memory(source.dtype, [2, 64, 64], source.layout)
+    result = gl.allocate_shared_memory(source.dtype, [64, 64], source.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    mbarrier.init(filled.index(0), count=1)  # I =1 -> =2
+    mbarrier.init(filled.index(1), count=1)
+    mbarrier.expect(filled.index(0), source.block_type.nbytes)
+    tma_load(source, [0, 0], filled.index(0), stages.index(0))
+    for number in range(1, TILES + 1):
+        stage = number % 2
+        if number < TILES:
+            mbarrier.expect(filled.index(stage), source.block_type.nbytes)  # B removed; C nbytes -> nbytes // 2
+            tma_load(source, [number * 64, 0], filled.index(stage), stages.index(stage))  # A index(stage)) -> index(0)); missing-wait with A
+        last = number - 1
+        mbarrier.wait(filled.index(last % 2), last // 2 & 1)  # D removed; E & 1 -> & 1 ^ 1; F (last % 2) -> (number % 2); endless-wait with B, C, F, I
+        tile = stages.index(last % 2).load(layout)  # missing-wait with A, D, E, F
+        tma.store_wait(0)  # G removed; H (0) -> (1)
+        result.store(tile + tile)  # missing-wait with G, H
+        fence_async_shared()
+        tma_store(out, [last * 64, 0], result)  # missing-wait with J
+    tma.store_wait(0)  # J removed
+
+
+@gluon.jit
+def products(a, b, out_ptr, TILES: gl.constexpr):
+    """Two stages of operands, of whose products one is in flight while the next tile is loaded."""
+    layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
+    stages_a = gl.allocate_shared_memory(a.dtype, [2, 64, 64], a.layout)
+    stages_b = gl.allocate_shared_memory(b.dtype, [2, 64, 64], b.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(filled, count=1)
+    sums = gl.zeros((64, 64), gl.float32, layout)
+    for number in range(TILES):
+        mbarrier.expect(filled, a.block_type.nbytes + b.block_type.nbytes)
+        tma_load(a, [0, number * 64], filled, stages_a.index(number % 2))  # missing-wait with C
+        tma_load(b, [number * 64, 0], filled, stages_b.index(number % 2))
+        mbarrier.wait(filled, number & 1)  # A removed; B & 1 -> & 0
+        tile_a, tile_b = stages_a.index(number % 2), stages_b.index(number % 2)
+        sums = warpgroup_mma(tile_a, tile_b, sums, is_async=True)  # missing-wait with A, B
+        sums = warpgroup_mma_wait(num_outstanding=1, deps=(sums,))  # C =1 -> =2
+    sums = warpgroup_mma_wait(num_outstanding=0, deps=(sums,))  # D =0 -> =1
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    total = sums + 1.0  # missing-wait with D
+    gl.store(out_ptr + rows[:, None] * 64 + columns[None, :], total)
+
+
+@gluon.jit
+def tensor_products(a, b, out_ptr, TILES: gl.constexpr):
+    """Two stages of operands, of whose products one is in flight while the next tile is loaded."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 64], [32, 1], [4, 1], [0, 1])
+    tensor_layout: gl.constexpr = blackwell.TensorMemoryLayout([64, 64], col_stride=1)
+    registers: gl.constexpr = blackwell.get_tmem_reg_layout(gl.float32, (64, 64), tensor_layout, 4)
+    stages_a = gl.allocate_shared_memory(a.dtype, [2, 64, 64], a.layout)
+    stages_b = gl.allocate_shared_memory(b.dtype, [2, 64, 64], b.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    done = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(filled, count=1)
+    mbarrier.init(done, count=1)
+    sums = blackwell.allocate_tensor_memory(gl.float32, [64, 64], tensor_layout)
+    for number in range(TILES):
+        mbarrier.expect(filled, a.block_type.nbytes + b.block_type.nbytes)
+        tma_load(a, [0, number * 64], filled, stages_a.index(number % 2))  # A % 2 -> % 1; missing-wait with A, C
+        tma_load(b, [number * 64, 0], filled, stages_b.index(number % 2))
+        mbarrier.wait(filled, number & 1)  # B removed
+        if number > 0:
+            mbarrier.wait(done, (number - 1) & 1)  # C removed
+        tile_a, tile_b = stages_a.index(number % 2), stages_b.index(number % 2)
+        blackwell.tcgen05_mma(tile_a, tile_b, sums, use_acc=number > 0)  # missing-wait with B
+        blackwell.tcgen05_commit(done)
+    mbarrier.wait(done, (TILES - 1) & 1)  # D removed
+    total = gl.convert_layout(sums.load(registers), layout)  # missing-wait with C, D
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    gl.store(out_ptr + rows[:, None] * 64 + columns[None, :], total + 1.0)
+
+
+@gluon.jit
+def specialized__produce(source, stages, filled, emptied, TILES: gl.constexpr):
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(emptied.index(stage), (number // 2 & 1) ^ 1)  # A removed; B ^ 1 -> ^ 0; endless-wait with C
+        mbarrier.expect(filled.index(stage), source.block_type.nbytes)  # extra-arrival with A
+        tma_load(source, [number * 64, 0], filled.index(stage), stages.index(stage))
+
+
+@gluon.jit
+def specialized__consume(stages, filled, emptied, out_ptr, layout: gl.constexpr, TILES: gl.constexpr):
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(filled.index(stage), number // 2 & 1)  # C removed; D & 1 -> & 0; endless-wait with B, E
+        tile = stages.index(stage).load(layout)  # missing-wait with C, D
+        mbarrier.arrive(emptied.index(stage), count=1)  # E removed
+        place = out_ptr + number * 4096 + rows[:, None] * 64 + columns[None, :]
+        gl.store(place, tile + tile)
+
+
+@gluon.jit
+def specialized(source, out_ptr, TILES: gl.constexpr):
+    """One group of warps loads, another one computes."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    stages = gl.allocate_shared_memory(source.dtype, [2, 64, 64], source.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    emptied = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for stage in gl.static_range(2):
+        mbarrier.init(filled.index(stage), count=1)
+        mbarrier.init(emptied.index(stage), count=1)
+    gl.warp_specialize(
+        [
+            (specialized__consume, (stages, filled, emptied, out_ptr, layout, TILES)),
+            (specialized__produce, (source, stages, filled, emptied, TILES)),
+        ],
+        [1],
+    )
+
+
+@gluon.jit
+def never_waits(x_ptr, copies):
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    lanes = gl.arange(0, 512, layout=layout)
+    tile = gl.allocate_shared_memory(gl.float32, [512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    for _ in range(copies):
+        copy_to_shared(tile, x_ptr + lanes)
+        async_copy.commit_group()
+
+
+_LATER = () if OLDEST else ("tensor_products", "specialized")
+NAMES = ("copies", "direct_loads", "tma_copies", "products", *_LATER)
+"""The kernels that are launched; the oldest Triton has other names for what the last two use."""
+
+
+def target_of(name: str) -> str:
+    """The GPU that a kernel is for."""
+    return {"direct_loads": "gfx950", "tensor_products": "sm_100"}.get(name, "sm_90")
+
+
+def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
+    """A kernel with its arguments, whose last one is the output, and what it should store."""
+    half = torch.float16
+    x, out = normal(64 * TILES, 64, dtype=half), torch.zeros(64 * TILES, 64, dtype=half)
+    match name:
+        case "copies" | "direct_loads":
+            numbers = normal((512 if name == "copies" else 1024) * TILES)
+            kernel = copies if name == "copies" else direct_loads
+            return kernel, (numbers, torch.zeros_like(numbers)), 2 * numbers
+        case "tma_copies":
+            return tma_copies, (described(x), described(out)), x + x
+        case "products" | "tensor_products":
+            a = normal(64, 64 * TILES, dtype=half, seed=1)
+            right = a.float() @ x.float() + 1
+            kernel = products if name == "products" else tensor_products
+            return kernel, (described(a), described(x), torch.zeros(64, 64)), right
+    return specialized, (described(x), out), x + x

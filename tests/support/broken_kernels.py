@@ -1,0 +1,69 @@
+"""Kernels with one fault each, made from right ones by what their comments say.
+
+A line with the comment "A removed" or "B old -> new" changes for the fault A or B; a line with
+"missing-wait with A, B" is where a check finds them. A function `kernel__part` belongs to `kernel`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+_CHANGE = re.compile(r"\b([A-Z]) (?:(removed)|([^;#]+?) -> ([^;]+))")
+_FOUND = re.compile(r"([a-z-]+) with ([A-Z](?:, [A-Z])*)")
+
+
+def faults_of(module: Any, kernels: Collection[str]) -> list[tuple[str, str]]:
+    """(kernel, fault) for each fault that the comments of these kernels of a module state."""
+    found, kernel = [], ""
+    for line in Path(inspect.getfile(module)).read_text().splitlines():
+        kernel = _kernel_at(line) or kernel
+        found += [(kernel, fault) for fault, _old, _new in _changes(line) if kernel in kernels]
+    return found
+
+
+def broken(module: Any, kernel: str, fault: str, folder: Path) -> tuple[Any, set[tuple[str, int]]]:
+    """The module with one fault in one of its kernels, and what a check of it finds, as kinds with
+    their lines.
+    """
+    lines, found, here = [], set(), ""
+    for number, line in enumerate(Path(inspect.getfile(module)).read_text().splitlines(), 1):
+        here = _kernel_at(line) or here
+        if here == kernel:
+            for kind, faults in _FOUND.findall(line):
+                found |= {(kind, number)} if fault in faults else set()
+            for name, old, new in _changes(line):
+                if name == fault:
+                    line = _changed(line, old, new)
+        lines.append(line)
+    file = folder / f"{kernel}_{fault}.py"
+    file.write_text("\n".join(lines) + "\n")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made, found
+
+
+def _kernel_at(line: str) -> str:
+    """The kernel whose function begins at a line, or ""."""
+    return line[4:].partition("(")[0].partition("__")[0] if line.startswith("def ") else ""
+
+
+def _changes(line: str) -> Iterator[tuple[str, str, str]]:
+    """Fault, old and new text for each change that a line's comment states."""
+    for fault, removed, old, new in _CHANGE.findall(line.partition("  # ")[2]):
+        yield fault, "" if removed else old.strip(), new.strip()
+
+
+def _changed(line: str, old: str, new: str) -> str:
+    code, _, comment = line.partition("  # ")
+    if not old:
+        return code[: len(code) - len(code.lstrip())] + "pass"
+    assert code.count(old) == 1, line
+    return f"{code.replace(old, new)}  # {comment}"
