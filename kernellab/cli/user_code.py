@@ -256,6 +256,8 @@ def _summary(profile: Profile) -> Iterator[str]:
             f"  {launches}"
         )
         yield from _parts(kernel)
+    if not kernels:
+        yield from ["", *str(profile.tree()).splitlines()]
 
 
 def _name(kernel: _Total) -> str:

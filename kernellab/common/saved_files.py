@@ -924,11 +924,13 @@ class Format:
         return gzip.compress(self.text(**parts), _COMPRESSION, mtime=0)
 
     def begins(self, content: bytes) -> bool:
-        """Whether the bytes of a compressed file begin like one of this format."""
-        try:
-            start = zlib.decompressobj(wbits=31).decompress(content[:_BEGINNING], _BEGINNING)
-        except zlib.error:
-            return False
+        """Whether the bytes of a file, compressed or not, begin like one of this format."""
+        start = content[:_BEGINNING]
+        if content.startswith(GZIP):
+            try:
+                start = zlib.decompressobj(wbits=31).decompress(start, _BEGINNING)
+            except zlib.error:
+                return False
         return re.match(rb'\{"format": ?"%s"' % self.name.encode(), start) is not None
 
     def unpacked(self, content: bytes, name: str) -> SavedData:

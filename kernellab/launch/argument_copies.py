@@ -133,3 +133,12 @@ def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> 
         twin.base = change(value.base)
         return twin
     return value
+
+
+def integers_of(values: Mapping[str, Any]) -> dict[str, int]:
+    """The integers among arguments, by name."""
+    return {
+        name: int(value)
+        for name, value in values.items()
+        if isinstance(value, int) and not isinstance(value, bool)
+    }

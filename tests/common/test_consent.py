@@ -5,6 +5,7 @@ clicked.
 from __future__ import annotations
 
 import builtins
+import json
 import sys
 from collections.abc import Callable
 from contextlib import suppress

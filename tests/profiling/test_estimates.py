@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import triton
+import triton.language as tl
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
@@ -106,6 +107,31 @@ def test_a_pipelined_product_is_counted_as_the_gpu_counts(multiplied: Estimate) 
     # Where loads take longer than what the stages hide, the path grows with them, else it does not.
     fast, slow = counts.path[0], counts.path[-1]
     assert counts.path[1] - fast < 0.3 * (slow - counts.path[-2])
+
+
+@triton.jit
+def repeated(x_ptr, out_ptr, turns, EVERY: tl.constexpr, BLOCK: tl.constexpr):
+    program = tl.program_id(0)
+    at = program * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at)
+    if program % EVERY == 0:
+        for _ in range(turns):
+            x = x * 1.0001 + 0.5
+    tl.store(out_ptr + at, x)
+
+
+def test_an_unrolled_loop_and_one_under_a_condition_are_counted_as_often_as_they_run() -> None:
+    x, turns, programs = torch.empty(SIZE, device="meta"), 1000, SIZE // 1024
+    counted = {}
+    for every in (1, 2):
+        compilation = compiled(
+            repeated, x, x, turns, EVERY=every, BLOCK=1024, target="sm_90", record="stages"
+        )
+        found = compilation.estimate((programs,), x, x, turns)
+        counted[every] = found.counts.instructions["fma"]
+    elements = 1024 / 32
+    assert counted[1] == pytest.approx(elements * turns, rel=0.1)
+    assert counted[2] == pytest.approx(elements * turns / 2, rel=0.15)
 
 
 def test_what_a_run_changes_is_the_samples_own() -> None:

@@ -12,7 +12,7 @@ import torch
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from kernellab.errors import ArgumentError, KernelFault, OptionError, ProfileError
+from kernellab.errors import ArchiveError, ArgumentError, KernelFault, OptionError, ProfileError
 from kernellab.launch import dispatch
 from tests.kernels import profiled
 from tests.kernels.profiled import leaves, named, product
@@ -225,3 +225,32 @@ def test_a_tile_kernel_keeps_the_metadata_of_the_kernel_it_is_made_of() -> None:
     with kernellab.profile() as p:
         kernellab.TileKernel(named)[(1,)](torch.zeros(16), 16, BLOCK=16)
     assert p.kernels[0].name == "named_<num_warps:4>"
+
+
+def test_sessions_are_subtracted_and_saved_in_the_form_that_their_name_says(tmp_path: Path) -> None:
+    sessions = []
+    for _ in range(2):
+        with kernellab.profile() as session:
+            launch_named()
+        sessions.append(session)
+    first, second = sessions
+    assert (first - second).rows() == (first.profile - second.profile).rows()
+    saved = first.save(tmp_path / "named.json")
+    assert saved.read_text().startswith('{"format"')
+    assert kernellab.load(saved).kernels == first.kernels
+    with pytest.raises(ArchiveError, match="a page") as refused:
+        first.save(tmp_path / "named.html")
+    assert "to_html" in str(refused.value.advice)
+    trace = kernellab.load(first.save(tmp_path / "named.trace.json"))
+    (kernel,) = (scope for scope in trace.root.walk() if scope.kind == "kernel")
+    assert kernel.name.startswith("named")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU, Triton launches by itself")
+def test_ordinary_launches_run_on_the_interpreter_where_there_is_no_gpu() -> None:
+    x = torch.zeros(64)
+    with kernellab.profile() as session:
+        named[(4,)](x, 50, BLOCK=16)
+    (kernel,) = session.kernels
+    assert kernel.name.startswith("named")
+    assert (kernel.grid, kernel.integers["n"]) == ((4, 1, 1), 50)

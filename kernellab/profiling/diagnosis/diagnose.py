@@ -23,7 +23,7 @@ from kernellab.errors import ArgumentError, KernelLabError, OptionError
 from kernellab.interpreter.codegen.emitter import emit_entry_events
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.interpreter.execution.program import program_of_module
-from kernellab.launch.argument_copies import tensors_in
+from kernellab.launch.argument_copies import integers_of, tensors_in
 from kernellab.launch.preparation import EntryPoint, Grid, prepare
 from kernellab.profiling.accesses.counts import accesses, accesses_in
 from kernellab.profiling.accesses.records import Accesses
@@ -299,15 +299,6 @@ def _by_name(
         if len(path) == 1 and path[0] < len(names)
     }
     return {**constants, **dict(zip(names, args)), **keywords}
-
-
-def integers_of(values: Mapping[str, Any]) -> dict[str, int]:
-    """The integers among arguments, by name."""
-    return {
-        name: int(value)
-        for name, value in values.items()
-        if isinstance(value, int) and not isinstance(value, bool)
-    }
 
 
 # What is found

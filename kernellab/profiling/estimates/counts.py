@@ -16,6 +16,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation
 
 from kernellab.common.containers import sparse_zeros
+from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.gpus import usual_gpu
@@ -30,7 +31,8 @@ from kernellab.interpreter.execution.program import ProgramCode, program_of_modu
 from kernellab.interpreter.memory.global_memory import Memory
 from kernellab.interpreter.memory.observers import AccessObserver
 from kernellab.ir import ttng
-from kernellab.ir.operations import DotLike, GlobalWrite, PointerAccess, has
+from kernellab.ir.flow import loops_around
+from kernellab.ir.operations import DotLike, GlobalWrite, PointerAccess, has, in_region_of_elements
 from kernellab.ir.operations import GlobalAccess as AccessesGlobal
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.launch.argument_copies import (
@@ -51,12 +53,15 @@ from kernellab.profiling.accesses.shared_memory import (
     shared_costs,
 )
 from kernellab.profiling.estimates.instructions import (
+    SINGLE,
     CriticalPath,
     Executions,
     Ran,
     pipe_of,
     product_of,
 )
+from kernellab.records.layouts import RegisterLayout
+from kernellab.triton_api.layouts import layouts_of
 
 # A few programs of a launch, run on the interpreter: what their accesses cost, and how often
 # they come to each part of the TTGIR. The arguments stay as they are.
@@ -384,12 +389,26 @@ def _executions(
         first = getattr(access, "first", None)
         if first is not None:
             expected[op] = max(1.0, len(first) / warps)
+    computed = []
     for op in module.walk():
         if has(op, DotLike):
             expected[op] = multiply_adds(op) / warps
+        elif _is_single(op) and loops_around(op):
+            computed.append(op)
+    layouts = layouts_by_type((op.results[0].type for op in computed), layouts_of)
+    for op in computed:
+        layout = layouts.get(op.results[0].type)
+        held = layout.registers_per_thread if isinstance(layout, RegisterLayout) else 1
+        expected[op] = float(held)
     operations = operations_by_line(occurrences(module), compilation.stages["ttgir"].text)
     ran = Ran(operations, sample.entries, expected)
     return Executions(instructions, compilation.stages["sass"].text, ran)
+
+
+def _is_single(op: Operation) -> bool:
+    """Whether an element of an operation takes one instruction at most."""
+    narrow = op.name in SINGLE and str(element_type(op.results[0].type)) != "i64"
+    return narrow and not in_region_of_elements(op)
 
 
 def multiply_adds(op: Operation) -> float:

@@ -124,13 +124,16 @@ class CodeLoop:
 
     Attributes:
         around: the loop around it.
-        turns: how often its body runs each time that a program comes to it, on average.
+        source: the TTGIR loop that it comes from.
+        turns: how often its body runs each time that a program comes to the loop around it, on
+            average: a loop under a condition that every second program meets runs half as often.
     """
 
     first: int
     last: int
     around: CodeLoop | None = None
     inside: list[CodeLoop] = field(default_factory=list)
+    source: Operation | None = None
     turns: float = 1.0
 
     def holds(self, number: int) -> bool:
@@ -184,7 +187,8 @@ class Ran:
         entries: how often a program entered each block, on average; blocks that all enter once,
             at the beginning, are not there.
         expected: of an access, how many instructions of a warp one execution is; of a product, how
-            many multiply-adds.
+            many multiply-adds; of an operation that is one instruction for each element, how many
+            elements a thread has.
     """
 
     operations: Mapping[int, Operation]
@@ -214,7 +218,7 @@ class Executions:
             times = 1.0
             for loop in loops:
                 times *= loop.turns
-            executions.append(times * self._taken(number, len(loops)))
+            executions.append(times * self._taken(number, loops))
         return executions
 
     def around(self, number: int) -> list[CodeLoop]:
@@ -231,17 +235,20 @@ class Executions:
         line = self._instructions[number].ttgir_line
         return None if line is None else self._ran.operations.get(line)
 
-    def _taken(self, number: int, own: int) -> float:
-        """The part of the times that control comes by in which an instruction under a condition
-        runs: 1 for one that is under none. `own` loops of the code are around it.
+    def _taken(self, number: int, loops: Sequence[CodeLoop]) -> float:
+        """The part of the turns of the `loops` around it in which an instruction under a condition
+        runs: 1 for one that is under none. Conditions around a loop are in its turns.
         """
         op = self.operation(number)
         if op is None:
             return 1.0
         part = 1.0
         inside = op
+        sources = {loop.source for loop in loops}
         for parent in parents(op):
-            if isinstance(parent, mlir.IfOp) and len(loops_around(parent)) <= own:
+            if parent in sources:
+                break
+            if isinstance(parent, mlir.IfOp) and len(loops_around(parent)) <= len(loops):
                 block = inside.parent
                 outside = self._ran.entered(parent)
                 entered = self._ran.entries.get(block, 0.0) if block is not None else outside
@@ -259,6 +266,7 @@ class Executions:
         for source, copies in by_source.items():
             self._share(source, copies, came)
             for loop in copies:
+                loop.source = source
                 self._settle(loop.inside, came * loop.turns)
 
     def _share(self, source: Operation | None, copies: Sequence[CodeLoop], came: float) -> None:
@@ -297,6 +305,7 @@ class Executions:
     def _unrolled(self, loop: CodeLoop, source: Operation) -> int:
         """How many turns of the TTGIR's loop one turn of the code's is."""
         counted: Counter[Operation] = Counter()
+        computed: Counter[Operation] = Counter()
         multiplied = 0.0
         for number in range(loop.first, loop.last + 1):
             if any(inner.holds(number) for inner in loop.inside):
@@ -304,9 +313,13 @@ class Executions:
             op, opcode = self.operation(number), self._instructions[number].opcode
             if (product := product_of(opcode)) is not None:
                 multiplied += product.macs
-            elif op is not None and opcode.partition(".")[0] in _COUNTED:
-                if loops_around(op)[:1] == [source]:
+            elif op is not None and loops_around(op)[:1] == [source]:
+                if (root := opcode.partition(".")[0]) in _COUNTED:
                     counted[op] += 1
+                elif SINGLE.get(op.name) == "MUFU":
+                    computed[op] += root == "MUFU"
+                elif not opcode.startswith("IMAD.MOV"):
+                    computed[op] += _ELEMENTS.get(root, 0)
         ratios = sorted(
             number / self._ran.expected[op]
             for op, number in counted.items()
@@ -320,10 +333,33 @@ class Executions:
             for op, times in self._ran.expected.items()
             if has(op, DotLike) and loops_around(op)[:1] == [source]
         )
-        return max(1, round(multiplied / products)) if products else 1
+        if products:
+            return max(1, round(multiplied / products))
+        # Fused operations have fewer instructions than elements, so the largest ratio is the truth.
+        turns = [
+            number / self._ran.expected[op]
+            for op, number in computed.items()
+            if self._ran.expected.get(op)
+        ]
+        return max(1, round(max(turns, default=1)))
 
 
 _COUNTED = frozenset(["LDG", "STG", "LDGSTS", "RED", "REDG", "ATOMG", "ATOM"])
+_ELEMENTS = {
+    **dict.fromkeys(("FADD", "FMUL", "FFMA", "DADD", "DMUL", "DFMA"), 1),
+    **dict.fromkeys(("IADD3", "VIADD", "IMAD", "LOP3"), 1),
+    **dict.fromkeys(("HADD2", "HMUL2", "HFMA2", "FADD2", "FMUL2", "FFMA2"), 2),
+}
+"""Opcode of arithmetic -> how many elements of a thread an instruction computes."""
+SINGLE: Mapping[str, str] = {
+    **{
+        f"arith.{name}": "any"
+        for name in ("addf", "subf", "mulf", "addi", "subi", "muli", "andi", "ori", "xori")
+    },
+    **{f"math.{name}": "MUFU" for name in ("exp", "exp2", "log", "log2")},
+}
+"""Operation -> the opcode of which each element takes one instruction, or none, where it is fused
+with another; 64-bit integers take more."""
 
 # How many cycles one warp takes that has a multiprocessor to itself: its instructions one after
 # the other, by the stall counts in their control codes, waiting for the scoreboards that they

@@ -37,6 +37,7 @@ from kernellab.interpreter.memory.global_memory import MemoryAccess
 from kernellab.interpreter.memory.observers import AccessObserver
 from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir.types import bit_width, element_type, shape
+from kernellab.launch.argument_copies import integers_of
 from kernellab.launch.dispatch import Instrumented, launches_watched
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import (
@@ -453,6 +454,8 @@ class SeenLaunch:
             file=place.file,
             line=place.line,
             source=compiled_text(place.file, place.line),
+            grid=self.grid,
+            integers=integers_of(self.call.values),
             compile=lambda: compile_bound(self.kernel, call, self.target, record="passes"),
         )
 

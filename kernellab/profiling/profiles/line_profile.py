@@ -398,6 +398,7 @@ def profile_of(measured: Measured, notes: Sequence[str] = ()) -> Profile:
         file=position.file,
         line=position.line,
         source=compiled_text(position.file, position.line),
+        grid=measured.grid,
         compile=lambda: compilation,
     )
     time = {TIME: 1000 * measured.perturbation.plain_us, COUNT: 1.0}

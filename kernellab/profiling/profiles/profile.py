@@ -51,6 +51,12 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 def save(record: ProfileRecord, path: str | os.PathLike[str]) -> Path:
     """See `Profile.save`."""
     file = saved_path(path, ArchiveError)
+    if file.suffix in (".html", ".htm"):
+        raise ArchiveError(
+            f"{file.name!r} names a page, and save writes a profile that kernellab.load reads.",
+            advice=f"Write the page with profile.show().to_html({file.name!r}), or save it as "
+            f"{file.with_suffix('.klprofile').name!r}.",
+        )
     write = next((write for end, write in _FORMS.items() if file.name.endswith(end)), _whole)
     return save_whole(file, write(record), ArchiveError)
 
@@ -202,6 +208,7 @@ _FORMS: Mapping[str, Callable[[ProfileRecord], bytes]] = {
     ".hatchet": _hatchet,
     ".speedscope.json": _speedscope,
     ".trace.json": lambda record: chrome_trace(Timeline.of(record).events).encode(),
+    ".json": lambda record: FORMAT.text(profile=plain(record)),
 }
 """The end of a file's name -> what writes it."""
 
@@ -240,11 +247,12 @@ class ProfileDifference(PrintsAsCard):
 
     @classmethod
     def of(cls, first: ProfileRecord, second: Any) -> ProfileDifference:
-        """Two profiles side by side.
+        """Two profiles side by side; the second may be the session that measured it.
 
         Raises:
             ArgumentError: the second is not a profile.
         """
+        second = getattr(second, "profile", second)
         if not isinstance(second, ProfileRecord):
             raise ArgumentError(
                 f"A profile is compared with another profile, got {described(second)}.",
@@ -495,10 +503,10 @@ class Profile(ProfileRecord, PrintsAsCard):
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the profile; `kernellab.load` reads it. The path's end says how: `.hatchet` is
         Proton's form, `.speedscope.json` speedscope's, `.trace.json` Chrome's trace of events;
-        any other has all of it.
+        any other has all of it, compressed unless it ends in `.json`.
 
         Raises:
-            ArchiveError: the file cannot be written.
+            ArchiveError: the file cannot be written, or its name is that of a page, `.html`.
             ProfileError: a trace of a profile that has no events.
         """
         return save(self, path)

@@ -130,6 +130,10 @@ class ProfiledKernel:
     line: Count = 0
     source: str = ""
     """Its lines from that one on, as they were compiled; "" where they are not known."""
+    grid: tuple[Count, Count, Count] | None = None
+    """Of its last launch; None where it is not known."""
+    integers: Mapping[str, int] = field(default_factory=dict)
+    """Among the arguments of that launch, by name."""
     compile: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
     """Makes its Compilation, where its source is at hand; files have none."""
 
@@ -382,6 +386,7 @@ def _complete(events: Events) -> Iterator[dict[str, Any]]:
         yield {
             "ph": "X",
             "name": events.names[scope],
+            "cat": "kernel" if program < 0 else "scope",
             "pid": program + 1,
             "tid": warp + 1,
             "ts": (start - first) / 1000,

@@ -32,17 +32,19 @@ from kernellab.compiler.kernels import as_triton_kernel, parameter_names
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import local_target
 from kernellab.errors import ArgumentError, OptionError, ProfileError, compiled_text
+from kernellab.launch.interception import interpreted
 from kernellab.launch.preparation import Grid, bound_launch, goes_to_gpu, innermost
 from kernellab.launch.tile_kernel import run
 from kernellab.profiling.profiles.files import chrome_in, hatchet_in
 from kernellab.profiling.profiles.interpreter_session import InterpreterSession, LaunchMetadata
 from kernellab.profiling.profiles.line_marks import DETAILS, Detail
 from kernellab.profiling.profiles.line_profile import LineOptions, profile_on_gpu
-from kernellab.profiling.profiles.profile import Profile
+from kernellab.profiling.profiles.profile import Profile, ProfileDifference
 from kernellab.profiling.profiles.records import PROTON, ProfiledKernel, code_hash
 from kernellab.records import Specialization, Target
 from kernellab.triton_api import definition_of, option_names
 from kernellab.triton_api import proton as proton_api
+from kernellab.triton_api.emulation import current_emulation, current_gpu
 
 # `with kernellab.profile() as p`: what is launched inside is profiled.
 
@@ -240,6 +242,9 @@ class ProfileSession:
         if self._profile is None:
             return {"text/plain": repr(self)}
         return self._profile._repr_mimebundle_(include, exclude)
+
+    def __sub__(self, other: Any) -> ProfileDifference:
+        return self.profile.diff(other)
 
     def __str__(self) -> str:
         return repr(self) if self._profile is None else str(self._profile)
@@ -559,7 +564,7 @@ class _Options:
                     "there is no GPU here for it to measure.",
                     advice="Without them, runs on the interpreter are profiled.",
                 )
-            return InterpreterSession(proton.context, describe)
+            return _SessionWithoutGpu(proton.context, describe)
         hook = "triton" if proton.hook is not None else None
         on_gpu = GpuSession(replace(proton, hook=hook), describe)
         if proton.is_plain:
@@ -661,6 +666,28 @@ def profile(
     with own.session() as session:
         run(kernel, grid, *args, **keywords)
     return session.profile
+
+
+class _SessionWithoutGpu(InterpreterSession):
+    """Profiles launches on the interpreter, to which ordinary kernels go as well while it is
+    active: `kernellab.interpreted()`, unless an emulation is active already.
+    """
+
+    _interpreted: interpreted | None = None
+
+    def activate(self) -> None:
+        """Begin, or go on."""
+        if current_gpu() is None and current_emulation() is None:
+            self._interpreted = interpreted()
+            self._interpreted.__enter__()
+        super().activate()
+
+    def deactivate(self) -> None:
+        """Pause."""
+        super().deactivate()
+        if self._interpreted is not None:
+            self._interpreted.__exit__(None, None, None)
+            self._interpreted = None
 
 
 class SessionOnBoth:
