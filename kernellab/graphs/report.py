@@ -53,6 +53,7 @@ from kernellab.records.graphs import (
     Level,
     LoweredGraph,
     Recompilation,
+    SizeSymbol,
 )
 
 if TYPE_CHECKING:
@@ -100,6 +101,13 @@ class CapturedCall(GivenCall):
         decompositions: Mapping[Any, Callable[..., Any]] | None,
     ) -> GraphComparison:
         """See `GraphReport.compare`; `generated` are the report's kernels."""
+        from kernellab.torch_api.fx_graphs import has_values
+
+        if not has_values(self.function, self.args, self.keywords):
+            raise ArgumentError(
+                "compare needs the values of all tensors, but one is on the meta device, or fake",
+                advice="Call kernellab.graph with tensors and parameters that have values.",
+            )
         check_choice("run", run, RUNS)
         if kernels is not None:
             check_mapping("kernels", kernels, "{report.kernels[0].name: source}")
@@ -424,6 +432,11 @@ class GraphReport(PrintsAsCard):
         return Rows(self.capture.recompilations, is_recorded=self._has_dynamo)
 
     @property
+    def symbols(self) -> Rows[SizeSymbol]:
+        """The symbolic sizes: where each was created, and which line added a guard or fixed it."""
+        return Rows(self.capture.symbols, is_recorded=self._has_dynamo)
+
+    @property
     def bytecode(self) -> Rows[Bytecode]:
         """Each function's bytecode, before and after Dynamo; resume functions too."""
         return Rows(self.capture.bytecode, is_recorded=bool(self.capture.bytecode))
@@ -459,7 +472,7 @@ class GraphReport(PrintsAsCard):
             decompositions: what to write operations out as instead, by "aten.gelu.default".
 
         Raises:
-            ArgumentError: there is no such kernel or operation.
+            ArgumentError: there is no such kernel or operation, or a tensor has no values.
             NotRecorded: the report does not hold its call.
         """
         return call_of(self.call, "compare").compare(self.kernels, run, kernels, decompositions)

@@ -58,6 +58,16 @@ def graph_card(report: GraphReport) -> Card:
                 ],
             ),
             Table(
+                "Compiled again",
+                ("function", "guard that failed", "values", "line", "to change"),
+                _shortened(_recompilation_rows(report)),
+            ),
+            Table(
+                "Symbolic sizes",
+                ("", "size", "when compiled", "only if", "to change"),
+                _shortened(_symbol_rows(report)),
+            ),
+            Table(
                 "Calls, in order",
                 ("", "bytes moved", "FLOPs", "lines of the model"),
                 _shortened(_call_rows(report)),
@@ -93,7 +103,6 @@ def _notes(report: GraphReport) -> Iterator[str]:
         )
     if any(call.moved_bytes is not None for graph in made.lowered for call in graph.launches):
         yield "Bytes and FLOPs are Inductor's own counts."
-    yield from (f"Compiled again: {recompilation}" for recompilation in made.recompilations)
     for graph_break in made.breaks:
         yield from (f"{graph_break.position}: {hint}" for hint in graph_break.hints[:1])
     count = sum(len(graph.lowered.candidates) for graph in report.graphs)
@@ -140,6 +149,33 @@ def _call_rows(report: GraphReport) -> list[tuple[str, ...]]:
             where = ", ".join(str(position.line) for position in lines)
             rows.append((launch.name, _number(launch.moved_bytes), _number(launch.flops), where))
     return rows
+
+
+def _recompilation_rows(report: GraphReport) -> list[tuple[str, ...]]:
+    return [
+        (
+            f"{recompilation.function} {recompilation.frame}",
+            f"{failure.frame}: {failure.condition}" if failure.frame else failure.condition,
+            failure.values,
+            str(failure.position or ""),
+            failure.advice,
+        )
+        for recompilation in report.recompilations
+        for failure in recompilation.failures
+    ]
+
+
+def _symbol_rows(report: GraphReport) -> list[tuple[str, ...]]:
+    return [
+        (
+            f"{symbol.frame} {symbol.name}",
+            symbol.source or "depends on values",
+            symbol.value,
+            symbol.conditions,
+            symbol.advice,
+        )
+        for symbol in report.symbols
+    ]
 
 
 def _mutation_rows(report: GraphReport) -> list[tuple[str, ...]]:
