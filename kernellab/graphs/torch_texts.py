@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, cast
 
 from kernellab.common.saved_files import BadFile, json_in
@@ -301,10 +302,9 @@ def breaks_in(events: Iterable[Event]) -> tuple[GraphBreak, ...]:
             graph_break = replace(
                 graph_break, reason=words, explanation=_OF_POINTERS, hints=(_NO_POINTERS,)
             )
-        breaks.setdefault(
-            (graph_break.reason, graph_break.explanation, graph_break.hints, graph_break.position),
-            graph_break,
-        )
+        key = graph_break.reason, graph_break.explanation, graph_break.hints, graph_break.position
+        if key not in breaks or not graph_break.resumes:  # Dynamo may give a function up later
+            breaks[key] = graph_break
     return tuple(breaks.values())
 
 
@@ -320,11 +320,14 @@ _NO_POINTERS = (
 
 def _break(text: str) -> GraphBreak:
     place = _BREAK_PLACE.search(text)
-    position = next(reversed([*frames_in(text)]), None)
-    if place is not None:
-        position = SourcePosition(place["file"], int(place["line"]))
     # A traceback through Dynamo follows, which says everything again.
-    said = text.partition("\nUser code traceback:")[0].strip()
+    text = text.partition("\nTraceback (most recent call last):")[0].strip()
+    said, heading, traceback = text.partition("\nUser code traceback:\n")
+    stack = _without_machinery(traceback)
+    position = users_position(frames_in(stack or said))
+    if place is not None and (position is None or _TORCH.search(position.file)):
+        position = SourcePosition(place["file"], int(place["line"]))
+    said = said.strip()
     headlines = cast(re.Match[str], _HEADLINE.match(said))
     cause = said[headlines.end() :]
     reason, explanation = _REASON.search(cause), _EXPLANATION.search(cause)
@@ -336,9 +339,27 @@ def _break(text: str) -> GraphBreak:
         explanation=on_one_line(explanation["text"]) if explanation else text.strip(),
         hints=tuple(dict.fromkeys(hints)),
         position=position,
-        text=text.partition("\nTraceback (most recent call last):")[0].strip(),
+        text=f"{said}{heading}{stack}".strip(),
         resumes=_SKIPS.search(headlines[0]) is None,
+        stack=tuple(frames_in(stack)),
     )
+
+
+def _without_machinery(traceback: str) -> str:
+    """Return a traceback without what called the captured function, and without the functions of
+    torch that only call another one.
+    """
+    places = re.split(r'(?m)^(?=  File ")', traceback)
+    own = [number for number, place in enumerate(places) if _OWN in place]
+    return "".join(
+        place for place in places[max(own, default=-1) + 1 :] if not _MACHINERY.search(place)
+    ).rstrip()
+
+
+_OWN = str(Path(__file__).parents[1])
+_MACHINERY = re.compile(
+    r"[/\\]torch[/\\](?:_dynamo[/\\]|nn[/\\]modules[/\\]module\.py.+_call_impl$)", re.M
+)
 
 
 def on_one_line(text: str) -> str:

@@ -341,13 +341,14 @@ class GraphBreak:
         reason: Dynamo's, in a line.
         explanation: Dynamo's, in full sentences.
         hints: what Dynamo says to change.
-        position: the user's line.
+        position: the user's line, also of a break in a function of torch's that it calls.
         text: all that Dynamo says, with the user's stack.
         frame: "0/0", Dynamo's number of the frame and of its compilation; "" where unknown.
         resumes: whether Dynamo goes on in another graph after the line; otherwise Python runs the
             rest of the function, or all of it.
         uncompiled: where Dynamo does not go on, the lines of the function's statements from there
             on that no graph has; () also where the function's source is unknown.
+        stack: the lines that led to it, the outermost first, with those of torch's functions.
     """
 
     reason: str
@@ -358,6 +359,7 @@ class GraphBreak:
     frame: str = ""
     resumes: bool = True
     uncompiled: tuple[int, ...] = ()
+    stack: tuple[SourcePosition, ...] = ()
 
     def __str__(self) -> str:
         where = f"{self.position}: " if self.position is not None else ""

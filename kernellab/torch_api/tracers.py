@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import CodeType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -190,14 +190,19 @@ def _values_of(reason: str, scope: dict[str, Any], objects: Mapping[int, str]) -
 
 
 def _described(value: object) -> str:
-    """A value in a few words: functions and modules by name, tensors by dtype and shape."""
-    if isinstance(value, torch.Tensor):
-        return f"a tensor {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    if isinstance(value, torch.nn.Module):
-        return f"a {type(value).__name__}"
-    if isinstance(value, CodeType):
-        return value.co_name
-    return getattr(value, "__name__", None) or shown(value)
+    """A value in a few words, without calling code of the user's: numbers and texts as they are,
+    functions and classes by name, tensors by dtype and shape.
+    """
+    match value:
+        case bool() | int() | float() | str() | None | torch.dtype() | torch.device():
+            return shown(value)
+        case torch.Tensor():
+            return f"a tensor {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        case CodeType(co_name=name) | FunctionType(__name__=name) | type(__name__=name):
+            return str(name)
+        case BuiltinFunctionType(__name__=name):
+            return str(name)
+    return f"a {type(value).__name__}"
 
 
 _SETTINGS: dict[str, Callable[[], object]] = {

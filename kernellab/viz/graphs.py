@@ -16,7 +16,7 @@ from kernellab.errors.sources import SourcePosition
 from kernellab.graphs.kernels import GeneratedKernel, GraphComparison
 from kernellab.graphs.records import Ablation, AblationRow, ModeTime, NodeDifference, Speedups
 from kernellab.graphs.report import GraphReport, ReportGraph
-from kernellab.records.graphs import GraphCapture, Level
+from kernellab.records.graphs import GraphBreak, GraphCapture, Level
 from kernellab.viz.graph_data import GraphView
 from kernellab.viz.graph_levels import Levels
 from kernellab.viz.kit.data import At, Link, Tab, TabGroup
@@ -39,23 +39,14 @@ def graph_card(report: GraphReport) -> Card:
         subtitle=f"torch.compile for {_device(made)}, torch {made.torch_version}",
         tables=(
             Table(
+                "Graph breaks",
+                ("", "line", "", "because", "afterwards"),
+                _shortened(_break_rows(report)),
+            ),
+            Table(
                 "Graphs",
                 ("", "FX", "ATen", "primitive", "buffers", "fused", "calls", "bytes moved"),
                 [_graph_row(graph) for graph in report.graphs],
-            ),
-            Table(
-                "Graph breaks",
-                ("line", "", "because"),
-                [
-                    (
-                        str(graph_break.position or ""),
-                        _line(made.sources, graph_break.position),
-                        f"{graph_break.reason}. {graph_break.rest}"
-                        if graph_break.rest
-                        else graph_break.reason,
-                    )
-                    for graph_break in made.breaks[:_MOST_ROWS]
-                ],
             ),
             Table(
                 "Compiled again",
@@ -149,6 +140,25 @@ def _call_rows(report: GraphReport) -> list[tuple[str, ...]]:
             where = ", ".join(str(position.line) for position in lines)
             rows.append((launch.name, _number(launch.moved_bytes), _number(launch.flops), where))
     return rows
+
+
+def _break_rows(report: GraphReport) -> list[tuple[str, ...]]:
+    return [
+        (
+            str(number),
+            str(graph_break.position or ""),
+            _line(report.capture.sources, graph_break.position),
+            f"{graph_break.reason}{_inside(graph_break)}",
+            graph_break.rest or "Python runs the line, and another graph begins.",
+        )
+        for number, graph_break in enumerate(report.breaks)
+    ]
+
+
+def _inside(graph_break: GraphBreak) -> str:
+    """Where a break is that a line only leads to."""
+    inner = graph_break.stack[-1] if graph_break.stack else graph_break.position
+    return "" if inner == graph_break.position else f", in {inner}"
 
 
 def _recompilation_rows(report: GraphReport) -> list[tuple[str, ...]]:
