@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kernellab.common.arguments import check_choice, check_mapping, check_whole
+from kernellab.common.arguments import check_choice, check_flags, check_mapping, check_whole
 from kernellab.common.consent import trust
 from kernellab.common.saved_files import (
     Format,
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     import pandas
 
     from kernellab.common.processes import Worker
+    from kernellab.graphs.differences import ReportDifference
     from kernellab.graphs.kernels import GraphComparison
     from kernellab.profiling.diagnosis.diagnose import Asked
     from kernellab.profiling.diagnosis.records import Diagnoses
@@ -476,6 +477,28 @@ class GraphReport(PrintsAsCard):
             NotRecorded: the report does not hold its call.
         """
         return call_of(self.call, "compare").compare(self.kernels, run, kernels, decompositions)
+
+    def diff(self, other: GraphReport, *, times: bool = False) -> ReportDifference:
+        """The kernels of this report and of another one, of another version of torch, for another
+        GPU, or after an edit: which were added, are gone or changed, and the bytes that they move.
+
+        Args:
+            other: the report that is compared with this one.
+            times: whether to estimate the time of every launch, which takes about a second for
+                each. Code that was read from a file is not run, and has no times.
+
+        Raises:
+            ArgumentError: `other` is not a report.
+        """
+        from kernellab.graphs.differences import difference
+
+        if not isinstance(other, GraphReport):
+            raise ArgumentError(
+                f"other must be a report of kernellab.graph, got {shown(other)}.",
+                advice="Write before.diff(after).",
+            )
+        check_flags(times=times)
+        return difference(self, other, times=times)
 
     def ablation(self, rounds: int = 7) -> Ablation:
         """The call compiled with all optimizations, without fusion, without inlining, with neither:

@@ -13,6 +13,7 @@ from typing import Any
 from kernellab.common.text import counted
 from kernellab.errors import KernelLabError
 from kernellab.errors.sources import SourcePosition
+from kernellab.graphs.differences import KernelChange, ReportDifference
 from kernellab.graphs.kernels import GeneratedKernel, GraphComparison
 from kernellab.graphs.records import Ablation, AblationRow, ModeTime, NodeDifference, Speedups
 from kernellab.graphs.report import GraphReport, ReportGraph
@@ -293,6 +294,50 @@ def _difference_row(difference: NodeDifference) -> tuple[str, ...]:
         share,
         kernel,
     )
+
+
+@card_of.register
+def difference_card(record: ReportDifference) -> Card:
+    """The kernels that differ, and the sums of all."""
+    shown = [row for row in record.kernels if row.change != "same"]
+    columns = ("", "graph", "before", "after", "launches", "bytes moved")
+    has_times = any(row.microseconds_before or row.microseconds_after for row in record.kernels)
+    rows = [_change_row(row)[: len(columns) + has_times] for row in shown[:_MOST_ROWS]]
+    same = len(record.kernels) - len(shown)
+    return Card(
+        title=record.after,
+        subtitle=f"compared with {record.before}",
+        tables=(
+            Table("Kernels", (*columns, "estimated us") if has_times else columns, rows),
+            Table("Sums", ("", "before", "after"), list(_sum_rows(record))),
+        ),
+        notes=(f"{counted(same, 'kernel')} did not change.", *record.notes),
+    )
+
+
+def _change_row(change: KernelChange) -> tuple[str, ...]:
+    return (
+        change.change,
+        change.graph,
+        change.before,
+        change.after,
+        f"{change.launches_before} to {change.launches_after}",
+        f"{_number(change.bytes_before)} to {_number(change.bytes_after)}",
+        " to ".join(map(_microseconds, (change.microseconds_before, change.microseconds_after))),
+    )
+
+
+def _sum_rows(record: ReportDifference) -> Iterator[tuple[str, ...]]:
+    for words, column in (("launches", "launches"), ("bytes moved", "bytes")):
+        sums = [record.total(f"{column}_{when}") for when in ("before", "after")]
+        yield words, *(_number(None if value is None else int(value)) for value in sums)
+    sums = [record.total(f"microseconds_{when}") for when in ("before", "after")]
+    if any(sums):
+        yield "estimated us", *map(_microseconds, sums)
+
+
+def _microseconds(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f}"
 
 
 @card_of.register
