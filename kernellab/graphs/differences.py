@@ -176,27 +176,27 @@ def _matched(graph: str, before: list[_Used], after: list[_Used]) -> Iterator[Ke
         (lambda one, other: _overlap(one, other) > 0.5, "changed"),
     ):
         for one in [*before]:
-            other = next((each for each in after if alike(one, each)), None)
-            if other is not None:
-                pairs.append((one, other, change))
+            match = next((each for each in after if alike(one, each)), None)
+            if match is not None:
+                pairs.append((one, match, change))
                 before.remove(one)
-                after.remove(other)
+                after.remove(match)
     pairs += [(one, None, "gone") for one in before]
     pairs += [(None, other, "added") for other in after]
     order = ("added", "gone", "changed", "same")
-    for one, other, change in sorted(pairs, key=lambda pair: order.index(pair[2])):
-        differs = one is not None and other is not None and one.launches != other.launches
+    for first, second, change in sorted(pairs, key=lambda pair: order.index(pair[2])):
+        differs = first and second and first.launches != second.launches
         yield KernelChange(
             "changed" if change == "same" and differs else change,
             graph,
-            one.name if one else "",
-            other.name if other else "",
-            one.launches if one else 0,
-            other.launches if other else 0,
-            one.moved_bytes if one else 0,
-            other.moved_bytes if other else 0,
-            one.microseconds if one else _nothing(other),
-            other.microseconds if other else _nothing(one),
+            first.name if first else "",
+            second.name if second else "",
+            first.launches if first else 0,
+            second.launches if second else 0,
+            first.moved_bytes if first else 0,
+            second.moved_bytes if second else 0,
+            first.microseconds if first else _nothing(second),
+            second.microseconds if second else _nothing(first),
         )
 
 

@@ -103,11 +103,12 @@ def graph(
     if kwargs is not None:
         check_mapping("kwargs", kwargs, '{"mode": "bilinear"}')
         keywords = {**keywords, **kwargs}
-    more: list[CallArguments] = []
+    given_calls: list[CallArguments] = [(args, keywords)]
     if calls is not None:
-        (args, keywords), *more = _calls(calls, args, keywords)
+        given_calls = _calls(calls, args, keywords)
+    (first, named), *more = given_calls
     request = GraphOptions(gpu, backward, dynamic, mode, fullgraph, given, levels, backend, more)
-    return graph_call(function, args, keywords, request)
+    return graph_call(function, first, named, request)
 
 
 CallArguments = tuple[Sequence[Any], Mapping[str, Any]]

@@ -215,7 +215,7 @@ _NAME = re.compile(r"\b(?:s|u|zf|zuf)\d+\b")
 _RELATIONS = {r"^Eq\((.+), (.+)\)$": "==", r"^Ne\((.+), (.+)\)$": "!="}
 
 
-def _place(said: Mapping[str, Any]) -> SourcePosition | None:
+def _place(said: Mapping[Any, Any]) -> SourcePosition | None:
     """Return the user's line of a stack in an event, whose files were looked up."""
     positions = []
     for place in said.get("user_stack") or ():

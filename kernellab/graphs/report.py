@@ -41,7 +41,7 @@ from kernellab.graphs.processes import (
     gpu_process,
     shipped,
 )
-from kernellab.graphs.records import Ablation, Speedups
+from kernellab.graphs.records import Ablation, Accuracy, Speedups
 from kernellab.records.display import PrintsAsCard, RowSequence, show
 from kernellab.records.graphs import (
     Bytecode,
@@ -102,14 +102,8 @@ class CapturedCall(GivenCall):
         decompositions: Mapping[Any, Callable[..., Any]] | None,
     ) -> GraphComparison:
         """See `GraphReport.compare`; `generated` are the report's kernels."""
-        from kernellab.torch_api.fx_graphs import has_values
-
-        if not has_values(self.function, self.args, self.keywords):
-            raise ArgumentError(
-                "compare needs the values of all tensors, but one is on the meta device, or fake",
-                advice="Call kernellab.graph with tensors and parameters that have values.",
-            )
         check_choice("run", run, RUNS)
+        self._check_has_values("compare")
         if kernels is not None:
             check_mapping("kernels", kernels, "{report.kernels[0].name: source}")
         sources = dict(kernels or {})
@@ -119,6 +113,22 @@ class CapturedCall(GivenCall):
             "kernellab.graphs.compare:compare", run, sources, functions
         )
         return comparison
+
+    def accuracy(self, run: str) -> Accuracy:
+        """See `GraphReport.accuracy`."""
+        check_choice("run", run, RUNS)
+        self._check_has_values("accuracy")
+        found: Accuracy = self.send("kernellab.graphs.accuracy:accuracy", run)
+        return found
+
+    def _check_has_values(self, what: str) -> None:
+        from kernellab.torch_api.fx_graphs import has_values
+
+        if not has_values(self.function, self.args, self.keywords):
+            raise ArgumentError(
+                f"{what} needs the values of all tensors, but one is on the meta device, or fake",
+                advice="Call kernellab.graph with tensors and parameters that have values.",
+            )
 
     def ablation(self, rounds: int) -> Ablation:
         """See `GraphReport.ablation`."""
@@ -357,6 +367,22 @@ class ReportGraph:
         positions = [node.position for node in nodes if node.position is not None]
         return tuple(dict.fromkeys(positions))
 
+    def script(self, node: str) -> str:
+        """Return a script that needs torch only, for a bug report: the operations of the FX graph
+        that a node is computed from, on random inputs of the same shapes and dtypes, eager and
+        compiled.
+
+        Args:
+            node: the name of a node of `fx`, such as `report.compare().first.node`.
+
+        Raises:
+            ArgumentError: no node of that name has a tensor.
+            NotRecorded: a size is a symbol, or the operations call another graph.
+        """
+        from kernellab.graphs.runnable import script
+
+        return script(self.fx, node)
+
     def __repr__(self) -> str:
         kernels = counted(len(self.kernels), "kernel")
         return f"ReportGraph({self.direction}, {len(self.aten.nodes)} ATen nodes, {kernels})"
@@ -477,6 +503,23 @@ class GraphReport(PrintsAsCard):
             NotRecorded: the report does not hold its call.
         """
         return call_of(self.call, "compare").compare(self.kernels, run, kernels, decompositions)
+
+    def accuracy(self, run: str = "triton") -> Accuracy:
+        """Run the call eager and compiled on the CPU, and once more in fp64, and say how far each
+        result is from fp64, and at which operation the error grows most.
+
+        `compare` judges each node by itself, given the values of eager torch; here errors add up,
+        as they do in the model.
+
+        Args:
+            run: "triton": the generated kernels, on the interpreter; "aten": the graphs' operations
+                alone, which is quicker.
+
+        Raises:
+            ArgumentError: a tensor has no values.
+            NotRecorded: the report does not hold its call.
+        """
+        return call_of(self.call, "accuracy").accuracy(run)
 
     def diff(self, other: GraphReport, *, times: bool = False) -> ReportDifference:
         """The kernels of this report and of another one, of another version of torch, for another

@@ -594,10 +594,11 @@ def call_once(
     dynamic: bool | None,
     fullgraph: bool,
     more: Sequence[CallArguments] = (),
+    results: list[Any] | None = None,
 ) -> str:
     """Call a function under torch.compile with any backend, and its gradient if that is
     requested; then once more with each of the arguments in `more`. Return why that did not finish,
-    or "".
+    or "". `results` gets the result of each call.
     """
     _dynamo.reset()
     function = uncompiled(function)
@@ -612,6 +613,8 @@ def call_once(
         with calls_on_gpu(), gpu_tensors_lie(place):
             for given, named in calls:
                 result = compiled(*given, **named)
+                if results is not None:
+                    results.append(result)
                 if backward:
                     _differentiate(result)
                 made += 1

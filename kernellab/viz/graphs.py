@@ -15,7 +15,15 @@ from kernellab.errors import KernelLabError
 from kernellab.errors.sources import SourcePosition
 from kernellab.graphs.differences import KernelChange, ReportDifference
 from kernellab.graphs.kernels import GeneratedKernel, GraphComparison
-from kernellab.graphs.records import Ablation, AblationRow, ModeTime, NodeDifference, Speedups
+from kernellab.graphs.records import (
+    Ablation,
+    AblationRow,
+    Accuracy,
+    ModeTime,
+    NodeDifference,
+    ResultError,
+    Speedups,
+)
 from kernellab.graphs.report import GraphReport, ReportGraph
 from kernellab.records.graphs import GraphBreak, GraphCapture, Level
 from kernellab.viz.graph_data import GraphView
@@ -293,6 +301,72 @@ def _difference_row(difference: NodeDifference) -> tuple[str, ...]:
         f"{difference.actual:.6g}",
         share,
         kernel,
+    )
+
+
+@card_of.register
+def accuracy_card(record: Accuracy) -> Card:
+    """Each result against fp64, and the nodes at which the error grows most."""
+    grown = sorted(record.nodes, key=lambda node: -node.growth)
+    return Card(
+        title=record.name,
+        subtitle="eager torch and the compiled call, against fp64",
+        tables=(
+            Table(
+                "Results",
+                (
+                    "",
+                    "dtype",
+                    "largest element",
+                    "eager's error",
+                    "compiled",
+                    "between them",
+                    "ulp",
+                ),
+                [_result_row(result) for result in record.results[:_MOST_ROWS]],
+            ),
+            Table(
+                "Where the error grows",
+                ("node", "line", "calls", "error", "times its inputs' error"),
+                [
+                    (
+                        node.node,
+                        str(node.position or ""),
+                        node.target,
+                        f"{node.error:.2g}",
+                        f"{node.growth:,.1f}",
+                    )
+                    for node in grown[:_MOST_ROWS]
+                    if node.growth > 1
+                ],
+                numbers=(3, 4),
+            ),
+        ),
+        notes=tuple(_accuracy_notes(record)),
+    )
+
+
+def _accuracy_notes(record: Accuracy) -> Iterator[str]:
+    if record.error:
+        yield f"It stopped: {record.error}"
+    if record.results:
+        yield (
+            f"Eager torch is off by up to {record.units:,.1f} units in the last place (ulp) of a "
+            "result's largest element."
+        )
+    if record.cause is not None:
+        yield f"The error comes from {record.cause}."
+    yield "Errors are those of the element that is furthest off; those of nodes are relative."
+
+
+def _result_row(result: ResultError) -> tuple[str, ...]:
+    errors = result.eager, result.compiled, result.apart
+    return (
+        str(result.result),
+        result.dtype,
+        f"{result.largest:.4g}",
+        *("unknown" if error is None else f"{error:.3g}" for error in errors),
+        f"{result.unit:.3g}",
     )
 
 

@@ -146,7 +146,7 @@ def test_lines_without_a_graph_after_a_break() -> None:
 
 def test_a_break_in_a_function_of_torchs_has_the_users_line_and_stack() -> None:
     def drawn(x: torch.Tensor) -> torch.Tensor:
-        sample: torch.Tensor = torch.distributions.Normal(x, x.exp(), validate_args=True).rsample()  # type: ignore[no-untyped-call]
+        sample: torch.Tensor = torch.distributions.Normal(x, x.exp(), validate_args=True).rsample()
         return sample
 
     def recurrent(x: torch.Tensor) -> torch.Tensor:
