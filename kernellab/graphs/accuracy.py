@@ -76,8 +76,8 @@ def accuracy(call: GivenCall, run: str) -> Accuracy:
             )
     pairs = zip(*(list(_floats(result)) for result in results), strict=False)
     errors = tuple(
-        _result_error(number, one, other, eager.exact.get(id(one)))
-        for number, (one, other) in enumerate(pairs)
+        _result_error(number, value, other, eager.exact.get(id(value)))
+        for number, (value, other) in enumerate(pairs)
     )
     off = [each for each in errors if each.eager and each.eager > _FEW_UNITS * each.unit]
     grown = max(eager.nodes, key=lambda node: node.growth, default=None)
@@ -137,9 +137,9 @@ class _Doubled:
             exact = doubled.run(*wide)
             torch.set_rng_state(state)
             self.nodes += _errors(number, module, values.values, doubled.values)
-            for one, other in zip(leaves(result), leaves(exact), strict=True):
-                if isinstance(one, torch.Tensor):
-                    self.exact[id(one)] = other.detach()
+            for value, other in zip(leaves(result), leaves(exact), strict=True):
+                if isinstance(value, torch.Tensor):
+                    self.exact[id(value)] = other.detach()
             self._kept.append(result)  # so that no other tensor gets the same id
             return result
 

@@ -92,8 +92,8 @@ class _Used:
         if self.kernel is None:
             return ""
         function = self.kernel.code.function
-        _, found, body = self.kernel.source.partition(f"def {function}(")
-        return body if found else self.kernel.source
+        _, separator, body = self.kernel.source.partition(f"def {function}(")
+        return body if separator else self.kernel.source
 
 
 def difference(before: GraphReport, after: GraphReport, *, times: bool) -> ReportDifference:
@@ -170,18 +170,18 @@ def _matched(graph: str, before: list[_Used], after: list[_Used]) -> Iterator[Ke
     """Yield the kernels of a graph in two reports."""
     pairs: list[tuple[_Used | None, _Used | None, str]] = []
     for alike, change in (
-        (lambda one, other: (one.body or one.name) == (other.body or other.name), "same"),
-        (lambda one, other: one.name == other.name, "changed"),
-        (lambda one, other: one.stem == other.stem, "changed"),
-        (lambda one, other: _overlap(one, other) > 0.5, "changed"),
+        (lambda known, other: (known.body or known.name) == (other.body or other.name), "same"),
+        (lambda known, other: known.name == other.name, "changed"),
+        (lambda known, other: known.stem == other.stem, "changed"),
+        (lambda known, other: _overlap(known, other) > 0.5, "changed"),
     ):
-        for one in [*before]:
-            match = next((each for each in after if alike(one, each)), None)
+        for known in [*before]:
+            match = next((each for each in after if alike(known, each)), None)
             if match is not None:
-                pairs.append((one, match, change))
-                before.remove(one)
+                pairs.append((known, match, change))
+                before.remove(known)
                 after.remove(match)
-    pairs += [(one, None, "gone") for one in before]
+    pairs += [(known, None, "gone") for known in before]
     pairs += [(None, other, "added") for other in after]
     order = ("added", "gone", "changed", "same")
     for first, second, change in sorted(pairs, key=lambda pair: order.index(pair[2])):
@@ -205,7 +205,7 @@ def _nothing(there: _Used | None) -> float | None:
     return None if there is None or there.microseconds is None else 0.0
 
 
-def _overlap(one: _Used, other: _Used) -> float:
+def _overlap(known: _Used, other: _Used) -> float:
     """Return the share of the operations in the names of two kernels that both have."""
-    parts = [set(each.stem.split("_")[2:]) if each.kernel else set() for each in (one, other)]
+    parts = [set(each.stem.split("_")[2:]) if each.kernel else set() for each in (known, other)]
     return len(parts[0] & parts[1]) / max(len(parts[0] | parts[1]), 1)

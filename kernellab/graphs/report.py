@@ -118,8 +118,8 @@ class CapturedCall(GivenCall):
         """See `GraphReport.accuracy`."""
         check_choice("run", run, RUNS)
         self._check_has_values("accuracy")
-        found: Accuracy = self.send("kernellab.graphs.accuracy:accuracy", run)
-        return found
+        accuracy: Accuracy = self.send("kernellab.graphs.accuracy:accuracy", run)
+        return accuracy
 
     def _check_has_values(self, what: str) -> None:
         from kernellab.torch_api.fx_graphs import has_values

@@ -48,7 +48,7 @@ def _is_found(report: kernellab.GraphReport, name: str, wrong: Lowering) -> bool
 
 
 _WIDE = pytest.mark.xfail(
-    reason="compare allows 3 % of the largest element in bfloat16, so that it misses 11 of 20"
+    reason="compare allows more than a tenth of the largest element: it misses 11 of 20"
 )
 
 
