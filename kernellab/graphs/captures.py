@@ -14,13 +14,8 @@ from kernellab.common.text import shown
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import ArgumentError, OptionError, suggestion
 from kernellab.errors.sources import SourcePosition, source_lines
-from kernellab.graphs.torch_texts import (
-    breaks_in,
-    functions_in,
-    guards_in,
-    recompilations_in,
-    statements_from,
-)
+from kernellab.graphs.guards import guards_in, recompilations_in, symbols_in, with_advice
+from kernellab.graphs.torch_texts import breaks_in, functions_in, statements_from
 from kernellab.launch.torch_cuda import DeviceProperties
 from kernellab.records import Target
 from kernellab.records.graphs import CapturedFrame, GraphBreak, GraphCapture, Level
@@ -194,9 +189,9 @@ def capture_of(captured: Captured, name: str, gpu: Gpu, seconds: float) -> Graph
     import torch
 
     functions = functions_in(captured.events)
-    names = {frame: name for frame, (name, _) in functions.items()}
-    names |= {code.frame.strip("[]"): code.function for code in captured.bytecode}
-    recompilations = recompilations_in(captured.events, names)
+    known = {code.frame.strip("[]"): (code.function, code.position) for code in captured.bytecode}
+    symbols = symbols_in(captured.events)
+    recompilations = recompilations_in(captured.events, {**functions, **known}, symbols)
     return GraphCapture(
         name=name,
         gpu=gpu.name,
@@ -213,12 +208,13 @@ def capture_of(captured: Captured, name: str, gpu: Gpu, seconds: float) -> Graph
         bytecode=tuple(captured.bytecode),
         error=_why(captured),
         seconds=seconds,
+        symbols=with_advice(symbols, recompilations),
     )
 
 
 def _uncompiled(
     graph_break: GraphBreak,
-    functions: Mapping[str, tuple[str, int]],
+    functions: Mapping[str, tuple[str, SourcePosition]],
     frames: Sequence[CapturedFrame],
 ) -> tuple[int, ...]:
     """Return the lines of the statements that Python runs after a break at which Dynamo gives up a
@@ -227,7 +223,8 @@ def _uncompiled(
     position = graph_break.position
     if graph_break.resumes or position is None or graph_break.frame not in functions:
         return ()
-    name, start = functions[graph_break.frame]
+    name, place = functions[graph_break.frame]
+    start = place.line
     places = (node.position for frame in frames for node in frame.fx.nodes)
     compiled = {place.line for place in places if place and place.file == position.file}
     if not name.startswith(_RESUMED):
@@ -298,6 +295,10 @@ def with_sources(capture: GraphCapture) -> GraphCapture:
 def _positions(capture: GraphCapture) -> Iterator[SourcePosition | None]:
     yield from (code.position for code in capture.bytecode)
     yield from (graph_break.position for graph_break in capture.breaks)
+    for recompilation in capture.recompilations:
+        yield from (failure.position for failure in recompilation.failures)
+    for symbol in capture.symbols:
+        yield from (symbol.position, *(guard.position for guard in symbol.guards))
     levels: list[Level | None] = [frame.fx for frame in capture.frames]
     levels += [frame.joint for frame in capture.frames]
     for graph in capture.lowered:

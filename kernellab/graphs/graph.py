@@ -43,6 +43,7 @@ class GraphOptions:
     options: Mapping[str, Any] = field(default_factory=dict)
     levels: bool = True
     backend: Any = None
+    calls: Any = ()
 
 
 def graph(
@@ -56,6 +57,7 @@ def graph(
     options: Mapping[str, Any] | None = None,
     levels: bool = True,
     backend: Any = None,
+    calls: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
     **keywords: Any,
 ) -> GraphReport:
@@ -80,6 +82,9 @@ def graph(
         backend: a backend to use instead of Inductor, on the CPU: a function as torch.compile takes
             it, or the name of an installed backend (`kernellab.backends()`). `options` are then the
             backend's, and the report ends where the backend starts.
+        calls: instead of `args`, the arguments of several calls, one after another: a tuple for
+            each call, or one argument; a dict holds keyword arguments. `report.recompilations` then
+            says which call was compiled again and why. The methods of the report repeat the first.
         kwargs: more keyword arguments of the function, such as {"mode": "bilinear"}: those that are
             called as an option here.
 
@@ -98,8 +103,36 @@ def graph(
     if kwargs is not None:
         check_mapping("kwargs", kwargs, '{"mode": "bilinear"}')
         keywords = {**keywords, **kwargs}
-    request = GraphOptions(gpu, backward, dynamic, mode, fullgraph, given, levels, backend)
-    return graph_call(function, args, keywords, request)
+    given_calls: list[CallArguments] = [(args, keywords)]
+    if calls is not None:
+        given_calls = _calls(calls, args, keywords)
+    (first, named), *more = given_calls
+    request = GraphOptions(gpu, backward, dynamic, mode, fullgraph, given, levels, backend, more)
+    return graph_call(function, first, named, request)
+
+
+CallArguments = tuple[Sequence[Any], Mapping[str, Any]]
+"""The positional and the keyword arguments of a call."""
+
+
+def _calls(calls: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[CallArguments]:
+    """Return the arguments of each of several calls."""
+    if args or keywords:
+        raise ArgumentError(
+            "graph takes the arguments of one call, or calls, but not both",
+            advice="Write graph(f, calls=[(x,), (y,)]), with all calls in the list.",
+        )
+    if not isinstance(calls, list | tuple) or not calls:
+        raise ArgumentError(
+            f"calls must be a list of at least one tuple of arguments, got {shown(calls)}.",
+            advice="Write graph(f, calls=[(x,), (y,)]).",
+        )
+    return [
+        ((), dict(call))
+        if isinstance(call, Mapping)
+        else (tuple(call) if isinstance(call, list | tuple) else (call,), {})
+        for call in calls
+    ]
 
 
 def graph_call(

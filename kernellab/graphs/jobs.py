@@ -65,7 +65,13 @@ def capture(call: GivenCall) -> GraphCapture:
     called = {name: options[name] for name in ("backward", "dynamic", "fullgraph")}
     with gpu.answering(), interpreted():  # the function, or a backend, may launch kernels
         captured = capture_with(
-            call.function, call.args, call.keywords, backend, seconds=_MOST_SECONDS, **called
+            call.function,
+            call.args,
+            call.keywords,
+            backend,
+            seconds=_MOST_SECONDS,
+            more=options["calls"],
+            **called,
         )
     return capture_of(captured, options["name"], gpu, time.perf_counter() - start)
 

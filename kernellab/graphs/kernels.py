@@ -5,7 +5,7 @@ they run on the CPU, and the comparison of their values with eager torch.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +14,19 @@ from kernellab.common.progress import ProgressBar
 from kernellab.errors import KernelLabError, NotRecorded, OptionError
 from kernellab.graphs.records import ComparedGraph, NodeDifference, WrongLaunch
 from kernellab.records.display import PrintsAsCard, column_names, data_frame
-from kernellab.records.graphs import Candidate, KernelCode, LoweredGraph
+from kernellab.records.graphs import (
+    Candidate,
+    GraphCapture,
+    GraphLaunch,
+    KernelCode,
+    LoweredGraph,
+)
 
 if TYPE_CHECKING:
     import pandas
 
     from kernellab.compiler.compilations import Compilation
+    from kernellab.compiler.gpus import Gpu
     from kernellab.profiling.diagnosis.diagnose import Asked
     from kernellab.profiling.diagnosis.records import Diagnosis
     from kernellab.torch_api.capture import Made, Run
@@ -201,6 +208,87 @@ def launch(kernel: Any, args: Sequence[Any]) -> None:
 
     grid, values = parted(kernel, args)
     run(kernel, grid, *values)
+
+
+# The estimated time of each launch of a graph.
+
+
+def estimated_launches(
+    graph: LoweredGraph, kernels: Sequence[GeneratedKernel], capture: GraphCapture
+) -> Iterator[float | None]:
+    """Yield the estimated microseconds of each launch of a graph, in order; None where an operation
+    that torch calls has no count. Such an operation counts with the time that its bytes or its
+    FLOPs take at the GPU's peak rates.
+
+    Raises:
+        NotRecorded: the code is of a file, or has sizes that are symbols.
+    """
+    if not all(kernel.is_written_here for kernel in kernels):
+        raise NotRecorded("the generated code was read from a file, which is not run for times")
+    gpu = _gpu_of(capture)
+    launched = iter(_recorded_launches(graph))
+    known = {kernel.code.function: kernel for kernel in kernels}
+    nodes = {node.name: node for node in graph.post_grad.nodes}
+    loops = {loop.operation: loop for loop in graph.loops}
+    for launch_record in graph.launches:
+        if not launch_record.is_generated:
+            origins = [n for name in launch_record.operations for n in loops[name].origins]
+            kinds = [nodes[name].dtype for name in origins if name in nodes]
+            yield _at_peak(launch_record, gpu, kinds)
+            continue
+        tuner, grid, values = next(launched)
+        kernel = known[tuner.fn.fn.__name__]
+        estimated = kernel.compilation.estimate(grid, *values, gpu=gpu.name.lower())
+        yield float(estimated.microseconds)
+
+
+def _gpu_of(capture: GraphCapture) -> Gpu:
+    from kernellab.compiler.gpus import GPUS, usual_gpu
+
+    gpu = GPUS.get(capture.gpu.lower()) or usual_gpu(capture.target)
+    if gpu is None:
+        raise NotRecorded(f"there are no peak rates of {capture.gpu or 'the GPU'}")
+    return gpu
+
+
+def _at_peak(launch: GraphLaunch, gpu: Gpu, kinds: Sequence[str | None]) -> float | None:
+    if launch.moved_bytes is None:
+        return None
+    is_half = any(kind in ("bfloat16", "float16") for kind in kinds)
+    return max(
+        launch.moved_bytes / gpu.dram, (launch.flops or 0) / gpu.peak("16" if is_half else "fp32")
+    )
+
+
+def _recorded_launches(graph: LoweredGraph) -> list[tuple[Any, Any, list[Any]]]:
+    """Return kernel, grid and arguments of each launch of a graph's kernels: the generated code
+    runs on tensors without values, and launches nothing.
+    """
+    import torch
+
+    from kernellab.torch_api.generated_code import callable_in
+    from kernellab.torch_api.inductor import launch_grid, parted
+
+    launches: list[tuple[Any, Any, list[Any]]] = []
+
+    def noted(tuner: Any, args: Sequence[Any]) -> None:
+        grid, values = parted(tuner, args)
+        launches.append((tuner, grid or launch_grid(tuner, values), list(values)))
+
+    inputs = [node for node in graph.post_grad.nodes if node.opcode == "placeholder"]
+    shapes = [node.shape for node in inputs]
+    if any(shape is None or not all(isinstance(size, int) for size in shape) for shape in shapes):
+        raise NotRecorded("sizes of the graph are symbols, which have no time")
+    made = [
+        torch.empty(
+            [int(size) for size in node.shape or ()],
+            dtype=getattr(torch, node.dtype or ""),
+            device="meta",
+        )
+        for node in inputs
+    ]
+    callable_in(graph.wrapper, noted, device="meta")(made)
+    return launches
 
 
 # The result of `report.compare()`: where eager torch and the compiled call differ.

@@ -196,3 +196,100 @@ class Ablation(PrintsAsCard):
     def table(self) -> Any:
         """One row for each choice of optimizations, as a pandas DataFrame."""
         return data_frame(self.rows, column_names(AblationRow))
+
+
+@dataclass(frozen=True)
+class ResultError:
+    """How far a result of a call is from the same result in fp64.
+
+    Attributes:
+        result: which tensor of the result, from 0.
+        dtype: "bfloat16".
+        largest: the largest element of the result in fp64.
+        eager, compiled: the largest error of an element of eager torch and of the generated code;
+            None if the result in fp64 is unknown.
+        apart: the largest difference of an element between eager torch and the generated code.
+        unit: the distance of two neighboring values of the dtype at `largest`.
+    """
+
+    result: int
+    dtype: str
+    largest: float
+    eager: float | None
+    compiled: float | None
+    apart: float
+    unit: float
+
+
+@dataclass(frozen=True)
+class NodeError:
+    """How far the value of an FX node is from its value in fp64, computed from the call's inputs.
+
+    Attributes:
+        number: of the Dynamo graph, from 0.
+        node, target: the node, and what it calls.
+        position: the line of the model.
+        dtype: "bfloat16".
+        error: the largest error of an element, relative to the largest element.
+        growth: how much larger that is than the error of the node's inputs, or than half a unit of
+            their dtype if they have none.
+        inputs_largest, largest: the largest element of the inputs, and of the value.
+    """
+
+    number: int
+    node: str
+    target: str
+    position: SourcePosition | None
+    dtype: str
+    error: float
+    growth: float
+    inputs_largest: float
+    largest: float
+
+    @property
+    def cancels(self) -> bool:
+        """Whether it adds or subtracts, and its inputs are much larger than the value."""
+        is_sum = self.target.rpartition(".")[2] in ("add", "sub", "sum", "mean", "matmul", "linear")
+        return is_sum and self.inputs_largest > 8 * self.largest
+
+    def __str__(self) -> str:
+        where = f" ({self.position})" if self.position is not None else ""
+        why = (
+            f": its inputs, up to {self.inputs_largest:.4g}, cancel to {self.largest:.4g}"
+            if self.cancels
+            else ""
+        )
+        return (
+            f"{self.target}{where}{why}. The error grows {self.growth:,.0f} times, to "
+            f"{self.error:.2g} of the largest element"
+        )
+
+
+@dataclass(frozen=True)
+class Accuracy(PrintsAsCard):
+    """A call's results and values, compared with the same in fp64.
+
+    Attributes:
+        name: of the function or module.
+        results: the tensors of the call's result.
+        nodes: every floating-point value of the FX graphs, in order.
+        cause: the node at which the error grows most, if a result is off by more than a few units
+            in the last place; None otherwise, or if the error grows nowhere.
+        error: why the call did not finish; "" if it did.
+    """
+
+    name: str
+    results: tuple[ResultError, ...]
+    nodes: tuple[NodeError, ...]
+    cause: NodeError | None
+    error: str
+
+    @property
+    def units(self) -> float:
+        """By how many units in the last place eager torch is off, in the worst result."""
+        off = [each.eager / each.unit for each in self.results if each.eager and each.unit]
+        return max(off, default=0.0)
+
+    def table(self) -> Any:
+        """One row a node, as a pandas DataFrame."""
+        return data_frame(self.nodes, column_names(NodeError))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kernellab.common.arguments import check_choice, check_mapping, check_whole
+from kernellab.common.arguments import check_choice, check_flags, check_mapping, check_whole
 from kernellab.common.consent import trust
 from kernellab.common.saved_files import (
     Format,
@@ -42,7 +42,7 @@ from kernellab.graphs.processes import (
     gpu_process,
     shipped,
 )
-from kernellab.graphs.records import Ablation, Speedups
+from kernellab.graphs.records import Ablation, Accuracy, Speedups
 from kernellab.records.display import PrintsAsCard, RowSequence, show
 from kernellab.records.graphs import (
     Bytecode,
@@ -54,12 +54,14 @@ from kernellab.records.graphs import (
     Level,
     LoweredGraph,
     Recompilation,
+    SizeSymbol,
 )
 
 if TYPE_CHECKING:
     import pandas
 
     from kernellab.common.processes import Worker
+    from kernellab.graphs.differences import ReportDifference
     from kernellab.graphs.kernels import GraphComparison
     from kernellab.profiling.diagnosis.diagnose import Asked
     from kernellab.profiling.diagnosis.records import Diagnoses
@@ -102,6 +104,7 @@ class CapturedCall(GivenCall):
     ) -> GraphComparison:
         """See `GraphReport.compare`; `generated` are the report's kernels."""
         check_choice("run", run, RUNS)
+        self._check_has_values("compare")
         if kernels is not None:
             check_mapping("kernels", kernels, "{report.kernels[0].name: source}")
         sources = dict(kernels or {})
@@ -111,6 +114,22 @@ class CapturedCall(GivenCall):
             "kernellab.graphs.compare:compare", run, sources, functions
         )
         return comparison
+
+    def accuracy(self, run: str) -> Accuracy:
+        """See `GraphReport.accuracy`."""
+        check_choice("run", run, RUNS)
+        self._check_has_values("accuracy")
+        accuracy: Accuracy = self.send("kernellab.graphs.accuracy:accuracy", run)
+        return accuracy
+
+    def _check_has_values(self, what: str) -> None:
+        from kernellab.torch_api.fx_graphs import has_values
+
+        if not has_values(self.function, self.args, self.keywords):
+            raise ArgumentError(
+                f"{what} needs the values of all tensors, but one is on the meta device, or fake",
+                advice="Call kernellab.graph with tensors and parameters that have values.",
+            )
 
     def ablation(self, rounds: int) -> Ablation:
         """See `GraphReport.ablation`."""
@@ -349,6 +368,22 @@ class ReportGraph:
         positions = [node.position for node in nodes if node.position is not None]
         return tuple(dict.fromkeys(positions))
 
+    def script(self, node: str) -> str:
+        """Return a script that needs torch only, for a bug report: the operations of the FX graph
+        that a node is computed from, on random inputs of the same shapes and dtypes, eager and
+        compiled.
+
+        Args:
+            node: the name of a node of `fx`, such as `report.compare().first.node`.
+
+        Raises:
+            ArgumentError: no node of that name has a tensor.
+            NotRecorded: a size is a symbol, or the operations call another graph.
+        """
+        from kernellab.graphs.runnable import script
+
+        return script(self.fx, node)
+
     def __repr__(self) -> str:
         kernels = counted(len(self.kernels), "kernel")
         return f"ReportGraph({self.direction}, {len(self.aten.nodes)} ATen nodes, {kernels})"
@@ -425,6 +460,11 @@ class GraphReport(PrintsAsCard):
         return Rows(self.capture.recompilations, is_recorded=self._has_dynamo)
 
     @property
+    def symbols(self) -> Rows[SizeSymbol]:
+        """The symbolic sizes: where each was created, and which line added a guard or fixed it."""
+        return Rows(self.capture.symbols, is_recorded=self._has_dynamo)
+
+    @property
     def bytecode(self) -> Rows[Bytecode]:
         """Each function's bytecode, before and after Dynamo; resume functions too."""
         return Rows(self.capture.bytecode, is_recorded=bool(self.capture.bytecode))
@@ -460,10 +500,49 @@ class GraphReport(PrintsAsCard):
             decompositions: what to write operations out as instead, by "aten.gelu.default".
 
         Raises:
-            ArgumentError: there is no such kernel or operation.
+            ArgumentError: there is no such kernel or operation, or a tensor has no values.
             NotRecorded: the report does not hold its call.
         """
         return call_of(self.call, "compare").compare(self.kernels, run, kernels, decompositions)
+
+    def accuracy(self, run: str = "triton") -> Accuracy:
+        """Run the call eager and compiled on the CPU, and once more in fp64, and say how far each
+        result is from fp64, and at which operation the error grows most.
+
+        `compare` judges each node by itself, given the values of eager torch; here errors add up,
+        as they do in the model.
+
+        Args:
+            run: "triton": the generated kernels, on the interpreter; "aten": the graphs' operations
+                alone, which is quicker.
+
+        Raises:
+            ArgumentError: a tensor has no values.
+            NotRecorded: the report does not hold its call.
+        """
+        return call_of(self.call, "accuracy").accuracy(run)
+
+    def diff(self, other: GraphReport, *, times: bool = False) -> ReportDifference:
+        """The kernels of this report and of another one, of another version of torch, for another
+        GPU, or after an edit: which were added, are gone or changed, and the bytes that they move.
+
+        Args:
+            other: the report that is compared with this one.
+            times: whether to estimate the time of every launch, which takes about a second for
+                each. Code that was read from a file is not run, and has no times.
+
+        Raises:
+            ArgumentError: `other` is not a report.
+        """
+        from kernellab.graphs.differences import difference
+
+        if not isinstance(other, GraphReport):
+            raise ArgumentError(
+                f"other must be a report of kernellab.graph, got {shown(other)}.",
+                advice="Write before.diff(after).",
+            )
+        check_flags(times=times)
+        return difference(self, other, times=times)
 
     def ablation(self, rounds: int = 7) -> Ablation:
         """The call compiled with all optimizations, without fusion, without inlining, with neither:

@@ -14,18 +14,18 @@ from typing import Any
 
 from kernellab.common.saved_files import BadFile, file_bytes, json_in, why_unreadable
 from kernellab.errors import ArchiveError, SourcePosition
+from kernellab.graphs.guards import guards_in, recompilations_in, symbols_in, with_advice
 from kernellab.graphs.torch_texts import (
+    SIZES,
     Entries,
     Entry,
     breaks_in,
     direction_of,
     entries_in,
     frame_of,
-    guards_in,
     kernels_in,
     launches_in,
     level_in,
-    recompilations_in,
     target_in,
     with_origins,
 )
@@ -49,11 +49,11 @@ _KINDS = {
     "aot_inference_graph",
     "aot_joint_graph",
     "compilation_metrics",
-    "create_symbol",
     "dynamo_cpp_guards_str",
     "dynamo_output_graph",
     "dynamo_start",
     "inductor_output_code",
+    *SIZES,
 }
 _ARTIFACTS = {
     "after_joint_graph",
@@ -152,14 +152,14 @@ class _Log:
             self._read(entry)
         frames = list(self._frames.values())
         lowered = [graph for frame in frames for graph in _lowered_of(frame, self._sizes)]
-        events = [(entry.metadata, _reasons(entry)) for entry in self._entries.kept]
-        names = {frame: name for frame, (name, _) in self._functions.items()}
-        recompilations = recompilations_in(events, names)
+        events = [(self._with_files(entry), _reasons(entry)) for entry in self._entries.kept]
+        symbols = symbols_in(events)
+        recompilations = recompilations_in(events, self._functions, symbols)
         targets = [target for graph in lowered if (target := target_in(graph.wrapper))]
         target = targets[0] if targets else ""
         times = [entry.seconds for entry in self._entries.kept]
         return GraphCapture(
-            name=next(iter(names.values()), file.name),
+            name=next((name for name, _ in self._functions.values()), file.name),
             gpu=self._gpu if target else "CPU",
             target=target,
             torch_version=self._torch or "of unknown version",
@@ -173,7 +173,21 @@ class _Log:
             bytecode=tuple(self._bytecode()),
             error="; ".join(self._faults()),
             seconds=max(0.0, times[-1] - times[0]),
+            symbols=with_advice(symbols, recompilations),
         )
+
+    def _with_files(self, entry: Entry) -> dict[str, Any]:
+        """Return an entry's metadata with the names of files in a stack in place of numbers."""
+        metadata = dict(entry.metadata)
+        for kind in SIZES:
+            stack = entry.of(kind).get("user_stack")
+            if isinstance(stack, list):
+                named = [
+                    {"filename": self._entries.strings.get(file), "line": line}
+                    for file, line in map(_numbers_of, stack)
+                ]
+                metadata[kind] = {**entry.of(kind), "user_stack": named}
+        return metadata
 
     def _faults(self) -> Iterator[str]:
         yield from (f"{frame or 'torch'}: {what}" for frame, what in self._errors.items())
@@ -251,6 +265,14 @@ class _Log:
             position = self._functions.get(frame, ("", None))[1]
             original, rewritten = codes.get("ORIGINAL", ""), codes.get("MODIFIED", "")
             yield Bytecode(frame, function, original, rewritten, position)
+
+
+def _numbers_of(place: Any) -> tuple[int, int]:
+    """Return the number of the file and the line of a place in a stack; -1 for none."""
+    match place:
+        case {"filename": int(file), "line": int(line)}:
+            return file, line
+    return -1, -1
 
 
 def surroundings_in(runnable: str) -> tuple[str, str]:

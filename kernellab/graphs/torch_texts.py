@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any, cast
 
 from kernellab.common.saved_files import BadFile, json_in
@@ -20,11 +21,8 @@ from kernellab.records.graphs import (
     GraphBreak,
     GraphLaunch,
     GraphNode,
-    Guard,
-    GuardFailure,
     KernelCode,
     Level,
-    Recompilation,
     kernel_names,
 )
 
@@ -227,10 +225,6 @@ _EXPLANATION = re.compile(
     r"^[ \t]*Explanation: (?P<text>.+?)(?=\n\s*Hint:|\n\n\s*Developer|\Z)", re.S | re.M
 )
 _RAISED = re.compile(r"^\s*Developer debug context: raised exception (?P<exception>.+)$", re.M)
-_GUARD = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z0-9_]+): (?P<condition>.*)$")
-_LOCAL = re.compile(r"L\['(?P<name>\w+)'\]")
-"""A local variable in a guard, which a failure calls by its name."""
-_MANAGER = re.compile(r"source=(?P<source>[^,\n]+)")
 
 
 def frame_of(metadata: dict[str, Any]) -> str:
@@ -240,15 +234,27 @@ def frame_of(metadata: dict[str, Any]) -> str:
     return f"{metadata['frame_id']}/{metadata.get('frame_compile_id', 0)}"
 
 
-def _artifacts(events: Iterable[Event], name: str) -> Iterator[tuple[str, Any]]:
+def artifacts(events: Iterable[Event], name: str) -> Iterator[tuple[str, Any]]:
+    """Yield frame and payload of the artifacts of a name."""
     for metadata, payload in events:
         artifact = metadata.get("artifact")
         if isinstance(artifact, dict) and artifact.get("name") == name:
             yield frame_of(metadata), payload
 
 
-_ARTIFACTS = ("dynamo_graph_break_reason", "recompile_reasons")
-_KINDS = ("dynamo_cpp_guards_str", "compilation_metrics")
+POINTER = "kernellab_pointer"
+"""Name of the artifact for an operation on the address of a tensor: the user's line as payload."""
+GUARD_VALUES = "kernellab_guard_values"
+"""Name of the artifact for a guard that failed: torch's reason, the old and the new value."""
+SIZES = (
+    "create_symbol",
+    "create_unbacked_symbol",
+    "guard_added_fast",
+    "symbolic_shape_specialization",
+)
+"""What torch says of symbolic sizes."""
+_ARTIFACTS = ("dynamo_graph_break_reason", "recompile_reasons", GUARD_VALUES)
+_KINDS = ("dynamo_cpp_guards_str", "compilation_metrics", *SIZES)
 
 
 def is_reported(event: Event) -> bool:
@@ -259,36 +265,46 @@ def is_reported(event: Event) -> bool:
     return name in _ARTIFACTS or not metadata.keys().isdisjoint(_KINDS)
 
 
-def functions_in(events: Iterable[Event]) -> dict[str, tuple[str, int]]:
-    """Return frame -> name and first line of its function, of frames whose compilation ended."""
+def functions_in(events: Iterable[Event]) -> dict[str, tuple[str, SourcePosition]]:
+    """Return frame -> name and place of its function, of frames whose compilation ended."""
     functions = {}
     for metadata, _ in events:
         match metadata.get("compilation_metrics"):
-            case {"co_name": str(name), "co_firstlineno": int(line)}:
-                functions[frame_of(metadata)] = name, line
+            case {"co_name": str(name), "co_filename": str(file), "co_firstlineno": int(line)}:
+                functions[frame_of(metadata)] = name, SourcePosition(file, line)
     return functions
 
 
-POINTER = "kernellab_pointer"
-"""Name of the artifact for an operation on the address of a tensor: the user's line as payload."""
+_TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]")
+"""In the name of a file of torch's."""
+
+
+def users_position(stack: Iterable[SourcePosition]) -> SourcePosition | None:
+    """Return the innermost place of a stack that is not torch's own; torch's own if there is no
+    other; None of an empty stack.
+
+    Args:
+        stack: places, the outermost first.
+    """
+    places = list(stack)
+    return next((p for p in reversed(places) if not _TORCH.search(p.file)), [*places, None][-1])
 
 
 def breaks_in(events: Iterable[Event]) -> tuple[GraphBreak, ...]:
     """Return the distinct graph breaks, in order."""
     events = list(events)
-    pointers = {(frame, place): words for frame, (place, words) in _artifacts(events, POINTER)}
+    pointers = {(frame, place): words for frame, (place, words) in artifacts(events, POINTER)}
     breaks: dict[tuple[Any, ...], GraphBreak] = {}
-    for frame, text in _artifacts(events, "dynamo_graph_break_reason"):
+    for frame, text in artifacts(events, "dynamo_graph_break_reason"):
         graph_break = replace(_break(str(text)), frame=frame)
         words = pointers.get((frame, graph_break.position))
         if words is not None and "unsupported operand type(s)" in graph_break.reason:
             graph_break = replace(
                 graph_break, reason=words, explanation=_OF_POINTERS, hints=(_NO_POINTERS,)
             )
-        breaks.setdefault(
-            (graph_break.reason, graph_break.explanation, graph_break.hints, graph_break.position),
-            graph_break,
-        )
+        key = graph_break.reason, graph_break.explanation, graph_break.hints, graph_break.position
+        if key not in breaks or not graph_break.resumes:  # Dynamo may give a function up later
+            breaks[key] = graph_break
     return tuple(breaks.values())
 
 
@@ -304,28 +320,50 @@ _NO_POINTERS = (
 
 def _break(text: str) -> GraphBreak:
     place = _BREAK_PLACE.search(text)
-    position = next(reversed([*frames_in(text)]), None)
-    if place is not None:
-        position = SourcePosition(place["file"], int(place["line"]))
     # A traceback through Dynamo follows, which says everything again.
-    said = text.partition("\nUser code traceback:")[0].strip()
+    text = text.partition("\nTraceback (most recent call last):")[0].strip()
+    said, heading, traceback = text.partition("\nUser code traceback:\n")
+    stack = _without_machinery(traceback)
+    position = users_position(frames_in(stack or said))
+    if place is not None and (position is None or _TORCH.search(position.file)):
+        position = SourcePosition(place["file"], int(place["line"]))
+    said = said.strip()
     headlines = cast(re.Match[str], _HEADLINE.match(said))
     cause = said[headlines.end() :]
     reason, explanation = _REASON.search(cause), _EXPLANATION.search(cause)
-    hints = (_on_one_line(hint["hint"]) for hint in _HINT.finditer(cause))
+    hints = (on_one_line(hint["hint"]) for hint in _HINT.finditer(cause))
     headline = reason["reason"] if reason else cause.partition("\n")[0]
     raised = _RAISED.search(cause)  # which the headline "Observed exception" leaves out
     return GraphBreak(
-        reason=_on_one_line(f"{headline}: {raised['exception']}" if raised else headline),
-        explanation=_on_one_line(explanation["text"]) if explanation else text.strip(),
+        reason=on_one_line(f"{headline}: {raised['exception']}" if raised else headline),
+        explanation=on_one_line(explanation["text"]) if explanation else text.strip(),
         hints=tuple(dict.fromkeys(hints)),
         position=position,
-        text=text.partition("\nTraceback (most recent call last):")[0].strip(),
+        text=f"{said}{heading}{stack}".strip(),
         resumes=_SKIPS.search(headlines[0]) is None,
+        stack=tuple(frames_in(stack)),
     )
 
 
-def _on_one_line(text: str) -> str:
+def _without_machinery(traceback: str) -> str:
+    """Return a traceback without what called the captured function, and without the functions of
+    torch that only call another one.
+    """
+    places = re.split(r'(?m)^(?=  File ")', traceback)
+    own = [number for number, place in enumerate(places) if _OWN in place]
+    return "".join(
+        place for place in places[max(own, default=-1) + 1 :] if not _MACHINERY.search(place)
+    ).rstrip()
+
+
+_OWN = str(Path(__file__).parents[1])
+_MACHINERY = re.compile(
+    r"[/\\]torch[/\\](?:_dynamo[/\\]|nn[/\\]modules[/\\]module\.py.+_call_impl$)", re.M
+)
+
+
+def on_one_line(text: str) -> str:
+    """Return a text with single spaces in place of line breaks."""
     return " ".join(text.split())
 
 
@@ -358,88 +396,6 @@ def _around(tree: ast.AST, line: int) -> list[ast.stmt]:
 
 def _is_loop(node: ast.stmt) -> bool:
     return isinstance(node, ast.For | ast.While)
-
-
-def recompilations_in(events: Iterable[Event], names: dict[str, str]) -> tuple[Recompilation, ...]:
-    """Return the recompilations with their reasons.
-
-    Args:
-        events: the entries of the structured trace.
-        names: frame -> name of its function.
-    """
-    recompilations = []
-    for frame, payload in _artifacts(events, "recompile_reasons"):
-        number = frame.partition("/")[0]
-        function = names.get(frame) or names.get(f"{number}/0", "")
-        failures = tuple(map(_failure, _reasons(payload)))
-        reason = "; ".join(str(replace(failure, position=None)) for failure in failures)
-        recompilations.append(Recompilation(frame, function, reason, failures))
-    return tuple(dict.fromkeys(recompilations))
-
-
-def _reasons(payload: Any) -> list[str]:
-    """Return the failures of guards, each as torch logs it; torch writes several as JSON."""
-    if isinstance(payload, str) and payload.lstrip().startswith("["):
-        try:
-            payload = json_in(payload)
-        except BadFile:
-            return [payload]
-    return list(map(str, payload)) if isinstance(payload, list) else [str(payload or "")]
-
-
-def _failure(reason: str) -> GuardFailure:
-    """Return a failure, without the line of code and the stack that torch writes after it."""
-    frame, colon, how = reason.partition(": ")
-    if not colon or not re.fullmatch(r"\d+/\d+", frame):
-        frame, how = "", reason
-    how, _, stack = how.partition("\nUser stack trace:")
-    position = next(reversed([*frames_in(stack)]), None)
-    return GuardFailure(frame, _on_one_line(how.partition("  # ")[0]), position)
-
-
-def guards_in(
-    events: Iterable[Event], recompilations: Iterable[Recompilation]
-) -> tuple[Guard, ...]:
-    """Return the guards of each frame's code, with the failure of those that failed later."""
-    failures = _failures(recompilations)
-    guards: list[Guard] = []
-    for metadata, payload in events:
-        if "dynamo_cpp_guards_str" in metadata and isinstance(payload, str):
-            frame = frame_of(metadata)
-            guards += _guards(frame, payload, failures.get(frame, ()))
-    return tuple(guards)
-
-
-def _failures(recompilations: Iterable[Recompilation]) -> dict[str, list[str]]:
-    """Return frame -> failures of its guards, as "0/0: tensor 'x' size mismatch at index 0"."""
-    failures: dict[str, list[str]] = {}
-    for recompilation in recompilations:
-        for failure in recompilation.failures:
-            failures.setdefault(failure.frame, []).append(failure.condition)
-    return failures
-
-
-def _guards(frame: str, text: str, failures: Iterable[str]) -> Iterator[Guard]:
-    source = ""
-    for line in text.splitlines():
-        manager = _MANAGER.search(line)
-        if "GuardManager" in line and manager:
-            source = manager["source"].strip()
-        guard = _GUARD.match(line)
-        if guard is None or guard["kind"].endswith("MANAGER"):
-            continue
-        condition = guard["condition"].partition("  # ")[0].strip()
-        failed = next((how for how in failures if _is_of(how, condition, source)), "")
-        yield Guard(frame, guard["kind"], condition, source, failed)
-
-
-def _is_of(failure: str, condition: str, source: str) -> bool:
-    """Whether a guard's failure, in Dynamo's words, is of this guard."""
-    if condition.startswith("check_tensor("):
-        named = re.search(r"tensor '([^']+)'", failure)
-        return named is not None and source in (named[1], f"L['{named[1]}']")
-    condition = _LOCAL.sub(r"\g<name>", condition.partition(",")[0])
-    return condition != "" and condition in _LOCAL.sub(r"\g<name>", failure)
 
 
 # Parse FX graphs that torch printed with `print_readable`: nodes, shapes, lines of the model.

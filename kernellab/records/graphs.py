@@ -341,13 +341,14 @@ class GraphBreak:
         reason: Dynamo's, in a line.
         explanation: Dynamo's, in full sentences.
         hints: what Dynamo says to change.
-        position: the user's line.
+        position: the user's line, also of a break in a function of torch's that it calls.
         text: all that Dynamo says, with the user's stack.
         frame: "0/0", Dynamo's number of the frame and of its compilation; "" where unknown.
         resumes: whether Dynamo goes on in another graph after the line; otherwise Python runs the
             rest of the function, or all of it.
         uncompiled: where Dynamo does not go on, the lines of the function's statements from there
             on that no graph has; () also where the function's source is unknown.
+        stack: the lines that led to it, the outermost first, with those of torch's functions.
     """
 
     reason: str
@@ -358,6 +359,7 @@ class GraphBreak:
     frame: str = ""
     resumes: bool = True
     uncompiled: tuple[int, ...] = ()
+    stack: tuple[SourcePosition, ...] = ()
 
     def __str__(self) -> str:
         where = f"{self.position}: " if self.position is not None else ""
@@ -400,17 +402,91 @@ class GuardFailure:
     Attributes:
         frame: "0/0", of the code that it guards.
         condition: the guard, or how it failed, in Dynamo's words.
-        position: the line of the user's that made Dynamo add the guard; None where Dynamo does not
-            say.
+        position: the line of the user's that made Dynamo add the guard; of an argument that is
+            compared as a whole, where the function is defined; None where Dynamo does not say.
+        old: the value that the code was compiled for; "" where unknown.
+        new: the value that it was called with; "" where unknown.
+        advice: what to change; "" where unknown.
     """
 
     frame: str
     condition: str
     position: SourcePosition | None
+    old: str = ""
+    new: str = ""
+    advice: str = ""
 
     def __str__(self) -> str:
         where = f" ({self.position})" if self.position is not None else ""
-        return f"{self.frame}: {self.condition}{where}" if self.frame else self.condition
+        values = f": {self.values}" if self.new not in self.condition else ""
+        return f"{self.frame}: {self.condition}{values}{where}" if self.frame else self.condition
+
+    @property
+    def values(self) -> str:
+        """The old and the new value in words; "" where the new one is unknown."""
+        if not self.new:
+            return ""
+        return f"was {self.old}, is {self.new}" if self.old else f"is {self.new}"
+
+
+@dataclass(frozen=True)
+class SizeGuard:
+    """A condition on symbolic sizes that a line added.
+
+    Attributes:
+        condition: "x.shape[0] <= 100".
+        position: the user's line; None where torch kept none.
+    """
+
+    condition: str
+    position: SourcePosition | None
+
+    def __str__(self) -> str:
+        return self.condition if self.position is None else f"{self.condition} ({self.position})"
+
+
+_FEW_GUARDS = 2
+
+
+@dataclass(frozen=True)
+class SizeSymbol:
+    """A size, a stride or a number that the code takes as a symbol.
+
+    Attributes:
+        frame: "0/1", Dynamo's number of the frame and of its compilation.
+        name: "s77"; "u0" of a size that depends on values of tensors.
+        source: what it stands for: "x.shape[0]"; "" of a size that depends on values.
+        value: what it was when the code was compiled; "" if it depends on values.
+        range: the values that the code is for at first, without the guards: "[2, int_oo]".
+        position: the line where it was first used; None where torch kept none.
+        guards: the conditions on it that lines added, in order.
+        fixed: the one value that it was specialized to; "" if it stayed a symbol.
+        advice: what to mark or to change; "" if nothing is to be done.
+    """
+
+    frame: str
+    name: str
+    source: str
+    value: str
+    range: str
+    position: SourcePosition | None
+    guards: tuple[SizeGuard, ...] = ()
+    fixed: str = ""
+    advice: str = ""
+
+    def __str__(self) -> str:
+        what = f"{self.name} is {self.source}" if self.source else f"{self.name} depends on values"
+        fixed = f", fixed at {self.fixed}" if self.fixed else ""
+        guards = f", if {self.conditions}" if self.guards else ""
+        advice = f". {self.advice}" if self.advice else ""
+        return f"{self.frame}: {what}{fixed}{guards}{advice}"
+
+    @property
+    def conditions(self) -> str:
+        """The first conditions on it in words, and how many more there are."""
+        more = len(self.guards) - _FEW_GUARDS
+        words = " and ".join(map(str, self.guards[:_FEW_GUARDS]))
+        return f"{words}, and {more} more" if more > 0 else words
 
 
 @dataclass(frozen=True)
@@ -470,6 +546,7 @@ class GraphCapture:
         error: what ended the capture before its end; "" where nothing did.
         sources: file -> its text, of the user's files that positions name, as far as they could be
             read.
+        symbols: the symbolic sizes of all frames, in the order in which they were created.
     """
 
     name: str
@@ -485,3 +562,4 @@ class GraphCapture:
     error: str
     seconds: float
     sources: dict[str, str] = field(default_factory=dict)
+    symbols: tuple[SizeSymbol, ...] = ()

@@ -483,7 +483,11 @@ def saved_by(module: torch.fx.GraphModule) -> tuple[SavedTensor, ...]:
     return tuple(guards)
 
 
-# One call
+# One call, or several of one function
+
+
+CallArguments = tuple[Sequence[Any], Mapping[str, Any]]
+"""The positional and the keyword arguments of a call."""
 
 
 class Watching(Protocol):
@@ -508,8 +512,10 @@ def capture(
     dynamic: bool | None,
     fullgraph: bool,
     seconds: float | None = None,
+    more: Sequence[CallArguments] = (),
 ) -> Captured:
-    """Call a function under torch.compile, and its gradient where that is asked for.
+    """Call a function under torch.compile, and its gradient where that is asked for; then once more
+    with each of the arguments in `more`.
 
     After `seconds` it is stopped: what was captured until then is there.
     """
@@ -520,6 +526,7 @@ def capture(
             args,
             keywords,
             backend,
+            more=more,
             backward=backward,
             dynamic=dynamic,
             fullgraph=fullgraph,
@@ -586,24 +593,33 @@ def call_once(
     backward: bool,
     dynamic: bool | None,
     fullgraph: bool,
+    more: Sequence[CallArguments] = (),
+    results: list[Any] | None = None,
 ) -> str:
     """Call a function under torch.compile with any backend, and its gradient if that is
-    requested; return why it did not finish, or "".
+    requested; then once more with each of the arguments in `more`. Return why that did not finish,
+    or "". `results` gets the result of each call.
     """
     _dynamo.reset()
     function = uncompiled(function)
     place = CPU
-    if not has_values(function, args, keywords):
+    calls: Sequence[CallArguments] = [(args, keywords), *more]
+    if not has_values(function, calls, {}):
         place = META
-        function, args, keywords = on_meta(function, args, keywords)
+        function, calls, _ = on_meta(function, calls, {})
+    made = 0
     try:
         compiled = torch.compile(function, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
         with calls_on_gpu(), gpu_tensors_lie(place):
-            result = compiled(*args, **keywords)
-            if backward:
-                _differentiate(result)
+            for given, named in calls:
+                result = compiled(*given, **named)
+                if results is not None:
+                    results.append(result)
+                if backward:
+                    _differentiate(result)
+                made += 1
     except (Exception, SystemExit) as problem:  # of the user's function, or of torch
-        return _said(problem)
+        return f"call {made + 1}: {_said(problem)}" if more else _said(problem)
     finally:
         _dynamo.reset()
     return ""

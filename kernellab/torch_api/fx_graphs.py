@@ -333,6 +333,8 @@ def _meta(made: dict[int, torch.Tensor], tensor: torch.Tensor) -> torch.Tensor:
             like = torch.nn.Parameter(like, requires_grad=tensor.requires_grad)
         else:
             like.requires_grad_(tensor.requires_grad)
+        marks = {name: value for name, value in vars(tensor).items() if name.startswith("_dynamo")}
+        vars(like).update(marks)  # which dimensions are dynamic
         made[id(tensor)] = like
     return made[id(tensor)]
 

@@ -192,14 +192,15 @@ def kernel_in(source: str, name: str) -> Any:
 
 
 def callable_in(
-    wrapper: str, launch: Launch, names: Mapping[str, Any] | None = None
+    wrapper: str, launch: Launch, names: Mapping[str, Any] | None = None, device: str = "cpu"
 ) -> Callable[[list[Any]], Any]:
-    """The generated code of a graph as a function of its inputs, on CPU tensors.
+    """The generated code of a graph as a function of its inputs, on tensors of the CPU.
 
     Args:
         wrapper: the code; it is executed.
         launch: what runs its kernels.
         names: what the code may call besides.
+        device: "meta" for tensors without values, whose strides are then not checked.
     """
 
     class Kernel:
@@ -209,11 +210,12 @@ def callable_in(
             self._kernel = kernel_in(source, name)
             # Nothing is timed here, so that there is nothing to choose from.
             self._kernel.configs = list(self._kernel.configs)[:1]
+            self.launch = launch
 
         def run(self, *args: Any, stream: Any = None, **keywords: Any) -> None:
             """One launch."""
             del stream
-            launch(self._kernel, (*args, *keywords.values()))
+            self.launch(self._kernel, (*args, *keywords.values()))
 
     def compiled(_compiler: Any, name: str, source: str, **_options: Any) -> Kernel:
         return Kernel(name, source)
@@ -221,11 +223,16 @@ def callable_in(
     check_cache_folder()
     with _gpu_is_cpu(), replaced(_async_compile.AsyncCompile, triton=compiled):
         module = _codecache.PyCodeCache.load(_ASSERTED.sub(_RESTRIDED, wrapper))
+    for value in vars(module).values():
+        if hasattr(value, "launch"):  # torch has kept the module of an earlier call
+            value.launch = launch
     vars(module).update({"kernellab_restrided": _restrided, **(names or {})})
     module.empty_strided_cuda = lambda size, stride, dtype: torch.empty_strided(
-        size, stride, dtype=dtype
+        size, stride, dtype=dtype, device=device
     )
-    module.device = lambda *_args, **_keywords: torch.device("cpu")
+    module.device = lambda *_args, **_keywords: torch.device(device)
+    if device == "meta":
+        module.assert_size_stride = lambda *_args: None
     call = module.call if hasattr(module, "call") else module.runner.call
 
     def run(args: list[Any]) -> Any:
@@ -251,7 +258,8 @@ def _restrided(
     """The tensor with these strides. Its sizes must be right."""
     if tensor.stride() != stride:
         assert tensor.size() == size, f"expected {size}, got {tuple(tensor.size())}"
-        return torch.empty_strided(size, stride, dtype=tensor.dtype).copy_(tensor)
+        made = torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device)
+        return made.copy_(tensor)
     return tensor
 
 

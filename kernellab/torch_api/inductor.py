@@ -109,6 +109,14 @@ def parted(kernel: Any, args: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
     return tuple(map(int, last)), args
 
 
+def launch_grid(kernel: Any, args: Sequence[Any]) -> tuple[int, int, int]:
+    """The grid of a launch in generated code that follows from the launch's arguments."""
+    constants = kernel.triton_meta["constants"]
+    names = [name for name in kernel.triton_meta["signature"] if name not in constants]
+    values = {**constants, **dict(zip(names, args, strict=False)), **kernel.configs[0].kwargs}
+    return grid_of(kernel.inductor_meta, values)
+
+
 def users_arguments(kernel: Any, args: Sequence[Any]) -> dict[str, Any] | None:
     """The arguments by name of a launch in generated code of a kernel of the user's; None for a
     kernel of Inductor's.

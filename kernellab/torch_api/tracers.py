@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 import functools
 import importlib
 import importlib.util
 import io
 import logging
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import CodeType
+from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
 import torch
 import torch._dynamo.convert_frame
+import torch._dynamo.guards
 import torch._dynamo.symbolic_convert
 import torch._dynamo.trace_rules
 import torch._dynamo.variables
@@ -22,9 +25,11 @@ import torch._guards
 import torch._lazy
 import torch._lazy.metrics
 import torch._lazy.ts_backend
+import torch._logging.structured
 import torch.utils._pytree as pytree
 
 from kernellab.common.patches import replaced
+from kernellab.common.text import shown
 from kernellab.errors.sources import SourcePosition
 from kernellab.records.graphs import Bytecode
 from kernellab.torch_api.emulation import ABOUT_TRITON
@@ -34,6 +39,8 @@ from kernellab.torch_api.emulation import ABOUT_TRITON
 
 _frames: Any = torch._dynamo.convert_frame
 _guards: Any = torch._guards
+_guard_checks: Any = torch._dynamo.guards
+_structured: Any = torch._logging.structured
 _translators: Any = torch._dynamo.symbolic_convert
 _protocol: Any = torch._dynamo.variables
 if importlib.util.find_spec("torch._dynamo.variables.object_protocol"):  # since torch 2.12
@@ -50,7 +57,22 @@ class _Sink(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         fields = vars(record)
-        self._take((dict(fields.get("metadata") or {}), fields.get("payload")))
+        metadata = fields.get("metadata") or {}
+        named = {key: _with_file_names(value) for key, value in metadata.items()}
+        self._take((named, fields.get("payload")))
+
+
+def _with_file_names(value: Any) -> Any:
+    """What torch says of one thing, with the names of files in its stack in place of numbers, and
+    without torch's own stack.
+    """
+    if not isinstance(value, dict) or not value.get("user_stack"):
+        return value
+    files = {number: file for file, number in _structured.INTERN_TABLE.items()}
+    stack = [
+        {**place, "filename": files.get(place.get("filename"), "")} for place in value["user_stack"]
+    ]
+    return {**value, "user_stack": stack, "stack": None}
 
 
 def hear_from_now_on(take: Callable[[Event], None]) -> None:
@@ -90,12 +112,115 @@ def events_heard(events: list[Event]) -> Iterator[None]:
     sink, level = _Sink(events.append), log.level
     log.addHandler(sink)
     log.setLevel(logging.DEBUG)
+    objects: dict[int, str] = {}
+    manager = _guard_checks.CheckFunctionManager
     try:
-        with replaced(_protocol, binop_type_error=_noting_pointers(events)):
+        with (
+            replaced(_protocol, binop_type_error=_noting_pointers(events)),
+            replaced(manager, id_ref=_noting_objects(manager.id_ref, objects)),
+            replaced(
+                _guard_checks,
+                get_guard_fail_reason_helper=_noting_values(
+                    _guard_checks.get_guard_fail_reason_helper, events, objects
+                ),
+            ),
+        ):
             yield
     finally:
         log.removeHandler(sink)
         log.setLevel(level)
+
+
+def _noting_objects(original: Callable[..., int], objects: dict[int, str]) -> Callable[..., int]:
+    """What Dynamo calls with each object that code is compiled for; `objects` gets its text."""
+
+    def noting(manager: Any, value: object, source: str) -> int:
+        number = original(manager, value, source)
+        objects[number] = _described(value)
+        return number
+
+    return noting
+
+
+def _noting_values(
+    original: Callable[..., str], events: list[Event], objects: Mapping[int, str]
+) -> Callable[..., str]:
+    """What Dynamo calls for the reason why a guard failed: the values are noted with it."""
+
+    def noting(manager: Any, local_values: dict[str, Any], *more: Any, **named: Any) -> str:
+        reason = original(manager, local_values, *more, **named)
+        scope = {**local_values, "L": local_values, "G": manager.global_scope["G"]}
+        values = _values_of(reason, scope, objects)
+        events.append((_artifact("kernellab_guard_values"), (reason, *values)))
+        return reason
+
+    return noting
+
+
+_OF_OBJECT = re.compile(r"___check_obj_id\(.+, (?P<number>\d+)\)")
+
+
+def _values_of(reason: str, scope: dict[str, Any], objects: Mapping[int, str]) -> tuple[str, str]:
+    """The old value of a guard that failed, if it is an object, and the new one; "" if unknown."""
+    condition = re.sub(r"^\d+/\d+: ", "", reason).partition("  # ")[0].partition(", type=")[0]
+    if condition.startswith("GLOBAL_STATE"):
+        changed = [name for name in condition.split() if name in _SETTINGS]
+        return "", ", ".join(f"{name} {_SETTINGS[name]()}" for name in changed)
+    matched = _OF_OBJECT.match(condition)
+    old = objects.get(int(matched["number"]), "") if matched else ""
+    try:
+        match ast.parse(condition.strip(), mode="eval").body:
+            case ast.Compare(left, [ast.Is() | ast.IsNot(), *_], _):
+                return old, ""
+            case ast.Compare(left, [ast.Eq()], [ast.Constant(constant)]):
+                old, values = repr(constant), [left]
+            case ast.Compare(left, _, others):
+                parts = [left, *others]
+                values = [part for part in parts if not isinstance(part, ast.Constant)]
+            case ast.Call(ast.Name(str(name)), [value, _]) if name.startswith("___check"):
+                values = [value]
+            case _:
+                return old, ""
+        # The guard evaluated the same expression in the same scope a moment ago.
+        value = eval(ast.unparse(values[0]), scope)
+    except Exception:  # the expression is of Dynamo's own helpers, or the user's code raises
+        return old, ""
+    is_type = condition.startswith("___check_type_id")
+    return old, type(value).__name__ if is_type else _described(value)
+
+
+def _described(value: object) -> str:
+    """A value in a few words, without calling code of the user's: numbers and texts as they are,
+    functions and classes by name, tensors by dtype and shape.
+    """
+    match value:
+        case bool() | int() | float() | str() | None | torch.dtype() | torch.device():
+            return shown(value)
+        case torch.Tensor():
+            return f"a tensor {str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        case CodeType(co_name=name) | FunctionType(__name__=name) | type(__name__=name):
+            return str(name)
+        case BuiltinFunctionType(__name__=name):
+            return str(name)
+    return f"a {type(value).__name__}"
+
+
+_SETTINGS: dict[str, Callable[[], object]] = {
+    "grad_mode": torch.is_grad_enabled,
+    "default_dtype": torch.get_default_dtype,
+    "num_threads": torch.get_num_threads,
+    "deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
+}
+"""Dynamo's names of settings that code depends on, and what has their values."""
+
+
+def _artifact(name: str) -> dict[str, Any]:
+    """The metadata of an event of KernelLab's own on the frame that is being compiled."""
+    frame = _guards.CompileContext.current_compile_id()
+    metadata: dict[str, Any] = {"artifact": {"name": name}}
+    if frame is not None:
+        metadata |= {"frame_id": frame.frame_id, "frame_compile_id": frame.frame_compile_id}
+    return metadata
 
 
 def _noting_pointers(events: list[Event]) -> Callable[..., Any] | None:
@@ -109,14 +234,8 @@ def _noting_pointers(events: list[Event]) -> Callable[..., Any] | None:
             if type(operand).__name__ == "DataPtrVariable":
                 place = translator.frame_summary()
                 words = f"tensor pointers cannot be traced: `{symbol}` of {operand.method_name}()"
-                frame = _guards.CompileContext.current_compile_id()
-                metadata = {
-                    "artifact": {"name": "kernellab_pointer"},
-                    "frame_id": frame.frame_id,
-                    "frame_compile_id": frame.frame_compile_id,
-                }
                 position = SourcePosition(place.filename, place.lineno)
-                events.append((metadata, (position, words)))
+                events.append((_artifact("kernellab_pointer"), (position, words)))
         return original(translator, left, right, symbol, *args)  # type: ignore[misc]
 
     return noting

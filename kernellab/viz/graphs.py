@@ -13,10 +13,19 @@ from typing import Any
 from kernellab.common.text import counted
 from kernellab.errors import KernelLabError
 from kernellab.errors.sources import SourcePosition
+from kernellab.graphs.differences import KernelChange, ReportDifference
 from kernellab.graphs.kernels import GeneratedKernel, GraphComparison
-from kernellab.graphs.records import Ablation, AblationRow, ModeTime, NodeDifference, Speedups
+from kernellab.graphs.records import (
+    Ablation,
+    AblationRow,
+    Accuracy,
+    ModeTime,
+    NodeDifference,
+    ResultError,
+    Speedups,
+)
 from kernellab.graphs.report import GraphReport, ReportGraph
-from kernellab.records.graphs import GraphCapture, Level
+from kernellab.records.graphs import GraphBreak, GraphCapture, Level
 from kernellab.viz.graph_data import GraphView
 from kernellab.viz.graph_levels import Levels
 from kernellab.viz.kit.data import At, Link, Tab, TabGroup
@@ -39,23 +48,24 @@ def graph_card(report: GraphReport) -> Card:
         subtitle=f"torch.compile for {_device(made)}, torch {made.torch_version}",
         tables=(
             Table(
+                "Graph breaks",
+                ("", "line", "", "because", "afterwards"),
+                _shortened(_break_rows(report)),
+            ),
+            Table(
                 "Graphs",
                 ("", "FX", "ATen", "primitive", "buffers", "fused", "calls", "bytes moved"),
                 [_graph_row(graph) for graph in report.graphs],
             ),
             Table(
-                "Graph breaks",
-                ("line", "", "because"),
-                [
-                    (
-                        str(graph_break.position or ""),
-                        _line(made.sources, graph_break.position),
-                        f"{graph_break.reason}. {graph_break.rest}"
-                        if graph_break.rest
-                        else graph_break.reason,
-                    )
-                    for graph_break in made.breaks[:_MOST_ROWS]
-                ],
+                "Compiled again",
+                ("function", "guard that failed", "values", "line", "to change"),
+                _shortened(_recompilation_rows(report)),
+            ),
+            Table(
+                "Symbolic sizes",
+                ("", "size", "when compiled", "only if", "to change"),
+                _shortened(_symbol_rows(report)),
             ),
             Table(
                 "Calls, in order",
@@ -93,7 +103,6 @@ def _notes(report: GraphReport) -> Iterator[str]:
         )
     if any(call.moved_bytes is not None for graph in made.lowered for call in graph.launches):
         yield "Bytes and FLOPs are Inductor's own counts."
-    yield from (f"Compiled again: {recompilation}" for recompilation in made.recompilations)
     for graph_break in made.breaks:
         yield from (f"{graph_break.position}: {hint}" for hint in graph_break.hints[:1])
     count = sum(len(graph.lowered.candidates) for graph in report.graphs)
@@ -140,6 +149,52 @@ def _call_rows(report: GraphReport) -> list[tuple[str, ...]]:
             where = ", ".join(str(position.line) for position in lines)
             rows.append((launch.name, _number(launch.moved_bytes), _number(launch.flops), where))
     return rows
+
+
+def _break_rows(report: GraphReport) -> list[tuple[str, ...]]:
+    return [
+        (
+            str(number),
+            str(graph_break.position or ""),
+            _line(report.capture.sources, graph_break.position),
+            f"{graph_break.reason}{_inside(graph_break)}",
+            graph_break.rest or "Python runs the line, and another graph begins.",
+        )
+        for number, graph_break in enumerate(report.breaks)
+    ]
+
+
+def _inside(graph_break: GraphBreak) -> str:
+    """Where a break is that a line only leads to."""
+    inner = graph_break.stack[-1] if graph_break.stack else graph_break.position
+    return "" if inner == graph_break.position else f", in {inner}"
+
+
+def _recompilation_rows(report: GraphReport) -> list[tuple[str, ...]]:
+    return [
+        (
+            f"{recompilation.function} {recompilation.frame}",
+            f"{failure.frame}: {failure.condition}" if failure.frame else failure.condition,
+            failure.values,
+            str(failure.position or ""),
+            failure.advice,
+        )
+        for recompilation in report.recompilations
+        for failure in recompilation.failures
+    ]
+
+
+def _symbol_rows(report: GraphReport) -> list[tuple[str, ...]]:
+    return [
+        (
+            f"{symbol.frame} {symbol.name}",
+            symbol.source or "depends on values",
+            symbol.value,
+            symbol.conditions,
+            symbol.advice,
+        )
+        for symbol in report.symbols
+    ]
 
 
 def _mutation_rows(report: GraphReport) -> list[tuple[str, ...]]:
@@ -248,6 +303,116 @@ def _difference_row(difference: NodeDifference) -> tuple[str, ...]:
         share,
         kernel,
     )
+
+
+@card_of.register
+def accuracy_card(record: Accuracy) -> Card:
+    """Each result against fp64, and the nodes at which the error grows most."""
+    grown = sorted(record.nodes, key=lambda node: -node.growth)
+    return Card(
+        title=record.name,
+        subtitle="eager torch and the compiled call, against fp64",
+        tables=(
+            Table(
+                "Results",
+                (
+                    "",
+                    "dtype",
+                    "largest element",
+                    "eager's error",
+                    "compiled",
+                    "between them",
+                    "ulp",
+                ),
+                [_result_row(result) for result in record.results[:_MOST_ROWS]],
+            ),
+            Table(
+                "Where the error grows",
+                ("node", "line", "calls", "error", "times its inputs' error"),
+                [
+                    (
+                        node.node,
+                        str(node.position or ""),
+                        node.target,
+                        f"{node.error:.2g}",
+                        f"{node.growth:,.1f}",
+                    )
+                    for node in grown[:_MOST_ROWS]
+                    if node.growth > 1
+                ],
+                numbers=(3, 4),
+            ),
+        ),
+        notes=tuple(_accuracy_notes(record)),
+    )
+
+
+def _accuracy_notes(record: Accuracy) -> Iterator[str]:
+    if record.error:
+        yield f"It stopped: {record.error}"
+    if record.results:
+        yield (
+            f"Eager torch is off by up to {record.units:,.1f} units in the last place (ulp) of a "
+            "result's largest element."
+        )
+    if record.cause is not None:
+        yield f"The error comes from {record.cause}."
+    yield "Errors are those of the element that is furthest off; those of nodes are relative."
+
+
+def _result_row(result: ResultError) -> tuple[str, ...]:
+    errors = result.eager, result.compiled, result.apart
+    return (
+        str(result.result),
+        result.dtype,
+        f"{result.largest:.4g}",
+        *("unknown" if error is None else f"{error:.3g}" for error in errors),
+        f"{result.unit:.3g}",
+    )
+
+
+@card_of.register
+def difference_card(record: ReportDifference) -> Card:
+    """The kernels that differ, and the sums of all."""
+    shown = [row for row in record.kernels if row.change != "same"]
+    columns = ("", "graph", "before", "after", "launches", "bytes moved")
+    has_times = any(row.microseconds_before or row.microseconds_after for row in record.kernels)
+    rows = [_change_row(row)[: len(columns) + has_times] for row in shown[:_MOST_ROWS]]
+    same = len(record.kernels) - len(shown)
+    return Card(
+        title=record.after,
+        subtitle=f"compared with {record.before}",
+        tables=(
+            Table("Kernels", (*columns, "estimated us") if has_times else columns, rows),
+            Table("Sums", ("", "before", "after"), list(_sum_rows(record))),
+        ),
+        notes=(f"{counted(same, 'kernel')} did not change.", *record.notes),
+    )
+
+
+def _change_row(change: KernelChange) -> tuple[str, ...]:
+    return (
+        change.change,
+        change.graph,
+        change.before,
+        change.after,
+        f"{change.launches_before} to {change.launches_after}",
+        f"{_number(change.bytes_before)} to {_number(change.bytes_after)}",
+        " to ".join(map(_microseconds, (change.microseconds_before, change.microseconds_after))),
+    )
+
+
+def _sum_rows(record: ReportDifference) -> Iterator[tuple[str, ...]]:
+    for words, column in (("launches", "launches"), ("bytes moved", "bytes")):
+        sums = [record.total(f"{column}_{when}") for when in ("before", "after")]
+        yield words, *(_number(None if value is None else int(value)) for value in sums)
+    sums = [record.total(f"microseconds_{when}") for when in ("before", "after")]
+    if any(sums):
+        yield "estimated us", *map(_microseconds, sums)
+
+
+def _microseconds(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.2f}"
 
 
 @card_of.register

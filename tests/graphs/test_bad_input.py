@@ -144,6 +144,27 @@ def test_lines_without_a_graph_after_a_break() -> None:
     assert "print" in str(resumed), "the headline alone does not name it"
 
 
+def test_a_break_in_a_function_of_torchs_has_the_users_line_and_stack() -> None:
+    def drawn(x: torch.Tensor) -> torch.Tensor:
+        sample: torch.Tensor = torch.distributions.Normal(x, x.exp(), validate_args=True).rsample()
+        return sample
+
+    def recurrent(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = lstm(x.sin())[0]
+        return result
+
+    (one,) = opened(drawn, torch.rand(4)).breaks
+    line = drawn.__code__.co_firstlineno + 1
+    assert one.position is not None
+    assert (one.position.file, one.position.line) == (__file__, line)
+    assert [place.line for place in one.stack if place.file == __file__] == [line]
+    assert "torch" in one.stack[-1].file
+    assert "kernellab" not in one.text.partition("User code traceback")[2]
+    lstm = torch.nn.LSTM(4, 4)
+    (whole,) = opened(recurrent, torch.rand(4, 4)).breaks
+    assert _lines(recurrent, whole) == (1, 2), "Dynamo first tries to go on in another graph"
+
+
 def test_an_operation_without_decomposition_is_a_call_of_torchs() -> None:
     report = opened(without_decomposition, torch.rand(4, 4))
     (graph,) = report.graphs

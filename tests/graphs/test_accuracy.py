@@ -1,0 +1,87 @@
+"""Results of a call against fp64, and scripts of graphs that need torch only."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import kernellab
+from kernellab.errors import ArgumentError
+from tests.support.messages import Raised
+
+
+def cancelling(x: torch.Tensor) -> torch.Tensor:
+    y = x + 1000
+    return (y - 1000).sum(-1)
+
+
+def exact(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.dropout(x, 0.5) + torch.rand_like(x)
+
+
+def rounding(x: torch.Tensor) -> torch.Tensor:
+    return x.bfloat16().float().square()
+
+
+def breaking(x: torch.Tensor) -> torch.Tensor:
+    y = x + 1000.0
+    torch._dynamo.graph_break()
+    return y - 1000.0
+
+
+def opened(function: Any, x: torch.Tensor) -> kernellab.GraphReport:
+    return kernellab.graph(function, x, levels=False)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [cancelling, *(pytest.param(f, marks=pytest.mark.slow) for f in (rounding, breaking, exact))],
+)
+def test_the_operation_that_loses_accuracy_is_named(function: Any) -> None:
+    x = torch.rand(16, 32)
+    found = opened(function, x).accuracy("aten")
+    (result,) = found.results
+    assert found.error == ""
+    right = {cancelling: x.double().sum(-1), breaking: x.double(), rounding: x.double() ** 2}
+    if function is exact:
+        assert found.cause is None
+        assert found.units <= 1
+        return
+    assert found.cause is not None
+    assert found.cause.cancels == (function is not rounding)
+    wanted = "bfloat16" if function is rounding else "operator.sub"
+    assert found.cause.target == wanted
+    assert found.cause.position is not None
+    away = (function(x).double() - right[function]).abs().max().item()
+    assert result.eager == pytest.approx(away, rel=1e-3)
+    assert result.largest == pytest.approx(right[function].max().item())
+    assert "error comes from" in str(found)
+
+
+@pytest.mark.slow
+def test_generated_code_rounds_less_often_than_eager_torch() -> None:
+    found = opened(cancelling, torch.rand(16, 32).bfloat16()).accuracy()
+    (result,) = found.results
+    assert result.eager is not None
+    assert result.compiled is not None
+    assert result.compiled < result.eager / 10, "it keeps fp32 between the operations"
+    assert result.apart > result.eager / 2
+
+
+def test_a_script_has_what_a_node_is_computed_from(
+    raised: Raised, capsys: Any, monkeypatch: Any
+) -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.GELU())
+    (graph,) = kernellab.graph(model, torch.rand(4, 8), levels=False, backend="eager").graphs
+    target = next(node.name for node in graph.fx.nodes if "batch_norm" in node.target)
+    text = graph.script(target)
+    assert "gelu" not in text
+    assert "kernellab" not in text
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    exec(text, {})  # noqa: S102
+    assert "largest difference: 0.0" in capsys.readouterr().out
+    raised(ArgumentError, graph.script, "input_9", match="input_9")
