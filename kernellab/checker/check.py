@@ -97,8 +97,8 @@ def check(
             tile, or a store to a read-only array.
     """
     __tracebackhide__ = True
-    options = _Options(outputs, target, most_turns, expect, rtol, atol)
-    first = _examined(launch, options)
+    options = CheckOptions(outputs, target, most_turns, expect, rtol, atol)
+    first = examined(launch, options)
     trial = _trial(launch, options, first)
     findings = trial.completed(first.findings)
     if trial.cannot_try() or not findings.of_kind("autotune"):
@@ -108,7 +108,7 @@ def check(
 
 
 @dataclass(frozen=True)
-class _Options:
+class CheckOptions:
     """What `check` takes beside a launch."""
 
     outputs: str | Sequence[str] = ()
@@ -135,7 +135,7 @@ class _Examined:
     work: int
 
 
-def _trial(launch: BoundLaunch, options: _Options, first: _Examined) -> Trial:
+def _trial(launch: BoundLaunch, options: CheckOptions, first: _Examined) -> Trial:
     """Return the trial of changes of a kernel on the launch that was examined."""
     values = first.prepared.call.values
     expected = {}
@@ -151,12 +151,12 @@ def _trial(launch: BoundLaunch, options: _Options, first: _Examined) -> Trial:
         return dict(tensors_in(after))
 
     def examine(kernel: Any) -> Findings:
-        return _examined(replace(launch, kernel=kernel), again).findings
+        return examined(replace(launch, kernel=kernel), again).findings
 
     return Trial(first.prepared.kernel, values, examine, results, expected, first.work)
 
 
-def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
+def examined(launch: BoundLaunch, options: CheckOptions) -> _Examined:
     """Run a launch with all detectors; no change of the kernel is tried."""
     most_turns, rtol, atol = options.most_turns, options.rtol, options.atol
     prepared = prepare_bound(launch, options.target, _CHECK)

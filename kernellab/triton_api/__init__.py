@@ -146,7 +146,9 @@ from kernellab.triton_api.kernel_text import (
     StandaloneText,
     kernel_of_text,
     layout_of_parts,
+    literal_of,
     parts_of_layout,
+    python_function,
     standalone_text,
 )
 from kernellab.triton_api.patches import (
@@ -266,6 +268,7 @@ __all__ = [
     "kernel_of_text",
     "kernels_become",
     "layout_of_parts",
+    "literal_of",
     "load",
     "locations_name_ttgir",
     "made_of",
@@ -288,6 +291,7 @@ __all__ = [
     "position_in_kernel",
     "pruned_configs",
     "ptxas_diagnostic",
+    "python_function",
     "reachable_functions",
     "records_as_json",
     "records_from_json",

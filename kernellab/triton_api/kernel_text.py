@@ -9,6 +9,7 @@ import builtins
 import dataclasses
 import hashlib
 import importlib
+import inspect
 import math
 import sys
 import textwrap
@@ -127,6 +128,25 @@ def layout_of_parts(name: str, fields: Mapping[str, Any]) -> Any:
 # A kernel as standalone text: its helpers, the constants and the modules that they name.
 
 
+@dataclass(frozen=True, eq=False)
+class PythonFunction:
+    """A function of Python that a text can have beside a kernel."""
+
+    fn: Any
+    src: str
+
+
+def python_function(function: Any) -> PythonFunction | None:
+    """A function of Python with its source; None of anything that is not defined with `def`."""
+    try:
+        source = (
+            textwrap.dedent(inspect.getsource(function)) if inspect.isfunction(function) else ""
+        )
+    except OSError:
+        return None
+    return PythonFunction(function, source) if source.startswith("def ") else None
+
+
 MAIN = "__main__"
 """By this name other modules' texts import from that of the kernel."""
 
@@ -152,7 +172,7 @@ def standalone_text(kernel: Any, others: Sequence[Any] = ()) -> StandaloneText:
 
     Args:
         kernel: a JIT function.
-        others: JIT functions that it does not name but needs: values of its constants.
+        others: functions that it does not name but the text needs: values of its constants.
     """
     writer = _Writer(kernel)
     for function in (*others, kernel):
@@ -235,7 +255,8 @@ class _Writer:
             self.missing.add(shown)  # One name, two things: of two calls of one function.
         if is_known:
             return
-        if isinstance(value, JITCallable) and not is_of_library(value):
+        is_function = isinstance(value, JITCallable) and not is_of_library(value)
+        if is_function or isinstance(value, PythonFunction):
             self._add_function(module, name, value, shown, wanted.is_early)
         elif (imported := _import_of(name, value)) is not None:
             module.imports[imported] = None
@@ -266,7 +287,8 @@ class _Writer:
     ) -> None:
         """Write the function in its module's text, and its name in this one."""
         own = function.fn.__name__
-        there = self._text_of(function.fn.__globals__)
+        is_python = isinstance(function, PythonFunction)
+        there = module if is_python else self._text_of(function.fn.__globals__)
         if there is None:
             self.missing.add(shown)
         elif there is not module:
@@ -288,9 +310,9 @@ class _Writer:
         module.defers_annotations |= bool(function.fn.__code__.co_flags & _FUTURE_ANNOTATIONS)
         if isinstance(function, GluonJITFunction):
             module.imports["import triton.experimental.gluon"] = None
-        module.statements.append(
-            f"{_decorator(function)}\n{textwrap.dedent(function.src).rstrip()}"
-        )
+        source = textwrap.dedent(function.src).rstrip()
+        is_kernel = not isinstance(function, PythonFunction)
+        module.statements.append(f"{_decorator(function)}\n{source}" if is_kernel else source)
 
     def _text_of(self, scope: dict[str, Any]) -> _ModuleText | None:
         """The text of the module with these globals;
