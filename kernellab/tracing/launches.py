@@ -153,12 +153,6 @@ class WrongElement:
     count: int
     size: int
 
-    def address_in(self, values: Mapping[str, Any]) -> int:
-        """Of its first byte, where a run's arguments are these."""
-        tensor = tensor_about(values[self.argument])
-        assert tensor is not None  # it was compared with something
-        return tensor.data_ptr() + self.offset * tensor.element_size()
-
     def __str__(self) -> str:
         element = element_text(self.argument, self.index)
         return f"{wrong_words(element, self.actual, self.expected, self.count, self.size)}."
@@ -293,7 +287,7 @@ class TracedLaunch:
         program that did.
         """
         step = None
-        writer = self._last_writer(wrong)
+        writer = self.last_writer(wrong.argument, wrong.offset)
         if writer is not None and writer not in self.programs:
             closer = replace(self, programs=(*self.programs, writer))
             with redirect_stdout(io.StringIO()):
@@ -310,10 +304,11 @@ class TracedLaunch:
         trace.wrong = wrong
         return trace
 
-    def _last_writer(self, wrong: WrongElement) -> Program | None:
-        """The program that writes an element last, of a further run."""
+    def last_writer(self, argument: str, offset: int) -> Program | None:
+        """The program that writes an element last, of a further run; None where none does."""
         call = replace(self.call, values=self.to_work_on())
-        heard = LastWriter(wrong.address_in(call.values))
+        tensor = dict(tensors_in(call.values))[argument]
+        heard = LastWriter(tensor.data_ptr() + offset * tensor.element_size())
         with redirect_stdout(io.StringIO()):
             launch_observed(
                 self.kernel, self.grid, call, self.code.batch, AccessObserver(heard.see),
@@ -375,6 +370,7 @@ class TracedLaunch:
             lambda programs: replace(self, programs=tuple(programs)).traced(
                 False, exact_bytes, operations, Results()
             ),
+            self.last_writer,
         )
         return trace, unseen
 
