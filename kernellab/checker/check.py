@@ -4,6 +4,7 @@ on the CPU after it failed on the GPU.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from kernellab.checker.detectors import DETECTORS, WITHOUT_PROGRAMS
 from kernellab.checker.fixes import Trial
 from kernellab.checker.records import Finding, Findings
 from kernellab.checker.session import CheckSession
+from kernellab.checker.sizes import Proof, Range, Sizes, launch_of_sizes
 from kernellab.common.arguments import check_tolerance, check_whole, listed
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.common.system import gpu_fault
@@ -58,6 +60,7 @@ def check(
     expect: Reference | None = None,
     rtol: float | None = None,
     atol: float | None = None,
+    sizes: Mapping[str, Range] | None = None,
 ) -> Findings:
     """Run a launch with all detectors, and report each fault once.
 
@@ -81,6 +84,10 @@ def check(
             finding, with the line and the program that wrote it.
         rtol, atol: how far elements may be off: `atol + rtol * |expected|`. The default is what the
             order of a sum may change in the dtype.
+        sizes: integer parameters with their ranges, {"n": (1, None)}. The check then also proves,
+            for all sizes in them and any grid, that every access is in bounds and that programs
+            store apart; `every_size` of the findings says whether it did. If it cannot, it runs
+            small launches, and returns the findings of the first that fails, if one does.
 
         A keyword that is also a parameter of the kernel is passed to the kernel, unless that
         parameter is already given by position.
@@ -99,12 +106,46 @@ def check(
     __tracebackhide__ = True
     options = CheckOptions(outputs, target, most_turns, expect, rtol, atol)
     first = examined(launch, options)
+    if sizes is not None:
+        known = Sizes.of(first.prepared, sizes)
+        return _for_every_size(first, known, options)
     trial = _trial(launch, options, first)
     findings = trial.completed(first.findings)
     if trial.cannot_try() or not findings.of_kind("autotune"):
         return findings
     tuned = TunedLaunch(launch, trial.kernel, trial.values, trial.examine)
     return tuned.completed(findings)
+
+
+_MOST_LAUNCHES = 40
+"""The most launches with small sizes that run if not all is proved."""
+
+_REFUTING = ("out-of-bounds", "race")
+"""The kinds of findings that refute what is proved for every size."""
+
+
+def _for_every_size(first: _Examined, sizes: Sizes, options: CheckOptions) -> Findings:
+    """Return the findings with what is proved for every size; or those of a small launch that
+    fails.
+    """
+    prepared = first.prepared
+    code = program_code(prepared.kernel, prepared.call, prepared.target, prepared.options.stage)
+    proof = Proof(prepared, code, sizes)
+    if not proof.open:
+        notes = (*first.findings.notes, proof.words())
+        return replace(first.findings, notes=notes, every_size="proved")
+    plain = CheckOptions(target=options.target, most_turns=options.most_turns)
+    for chosen in itertools.islice(sizes.smallest(proof.blocks), _MOST_LAUNCHES):
+        try:
+            findings = examined(launch_of_sizes(prepared, sizes, chosen), plain).findings
+        except KernelLabError:  # a grid or a tile that the size does not allow
+            continue
+        if any(findings.of_kind(kind) for kind in _REFUTING):
+            words = ", ".join(f"{name} = {size}" for name, size in chosen.items())
+            notes = (f"This is the launch with {words}, the smallest that was found to fail.",)
+            return replace(findings, notes=(*findings.notes, *notes), every_size="refuted")
+    notes = (*first.findings.notes, *proof.open_words())
+    return replace(first.findings, notes=notes, every_size="not decided")
 
 
 @dataclass(frozen=True)

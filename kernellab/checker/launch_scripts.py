@@ -23,7 +23,7 @@ from kernellab.records.display import described
 
 
 RECIPES = ("zeros", "ones", "arange", "randn")
-"""The contents that a tensor may get in place of its own, the simplest first."""
+"""The contents that a tensor may get instead, the simplest first."""
 
 _LISTED = 32
 """The most elements that are written one by one."""
@@ -176,7 +176,7 @@ class LaunchScript:
         options: options of the backend.
         expect: a function that computes the expected results, and its name in the script; None
             of a question without them.
-        question: the last lines, which ask about `launch`.
+        question: the last lines, which pass `launch` to a function.
     """
 
     kernel: Any
@@ -371,9 +371,10 @@ def _script_value(
     raise _cannot_have(prepared, name, f"is of type {type(value).__name__}")
 
 
-def _shares(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _shares(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     return (
-        bool(one.numel()) and one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+        bool(tensor.numel())
+        and tensor.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
     )
 
 

@@ -40,12 +40,12 @@ _WRONG = ("wrong-result", "rounding")
 """The kinds of findings that compare results with expected ones."""
 
 
-def run_script(path: Path, ask: Callable[[Mapping[str, Any]], Failures]) -> Failures:
-    """Run a script, and ask what it shows; what it raises is what it shows."""
+def run_script(path: Path, shown_by: Callable[[Mapping[str, Any]], Failures]) -> Failures:
+    """Run a script, and return what it shows; what it raises is what it shows."""
     torch.set_num_threads(1)  # a copy of a process has none of its threads
     os.environ["TRITON_ALWAYS_COMPILE"] = "1"
     try:
-        return ask(runpy.run_path(str(path)))
+        return shown_by(runpy.run_path(str(path)))
     except Exception as error:  # the compiler and the script may raise anything
         words = error.what if isinstance(error, KernelLabError) else str(error)
         return {(f"{type(error).__name__}: {_essence(words)}", ""): str(error)}
@@ -67,8 +67,8 @@ def _asserted(error: WorkerError) -> str:
 
 def _findings_of(names: Mapping[str, Any], target: Target) -> Failures:
     options = CheckOptions(target=target, expect=names.get("expected"))
-    found = examined(names["launch"], options).findings
-    ordered = sorted(found, key=lambda finding: finding.severity != "error")
+    findings = examined(names["launch"], options).findings
+    ordered = sorted(findings, key=lambda finding: finding.severity != "error")
     return {(finding.kind, finding.argument): finding.what for finding in ordered}
 
 
@@ -88,7 +88,7 @@ class Judge:
     """Decides whether a script still fails as the first one did, within a bounded amount of work.
 
     Attributes:
-        ask: see `run_script`.
+        shown_by: see `run_script`.
         tries: how many scripts may still run.
         deadline: when none may start any more, of `time.monotonic`.
         limit: how long a script may take, in seconds.
@@ -97,7 +97,7 @@ class Judge:
         known: the failures that the first script shows: no other may appear.
     """
 
-    ask: Callable[[Mapping[str, Any]], Failures]
+    shown_by: Callable[[Mapping[str, Any]], Failures]
     tries: int
     deadline: float
     limit: float
@@ -147,7 +147,7 @@ class Judge:
             path.write_text(text, encoding="utf-8")
             try:
                 limit = max(1.0, min(self.limit, self.deadline - time.monotonic()))
-                return Forked(partial(run_script, path, self.ask), "The script").result(limit)
+                return Forked(partial(run_script, path, self.shown_by), "The script").result(limit)
             except WorkerError as error:
                 if error.timed_out:
                     return {("hang", ""): f"It did not end within {limit:g} seconds."}
@@ -298,10 +298,10 @@ def _without_statements(script: Any, fails: Callable[..., bool]) -> Any:
 
 def _smaller_in_values(script: Any, fails: Callable[[Any], bool]) -> Any:
     for family in script.smaller():
-        found: Any = script
-        while found is not None:
-            script = found
-            found = next((made for made in family(script) if fails(made)), None)
+        smaller: Any = script
+        while smaller is not None:
+            script = smaller
+            smaller = next((made for made in family(script) if fails(made)), None)
     return script
 
 
@@ -344,7 +344,7 @@ _MINIMIZE = EntryPoint(
     ),
 )
 
-_ASKED: Mapping[Finder, Callable[..., Failures]] = {
+_SHOWN_BY: Mapping[Finder, Callable[..., Failures]] = {
     "compile": _no_failures,
     "check": _findings_of,
     "validate": _wrong_pass_of,
@@ -401,15 +401,15 @@ def minimize(
             if by is None and finder == "compile":
                 continue
             raise
-        ask = partial(_ASKED[finder], target=prepared.target)
-        judge = Judge(ask, tries, deadline, min(60.0, seconds), kind)
+        shown_by = partial(_SHOWN_BY[finder], target=prepared.target)
+        judge = Judge(shown_by, tries, deadline, min(60.0, seconds), kind)
         if judge.begin(script):
             return _searched(prepared.kernel.__name__, script, judge)
     raise ArgumentError(
         f"This launch of {prepared.kernel.__name__!r} does not fail"
         + (f" with {kind!r}." if kind else "."),
         advice="minimize takes a launch that does not compile, or in which kernellab.check finds "
-        "something. Pass expect= to compare its results, or by='validate' to ask every pass.",
+        "something. Pass expect= to compare its results, or by='validate' to validate every pass.",
     )
 
 

@@ -145,7 +145,7 @@ class _Slice:
     def _variable(
         self, frame: Frame, name: str, lane: Lane, before: int, path: Path
     ) -> Origin | None:
-        """The value of a variable after a step; None of what is no variable, and of a tensor's
+        """The value of a variable after a step; None of what is not a variable, and of a tensor's
         pointer.
         """
         try:
@@ -311,8 +311,8 @@ def _lane_at(access: Access, offset: int) -> Lane:
     here = access.indices == offset
     if access.mask is not None:
         here = here & access.mask
-    found = numpy.argwhere(here)
-    return tuple(int(place) for place in found[-1]) if len(found) else None
+    lanes = numpy.argwhere(here)
+    return tuple(int(place) for place in lanes[-1]) if len(lanes) else None
 
 
 def lane_within(lane: tuple[int, ...], shape: tuple[int, ...]) -> Lane:
@@ -390,9 +390,9 @@ def _statements(source: SourceText) -> Mapping[int, ast.stmt]:
         tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # a damaged file
         return {}
-    found: dict[int, ast.stmt] = {}
+    statements: dict[int, ast.stmt] = {}
     for node in ast.walk(tree):  # outer statements before inner ones
         if isinstance(node, ast.stmt):
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                found[source.first_line + line - 1] = node
-    return found
+                statements[source.first_line + line - 1] = node
+    return statements

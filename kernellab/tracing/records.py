@@ -302,9 +302,9 @@ class Trace(Sequence[Step]):
 
         known = self._argument(argument)
         place = known.checked_index(index)
-        found = origin_of(self, known, place, len(self))
-        if found is not None:
-            return found
+        origin = origin_of(self, known, place, len(self))
+        if origin is not None:
+            return origin
         offset = sum(at * stride for at, stride in zip(place, known.strides))
         writer = None if self._last_writer is None else self._last_writer(argument, offset)
         if writer is not None and writer not in self.facts.programs:
