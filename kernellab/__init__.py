@@ -23,6 +23,7 @@ without %%tilekernel). The same launch line also gives:
     tune(add, (4,), x, y, z, n, space={...})     which config is best              %%tiletune
     bisect(add, (4,), x, y, z, n, BLOCK=256)     the pass that changes its result
     validate(add, (4,), x, y, z, n, BLOCK=256)   whether every pass keeps its results
+    minimize(add, (4,), x, y, z, n, BLOCK=256)   the smallest launch that fails so
     bind(add, (4,), x, y, z, n, BLOCK=256)       the launch, for any of these: check(launch)
     equal(add, other_add, (4,), x, y, z, n, BLOCK=256)   the same for all inputs, or not
     compare(one, other)                          two compilations side by side
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         check as check,
         guarded_launches as guarded_launches,
     )
+    from kernellab.checker.minimize import minimize as minimize
     from kernellab.compiler.compare import compare as compare
     from kernellab.compiler.compilations import Compilation as Compilation
     from kernellab.compiler.pipeline import compile as compile
@@ -133,6 +135,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "checker.arguments": "uninitialized",
     "checker.check": "check guarded_launches",
+    "checker.minimize": "minimize",
     "compiler.compare": "compare",
     "compiler.compilations": "Compilation",
     "compiler.pipeline": "compile",

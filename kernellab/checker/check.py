@@ -4,6 +4,7 @@ on the CPU after it failed on the GPU.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from kernellab.checker.detectors import DETECTORS, WITHOUT_PROGRAMS
 from kernellab.checker.fixes import Trial
 from kernellab.checker.records import Finding, Findings
 from kernellab.checker.session import CheckSession
+from kernellab.checker.sizes import Proof, Range, Sizes, launch_of_sizes
 from kernellab.common.arguments import check_tolerance, check_whole, listed
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.common.system import gpu_fault
@@ -59,6 +61,7 @@ def check(
     expect: Reference | None = None,
     rtol: float | None = None,
     atol: float | None = None,
+    sizes: Mapping[str, Range] | None = None,
 ) -> Findings:
     """Run a launch with all detectors, and report each fault once.
 
@@ -82,6 +85,10 @@ def check(
             finding, with the line and the program that wrote it.
         rtol, atol: how far elements may be off: `atol + rtol * |expected|`. The default is what
             rounding explains (docs/tolerances.md).
+        sizes: integer parameters with their ranges, {"n": (1, None)}. The check then also proves,
+            for all sizes in them and any grid, that every access is in bounds and that programs
+            store apart; `every_size` of the findings says whether it did. If it cannot, it runs
+            small launches, and returns the findings of the first that fails, if one does.
 
         A keyword that is also a parameter of the kernel is passed to the kernel, unless that
         parameter is already given by position.
@@ -98,8 +105,11 @@ def check(
             tile, or a store to a read-only array.
     """
     __tracebackhide__ = True
-    options = _Options(outputs, target, most_turns, expect, rtol, atol)
-    first = _examined(launch, options)
+    options = CheckOptions(outputs, target, most_turns, expect, rtol, atol)
+    first = examined(launch, options)
+    if sizes is not None:
+        known = Sizes.of(first.prepared, sizes)
+        return _for_every_size(first, known, options)
     trial = _trial(launch, options, first)
     findings = trial.completed(first.findings)
     if trial.cannot_try() or not findings.of_kind("autotune"):
@@ -108,8 +118,39 @@ def check(
     return tuned.completed(findings)
 
 
+_MOST_LAUNCHES = 40
+"""The most launches with small sizes that run if not all is proved."""
+
+_REFUTING = ("out-of-bounds", "race")
+"""The kinds of findings that refute what is proved for every size."""
+
+
+def _for_every_size(first: _Examined, sizes: Sizes, options: CheckOptions) -> Findings:
+    """Return the findings with what is proved for every size; or those of a small launch that
+    fails.
+    """
+    prepared = first.prepared
+    code = program_code(prepared.kernel, prepared.call, prepared.target, prepared.options.stage)
+    proof = Proof(prepared, code, sizes)
+    if not proof.open:
+        notes = (*first.findings.notes, proof.words())
+        return replace(first.findings, notes=notes, every_size="proved")
+    plain = CheckOptions(target=options.target, most_turns=options.most_turns)
+    for chosen in itertools.islice(sizes.smallest(proof.blocks), _MOST_LAUNCHES):
+        try:
+            findings = examined(launch_of_sizes(prepared, sizes, chosen), plain).findings
+        except KernelLabError:  # a grid or a tile that the size does not allow
+            continue
+        if any(findings.of_kind(kind) for kind in _REFUTING):
+            words = ", ".join(f"{name} = {size}" for name, size in chosen.items())
+            notes = (f"This is the launch with {words}, the smallest that was found to fail.",)
+            return replace(findings, notes=(*findings.notes, *notes), every_size="refuted")
+    notes = (*first.findings.notes, *proof.open_words())
+    return replace(first.findings, notes=notes, every_size="not decided")
+
+
 @dataclass(frozen=True)
-class _Options:
+class CheckOptions:
     """What `check` takes beside a launch."""
 
     outputs: str | Sequence[str] = ()
@@ -138,7 +179,7 @@ class _Examined:
     work: int
 
 
-def _trial(launch: BoundLaunch, options: _Options, first: _Examined) -> Trial:
+def _trial(launch: BoundLaunch, options: CheckOptions, first: _Examined) -> Trial:
     """Return the trial of changes of a kernel on the launch that was examined."""
     values = first.prepared.call.values
     expected = {}
@@ -152,12 +193,12 @@ def _trial(launch: BoundLaunch, options: _Options, first: _Examined) -> Trial:
         return dict(tensors_in(after))
 
     def examine(kernel: Any) -> Findings:
-        return _examined(replace(launch, kernel=kernel), again).findings
+        return examined(replace(launch, kernel=kernel), again).findings
 
     return Trial(first.prepared.kernel, values, examine, results, expected, first.work)
 
 
-def _examined(launch: BoundLaunch, options: _Options) -> _Examined:
+def examined(launch: BoundLaunch, options: CheckOptions) -> _Examined:
     """Run a launch with all detectors; no change of the kernel is tried."""
     most_turns, rtol, atol = options.most_turns, options.rtol, options.atol
     prepared = prepare_bound(launch, options.target, _CHECK)

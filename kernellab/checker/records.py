@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from kernellab.common.text import counted, element_text, number_text
 from kernellab.errors import Diagnostic, ProgramId, Severity, SourcePosition
@@ -269,6 +269,8 @@ class Findings(HasCard, RowSequence[Finding]):
         subject: what was checked; None if it is not known.
         compared: the arguments that were compared with expected contents.
         launch: the launch that was checked; None if it is not available.
+        every_size: of a check with `sizes`: "proved", "refuted" (the findings are those of a small
+            launch that fails) or "not decided"; else "".
     """
 
     kernel: str
@@ -279,6 +281,7 @@ class Findings(HasCard, RowSequence[Finding]):
     subject: Subject | None = field(default=None, repr=False, compare=False)
     compared: tuple[str, ...] = ()
     launch: BoundLaunch | None = field(default=None, repr=False, compare=False)
+    every_size: Literal["", "proved", "refuted", "not decided"] = ""
     _rows = "findings"
 
     def of_kind(self, kind: str) -> tuple[Finding, ...]:
@@ -321,6 +324,7 @@ class Findings(HasCard, RowSequence[Finding]):
             "target": self.target,
             "grid": list(self.grid),
             "notes": list(self.notes),
+            "every_size": self.every_size,
             "findings": [finding.to_dict() for finding in self.findings],
         }
 

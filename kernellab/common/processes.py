@@ -117,9 +117,8 @@ class Forked(Generic[T]):
     def _last_words(self) -> str:
         with self._printed as printed:
             size = printed.seek(0, os.SEEK_END)
-            printed.seek(max(0, size - _MOST_WORDS_OF_COPY))
-            lines = printed.read().decode(errors="replace").strip().splitlines()
-        return "\n".join(lines[-12:])
+            printed.seek(max(0, size - _MOST_WORDS))
+            return printed.read().decode(errors="replace").strip()
 
     def _death(self, status: int, words: str) -> WorkerError:
         """What is said of a copy that gave no answer."""
@@ -127,11 +126,9 @@ class Forked(Generic[T]):
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
         ended = f"{self._who} ended its process ({how})."
         kind = WorkerLost if code == -signal.SIGKILL else WorkerError
-        said = f"{ended} Its last words:\n{words}" if words else f"{ended} It printed nothing."
+        shown = "\n".join(words.splitlines()[-12:])
+        said = f"{ended} Its last words:\n{shown}" if shown else f"{ended} It printed nothing."
         return kind(said, last_words=words, died=True, ending=how)
-
-
-_MOST_WORDS_OF_COPY = 8_000
 
 
 def _answer_in_copy(

@@ -242,7 +242,7 @@ class TracedLaunch:
         program that did.
         """
         step = None
-        writer = self._last_writer(wrong)
+        writer = self.last_writer(wrong.name, wrong.index)
         if writer is not None and writer not in self.programs:
             closer = replace(self, programs=(*self.programs, writer))
             with redirect_stdout(io.StringIO()):
@@ -259,10 +259,11 @@ class TracedLaunch:
         trace.wrong = wrong
         return trace
 
-    def _last_writer(self, wrong: Difference) -> Program | None:
-        """The program that writes an element last, of a further run."""
+    def last_writer(self, argument: str, index: tuple[int, ...]) -> Program | None:
+        """The program that writes an element last, of a further run; None where none does."""
         call = replace(self.call, values=self.to_work_on())
-        heard = LastWriter(_left(call.values, wrong.name)[wrong.index].data_ptr())
+        tensor = dict(tensors_in(call.values))[argument]
+        heard = LastWriter(tensor[index].data_ptr())
         with redirect_stdout(io.StringIO()):
             launch_observed(
                 self.kernel, self.grid, call, self.code.batch, AccessObserver(heard.see),
@@ -324,6 +325,7 @@ class TracedLaunch:
             lambda programs: replace(self, programs=tuple(programs)).traced(
                 False, exact_bytes, operations, Results()
             ),
+            self.last_writer,
         )
         return trace, unseen
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy
 
 from kernellab.common.arguments import check_flags, check_tolerance, is_one_of
-from kernellab.common.text import counted, joined_sizes, shown, what_it_raised
+from kernellab.common.text import counted, element_text, joined_sizes, shown, what_it_raised
 from kernellab.errors import (
     ArgumentError,
     KernelLabError,
@@ -43,6 +43,7 @@ from kernellab.tracing.values import StoredValue, Summary, ValueStore
 if TYPE_CHECKING:
     from kernellab.launch.records import Difference
     from kernellab.tracing.differences import TraceDifference
+    from kernellab.tracing.origins import Origin
 
 ComputeAgain = Callable[[Mapping[int, set[str]]], Mapping[tuple[int, str], Any]]
 """Runs the kernel again: takes names by the step that gave them their value (by -1 - the frame's
@@ -83,6 +84,7 @@ class Trace(Sequence[Step]):
         compute_again: ComputeAgain | None = None,
         stale: Callable[[], Sequence[str]] = tuple,
         trace_again: Callable[[Sequence[Program]], Trace] | None = None,
+        last_writer: Callable[[str, tuple[int, ...]], Program | None] | None = None,
     ) -> None:
         self.facts = facts
         self.steps = tuple(steps)
@@ -98,6 +100,7 @@ class Trace(Sequence[Step]):
         self._compute_again = compute_again
         self._stale = stale
         self._trace_again = trace_again
+        self._last_writer = last_writer
         self.launch: BoundLaunch | None = None
         self._computed: dict[tuple[int, str], Any] = {}
 
@@ -276,6 +279,41 @@ class Trace(Sequence[Step]):
                 + (", ..." if len(self.facts.programs) > _PROGRAMS_NAMED else "."),
             )
         return meant
+
+    def why(self, argument: str, index: int | tuple[int, ...]) -> Origin:
+        """What an element of an argument was computed from at the end of the launch: the line that
+        stored it, and behind it the lines, the loads and the masks, as a tree. If none of the
+        traced programs wrote it, the program that did is traced.
+
+        Args:
+            argument: a tensor of the launch.
+            index: the element, as an index of the tensor.
+
+        Returns:
+            The Origin, whose text is the tree. Where it is not known which elements of a tile
+            count, as of a sum's argument, the whole tile is named.
+
+        Raises:
+            ArgumentError: the launch has no such tensor, or the tensor no such element.
+            NotRecorded: no program wrote the element, or the trace is from a file and the program
+                was not traced.
+        """
+        from kernellab.tracing.origins import origin_of
+
+        known = self._argument(argument)
+        place = known.checked_index(index)
+        origin = origin_of(self, known, place, len(self))
+        if origin is not None:
+            return origin
+        writer = None if self._last_writer is None else self._last_writer(argument, place)
+        if writer is not None and writer not in self.facts.programs:
+            return self.of_programs([writer]).why(argument, place)
+        raise NotRecorded(
+            f"no traced program wrote {element_text(argument, place)}",
+            advice="The launch left it as it was."
+            if self._last_writer is not None
+            else "Trace all programs: kernellab.trace(..., programs='all').",
+        )
 
     def diff(
         self,

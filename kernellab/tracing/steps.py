@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy
 
+from kernellab.common.arguments import is_whole
 from kernellab.common.containers import distinct
 from kernellab.common.saved_files import (
     MOST_LINES,
@@ -29,8 +30,8 @@ from kernellab.common.saved_files import (
     saved_path,
     value_to_json,
 )
-from kernellab.common.text import counted
-from kernellab.errors import ArchiveError, SourcePosition
+from kernellab.common.text import counted, shown
+from kernellab.errors import ArchiveError, ArgumentError, SourcePosition
 from kernellab.tracing.values import StoredValue, ValueStore, compressed, dtype_named
 
 if TYPE_CHECKING:
@@ -440,6 +441,23 @@ class TracedArgument:
                 return False
             size *= extent
         return True
+
+    def checked_index(self, index: Any) -> tuple[int, ...]:
+        """An index of the tensor, as a tuple.
+
+        Raises:
+            ArgumentError: the tensor has no such element.
+        """
+        place = tuple(index) if isinstance(index, tuple | list) else (index,)
+        is_inside = len(place) == len(self.shape) and all(
+            is_whole(at) and 0 <= at < size for at, size in zip(place, self.shape)
+        )
+        if not is_inside:
+            raise ArgumentError(
+                f"index must be an element of {self.name}, whose shape is {self.shape}, "
+                f"got {shown(index)}.",
+            )
+        return place
 
     def coordinates(
         self, indices: numpy.ndarray

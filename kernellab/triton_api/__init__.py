@@ -142,6 +142,7 @@ from kernellab.triton_api.kernel_stubs import (
     records_as_json,
     records_from_json,
 )
+from kernellab.triton_api.kernel_text import literal_of, python_function, standalone_text
 from kernellab.triton_api.patches import (
     AutotunedLaunches,
     autotuned_launches_offered,
@@ -256,6 +257,7 @@ __all__ = [
     "is_variant",
     "jit_settings",
     "kernels_become",
+    "literal_of",
     "load",
     "locations_name_ttgir",
     "made_of",
@@ -277,6 +279,7 @@ __all__ = [
     "position_in_kernel",
     "pruned_configs",
     "ptxas_diagnostic",
+    "python_function",
     "reachable_functions",
     "records_as_json",
     "records_from_json",

@@ -228,7 +228,7 @@ def test_a_fix_of_the_compilers_is_tried_too() -> None:
 
 def test_whether_fixes_are_tried_depends_on_the_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     launch = BoundLaunch(unmasked, (1,), (zeros(100), zeros(100), 100), {"BLOCK": 128})
-    first, second = (check._examined(launch, check._Options()).work for _ in range(2))
+    first, second = (check.examined(launch, check.CheckOptions()).work for _ in range(2))
     assert first == second > 0
     monkeypatch.setattr(fixes, "MOST_WORK", first)
     assert kernellab.check(launch)[0].verified

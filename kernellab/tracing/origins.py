@@ -1,0 +1,398 @@
+"""What one stored element was computed from: the lines, the loads and the masks behind it."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from kernellab.common.text import counted, element_text, index_text, number_text
+from kernellab.tracing.states import NoSuchVariable
+from kernellab.tracing.steps import Access, Frame, Program, SourceText, Step, TracedArgument
+
+if TYPE_CHECKING:
+    from kernellab.tracing.records import Trace
+
+Lane = tuple[int, ...] | None
+"""The position of an element in its tile; None if it is not known which elements count."""
+
+Path = tuple[tuple[str, int], ...]
+"""The variables that are being followed, each with the line that gave its value."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A value, the line that computed it, and what it was computed from.
+
+    Attributes:
+        name: "z_ptr[3]", "acc[3]".
+        value: of the element, or of the whole tile if it is not known which elements count.
+        step: the step that gave it; None for an argument and for what a function began with.
+        source: the statement; of a loop or a branch, its first line.
+        loads: the elements that the statement loads: "x_ptr[3] = 0.25".
+        causes: what the statement uses.
+        note: what is not shown of the causes.
+    """
+
+    name: str
+    value: str
+    step: Step | None
+    source: str = ""
+    loads: tuple[str, ...] = ()
+    causes: tuple[Origin, ...] = ()
+    note: str = ""
+
+    @property
+    def program(self) -> Program | None:
+        """The program that computed it."""
+        return None if self.step is None else self.step.program
+
+    def walk(self) -> Iterator[Origin]:
+        """Yield this, and all that is behind it."""
+        yield self
+        for cause in self.causes:
+            yield from cause.walk()
+
+    def __str__(self) -> str:
+        head = "" if self.step is None else f"program {self.step.program}, step {self.step.number}"
+        return "\n".join([f"{self._line()}  ({head})", *_tree(self.causes, "")])
+
+    __repr__ = __str__
+
+    def _line(self) -> str:
+        said = f"{self.name} = {self.value}" if self.value else self.name
+        if self.step is not None:
+            turns = "".join(f", {turn.of_line()}" for turn in self.step.turns)
+            said += f"  line {self.step.line}{turns}: {self.source}"
+        if self.loads:
+            said += f"  loads {', '.join(self.loads)}"
+        return f"{said}  ({self.note})" if self.note else said
+
+
+def _tree(origins: tuple[Origin, ...], indent: str) -> Iterator[str]:
+    for place, origin in enumerate(origins):
+        is_last = place == len(origins) - 1
+        yield f"{indent}{'└─' if is_last else '├─'} {origin._line()}"
+        yield from _tree(origin.causes, f"{indent}{'   ' if is_last else '│  '}")
+
+
+def origin_of(
+    trace: Trace, argument: TracedArgument, index: tuple[int, ...], end: int
+) -> Origin | None:
+    """Return the origin of an element as it is before step number `end`; None if no step wrote
+    it.
+    """
+    offset = sum(place * stride for place, stride in zip(index, argument.strides))
+    return _Slice(trace).stored(argument, offset, end)
+
+
+_MOST = 500
+"""The most values that are followed."""
+
+
+class _Slice:
+    """The walk back through a trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._seen: set[tuple[Any, ...]] = set()
+        self._not_shown: set[tuple[Any, ...]] = set()
+        """Of the earlier turns of loops, of which the tree has the loads alone."""
+        self._sources = {(source.file, source.function): source for source in trace.sources}
+
+    def stored(self, argument: TracedArgument, offset: int, end: int) -> Origin | None:
+        """The origin of an element of memory."""
+        for step in reversed(self._trace._writing(argument, 0, end)):
+            for access, further in step.writes(argument, self._trace.arguments):
+                lane = _lane_at(access, offset - further)
+                if lane is not None:
+                    kept = access.values[access.written_number or 0].exact()
+                    value = numpy.broadcast_to(kept, access.indices.shape)[lane]
+                    name = _element(argument, offset)
+                    return self._computed(name, number_text(value), step, lane, ())
+        return None
+
+    def _computed(self, name: str, value: str, step: Step, lane: Lane, path: Path) -> Origin:
+        """A value that a step gave, with what its statement used."""
+        source = self._sources.get((step.file, step.function))
+        statement = None if source is None else statement_at(source, step.line)
+        if source is None or statement is None:
+            return Origin(name, value, step, note="its source is not known")
+        text = _text_of(source, statement)
+        key = (step.number, name, lane)
+        if key in self._seen or len(self._seen) >= _MOST:
+            note = "see above" if key in self._seen else f"no more than {_MOST} values are followed"
+            return Origin(name, value, step, text, note=note)
+        self._seen.add(key)
+        loads, causes = self._loaded(step, lane)
+        path = (*path, (name.partition("[")[0], step.line))
+        called = self._returns(step, statement)
+        for used, its in dict(uses(statement, lane, called)).items():
+            if used in called:
+                inner = called[used]
+                causes.append(self._computed(f"{inner.function}(...)", "", inner, its, path))
+            elif (
+                origin := self._variable(step.frame, used, its, step.number - 1, path)
+            ) is not None:
+                causes.append(origin)
+        return Origin(name, value, step, text, tuple(loads), tuple(causes))
+
+    def _variable(
+        self, frame: Frame, name: str, lane: Lane, before: int, path: Path
+    ) -> Origin | None:
+        """The value of a variable after a step; None of what is not a variable, and of a tensor's
+        pointer.
+        """
+        try:
+            origin, number = self._trace._latest(frame, name, before)
+        except NoSuchVariable:
+            return None
+        stored = self._trace.values[number]
+        if origin < 0 and stored.kind == "pointer":
+            return None
+        value, place = self._value(frame, name, before, lane)
+        named = element_text(name, place) if place else name
+        if origin < 0:
+            causes = tuple(self._given(frame, name, lane, before, path))
+            if len(causes) == 1 and causes[0].value == value:
+                return causes[0]
+            return Origin(named, value, None, causes=causes, note="" if causes else "an argument")
+        step = self._trace.steps[origin]
+        if (name, step.line) in path:
+            return self._before_turns(frame, name, lane, step, path)
+        return self._computed(named, value, step, place if place or lane is None else lane, path)
+
+    def _before_turns(
+        self, frame: Frame, name: str, lane: Lane, step: Step, path: Path
+    ) -> Origin | None:
+        """The value that a variable had before the turns of a loop in which one line changed it."""
+        place, turns, loads = step, 0, dict[str, None]()
+        shown, self._seen = self._seen, self._seen | self._not_shown
+        while place.line == step.line:
+            turns += 1
+            loads |= dict.fromkeys(self._loads_behind(place, name, lane, path))
+            origin, _ = self._trace._latest(frame, name, place.number - 1)
+            if origin < 0:
+                break
+            place = self._trace.steps[origin]
+        is_cut = len(self._seen) >= _MOST
+        self._not_shown, self._seen = self._not_shown | self._seen, shown
+        began = self._variable(frame, name, lane, place.number, path)
+        note = f"{counted(turns, 'earlier turn')} of line {step.line}"
+        if is_cut:
+            note += f"; no more than {_MOST} values are followed"
+        return (
+            None
+            if began is None
+            else Origin(name, "", None, note=note, loads=tuple(loads), causes=(began,))
+        )
+
+    def _loads_behind(self, step: Step, name: str, lane: Lane, path: Path) -> Iterator[str]:
+        """What a step loads, and what is loaded for the variables that it uses beside one."""
+        loads, origins = self._loaded(step, lane)
+        yield from loads
+        source = self._sources.get((step.file, step.function))
+        statement = None if source is None else statement_at(source, step.line)
+        called = {} if statement is None else self._returns(step, statement)
+        used = {} if statement is None else dict(uses(statement, lane, called))
+        for other, its in used.items():
+            if other in called:
+                origins.append(self._computed(other, "", called[other], its, path))
+            elif other != name:
+                origin = self._variable(step.frame, other, its, step.number - 1, path)
+                origins += [] if origin is None else [origin]
+        for behind in origins:
+            yield from (load for each in behind.walk() for load in each.loads)
+
+    def _value(self, frame: Frame, name: str, step: int, lane: Lane) -> tuple[str, Lane]:
+        """The text of a variable's value, and the position of the element that it is of."""
+        stored = self._trace.values[self._trace._latest(frame, name, step)[1]]
+        place = None if lane is None else lane_within(lane, stored.shape)
+        if stored.kind == "constant" or (place is None and stored.shape):
+            return (stored.text() if stored.kind == "constant" else stored.type_text()), None
+        exact = self._trace.exact(frame, name, step)
+        array = numpy.asarray(exact.offsets if stored.kind == "pointer" else exact)
+        text = number_text(array[place or ()])
+        return (f"{stored.argument} + {text}" if stored.kind == "pointer" else text), place
+
+    def _loaded(self, step: Step, lane: Lane) -> tuple[list[str], list[Origin]]:
+        """The elements that a step loads for an element, and the origins of those that earlier
+        steps wrote.
+        """
+        loads, origins = [], []
+        for access in step.accesses:
+            argument = self._trace.arguments.get(access.argument)
+            if access.kind == "store" or argument is None or not access.has_elements:
+                continue
+            place = None if lane is None else lane_within(lane, access.indices.shape)
+            if place is None and access.indices.shape:
+                loads.append(access.text().removeprefix(f"{access.kind} of "))
+                continue
+            place = place or ()
+            mask = access.mask
+            if mask is not None and not numpy.broadcast_to(mask, access.indices.shape)[place]:
+                loads.append(f"nothing of {argument.name}, as the mask is off")
+                continue
+            offset = int(access.indices[place])
+            loads.append(_element(argument, offset))
+            before = self.stored(argument, offset, step.number)
+            origins += [] if before is None else [before]
+        return loads, origins
+
+    def _returns(self, step: Step, statement: ast.stmt) -> dict[str, Step]:
+        """The last step of each function that a step called, by name; without those that the
+        statement calls more than once.
+        """
+        last: dict[int, Step] = {}
+        number = step.number - 1
+        while number >= 0 and (inner := self._trace.steps[number]).frame is not step.frame:
+            if inner.frame.caller is step.frame:
+                last.setdefault(inner.frame.number, inner)
+            number -= 1
+        names = [called_name(call) for call in ast.walk(statement) if isinstance(call, ast.Call)]
+        return {
+            inner.function: inner for inner in last.values() if names.count(inner.function) == 1
+        }
+
+    def _given(
+        self, frame: Frame, name: str, lane: Lane, before: int, path: Path
+    ) -> Iterator[Origin]:
+        """What the argument of a helper was computed from, in the function that called it."""
+        caller = frame.caller
+        outer = None if caller is None else self._sources.get((caller.file, caller.function))
+        own = self._sources.get((frame.file, frame.function))
+        if caller is None or outer is None or own is None:
+            return
+        statement = statement_at(outer, frame.call_line)
+        given = None if statement is None else _argument_of(statement, own, name)
+        for used, its in dict(uses(given, lane, ())).items() if given is not None else ():
+            origin = self._variable(caller, used, its, before, path)
+            if origin is not None:
+                yield origin
+
+
+def _argument_of(statement: ast.stmt, helper: SourceText, name: str) -> ast.expr | None:
+    """The expression that a statement gives for a parameter of a helper that it calls."""
+    definition = statement_at(helper, helper.first_line)
+    if not isinstance(definition, ast.FunctionDef):
+        return None
+    parameters = [each.arg for each in (*definition.args.posonlyargs, *definition.args.args)]
+    for call in ast.walk(statement):
+        if isinstance(call, ast.Call) and called_name(call) == helper.function:
+            given = dict(zip(parameters, call.args))
+            given |= {each.arg: each.value for each in call.keywords if each.arg is not None}
+            return given.get(name)
+    return None
+
+
+def _text_of(source: SourceText, statement: ast.stmt) -> str:
+    """A statement on one line; the first line of a loop or a branch."""
+    first = statement.lineno - 1
+    last = first + 1 if hasattr(statement, "body") else statement.end_lineno
+    return " ".join(line.strip() for line in source.lines[first:last])
+
+
+def _element(argument: TracedArgument, offset: int) -> str:
+    inside, place = argument.coordinates(numpy.array([offset]))
+    if not inside.all():
+        return f"{argument.name} + {offset}"
+    return f"{argument.name}{index_text(int(axis[0]) for axis in place)}"
+
+
+def _lane_at(access: Access, offset: int) -> Lane:
+    """The last lane with which an access writes an element; None if none does."""
+    if not access.has_contents:
+        return None
+    here = access.indices == offset
+    if access.mask is not None:
+        here = here & access.mask
+    lanes = numpy.argwhere(here)
+    return tuple(int(place) for place in lanes[-1]) if len(lanes) else None
+
+
+def lane_within(lane: tuple[int, ...], shape: tuple[int, ...]) -> Lane:
+    """Return the position in a tile that broadcasts to one in a larger tile; None if it is outside
+    of it.
+    """
+    if len(shape) > len(lane):
+        return None
+    place = tuple(0 if size == 1 else at for at, size in zip(lane[len(lane) - len(shape) :], shape))
+    return place if all(at < size for at, size in zip(place, shape)) else None
+
+
+# The variables of a statement
+
+
+_BY_ELEMENT = (
+    "load", "store", "where", "exp", "exp2", "log", "log2", "sqrt", "sqrt_rn", "rsqrt", "abs",
+    "sin", "cos", "erf", "sigmoid", "floor", "ceil", "maximum", "minimum", "fma", "clamp",
+    "div_rn", "fdiv", "cdiv", "to", "cast", "multiple_of", "max_contiguous", "atomic_add",
+    "atomic_max", "atomic_min", "atomic_xchg", "atomic_cas",
+)  # fmt: skip
+"""Functions whose element is made of the arguments' elements at the same position."""
+
+
+def uses(node: ast.AST, lane: Lane, called: Collection[str]) -> Iterator[tuple[str, Lane]]:
+    """Yield the variables that a statement or an expression reads, each with the position of the
+    element that counts for the one at `lane`; and the functions of `called`, whose arguments are
+    left out.
+    """
+    if isinstance(node, ast.Name):
+        if not isinstance(node.ctx, ast.Store):
+            yield node.id, lane
+    elif isinstance(node, ast.AugAssign):
+        if isinstance(node.target, ast.Name):
+            yield node.target.id, lane
+        yield from uses(node.value, lane, called)
+    elif isinstance(node, ast.Subscript):
+        yield from uses(node.value, _before_subscript(node.slice, lane), called)
+    elif isinstance(node, ast.Call) and called_name(node) in called:
+        yield called_name(node), lane
+    elif isinstance(node, ast.Call):
+        inside = lane if called_name(node) in _BY_ELEMENT else None
+        owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        for given in (*owner, *node.args, *(keyword.value for keyword in node.keywords)):
+            yield from uses(given, inside, called)
+    elif isinstance(node, ast.For | ast.While | ast.If):
+        head = node.iter if isinstance(node, ast.For) else node.test
+        yield from uses(head, lane, called)
+    else:
+        for part in ast.iter_child_nodes(node):
+            yield from uses(part, lane, called)
+
+
+def called_name(call: ast.Call) -> str:
+    """The last name of the function that is called: "load" for `tl.load`."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _before_subscript(subscript: ast.expr, lane: Lane) -> Lane:
+    """The position in a tile whose axes a subscript such as `[:, None]` spreads."""
+    axes = subscript.elts if isinstance(subscript, ast.Tuple) else [subscript]
+    if lane is None or len(axes) != len(lane):
+        return None
+    return tuple(at for at, axis in zip(lane, axes) if isinstance(axis, ast.Slice))
+
+
+def statement_at(source: SourceText, line: int) -> ast.stmt | None:
+    """Return the innermost statement of a function at a line of its file."""
+    return _statements(source).get(line)
+
+
+@lru_cache(maxsize=64)
+def _statements(source: SourceText) -> Mapping[int, ast.stmt]:
+    try:
+        tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # a damaged file
+        return {}
+    statements: dict[int, ast.stmt] = {}
+    for node in ast.walk(tree):  # outer statements before inner ones
+        if isinstance(node, ast.stmt):
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                statements[source.first_line + line - 1] = node
+    return statements

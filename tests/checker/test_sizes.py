@@ -1,0 +1,250 @@
+"""`kernellab.check(..., sizes=...)`: proofs for every size, and the smallest launch that fails."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kernellab
+from kernellab.checker.sizes import Polynomial, is_never_negative
+from kernellab.errors import OptionError
+from tests.support.messages import Raised
+
+# Polynomials
+
+
+NUMBERS = st.integers(-3, 3)
+MONOMIALS = [(), ("a",), ("b",), ("c",), ("a", "b"), ("a", "a"), ("b", "c")]
+POLYNOMIALS = st.lists(NUMBERS, min_size=len(MONOMIALS), max_size=len(MONOMIALS)).map(
+    lambda numbers: Polynomial({m: Fraction(n) for m, n in zip(MONOMIALS, numbers) if n})
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(goal=POLYNOMIALS, facts=st.lists(POLYNOMIALS, max_size=3))
+def test_what_is_proved_holds_wherever_the_facts_do(
+    goal: Polynomial, facts: list[Polynomial]
+) -> None:
+    if not is_never_negative(goal, facts):
+        return
+    for values in itertools.product(range(5), repeat=3):
+        at = dict(zip("abc", values))
+        if all(fact.at(at) >= 0 for fact in facts):
+            assert goal.at(at) >= 0, at
+
+
+# Kernels, and twins of them with a fault: FAULT is 0 in the kernel that is right
+
+
+@triton.jit
+def flat(x_ptr, z_ptr, n, BLOCK: tl.constexpr, FAULT: tl.constexpr):
+    step: tl.constexpr = BLOCK - 1 if FAULT == 3 else BLOCK
+    offsets = tl.program_id(0) * step + tl.arange(0, BLOCK)
+    if FAULT == 1:
+        x = tl.load(x_ptr + offsets)
+    elif FAULT == 2:
+        x = tl.load(x_ptr + offsets, mask=offsets <= n)
+    else:
+        x = tl.load(x_ptr + offsets, mask=offsets < n)
+    tl.store(z_ptr + offsets, x + tl.program_id(0), mask=offsets < n)
+
+
+@triton.jit
+def backwards(x_ptr, z_ptr, n, BLOCK: tl.constexpr, FAULT: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + (n - 1 + FAULT - offsets), mask=offsets < n)
+    tl.store(z_ptr + offsets, x, mask=offsets < n)
+
+
+@triton.jit
+def wrapped(x_ptr, z_ptr, n, BLOCK: tl.constexpr, FAULT: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets % (n + FAULT))
+    tl.store(z_ptr + offsets, x, mask=offsets < n)
+
+
+@triton.jit
+def tile(x_ptr, z_ptr, m, n, BLOCK: tl.constexpr, FAULT: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = (rows[:, None] < m) & (columns[None, :] < n)
+    if FAULT == 1:
+        inside = rows[:, None] < m
+    if FAULT == 2:
+        inside = (rows[:, None] <= m) & (columns[None, :] < n)
+    x = tl.load(x_ptr + rows[:, None] * n + columns[None, :], mask=inside)
+    if FAULT == 3:
+        tl.store(z_ptr + columns[None, :] * n + rows[:, None], x, mask=inside)
+    else:
+        tl.store(z_ptr + columns[None, :] * m + rows[:, None], x, mask=inside)
+
+
+@triton.jit
+def row_sums(x_ptr, z_ptr, m, n, BLOCK: tl.constexpr, FAULT: tl.constexpr):
+    row = tl.program_id(0)
+    total = 0.0
+    for start in range(0, n, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        if FAULT == 1:
+            x = tl.load(x_ptr + row * n + columns)
+        else:
+            x = tl.load(x_ptr + row * n + columns, mask=columns < n, other=0.0)
+        total += tl.sum(x, axis=0)
+    tl.store(z_ptr + row // (FAULT + 1), total)
+
+
+@triton.jit
+def column_sums(x_ptr, z_ptr, m, n, BLOCK: tl.constexpr, FAULT: tl.constexpr):
+    columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    pointers = x_ptr + columns
+    for _ in range(m + FAULT):
+        total += tl.load(pointers, mask=columns < n, other=0.0)
+        pointers += n
+    tl.store(z_ptr + columns, total, mask=columns < n)
+
+
+@triton.jit
+def matmul(a_ptr, b_ptr, c_ptr, m, n, k, BLOCK: tl.constexpr, FAULT: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inner = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK, BLOCK), tl.float32)
+    a = a_ptr + rows[:, None] * k + inner[None, :]
+    b = b_ptr + inner[:, None] * n + columns[None, :]
+    for start in range(0, k, BLOCK):
+        left = k - start + FAULT
+        x = tl.load(a, mask=(rows[:, None] < m) & (inner[None, :] < left), other=0.0)
+        y = tl.load(b, mask=(inner[:, None] < k - start) & (columns[None, :] < n), other=0.0)
+        total += tl.dot(x, y)
+        a += BLOCK
+        b += BLOCK * n
+    c = c_ptr + rows[:, None] * n + columns[None, :]
+    tl.store(c, total, mask=(rows[:, None] < m) & (columns[None, :] < n))
+
+
+@triton.jit
+def guarded(x_ptr, z_ptr, m, n, BLOCK: tl.constexpr, FAULT: tl.constexpr):
+    row = tl.program_id(0)
+    if row < m + FAULT:
+        columns = tl.arange(0, BLOCK)
+        for start in range(tl.cdiv(n, BLOCK)):
+            inside = columns < n - start * BLOCK
+            place = row * n + start * BLOCK + columns
+            tl.store(z_ptr + place, tl.load(x_ptr + place, mask=inside), mask=inside)
+
+
+M, N, K = 48, 80, 112
+ANY = (1, None)
+
+
+def cdiv(size: int, block: int) -> int:
+    return -(-size // block)
+
+
+def _over_n(block: int) -> Any:
+    return lambda meta: (cdiv(meta["n"], block),)
+
+
+def _over_tiles(meta: Any) -> tuple[int, int]:
+    return cdiv(meta["m"], 16), cdiv(meta["n"], 16)
+
+
+def found(kernel: Any, fault: int) -> Any:
+    def zeros(*shape: int) -> torch.Tensor:
+        return torch.zeros(shape)
+
+    sizes: dict[str, Any] = {"m": ANY, "n": ANY}
+    grid: Any = _over_tiles
+    tensors = [zeros(M, N), zeros(N, M)]
+    given = [M, N]
+    if kernel in (flat, backwards, wrapped):
+        tensors, given, sizes = [zeros(N), zeros(N)], [N], {"n": ANY}
+        grid = _over_n(15 if fault == 3 else 16)
+    elif kernel is row_sums:
+        tensors, grid = [zeros(M, N), zeros(M)], (M,)
+    elif kernel is column_sums:
+        tensors, grid = [zeros(M, N), zeros(N)], _over_n(16)
+    elif kernel is matmul:
+        tensors, given = [zeros(M, K), zeros(K, N), zeros(M, N)], [M, N, K]
+        sizes = {**sizes, "k": ANY}
+    elif kernel is guarded:
+        tensors, grid = [zeros(M, N), zeros(M, N)], lambda meta: (meta["m"] + 3,)
+    return kernellab.check(kernel, grid, *tensors, *given, BLOCK=16, FAULT=fault, sizes=sizes)
+
+
+KERNELS = (flat, backwards, wrapped, tile, row_sums, column_sums, matmul, guarded)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_kernel_is_right_for_every_size(kernel: Any) -> None:
+    findings = found(kernel, 0)
+    assert findings.every_size == "proved", findings.notes
+    assert not findings.findings
+    assert findings.to_dict()["every_size"] == "proved"
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(
+    ("kernel", "fault", "kind"),
+    [
+        (flat, 1, "out-of-bounds"),
+        (flat, 2, "out-of-bounds"),
+        (flat, 3, "race"),
+        (backwards, 1, "out-of-bounds"),
+        (wrapped, 1, "out-of-bounds"),
+        (tile, 1, "out-of-bounds"),
+        (tile, 2, "out-of-bounds"),
+        (tile, 3, "out-of-bounds"),
+        (row_sums, 1, "out-of-bounds"),
+        (row_sums, 2, "race"),
+        (column_sums, 1, "out-of-bounds"),
+        (matmul, 1, "out-of-bounds"),
+        (guarded, 1, "out-of-bounds"),
+    ],
+)
+def test_a_fault_is_shown_by_a_small_launch(kernel: Any, fault: int, kind: str) -> None:
+    findings = found(kernel, fault)
+    assert findings.every_size == "refuted", findings.notes
+    assert kind in findings.kinds
+
+
+# What is not decided, or refused
+
+
+@triton.jit
+def gathered(x_ptr, i_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index = tl.load(i_ptr + offsets, mask=offsets < n, other=0)
+    tl.store(z_ptr + offsets, tl.load(x_ptr + index), mask=offsets < n)
+
+
+def gather(**sizes: Any) -> Any:
+    x, index, z = torch.rand(80), torch.zeros(80, dtype=torch.int32), torch.zeros(80)
+    grid = (5,) if sizes.pop("tuple", False) else (lambda meta: (cdiv(meta["n"], 16),))
+    return kernellab.check(gathered, grid, x, index, z, 80, BLOCK=16, sizes=sizes)
+
+
+def test_what_depends_on_contents_is_not_decided() -> None:
+    findings = gather(n=(1, None))
+    assert findings.every_size == "not decided"
+    assert any("line" in note and "not a polynomial" in note for note in findings.notes)
+    assert any("Pass the grid as a function" in note for note in gather(n=ANY, tuple=True).notes)
+
+
+def test_ranges_that_are_refused(raised: Raised) -> None:
+    raised(OptionError, gather, m=ANY)
+    raised(OptionError, gather, n=(4, 3))
+    raised(OptionError, gather, n=(-1, None))
+    x, z = torch.zeros(M, M), torch.zeros(M, M)
+    launch = kernellab.bind(tile, (3, 3), x, z, M, M, BLOCK=16, FAULT=0)
+    raised(OptionError, kernellab.check, launch, sizes={"m": ANY, "n": ANY})
