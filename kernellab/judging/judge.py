@@ -7,6 +7,7 @@ process never sees.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +19,13 @@ import torch
 
 from kernellab.checker.arguments import uninitialized
 from kernellab.checker.check import check
-from kernellab.checker.records import Finding, Findings
-from kernellab.common.arguments import check_whole
+from kernellab.checker.records import Findings
+from kernellab.common.arguments import check_tolerance, check_whole
 from kernellab.common.system import StoppedForGood, limited
-from kernellab.common.text import remember_source, what_it_raised
+from kernellab.common.text import element_text, remember_source, what_it_raised
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import parse_target
+from kernellab.equality.equal import equal
 from kernellab.errors import (
     ArgumentError,
     Diagnostic,
@@ -38,7 +40,7 @@ from kernellab.judging.records import STAGES, JudgedKernel, Verdict, WrongElemen
 from kernellab.judging.replay import FORGED, RecordedLaunch, Replay, Writer, view_of
 from kernellab.judging.submissions import confined, foreign_code
 from kernellab.judging.unseen import UNSEEN, JudgedCase, derived, tensors_within
-from kernellab.launch.differences import dot_tolerance, elements_off, tolerance
+from kernellab.launch.differences import dot_tolerance, elements_off, size_of, tolerance
 from kernellab.launch.reference_results import right_results, usage_of
 from kernellab.records import BoundLaunch, Target
 from kernellab.records.display import described
@@ -61,6 +63,7 @@ def judge(
     targets: str | Sequence[str] = "sm_90",
     baseline: float | None = None,
     claimed: float | None = None,
+    rtol: float | None = None,
     init: Sequence[Any] = (),
     unseen: Sequence[str] = UNSEEN,
     seed: int = 0,
@@ -85,6 +88,8 @@ def judge(
         baseline: the most microseconds that the first case may take by the estimate.
         claimed: the microseconds that the submission says to take for the first case; less than the
             hardware allows is rejected.
+        rtol: how far an element may be off: this part of it, and of the root mean square of its
+            output. The default is what the order of a sum may change in the dtype of the output.
         init: what a class is called with.
         unseen: which further cases are made of the given ones: "values", "shapes", "strides".
         seed: chooses their numbers.
@@ -109,6 +114,7 @@ def judge(
         tuple(init),
         baseline,
         claimed,
+        check_tolerance("rtol", rtol),
         seconds,
     )
     try:
@@ -237,6 +243,7 @@ class _Judging:
     init: tuple[Any, ...]
     baseline: float | None
     claimed: float | None
+    rtol: float | None
     seconds: float
     known: Verdict = field(default_factory=lambda: Verdict("", "accepted"))
 
@@ -264,6 +271,7 @@ class _Judging:
             self._reject("compiles", error.diagnostic)
         except FORGED:
             self._reject("", Diagnostic("error", "invalid-record", _FORGED))
+        self._check_equality(record)
         self._check_steadiness(record)
         self._check_budget(record)
         return replace(self.known, reached=STAGES[-1])
@@ -417,7 +425,7 @@ class _Judging:
                 stage = "safe" if finding.kind in _OF_ORDER else "runs"
                 self._reject(_before(stage) if stage == "safe" else stage, finding, case=case.words)
         for finding in findings:
-            if finding.kind == "order-dependence" and not _is_rounding(finding):
+            if finding.kind == "order-dependence":
                 self._reject("right", finding, case=case.words)
 
     def _right_of_kernel(self, launch: RecordedLaunch, case: JudgedCase) -> dict[str, Any]:
@@ -465,11 +473,12 @@ class _Judging:
                 self._check_origin(replay, name, view, number, failed)
             actual, (value, allowed) = replay.memory.tensor(view), expected[name]
             if allowed is None:
-                rtol, atol = tolerance(value, None, None, rounding)
-                allowed = atol + rtol * value.double().abs()
+                allowed = _allowed(value, self.rtol)
             off = elements_off(actual, value, allowed)
             if off.any():
-                self._reject_wrong(replay, name, view, actual, value, off, case, number)
+                rounded = elements_off(actual, value, _allowed(value, rounding))
+                is_rounding = rounding > 0 and not rounded.any()
+                self._reject_wrong(replay, name, view, value, off, number, is_rounding)
 
     def _check_shapes(
         self, found: Sequence[Any], right: Sequence[torch.Tensor], case: JudgedCase
@@ -512,12 +521,12 @@ class _Judging:
         replay: Replay,
         name: str,
         view: TensorView,
-        actual: torch.Tensor,
         value: torch.Tensor,
         off: torch.Tensor,
-        case: JudgedCase,
         number: int,
+        is_rounding: bool,
     ) -> NoReturn:
+        case, actual = self.cases[number], replay.memory.tensor(view)
         index = tuple(int(place) for place in off.nonzero()[0])
         element = WrongElement(
             name, index, actual[index].item(), value[index].item(), int(off.sum()), off.numel()
@@ -525,17 +534,52 @@ class _Judging:
         codes, _ = replay.memory.writers_of(view)
         writer = replay.memory.writers[int(codes[index])]
         stale = writer.kind == "kernel" and writer.call != number
-        kind = "stale-result" if stale else "wrong-result"
+        kind = "stale-result" if stale else "rounding" if is_rounding else "wrong-result"
         right_before = ", ".join(each.words for each in self.cases[:number])
         why = f"It is right for {right_before}." if number else ""
         problem = Diagnostic(
             "error", kind, str(element), writer.position, why=f"{_wrote(writer)} {why}".strip(),
-            advice=_MADE if case.is_made and not stale else _ADVICE[kind],
+            advice=_MADE if case.is_made and kind == "wrong-result" else _ADVICE[kind],
         )  # fmt: skip
         shown = replace(element, actual=_plain(element.actual), expected=_plain(element.expected))
         self._reject("safe", problem, element=shown, case=case.words)
 
     # All cases
+
+    def _check_equality(self, record: Mapping[str, Any]) -> None:
+        """Decide whether the only launch of the first case gives the results of the reference for
+        all inputs of its sizes, and reject it if it does not.
+        """
+        case, steps = self.cases[0], record["calls"][0]["steps"]
+        kinds = [kind for step in (*record["setup"], *steps) for kind in _MOVES if kind in step]
+        if kinds != ["launch"] or not callable(self.reference.function):
+            self._note("equality for all inputs: it is decided for a single launch without copies")
+            return
+        replay = Replay(record, self.targets[0], self._file)
+        self.storages.load(replay, case, 0, self.reference.parameters)
+        launch = next(replay.steps(steps, 0))
+        bound = BoundLaunch(
+            launch.kernel, launch.grid, (), {**launch.call.values, **launch.call.options}
+        )
+        function = self.reference.function
+        if case.grid is None:
+            args, keywords = self.storages.tensors(replay, case)
+            function = functools.partial(self.reference.function, *args, **keywords)
+        try:
+            right = function if case.grid is not None else lambda: function()
+            found = equal(bound, right, target=self.targets[0])
+        except (KernelLabError, TypeError, RuntimeError) as error:  # the reference may do anything
+            self._note(f"equality for all inputs: {error}")
+            return
+        self.known = replace(self.known, equality=found.verdict)
+        if found.verdict == "different":
+            words = "the kernel gives other results than the reference for some inputs"
+            if found.difference is not None and found.difference.floats is not None:
+                index, actual, expected = found.difference.floats
+                place = element_text(found.difference.tensor, index)
+                words += f": {place} is {actual:g}, and {expected:g} is expected"
+            problem = Diagnostic("error", "not-equal", words, found.position)
+            self._reject("safe", problem, case=case.words)
 
     def _check_steadiness(self, record: Mapping[str, Any]) -> None:
         """Reject a submission that does something else in a second process."""
@@ -570,15 +614,12 @@ class _Judging:
             self._reject("deterministic", Diagnostic("error", "over-budget", words))
 
 
+_MOVES = ("launch", "copy", "computed", "constant", "fill")
 _OF_ORDER = frozenset({"race", "lost-update"})
 
 
 def _before(stage: str) -> str:
     return STAGES[STAGES.index(stage) - 1]
-
-
-def _is_rounding(finding: Finding) -> bool:
-    return "rounding" in finding.why
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:
@@ -592,6 +633,14 @@ def _are_constant(right: Sequence[Sequence[torch.Tensor]], values_only: Sequence
             pairs = zip(right[number - 1], right[number])
             return all(one.shape == two.shape and torch.equal(one, two) for one, two in pairs)
     return False
+
+
+def _allowed(right: torch.Tensor, rtol: float | None) -> torch.Tensor:
+    """Return how far each element of a result may be off, float64."""
+    relative, absolute = tolerance(right, None, None)
+    if rtol is not None and right.is_floating_point():
+        relative, absolute = rtol, rtol * size_of(right)
+    return absolute + relative * right.double().abs()
 
 
 def _plain(value: Any) -> Any:
@@ -621,6 +670,7 @@ _MADE = (
 )
 _ADVICE = {
     "wrong-result": "kernellab.check(kernel, grid, ..., expect=...) explains the element.",
+    "rounding": 'Its dots round fp32 to fewer bits: write input_precision="ieee", or pass rtol=.',
     "stale-result": "Compute the result in every call; do not keep results of earlier calls.",
 }
 
@@ -738,6 +788,17 @@ class _Storages:
                 "strides": list(view.strides),
                 "offset": view.offset,
             }
+
+    def tensors(self, replay: Replay, case: JudgedCase) -> tuple[Any, Any]:
+        """Return the arguments of a case with the tensors of a replay."""
+
+        def placed(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                return replay.memory.tensor(self.view(value, "case"))
+            return value
+
+        moved = case.like.changed("", placed)
+        return moved.args, moved.keywords
 
     def load(
         self, replay: Replay, case: JudgedCase, number: int, parameters: Mapping[str, torch.Tensor]

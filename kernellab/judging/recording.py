@@ -7,6 +7,7 @@ nothing that this process computes can become a result.
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,12 @@ from kernellab.launch.preparation import RUN, Grid, prepare
 from kernellab.launch.torch_cuda import torch_answers_for
 from kernellab.records import Target
 from kernellab.records.display import described
-from kernellab.torch_api.emulation import OperationMode, changed_arguments, identity_of
+from kernellab.torch_api.emulation import (
+    OperationMode,
+    changed_arguments,
+    draws_numbers,
+    identity_of,
+)
 from kernellab.triton_api import EmulatedDriver
 from kernellab.triton_api.compilation import is_dtype
 from kernellab.triton_api.kernel_contents import unpack
@@ -382,7 +388,9 @@ _FILLS = frozenset(
     {"zeros", "zeros_like", "new_zeros", "zero_", "ones", "ones_like", "new_ones", "full",
      "full_like", "new_full", "fill_", "scalar_tensor"}
 )  # fmt: skip
-_COPIES = frozenset({"clone", "_to_copy", "copy_", "contiguous", "lift_fresh_copy"})
+_COPIES = frozenset({"clone", "_to_copy", "copy_", "contiguous"})
+_LARGEST_CONSTANT = 1 << 20
+"""The most bytes of a tensor that is made of no other, such as torch.arange(n)."""
 _READS = frozenset({"_local_scalar_dense", "item", "equal", "is_nonzero"})
 
 
@@ -422,12 +430,28 @@ class _Operations(OperationMode):
             note(copy=encoded(source), to=encoded(made[0]))
         elif name in ("cat", "stack"):
             self._note_joined(name, args, kwargs, made[0])
+        elif self._is_constant(operation, name, given, made):
+            content = base64.b64encode(
+                bytes(made[0].cpu().contiguous().view(-1).view(torch.uint8).tolist())
+            )
+            note(constant=encoded(made[0]), bytes=content.decode())
         else:
             before = {value.untyped_storage().data_ptr() for value in given}
             new = [value for value in made if value.untyped_storage().data_ptr() not in before]
             for value in (*new, *_leaves(changed_arguments(operation, args, kwargs))):
                 if isinstance(value, torch.Tensor):
                     note(computed=encoded(value), by=name)
+
+    def _is_constant(
+        self, operation: Any, name: str, given: Sequence[Any], made: Sequence[torch.Tensor]
+    ) -> bool:
+        """Return whether an operation makes a tensor of no other, and of no random numbers."""
+        is_lifted = name.startswith("lift_fresh")  # what torch.tensor([1, 2]) does
+        return (
+            (not given or is_lifted)
+            and not draws_numbers(operation)
+            and made[0].nbytes <= _LARGEST_CONSTANT
+        )
 
     def _note_joined(self, name: str, args: Any, kwargs: Any, made: torch.Tensor) -> None:
         dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)

@@ -74,6 +74,9 @@ class Verdict:
         case: the case in which that happened, in words; "" for no single case.
         element: the first wrong element; None if there is none.
         cases: how many cases were right.
+        equality: whether the only launch of the first case gives the right results for all inputs
+            of these sizes, as `kernellab.equal` decides: "equal", "not decided", or "" if that was
+            not examined.
         traced: by output, the part of its elements that a kernel stored.
         kernels: the kernels that were compiled, for each target.
         microseconds, at_least: the estimated time of the first case, and a time that no launch of
@@ -88,6 +91,7 @@ class Verdict:
     case: str = ""
     element: WrongElement | None = None
     cases: int = 0
+    equality: str = ""
     traced: Mapping[str, float] = field(default_factory=dict)
     kernels: tuple[JudgedKernel, ...] = ()
     microseconds: float | None = None
@@ -163,6 +167,7 @@ class Verdict:
         lines = [f"{self.submission}: {self.verdict}"]
         if self.diagnostic is None:
             lines[0] += f", {self.cases} cases right"
+            lines[0] += ", equal for all inputs" if self.equality == "equal" else ""
         else:
             lines[0] += f", after the stage {self.reached!r}" if self.reached else ""
             lines.append(str(self.diagnostic))

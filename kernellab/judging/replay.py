@@ -7,6 +7,7 @@ computed here: its memory holds NaN, and its origin says so.
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -181,6 +182,12 @@ class Replay:
                 self._write(step["fill"], Writer("fill", "", call, place)).fill_(step["value"])
             elif "copy" in step:
                 self._copy(step)
+            elif "constant" in step:
+                tensor = self._write(step["constant"], Writer("fill", "", call, place))
+                content = torch.frombuffer(
+                    bytearray(base64.b64decode(step["bytes"])), dtype=torch.uint8
+                )
+                tensor.copy_(content.view(tensor.dtype).reshape(tensor.shape))
             elif "computed" in step:
                 writer = Writer("torch", str(step["by"])[:60], call, place)
                 self._write(step["computed"], writer)

@@ -131,6 +131,15 @@ def _with_values(case: JudgedCase, generator: torch.Generator) -> Iterator[Judge
         yield case.changed("other values", drawn, original=case)
         yield case.changed("values 100 times as large", times(100.0), original=case)
         yield case.changed("zeros", times(0.0), original=case)
+    else:
+        yield case.changed("its elements in another order", _turned, original=case)
+
+
+def _turned(value: Any) -> Any:
+    """Return a tensor with its elements from the last to the first."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return _rebuilt(value, value.flatten().flip(0).reshape(value.shape))
 
 
 def _is_float(value: Any) -> bool:

@@ -61,6 +61,21 @@ def persistent(x_ptr, z_ptr, rows, columns, BLOCK: tl.constexpr):
         tl.store(z_ptr + row * columns + at, e / tl.sum(e, 0), mask=at < columns)
 
 
+@triton.jit
+def totals(x_ptr, t_ptr, columns, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + at, mask=at < columns, other=float("-inf"))
+    tl.atomic_add(t_ptr + row, tl.sum(tl.exp(x / 128), 0))
+
+
+@triton.jit
+def permuted(x_ptr, order_ptr, z_ptr, columns, BLOCK: tl.constexpr):
+    row, at = tl.load(order_ptr + tl.program_id(0)), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + at, mask=at < columns, other=float("-inf"))
+    e = tl.exp(x - tl.max(x, 0))
+    tl.store(z_ptr + row * columns + at, e / tl.sum(e, 0), mask=at < columns)
+
+
 @triton.autotune([triton.Config({"STEP": 8}), triton.Config({"STEP": 16})], key=["columns"])
 @triton.heuristics({"BLOCK": lambda args: triton.next_power_of_2(args["columns"])})
 @triton.jit
@@ -187,6 +202,29 @@ def by_an_online_softmax(x):
     z = torch.empty_like(x)
     online[(x.shape[0],)](x, z, x.shape[1], BLOCK=8)
     return z
+
+
+def by_a_table_of_rows(x):
+    x = x.contiguous()
+    z = torch.empty_like(x)
+    order = torch.arange(x.shape[0] - 1, -1, -1, device=x.device)
+    permuted[(x.shape[0],)](x, order, z, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return z
+
+
+def by_a_table_of_numbers(x):
+    x = x.contiguous()
+    z = torch.empty_like(x)
+    order = torch.tensor([*range(x.shape[0])], device="cuda", dtype=torch.int32)
+    permuted[(x.shape[0],)](x, order, z, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    return z
+
+
+def with_atomics_for_a_statistic(x):
+    x = x.contiguous()
+    total = torch.zeros(x.shape[0], device=x.device)
+    totals[(x.shape[0], triton.cdiv(x.shape[1], 8))](x, total, x.shape[1], BLOCK=8)
+    return launched(x)
 
 
 def on_a_device(x):

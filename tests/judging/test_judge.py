@@ -77,6 +77,7 @@ def test_honest_work_is_accepted(name: str, kinds: list[str]) -> None:
     assert verdict, str(verdict)
     assert verdict.reached == STAGES[-1]
     assert verdict.traced == {"output 0": 1.0}
+    assert name != "with_two_stages" or verdict.equality == "equal"
 
 
 def test_a_verdict_is_data_and_the_same_again(tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def launch(factor: float) -> dict[str, Any]:
 def test_a_kernel_is_judged_with_its_grid() -> None:
     right = kernellab.judge(scale, lambda x_ptr: {"z_ptr": 2 * x_ptr}, launch(2.0))
     assert right, str(right)
-    assert right.traced == {"z_ptr": 1.0}
+    assert (right.traced, right.equality) == ({"z_ptr": 1.0}, "equal")
     assert [kernel.name for kernel in right.kernels] == ["scale"]
     wrong = kernellab.judge(scale, lambda x_ptr: {"z_ptr": 2 * x_ptr}, launch(3.0))
     assert (wrong.kind, wrong.reached) == ("wrong-result", "safe")
@@ -143,6 +144,48 @@ def test_a_function_may_write_to_its_arguments(tmp_path: Path) -> None:
     assert verdict, str(verdict)
     assert verdict.traced == {"output 1": 1.0}
     assert kernellab.judge(f"{file}::into_nothing", reference, given).kind == "not-computed"
+
+
+@triton.jit
+def clamp(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(z_ptr + at, tl.minimum(x * FACTOR, 7.0), mask=at < n)
+
+
+def test_inputs_that_no_case_has_are_found_by_equality() -> None:
+    def reference(x_ptr: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"z_ptr": 2 * x_ptr}
+
+    verdict = kernellab.judge(clamp, reference, launch(2.0), unseen=())
+    assert (verdict.verdict, verdict.equality) != ("accepted", "equal")
+
+
+@triton.jit
+def product(x_ptr, y_ptr, z_ptr, SIZE: tl.constexpr, PRECISION: tl.constexpr):
+    at = tl.arange(0, SIZE)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
+    z = tl.dot(tl.load(x_ptr + at), tl.load(y_ptr + at), input_precision=PRECISION)
+    tl.store(z_ptr + at, z)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("precision", "rtol", "kind"),
+    [("ieee", None, ""), ("tf32", None, "rounding"), ("tf32", 4e-3, "")],
+)
+def test_a_dot_that_rounds_is_not_a_wrong_one(
+    precision: str, rtol: float | None, kind: str
+) -> None:
+    generator = torch.Generator().manual_seed(2)
+    x, y = (torch.randn(32, 32, generator=generator) for _ in range(2))
+    case = {"grid": (1,), "x_ptr": x, "y_ptr": y, "z_ptr": torch.zeros(32, 32)}
+    verdict = kernellab.judge(
+        product,
+        lambda x_ptr, y_ptr: {"z_ptr": x_ptr @ y_ptr},
+        {**case, "SIZE": 32, "PRECISION": precision},
+        rtol=rtol,
+    )
+    assert verdict.kind == kind, str(verdict)
 
 
 def test_time_is_compared_with_the_budget_and_the_hardware() -> None:
