@@ -355,11 +355,14 @@ class _Judging:
         return answer
 
     def _problem(self, data: Mapping[str, Any]) -> Diagnostic:
-        line = data.get("line")
-        problem = Diagnostic.from_json(data)
-        if problem.position is None and type(line) is int and line > 0:
-            problem = replace(problem, position=SourcePosition(self._file, line))
-        return problem
+        """Return a diagnostic of the confined process, of which only words and a line are taken."""
+        place = data.get("position") or data
+        line = place.get("line")
+        kind, what, why, advice = (
+            str(data[name])[:_LONGEST] for name in ("kind", "what", "why", "advice")
+        )
+        position = SourcePosition(self._file, line) if type(line) is int and line > 0 else None
+        return Diagnostic("error", kind, what, position, why=why, advice=advice)
 
     def _compile(self, record: Mapping[str, Any]) -> None:
         """Compile every kernel for every target."""
@@ -662,6 +665,7 @@ def _views(outputs: Sequence[Any]) -> Iterator[Any]:
 
 # What is said of outputs
 
+_LONGEST = 1_000
 _FORGED = "the confined process did not answer with a record of its launches"
 
 _MADE = (
@@ -710,7 +714,7 @@ def _by_torch(name: str, writer: Writer, failed: Sequence[Mapping[str, Any]]) ->
     return Diagnostic(
         "error",
         "computed-by-torch",
-        f"{name} is computed by torch ({writer.name}), not by a kernel",
+        f"{name} depends on a result that torch computes ({writer.name}), not a kernel",
         writer.position,
         why=why,
         advice="Compute it in a kernel; torch may allocate, copy, reshape and fill.",

@@ -37,6 +37,7 @@ class BadRecord(Exception):
     """A record that no recorder writes: the submission forged it."""
 
 
+_LONGEST = 1_000
 LARGEST_MEMORY = 1 << 30
 """The most bytes of all storages of a record."""
 
@@ -211,7 +212,8 @@ class Replay:
     def _launch(self, step: Mapping[str, Any], place: SourcePosition | None) -> RecordedLaunch:
         module = self._record["modules"][step["module"]]
         if "error" in module:
-            raise Refused(Diagnostic.from_json(module["error"]))
+            words = str(module["error"]["what"])[:_LONGEST]
+            raise Refused(Diagnostic("error", "compile-error", words, place))
         key = (step["launch"], step["module"])
         if key not in self._kernels:
             facts = self._record["kernels"][step["launch"]]["functions"]

@@ -115,6 +115,13 @@ def endless(x_ptr, z_ptr, n):
     tl.store(z_ptr, tl.load(x_ptr) + i)
 
 
+@triton.jit
+def by_address(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    far = (x_ptr.to(tl.int64) - 1048576).to(tl.pointer_type(tl.float32))
+    tl.store(z_ptr + at, tl.load(far + at, mask=at < n), mask=at < n)
+
+
 def launched(x):
     x = x.contiguous()
     z = torch.empty_like(x)
@@ -183,6 +190,23 @@ def by_torch_for_one_element(x):
     z = launched(x)
     z[0, 0] = torch.softmax(x, -1)[0, 0]
     return z
+
+
+def by_torch_in_place(x):
+    """computed-by-torch"""
+    z = launched(x)
+    return z.mul_(1.0)
+
+
+def by_torch_before_the_kernel(x):
+    """computed-by-torch"""
+    return launched(x - x.max())
+
+
+def by_torch_in_the_input(x):
+    """computed-by-torch"""
+    x.copy_(torch.log_softmax(x, -1))
+    return launched(x)
 
 
 def by_torch_compile(x):
@@ -322,6 +346,13 @@ def memory_behind_the_input(x):
     return z
 
 
+def memory_at_an_address(x):
+    """out-of-bounds|wild-address|invalid-address"""
+    z = torch.empty_like(x)
+    by_address[(1,)](x, z, z.numel(), BLOCK=256)
+    return z
+
+
 def ghost(x):
     """not-computed"""
     launched(x)
@@ -408,6 +439,11 @@ def in_low_precision(x):
 def for_small_values_only(x):
     """wrong-result"""
     return launched_as(without_maximum, x)
+
+
+def through_half_precision(x):
+    """wrong-result"""
+    return launched(x.half().float())
 
 
 def within_a_loose_tolerance(x):
@@ -590,6 +626,31 @@ def with_a_forged_answer(x):
     os._exit(0)
 
 
+def with_a_forged_problem(x):
+    """invalid-record"""
+    os.write(3, json.dumps({"problem": {"what": 5, "position": {"file": "/etc/passwd"}}}).encode())
+    os._exit(0)
+
+
+def with_a_forged_fill(x):
+    """invalid-record"""
+    z = launched(x)
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "HostRecorder":
+            thing._steps.append({"fill": thing.encoded(z), "value": "everything", "line": -1})
+    return z
+
+
+def with_a_forged_size(x):
+    """invalid-record"""
+    z = launched(x)
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "HostRecorder":
+            wide = {**thing.encoded(z), "shape": [1 << 40], "strides": [0]}
+            thing._steps.append({"fill": wide, "value": 0, "line": 1})
+    return z
+
+
 def with_an_answer_of_noise(x):
     """ended-process|invalid-record"""
     os.write(3, bytes(range(256)) * 100)
@@ -602,6 +663,16 @@ def with_an_answer_of_noise(x):
 def that_exits(x):
     """code-error"""
     sys.exit(0)
+
+
+class Odd(Exception):
+    def __str__(self):
+        return 5
+
+
+def that_raises_an_odd_error(x):
+    """ended-process|code-error"""
+    raise Odd
 
 
 def that_ends_the_process(x):

@@ -278,4 +278,62 @@ def test_the_command_judges_tasks_of_kernelbench(
     assert ElementTree.parse(junit).getroot().get("failures") == "0"
     assert json.loads(sarif.read_text())["runs"][0]["results"] == []
     assert main(["judge", f"{ATTACKS}::by_torch", "--reference", f"{task}::Model"]) == 1
-    assert "is computed by torch" in capsys.readouterr().out
+    assert "a result that torch computes (_softmax)" in capsys.readouterr().out
+
+
+TASK = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.randn(size))
+        self.register_buffer("shift", torch.randn(size))
+    def forward(self, x):
+        return x * self.scale + self.shift
+
+def get_inputs():
+    return [torch.randn(4, 20)]
+
+def get_init_inputs():
+    return [20]
+"""
+ANSWER = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def affine(x_ptr, scale_ptr, shift_ptr, z_ptr, columns, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    mask = at < columns
+    x = tl.load(x_ptr + row * columns + at, mask=mask)
+    z = x * tl.load(scale_ptr + at, mask=mask) + tl.load(shift_ptr + at, mask=mask)
+    tl.store(z_ptr + row * columns + at, z, mask=mask)
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.randn(size))
+        self.register_buffer("shift", torch.randn(size))
+    def forward(self, x):
+        x = x.contiguous()
+        z = torch.empty_like(x)
+        affine[(x.shape[0],)](x, self.scale, self.shift, z, x.shape[1], BLOCK=32)
+        return z
+
+class Forgetful(ModelNew):
+    def forward(self, x):
+        self.shift = torch.zeros_like(self.shift)
+        return super().forward(x)
+"""
+
+
+def test_a_module_has_the_parameters_of_the_reference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task, answer = tmp_path / "task.py", tmp_path / "answer.py"
+    task.write_text(TASK)
+    answer.write_text(ANSWER)
+    assert main(["judge", f"{answer}::ModelNew", "--reference", str(task)]) == 0
+    assert "accepted" in capsys.readouterr().out
+    assert main(["judge", f"{answer}::Forgetful", "--reference", str(task), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["diagnostic"]["kind"] == "wrong-result"
