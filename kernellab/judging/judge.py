@@ -461,15 +461,15 @@ class _Judging:
             outputs = {name: launch["values"][name] for name in results}
             expected = dict(results)
         else:
-            found = list(_views(call["outputs"]))
-            if not found:  # it writes to its arguments, of which some are only read
-                found = list(self.storages.encoded(case))
+            returned = list(_views(call["outputs"]))
+            if not returned:  # it writes to its arguments, of which some are only read
+                returned = list(self.storages.encoded(case))
                 given = list(tensors_within((case.args, case.keywords)))
                 only_read = [torch.equal(*pair) for pair in zip(given, right)]
-            names = [f"output {place}" for place in range(len(found))]
-            outputs = dict(zip(names, found))
+            names = [f"output {place}" for place in range(len(returned))]
+            outputs = dict(zip(names, returned))
             expected = {name: (value, None) for name, value in zip(names, right)}
-            self._check_shapes(found, right, case)
+            self._check_shapes(returned, right, case)
         for place, (name, encoded) in enumerate(outputs.items()):
             view = view_of(encoded)
             if not (only_read and only_read[place]):
@@ -484,9 +484,9 @@ class _Judging:
                 self._reject_wrong(replay, name, view, value, off, number, is_rounding)
 
     def _check_shapes(
-        self, found: Sequence[Any], right: Sequence[torch.Tensor], case: JudgedCase
+        self, returned: Sequence[Any], right: Sequence[torch.Tensor], case: JudgedCase
     ) -> None:
-        got = [(list(each["shape"]), str(each["dtype"])) for each in found]
+        got = [(list(each["shape"]), str(each["dtype"])) for each in returned]
         want = [(list(each.shape), str(each.dtype).removeprefix("torch.")) for each in right]
         if got != want:
             shown = (
@@ -570,18 +570,18 @@ class _Judging:
             function = functools.partial(self.reference.function, *args, **keywords)
         try:
             right = function if case.grid is not None else lambda: function()
-            found = equal(bound, right, target=self.targets[0])
+            equality = equal(bound, right, target=self.targets[0])
         except (KernelLabError, TypeError, RuntimeError) as error:  # the reference may do anything
             self._note(f"equality for all inputs: {error}")
             return
-        self.known = replace(self.known, equality=found.verdict)
-        if found.verdict == "different":
+        self.known = replace(self.known, equality=equality.verdict)
+        if equality.verdict == "different":
             words = "the kernel gives other results than the reference for some inputs"
-            if found.difference is not None and found.difference.floats is not None:
-                index, actual, expected = found.difference.floats
-                place = element_text(found.difference.tensor, index)
+            if equality.difference is not None and equality.difference.floats is not None:
+                index, actual, expected = equality.difference.floats
+                place = element_text(equality.difference.tensor, index)
                 words += f": {place} is {actual:g}, and {expected:g} is expected"
-            problem = Diagnostic("error", "not-equal", words, found.position)
+            problem = Diagnostic("error", "not-equal", words, equality.position)
             self._reject("safe", problem, case=case.words)
 
     def _check_steadiness(self, record: Mapping[str, Any]) -> None:
@@ -634,7 +634,10 @@ def _are_constant(right: Sequence[Sequence[torch.Tensor]], values_only: Sequence
     for number in range(1, len(right)):
         if values_only[number] and right[number] and right[number - 1]:
             pairs = zip(right[number - 1], right[number])
-            return all(one.shape == two.shape and torch.equal(one, two) for one, two in pairs)
+            return all(
+                before.shape == after.shape and torch.equal(before, after)
+                for before, after in pairs
+            )
     return False
 
 
