@@ -29,6 +29,7 @@ without %%tilekernel). The same launch line also gives:
     compare(one, other)                          two compilations side by side
     graph(model, x, gpu="h200", backward=True)   torch.compile opened, down to its kernels
     exercise("softmax", softmax)                 a student's kernel, answered       %%tileexercise
+    judge("file.py::f", reference, cases)        one verdict on other people's kernels
     load(path)                                   what was saved: compilations, traces, sweeps
 
 `with interpreted():` runs other people's kernels on the CPU. Each function's help has the details
@@ -97,6 +98,8 @@ if TYPE_CHECKING:
         device_function as device_function,
         inline_assembly as inline_assembly,
     )
+    from kernellab.judging.judge import judge as judge
+    from kernellab.judging.records import Verdict as Verdict
     from kernellab.launch.bisection import bisect as bisect
     from kernellab.launch.preparation import bind as bind
     from kernellab.launch.interception import interpreted as interpreted
@@ -152,6 +155,8 @@ _PUBLIC = {
     "graphs.graph": "graph tracers",
     "graphs.report": "GraphReport",
     "interpreter.foreign_code": "device_function inline_assembly",
+    "judging.judge": "judge",
+    "judging.records": "Verdict",
     "launch.bisection": "bisect",
     "launch.dispatch": "WatchedLaunch on_launch",
     "launch.interception": "interpreted",

@@ -1,5 +1,5 @@
-"""The command line: `kernellab demo`, `doctor`, `compile`, `profile`, `view`, `test-on-cpu`,
-`workshop`.
+"""The command line: `kernellab demo`, `doctor`, `compile`, `judge`, `profile`, `view`,
+`test-on-cpu`, `workshop`.
 
 Each command imports what it needs when it runs, so that `kernellab --help` answers at once.
 """
@@ -141,7 +141,7 @@ def _report(options: argparse.Namespace) -> int:
     return 1 if grades.problems else 0
 
 
-COMMANDS = ("demo", "doctor", "compile", "profile", "view", "test-on-cpu", "workshop")
+COMMANDS = ("demo", "doctor", "compile", "judge", "profile", "view", "test-on-cpu", "workshop")
 
 FOUND_SOMETHING = 1
 """Exit status: the command ran, and something is not as it should be."""
@@ -270,6 +270,18 @@ def _parser() -> argparse.ArgumentParser:
     _add_compile_options(compile_)
     compile_.set_defaults(command=_compile)
 
+    judge = commands.add_parser(
+        "judge",
+        help="one verdict on a kernel, or on a function that launches kernels",
+        description=(
+            "Judge a submission against a reference. Its Python runs in a confined process on "
+            "random numbers; its launches are replayed with the real inputs. The exit status is 1 "
+            "if it is not accepted."
+        ),
+    )
+    _add_judge_options(judge)
+    judge.set_defaults(command=_judge)
+
     profile = commands.add_parser(
         "profile",
         help="run a script and say what its kernels and their lines take",
@@ -359,6 +371,41 @@ def _add_compile_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_judge_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "submission", metavar="FILE::NAME", help="a kernel, a function, or a class to judge"
+    )
+    parser.add_argument(
+        "--reference",
+        metavar="FILE::NAME",
+        required=True,
+        help="a function or a class that computes the right results; this file is trusted",
+    )
+    parser.add_argument(
+        "--cases",
+        metavar="FILE",
+        help="a trusted file that defines `cases` or `get_inputs`; else that of the reference",
+    )
+    parser.add_argument(
+        "--target", metavar="GPU[,GPU...]", default="sm_90", help="sm_80, sm_90, gfx942, ..."
+    )
+    parser.add_argument(
+        "--unseen",
+        metavar="KINDS",
+        default="values,shapes,strides",
+        help="what further cases are made of the given ones (%(default)s)",
+    )
+    parser.add_argument(
+        "--budget", metavar="US", type=float, help="the most microseconds, by the estimate"
+    )
+    parser.add_argument(
+        "--claimed", metavar="US", type=float, help="microseconds that the submission claims"
+    )
+    parser.add_argument("--json", action="store_true", help="the same for machines, on one line")
+    parser.add_argument("--junit", metavar="FILE", type=Path, help="write JUnit XML for CI, too")
+    parser.add_argument("--sarif", metavar="FILE", type=Path, help="write SARIF for CI, too")
+
+
 def _add_test_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", metavar="GPU", default="sm_90", help="the GPU that torch reports (sm_90)"
@@ -384,6 +431,24 @@ def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
             raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
 
     return convert
+
+
+def _judge(options: argparse.Namespace) -> int:
+    from kernellab.cli.user_code import load_task
+    from kernellab.judging.judge import judge
+
+    reference, cases, init = load_task(options.reference, options.cases)
+    verdict = judge(
+        options.submission, reference, cases, targets=options.target, init=init,
+        baseline=options.budget, claimed=options.claimed,
+        unseen=tuple(filter(None, options.unseen.split(","))),
+    )  # fmt: skip
+    print(verdict.json() if options.json else verdict)
+    if options.junit is not None:
+        save_whole(options.junit, verdict.junit().encode())
+    if options.sarif is not None:
+        save_whole(options.sarif, json.dumps(verdict.sarif(), indent=1).encode())
+    return 0 if verdict else FOUND_SOMETHING
 
 
 def _demo(options: argparse.Namespace) -> int:

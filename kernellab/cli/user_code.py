@@ -78,6 +78,33 @@ def load_kernel(place: str) -> Any:
     return kernels[name]
 
 
+def load_task(reference: str, cases: str | None) -> tuple[Any, Any, Sequence[Any]]:
+    """What `kernellab judge` compares with: the function of FILE::FUNCTION; the cases, `cases` or
+    KernelBench's `get_inputs` of a file, which is the same one unless another is named; and what a
+    class is called with, `get_init_inputs()` if the file has it.
+
+    Raises:
+        KernelLabError: there is no such file, it cannot be run, or it has no such name.
+    """
+    path, _, name = reference.partition("::")
+    module = _run_file(Path(path))
+    function = _named_in(module, path, name or "Model")
+    other = module if cases is None else _run_file(Path(cases))
+    own = "cases" if hasattr(other, "cases") else "get_inputs"
+    given = _named_in(other, cases or path, own)
+    init = getattr(other, "get_init_inputs", getattr(module, "get_init_inputs", list))
+    return function, given, init()
+
+
+def _named_in(module: ModuleType, path: str, name: str) -> Any:
+    if not hasattr(module, name):
+        names = (known for known in vars(module) if not known.startswith("_"))
+        raise KernelLabError(
+            f"{path} has no {name!r}.", advice=suggestion(name, names, "It defines")
+        )
+    return getattr(module, name)
+
+
 def kernels_in(module: ModuleType) -> dict[str, Any]:
     """The kernels, autotuned ones included, that a module's own code defines, by name."""
     from kernellab.torch_api.inductor import is_inductor_kernel

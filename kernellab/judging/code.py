@@ -281,17 +281,22 @@ def ready() -> None:
 
 
 def compile_confined(request: Request, seconds: float) -> Outcome:
-    """Run a request in a confined process, and verify the modules that it answers with.
+    """Run a request in a confined process, and verify the modules that it answers with."""
+    return run_confined(lambda: answer(request), request.target, seconds)
+
+
+def run_confined(function: Callable[[], bytes], target: Target, seconds: float) -> Outcome:
+    """Run a function in a confined process, and verify the modules that it answers with.
 
     A module that MLIR refuses becomes an error. One that aborts MLIR ends this process, not the
     caller's.
     """
     with temporary_folder() as folder:
-        outcome = _run(lambda: answer(request), folder, seconds)
+        outcome = _run(function, folder, seconds)
     if outcome.answer is not None:
         for part in _answer_parts(outcome.answer):
             for module in part.get("modules", ()):
-                _verify(module, request.target)
+                _verify(module, target)
     return outcome
 
 

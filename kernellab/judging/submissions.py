@@ -97,18 +97,10 @@ def submit(
     """
     calls = _distinct(calls_of(launches))
     request = Request(code, tuple(calls), target, debug_info)
-    try:
-        outcome: Outcome = _worker.call(
-            "kernellab.judging.code:compile_confined", request, seconds,
-            seconds=seconds + _GRACE,
-        )  # fmt: skip
-    except WorkerError as error:
-        if not error.died:
-            raise
-        return Submission(problem=_problem("invalid-module", _INVALID))
-    if outcome.answer is None:
-        return Submission(problem=_problem(*_ENDINGS[outcome.ending], words=outcome.words))
-    return _read(outcome.answer, calls, launches, request)
+    answer = confined("code:compile_confined", request, seconds)
+    if isinstance(answer, Diagnostic):
+        return Submission(problem=answer)
+    return _read(answer, calls, launches, request)
 
 
 def variants(
@@ -134,19 +126,35 @@ def variants(
     calls = _distinct(calls_of(launches))
     request = Request(code, tuple(calls), target, sources=tuple(sources))
     none: list[Any] = [None] * len(sources)
-    try:
-        outcome: Outcome = _worker.call(
-            "kernellab.judging.code:compile_confined", request, seconds,
-            seconds=seconds + _GRACE,
-        )  # fmt: skip
-    except WorkerError as error:
-        if not error.died:
-            raise
-        return none
-    answers = (outcome.answer or {}).get("variants", [])
+    answer = confined("code:compile_confined", request, seconds)
+    answers = [] if isinstance(answer, Diagnostic) else answer.get("variants", [])
     if len(answers) != len(sources):
         return none
     return [each and _read(each, calls, launches, request).kernel for each in answers]
+
+
+def confined(function: str, request: Any, seconds: float) -> dict[str, Any] | Diagnostic:
+    """Return what a confined process answers to a request, or why it does not answer.
+
+    Args:
+        function: "module:name" of what the clean process calls with the request.
+        request: plain data.
+        seconds: how long it may take.
+
+    Raises:
+        WorkerLost: no process could be started.
+    """
+    try:
+        outcome: Outcome = _worker.call(
+            f"kernellab.judging.{function}", request, seconds, seconds=seconds + _GRACE
+        )
+    except WorkerError as error:
+        if not error.died:
+            raise
+        return _problem("invalid-module", _INVALID)
+    if outcome.answer is None:
+        return _problem(*_ENDINGS[outcome.ending], words=outcome.words)
+    return outcome.answer
 
 
 def _distinct(calls: Sequence[Call]) -> list[Call]:

@@ -294,6 +294,15 @@ def changes_an_argument(operation: Any) -> bool:
     return bool(operation._schema.is_mutable)
 
 
+def changed_arguments(operation: Any, args: Any, kwargs: Any) -> list[Any]:
+    """Return the arguments that an operation writes to: out=, or the first one of `add_`."""
+    return [
+        kwargs.get(parameter.name) if number >= len(args) else args[number]
+        for number, parameter in enumerate(operation._schema.arguments)
+        if parameter.alias_info is not None and parameter.alias_info.is_write
+    ]
+
+
 # What torch gets from its extension module about one GPU that is not there. `torch.cuda` is
 # written in terms of these functions: its own code reads every form of a device.
 

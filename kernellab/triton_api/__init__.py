@@ -288,6 +288,7 @@ __all__ = [
     "shown_as_compiled",
     "source_now",
     "stage_names",
+    "standalone_text",
     "text_diagnostic",
     "toolkit_version",
     "translated_errors",

@@ -538,6 +538,11 @@ def always_compiles() -> bool:
     return bool(knobs.compilation.always_compile)
 
 
+def dtype_named(name: str) -> Any:
+    """Return the type of elements that Triton writes so: "fp32"."""
+    return tl.dtype(name)
+
+
 def is_dtype(value: Any) -> bool:
     """Whether a value is one of Triton's types of elements: tl.float32."""
     return isinstance(value, tl.dtype)

@@ -328,18 +328,18 @@ _FUNCTION = re.compile(
     re.MULTILINE,
 )
 _ATTRIBUTES = re.compile(r"\{([^{}]*)\}")
-_DIVISIBILITY = re.compile(r"tt\.divisibility = (\d+) : i32")
+_PROMISE = re.compile(r"(tt\.\w+) = (\d+) : i32")
 
 
-def _stated(specialization: Specialization) -> tuple[list[str], list[int]]:
-    """Return the MLIR types of the runtime arguments, and the stated divisibility of each."""
+def _stated(specialization: Specialization) -> tuple[list[str], list[dict[str, int]]]:
+    """Return the MLIR types of the runtime arguments, and what is stated of each by name."""
     types, promises = [], []
     for number, kind in enumerate(specialization.signature.values()):
         if kind == "constexpr":
             continue
         types.append(f"!tt.ptr<{_scalar(kind[1:])}>" if kind.startswith("*") else _scalar(kind))
-        stated = dict(specialization.attributes.get((number,), ()))
-        promises.append(int(stated.get("tt.divisibility", 1)))
+        stated = specialization.attributes.get((number,), ())
+        promises.append({str(name): int(value) for name, value in stated})
     return types, promises
 
 
@@ -350,7 +350,16 @@ def _scalar(kind: str) -> str:
     return f"f{kind[2:]}" if kind.startswith("fp") and kind[2:].isdigit() else kind
 
 
-def _is_stated(attributes: str, divisibility: int) -> bool:
-    """Return whether an argument's attributes are its divisibility, as stated, or none."""
-    assumed = _DIVISIBILITY.fullmatch(attributes.strip())
-    return not attributes.strip() or (assumed is not None and divisibility % int(assumed[1]) == 0)
+def _is_stated(attributes: str, stated: Mapping[str, int]) -> bool:
+    """Return whether an argument's attributes follow from what is stated: its divisibility, and on
+    AMD how far its pointer reaches.
+    """
+    for attribute in filter(None, map(str.strip, attributes.split(","))):
+        assumed = _PROMISE.fullmatch(attribute)
+        if assumed is None:
+            return False
+        known, value = stated.get(assumed[1], 1), int(assumed[2])
+        is_divisor = assumed[1] == "tt.divisibility" and value > 0 and known % value == 0
+        if known != value and not is_divisor:
+            return False
+    return True

@@ -1,0 +1,476 @@
+"""In the confined process: other people's host code runs on tensors of random numbers, and what it
+does is written down as data: its launches, its copies and its fills.
+
+Kernels are compiled here and not run. The parent replays the record with the real inputs, so that
+nothing that this process computes can become a result.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType, ModuleType
+from typing import Any
+
+import torch
+
+from kernellab import triton_api
+from kernellab.common.text import remember_source
+from kernellab.errors import Diagnostic, KernelLabError
+from kernellab.judging.code import Code, Outcome, PackedKernel, run_confined
+from kernellab.launch.autotuners import autotuned_launches_taken
+from kernellab.launch.cuda_tensors import place
+from kernellab.launch.dispatch import end_trial
+from kernellab.launch.interception import Interception
+from kernellab.launch.preparation import RUN, Grid, prepare
+from kernellab.launch.torch_cuda import torch_answers_for
+from kernellab.records import Target
+from kernellab.records.display import described
+from kernellab.torch_api.emulation import (
+    OperationMode,
+    changed_arguments,
+    draws_numbers,
+    identity_of,
+)
+from kernellab.triton_api import EmulatedDriver
+from kernellab.triton_api.compilation import is_dtype
+from kernellab.triton_api.kernel_contents import unpack
+
+# What the confined process is asked for: calls, whose tensors are described and not sent.
+
+
+@dataclass(frozen=True)
+class TensorView:
+    """A tensor as a part of a storage; sizes, strides and offset count elements."""
+
+    storage: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """One call of the submission.
+
+    Attributes:
+        args, keywords: its arguments, with a TensorView in place of each tensor.
+        grid: of a kernel, the grid of its launch; None for a function.
+    """
+
+    args: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    grid: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class HostRequest:
+    """What a confined process is to record.
+
+    Attributes:
+        code: the submission.
+        target: the GPU that torch and Triton report.
+        storages: the bytes of each storage that the calls share.
+        calls: the calls, made one after the other in one process.
+        constructor: the arguments with which a class is called first; None for a function.
+        parameters: of a module, the tensors that its parameters are, by name.
+        seed: chooses the random numbers that the inputs hold there.
+    """
+
+    code: Code
+    target: Target
+    storages: tuple[int, ...]
+    calls: tuple[HostCall, ...]
+    constructor: tuple[Any, ...] | None = None
+    parameters: Mapping[str, TensorView] = field(default_factory=dict)
+    seed: int = 0
+
+
+MODULE = "submission"
+"""The name of the module that a submission runs as."""
+
+_MOST_STEPS = 20_000
+_LONGEST = 500
+
+
+def record_confined(request: HostRequest, seconds: float) -> Outcome:
+    """Record a submission in a confined process; the clean process calls this."""
+    return run_confined(lambda: recorded(request), request.target, seconds)
+
+
+def recorded(request: HostRequest) -> bytes:
+    """Return as JSON what the calls do, or what keeps the submission from running."""
+    recorder = HostRecorder(request)
+    with (
+        torch.no_grad(),
+        autotuned_launches_taken(),
+        triton_api.emulated(recorder),
+        torch_answers_for(request.target, recorder),
+    ):
+        return json.dumps(recorder.run()).encode()
+
+
+class HostRecorder(Interception):
+    """Takes the launches and the operations of torch of a submission, and writes them down."""
+
+    _is_torchs = True
+
+    def __init__(self, request: HostRequest) -> None:
+        super().__init__(request.target)
+        self._request = request
+        self._files = _files_of(request.code)
+        self._storages: list[torch.UntypedStorage] = []  # kept, so that no address is used twice
+        self._numbers: dict[int, int] = {}
+        self._kernels: dict[int, tuple[int, Any]] = {}
+        self._modules: list[dict[str, Any]] = []
+        self._made: dict[Any, int] = {}
+        self._described: list[dict[str, Any]] = []
+        self._steps: list[dict[str, Any]] = []
+        self._bases: list[torch.Tensor] = []
+
+    @property
+    def driver(self) -> EmulatedDriver:
+        return self._own_driver
+
+    # The calls
+
+    def run(self) -> dict[str, Any]:
+        """Return the record of all calls."""
+        for number, size in enumerate(self._request.storages):
+            base = torch.empty(size, dtype=torch.uint8)
+            place(base, "gpu")
+            self._bases.append(base)
+            assert self.number_of(base.untyped_storage()) == number
+        self._fill(-1)
+        with _Operations(self) as operations:
+            try:
+                called = self._subject()
+            except BaseException as error:  # other people's Python may raise anything
+                return {"problem": self._raised(error)}
+            if not isinstance(called, triton_api.JITFunction) and not callable(called):
+                is_kernel = isinstance(called, triton_api.Autotuner | triton_api.Heuristics)
+                if not is_kernel:
+                    return {"instead": described(called)[:_LONGEST]}
+            setup = self._taken_steps()
+            calls = []
+            for number, call in enumerate(self._request.calls):
+                with operations.paused():
+                    self._fill(number)
+                calls.append(self._recorded(called, call))
+        return {
+            "setup": setup,
+            "calls": calls,
+            "kernels": self._described,
+            "modules": self._modules,
+            "storages": [storage.nbytes() for storage in self._storages],
+        }
+
+    def _subject(self) -> Any:
+        """Return what is called: of a class, an object of it."""
+        code = self._request.code
+        if isinstance(code, PackedKernel):
+            return unpack(code.content)
+        module = ModuleType(MODULE)
+        sys.modules[MODULE] = module
+        for part in code.parts:
+            remember_source(part.file, part.text)
+            exec(compile(part.text, part.file, "exec"), vars(module))  # noqa: S102 - in confinement
+        named = vars(module).get(code.name)
+        if not isinstance(named, type):
+            return named
+        made = named(*(self._request.constructor or ()))
+        if isinstance(made, torch.nn.Module):
+            made = made.cuda().eval()
+            for name, view in self._request.parameters.items():
+                _give_parameter(made, name, self._tensor(view))
+        return made
+
+    def _recorded(self, called: Any, call: HostCall) -> dict[str, Any]:
+        args = [self._input(value) for value in call.args]
+        keywords = {name: self._input(value) for name, value in call.keywords.items()}
+        try:
+            if call.grid is None:
+                result = called(*args, **keywords)
+            elif isinstance(called, triton_api.JITFunction):
+                result = self.take_launch(None, called, args, call.grid, False, keywords)
+            else:
+                result = called[call.grid](*args, **keywords)
+            outputs = [self.encoded(value) for value in _leaves(result)]
+        except BaseException as error:  # other people's Python may raise anything
+            return {"steps": self._taken_steps(), "problem": self._raised(error)}
+        return {"steps": self._taken_steps(), "outputs": outputs}
+
+    def _taken_steps(self) -> list[dict[str, Any]]:
+        taken, self._steps = self._steps, []
+        return taken
+
+    def _raised(self, error: BaseException) -> dict[str, Any]:
+        if isinstance(error, KernelLabError):
+            return error.diagnostic.to_json()
+        words = f"the code raises {type(error).__name__}: {error}"[:_LONGEST]
+        return {**Diagnostic("error", "code-error", words).to_json(), "line": self._line_in(error)}
+
+    def _line_in(self, error: BaseException) -> int:
+        line, trace = 0, error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename in self._files:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        return line
+
+    # Tensors
+
+    def _fill(self, seed: int) -> None:
+        """Put random numbers into the inputs; zeros where an integer may be an index."""
+        generator = torch.Generator().manual_seed(self._request.seed + seed + 1)
+        views = {
+            view.storage: view
+            for view in (*_leaves(self._request.parameters), *_leaves(self._request.calls))
+            if isinstance(view, TensorView)
+        }
+        for number, view in views.items():
+            base = self._bases[number].view(view.dtype)
+            if view.dtype.is_floating_point:
+                base.copy_(torch.randn(base.shape, generator=generator))
+            else:
+                base.zero_()
+
+    def _tensor(self, view: TensorView) -> torch.Tensor:
+        base = self._bases[view.storage].view(view.dtype)
+        return base.as_strided(view.shape, view.strides, view.offset)
+
+    def _input(self, value: Any) -> Any:
+        if isinstance(value, TensorView):
+            return self._tensor(value)
+        if isinstance(value, list | tuple):
+            return type(value)(map(self._input, value))
+        if isinstance(value, dict):
+            return {name: self._input(item) for name, item in value.items()}
+        return value
+
+    def number_of(self, storage: torch.UntypedStorage) -> int:
+        """Return the number of a storage."""
+        known = identity_of(storage)
+        if known not in self._numbers:
+            self._numbers[known] = len(self._storages)
+            self._storages.append(storage)
+        return self._numbers[known]
+
+    def encoded(self, value: Any) -> Any:
+        """Return a value as types that JSON has.
+
+        Raises:
+            TypeError: it has no such form.
+        """
+        if isinstance(value, torch.Tensor):
+            return {
+                "storage": self.number_of(value.untyped_storage()),
+                "dtype": str(value.dtype).removeprefix("torch."),
+                "shape": list(value.shape),
+                "strides": list(value.stride()),
+                "offset": int(value.storage_offset()),
+            }
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        if isinstance(value, torch.dtype):
+            return {"torch": str(value).removeprefix("torch.")}
+        if is_dtype(value):
+            return {"triton": str(value)}
+        if isinstance(value, list | tuple):
+            return {"items": [self.encoded(item) for item in value]}
+        raise TypeError(f"{type(value).__name__} is not a value that a judged launch may have")
+
+    # What it does
+
+    def note(self, **step: Any) -> None:
+        """Write down a step."""
+        if len(self._steps) >= _MOST_STEPS:
+            raise RuntimeError(f"a call makes more than {_MOST_STEPS:,} steps")
+        self._steps.append({**step, "line": self._current_line()})
+
+    def _current_line(self) -> int:
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_code.co_filename not in self._files:
+            frame = frame.f_back
+        return 0 if frame is None else frame.f_lineno
+
+    def take_launch(
+        self,
+        run_natively: Any,
+        kernel: Any,
+        args: Sequence[Any],
+        grid: Grid,
+        warmup: bool,
+        keywords: Mapping[str, Any],
+    ) -> Any:
+        """Write a launch down; the kernel is compiled as far as Triton's front end."""
+        del run_natively  # nothing is launched
+        if warmup:
+            return None
+        try:
+            launch = prepare(kernel, grid, args, dict(keywords), self.target, RUN)
+            call = launch.call
+            end_trial(kernel, call, self.target)
+            sizes = launch.sizes(may_be_empty=True)
+            step = {
+                "launch": self._kernel(kernel),
+                "module": self._module(kernel, call),
+                "grid": list(sizes),
+                "values": {name: self.encoded(value) for name, value in call.values.items()},
+                "options": {name: self.encoded(value) for name, value in call.options.items()},
+            }
+        except (KernelLabError, TypeError) as error:
+            self.note(failed=str(kernel.__name__), why=self._raised(error)["what"])
+            raise
+        self.note(**step)
+        return None
+
+    def _kernel(self, kernel: Any) -> int:
+        if id(kernel) not in self._kernels:
+            self._kernels[id(kernel)] = (len(self._described), kernel)
+            self._described.append({"functions": triton_api.facts_of(kernel)})
+        return self._kernels[id(kernel)][0]
+
+    def _module(self, kernel: Any, call: Any) -> int:
+        """Return the number of the module of a launch."""
+        options = repr(sorted(call.options.items(), key=lambda item: item[0]))
+        specialization = call.specialization
+        key = (id(kernel), repr(specialization), options)
+        if key not in self._made:
+            text, _ = triton_api.front_end_text(kernel, specialization, self.target, call.options)
+            self._made[key] = len(self._modules)
+            self._modules.append({"text": text})
+        return self._made[key]
+
+
+def _files_of(code: Code) -> frozenset[str]:
+    if isinstance(code, PackedKernel):
+        return frozenset()
+    return frozenset(part.file for part in code.parts)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, HostCall):
+        value = (*value.args, value.keywords)
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _give_parameter(module: torch.nn.Module, name: str, value: torch.Tensor) -> None:
+    """Let a parameter or a buffer of a module be a tensor; one that is missing is left out."""
+    path, _, own = name.rpartition(".")
+    try:
+        owner = module.get_submodule(path)
+        before = getattr(owner, own)
+    except AttributeError:
+        return
+    if isinstance(before, torch.nn.Parameter):
+        setattr(owner, own, torch.nn.Parameter(value, requires_grad=False))
+    else:
+        setattr(owner, own, value)
+
+
+# The operations of torch
+
+_ALLOCATIONS = frozenset(
+    {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted"}
+)
+_FILLS = frozenset(
+    {"zeros", "zeros_like", "new_zeros", "zero_", "ones", "ones_like", "new_ones", "full",
+     "full_like", "new_full", "fill_", "scalar_tensor"}
+)  # fmt: skip
+_COPIES = frozenset({"clone", "_to_copy", "copy_", "contiguous"})
+_LARGEST_CONSTANT = 1 << 20
+"""The most bytes of a tensor that is made of no other, such as torch.arange(n)."""
+_READS = frozenset({"_local_scalar_dense", "item", "equal", "is_nonzero"})
+
+
+class _Operations(OperationMode):
+    """Hears of each operation of torch, and says whether it moves data, sets it or computes it."""
+
+    def __init__(self, recorder: HostRecorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+        self._is_paused = False
+
+    def paused(self) -> _Paused:
+        """Return a context in which nothing is written down."""
+        return _Paused(self)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not self._is_paused:
+            with self.paused():
+                self._note(func, args, kwargs or {}, result)
+        return result
+
+    def _note(self, operation: Any, args: Any, kwargs: Any, result: Any) -> None:
+        name = str(operation).split(".")[1]
+        note, encoded = self._recorder.note, self._recorder.encoded
+        made = [value for value in _leaves(result) if isinstance(value, torch.Tensor)]
+        given = [value for value in _leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+        if name in _READS:
+            note(read=name)
+        elif name in _ALLOCATIONS or not made:
+            pass
+        elif name in _FILLS:
+            if made[0].numel():
+                note(fill=encoded(made[0]), value=made[0].flatten()[0].item())
+        elif name in _COPIES:
+            source = args[1] if name == "copy_" else args[0]
+            note(copy=encoded(source), to=encoded(made[0]))
+        elif name in ("cat", "stack"):
+            self._note_joined(name, args, kwargs, made[0])
+        elif self._is_constant(operation, name, given, made):
+            content = base64.b64encode(
+                bytes(made[0].cpu().contiguous().view(-1).view(torch.uint8).tolist())
+            )
+            note(constant=encoded(made[0]), bytes=content.decode())
+        else:
+            before = {value.untyped_storage().data_ptr() for value in given}
+            new = [value for value in made if value.untyped_storage().data_ptr() not in before]
+            for value in (*new, *_leaves(changed_arguments(operation, args, kwargs))):
+                if isinstance(value, torch.Tensor):
+                    note(computed=encoded(value), by=name)
+
+    def _is_constant(
+        self, operation: Any, name: str, given: Sequence[Any], made: Sequence[torch.Tensor]
+    ) -> bool:
+        """Return whether an operation makes a tensor of no other, and of no random numbers."""
+        is_lifted = name.startswith("lift_fresh")  # what torch.tensor([1, 2]) does
+        return (
+            (not given or is_lifted)
+            and not draws_numbers(operation)
+            and made[0].nbytes <= _LARGEST_CONSTANT
+        )
+
+    def _note_joined(self, name: str, args: Any, kwargs: Any, made: torch.Tensor) -> None:
+        dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
+        start = 0
+        for number, part in enumerate(args[0]):
+            if name == "stack":
+                place = made.select(dim, number)
+            else:
+                place = made.narrow(dim, start, part.shape[dim])
+                start += part.shape[dim]
+            self._recorder.note(copy=self._recorder.encoded(part), to=self._recorder.encoded(place))
+
+
+class _Paused:
+    def __init__(self, mode: _Operations) -> None:
+        self._mode = mode
+
+    def __enter__(self) -> None:
+        self._before, self._mode._is_paused = self._mode._is_paused, True
+
+    def __exit__(self, *_: object) -> None:
+        self._mode._is_paused = self._before

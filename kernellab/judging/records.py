@@ -1,0 +1,193 @@
+"""The verdict of the judge, as plain data."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+from xml.etree import ElementTree
+
+from kernellab.common.text import element_text, number_text
+from kernellab.errors import Diagnostic
+
+STAGES = (
+    "parses", "compiles", "runs", "safe", "right", "deterministic", "within budget",
+)  # fmt: skip
+"""What is examined, in this order; a verdict names the last stage that was passed."""
+
+SCHEMA = "kernellab.verdict/1"
+LARGEST = 8_000
+"""The most bytes of a verdict as JSON."""
+
+
+@dataclass(frozen=True)
+class WrongElement:
+    """The first element of an output that is wrong.
+
+    Attributes:
+        output: "output 0", or the name of a kernel's parameter.
+        index: its place.
+        actual, expected: its value, and the right one.
+        count, size: how many elements of the output are wrong, and how many it has.
+    """
+
+    output: str
+    index: tuple[int, ...]
+    actual: Any
+    expected: Any
+    count: int
+    size: int
+
+    def __str__(self) -> str:
+        """Return "output 0[3] is 2, and 4 is expected; 7 of 64 elements are wrong"."""
+        place = element_text(self.output, self.index)
+        return (
+            f"{place} is {number_text(self.actual)}, and {number_text(self.expected)} is expected; "
+            f"{self.count:,} of {self.size:,} elements are wrong"
+        )
+
+
+@dataclass(frozen=True)
+class JudgedKernel:
+    """What a kernel of a submission takes on a target; sizes are None where they are not known."""
+
+    name: str
+    target: str
+    registers: int | None = None
+    spilled_bytes: int | None = None
+    shared_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judge says of a submission.
+
+    It is true only if the submission is accepted.
+
+    Attributes:
+        verdict: "not judged" if something is missing that the judge needs, such as an operation
+            that the interpreter does not know, or a reference that works.
+        reached: the last stage that was passed; "" for none. `STAGES` lists them.
+        diagnostic: what keeps the submission from the next stage; None if it is accepted.
+        case: the case in which that happened, in words; "" for no single case.
+        element: the first wrong element; None if there is none.
+        cases: how many cases were right.
+        equality: whether the only launch of the first case gives the right results for all inputs
+            of these sizes, as `kernellab.equal` decides: "equal", "not decided", or "" if that was
+            not examined.
+        traced: by output, the part of its elements that a kernel stored.
+        kernels: the kernels that were compiled, for each target.
+        microseconds, at_least: the estimated time of the first case, and a time that no launch of
+            these kernels is faster than; None if they were not estimated.
+        not_examined: what this verdict says nothing about.
+    """
+
+    submission: str
+    verdict: Literal["accepted", "rejected", "not judged"]
+    reached: str = ""
+    diagnostic: Diagnostic | None = None
+    case: str = ""
+    element: WrongElement | None = None
+    cases: int = 0
+    equality: str = ""
+    traced: Mapping[str, float] = field(default_factory=dict)
+    kernels: tuple[JudgedKernel, ...] = ()
+    microseconds: float | None = None
+    at_least: float | None = None
+    not_examined: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.verdict == "accepted"
+
+    @property
+    def kind(self) -> str:
+        """The kind of the diagnostic, a word that programs may compare; "" if there is none."""
+        return "" if self.diagnostic is None else self.diagnostic.kind
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdict in types that JSON has (docs/judging.md), at most 8 kB as JSON."""
+        data: dict[str, Any] = {"schema": SCHEMA, **asdict(replace(self, diagnostic=None))}
+        if self.diagnostic is not None:
+            said = self.diagnostic
+            data["diagnostic"] = {
+                "kind": said.kind,
+                "what": said.what[:_LONGEST],
+                "file": None if said.position is None else said.position.file,
+                "line": said.line,
+                "why": said.why[:_LONGEST],
+                "fix": said.advice[:_LONGEST],
+            }
+        data["kernels"] = list(data["kernels"])
+        data["not_examined"] = [words[:_SHORT] for words in self.not_examined]
+        while len(json.dumps(data)) > LARGEST and (data["kernels"] or data["not_examined"]):
+            (data["kernels"] or data["not_examined"]).pop()
+        return data
+
+    def json(self) -> str:
+        """Return the verdict as JSON on one line; the same submission gives the same bytes."""
+        return json.dumps(self.to_dict(), sort_keys=True)
+
+    def sarif(self) -> dict[str, Any]:
+        """Return the diagnostic as SARIF 2.1.0, which shows on the lines of a pull request."""
+        results = []
+        if self.diagnostic is not None:
+            result: dict[str, Any] = {
+                "ruleId": self.kind,
+                "level": "error",
+                "message": {"text": str(self.diagnostic)[:_LONGEST]},
+            }
+            place = self.diagnostic.position
+            if place is not None:
+                location = {
+                    "artifactLocation": {"uri": place.file},
+                    "region": {"startLine": place.line},
+                }
+                result["locations"] = [{"physicalLocation": location}]
+            results.append(result)
+        tool = {
+            "driver": {"name": "kernellab judge", "rules": [{"id": r["ruleId"]} for r in results]}
+        }
+        return {"version": "2.1.0", "$schema": _SARIF, "runs": [{"tool": tool, "results": results}]}
+
+    def junit(self) -> str:
+        """Return the verdict as JUnit XML with one test."""
+        suite = ElementTree.Element("testsuite", name="kernellab judge", tests="1")
+        suite.set("failures", "1" if self.verdict == "rejected" else "0")
+        suite.set("errors", "1" if self.verdict == "not judged" else "0")
+        case = ElementTree.SubElement(suite, "testcase", name=self.submission)
+        if self.diagnostic is not None:
+            tag = "failure" if self.verdict == "rejected" else "error"
+            words = _CONTROL.sub("", str(self.diagnostic))[:_LONGEST]
+            ElementTree.SubElement(case, tag, type=self.kind).text = words
+        return ElementTree.tostring(suite, encoding="unicode")
+
+    def __str__(self) -> str:
+        lines = [f"{self.submission}: {self.verdict}"]
+        if self.diagnostic is None:
+            lines[0] += f", {self.cases} cases right"
+            lines[0] += ", equal for all inputs" if self.equality == "equal" else ""
+        else:
+            lines[0] += f", after the stage {self.reached!r}" if self.reached else ""
+            lines.append(str(self.diagnostic))
+            lines += [f"  in {self.case}"] if self.case else []
+        for name, part in self.traced.items():
+            lines.append(f"  {name}: a kernel stored {part:.0%} of it")
+        for kernel in self.kernels:
+            lines.append(
+                f"  {kernel.name} on {kernel.target}: {kernel.registers} registers, "
+                f"{kernel.spilled_bytes} bytes spilled, {kernel.shared_bytes} bytes shared"
+            )
+        if self.microseconds is not None:
+            lines.append(
+                f"  about {self.microseconds:.3g} us, and at least {self.at_least or 0:.3g} us"
+            )
+        lines += [f"  not examined: {words}" for words in self.not_examined]
+        return "\n".join(lines)
+
+
+_LONGEST, _SHORT = 1_200, 200
+_SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
+"""Characters that XML does not have."""

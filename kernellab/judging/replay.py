@@ -1,0 +1,322 @@
+"""In the judging process: what a submission did is done again with the real inputs, and each byte
+of memory has an origin, the line that wrote it last.
+
+Only launches, copies and fills are done again. What torch computed in the confined process is not
+computed here: its memory holds NaN, and its origin says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy
+import torch
+
+from kernellab import triton_api
+from kernellab.compiler.binding import BoundCall, bind
+from kernellab.compiler.modules import pointers_of, position_of
+from kernellab.errors import Diagnostic, SourcePosition
+from kernellab.interpreter.execution.launcher import launch_observed
+from kernellab.interpreter.execution.program import program_code
+from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
+from kernellab.interpreter.tiles import full
+from kernellab.ir.operations import global_effect
+from kernellab.ir.types import shape
+from kernellab.judging.recording import TensorView
+from kernellab.judging.submissions import Refused
+from kernellab.launch.argument_copies import ALIGNMENT, aligned_part
+from kernellab.records import Target
+from kernellab.triton_api.compilation import dtype_named
+
+
+class BadRecord(Exception):
+    """A record that no recorder writes: the submission forged it."""
+
+
+_LONGEST = 1_000
+LARGEST_MEMORY = 1 << 30
+"""The most bytes of all storages of a record."""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """What wrote a byte last.
+
+    Attributes:
+        kind: a kernel's store, a fill, a function of torch, the input, or nothing.
+        name: of the kernel, or of the function of torch.
+        call: the number of the call in which it happened.
+        position: its line.
+    """
+
+    kind: Literal["nothing", "input", "fill", "kernel", "torch"]
+    name: str = ""
+    call: int = -1
+    position: SourcePosition | None = None
+
+
+@dataclass(frozen=True)
+class RecordedLaunch:
+    """A launch of a record, bound to the memory here."""
+
+    kernel: Any
+    grid: tuple[int, int, int]
+    call: BoundCall
+    position: SourcePosition | None
+
+
+class Memory:
+    """The storages of a record, and who wrote each byte."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        if not all(type(size) is int and size >= 0 for size in sizes) or (
+            sum(sizes) > LARGEST_MEMORY
+        ):
+            raise BadRecord("storages")
+        self.bytes = [
+            aligned_part(numpy.full(size + ALIGNMENT, 0xFF, numpy.uint8), size) for size in sizes
+        ]
+        self.codes = [numpy.zeros(size, numpy.int32) for size in sizes]
+        self.writers: list[Writer] = [Writer("nothing")]
+        self._known: dict[Writer, int] = {self.writers[0]: 0}
+
+    def code(self, writer: Writer) -> int:
+        """Return the number that stands for a writer."""
+        if writer not in self._known:
+            self._known[writer] = len(self.writers)
+            self.writers.append(writer)
+        return self._known[writer]
+
+    def load(self, number: int, content: torch.Tensor, call: int) -> None:
+        """Put the bytes of an input into a storage."""
+        self.bytes[number][...] = content.numpy()
+        self.codes[number][...] = self.code(Writer("input", call=call))
+
+    def tensor(self, view: TensorView) -> torch.Tensor:
+        """Return a view of the memory.
+
+        Raises:
+            BadRecord: it leaves its storage, or has more elements than all memory.
+        """
+        size = view.dtype.itemsize
+        if math.prod(view.shape) * size > LARGEST_MEMORY:
+            raise BadRecord("a view")
+        memory = self.bytes[view.storage]
+        count = len(memory) // size
+        flat = torch.from_numpy(memory[: count * size]).view(view.dtype)
+        try:
+            return flat.as_strided(view.shape, view.strides, view.offset)
+        except RuntimeError as error:
+            raise BadRecord("a view") from error
+
+    def codes_of(self, view: TensorView) -> numpy.ndarray:
+        """Return a view of the numbers of the writers: the shape of the tensor, then its bytes."""
+        self.tensor(view)  # whose bounds are checked
+        size = view.dtype.itemsize
+        codes = self.codes[view.storage][view.offset * size :]
+        strides = tuple(stride * size * codes.itemsize for stride in view.strides)
+        return numpy.lib.stride_tricks.as_strided(
+            codes, (*view.shape, size), (*strides, codes.itemsize)
+        )
+
+    def is_unwritten(self, tensor: torch.Tensor) -> bool:
+        """Return whether nothing has written to the storage of a view."""
+        start = tensor.untyped_storage().data_ptr()
+        for memory, codes in zip(self.bytes, self.codes):
+            if memory.ctypes.data == start:
+                return not codes.any()
+        return False
+
+    def writers_of(self, view: TensorView) -> tuple[numpy.ndarray, list[Writer]]:
+        """Return the number of each element's writer, and the writers that there are."""
+        if 0 in view.shape:
+            return numpy.zeros(view.shape, numpy.int32), []
+        codes = self.codes_of(view)[..., 0]
+        return codes, [self.writers[code] for code in numpy.unique(codes)]
+
+
+class Replay:
+    """The calls of a record, done again one after the other in one memory.
+
+    Attributes:
+        memory: what the calls work on.
+        computed: a value of torch's that a kernel loaded, as its writer; None if there is none.
+    """
+
+    def __init__(self, record: Mapping[str, Any], target: Target, file: str) -> None:
+        self._record = record
+        self._target = target
+        self._file = file
+        self._kernels: dict[tuple[int, int], Any] = {}
+        self.memory = Memory(record["storages"])
+        self.computed: Writer | None = None
+        self._bases = [memory.ctypes.data for memory in self.memory.bytes]
+        self.setup()
+
+    def setup(self) -> None:
+        """Do what the submission did before its first call."""
+        for _ in self.steps(self._record["setup"], -1):
+            pass
+
+    def bound(self) -> Iterator[RecordedLaunch]:
+        """Yield a launch of each module; none of them runs."""
+        seen = set()
+        for call in self._record["calls"]:
+            for step in call["steps"]:
+                if "launch" in step and step["module"] not in seen:
+                    seen.add(step["module"])
+                    yield self._launch(step, self._place(step))
+
+    def steps(self, steps: Sequence[Any], call: int) -> Iterator[RecordedLaunch]:
+        """Do the steps of a call; yields each launch before it runs."""
+        for step in steps:
+            place = self._place(step)
+            if "launch" in step:
+                launch = self._launch(step, place)
+                yield launch
+                self._run(launch, call)
+            elif "fill" in step:
+                self._write(step["fill"], Writer("fill", "", call, place)).fill_(step["value"])
+            elif "copy" in step:
+                self._copy(step)
+            elif "constant" in step:
+                tensor = self._write(step["constant"], Writer("fill", "", call, place))
+                content = torch.frombuffer(
+                    bytearray(base64.b64decode(step["bytes"])), dtype=torch.uint8
+                )
+                tensor.copy_(content.view(tensor.dtype).reshape(tensor.shape))
+            elif "computed" in step:
+                writer = Writer("torch", str(step["by"])[:60], call, place)
+                self._write(step["computed"], writer)
+
+    def _place(self, step: Mapping[str, Any]) -> SourcePosition | None:
+        line = step.get("line")
+        return SourcePosition(self._file, line) if type(line) is int and line > 0 else None
+
+    def _write(self, encoded: Mapping[str, Any], writer: Writer) -> torch.Tensor:
+        view = view_of(encoded)
+        tensor = self.memory.tensor(view)
+        self.memory.codes_of(view)[...] = self.memory.code(writer)
+        return tensor
+
+    def _copy(self, step: Mapping[str, Any]) -> None:
+        source, target = view_of(step["copy"]), view_of(step["to"])
+        self.memory.tensor(target).copy_(self.memory.tensor(source))
+        codes = self.memory.codes_of(source)[..., :1]
+        self.memory.codes_of(target)[...] = codes
+
+    def _launch(self, step: Mapping[str, Any], place: SourcePosition | None) -> RecordedLaunch:
+        module = self._record["modules"][step["module"]]
+        if "error" in module:
+            words = str(module["error"]["what"])[:_LONGEST]
+            raise Refused(Diagnostic("error", "compile-error", words, place))
+        key = (step["launch"], step["module"])
+        if key not in self._kernels:
+            facts = self._record["kernels"][step["launch"]]["functions"]
+            self._kernels[key] = triton_api.given_kernel(facts)
+        kernel = self._kernels[key]
+        values = {str(name): self.decoded(value) for name, value in step["values"].items()}
+        options = {str(name): self.decoded(value) for name, value in step["options"].items()}
+        grid = tuple(map(int, step["grid"]))
+        call = bind(kernel, (), values, self._target, options=options)
+        given = triton_api.GivenModule(str(module["text"]))
+        if len(grid) != 3 or not triton_api.entry_fits(given.text, call.specialization):
+            raise BadRecord("a module")
+        triton_api.give_module(kernel, call.specialization, given)
+        return RecordedLaunch(kernel, grid, call, place)
+
+    def decoded(self, value: Any) -> Any:
+        """Return a value of a launch.
+
+        Raises:
+            BadRecord: it is not one.
+        """
+        if not isinstance(value, Mapping):
+            return value
+        if "storage" in value:
+            return self.memory.tensor(view_of(value))
+        if "torch" in value:
+            return _dtype(value["torch"])
+        if "triton" in value:
+            return dtype_named(str(value["triton"]))
+        return tuple(map(self.decoded, value["items"]))
+
+    def _run(self, launch: RecordedLaunch, call: int) -> None:
+        code = program_code(launch.kernel, launch.call, self._target)
+        name = str(launch.kernel.__name__)
+        seen = self._watch(name, call)
+        launch_observed(launch.kernel, launch.grid, launch.call, code, AccessObserver(seen))
+
+    def _watch(self, name: str, call: int) -> Callable[[ObservedAccess], None]:
+        """Return a function that notes who writes, and whether a value of torch's is read."""
+        has_computed = any(writer.kind == "torch" for writer in self.memory.writers)
+
+        def see(seen: ObservedAccess) -> None:
+            effect = global_effect(seen.operation)
+            if effect == "load" and not has_computed:
+                return
+            for number, places in self._places(seen):
+                codes = self.memory.codes[number]
+                if effect != "store" and has_computed and self.computed is None:
+                    writers = (self.memory.writers[code] for code in numpy.unique(codes[places]))
+                    self.computed = next((w for w in writers if w.kind == "torch"), None)
+                if effect != "load":
+                    writer = Writer("kernel", name, call, position_of(seen.operation))
+                    codes[places] = self.memory.code(writer)
+
+        return see
+
+    def _places(self, seen: ObservedAccess) -> Iterator[tuple[int, numpy.ndarray]]:
+        """Yield the bytes that an access goes to, by storage."""
+        extents = seen.shape or shape(pointers_of(seen.operation).type)
+        addresses = full(seen.addresses, extents)
+        taking = numpy.ones((1,) * (addresses.ndim), numpy.bool_)
+        if seen.mask is not None:
+            taking = full(seen.mask, extents)
+        if seen.active is not None:
+            active = numpy.asarray(seen.active)
+            taking = taking & active.reshape(active.shape + (1,) * len(extents))
+        addresses, taking = numpy.broadcast_arrays(addresses, taking)
+        places = addresses[taking].astype(numpy.int64)
+        if not places.size:
+            return
+        for number, base in enumerate(self._bases):
+            size = len(self.memory.bytes[number])
+            if places.max() < base or places.min() >= base + size:
+                continue
+            own = places[(places >= base) & (places + seen.size <= base + size)] - base
+            if own.size:
+                yield number, (own[:, None] + numpy.arange(seen.size)).reshape(-1)
+
+
+def view_of(encoded: Any) -> TensorView:
+    """Return the view that a recorder described.
+
+    Raises:
+        BadRecord: it described none.
+    """
+    numbers = (*encoded["shape"], *encoded["strides"], encoded["offset"], encoded["storage"])
+    is_whole = all(type(number) is int and number >= 0 for number in numbers)
+    if not is_whole:
+        raise BadRecord("a tensor")
+    return TensorView(
+        encoded["storage"], _dtype(encoded["dtype"]), tuple(encoded["shape"]),
+        tuple(encoded["strides"]), encoded["offset"],
+    )  # fmt: skip
+
+
+def _dtype(name: Any) -> torch.dtype:
+    dtype = getattr(torch, str(name), None)
+    if not isinstance(dtype, torch.dtype):
+        raise BadRecord("a dtype")
+    return dtype
+
+
+FORGED = (
+    BadRecord, AssertionError, AttributeError, LookupError, TypeError, ValueError, RuntimeError
+)  # fmt: skip
+"""What replaying a forged record may raise."""

@@ -1,0 +1,339 @@
+"""Attacks are rejected, honest submissions are accepted, and verdicts are data."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import kernellab
+from kernellab import Verdict
+from kernellab.cli.main import main
+from kernellab.errors import ArgumentError, OptionError
+from kernellab.judging.records import LARGEST, SCHEMA, STAGES
+from kernellab.judging.submissions import wait_for_worker
+
+FOLDER = Path(__file__).parent
+ATTACKS, HONEST = FOLDER / "attacks.py", FOLDER / "honest.py"
+
+QUICK = {
+    "by_torch_beside_a_ghost", "by_torch_copied_by_a_kernel", "by_torch_after_a_failed_launch",
+    "passed_through", "kept_by_shape", "for_one_size_only", "chosen_by_a_value",
+    "with_a_forged_answer", "with_two_stages", "in_place",
+}  # fmt: skip
+
+
+def submissions(file: Path) -> Iterator[Any]:
+    """Return the functions of one argument and the modules of a file, with their docstrings."""
+    for node in ast.parse(file.read_text()).body:
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+            continue
+        is_function = isinstance(node, ast.FunctionDef) and [a.arg for a in node.args.args] == ["x"]
+        if is_function or (isinstance(node, ast.ClassDef) and node.name == "ModelNew"):
+            if node.name != "launched":
+                marks = [] if node.name in QUICK else [pytest.mark.slow]
+                said = ast.get_docstring(node) or ""
+                kinds = said.partition(":")[0].split("|")
+                yield pytest.param(node.name, kinds, id=node.name, marks=marks)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _worker() -> None:
+    wait_for_worker()
+
+
+def softmax(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, -1)
+
+
+def cases() -> list[Any]:
+    return [(torch.randn(6, 20, generator=torch.Generator().manual_seed(0)),)]
+
+
+def judged(file: Path, name: str, **options: Any) -> Verdict:
+    return kernellab.judge(f"{file}::{name}", softmax, cases, **options)
+
+
+@pytest.mark.parametrize(("name", "kinds"), [*submissions(ATTACKS)])
+def test_an_attack_is_not_accepted(name: str, kinds: list[str]) -> None:
+    verdict = judged(ATTACKS, name, seconds=8)
+    assert verdict.verdict != "accepted"
+    assert verdict.kind in kinds
+    assert len(verdict.json()) <= LARGEST
+
+
+@pytest.mark.parametrize(("name", "kinds"), [*submissions(HONEST)])
+def test_honest_work_is_accepted(name: str, kinds: list[str]) -> None:
+    assert kinds == [""]
+    verdict = judged(HONEST, name)
+    assert verdict, str(verdict)
+    assert verdict.reached == STAGES[-1]
+    assert verdict.traced == {"output 0": 1.0}
+    assert name != "with_two_stages" or verdict.equality == "equal"
+
+
+def test_a_verdict_is_data_and_the_same_again(tmp_path: Path) -> None:
+    verdict = judged(ATTACKS, "for_one_size_only")
+    data = json.loads(verdict.json())
+    assert (data["schema"], data["verdict"], data["reached"]) == (SCHEMA, "rejected", "safe")
+    assert data["element"]["index"] == [0, 0]
+    line = ATTACKS.read_text().splitlines()[data["diagnostic"]["line"] - 1]
+    assert "tl.store(" in line
+    assert judged(ATTACKS, "for_one_size_only").json() == verdict.json()
+    (result,) = verdict.sarif()["runs"][0]["results"]
+    assert (
+        result["locations"][0]["physicalLocation"]["region"]["startLine"]
+        == data["diagnostic"]["line"]
+    )
+    suite = ElementTree.fromstring(verdict.junit())
+    assert suite.get("failures") == "1"
+    assert [each.get("type") for each in suite.iter("failure")] == ["wrong-result"]
+
+
+# Kernels, with a grid
+
+
+@triton.jit
+def scale(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(z_ptr + at, tl.load(x_ptr + at, mask=at < n) * FACTOR, mask=at < n)
+
+
+def launch(factor: float) -> dict[str, Any]:
+    x = torch.randn(100, generator=torch.Generator().manual_seed(1))
+    arguments = {"x_ptr": x, "z_ptr": torch.zeros(100), "n": 100, "FACTOR": factor, "BLOCK": 64}
+    return {"grid": (2,), **arguments}
+
+
+def test_a_kernel_is_judged_with_its_grid() -> None:
+    right = kernellab.judge(scale, lambda x_ptr: {"z_ptr": 2 * x_ptr}, launch(2.0))
+    assert right, str(right)
+    assert (right.traced, right.equality) == ({"z_ptr": 1.0}, "equal")
+    assert [kernel.name for kernel in right.kernels] == ["scale"]
+    wrong = kernellab.judge(scale, lambda x_ptr: {"z_ptr": 2 * x_ptr}, launch(3.0))
+    assert (wrong.kind, wrong.reached) == ("wrong-result", "safe")
+    assert wrong.element is not None
+    assert wrong.element.output == "z_ptr"
+
+
+def test_a_function_may_write_to_its_arguments(tmp_path: Path) -> None:
+    """As the tasks of GPU MODE do: the inputs and the output are one argument."""
+    file = tmp_path / "answer.py"
+    file.write_text(
+        HONEST.read_text()
+        + "def into_the_argument(data):\n"
+        + "    x, z = data\n"
+        + "    softmax[(x.shape[0],)](x, z, x.shape[1], x.stride(0), BLOCK=32)\n"
+        + "def into_nothing(data):\n"
+        + "    softmax[(6,)](data[0], torch.empty_like(data[0]), 20, 20, BLOCK=32)\n"
+    )
+
+    def reference(data: tuple[torch.Tensor, torch.Tensor]) -> None:
+        data[1].copy_(torch.softmax(data[0], -1))
+
+    given = [((torch.randn(6, 20), torch.zeros(6, 20)),)]
+    verdict = kernellab.judge(f"{file}::into_the_argument", reference, given, unseen=("values",))
+    assert verdict, str(verdict)
+    assert verdict.traced == {"output 1": 1.0}
+    assert kernellab.judge(f"{file}::into_nothing", reference, given).kind == "not-computed"
+
+
+@triton.jit
+def clamp(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(z_ptr + at, tl.minimum(x * FACTOR, 7.0), mask=at < n)
+
+
+def test_inputs_that_no_case_has_are_found_by_equality() -> None:
+    def reference(x_ptr: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"z_ptr": 2 * x_ptr}
+
+    verdict = kernellab.judge(clamp, reference, launch(2.0), unseen=())
+    assert (verdict.verdict, verdict.equality) != ("accepted", "equal")
+
+
+@triton.jit
+def product(x_ptr, y_ptr, z_ptr, SIZE: tl.constexpr, PRECISION: tl.constexpr):
+    at = tl.arange(0, SIZE)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
+    z = tl.dot(tl.load(x_ptr + at), tl.load(y_ptr + at), input_precision=PRECISION)
+    tl.store(z_ptr + at, z)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("precision", "rtol", "kind"),
+    [("ieee", None, ""), ("tf32", None, "rounding"), ("tf32", 4e-3, "")],
+)
+def test_a_dot_that_rounds_is_not_a_wrong_one(
+    precision: str, rtol: float | None, kind: str
+) -> None:
+    generator = torch.Generator().manual_seed(2)
+    x, y = (torch.randn(32, 32, generator=generator) for _ in range(2))
+    case = {"grid": (1,), "x_ptr": x, "y_ptr": y, "z_ptr": torch.zeros(32, 32)}
+    verdict = kernellab.judge(
+        product,
+        lambda x_ptr, y_ptr: {"z_ptr": x_ptr @ y_ptr},
+        {**case, "SIZE": 32, "PRECISION": precision},
+        rtol=rtol,
+    )
+    assert verdict.kind == kind, str(verdict)
+
+
+def test_time_is_compared_with_the_budget_and_the_hardware() -> None:
+    reference = {"z_ptr": 2 * launch(2.0)["x_ptr"]}
+    options: Any = {"unseen": ()}
+    assert kernellab.judge(scale, reference, launch(2.0), baseline=1e6, **options)
+    slow = kernellab.judge(scale, reference, launch(2.0), baseline=1e-6, **options)
+    assert slow.kind == "over-budget"
+    impossible = kernellab.judge(scale, reference, launch(2.0), claimed=1e-9, **options)
+    assert (impossible.kind, impossible.reached) == ("impossible-time", "deterministic")
+
+
+@pytest.mark.slow
+def test_every_target_is_compiled() -> None:
+    verdict = judged(HONEST, "plain", targets=("sm_80", "sm_90", "gfx942"), unseen=())
+    assert verdict, str(verdict)
+    assert {kernel.target for kernel in verdict.kernels} == {"sm_80", "sm_90", "gfx942"}
+
+
+# What is not a submission, and references that do not work
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("def f(:", "code-error"),
+        ("raise ValueError('no')", "code-error"),
+        ("", "not-a-kernel"),
+        ("f = 5", "not-a-kernel"),
+        ("def f():\n    pass", "code-error"),
+        ("def f(x):\n    return 5", "not-computed"),
+    ],
+)
+def test_what_is_not_a_submission_is_rejected(text: str, kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "answer.py"
+    file.write_text(text)
+    verdict = judged(file, "f")
+    assert (verdict.verdict, verdict.kind) == ("rejected", kind)
+
+
+def test_a_reference_that_fails_is_not_held_against_the_submission() -> None:
+    def fails(x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("no")
+
+    for reference in (fails, lambda x: 5):
+        verdict = kernellab.judge(f"{HONEST}::plain", reference, cases)
+        assert (verdict.verdict, verdict.kind) == ("not judged", "reference")
+
+
+def test_a_reference_that_is_constant_is_reported() -> None:
+    verdict = kernellab.judge(f"{HONEST}::plain", torch.zeros_like, cases)
+    assert any("do not depend" in words for words in verdict.not_examined)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"cases": []}, ArgumentError),
+        ({"cases": 5}, ArgumentError),
+        ({"submission": "nothing.py::f"}, ArgumentError),
+        ({"submission": 5}, ArgumentError),
+        ({"unseen": ("weights",)}, OptionError),
+    ],
+)
+def test_bad_options_raise(options: dict[str, Any], error: type[Exception]) -> None:
+    given = {"submission": f"{HONEST}::plain", "reference": softmax, "cases": cases, **options}
+    with pytest.raises(error):
+        kernellab.judge(**given)
+
+
+# The command line
+
+
+def test_the_command_judges_tasks_of_kernelbench(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = tmp_path / "task.py"
+    task.write_text(
+        "import torch\n"
+        "class Model(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return torch.softmax(x, -1)\n"
+        "def get_inputs():\n"
+        "    return [torch.randn(4, 20)]\n"
+    )
+    junit, sarif = tmp_path / "junit.xml", tmp_path / "verdict.sarif"
+    words = ["judge", f"{HONEST}::ModelNew", "--reference", f"{task}::Model"]
+    assert main([*words, "--json", "--junit", str(junit), "--sarif", str(sarif)]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "accepted"
+    assert ElementTree.parse(junit).getroot().get("failures") == "0"
+    assert json.loads(sarif.read_text())["runs"][0]["results"] == []
+    assert main(["judge", f"{ATTACKS}::by_torch", "--reference", f"{task}::Model"]) == 1
+    assert "a result that torch computes (_softmax)" in capsys.readouterr().out
+
+
+TASK = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.randn(size))
+        self.register_buffer("shift", torch.randn(size))
+    def forward(self, x):
+        return x * self.scale + self.shift
+
+def get_inputs():
+    return [torch.randn(4, 20)]
+
+def get_init_inputs():
+    return [20]
+"""
+ANSWER = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def affine(x_ptr, scale_ptr, shift_ptr, z_ptr, columns, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    mask = at < columns
+    x = tl.load(x_ptr + row * columns + at, mask=mask)
+    z = x * tl.load(scale_ptr + at, mask=mask) + tl.load(shift_ptr + at, mask=mask)
+    tl.store(z_ptr + row * columns + at, z, mask=mask)
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.randn(size))
+        self.register_buffer("shift", torch.randn(size))
+    def forward(self, x):
+        x = x.contiguous()
+        z = torch.empty_like(x)
+        affine[(x.shape[0],)](x, self.scale, self.shift, z, x.shape[1], BLOCK=32)
+        return z
+
+class Forgetful(ModelNew):
+    def forward(self, x):
+        self.shift = torch.zeros_like(self.shift)
+        return super().forward(x)
+"""
+
+
+def test_a_module_has_the_parameters_of_the_reference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task, answer = tmp_path / "task.py", tmp_path / "answer.py"
+    task.write_text(TASK)
+    answer.write_text(ANSWER)
+    assert main(["judge", f"{answer}::ModelNew", "--reference", str(task)]) == 0
+    assert "accepted" in capsys.readouterr().out
+    assert main(["judge", f"{answer}::Forgetful", "--reference", str(task), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["diagnostic"]["kind"] == "wrong-result"
