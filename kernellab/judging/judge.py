@@ -40,8 +40,9 @@ from kernellab.judging.records import STAGES, JudgedKernel, Verdict, WrongElemen
 from kernellab.judging.replay import FORGED, RecordedLaunch, Replay, Writer, view_of
 from kernellab.judging.submissions import confined, foreign_code
 from kernellab.judging.unseen import UNSEEN, JudgedCase, derived, tensors_within
-from kernellab.launch.differences import dot_tolerance, elements_off, size_of, tolerance
+from kernellab.launch.records import Difference
 from kernellab.launch.reference_results import right_results, usage_of
+from kernellab.launch.results import Tolerances, compare, relative_tolerance, rounding_of
 from kernellab.records import BoundLaunch, Target
 from kernellab.records.display import described
 from kernellab.triton_api import JITFunction
@@ -401,16 +402,18 @@ class _Judging:
             )
         if any("read" in step for step in call["steps"]):
             self._not_judged("runs", _reads_values(call, self._file), case=case.words)
-        rounding = 0.0
+        roughest = 0.0
+        parts: Mapping[str, float] = {}
         results: dict[str, Any] = {}
         for launch in replay.steps(call["steps"], number):
             code = program_code(launch.kernel, launch.call, self.targets[0])
-            rounding = max(rounding, dot_tolerance(code.module))
+            roughest = max(roughest, *rounding_of(code).values(), 0.0)
             if case.grid is not None:
+                parts = rounding_of(code, own_formats=False)
                 results = self._right_of_kernel(launch, case)
             if not case.values_only:
                 self._check(launch, replay, case)
-        self._compare(replay, call, number, right, results, rounding, failed)
+        self._compare(replay, call, number, right, results, roughest, parts, failed)
         self.known = replace(self.known, cases=self.known.cases + 1)
 
     def _check(self, launch: RecordedLaunch, replay: Replay, case: JudgedCase) -> None:
@@ -449,9 +452,23 @@ class _Judging:
         number: int,
         right: list[torch.Tensor],
         results: Mapping[str, Any],
-        rounding: float,
+        roughest: float,
+        parts: Mapping[str, float],
         failed: Sequence[Mapping[str, Any]],
     ) -> None:
+        """Compare the outputs of one case with the right results, and reject what differs.
+
+        Args:
+            replay: has replayed the case.
+            call: the record of the case.
+            number: of the case.
+            right: the results of the reference.
+            results: the results of a kernel that was given with a grid, by parameter, and how far
+                each may be off.
+            roughest: the largest part of a result that the formats of the kernels explain.
+            parts: what rounding explains, by parameter of such a kernel.
+            failed: launches that failed.
+        """
         case = self.cases[number]
         only_read: list[bool] = []
         if case.grid is not None:
@@ -475,13 +492,17 @@ class _Judging:
             if not (only_read and only_read[place]):
                 self._check_origin(replay, name, view, number, failed)
             actual, (value, allowed) = replay.memory.tensor(view), expected[name]
-            if allowed is None:
-                allowed = _allowed(value, self.rtol)
-            off = elements_off(actual, value, allowed)
-            if off.any():
-                rounded = elements_off(actual, value, _allowed(value, rounding))
-                is_rounding = rounding > 0 and not rounded.any()
-                self._reject_wrong(replay, name, view, value, off, number, is_rounding)
+            stated = {} if allowed is None else {name: allowed}
+            of_name = parts if self.rtol is None else {name: self.rtol}
+            exact = Tolerances(stated=stated, parts=functools.partial(dict, of_name))
+            difference = next(compare({name: actual}, {name: value}, exact), None)
+            if difference is not None:
+                rough = Tolerances(parts=functools.partial(dict, {name: roughest}))
+                usual = relative_tolerance(value.dtype)
+                is_rounding = roughest > usual > 0 and not any(
+                    compare({name: actual}, {name: value}, rough)
+                )
+                self._reject_wrong(replay, view, difference, number, is_rounding)
 
     def _check_shapes(
         self, returned: Sequence[Any], right: Sequence[torch.Tensor], case: JudgedCase
@@ -522,20 +543,18 @@ class _Judging:
     def _reject_wrong(
         self,
         replay: Replay,
-        name: str,
         view: TensorView,
-        value: torch.Tensor,
-        off: torch.Tensor,
+        difference: Difference,
         number: int,
         is_rounding: bool,
     ) -> NoReturn:
-        case, actual = self.cases[number], replay.memory.tensor(view)
-        index = tuple(int(place) for place in off.nonzero()[0])
+        case = self.cases[number]
         element = WrongElement(
-            name, index, actual[index].item(), value[index].item(), int(off.sum()), off.numel()
-        )
+            difference.name, difference.index, difference.actual, difference.expected,
+            difference.count, difference.size,
+        )  # fmt: skip
         codes, _ = replay.memory.writers_of(view)
-        writer = replay.memory.writers[int(codes[index])]
+        writer = replay.memory.writers[int(codes[difference.index])]
         stale = writer.kind == "kernel" and writer.call != number
         kind = "stale-result" if stale else "rounding" if is_rounding else "wrong-result"
         right_before = ", ".join(each.words for each in self.cases[:number])
@@ -639,14 +658,6 @@ def _are_constant(right: Sequence[Sequence[torch.Tensor]], values_only: Sequence
                 for before, after in pairs
             )
     return False
-
-
-def _allowed(right: torch.Tensor, rtol: float | None) -> torch.Tensor:
-    """Return how far each element of a result may be off, float64."""
-    relative, absolute = tolerance(right, None, None)
-    if rtol is not None and right.is_floating_point():
-        relative, absolute = rtol, rtol * size_of(right)
-    return absolute + relative * right.double().abs()
 
 
 def _plain(value: Any) -> Any:
