@@ -274,7 +274,7 @@ class Accuracy(PrintsAsCard):
         results: the tensors of the call's result.
         nodes: every floating-point value of the FX graphs, in order.
         cause: the node at which the error grows most, if a result is off by more than a few units
-            in the last place; None otherwise, or if the error grows nowhere.
+            in the last place; None otherwise, or if no node makes it grow more than 4 times.
         error: why the call did not finish; "" if it did.
     """
 

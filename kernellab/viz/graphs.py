@@ -597,10 +597,11 @@ def _card_view(report: GraphReport) -> View:
     """The card of a report, with a way to its levels."""
     card = graph_card(report)
     way = Link(-1, "Explore", GRAPH.title, GRAPH.id, {})
-    first, *others = card.tables or (Table("Graphs", (), ()),)
-    return CardView(
-        dataclasses.replace(card, tables=[dataclasses.replace(first, links=[way]), *others])
-    )
+    tables = [
+        dataclasses.replace(table, links=[way]) if table.title == "Graphs" else table
+        for table in card.tables
+    ]
+    return CardView(dataclasses.replace(card, tables=tables))
 
 
 @view_of.register
