@@ -227,6 +227,7 @@ train_step = lambda: kernellab.run(add, (97,), x, y, z, n, BLOCK=1024)
 """Page -> what its blocks take for granted."""
 
 FILES = {
+    "docs/judging.md": ("answer.py", 0),
     "docs/debugging.md": ("kernels.py", 0),
     "docs/interpreted.md": ("library.py", None),
     "docs/python.md": ("library.py", None),
