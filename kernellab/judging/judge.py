@@ -90,7 +90,8 @@ def judge(
         claimed: the microseconds that the submission says to take for the first case; less than the
             hardware allows is rejected.
         rtol: how far an element may be off: this part of it, and of the root mean square of its
-            output. The default is what the order of a sum may change in the dtype of the output.
+            output. The default is the tolerance of the dtype of the output, or of the operations of
+            a kernel that is given with a grid (docs/tolerances.md).
         init: what a class is called with.
         unseen: which further cases are made of the given ones: "values", "shapes", "strides".
         seed: chooses their numbers.
