@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,7 +35,7 @@ from kernellab.errors import (
 from kernellab.interpreter.execution.program import program_code
 from kernellab.judging.code import Code, PackedKernel, SourcePart, Texts
 from kernellab.judging.recording import HostCall, HostRequest, TensorView
-from kernellab.judging.records import STAGES, JudgedKernel, Verdict, WrongElement
+from kernellab.judging.records import STAGES, JudgedKernel, Verdict
 from kernellab.judging.replay import FORGED, RecordedLaunch, Replay, Writer, view_of
 from kernellab.judging.submissions import confined, foreign_code
 from kernellab.judging.unseen import UNSEEN, JudgedCase, derived, tensors_within
@@ -550,10 +549,6 @@ class _Judging:
         is_rounding: bool,
     ) -> NoReturn:
         case = self.cases[number]
-        element = WrongElement(
-            difference.name, difference.index, difference.actual, difference.expected,
-            difference.count, difference.size,
-        )  # fmt: skip
         codes, _ = replay.memory.writers_of(view)
         writer = replay.memory.writers[int(codes[difference.index])]
         stale = writer.kind == "kernel" and writer.call != number
@@ -561,11 +556,10 @@ class _Judging:
         right_before = ", ".join(each.words for each in self.cases[:number])
         why = f"It is right for {right_before}." if number else ""
         problem = Diagnostic(
-            "error", kind, str(element), writer.position, why=f"{_wrote(writer)} {why}".strip(),
+            "error", kind, str(difference), writer.position, why=f"{_wrote(writer)} {why}".strip(),
             advice=_MADE if case.is_made and kind == "wrong-result" else _ADVICE[kind],
         )  # fmt: skip
-        shown = replace(element, actual=_plain(element.actual), expected=_plain(element.expected))
-        self._reject("safe", problem, element=shown, case=case.words)
+        self._reject("safe", problem, element=difference, case=case.words)
 
     # All cases
 
@@ -659,11 +653,6 @@ def _are_constant(right: Sequence[Sequence[torch.Tensor]], values_only: Sequence
                 for before, after in pairs
             )
     return False
-
-
-def _plain(value: Any) -> Any:
-    """Return a number that JSON has; others as text."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _rounded(value: float) -> float:

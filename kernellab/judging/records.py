@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 from xml.etree import ElementTree
 
-from kernellab.common.text import element_text, number_text
 from kernellab.errors import Diagnostic
+from kernellab.launch.records import Difference
 
 STAGES = (
     "parses", "compiles", "runs", "safe", "right", "deterministic", "within budget",
@@ -20,33 +21,6 @@ STAGES = (
 SCHEMA = "kernellab.verdict/1"
 LARGEST = 8_000
 """The most bytes of a verdict as JSON."""
-
-
-@dataclass(frozen=True)
-class WrongElement:
-    """The first element of an output that is wrong.
-
-    Attributes:
-        output: "output 0", or the name of a kernel's parameter.
-        index: its place.
-        actual, expected: its value, and the right one.
-        count, size: how many elements of the output are wrong, and how many it has.
-    """
-
-    output: str
-    index: tuple[int, ...]
-    actual: Any
-    expected: Any
-    count: int
-    size: int
-
-    def __str__(self) -> str:
-        """Return "output 0[3] is 2, and 4 is expected; 7 of 64 elements are wrong"."""
-        place = element_text(self.output, self.index)
-        return (
-            f"{place} is {number_text(self.actual)}, and {number_text(self.expected)} is expected; "
-            f"{self.count:,} of {self.size:,} elements are wrong"
-        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +63,7 @@ class Verdict:
     reached: str = ""
     diagnostic: Diagnostic | None = None
     case: str = ""
-    element: WrongElement | None = None
+    element: Difference | None = None
     cases: int = 0
     equality: str = ""
     traced: Mapping[str, float] = field(default_factory=dict)
@@ -108,7 +82,10 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict in types that JSON has (docs/judging.md), at most 8 kB as JSON."""
-        data: dict[str, Any] = {"schema": SCHEMA, **asdict(replace(self, diagnostic=None))}
+        data: dict[str, Any] = {
+            "schema": SCHEMA,
+            **asdict(replace(self, diagnostic=None, element=None)),
+        }
         if self.diagnostic is not None:
             said = self.diagnostic
             data["diagnostic"] = {
@@ -118,6 +95,15 @@ class Verdict:
                 "line": said.line,
                 "why": said.why[:_LONGEST],
                 "fix": said.advice[:_LONGEST],
+            }
+        if self.element is not None:
+            data["element"] = {
+                "output": self.element.name,
+                "index": self.element.index,
+                "actual": _plain(self.element.actual),
+                "expected": _plain(self.element.expected),
+                "count": self.element.count,
+                "size": self.element.size,
             }
         data["kernels"] = list(data["kernels"])
         data["not_examined"] = [words[:_SHORT] for words in self.not_examined]
@@ -191,3 +177,8 @@ _LONGEST, _SHORT = 1_200, 200
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
 """Characters that XML does not have."""
+
+
+def _plain(value: Any) -> Any:
+    """Return a number that JSON has; others as text."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -121,7 +121,7 @@ def test_a_kernel_is_judged_with_its_grid() -> None:
     wrong = kernellab.judge(scale, lambda x_ptr: {"z_ptr": 2 * x_ptr}, launch(3.0))
     assert (wrong.kind, wrong.reached) == ("wrong-result", "safe")
     assert wrong.element is not None
-    assert wrong.element.output == "z_ptr"
+    assert wrong.element.name == "z_ptr"
 
 
 def test_a_function_may_write_to_its_arguments(tmp_path: Path) -> None:
