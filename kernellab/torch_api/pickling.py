@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import io
 import operator
 import pickle
@@ -19,6 +20,8 @@ import torch._dynamo.config
 import torch._dynamo.eval_frame
 import torch._functorch.config
 import torch._inductor.config
+from torch._library.custom_ops import CustomOpDef
+from torch._library.triton import triton_ops_to_kernels
 from torch.nn.utils import parametrize
 
 from kernellab import triton_api
@@ -84,8 +87,8 @@ def _configurations() -> dict[str, Any]:
 
 
 class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
-    """Pickles kernels, `torch.ops`, and parametrized modules too, which refuse it, tensors of a GPU
-    as tensors of the CPU, and functions with the module whose variables they read.
+    """Pickles kernels, `torch.ops`, custom operations and parametrized modules too, tensors of
+    a GPU as tensors of the CPU, and functions with the module whose variables they read.
     """
 
     def __init__(self, file: io.BytesIO, keep_devices: bool) -> None:
@@ -107,6 +110,8 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             return _storage_on_cpu, made[1]
         if value is torch.ops:
             return operator.attrgetter("ops"), (torch,)
+        if isinstance(value, CustomOpDef):
+            return _reduce_operation(value)
         if isinstance(value, MethodType) and _is_found_by_name(value):
             # By its name, since torch replaces methods such as an optimizer's `step`.
             return getattr, (value.__self__, value.__name__)
@@ -179,6 +184,39 @@ def _with_gradient(make: Any, arguments: tuple[Any, ...], gradient: torch.Tensor
     tensor: torch.Tensor = make(*arguments)
     tensor.grad = gradient
     return tensor
+
+
+def _reduce_operation(operation: Any) -> Any:
+    """How `torch.library.custom_op` or `triton_op` defines an operation once more."""
+    arguments = operation._opoverload._schema.arguments
+    define: Any
+    function, kernels, fake = operation._init_fn, {}, operation._abstract_fn
+    if operation._qualname in triton_ops_to_kernels:
+        function, fake = fake, None  # what it was made of computes its shapes too
+        written = [one.name for one in arguments if one.alias_info and one.alias_info.is_write]
+        define = functools.partial(
+            torch.library.triton_op, operation._qualname, mutates_args=written
+        )
+    else:
+        place = operation._namespace, operation._name, operation._schema
+        define = functools.partial(CustomOpDef, *place, tags=operation._tags)
+        for device, kernel in operation._backend_fns.items():
+            kernels[device] = inspect.getclosurevars(inspect.unwrap(kernel)).nonlocals["fn"]
+    gradient = operation._backward_fn, operation._setup_context_fn
+    return _define_operation, (define, function, kernels, fake, gradient)
+
+
+def _define_operation(
+    define: Any, function: Any, kernels: dict[str | None, Any], fake: Any, gradient: tuple[Any, Any]
+) -> Any:
+    operation = define(function)
+    for device, kernel in kernels.items():
+        operation.register_kernel(device)(kernel)
+    if fake is not None:
+        operation.register_fake(fake)
+    if gradient[0] is not None:
+        operation.register_autograd(gradient[0], setup_context=gradient[1])
+    return operation
 
 
 def _is_found_by_name(method: MethodType) -> bool:

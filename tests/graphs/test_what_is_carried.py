@@ -45,7 +45,7 @@ def copied() -> None:
 
 def opened(function: Any, *args: Any, **options: Any) -> GraphReport:
     report = kernellab.graph(function, *args, levels=False, **options)
-    assert report.error == ""
+    assert report.error == "", report.error
     assert [graph.error for graph in report.graphs] == [""] * len(report.graphs)
     return report
 
@@ -159,10 +159,21 @@ def _launching(x: torch.Tensor) -> torch.Tensor:
     return out.sin()
 
 
+@torch.library.triton_op("kernellab_tests::doubled", mutates_args=())
+def _doubled_of(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    torch.library.wrap_triton(_doubled)[(3,)](x, out, x.numel(), BLOCK=128)
+    return out
+
+
 @pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    "function",
+    [_launching, pytest.param(lambda x: _doubled_of(x.sin()) + 1, marks=pytest.mark.slow)],
+)
 @pytest.mark.usefixtures("carried")
-def test_the_users_own_kernel_is_one_of_the_kernels() -> None:
-    report = opened(_launching, torch.rand(300))
+def test_the_users_own_kernel_is_one_of_the_kernels(function: Any) -> None:
+    report = opened(function, torch.rand(300))
     assert any("_doubled" in kernel.source for kernel in report.kernels)
     assert not report.compare().differences
 
@@ -177,10 +188,31 @@ def _(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x)
 
 
+@_halved.register_kernel("cpu")
+def _(x: torch.Tensor) -> torch.Tensor:
+    return x / 4
+
+
+def _halved_gradient(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+    return gradient / 2
+
+
+_halved.register_autograd(_halved_gradient)
+
+
 @pytest.mark.usefixtures("copied")
 def test_custom_operations_are_calls() -> None:
     report = opened(lambda x: torch.ops.kernellab_tests.halved(x.sin()) + 1, torch.rand(4))
     assert "kernellab_tests.halved.default" in report.graphs[0].aten.counts()
+
+
+@pytest.mark.usefixtures("carried")
+def test_custom_operations_arrive_with_their_kernels_and_gradients() -> None:
+    x = torch.rand(4, requires_grad=True)
+    report = opened(lambda x: _halved(x.sin()).sum(), x, backward=True)
+    assert [graph.direction for graph in report.graphs] == ["forward", "backward"]
+    assert "kernellab_tests.halved.default" in report.graphs[0].aten.counts()
+    assert not report.compare("aten").differences
 
 
 @pytest.mark.slow
