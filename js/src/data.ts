@@ -147,6 +147,7 @@ export interface GraphLevel {
 export interface FusionRow {
   readonly first: string;
   readonly second: string;
+  readonly pair: string;
   readonly elements: readonly number[];
   readonly fused: boolean;
   readonly reason: string;

@@ -6,9 +6,10 @@ import { choice, element } from "./dom";
 const MOST = 300;
 
 const KINDS = {
-  all: "All pairs",
+  all: "Pairs that share data",
   apart: "Not fused",
   fused: "Fused",
+  unrelated: "Pairs without shared data",
   chosen: "Of what is chosen",
 } as const;
 type Kind = keyof typeof KINDS;
@@ -69,6 +70,8 @@ export class Fusions {
 
   private isWanted(row: FusionRow): boolean {
     if (this.kind === "chosen") return this.touches(row);
+    const unrelated = !row.fused && row.saved_bytes === 0;
+    if (unrelated || this.kind === "unrelated") return unrelated && this.kind === "unrelated";
     return this.kind === "all" || row.fused === (this.kind === "fused");
   }
 
@@ -86,7 +89,7 @@ export class Fusions {
         onclick: choose,
         onkeydown: (event) => void ((event as KeyboardEvent).key === "Enter" && choose()),
       },
-      element("td", { class: "kl-words-cell" }, element("code", {}, `${row.first}, ${row.second}`)),
+      element("td", { class: "kl-words-cell" }, element("code", {}, row.pair)),
       element(
         "td",
         {

@@ -63,7 +63,7 @@ export class GraphExplorer implements Seen {
       refused: ({ row }) => {
         this.choose(this.levelNumber("loops"), row.elements, -1, 0);
         this.say(
-          `Not fused, which would save ${row.saved_bytes.toLocaleString("en")} bytes of memory traffic: ${row.first} and ${row.second}\n${row.reason}`,
+          `Not fused, which would save ${row.saved_bytes.toLocaleString("en")} bytes of memory traffic: ${row.pair}\n${row.reason}`,
         );
       },
     });

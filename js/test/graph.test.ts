@@ -244,7 +244,7 @@ test("an edge carries the bytes of each value once", () => {
 });
 
 test("nodes of one kernel are in one hull, and pairs that were not fused are over the loop IR", () => {
-  const pair = { first: "op0", second: "op1", elements: [0, 1], saved_bytes: 64 };
+  const pair = { first: "op0", second: "op1", pair: "op0, op1", elements: [0, 1], saved_bytes: 64 };
   const refused = { ...pair, fused: false, reason: "no shared data" };
   const chain = {
     ...CHAIN,

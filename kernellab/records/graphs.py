@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import unified_diff
 
@@ -158,7 +158,7 @@ class Fusion:
     Attributes:
         first, second: the operations of each, "op0", "op0_op1".
         fused: whether they became one kernel.
-        reason: why not, in Inductor's words; "" where fused.
+        reason: why not, in Inductor's words, with the operations "between"; "" where fused.
         saved_bytes: of memory traffic, by Inductor's score: what fusing saves or would save.
     """
 
@@ -167,6 +167,13 @@ class Fusion:
     fused: bool
     reason: str
     saved_bytes: int
+
+
+def with_origins(operations: str, loops: Iterable[LoopBuffer]) -> str:
+    """Name operations with the last node that each computes: "op0_op1 (exp, sum)"."""
+    origins = {loop.operation: loop.origins for loop in loops}
+    nodes = [origins[one][-1] for one in operations.split("_") if origins.get(one)]
+    return f"{operations} ({', '.join(nodes)})" if nodes else operations
 
 
 _FUNCTION = re.compile(r"^@triton_heuristics\..*?^def (?P<name>\w+)\(", re.S | re.M)

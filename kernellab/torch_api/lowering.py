@@ -46,6 +46,7 @@ from kernellab.records.graphs import (
     Level,
     LoopBuffer,
     kernel_names,
+    with_origins,
 )
 from kernellab.torch_api.fx_graphs import (
     GraphState,
@@ -291,10 +292,20 @@ class _SchedulerWatch:
             finally:
                 self._local.depth = 0
             reason = "" if can else self._local.reason or "Inductor gives no reason"
+            if reason.startswith("intermediate nodes"):
+                reason = f"{reason}: {self._between(scheduler, first, second)}"
             self._note(scheduler, first, second, fused=False, reason=reason)
             return can
 
         return can_fuse
+
+    def _between(self, scheduler: Any, first: Any, second: Any) -> str:
+        """The operations that use what the first computes and that the second uses."""
+        sources = first.get_operation_names()
+        nodes = scheduler.name_to_fused_node
+        names = [one for one in second.ancestors if nodes[one].ancestors & sources]
+        names.sort(key=lambda one: (len(one), one))  # op2 is before op10
+        return ", ".join(with_origins(one, self._lowering.loops) for one in names)
 
     def _fuse_two_nodes(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def fuse_two_nodes(scheduler: Any, first: Any, second: Any, *args: Any) -> Any:

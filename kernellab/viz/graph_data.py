@@ -78,6 +78,8 @@ class FusionRow:
 
     first: str
     second: str
+    pair: str
+    """Both, with the nodes that they compute."""
     elements: tuple[int, ...]
     """Of the loop IR's level."""
     fused: bool

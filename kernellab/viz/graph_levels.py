@@ -14,7 +14,7 @@ from string import digits
 from kernellab.common.text import counted, index_text, scaled
 from kernellab.errors.sources import SourcePosition, label_file
 from kernellab.graphs.report import GraphReport, ReportGraph
-from kernellab.records.graphs import GraphLaunch, GraphNode, Level, LoopBuffer
+from kernellab.records.graphs import GraphLaunch, GraphNode, Level, LoopBuffer, with_origins
 from kernellab.viz.graph_data import (
     FusionRow,
     GraphChain,
@@ -562,6 +562,9 @@ def _fusions(graph: ReportGraph) -> tuple[FusionRow, ...]:
         FusionRow(
             fusion.first,
             fusion.second,
+            ", ".join(
+                with_origins(one, graph.lowered.loops) for one in (fusion.first, fusion.second)
+            ),
             _known((*fusion.first.split("_"), *fusion.second.split("_")), places),
             fusion.fused,
             fusion.reason,

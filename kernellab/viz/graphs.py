@@ -25,7 +25,7 @@ from kernellab.graphs.records import (
     Speedups,
 )
 from kernellab.graphs.report import GraphReport, ReportGraph
-from kernellab.records.graphs import GraphBreak, GraphCapture, Level
+from kernellab.records.graphs import GraphBreak, GraphCapture, Level, with_origins
 from kernellab.viz.graph_data import GraphView
 from kernellab.viz.graph_levels import Levels
 from kernellab.viz.kit.data import At, Link, Tab, TabGroup
@@ -213,14 +213,19 @@ def _mutation_rows(report: GraphReport) -> list[tuple[str, ...]]:
 
 def _unfused_rows(report: GraphReport) -> list[tuple[str, ...]]:
     pairs = [
-        fusion
+        (fusion, graph.lowered.loops)
         for graph in report.graphs
         for fusion in graph.lowered.fusions
         if not fusion.fused and fusion.saved_bytes > 0
     ]
-    pairs.sort(key=lambda pair: -pair.saved_bytes)
+    pairs.sort(key=lambda pair: -pair[0].saved_bytes)
     return [
-        (f"{pair.first}, {pair.second}", f"{pair.saved_bytes:,}", pair.reason) for pair in pairs
+        (
+            f"{with_origins(fusion.first, loops)}, {with_origins(fusion.second, loops)}",
+            f"{fusion.saved_bytes:,}",
+            fusion.reason,
+        )
+        for fusion, loops in pairs
     ]
 
 

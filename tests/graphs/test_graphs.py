@@ -127,6 +127,19 @@ def test_fusions_say_what_they_save_and_why_not(report: GraphReport) -> None:
         assert any({*row.first.split("_"), *row.second.split("_")} <= one for one in kernels)
 
 
+def _around_a_product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    wave = x.sin()
+    return wave + (wave @ w).exp().sum(-1, keepdim=True)
+
+
+@pytest.mark.slow
+def test_operations_between_a_pair_have_names() -> None:
+    report = kernellab.graph(_around_a_product, torch.rand(64, 64), torch.rand(64, 64))
+    refused = [pair for pair in report.graphs[0].lowered.fusions if pair.saved_bytes == 16384]
+    assert {pair.reason.partition(": ")[2] for pair in refused} == {"op1 (mm), op2 (exp)"}
+    assert "op0 (sin), op2_op3 (exp, add)" in str(report)
+
+
 def test_a_kernel_leads_to_the_lines_of_the_model(report: GraphReport) -> None:
     graph = _graph(report, "backward", 0)
     (kernel,) = graph.kernels
