@@ -1,0 +1,174 @@
+"""Faults in asynchronous kernels: what `kernellab.check` finds, what Triton's concurrency sanitizer
+(ConSan) finds on a GPU, and whether a plain launch there shows them.
+
+`python -m benchmarks.missing_waits` prints the recorded numbers beside those of the check, which
+runs anew; with `--record FILE.json`, on a machine with a Hopper GPU, it records them. Each fault of
+`tests/kernels/asynchronous.py` is launched in processes of its own, because a failed assertion of
+ConSan ends the use of the GPU in its process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pandas
+import torch
+import triton
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+import kernellab
+from benchmarks.harness import print_report
+from tests.kernels import asynchronous
+from tests.support.broken_kernels import broken, faults_of
+
+RECORDED = Path(__file__).parent / "data/missing_waits_h200.json"
+LAUNCHES = 200
+"""Of a plain run: its results are compared after each."""
+SECONDS = 60
+"""What hangs is stopped after."""
+
+
+def _on_gpu(argument: Any) -> Any:
+    if isinstance(argument, TensorDescriptor):
+        moved = argument.base.cuda()
+        return TensorDescriptor(
+            moved, argument.shape, argument.strides, argument.block_shape, argument.layout
+        )
+    return argument.cuda()
+
+
+def _module(name: str, fault: str, folder: str) -> tuple[Any, set[tuple[str, int]]]:
+    return broken(asynchronous, name, fault, Path(folder)) if fault else (asynchronous, set())
+
+
+def launch(name: str, fault: str, launches: int) -> None:
+    """Launch a broken kernel on the GPU; exit with 1 where a result is wrong."""
+    triton.set_allocator(
+        lambda size, _align, _stream: torch.empty(size, dtype=torch.int8, device="cuda")
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        module, _ = _module(name, fault, folder)
+        kernel, arguments, right = module.launched(name)
+        for _ in range(launches):
+            moved = [_on_gpu(argument) for argument in arguments]
+            kernel[(1,)](*moved, TILES=asynchronous.TILES)
+            out = getattr(moved[-1], "base", moved[-1]).cpu()
+            if not torch.allclose(out.float(), right.float(), rtol=1e-2, atol=1e-2):
+                sys.exit(1)
+
+
+_ASSERTION = re.compile(r":(\d+): .*?Assertion `(.*?)` failed")
+
+
+def outcome(name: str, fault: str, *, sanitized: bool) -> dict[str, Any]:
+    """What a launch in a process of its own comes to: "right", "wrong", "reported", "hangs", or the
+    error's last line, and what ConSan says.
+    """
+    count = 1 if sanitized else LAUNCHES
+    command = [sys.executable, "-m", __spec__.name, "--case", name, fault, str(count)]
+    mode = {"TRITON_INSTRUMENTATION_MODE": "consan"} if sanitized else {}
+    try:
+        done = subprocess.run(
+            command, env=os.environ | mode, capture_output=True, text=True, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return {"outcome": "hangs"}
+    said = {(int(line), text) for line, text in _ASSERTION.findall(done.stdout + done.stderr)}
+    if said:
+        return {"outcome": "reported", "assertions": sorted(said)}
+    if done.returncode in (0, 1) and "Traceback" not in done.stderr:
+        return {"outcome": ("right", "wrong")[done.returncode]}
+    return {"outcome": (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]}
+
+
+def cases() -> list[tuple[str, str]]:
+    """The kernels that a Hopper GPU runs, each right ("") and with each of its faults."""
+    names = [one for one in asynchronous.NAMES if asynchronous.target_of(one) in ("sm_80", "sm_90")]
+    return [(name, "") for name in names] + faults_of(asynchronous, names)
+
+
+def record(file: Path) -> None:
+    """Launch every case on the GPU and write what came of it."""
+
+    def both(case: tuple[str, str]) -> dict[str, Any]:
+        name, fault = case
+        plain = outcome(name, fault, sanitized=False)
+        return {
+            "kernel": name,
+            "fault": fault,
+            "plain": plain,
+            "consan": outcome(name, fault, sanitized=True),
+        }
+
+    with ThreadPoolExecutor(4) as pool:
+        rows = list(pool.map(both, cases()))
+    machine = {
+        "gpu": torch.cuda.get_device_name(),
+        "triton": importlib.metadata.version("triton"),
+        "torch": torch.__version__,
+    }
+    file.write_text(json.dumps({"machine": machine, "cases": rows}, indent=1) + "\n")
+
+
+def checked(name: str, fault: str) -> str:
+    """What the lab's check of a case says: "right line", "another line", "" for nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        module, expected = _module(name, fault, folder)
+        kernel, arguments, _ = module.launched(name)
+        target = asynchronous.target_of(name)
+        found = kernellab.check(kernel, (1,), *arguments, TILES=asynchronous.TILES, target=target)
+    if not found:
+        return ""
+    return "right line" if {(one.kind, one.line) for one in found} == expected else "another line"
+
+
+def table(rows: list[dict[str, Any]]) -> pandas.DataFrame:
+    """One row for each kernel: its faults, and how many each way finds."""
+    faulty = pandas.DataFrame(
+        {
+            "kernel": row["kernel"],
+            "faults": bool(row["fault"]),
+            "found by check": bool(row["fault"]) and checked(row["kernel"], row["fault"]) != "",
+            "found by ConSan": bool(row["fault"]) and row["consan"]["outcome"] == "reported",
+            "wrong or hanging on the GPU": row["plain"]["outcome"] in ("wrong", "hangs"),
+        }
+        for row in rows
+    )
+    return faulty.groupby("kernel", sort=False).sum().reset_index()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--record", metavar="FILE", type=Path)
+    parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        name, fault, launches = options.case
+        return launch(name, fault, int(launches))
+    if options.record:
+        return record(options.record)
+    recorded = json.loads(RECORDED.read_text())
+    rows = recorded["cases"]
+    alarms = [row["kernel"] for row in rows if not row["fault"] and checked(row["kernel"], "")]
+    print_report(
+        "Faults in asynchronous kernels",
+        table(rows),
+        f"ConSan and the launches: {recorded['machine']}. "
+        f"Findings in right kernels: check {len(alarms)}, ConSan "
+        f"{sum(not row['fault'] and row['consan']['outcome'] == 'reported' for row in rows)}.",
+    )
+    return None
+
+
+if __name__ == "__main__":
+    main()
