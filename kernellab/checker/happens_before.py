@@ -128,6 +128,11 @@ def orders_programs(op: Operation) -> bool:
     return _meaning(op) is not None
 
 
+def releases(op: Operation) -> bool:
+    """Whether an atomic publishes what its program did before."""
+    return _meaning(op) in (_RELEASES, _BOTH)
+
+
 def weakness(op: Operation) -> str | None:
     """What the source says of an atomic that orders less than it would by default:
     `sem="relaxed"`; None for any other operation.

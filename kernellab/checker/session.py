@@ -19,7 +19,7 @@ from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, impl
 from kernellab.checker.events import Change, EventDispatcher, emit_value_events, may_hear
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.checker.slices import unchanged_storages
-from kernellab.errors import Deadlock, EndlessWait, ExtraArrival, KernelFault
+from kernellab.errors import Deadlock, EndlessWait, ExtraArrival, InvalidBarrier, KernelFault
 from kernellab.interpreter.codegen.analyses import switch_points
 from kernellab.interpreter.codegen.emitter import AfterOperation, Emitter
 from kernellab.interpreter.execution.launcher import launch_observed, launch_sampled
@@ -292,7 +292,7 @@ class CheckSession:
             )
         except Deadlock as deadlock:
             raise Stopped(_deadlock_finding(deadlock)) from deadlock
-        except (EndlessWait, ExtraArrival) as fault:
+        except (EndlessWait, ExtraArrival, InvalidBarrier) as fault:
             raise Stopped(_barrier_finding(fault)) from fault
         finally:
             self.work.append(dispatcher.work)
@@ -312,9 +312,7 @@ def _deadlock_finding(deadlock: Deadlock) -> Finding:
 
 
 def _barrier_finding(fault: KernelFault) -> Finding:
-    """Return the finding for a wait at a barrier in shared memory, or an arrival there, that stops
-    a run.
-    """
+    """Return the finding for a use of a barrier in shared memory that stops a run."""
     diagnostic = fault.diagnostic
     return Finding.of(
         kind=diagnostic.kind,

@@ -658,6 +658,12 @@ class ExtraArrival(KernelFault):
     """More arrivals in a phase of a barrier in shared memory than it counts."""
 
 
+class InvalidBarrier(KernelFault):
+    """A use of a barrier in shared memory that is not initialized or was invalidated, or an
+    invalidation while something will still arrive there.
+    """
+
+
 class OutOfBounds(KernelFault, IndexError):
     """A load, store or atomic whose address lies outside the tensor's storage.
 

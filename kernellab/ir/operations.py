@@ -217,6 +217,10 @@ class WaitsFor(OfQueue):
     """Waits until no more than the last groups of the queue go on."""
 
 
+class OrdersWarpGroups(OpTrait):
+    """By these, groups of warps that run separate code order what they do."""
+
+
 class Atomic(OpTrait):
     """Accesses memory in one step, in an order with other programs' atomics."""
 

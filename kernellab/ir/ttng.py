@@ -35,6 +35,7 @@ from kernellab.ir.operations import (
     GlobalRead,
     GlobalWrite,
     Ordered,
+    OrdersWarpGroups,
     SharedRead,
     SharedWrite,
     TensorRead,
@@ -106,7 +107,7 @@ class BarrierExpectOp(IRDLOperation):
     """Says how many bytes copies will bring."""
 
     name = "ttng.barrier_expect"
-    traits = traits_def(Ordered())
+    traits = traits_def(Ordered(), OrdersWarpGroups())
     barrier = operand_def()
     predicate = operand_def()
     size = prop_def(builtin.IntegerAttr)
@@ -118,7 +119,7 @@ class WaitBarrierOp(IRDLOperation):
     """Waits until the phase completes; `dependencies` are the memory that it guards."""
 
     name = "ttng.wait_barrier"
-    traits = traits_def(Ordered())
+    traits = traits_def(Ordered(), OrdersWarpGroups())
     barrier = operand_def()
     phase = operand_def()
     predicate = opt_operand_def()
@@ -129,7 +130,7 @@ class WaitBarrierOp(IRDLOperation):
 @irdl_op_definition
 class ArriveBarrierOp(IRDLOperation):
     name = "ttng.arrive_barrier"
-    traits = traits_def(Ordered())
+    traits = traits_def(Ordered(), OrdersWarpGroups())
     barrier = operand_def()
     predicate = opt_operand_def()
     count = prop_def(builtin.IntegerAttr)
@@ -142,7 +143,7 @@ class FenceAsyncSharedOp(IRDLOperation):
     """What was written to shared memory becomes visible to TMA and the tensor cores."""
 
     name = "ttng.fence_async_shared"
-    traits = traits_def(Ordered())
+    traits = traits_def(Ordered(), OrdersWarpGroups())
     cluster = opt_prop_def(prop_name="bCluster")
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kernellab.common.arguments import names_in, read_names, read_program, read_whole_number
@@ -63,6 +64,12 @@ CHECK_OPTIONS = Options(
             "100000 by default.",
             read_whole_number,
         ),
+        Option(
+            "--late",
+            "",
+            "Check the compiled kernel (TTGIR), whose asynchronous copies, TMA and matmuls complete "
+            "as late as they may; Gluon kernels are always checked so.",
+        ),
     ),
     sigil="%",
 )
@@ -105,6 +112,8 @@ def tilecheck(shell: Shell, line: str) -> Findings:
     )
     if given["outputs"]:
         own["outputs"] = [name for names in given["outputs"] for name in names]
+    if given["late"]:
+        launch = replace(launch, keywords={**launch.keywords, "stage": "ttgir"})
     return check(launch, **own)
 
 

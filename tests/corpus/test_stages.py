@@ -11,6 +11,8 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
+from kernellab.checker.detectors.asynchrony import MissingWait
+from kernellab.checker.detectors.barriers import MissingBarrier
 from kernellab.compiler.targets import parse_target
 from tests.cases.case import as_numpy, assert_same
 from tests.corpus.entries import ENTRIES, Entry
@@ -93,17 +95,18 @@ def test_late_completion_changes_no_result(pair: tuple[Entry, str], completion: 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stage", ["ttir", "ttgir"])
 @pytest.mark.parametrize("pair", chosen(), ids=lambda pair: f"{pair[0].name}-{pair[1]}")
-def test_the_compiler_misses_no_wait(pair: tuple[Entry, str]) -> None:
+def test_no_barrier_or_wait_is_missing(pair: tuple[Entry, str], stage: str) -> None:
     one, target = pair
     launch = LAUNCHES[one.name]
-    options = {**one.options, "stage": "ttgir"}
+    options = {**one.options, "stage": stage}
     found = kernellab.check(
         one.kernel, launch.grid, *launch.make(), **one.constants, options=options, target=target
     )
-    assert not any("MissingWait" in note for note in found.notes), found.notes
-    waits = {"missing-wait", "endless-wait", "extra-arrival"}
-    assert not [finding for finding in found if finding.kind in waits]
+    assert not any(" failed: " in note for note in found.notes), found.notes
+    kinds = {*MissingBarrier.kinds, *MissingWait.kinds, "endless-wait", "extra-arrival"}
+    assert not [finding for finding in found if finding.kind in kinds]
 
 
 def test_targets_are_targets() -> None:

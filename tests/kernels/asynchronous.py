@@ -57,15 +57,15 @@ def direct_loads(x_ptr, out_ptr, TILES: gl.constexpr):
     lanes = gl.arange(0, 1024, layout=layout)
     stages = gl.allocate_shared_memory(gl.float32, [2, 1024], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     direct.global_load_to_shared(stages.index(0), x_ptr + lanes)
-    direct.commit_group()
+    direct.commit_group()  # E removed
     for number in range(1, TILES):
         direct.buffer_load_to_shared(stages.index(number % 2), x_ptr, number * 1024 + lanes)
-        direct.commit_group()
+        direct.commit_group()  # F removed
         direct.wait_group(1)  # A removed; B (1) -> (2)
-        last = stages.index((number - 1) % 2).load(layout)  # missing-wait with A, B
+        last = stages.index((number - 1) % 2).load(layout)  # missing-wait with A, B, E, F
         gl.store(out_ptr + (number - 1) * 1024 + lanes, 2 * last)
     direct.wait_group(0)  # C removed; D (0) -> (1)
-    last = stages.index((TILES - 1) % 2).load(layout)  # missing-wait with C, D
+    last = stages.index((TILES - 1) % 2).load(layout)  # missing-wait with C, D, F
     gl.store(out_ptr + (TILES - 1) * 1024 + lanes, 2 * last)
 
 
@@ -77,13 +77,13 @@ def tma_copies(source, out, TILES: gl.constexpr):
     result = gl.allocate_shared_memory(source.dtype, [64, 64], source.layout)
     filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     mbarrier.init(filled.index(0), count=1)  # I =1 -> =2
-    mbarrier.init(filled.index(1), count=1)
+    mbarrier.init(filled.index(1), count=1)  # K removed
     mbarrier.expect(filled.index(0), source.block_type.nbytes)
     tma_load(source, [0, 0], filled.index(0), stages.index(0))
     for number in range(1, TILES + 1):
         stage = number % 2
         if number < TILES:
-            mbarrier.expect(filled.index(stage), source.block_type.nbytes)  # B removed; C nbytes -> nbytes // 2
+            mbarrier.expect(filled.index(stage), source.block_type.nbytes)  # B removed; C nbytes -> nbytes // 2; invalid-barrier with K
             tma_load(source, [number * 64, 0], filled.index(stage), stages.index(stage))  # A index(stage)) -> index(0)); missing-wait with A
         last = number - 1
         mbarrier.wait(filled.index(last % 2), last // 2 & 1)  # D removed; E & 1 -> & 1 ^ 1; F (last % 2) -> (number % 2); endless-wait with B, C, F, I
@@ -105,12 +105,12 @@ def products(a, b, out_ptr, TILES: gl.constexpr):
     mbarrier.init(filled, count=1)
     sums = gl.zeros((64, 64), gl.float32, layout)
     for number in range(TILES):
-        mbarrier.expect(filled, a.block_type.nbytes + b.block_type.nbytes)
+        mbarrier.expect(filled, a.block_type.nbytes + b.block_type.nbytes)  # E removed; F a.block_type.nbytes + -> 1 *
         tma_load(a, [0, number * 64], filled, stages_a.index(number % 2))  # missing-wait with C
         tma_load(b, [number * 64, 0], filled, stages_b.index(number % 2))
-        mbarrier.wait(filled, number & 1)  # A removed; B & 1 -> & 0
+        mbarrier.wait(filled, number & 1)  # A removed; B & 1 -> & 0; endless-wait with E, F
         tile_a, tile_b = stages_a.index(number % 2), stages_b.index(number % 2)
-        sums = warpgroup_mma(tile_a, tile_b, sums, is_async=True)  # missing-wait with A, B
+        sums = warpgroup_mma(tile_a, tile_b, sums, is_async=True)  # missing-wait with A, B, F
         sums = warpgroup_mma_wait(num_outstanding=1, deps=(sums,))  # C =1 -> =2
     sums = warpgroup_mma_wait(num_outstanding=0, deps=(sums,))  # D =0 -> =1
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
@@ -130,7 +130,7 @@ def tensor_products(a, b, out_ptr, TILES: gl.constexpr):
     filled = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     done = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     mbarrier.init(filled, count=1)
-    mbarrier.init(done, count=1)
+    mbarrier.init(done, count=1)  # E =1 -> =2
     sums = blackwell.allocate_tensor_memory(gl.float32, [64, 64], tensor_layout)
     for number in range(TILES):
         mbarrier.expect(filled, a.block_type.nbytes + b.block_type.nbytes)
@@ -138,10 +138,10 @@ def tensor_products(a, b, out_ptr, TILES: gl.constexpr):
         tma_load(b, [number * 64, 0], filled, stages_b.index(number % 2))
         mbarrier.wait(filled, number & 1)  # B removed
         if number > 0:
-            mbarrier.wait(done, (number - 1) & 1)  # C removed
+            mbarrier.wait(done, (number - 1) & 1)  # C removed; endless-wait with E, F
         tile_a, tile_b = stages_a.index(number % 2), stages_b.index(number % 2)
         blackwell.tcgen05_mma(tile_a, tile_b, sums, use_acc=number > 0)  # missing-wait with B
-        blackwell.tcgen05_commit(done)
+        blackwell.tcgen05_commit(done)  # F removed
     mbarrier.wait(done, (TILES - 1) & 1)  # D removed
     total = gl.convert_layout(sums.load(registers), layout)  # missing-wait with C, D
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
@@ -191,6 +191,177 @@ def specialized(source, out_ptr, TILES: gl.constexpr):
 
 
 @gluon.jit
+def handed_over__produce(source, stages, filled, emptied, TILES: gl.constexpr):
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(emptied.index(stage), (number // 2 & 1) ^ 1)
+        mbarrier.expect(filled.index(stage), source.block_type.nbytes)
+        tma_load(source, [number * 64, 0], filled.index(stage), stages.index(stage))
+
+
+@gluon.jit
+def handed_over__double(stages, filled, emptied, out_ptr, layout: gl.constexpr, TILES: gl.constexpr):
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(filled.index(stage), number // 2 & 1)  # A removed; endless-wait with C, D
+        tile = stages.index(stage).load(layout)  # missing-wait with A, B, C
+        mbarrier.arrive(emptied.index(stage), count=1)
+        place = out_ptr + number * 4096 + rows[:, None] * 64 + columns[None, :]
+        gl.store(place, tile + tile)
+
+
+@gluon.jit
+def handed_over__triple(stages, filled, emptied, out_ptr, layout: gl.constexpr, TILES: gl.constexpr):
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(filled.index(stage), number // 2 & 1)  # B removed; endless-wait with A
+        tile = stages.index(stage).load(layout)  # missing-wait with B, C
+        mbarrier.arrive(emptied.index(stage), count=1)  # D removed
+        place = out_ptr + (number + TILES) * 4096 + rows[:, None] * 64 + columns[None, :]
+        gl.store(place, tile + tile + tile)
+
+
+@gluon.jit
+def handed_over(source, out_ptr, TILES: gl.constexpr):
+    """Two groups of warps use what one has loaded; each of them has to wait for it."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    stages = gl.allocate_shared_memory(source.dtype, [2, 64, 64], source.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    emptied = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for stage in gl.static_range(2):
+        mbarrier.init(filled.index(stage), count=1)
+        mbarrier.init(emptied.index(stage), count=2)  # C =2 -> =1
+    gl.warp_specialize(
+        [
+            (handed_over__double, (stages, filled, emptied, out_ptr, layout, TILES)),
+            (handed_over__triple, (stages, filled, emptied, out_ptr, layout, TILES)),
+            (handed_over__produce, (source, stages, filled, emptied, TILES)),
+        ],
+        [4, 1],
+    )
+
+
+@gluon.jit
+def sent__make(x_ptr, stages, filled, emptied, layout: gl.constexpr, TILES: gl.constexpr):
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    for number in range(TILES):
+        stage = number % 2
+        tile = gl.load(x_ptr + number * 4096 + rows[:, None] * 64 + columns[None, :])
+        mbarrier.wait(emptied.index(stage), (number // 2 & 1) ^ 1)  # B removed; endless-wait with C, D
+        stages.index(stage).store(tile + tile)  # missing-wait with E
+        fence_async_shared()  # A removed
+        mbarrier.arrive(filled.index(stage), count=1)  # C removed
+
+
+@gluon.jit
+def sent__send(out, stages, filled, emptied, TILES: gl.constexpr):
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(filled.index(stage), number // 2 & 1)  # D removed; endless-wait with B
+        tma_store(out, [number * 64, 0], stages.index(stage))  # missing-fence with A; missing-wait with E
+        tma.store_wait(0)  # E removed
+        mbarrier.arrive(emptied.index(stage), count=1)
+
+
+@gluon.jit
+def sent(x_ptr, out, TILES: gl.constexpr):
+    """One group of warps stores to shared memory what another one sends by TMA."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    stages = gl.allocate_shared_memory(out.dtype, [2, 64, 64], out.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    emptied = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for stage in gl.static_range(2):
+        mbarrier.init(filled.index(stage), count=1)
+        mbarrier.init(emptied.index(stage), count=1)
+    gl.warp_specialize(
+        [
+            (sent__make, (x_ptr, stages, filled, emptied, layout, TILES)),
+            (sent__send, (out, stages, filled, emptied, TILES)),
+        ],
+        [1],
+    )
+
+
+@gluon.jit
+def tensor_groups__load(a, b, stages_a, stages_b, filled, emptied, TILES: gl.constexpr):
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(emptied.index(stage), (number // 2 & 1) ^ 1)  # A removed
+        mbarrier.expect(filled.index(stage), a.block_type.nbytes + b.block_type.nbytes)  # extra-arrival with A, B
+        tma_load(a, [0, number * 64], filled.index(stage), stages_a.index(stage))  # missing-wait with B
+        tma_load(b, [number * 64, 0], filled.index(stage), stages_b.index(stage))  # F removed
+
+
+@gluon.jit
+def tensor_groups__multiply(stages_a, stages_b, sums, filled, emptied, done, TILES: gl.constexpr):
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(filled.index(stage), number // 2 & 1)  # B removed
+        blackwell.tcgen05_mma(stages_a.index(stage), stages_b.index(stage), sums, use_acc=number > 0)  # missing-wait with E
+        blackwell.tcgen05_commit(emptied.index(stage))  # C removed
+    blackwell.tcgen05_commit(done)  # D removed
+
+
+@gluon.jit
+def tensor_groups__store(sums, done, out_ptr, layout: gl.constexpr, registers: gl.constexpr):
+    mbarrier.wait(done, 0)  # E removed; endless-wait with C, D, F
+    total = gl.convert_layout(sums.load(registers), layout)
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    gl.store(out_ptr + rows[:, None] * 64 + columns[None, :], total + 1.0)
+
+
+@gluon.jit
+def tensor_groups(a, b, out_ptr, TILES: gl.constexpr):
+    """One group of warps loads, one multiplies, one stores."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 64], [32, 1], [4, 1], [0, 1])
+    tensor_layout: gl.constexpr = blackwell.TensorMemoryLayout([64, 64], col_stride=1)
+    registers: gl.constexpr = blackwell.get_tmem_reg_layout(gl.float32, (64, 64), tensor_layout, 4)
+    stages_a = gl.allocate_shared_memory(a.dtype, [2, 64, 64], a.layout)
+    stages_b = gl.allocate_shared_memory(b.dtype, [2, 64, 64], b.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    emptied = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    done = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(done, count=1)
+    for stage in gl.static_range(2):
+        mbarrier.init(filled.index(stage), count=1)
+        mbarrier.init(emptied.index(stage), count=1)
+    sums = blackwell.allocate_tensor_memory(gl.float32, [64, 64], tensor_layout)
+    gl.warp_specialize(
+        [
+            (tensor_groups__store, (sums, done, out_ptr, layout, registers)),
+            (tensor_groups__load, (a, b, stages_a, stages_b, filled, emptied, TILES)),
+            (tensor_groups__multiply, (stages_a, stages_b, sums, filled, emptied, done, TILES)),
+        ],
+        [1, 1],
+    )
+
+
+@gluon.jit
+def fresh_barriers(source, out_ptr, TILES: gl.constexpr):
+    """A barrier that is initialized for each tile, and invalidated afterwards."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    tile = gl.allocate_shared_memory(source.dtype, [64, 64], source.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    for number in range(TILES):
+        mbarrier.init(filled, count=1)  # A removed; B =1 -> =2
+        mbarrier.expect(filled, source.block_type.nbytes)  # C nbytes -> nbytes * 2; invalid-barrier with A
+        tma_load(source, [number * 64, 0], filled, tile)
+        mbarrier.wait(filled, 0)  # D removed; E 0 -> 1; endless-wait with B, C
+        mbarrier.invalidate(filled)  # invalid-barrier with D, E
+        place = out_ptr + number * 4096 + rows[:, None] * 64 + columns[None, :]
+        x = tile.load(layout)
+        gl.store(place, x + x)
+
+
+@gluon.jit
 def never_waits(x_ptr, copies):
     layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
     lanes = gl.arange(0, 512, layout=layout)
@@ -200,14 +371,17 @@ def never_waits(x_ptr, copies):
         async_copy.commit_group()
 
 
-_LATER = () if OLDEST else ("tensor_products", "specialized")
-NAMES = ("copies", "direct_loads", "tma_copies", "products", *_LATER)
-"""The kernels that are launched; the oldest Triton has other names for what the last two use."""
+_GROUPS = ("specialized", "handed_over", "sent", "tensor_groups")
+_LATER = () if OLDEST else ("tensor_products", *_GROUPS)
+NAMES = ("copies", "direct_loads", "tma_copies", "products", "fresh_barriers", *_LATER)
+"""The kernels that are launched; the oldest Triton has other names for what the last ones use."""
 
 
 def target_of(name: str) -> str:
     """The GPU that a kernel is for."""
-    return {"direct_loads": "gfx950", "tensor_products": "sm_100"}.get(name, "sm_90")
+    if name == "copies":
+        return "sm_80"
+    return "gfx950" if name == "direct_loads" else "sm_100" if "tensor" in name else "sm_90"
 
 
 def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
@@ -221,9 +395,12 @@ def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
             return kernel, (numbers, torch.zeros_like(numbers)), 2 * numbers
         case "tma_copies":
             return tma_copies, (described(x), described(out)), x + x
-        case "products" | "tensor_products":
+        case "products" | "tensor_products" | "tensor_groups":
             a = normal(64, 64 * TILES, dtype=half, seed=1)
             right = a.float() @ x.float() + 1
-            kernel = products if name == "products" else tensor_products
-            return kernel, (described(a), described(x), torch.zeros(64, 64)), right
-    return specialized, (described(x), out), x + x
+            return globals()[name], (described(a), described(x), torch.zeros(64, 64)), right
+        case "sent":
+            return sent, (x, described(out)), x + x
+        case "handed_over":
+            return handed_over, (described(x), torch.cat((out, out))), torch.cat((x + x, 3 * x))
+    return globals()[name], (described(x), out), x + x

@@ -1,13 +1,17 @@
-"""Find uses of shared memory that do not wait for the asynchronous operations in flight on it."""
+"""Find uses of shared memory that do not wait for the asynchronous operations in flight on it, and
+those for which only another group of warps waits.
+"""
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.traits import IsTerminator
 
 from kernellab.checker.checked_run import CheckedRun, Computed
@@ -24,6 +28,7 @@ from kernellab.ir.operations import (
     Asynchronous,
     Commits,
     OfQueue,
+    OrdersWarpGroups,
     SharedRead,
     SharedWrite,
     TensorRead,
@@ -44,6 +49,7 @@ _WORDS = {
     "stores": ("TMA store", "tma.store_wait({left})"),
     "products": ("product", "warpgroup_mma_wait(num_outstanding={left}, ...)"),
     "tcgen05": ("product", "mbarrier.wait(barrier, {left}) with the barrier of the product"),
+    "": ("", ""),
 }
 """What an operation of each queue is called, and what waits for it in Gluon."""
 
@@ -57,9 +63,57 @@ _UNFINISHED = {
 """The fields of a finding of a store that nothing waits for."""
 
 
+class _Clocks:
+    """What the groups of warps of a warp-specialized program know of each other's past: a group
+    hands on what it knows when it arrives at an mbarrier, to those that wait there later.
+
+    Attributes:
+        time: of each group, the number of its arrivals.
+    """
+
+    def __init__(self, programs: int) -> None:
+        self._programs = programs
+        never = functools.partial(numpy.full, programs, -1)
+        self.time: dict[str, int] = defaultdict(int)
+        self._known: dict[str, dict[str, Array]] = defaultdict(lambda: defaultdict(never))
+        self._handed: dict[int, dict[str, Array]] = defaultdict(lambda: defaultdict(never))
+
+    def arrive(self, group: str, barrier: SharedTile, active: Active) -> None:
+        """Hand on what a group knows and has done."""
+        self.time[group] += 1
+        known = self._known[group]
+        known[group][:] = self.time[group]
+        for place, here in _places(barrier, active):
+            for other, times in known.items():
+                handed = self._handed[place][other]
+                numpy.maximum(handed, times, out=handed, where=here)
+
+    def wait(self, group: str, barrier: SharedTile, active: Active) -> None:
+        """Take over what was handed on at a barrier."""
+        for place, here in _places(barrier, active):
+            for other, times in self._handed[place].items():
+                known = self._known[group][other]
+                numpy.maximum(known, times, out=known, where=here)
+
+    def knows(self, group: str, learned: Mapping[str, Array]) -> Array:
+        """Return, for each program, whether a group knows what groups learned at these times."""
+        known = numpy.zeros(self._programs, numpy.bool_)
+        for other, times in learned.items():
+            known |= (times >= 0) & ((other == group) | (self._known[group][other] > times))
+        return known
+
+
+def _places(barrier: SharedTile, active: Active) -> Iterator[tuple[int, Array]]:
+    """Yield the barriers of an allocation that programs have chosen, and which programs."""
+    memory = barrier.memory
+    places = barrier.addresses - numpy.arange(len(memory)) * memory.strides[0]
+    for place in numpy.unique(places if active is None else places[active]).tolist():
+        yield place, (places == place) if active is None else (places == place) & active
+
+
 @dataclass
 class _Watched:
-    """An operation in flight.
+    """An operation in flight; in a program with groups of warps also what they did to memory.
 
     Attributes:
         queue: what it is waited for with; see `ir.operations.Queue`.
@@ -69,6 +123,11 @@ class _Watched:
         barrier: the mbarrier that counts it; None if it is in a group.
         arrivals: of tcgen05, each of which shows that it is complete, with the programs that it is
             for.
+        counted: the barriers whose phases it completes.
+        group: the group of warps that issued it; "" if there is only one.
+        issued: for which programs.
+        learned: when groups of warps learned that it is complete, program by program.
+        fenced: for which programs its writes are visible to TMA and tensor cores; None for all.
     """
 
     operation: Operation
@@ -79,6 +138,23 @@ class _Watched:
     result: Value | None = None
     barrier: SharedTile | None = None
     arrivals: list[tuple[Flight, Array]] = field(default_factory=list)
+    counted: list[SharedTile] = field(default_factory=list)
+    group: str = ""
+    issued: Array = field(default_factory=lambda: numpy.zeros(0, numpy.bool_))
+    learned: dict[str, Array] = field(default_factory=dict)
+    fenced: Array | None = None
+
+    def is_of(self, tiles: Sequence[SharedTile]) -> bool:
+        """Whether it uses these tiles and no other."""
+        own = (*self.reads, *self.writes)
+        return len(own) == len(tiles) and all(
+            (tile.addresses == other.addresses).all() for tile, other in zip(own, tiles)
+        )
+
+    def learn(self, group: str, time: int, here: Array) -> None:
+        """A group of warps has waited for it."""
+        times = self.learned.setdefault(group, numpy.full(len(here), -1))
+        times[here & (times < 0)] = time
 
     @property
     def pending(self) -> Array:
@@ -95,14 +171,26 @@ class _Batch:
 
     programs: Programs
     flights: Flights
+    clocks: _Clocks
     watched: list[_Watched] = field(default_factory=list)
+
+    def wait(self, group: str, barrier: SharedTile, active: Active) -> None:
+        """A group of warps has waited for a phase of a barrier."""
+        self.clocks.wait(group, barrier, active)
+        for place, here in _places(barrier, active):
+            for watched in self.watched:
+                for counted in watched.counted:
+                    for _, there in (each for each in _places(counted, None) if each[0] == place):
+                        done = here & there & ~watched.pending
+                        watched.learn(group, self.clocks.time[group], done)
 
     def count(self, queue: str, barrier: SharedTile) -> None:
         """Let a barrier count the operations of a queue of tcgen05, which complete in order."""
         arrival = barrier.arrivals[-1].flight
         for watched in self.watched:
-            if watched.queue == queue:
+            if watched.queue == queue and watched.pending.any():
                 watched.barrier = watched.barrier or barrier
+                watched.counted.append(barrier)
                 watched.arrivals.append((arrival, arrival.pending))
 
 
@@ -113,7 +201,7 @@ class MissingWait(Detector):
     operation is complete from then on, so that nothing else follows from it.
     """
 
-    kinds = ("missing-wait",)
+    kinds = ("missing-wait", "missing-fence")
 
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
@@ -127,6 +215,8 @@ class MissingWait(Detector):
     def observes(cls, operation: Operation) -> bool:
         if has(operation, OfQueue, SharedRead, SharedWrite, TensorRead, TensorWrite):
             return True
+        if has(operation, OrdersWarpGroups):
+            return bool(_group(operation))
         is_use = any(map(_is_product, operation.operands))
         is_move = isinstance(operation, mlir.SelectOp) or has(operation, IsTerminator)
         return is_use and not is_move and not operation.regions
@@ -140,13 +230,27 @@ class MissingWait(Detector):
         if condition is not None:
             active = narrowed(active, values[condition], computed.programs.count)
         batch = self._batch(computed.programs)
-        queue = _queue(operation)
+        queue, group = _queue(operation), _group(operation)
+        for watched in () if group else batch.watched:
+            watched.group = ""  # the groups of warps have ended
         if has(operation, WaitsFor):
             batch.flights.wait(queue, _pending(operation), active)
+            for watched in batch.watched if group else ():
+                if watched.queue == queue:
+                    watched.learn(group, batch.clocks.time[group], ~watched.pending)
+        elif isinstance(operation, ttng.WaitBarrierOp):
+            batch.wait(group, values[operation.barrier], active)
+        elif isinstance(operation, ttng.ArriveBarrierOp | ttng.BarrierExpectOp):
+            batch.clocks.arrive(group, values[operation.barrier], active)
+        elif isinstance(operation, ttng.FenceAsyncSharedOp):
+            for watched in batch.watched:
+                if watched.fenced is not None and watched.group == group:
+                    watched.fenced[... if active is None else active] = True
         elif active is not None and not active.any():
             return
         elif isinstance(operation, ttng.Tcgen5CommitOp):
             batch.count(queue, values[operation.barrier])
+            batch.clocks.arrive(group, values[operation.barrier], active)
         elif has(operation, Commits):
             batch.flights.commit(queue, active)
         else:
@@ -154,12 +258,15 @@ class MissingWait(Detector):
             self._look(computed, batch, accesses, active)
             if has(operation, Asynchronous):
                 self._issue(computed, batch, accesses, values, active)
+            elif group:
+                self._keep(computed, batch, accesses, active)
 
     def _batch(self, programs: Programs) -> _Batch:
         if programs not in self._batches:
             if self.run.code.watched is None:
                 self.end()  # one batch runs after the other
-            self._batches[programs] = _Batch(programs, Flights(programs.count))
+            count = programs.count
+            self._batches[programs] = _Batch(programs, Flights(count), _Clocks(count))
         return self._batches[programs]
 
     def end(self) -> None:
@@ -200,32 +307,102 @@ class MissingWait(Detector):
             flight = batch.flights.issue(queue, _nothing, active)
             if not queue.startswith("copies"):
                 batch.flights.commit(queue, active)
-        batch.watched = [each for each in batch.watched if each.pending.any()]
         reads, writes = (tuple(tiles.values()) for tiles in accesses)
+        self._forget(batch, operation, (*reads, *writes))
         result = computed.results[0] if is_product else None
-        batch.watched.append(_Watched(operation, queue, flight, reads, writes, result, barrier))
+        watched = _Watched(operation, queue, flight, reads, writes, result, barrier)
+        watched.group, watched.issued = _group(operation), flight.pending.copy()
+        if barrier is not None:
+            watched.counted.append(barrier)
+        batch.watched.append(watched)
         for counting in _barriers(operation) if is_tcgen05 else ():
             if values[counting].arrivals:
                 batch.count(queue, values[counting])
+                batch.clocks.arrive(watched.group, values[counting], active)
+
+    def _keep(self, computed: Computed, batch: _Batch, accesses: _Accesses, active: Active) -> None:
+        """Keep what a group of warps reads or writes at once."""
+        operation, group = computed.operation, _group(computed.operation)
+        everyone = numpy.ones(batch.programs.count, numpy.bool_)
+        flight = Flight(_nothing, ~everyone, len(everyone))
+        reads, writes = (tuple(tiles.values()) for tiles in accesses)
+        if isinstance(operation, ttg.LocalAllocOp) and operation.source is not None:
+            writes = tuple(computed.results)
+        self._forget(batch, operation, (*reads, *writes))
+        issued = everyone if active is None else active
+        watched = _Watched(operation, "", flight, reads, writes, group=group, issued=issued)
+        watched.learn(group, batch.clocks.time[group], issued)
+        if writes and has(operation, SharedWrite):
+            watched.fenced = ~everyone
+        batch.watched.append(watched)
+
+    def _forget(self, batch: _Batch, operation: Operation, tiles: Sequence[SharedTile]) -> None:
+        """Forget what is complete; where groups of warps may still have to learn of it, only what
+        the operation did to the same tiles before.
+        """
+        batch.watched = [
+            each
+            for each in batch.watched
+            if each.pending.any()
+            or (each.group and not (each.operation is operation and each.is_of(tiles)))
+        ]
 
     def _look(self, computed: Computed, batch: _Batch, accesses: _Accesses, active: Active) -> None:
         """Report what the operation reads or writes while another one is in flight on it."""
         operation, queue = computed.operation, _queue(computed.operation)
+        group = _group(operation)
         reads, writes = accesses
+        if group and has(operation, Asynchronous):
+            self._look_for_fences(computed, batch, reads, active)
         for watched in batch.watched:
             pending = watched.pending if active is None else watched.pending & active
             in_order = queue.startswith("tcgen05") and watched.queue == queue
-            if in_order or not pending.any():
+            unknown = pending
+            if group and watched.group:
+                here = watched.issued if active is None else watched.issued & active
+                unknown = pending | (here & ~batch.clocks.knows(group, watched.learned))
+            if in_order or not unknown.any():
                 continue
             both = (*watched.reads, *watched.writes)
             for tiles, others, is_read in ((reads, watched.writes, True), (writes, both, False)):
                 for (value, tile), other in itertools.product(tiles.items(), others):
-                    faulty = pending & _shared(tile, other)
+                    faulty = unknown & _shared(tile, other)
                     if faulty.any():
                         self._report(computed, batch, watched, faulty, is_read, _name(value))
+                        unknown = unknown & ~faulty
             if watched.result is not None and not has(operation, OfQueue):
                 if any(operand is watched.result for operand in computed.operands):
                     self._report(computed, batch, watched, pending, True)
+
+    def _look_for_fences(
+        self,
+        computed: Computed,
+        batch: _Batch,
+        reads: Mapping[SSAValue, SharedTile],
+        active: Active,
+    ) -> None:
+        """Report what TMA or a tensor core reads that another group of warps stored without a
+        fence. In one group, the compiler inserts the fence.
+        """
+        for watched in batch.watched:
+            if watched.fenced is None or watched.group in ("", _group(computed.operation)):
+                continue
+            for (value, tile), other in itertools.product(reads.items(), watched.writes):
+                faulty = watched.issued & ~watched.fenced & _shared(tile, other)
+                faulty = narrowed(active, faulty, len(faulty))
+                if faulty.any():
+                    line = _line(watched.operation)
+                    facts = {
+                        "kind": "missing-fence",
+                        "message": f"{_name(value)} is read here by TMA or a tensor core, which "
+                        f"may not see what another group of warps stored{line}",
+                        "advice": "Put fence_async_shared() after the store, before the arrival at "
+                        "the mbarrier.",
+                        "places": computed.calls(),
+                    }
+                    key = computed.operation, watched.operation, "fence"
+                    self.collector.add(key, facts, computed.linear_ids(faulty).tolist())
+                    watched.fenced = watched.fenced | faulty
 
     def _report(
         self,
@@ -238,22 +415,42 @@ class MissingWait(Detector):
     ) -> None:
         """Report a use of memory, or of a product's result if the memory has no name."""
         what, wait = _WORDS[watched.queue.partition(" ")[0]]
-        frames = locate(watched.operation.location).frames
-        what += f" on line {frames[0].line}" if frames else ""
-        if not name:
+        what += _line(watched.operation)
+        group = _group(computed.operation)
+        is_others = bool(watched.group) and not (watched.pending & faulty).any()
+        verb = "read" if is_read else "overwritten"
+        if is_others and watched.queue:
+            message = (
+                f"{name} is {verb} here, and this group of warps has not waited for the {what}: "
+                "the wait of another group does not count for it"
+            )
+        elif is_others:
+            deed = "stores" if watched.writes else "reads"
+            message = (
+                f"{name} is {verb} here, and another group of warps {deed} it"
+                f"{what}: no mbarrier orders the two"
+            )
+        elif not name:
             message = f"the result of the {what} is used here before it is complete"
         elif is_read:
-            verb = "completed" if watched.queue.startswith("tcgen05") else "arrived"
-            message = f"{name} is read here before the {what} has {verb}"
+            done = "completed" if watched.queue.startswith("tcgen05") else "arrived"
+            message = f"{name} is read here before the {what} has {done}"
         else:
             doing = "uses" if watched.reads and watched.writes else "writes"
             doing = "reads" if not watched.writes else doing
             message = f"{name} is overwritten here while the {what} still {doing} it"
 
         left, is_committed = _left(batch, watched, int(numpy.argmax(faulty)))
+        if is_others and watched.barrier is not None:
+            left ^= 1  # its phase is over
         advice = f"Wait for it before this line: {wait.format(left=left)}."
         if not self.run.kernel.is_gluon():
             advice = "The compiler placed the waits of this kernel: report it to Triton."
+        elif is_others and not watched.queue:
+            advice = (
+                "Let the other group arrive at an mbarrier after that, and wait for its phase "
+                "before this line."
+            )
         elif not is_committed:
             is_tcgen05 = watched.queue.startswith("tcgen05")
             commit = "tcgen05_commit(barrier)" if is_tcgen05 else "async_copy.commit_group()"
@@ -267,6 +464,13 @@ class MissingWait(Detector):
         key = computed.operation, watched.operation
         self.collector.add(key, facts, computed.linear_ids(faulty).tolist())
         watched.flight.complete(faulty)
+        if group:
+            watched.learn(group, batch.clocks.time[group], faulty)
+
+
+def _line(operation: Operation) -> str:
+    frames = locate(operation.location).frames
+    return f" on line {frames[0].line}" if frames else ""
 
 
 def _nothing(_active: Active) -> None:
@@ -296,10 +500,15 @@ def _pending(operation: Operation) -> int:
 def _queue(operation: Operation) -> str:
     """The queue of an operation; the groups of warps that run separate code have separate ones."""
     trait = trait_of(operation, OfQueue)
+    return f"{trait.queue if trait else ''} {_group(operation)}".rstrip()
+
+
+def _group(operation: Operation) -> str:
+    """The group of warps that runs an operation; "" outside of warp-specialized code."""
     for inside in (operation, *parents(operation)):
         if isinstance(inside.parent_op(), ttg.WarpSpecializeOp | ttg.WarpSpecializePartitionsOp):
-            return f"{trait.queue if trait else ''} {id(inside.parent_region())}"
-    return trait.queue if trait else ""
+            return str(id(inside.parent_region()))
+    return ""
 
 
 def _barrier(operation: Operation, values: Mapping[SSAValue, Value]) -> SharedTile | None:
@@ -368,11 +577,25 @@ def _of(tile: SharedTile, program: int) -> Array:
     return place
 
 
+def _captured(argument: BlockArgument) -> SSAValue | None:
+    """What a group of warps gets by an argument; None of other arguments."""
+    parent = argument.owner.parent_op()
+    while parent is not None and not isinstance(parent, ttg.WarpSpecializeOp):
+        parent = parent.parent_op()
+    captured = () if parent is None else parent.captured
+    is_partition = isinstance(argument.owner.parent_op(), ttg.WarpSpecializePartitionsOp)
+    return captured[argument.index] if is_partition and argument.index < len(captured) else None
+
+
 def _name(value: SSAValue) -> str:
     """The kernel's name for memory."""
-    while isinstance(value, OpResult) and isinstance(
-        value.op, ttg.MemDescIndexOp | ttg.MemDescView | ttng.TmemSubsliceOp
-    ):
-        value = value.op.memory
+    while True:
+        owner = value.owner
+        if isinstance(owner, ttg.MemDescIndexOp | ttg.MemDescView | ttng.TmemSubsliceOp):
+            value = owner.memory
+        elif isinstance(value, BlockArgument) and (captured := _captured(value)) is not None:
+            value = captured
+        else:
+            break
     name = locate(value.op.location).name if isinstance(value, OpResult) else value.name_hint
     return name or "shared memory"

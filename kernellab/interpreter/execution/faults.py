@@ -21,6 +21,7 @@ from kernellab.errors import (
     Deadlock,
     EndlessWait,
     ExtraArrival,
+    InvalidBarrier,
     KernelFault,
     KernelLabError,
     Occurrence,
@@ -52,6 +53,7 @@ from kernellab.interpreter.memory.observers import DescriptorsThrough, WatchedMe
 from kernellab.interpreter.memory.shared_memory import (
     BufferOutsideAllocation,
     ExtraArrivals,
+    NoBarrier,
     PhaseNeverCompletes,
 )
 from kernellab.interpreter.tiles import EndlessRange, IndexOutsideTile, LaneFault
@@ -133,6 +135,7 @@ Fault = (
     | BufferOutsideAllocation
     | ExtraArrivals
     | NeverWaitedFor
+    | NoBarrier
     | PhaseNeverCompletes
     | DeadlockDetected
 )
@@ -142,6 +145,7 @@ FAULTS = (
     BufferOutsideAllocation,
     ExtraArrivals,
     NeverWaitedFor,
+    NoBarrier,
     PhaseNeverCompletes,
     DeadlockDetected,
 )
@@ -236,6 +240,15 @@ def _error(
                 "larger count. mbarrier.expect is an arrival too."
             )
             return ExtraArrival(what, advice=advice, position=position, **where)
+        case NoBarrier():
+            what = "the memory holds no barrier: it is not initialized, or was invalidated before"
+            advice = (
+                "Call mbarrier.init before the first use, and mbarrier.invalidate after the last."
+            )
+            if fault.in_use:
+                what = "the barrier is invalidated while an operation will still arrive there"
+                advice = "Wait for the phase that counts it before mbarrier.invalidate."
+            return InvalidBarrier(what, advice=advice, position=position, **where)
         case NeverWaitedFor():
             what = f"{MOST_IN_FLIGHT:,} asynchronous operations are in flight, and this is one more"
             advice = "Wait for earlier ones: a wait is missing, or it is before the commit."

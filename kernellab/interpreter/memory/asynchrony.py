@@ -16,7 +16,7 @@ import numpy
 
 from kernellab.interpreter.memory import shared_memory
 from kernellab.interpreter.memory.shared_memory import SharedTile
-from kernellab.interpreter.tiles import Active, Value, some
+from kernellab.interpreter.tiles import Active, Value, narrowed, some
 
 MOST_IN_FLIGHT = 1024
 """The most operations of one queue in flight. Their tiles are in shared memory, which holds fewer:
@@ -196,6 +196,19 @@ class LateBarriers:
             shared_memory.store(tile, value, active)
             effect = functools.partial(shared_memory.receive, barrier, size)
         self._issue(barrier, effect, active)
+
+    def invalidate(self, barrier: SharedTile, active: Active = None) -> None:
+        """As `shared_memory.invalidate`.
+
+        Raises:
+            NoBarrier: something will arrive at the barrier.
+        """
+        for arrival in barrier.arrivals:
+            in_use = arrival.flight.pending & (arrival.addresses == barrier.addresses)
+            in_use = narrowed(active, in_use, len(in_use))
+            if in_use.any():
+                raise shared_memory.NoBarrier(int(numpy.argmax(in_use)), in_use=True)
+        shared_memory.invalidate(barrier, active)
 
     def commit(self, barrier: SharedTile, active: Active = None) -> None:
         """As `shared_memory.commit`, later."""

@@ -296,6 +296,21 @@ class ExtraArrivals(Exception):
     """Position of the program in the batch."""
 
 
+@dataclass
+class NoBarrier(Exception):
+    """A barrier is used that is not initialized, or one that is in use is invalidated, in the terms
+    of one batch.
+    """
+
+    program: int
+    """Position of the program in the batch."""
+    in_use: bool = False
+
+
+_NO_BARRIER = -1
+"""The word of memory that is not initialized, and of a barrier that was invalidated."""
+
+
 def initialize(barrier: SharedTile, count: int, active: Active = None) -> None:
     """A barrier whose every phase takes `count` arrivals; phase 0 is under way."""
     word = count << _LACKING | count << _OF_EACH_PHASE
@@ -304,7 +319,7 @@ def initialize(barrier: SharedTile, count: int, active: Active = None) -> None:
 
 def invalidate(barrier: SharedTile, active: Active = None) -> None:
     """The memory may be used for something else."""
-    store(barrier, numpy.full(barrier.shape, -1, numpy.int64), active)
+    store(barrier, numpy.full(barrier.shape, _NO_BARRIER, numpy.int64), active)
 
 
 def expect(barrier: SharedTile, size: int, active: Active = None) -> None:
@@ -335,8 +350,23 @@ def commit(barrier: SharedTile, active: Active = None) -> None:
     arrive(barrier, 1, active)
 
 
-def _count(barrier: SharedTile, arrivals: int, size: int, active: Active) -> None:
+def _word(barrier: SharedTile, active: Active) -> numpy.ndarray:
+    """The word of each program's barrier.
+
+    Raises:
+        NoBarrier: an active program has no barrier there.
+    """
     word = load(barrier)
+    if (word == _NO_BARRIER).any():
+        missing = (word == _NO_BARRIER).reshape(len(word), -1).any(axis=1)
+        missing = narrowed(active, missing, len(word))
+        if missing.any():
+            raise NoBarrier(int(numpy.argmax(missing)))
+    return word
+
+
+def _count(barrier: SharedTile, arrivals: int, size: int, active: Active) -> None:
+    word = _word(barrier, active)
     lacking = (word >> _LACKING & _COUNT) - arrivals
     of_each_phase = word >> _OF_EACH_PHASE & _COUNT
     if (lacking < 0).any():
@@ -376,7 +406,7 @@ def wait(barrier: SharedTile, phase: Value, active: Active = None) -> None:
 
 def waiting_programs(barrier: SharedTile, phase: Value, active: Active) -> numpy.ndarray:
     """Which of the active programs the phase is not complete for."""
-    word = load(barrier)
+    word = _word(barrier, active)
     under_way = (word & 1).reshape(len(word), -1) == numpy.asarray(phase).reshape(-1, 1)
     return narrowed(active, under_way.any(axis=1), len(word))
 

@@ -406,6 +406,7 @@ def version_taken_while_even(version_ptr, tile_ptr, out_ptr, N: tl.constexpr):
             if version % 2 == 0:
                 taken = (tl.atomic_cas(version_ptr, version, version + 1) == version).to(tl.int32)
         tl.store(tile_ptr + lanes, tl.load(tile_ptr + lanes) + 1)
+        tl.debug_barrier()
         tl.atomic_add(version_ptr, 1)
     else:
         before, after, spread = 1, 2, 0

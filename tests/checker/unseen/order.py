@@ -95,6 +95,7 @@ def ticket_lock(x, acc, nxt, serving, B: tl.constexpr, SEM: tl.constexpr):
     while tl.atomic_add(serving, 0, sem=SEM) != my:
         pass
     tl.store(acc + i, tl.load(acc + i) + tl.load(x + tl.program_id(0) * B + i))  # fault: race
+    tl.debug_barrier()
     tl.atomic_add(serving, 1)
 
 
@@ -325,6 +326,7 @@ def seqlock(ver, data, out, tries: tl.constexpr, B: tl.constexpr, OK: tl.constex
     if tl.program_id(0) == 0:
         tl.atomic_add(ver, 1)
         tl.store(data + i, 5.0 + i)  # fault: race
+        tl.debug_barrier()
         tl.atomic_add(ver, 1)
     else:
         done = 0
