@@ -71,8 +71,8 @@ _ASSERTION = re.compile(r":(\d+): .*?Assertion `(.*?)` failed")
 
 
 def outcome(name: str, fault: str, *, sanitized: bool) -> dict[str, Any]:
-    """What a launch in a process of its own comes to: "right", "wrong", "reported", "hangs", or the
-    error's last line, and what ConSan says.
+    """What a launch in a process of its own comes to: "right", "wrong", "reported", "hangs", "CUDA
+    error" or another error's last line, and what ConSan says.
     """
     count = 1 if sanitized else LAUNCHES
     command = [sys.executable, "-m", __spec__.name, "--case", name, fault, str(count)]
@@ -88,6 +88,8 @@ def outcome(name: str, fault: str, *, sanitized: bool) -> dict[str, Any]:
         return {"outcome": "reported", "assertions": sorted(said)}
     if done.returncode in (0, 1) and "Traceback" not in done.stderr:
         return {"outcome": ("right", "wrong")[done.returncode]}
+    if "CUDA error" in done.stderr:
+        return {"outcome": "CUDA error"}
     return {"outcome": (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]}
 
 
@@ -140,7 +142,7 @@ def table(rows: list[dict[str, Any]]) -> pandas.DataFrame:
             "faults": bool(row["fault"]),
             "found by check": bool(row["fault"]) and checked(row["kernel"], row["fault"]) != "",
             "found by ConSan": bool(row["fault"]) and row["consan"]["outcome"] == "reported",
-            "wrong or hanging on the GPU": row["plain"]["outcome"] in ("wrong", "hangs"),
+            "shown by a launch": bool(row["fault"]) and row["plain"]["outcome"] != "right",
         }
         for row in rows
     )
