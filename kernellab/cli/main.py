@@ -125,15 +125,24 @@ def _say_whether_ready() -> int:
 def _check(options: argparse.Namespace) -> int:
     from kernellab.workshop.grader import grade_folder
 
+    _say_what_is_not_confined()
     grades = grade_folder(options.folder)
     print(grades.json() if options.json else grades)
     return 1 if grades.problems else 0
+
+
+def _say_what_is_not_confined() -> None:
+    from kernellab.judging.confinement import unconfined
+
+    for words in unconfined():
+        print(f"kernellab: warning: {words}", file=sys.stderr)
 
 
 def _report(options: argparse.Namespace) -> int:
     from kernellab.viz.pages import grades_page
     from kernellab.workshop.grader import grade_class
 
+    _say_what_is_not_confined()
     grades = grade_class(options.folders)
     print(grades.json() if options.json else grades)
     if options.output is not None:
