@@ -596,7 +596,7 @@ MOST_UNKNOWN = 16 * 1024 * 1024
 MOST_INFLATED = 256 * 1024 * 1024
 """What a compressed text may unpack to, however large the file is."""
 
-ALWAYS_INFLATED = 64 * 1024 * 1024
+ALWAYS_INFLATED = 16 * 1024 * 1024
 """What a compressed text may unpack to, however small the file is."""
 
 MOST_RATIO = 32

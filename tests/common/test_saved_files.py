@@ -207,13 +207,13 @@ def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     zeros = b" " * (1 << 24)
     content = b"".join(packing.compress(zeros) for _ in range(64)) + packing.flush()
     (tmp_path / "bomb").write_bytes(content)
-    assert f"{1 << 26:,}" in refusal(tmp_path / "bomb")
+    assert f"{1 << 24:,}" in refusal(tmp_path / "bomb")
 
 
 def test_a_gzip_file_of_many_small_values_is_not_unpacked(
     tmp_path: Path, messages: SnapshotAssertion
 ) -> None:
-    text = '{"format": [' + "[]," * 10_000_000 + "0]}"
+    text = '{"format": [' + "[]," * 4_000_000 + "0]}"
     (tmp_path / "bomb").write_bytes(gzip.compress(text.encode(), 1))
     assert refusal(tmp_path / "bomb") == messages
 
