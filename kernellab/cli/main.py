@@ -150,6 +150,7 @@ def _report(options: argparse.Namespace) -> int:
     return 1 if grades.problems else 0
 
 
+_DEMO_REPORT = Path("kernellab-demo.html")
 COMMANDS = ("demo", "doctor", "compile", "judge", "profile", "view", "test-on-cpu", "workshop")
 
 FOUND_SOMETHING = 1
@@ -250,7 +251,7 @@ def _parser() -> argparse.ArgumentParser:
         "--output",
         metavar="FILE",
         type=Path,
-        default=Path("kernellab-demo.html"),
+        default=_DEMO_REPORT,
         help="where the report goes (default: %(default)s)",
     )
     demo.set_defaults(command=_demo)
@@ -569,6 +570,7 @@ def _constants(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _write(file: Path, text: str) -> None:
-    save_whole(file, text.encode())
+    # Nobody named the usual one: in a shared folder, a link of that name is someone else's.
+    save_whole(file, text.encode(), is_named=file != _DEMO_REPORT)
     kilobytes = file.stat().st_size / 1000
     print(f"Report: {file} ({kilobytes:,.0f} kB, opens in any browser)")

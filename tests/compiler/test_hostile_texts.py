@@ -25,8 +25,10 @@ from kernellab.compiler.machine_code.instructions import (
     matrix_instructions,
 )
 from kernellab.compiler.source_map import _llvm_frames, module_frames
-from kernellab.errors import ArchiveError, CompileError, KernelLabError
+from kernellab.errors import ArchiveError, CompileError, KernelLabError, NotRecorded
+from kernellab.graphs.runnable import script
 from kernellab.records import SourceMap, Target
+from kernellab.records.graphs import GraphNode, Level
 from kernellab.triton_api.stages import generic_form
 from tests.support import fuzzed_files
 from tests.support.source_files import ROOT
@@ -235,6 +237,19 @@ def test_a_profile_has_so_many_metrics(tmp_path: Path) -> None:
     (tmp_path / "p.hatchet").write_text(json.dumps([root, {}]))
     with quick(), pytest.raises(ArchiveError, match="metrics"):
         kernellab.load(tmp_path / "p.hatchet")
+
+
+NO_FUNCTION = {
+    "empty": "", "not Python": "def f(:", "brackets": "(" * 5_000, "a null": "def f(): pass\0",
+    "no function": "x = 1", "minus signs": f"x = {'-' * 20_000}1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(NO_FUNCTION))
+def test_a_graph_without_a_function_makes_no_script(name: str) -> None:
+    node = GraphNode("x", "call_function", "aten.sin", "", "", (4,), "float32", None, ())
+    with pytest.raises(NotRecorded):
+        script(Level("fx", NO_FUNCTION[name], (node,)), "x")
 
 
 def test_lines_of_many_call_chains_are_found_in_time() -> None:

@@ -331,6 +331,8 @@ def _with_few_metrics(profile: Profile) -> Profile:
     metrics = {name for scope in profile.root.walk() for name in scope.metrics}
     if len(metrics) > MOST_METRICS:
         raise SchemaError(f"it has {len(metrics):,} metrics, but at most {MOST_METRICS} are read")
+    if sum(map(len, profile.notes)) > MOST_METRICS * 1_000:
+        raise SchemaError("its notes are longer than any that are written")
     return profile
 
 
