@@ -451,7 +451,7 @@ class SourceMap:
         return tuple(dict.fromkeys(steps))
 
     def _lines_from_source(self, stage: str, file: str, line: int) -> Lines:
-        wanted = self._chains_by_place.get((file, line), frozenset())
+        wanted = self._chains_by_place.get((file, line), set[int]())
         if stage in self.origins:
             return tuple(
                 at
