@@ -570,7 +570,7 @@ def _constants(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _write(file: Path, text: str) -> None:
-    # Nobody named the usual one: in a shared folder, a link of that name is someone else's.
+    # No one named the usual one: in a shared folder, a link of that name is someone else's.
     save_whole(file, text.encode(), is_named=file != _DEMO_REPORT)
     kilobytes = file.stat().st_size / 1000
     print(f"Report: {file} ({kilobytes:,.0f} kB, opens in any browser)")

@@ -176,7 +176,7 @@ def test_saving_in_a_shared_folder_follows_no_link(tmp_path: Path) -> None:
     assert victim.read_text() == "all my work"
 
 
-def test_a_report_that_nobody_named_follows_no_link(
+def test_a_report_without_a_given_name_follows_no_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
