@@ -228,10 +228,10 @@ def _check_aliases(text: str) -> None:
 def _end_of_value(body: str) -> int:
     """Return where a definition ends: at the end of a line, outside of brackets."""
     depth = 0
-    for found in _BRACKET_OR_END.finditer(body):
-        if found[0] == "\n" and depth <= 0:
-            return found.start()
-        depth += (found[0] in "[({<") - (found[0] in "])}>")
+    for mark in _BRACKET_OR_END.finditer(body):
+        if mark[0] == "\n" and depth <= 0:
+            return mark.start()
+        depth += (mark[0] in "[({<") - (mark[0] in "])}>")
     return len(body)
 
 
