@@ -125,15 +125,24 @@ def _say_whether_ready() -> int:
 def _check(options: argparse.Namespace) -> int:
     from kernellab.workshop.grader import grade_folder
 
+    _say_what_is_not_confined()
     grades = grade_folder(options.folder)
     print(grades.json() if options.json else grades)
     return 1 if grades.problems else 0
+
+
+def _say_what_is_not_confined() -> None:
+    from kernellab.judging.confinement import unconfined
+
+    for words in unconfined():
+        print(f"kernellab: warning: {words}", file=sys.stderr)
 
 
 def _report(options: argparse.Namespace) -> int:
     from kernellab.viz.pages import grades_page
     from kernellab.workshop.grader import grade_class
 
+    _say_what_is_not_confined()
     grades = grade_class(options.folders)
     print(grades.json() if options.json else grades)
     if options.output is not None:
@@ -141,6 +150,7 @@ def _report(options: argparse.Namespace) -> int:
     return 1 if grades.problems else 0
 
 
+_DEMO_REPORT = Path("kernellab-demo.html")
 COMMANDS = ("demo", "doctor", "compile", "judge", "profile", "view", "test-on-cpu", "workshop")
 
 FOUND_SOMETHING = 1
@@ -241,7 +251,7 @@ def _parser() -> argparse.ArgumentParser:
         "--output",
         metavar="FILE",
         type=Path,
-        default=Path("kernellab-demo.html"),
+        default=_DEMO_REPORT,
         help="where the report goes (default: %(default)s)",
     )
     demo.set_defaults(command=_demo)
@@ -560,6 +570,7 @@ def _constants(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _write(file: Path, text: str) -> None:
-    save_whole(file, text.encode())
+    # No one named the usual one: in a shared folder, a link of that name is someone else's.
+    save_whole(file, text.encode(), is_named=file != _DEMO_REPORT)
     kilobytes = file.stat().st_size / 1000
     print(f"Report: {file} ({kilobytes:,.0f} kB, opens in any browser)")

@@ -319,16 +319,20 @@ def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
 
 
 def save_whole(
-    path: str | os.PathLike[str], content: bytes, refused: type[KernelLabError] = KernelLabError
+    path: str | os.PathLike[str],
+    content: bytes,
+    refused: type[KernelLabError] = KernelLabError,
+    *,
+    is_named: bool = True,
 ) -> Path:
-    """`write_whole`, for a file that the user named; returns the path.
+    """`write_whole`, with errors that say what cannot be written; returns the path.
 
     Raises:
         KernelLabError: of the class `refused`: it cannot be written.
     """
     check_place(path, refused)
     try:
-        return write_whole(path, content)
+        return write_whole(path, content, is_named=is_named)
     except OSError as error:
         raise refused(f"{str(path)!r} cannot be written: {error.strerror or error}.") from error
 
@@ -596,7 +600,7 @@ MOST_UNKNOWN = 16 * 1024 * 1024
 MOST_INFLATED = 256 * 1024 * 1024
 """What a compressed text may unpack to, however large the file is."""
 
-ALWAYS_INFLATED = 64 * 1024 * 1024
+ALWAYS_INFLATED = 16 * 1024 * 1024
 """What a compressed text may unpack to, however small the file is."""
 
 MOST_RATIO = 32

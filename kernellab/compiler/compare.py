@@ -47,7 +47,7 @@ def _nested(levels: int) -> str:
     return pattern
 
 
-MLIR_LOCATION = re.compile(rf"\s*\bloc\({_nested(5)}\)")
+MLIR_LOCATION = re.compile(rf"(?<!\s)\s*+\bloc\({_nested(5)}\)")
 """`loc(...)` of an operation or an argument, with the blanks before it."""
 
 Lines = Iterator[str | None]
@@ -580,11 +580,8 @@ def _bare(text: StoredText) -> str:
 
 _MLIR_ALIAS = re.compile(r"^#loc\d* = .*\n?", re.M)
 _LLVM_DEBUG = re.compile(r",? !dbg !\d+|^[ \t]*#dbg_\w+\(.*\n?|^!\d+ = .*\n?|^!llvm\..*\n?", re.M)
-_PTX_DEBUG = re.compile(
-    r"^\s*\.(?:loc|file)\b.*\n?|^\s*\.section\s+\.debug[\s\S]*?^\s*}\s*\n?|\s*//.*$|^\$L__(?:tmp|"
-    r"func_\w+)\d*:\n?",
-    re.M,
-)
+_PTX_DEBUG = re.compile(r"\.(?:loc|file)\b|\$L__(?:tmp|func_\w+)\d*:")
+_PTX_DEBUG_SECTION = re.compile(r"\.section\s+\.debug")
 _SASS_PLACE = re.compile(r"^[ \t]*//## File .*\n?", re.M)
 
 
@@ -593,12 +590,24 @@ def without_locations(text: str) -> str:
     MLIR's loc, LLVM's debug metadata, `.loc`, SASS file notes.
     """
     if ".version" in text and ".target" in text and ".visible .entry" in text:
-        return _PTX_DEBUG.sub("", text)
+        return "\n".join(_ptx_code(text))
     if "target datalayout" in text or "\ndefine " in text:
         return _LLVM_DEBUG.sub("", text)
     if _SASS_PLACE.search(text):
         return _SASS_PLACE.sub("", text)
     return MLIR_LOCATION.sub("", _MLIR_ALIAS.sub("", text))
+
+
+def _ptx_code(text: str) -> Iterator[str]:
+    is_debug = False
+    for line in text.splitlines():
+        code = line.partition("//")[0].strip()
+        if is_debug:
+            is_debug = not code.startswith("}")
+        elif _PTX_DEBUG_SECTION.match(code):
+            is_debug = True
+        elif code and not _PTX_DEBUG.match(code):
+            yield code
 
 
 # Kernel identity: what a run says something about, and whether a compilation is of the same.

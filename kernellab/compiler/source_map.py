@@ -340,7 +340,7 @@ def _ttgir_lines(chains: tuple[Frames, ...]) -> Lines:
 _METADATA = re.compile(
     r"^!(?P<number>\d+) = (?:distinct )?!(?P<kind>DI\w+)\((?P<fields>.*)\)$", re.M
 )
-_FIELD = re.compile(r'(\w+): (?:!(\d+)|(\d+)|"([^"]*)")')
+_FIELD = re.compile(r'\b(\w+): (?:!(\d+)|(\d+)|"([^"]*)")')
 _DEBUG_USE = re.compile(r"!dbg !(\d+)")
 
 

@@ -69,7 +69,7 @@ def _lines_of_regular(file: str) -> list[str]:
 
 
 def _is_of_this_process(file: str) -> bool:
-    if file in linecache.cache or file in _compiled:
+    if file in linecache.cache or (file in _compiled and file not in _foreign):
         return True
     absolute = os.path.abspath(file)
     modules = (getattr(module, "__dict__", {}) for module in list(sys.modules.values()))
@@ -96,6 +96,16 @@ class CompiledLines:
 
 _compiled: dict[str, dict[int, CompiledLines]] = {}
 """File -> number of a `def` line -> the function; no two overlap."""
+
+
+_foreign: set[str] = set()
+
+
+def show_no_other_lines(file: str) -> None:
+    """Of a file that other people's code names, show the lines that were compiled alone, unless
+    this process has imported it.
+    """
+    _foreign.add(file)
 
 
 def keep_compiled(file: str, compiled: CompiledLines) -> None:

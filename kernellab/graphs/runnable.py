@@ -48,7 +48,8 @@ def script(level: Level, node: str) -> str:
 
     Raises:
         ArgumentError: no node of that name has a tensor.
-        NotRecorded: a size is a symbol, or the operations call another graph.
+        NotRecorded: the text is not a function, a size is a symbol, or the operations call another
+            graph.
     """
     nodes = {each.name: each for each in level.nodes}
     tensors = [name for name, each in nodes.items() if each.shape and each.opcode != "output"]
@@ -57,9 +58,11 @@ def script(level: Level, node: str) -> str:
             f"no node {node!r} of the graph has a tensor",
             advice=suggestion(node, tensors, "Nodes with tensors are"),
         )
-    function = next(
-        each for each in ast.walk(ast.parse(level.text)) if isinstance(each, ast.FunctionDef)
-    )
+    try:
+        parsed = ast.parse(level.text)
+        function = next(each for each in ast.walk(parsed) if isinstance(each, ast.FunctionDef))
+    except (SyntaxError, ValueError, RecursionError, MemoryError, StopIteration) as error:
+        raise NotRecorded("the text of the graph has no Python function") from error
     body, needed = _computing(function, node)
     if "self" in needed:
         raise NotRecorded(f"the operations of {node!r} call another graph, which has no text")

@@ -22,6 +22,7 @@ from typing import Any, Literal, NoReturn
 import torch
 
 from kernellab import triton_api
+from kernellab.common.saved_files import BadFile, json_in, text_in
 from kernellab.common.system import temporary_folder
 from kernellab.common.text import remember_source
 from kernellab.compiler.binding import BoundCall, bind
@@ -256,8 +257,13 @@ def calls_of(launches: Sequence[Mapping[str, Any]]) -> list[Call]:
 # It never runs other people's Python itself.
 
 
-LARGEST_ANSWER = 64 << 20
+LARGEST_ANSWER = 16 << 20
 """The most bytes of an answer; a kernel with 10,000 operations has about 5 MB."""
+
+_MOST_WRITTEN = 64 << 20
+"""The most bytes of files in the folder of a confined process."""
+_WATCHED = 0.2
+"""Seconds between two looks at that folder."""
 
 
 @dataclass(frozen=True)
@@ -318,7 +324,9 @@ def _run(function: Callable[[], bytes], folder: str, seconds: float) -> Outcome:
         _in_child(function, writing, folder, seconds)
     os.close(writing)
     try:
-        content = _read(reading, time.monotonic() + seconds)
+        content = _read(reading, time.monotonic() + seconds, folder)
+    except _TooMuch:
+        return Outcome("ended", words=f"its files have more than {_MOST_WRITTEN:,} bytes")
     finally:
         os.close(reading)
         os.kill(process, signal.SIGKILL)  # it has answered, or must not go on
@@ -329,12 +337,10 @@ def _run(function: Callable[[], bytes], folder: str, seconds: float) -> Outcome:
 
 
 def _outcome(content: bytes, status: int) -> Outcome:
-    try:
-        answer = json.loads(content)
+    with contextlib.suppress(TypeError, BadFile):
+        answer = json_in(text_in(content))
         if isinstance(answer, dict) and all(map(_is_list_of_modules, _answer_parts(answer))):
             return Outcome("answered", answer)
-    except (TypeError, ValueError, RecursionError):
-        pass
     code = os.waitstatus_to_exitcode(status)
     if code == -signal.SIGSYS:
         return Outcome("refused-call")
@@ -354,19 +360,42 @@ def _is_list_of_modules(part: Any) -> bool:
     return isinstance(part, dict) and isinstance(part.get("modules", []), list)
 
 
-def _read(pipe: int, deadline: float) -> bytes | None:
-    """Return what a process writes until it closes the pipe; None if that takes too long."""
+class _TooMuch(Exception):
+    """A confined process fills the disk."""
+
+
+def _read(pipe: int, deadline: float, folder: str) -> bytes | None:
+    """Return what a process writes until it closes the pipe; None if that takes too long.
+
+    Raises:
+        _TooMuch: the files in its folder have more than `_MOST_WRITTEN` bytes.
+    """
     chunks: list[bytes] = []
     size = 0
+    looked = time.monotonic()
     while (left := deadline - time.monotonic()) > 0:
-        if not select.select([pipe], [], [], left)[0]:
-            return None
+        if time.monotonic() - looked > _WATCHED:
+            looked = time.monotonic()
+            if _written(folder) > _MOST_WRITTEN:
+                raise _TooMuch
+        if not select.select([pipe], [], [], min(left, _WATCHED))[0]:
+            continue
         chunk = os.read(pipe, 1 << 20)
         size += len(chunk)
         if not chunk or size > LARGEST_ANSWER:
             return b"".join(chunks)
         chunks.append(chunk)
     return None
+
+
+def _written(folder: str) -> int:
+    """Return the bytes of the files in a folder, which others change meanwhile."""
+    size = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                size += os.lstat(os.path.join(path, name)).st_blocks * 512
+    return size
 
 
 def _in_child(function: Callable[[], bytes], writing: int, folder: str, seconds: float) -> NoReturn:

@@ -1,9 +1,10 @@
 """What a process that runs other people's Python may not do: start processes, use the network, look
-into other processes, write files outside of its folder, or use more time and memory than its share.
+into other processes, write files outside of its folder, change modes, owners or times of files, or
+use more time and memory than its share.
 
-Linux enforces it: limits of resources (setrlimit(2)), a filter of system calls (seccomp(2)) and a
-ruleset for files (landlock(7)). None of the three needs privileges. On a system that has no
-seccomp or no Landlock, what these would refuse is allowed.
+Linux enforces it: limits of resources (setrlimit(2)), a filter of system calls (seccomp(2)), a
+ruleset for files (landlock(7)), and fewer capabilities (capabilities(7)). None of them needs
+privileges. What a system without seccomp or Landlock allows, `unconfined` says.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ MEMORY = 2 << 30
 """The most bytes of address space that a confined process may map beyond what it starts with."""
 
 _FILE_BYTES = 16 << 20
-_OPEN_FILES = 256
+_OPEN_FILES = 64
+"""A file without a name is memory that the limit of address space does not count."""
 
 
 def confine(folder: str, seconds: float) -> None:
@@ -31,9 +33,13 @@ def confine(folder: str, seconds: float) -> None:
     Args:
         folder: the only folder where it may write files.
         seconds: the processor time that it may use.
+
+    Raises:
+        OSError: the system has what it takes, and refuses it.
     """
     _limit_resources(seconds)
     _permit_no_new_privileges()
+    _drop_capabilities()
     _restrict_files(folder)
     _install(_filter(_CONFINED, _ERRNO | errno.EPERM))
 
@@ -43,6 +49,26 @@ def end_on_process_calls() -> None:
     network; before, such a call failed with EPERM.
     """
     _install(_filter(_ENDED, _KILL))
+
+
+def unconfined() -> tuple[str, ...]:
+    """Return what this system does not refuse a confined process, in sentences; () where it refuses
+    all that it should.
+    """
+    said = []
+    if not _has_filters():
+        said.append(
+            "This system cannot filter system calls (seccomp), so other people's code can start "
+            "processes, use the network and end your processes."
+        )
+    version = _landlock_version()
+    if version < 3:
+        what = "change or remove your files" if version < 1 else "empty your files"
+        said.append(
+            f"This system cannot protect files from writing (Landlock since Linux 6.2), so other "
+            f"people's code can {what}."
+        )
+    return tuple(f"{words} Judge code that you do not trust in a container." for words in said)
 
 
 def _limit_resources(seconds: float) -> None:
@@ -76,6 +102,26 @@ def _permit_no_new_privileges() -> None:
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
 
 
+def _drop_capabilities() -> None:
+    """Give up what root may do and other users may not, except reading all files."""
+    header = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
+    held = ctypes.create_string_buffer(24)
+    if _libc.capget(header, held) == 0:
+        effective, permitted, *_ = struct.unpack("=6I", held.raw)
+        kept = [effective & _DAC_READ_SEARCH, permitted & _DAC_READ_SEARCH, 0, 0, 0, 0]
+        _check(_libc.capset(header, struct.pack("=6I", *kept)))
+
+
+_CAPABILITY_VERSION, _DAC_READ_SEARCH = 0x20080522, 1 << 2
+"""_LINUX_CAPABILITY_VERSION_3 and CAP_DAC_READ_SEARCH (linux/capability.h)."""
+
+
+def _check(result: int) -> int:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
 # Files
 
 
@@ -83,7 +129,7 @@ def _restrict_files(folder: str) -> None:
     """Allow writing below `folder` and to the devices that swallow output, and nowhere else; a
     process under a ruleset cannot look into the memory of one that is not.
     """
-    version = _libc.syscall(_LANDLOCK_CREATE, None, 0, 1)
+    version = _landlock_version()
     if version < 1:
         return
     rights = _WRITES
@@ -92,17 +138,20 @@ def _restrict_files(folder: str) -> None:
     if version >= 3:
         rights |= _TRUNCATE
     handled = ctypes.create_string_buffer(struct.pack("=Q", rights), 8)
-    ruleset = _libc.syscall(_LANDLOCK_CREATE, handled, 8, 0)
-    if ruleset < 0:
-        return
+    ruleset = _check(_libc.syscall(_LANDLOCK_CREATE, handled, 8, 0))
     try:
         for path, allowed in ((folder, rights), ("/dev/null", rights & (_WRITE | _TRUNCATE))):
             with _path(path) as below:
                 rule = ctypes.create_string_buffer(struct.pack("=Qi", allowed, below), 12)
-                _libc.syscall(_LANDLOCK_ADD, ruleset, 1, rule, 0)
-        _libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0)
+                _check(_libc.syscall(_LANDLOCK_ADD, ruleset, 1, rule, 0))
+        _check(_libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0))
     finally:
         os.close(ruleset)
+
+
+def _landlock_version() -> int:
+    """Return the version of Landlock; less than 1 where the system has none."""
+    return int(_libc.syscall(_LANDLOCK_CREATE, None, 0, 1))
 
 
 @contextlib.contextmanager
@@ -144,7 +193,9 @@ class _Machine:
 
 _NEW_CALLS = {
     "pidfd_send_signal": 424, "io_uring_setup": 425, "open_tree": 428, "move_mount": 429,
-    "fsopen": 430, "pidfd_open": 434, "pidfd_getfd": 438, "mount_setattr": 442,
+    "fsopen": 430, "pidfd_open": 434, "pidfd_getfd": 438, "process_madvise": 440,
+    "mount_setattr": 442, "memfd_secret": 447, "fchmodat2": 452, "setxattrat": 463,
+    "removexattrat": 466, "file_setattr": 469,
 }  # fmt: skip
 """Calls that have the same number on every processor."""
 
@@ -159,7 +210,15 @@ _MACHINES = {
             "setns": 308, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323,
             "add_key": 248, "request_key": 249, "keyctl": 250, "open_by_handle_at": 304,
             "init_module": 175, "finit_module": 313, "delete_module": 176, "reboot": 169,
-            "kexec_load": 246, "swapon": 167, "swapoff": 168, **_NEW_CALLS,
+            "kexec_load": 246, "swapon": 167, "swapoff": 168,
+            "chmod": 90, "fchmod": 91, "fchmodat": 268, "chown": 92, "fchown": 93, "lchown": 94,
+            "fchownat": 260, "utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280,
+            "setxattr": 188, "lsetxattr": 189, "fsetxattr": 190, "removexattr": 197,
+            "lremovexattr": 198, "fremovexattr": 199, "flock": 73,
+            "shmget": 29, "shmat": 30, "msgget": 68, "semget": 64,
+            "mq_open": 240, "setpriority": 141, "ioprio_set": 251, "sched_setparam": 142,
+            "sched_setscheduler": 144, "sched_setattr": 314, "sched_setaffinity": 203,
+            **_NEW_CALLS,
         },
         clone=56, kill=62, tgkill=234, prlimit=302,
     ),
@@ -173,7 +232,14 @@ _MACHINES = {
             "setns": 268, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282,
             "add_key": 217, "request_key": 218, "keyctl": 219, "open_by_handle_at": 265,
             "init_module": 105, "finit_module": 273, "delete_module": 106, "reboot": 142,
-            "kexec_load": 104, "swapon": 224, "swapoff": 225, **_NEW_CALLS,
+            "kexec_load": 104, "swapon": 224, "swapoff": 225,
+            "fchmod": 52, "fchmodat": 53, "fchownat": 54, "fchown": 55, "utimensat": 88,
+            "setxattr": 5, "lsetxattr": 6, "fsetxattr": 7, "removexattr": 14,
+            "lremovexattr": 15, "fremovexattr": 16, "flock": 32,
+            "shmget": 194, "shmat": 196, "msgget": 186, "semget": 190,
+            "mq_open": 180, "setpriority": 140, "ioprio_set": 30, "sched_setparam": 118,
+            "sched_setscheduler": 119, "sched_setattr": 274, "sched_setaffinity": 122,
+            **_NEW_CALLS,
         },
         clone=220, kill=129, tgkill=131, prlimit=261,
     ),
@@ -253,15 +319,18 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 
+def _has_filters() -> bool:
+    """Return whether system calls can be filtered: an empty filter is an invalid address then."""
+    return platform.machine() in _MACHINES and (
+        _libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, None, 0, 0) < 0
+        and ctypes.get_errno() == errno.EFAULT
+    )
+
+
 def _install(program: bytes | None) -> None:
-    if program is None:
+    if program is None or not _has_filters():
         return
     instructions = ctypes.create_string_buffer(program, len(program))
     address = ctypes.cast(instructions, ctypes.c_void_p)
-    _libc.prctl(
-        _PR_SET_SECCOMP,
-        _SECCOMP_MODE_FILTER,
-        ctypes.byref(_Program(len(program) // 8, address)),
-        0,
-        0,
-    )
+    filter_ = ctypes.byref(_Program(len(program) // 8, address))
+    _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, filter_, 0, 0))

@@ -11,7 +11,6 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
@@ -20,6 +19,7 @@ from kernellab.checker.arguments import uninitialized
 from kernellab.checker.check import check
 from kernellab.checker.records import Findings
 from kernellab.common.arguments import check_tolerance, check_whole
+from kernellab.common.saved_files import BadFile, regular_bytes, saved_path, text_in
 from kernellab.common.system import StoppedForGood, limited
 from kernellab.common.text import element_text, remember_source, what_it_raised
 from kernellab.compiler.pipeline import compile_bound
@@ -34,6 +34,7 @@ from kernellab.errors import (
 )
 from kernellab.interpreter.execution.program import program_code
 from kernellab.judging.code import Code, PackedKernel, SourcePart, Texts
+from kernellab.judging.confinement import unconfined
 from kernellab.judging.recording import HostCall, HostRequest, TensorView
 from kernellab.judging.records import STAGES, JudgedKernel, Verdict
 from kernellab.judging.replay import FORGED, RecordedLaunch, Replay, Writer, view_of
@@ -51,6 +52,9 @@ SECONDS = 60.0
 """A submission that takes longer counts as one that does not end."""
 
 _MOST_TURNS = 20_000
+
+_LARGEST_SUBMISSION = 4 << 20
+"""Bytes of a submission's file."""
 
 Cases = Sequence[Any] | Mapping[str, Any] | Callable[[], Any]
 
@@ -153,10 +157,11 @@ def code_of(submission: Any) -> Code:
                 f"{described(submission)}."
             ) from error
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
+        text = text_in(regular_bytes(saved_path(path, ArgumentError), _LARGEST_SUBMISSION))
+    except (OSError, BadFile) as error:
+        why = f"it {error}" if isinstance(error, BadFile) else error
         raise ArgumentError(
-            f"The file of the submission, {path!r}, cannot be read: {error}.",
+            f"The file of the submission, {path!r}, cannot be read: {why}.",
             advice="Name it as FILE::NAME.",
         ) from error
     remember_source(path, text)
@@ -255,6 +260,8 @@ class _Judging:
     def verdict(self) -> Verdict:
         """Return the verdict."""
         self.known = Verdict(self.name, "accepted")
+        for words in unconfined():
+            self._note(f"confinement: {words}")
         if self.reference.problem:
             self._not_judged("", Diagnostic("error", "reference", self.reference.problem))
         right = self._right_results()

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 from xml.etree import ElementTree
 
-from kernellab.errors import Diagnostic
+from kernellab.errors import Diagnostic, visible
 from kernellab.launch.records import Difference
 
 STAGES = (
@@ -170,7 +170,7 @@ class Verdict:
                 f"  about {self.microseconds:.3g} us, and at least {self.at_least or 0:.3g} us"
             )
         lines += [f"  not examined: {words}" for words in self.not_examined]
-        return "\n".join(lines)
+        return visible("\n".join(lines))
 
 
 _LONGEST, _SHORT = 1_200, 200

@@ -221,6 +221,12 @@ class Replay:
         kernel = self._kernels[key]
         values = {str(name): self.decoded(value) for name, value in step["values"].items()}
         options = {str(name): self.decoded(value) for name, value in step["options"].items()}
+        for name, value in options.items():
+            if not triton_api.may_be_of_file(name, value):
+                words = (
+                    f"the launch sets {name}={value!r:.200}, which may name files of the judge's"
+                )
+                raise Refused(Diagnostic("error", "refused-option", words, place))
         grid = tuple(map(int, step["grid"]))
         call = bind(kernel, (), values, self._target, options=options)
         given = triton_api.GivenModule(str(module["text"]))
@@ -317,6 +323,7 @@ def _dtype(name: Any) -> torch.dtype:
 
 
 FORGED = (
-    BadRecord, AssertionError, AttributeError, LookupError, TypeError, ValueError, RuntimeError
+    BadRecord, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError,
+    RuntimeError,
 )  # fmt: skip
 """What replaying a forged record may raise."""

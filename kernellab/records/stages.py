@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -450,11 +451,7 @@ class SourceMap:
         return tuple(dict.fromkeys(steps))
 
     def _lines_from_source(self, stage: str, file: str, line: int) -> Lines:
-        wanted = {
-            number
-            for number, chain in enumerate(self.chains)
-            if any(self.files[at] == file and frame_line == line for at, frame_line, _ in chain)
-        }
+        wanted = self._chains_by_place.get((file, line), set[int]())
         if stage in self.origins:
             return tuple(
                 at
@@ -470,6 +467,14 @@ class SourceMap:
             for here in self._lines_from_source(nearest, file, line)
             for there in self.lines(nearest, stage, here)
         )
+
+    @cached_property
+    def _chains_by_place(self) -> Mapping[tuple[str, int], set[int]]:
+        numbers: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
+        for number, chain in enumerate(self.chains):
+            for at, line, _ in chain:
+                numbers[self.files[at], line].add(number)
+        return dict(numbers)
 
     def _lines_by_source(self, from_stage: str, to_stage: str, line: int) -> Lines:
         """Lines that name the same innermost place, called from the same lines as far as both say;

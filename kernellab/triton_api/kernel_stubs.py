@@ -21,8 +21,9 @@ from triton._C import libtriton
 from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.runtime.jit import JITFunction
 
+from kernellab.common.saved_files import MOST_LINES
 from kernellab.common.system import temporary_folder
-from kernellab.errors import KernelLabError
+from kernellab.errors import KernelLabError, show_no_other_lines
 from kernellab.records import Specialization
 from kernellab.triton_api.debug_info import (
     Constant,
@@ -171,24 +172,33 @@ def _function(facts: Mapping[str, Any]) -> Any:
     # Python compiles nothing here that another process sent but identifiers.
     text = f"def {_identifier(facts['name'])}({', '.join(names)}):\n    pass\n"
     scope: dict[str, Any] = {"__name__": "__main__"}
-    exec(compile(text, str(facts["file"]), "exec"), scope)  # noqa: S102 - made of identifiers
+    file, lines = str(facts["file"]), [str(line) for line in facts["lines"]]
+    first_line = _line(facts["first_line"])
+    _line(first_line + len(lines))
+    show_no_other_lines(file)
+    exec(compile(text, file, "exec"), scope)  # noqa: S102 - made of identifiers
     function: FunctionType = scope.pop(facts["name"])
-    function.__code__ = function.__code__.replace(co_firstlineno=int(facts["first_line"]))
+    function.__code__ = function.__code__.replace(co_firstlineno=first_line)
     function.__annotations__ = {
         name: str(parameter["annotation"])
         for name, parameter in zip(names, parameters)
         if parameter["annotation"]
     }
-    lines = [str(line) for line in facts["lines"]]
-    with source_lines_are(str(facts["file"]), int(facts["first_line"]), lines):
+    with source_lines_are(file, first_line, lines):
         made = (_GivenGluon if facts["is_gluon"] else _Given)(
             function,
             do_not_specialize=[p["name"] for p in parameters if p["unspecialized"]],
             do_not_specialize_on_alignment=[p["name"] for p in parameters if p["unaligned"]],
         )
-    made.raw_src, made.starting_line_number = lines, int(facts["first_line"])
+    made.raw_src, made.starting_line_number = lines, first_line
     made._src = str(facts["source"])
     return made
+
+
+def _line(number: Any) -> int:
+    if type(number) is not int or not 0 <= number <= MOST_LINES:
+        raise ValueError(f"{number!r:.40} is not the number of a line")
+    return number
 
 
 def _identifier(name: Any) -> str:
@@ -207,7 +217,7 @@ def records_from_json(data: Sequence[Mapping[str, Any]], kernel: Any) -> DebugRe
     return tuple(
         DebugRecord(
             each["kind"],
-            int(each["line"]),
+            _line(each["line"]),
             {str(name): _held_from_json(value) for name, value in each["names"].items()},
             bool(each["is_static"]),
             bool(each["is_breakpoint"]),
@@ -225,7 +235,7 @@ def _source_from_json(
     name, text = str(data["name"]), str(data["text"])
     # A function of Triton's own library has no scope that matters here.
     function = functions.get((name, text), kernel)
-    return SourceFunction(lambda: function, text, name, str(data["file"]), int(data["line"]))
+    return SourceFunction(lambda: function, text, name, str(data["file"]), _line(data["line"]))
 
 
 def _held_from_json(data: Mapping[str, Any]) -> Held:

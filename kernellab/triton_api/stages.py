@@ -178,8 +178,10 @@ def read_module(text: str, backend: Any, file_name: str = "module.mlir") -> Any:
         file_name: of the passing file that MLIR reads it from, which its messages name.
 
     Raises:
+        KernelLabError: printed again, it would take too much memory.
         RuntimeError: MLIR cannot read it; it prints why.
     """
+    _check_aliases(text)
     context = new_context(backend)
     with temporary_folder() as folder:
         file = Path(folder, file_name)
@@ -187,6 +189,50 @@ def read_module(text: str, backend: Any, file_name: str = "module.mlir") -> Any:
         module = libtriton.ir.parse_mlir_module(str(file), context)
     module.context = context  # which must live as long as the module does
     return module
+
+
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_DEFINITION = re.compile(r"([#!][\w$-]+)\s*=(?!=)")
+_ALIAS = re.compile(r"[#!][\w$-]+")
+_BRACKET_OR_END = re.compile(r"[\[({<]|[\])}>]|\n")
+
+_MOST_EXPANDED = 128 << 20
+"""Characters of a text whose aliases are replaced by what they stand for, as the generic form has
+them."""
+
+
+def _check_aliases(text: str) -> None:
+    """Raise KernelLabError if forty lines of aliases, each with the one before it twice, stand for
+    more than memory holds. Those of locations stay aliases in what MLIR prints.
+    """
+    plain = _STRING.sub(lambda string: "x" * len(string[0]), text).replace("->", "  ")
+    first, *definitions = _DEFINITION.split(plain)
+    sizes: dict[str, int] = {}
+
+    def expanded(part: str) -> int:
+        return len(part) + sum(sizes.get(name, 0) for name in _ALIAS.findall(part))
+
+    total = len(first)
+    for name, body in zip(definitions[::2], definitions[1::2]):
+        end = _end_of_value(body)
+        size = expanded(body[:end])
+        sizes[name] = 0 if body.lstrip().startswith("loc(") else size
+        total += size + expanded(body[end:])
+        if total > _MOST_EXPANDED:
+            raise KernelLabError(
+                f"MLIR cannot read this text: its aliases stand for more than {_MOST_EXPANDED:,} "
+                f"characters, as {name!r:.80} does."
+            )
+
+
+def _end_of_value(body: str) -> int:
+    """Return where a definition ends: at the end of a line, outside of brackets."""
+    depth = 0
+    for mark in _BRACKET_OR_END.finditer(body):
+        if mark[0] == "\n" and depth <= 0:
+            return mark.start()
+        depth += (mark[0] in "[({<") - (mark[0] in "])}>")
+    return len(body)
 
 
 @contextmanager
@@ -240,7 +286,8 @@ def parse_mlir(text: str, target: Target) -> Any:
             return read_module(text, backend_for(target))
         except RuntimeError as error:
             words = _ERROR_IN_TEXT.sub(r"line \1, column \2: ", output.take()).strip()
-            raise KernelLabError(f"MLIR cannot read this text: {words or error}") from error
+            why = (words or str(error))[:_LONGEST_WORDS]
+            raise KernelLabError(f"MLIR cannot read this text: {why}") from error
 
 
 def generic_form(text: str, target: Target) -> str:
@@ -257,6 +304,9 @@ def generic_form(text: str, target: Target) -> str:
 
 _PLACE_IN_TEXT = re.compile(r'loc\("[^"]*/kernellab-[^"/]*/module\.mlir":\d+:\d+\)')
 _ERROR_IN_TEXT = re.compile(r'loc\("[^"]*/module\.mlir":(\d+):(\d+)\): error: ')
+
+_LONGEST_WORDS = 2_000
+"""Characters of MLIR's words: it quotes a line of any length."""
 
 _UNPRINTABLE = "llvm.data_layout"
 """An attribute whose value MLIR verifies while printing:

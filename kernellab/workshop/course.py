@@ -29,6 +29,9 @@ from kernellab.workshop.exercise import EXERCISES, RUNGS, Answer, Budget, Exerci
 # Write and read notebooks as JSON (nbformat 4.5).
 
 
+_MOST_CELLS = 2_000
+"""Of a notebook: an answer has the cells above it."""
+
 _LARGEST_NOTEBOOK = 50_000_000
 """The most bytes of a notebook that is read; notebooks with pictures have several million."""
 
@@ -65,6 +68,8 @@ def texts_of(file: Path, kind: str = "code") -> list[str]:
     try:
         content = regular_bytes(file, _LARGEST_NOTEBOOK, is_named=False)
         cells = json_in(text_in(content), len(content))["cells"]
+        if len(cells) > _MOST_CELLS:
+            raise BadFile(f"has {len(cells):,} cells; no more than {_MOST_CELLS:,} are read")
         return ["".join(content["source"]) for content in cells if content["cell_type"] == kind]
     except (BadFile, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ArgumentError(

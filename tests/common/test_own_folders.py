@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 import kernellab
+from kernellab.cli import main
 from kernellab.common.saved_files import write_whole
 from kernellab.common.system import lock_file, own_folder
 from kernellab.errors import (
@@ -173,6 +174,20 @@ def test_saving_in_a_shared_folder_follows_no_link(tmp_path: Path) -> None:
     write_whole(tmp_path / "trace", b"saved")
     assert (tmp_path / "trace").read_bytes() == b"saved"
     assert victim.read_text() == "all my work"
+
+
+def test_a_report_without_a_given_name_follows_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    victim = tmp_path / "victim"
+    victim.write_text("all my work")
+    for name in (main._DEMO_REPORT, Path("link.html")):
+        name.symlink_to(victim)
+    main._write(main._DEMO_REPORT, "a report")
+    assert victim.read_text() == "all my work"
+    main._write(Path("link.html"), "a report")
+    assert victim.read_text() == "a report"
 
 
 @pytest.mark.parametrize("make", [others_write, pytest.param(of_someone, marks=only_root)])

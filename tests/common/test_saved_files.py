@@ -34,7 +34,9 @@ from kernellab.errors import (
     ProfileError,
     source_lines,
 )
+from kernellab.judging.records import Verdict
 from kernellab.tracing.steps import TracedArgument
+from kernellab.workshop.course import cells_of
 from tests.support import damages, fuzzed_files
 from tests.support.messages import Raised
 from tests.support.source_files import ROOT
@@ -207,13 +209,13 @@ def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     zeros = b" " * (1 << 24)
     content = b"".join(packing.compress(zeros) for _ in range(64)) + packing.flush()
     (tmp_path / "bomb").write_bytes(content)
-    assert f"{1 << 26:,}" in refusal(tmp_path / "bomb")
+    assert f"{1 << 24:,}" in refusal(tmp_path / "bomb")
 
 
 def test_a_gzip_file_of_many_small_values_is_not_unpacked(
     tmp_path: Path, messages: SnapshotAssertion
 ) -> None:
-    text = '{"format": [' + "[]," * 10_000_000 + "0]}"
+    text = '{"format": [' + "[]," * 4_000_000 + "0]}"
     (tmp_path / "bomb").write_bytes(gzip.compress(text.encode(), 1))
     assert refusal(tmp_path / "bomb") == messages
 
@@ -451,6 +453,20 @@ def test_counts_of_a_profile_are_counts(tmp_path: Path, raised: Raised) -> None:
     text = '"Kernel Name","k"\n"Address","Source","# Samples"\n"10","NOP","1e300"\n'
     (tmp_path / "a.csv").write_text(text)
     raised(ProfileError, kernellab.read_ncu, tmp_path / "a.csv")
+
+
+def test_names_of_a_launch_and_of_a_submission_are_not_obeyed(tmp_path: Path) -> None:
+    head = f'"Kernel Name","k{MARK.partition(chr(34))[0]}"'
+    (tmp_path / "a.csv").write_text(f'{head}\n"Address","Source","# Samples"\n"10","NOP","1"\n')
+    for said in (kernellab.read_ncu(tmp_path / "a.csv"), Verdict(MARK, "accepted")):
+        assert not OBEYED.search(str(said))
+
+
+def test_a_notebook_has_so_many_cells(tmp_path: Path) -> None:
+    answer = {"cell_type": "code", "source": "%%tileexercise softmax\npass"}
+    (tmp_path / "a.ipynb").write_text(json.dumps({"cells": [answer] * 20_000}))
+    with pytest.raises(ArgumentError, match="cells"):
+        next(cells_of(tmp_path / "a.ipynb"))
 
 
 def test_quartiles_have_the_median_between_them(written: Any, messages: SnapshotAssertion) -> None:

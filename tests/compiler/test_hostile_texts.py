@@ -6,18 +6,30 @@ import gzip
 import json
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kernellab
 from kernellab.common.saved_files import BadFile, gunzipped
+from kernellab.compiler import passes
+from kernellab.compiler.analyses import axis_info
+from kernellab.compiler.compare import without_locations
 from kernellab.compiler.machine_code.cubin import sections
-from kernellab.compiler.machine_code.instructions import instruction_count, matrix_instructions
+from kernellab.compiler.machine_code.instructions import (
+    _amd_instructions,
+    instruction_count,
+    matrix_instructions,
+)
 from kernellab.compiler.source_map import _llvm_frames, module_frames
-from kernellab.errors import CompileError
+from kernellab.errors import ArchiveError, CompileError, KernelLabError, NotRecorded
+from kernellab.graphs.runnable import script
+from kernellab.records import SourceMap, Target
+from kernellab.records.graphs import GraphNode, Level
+from kernellab.triton_api.stages import generic_form
 from tests.support import fuzzed_files
 from tests.support.source_files import ROOT
 
@@ -125,6 +137,132 @@ def test_names_of_sections_are_no_larger_than_the_file(count: int) -> None:
     entry = struct.pack("<IIQQQQIIQQ", 0, 8, 0, 0, names, 0, 0, 0, 0, 0)
     with quick(), pytest.raises(CompileError):
         sections(header + entry * count + b"a" * 4_000 + b"\0")
+
+
+BLANKS = " " * 40_000
+LINES = {
+    "blanks": f"{BLANKS}x",
+    "blanks before a location": f"{BLANKS}xloc(",
+    "ends of lines": "\r\n" * 20_000,
+    "fields": f"!1 = !DILocation({'a' * 40_000}",
+    "debug sections": ".section .debug_x\n" * 4_000,
+    "loads": "ld." * 13_000,
+    "AMD's instruction": f"f:\n\tv_add{BLANKS}x{BLANKS}y",
+    "an instruction": f"        /*0010*/ ADD{BLANKS}x",
+}
+PTX = ".version 8\n.target sm_90\n.visible .entry k()\n"
+READERS: dict[str, Callable[[str], object]] = {
+    "comparison": without_locations,
+    "comparison of PTX": lambda text: without_locations(PTX + text),
+    "refusal": passes.without_locations,
+    "debug information": _llvm_frames,
+    "accesses": axis_info.access_width,
+    "AMD's code": lambda text: list(
+        _amd_instructions(text, SourceMap("a.py", (), (), {"amdgcn": ()}, {}))
+    ),
+    "locations": module_frames,
+}
+
+
+@pytest.mark.parametrize("line", list(LINES))
+def test_lines_are_read_in_time(line: str) -> None:
+    with quick():
+        for read in READERS.values():
+            read(LINES[line])
+
+
+def doubled(first: str, step: str) -> str:
+    aliases = (step.replace("N", str(n)).replace("M", str(n - 1)) for n in range(1, 41))
+    return "\n".join((first, *aliases))
+
+
+ALIASES = {
+    "lists": doubled('#a0 = "x"', "#aN = [#aM, #aM]"),
+    "dictionaries": doubled('#a0 = "x"', "#aN = {a = #aM, b = #aM}"),
+    "types": doubled("!a0 = i32", "!aN = tuple<!aM, !aM>"),
+    "one line": doubled('#a0 = "x"', "#aN = [#aM, #aM]").replace("\n", " "),
+    "a text that looks like one": doubled('#a0 = "x"', '#aN = ["#b = ", #aM, #aM]'),
+    "one that is used often": '#a0 = "' + "x" * 100_000 + '"\n#a1 = [' + "#a0, " * 9_000 + "1]",
+}
+
+
+@pytest.mark.parametrize("name", list(ALIASES))
+def test_aliases_stand_for_no_more_than_memory_holds(name: str) -> None:
+    kind = "!" if name == "types" else "#"
+    text = f"{ALIASES[name]}\nmodule attributes {{ttg.a = {kind}a40}} {{}}"
+    with quick(), pytest.raises(KernelLabError):
+        generic_form(text, Target("cuda", "90"))
+
+
+def test_aliases_of_locations_and_layouts_are_read() -> None:
+    text = doubled('#loc0 = loc("x":1:1)', "#locN = loc(callsite(#locM at #locM))")
+    text += "\n#s = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>"
+    uses = ", ".join(f"ttg.a{n} = #s" for n in range(500))
+    assert "swizzled" in generic_form(
+        f"{text}\nmodule attributes {{{uses}}} {{}} loc(#loc40)", Target("cuda", "90")
+    )
+
+
+def many_parameters(data: Any) -> None:
+    data["specialization"]["signature"] = [[f"a{n}", "*fp32"] for n in range(5_000)]
+
+
+def many_lines(data: Any) -> None:
+    data["functions"][0] |= {"first_line": 1, "lines": ["x"] * 200_000}
+
+
+def many_operations(data: Any) -> None:
+    data["op_counts"] = [{f"op{n}": 1 for n in range(5_000)}] * len(data["op_counts"])
+
+
+@pytest.mark.parametrize("change", [many_parameters, many_operations, many_lines])
+def test_a_compilation_has_so_many_of_each(tmp_path: Path, change: Callable[[Any], None]) -> None:
+    data = json.loads(gzip.decompress(fuzzed_files.KINDS["compilation"].content()))
+    change(data)
+    (tmp_path / "file").write_bytes(gzip.compress(json.dumps(data).encode()))
+    with quick(), pytest.raises(ArchiveError, match="no more than"):
+        kernellab.load(tmp_path / "file")
+
+
+def test_a_profile_has_so_many_metrics(tmp_path: Path) -> None:
+    nodes = [
+        {
+            "frame": {"name": f"k{n}"},
+            "metrics": {f"m{n}_{i}": i for i in range(300)},
+            "children": [],
+        }
+        for n in range(100)
+    ]
+    root = {"frame": {"name": "ROOT"}, "metrics": {}, "children": nodes}
+    (tmp_path / "p.hatchet").write_text(json.dumps([root, {}]))
+    with quick(), pytest.raises(ArchiveError, match="metrics"):
+        kernellab.load(tmp_path / "p.hatchet")
+
+
+NO_FUNCTION = {
+    "empty": "", "not Python": "def f(:", "brackets": "(" * 5_000, "a null": "def f(): pass\0",
+    "no function": "x = 1", "minus signs": f"x = {'-' * 20_000}1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(NO_FUNCTION))
+def test_a_graph_without_a_function_makes_no_script(name: str) -> None:
+    node = GraphNode("x", "call_function", "aten.sin", "", "", (4,), "float32", None, ())
+    with pytest.raises(NotRecorded):
+        script(Level("fx", NO_FUNCTION[name], (node,)), "x")
+
+
+def test_lines_of_many_call_chains_are_found_in_time() -> None:
+    source_map = SourceMap(
+        "a.py",
+        files=("a.py",),
+        chains=tuple(((0, 1, 1),) for _ in range(100_000)),
+        origins={"ttir": ((0,),) * 10},
+        links={},
+    )
+    with quick():
+        for line in range(40):
+            source_map.lines("source", "ttir", line)
 
 
 @pytest.mark.parametrize("count", [101, 50_000])

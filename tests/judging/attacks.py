@@ -651,6 +651,66 @@ def with_a_forged_size(x):
     return z
 
 
+def with_a_file_among_the_options(x):
+    """refused-option"""
+    z = torch.empty_like(x)
+    softmax[(6,)](x, z, 20, 20, BLOCK=32, ptx_options="-optf /etc/passwd")
+    return z
+
+
+def with_a_module_of_a_file(x):
+    """refused-option"""
+    z = torch.empty_like(x)
+    softmax[(6,)](x, z, 20, 20, BLOCK=32, ir_override="/etc/passwd")
+    return z
+
+
+def with_a_forged_option(x):
+    """refused-option"""
+    z = launched(x)
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "HostRecorder":
+            thing._steps[-1]["options"]["ptx_options"] = "-o /tmp/answer_of_an_attack"
+    return z
+
+
+def with_a_forged_line(x):
+    """invalid-record"""
+    z = launched(x)
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "HostRecorder":
+            thing._described[0]["functions"][0]["first_line"] = 1 << 31
+    return z
+
+
+def with_forged_lines_without_end(x):
+    """invalid-record"""
+    z = launched(x)
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "HostRecorder":
+            thing._described[0]["functions"][0]["first_line"] = 1_000_000_000
+    return z
+
+
+def with_attributes_that_double(x):
+    """compile-error|invalid-module"""
+    z = launched(x)
+    doubled = "".join(f"#a{n} = [#a{n - 1}, #a{n - 1}]\n" for n in range(1, 41))
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "HostRecorder":
+            for module in thing._modules:
+                module["text"] = f'#a0 = "x"\n{doubled}module attributes {{tt.a = #a40}} {{}}'
+    return z
+
+
+def with_an_answer_of_empty_lists(x):
+    """ended-process"""
+    content = b'{"setup": [' + b"[]," * 5_000_000 + b"[]]}"
+    while content:
+        content = content[os.write(3, content[: 1 << 20]) :]
+    os._exit(0)
+
+
 def with_an_answer_of_noise(x):
     """ended-process|invalid-record"""
     os.write(3, bytes(range(256)) * 100)
@@ -709,6 +769,14 @@ def that_sleeps(x):
 def that_takes_all_memory(x):
     """code-error|ended-process"""
     return bytearray(1 << 40)
+
+
+def that_fills_the_disk(x):
+    """ended-process"""
+    for number in range(100):
+        with open(f"{os.environ['TMPDIR']}/{number}", "wb") as file:
+            file.write(bytes(10_000_000))
+    time.sleep(1000)
 
 
 def that_prints_megabytes(x):

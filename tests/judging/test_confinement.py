@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kernellab.common.processes import Forked
-from kernellab.judging.confinement import MEMORY, confine, end_on_process_calls
+from kernellab.judging import confinement
+from kernellab.judging.confinement import MEMORY, confine, end_on_process_calls, unconfined
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="confinement is Linux's")
 
@@ -47,6 +50,11 @@ def write(file: Path) -> object:
         (lambda: os.kill(os.getpid(), 0), ""),
         (lambda: resource.setrlimit(resource.RLIMIT_CPU, (99, 99)), "ValueError"),
         (lambda: bytearray(MEMORY + (1 << 30)), "MemoryError"),
+        (lambda: os.setpriority(os.PRIO_PROCESS, os.getppid(), 19), "PermissionError"),
+        (lambda: os.sched_setaffinity(os.getppid(), {0}), "PermissionError"),
+        (lambda: socket.sethostname(socket.gethostname()), "PermissionError"),
+        (lambda: time.clock_settime(time.CLOCK_REALTIME, time.time()), "PermissionError"),
+        (lambda: [os.memfd_create("x") for _ in range(65)], "OSError"),
         (lambda: write(Path("/dev/null")), ""),
         (lambda: Path(__file__).read_text(), ""),
     ],
@@ -64,6 +72,61 @@ def test_files_are_written_in_the_folder_only(tmp_path: Path) -> None:
     assert (folder / "inside").read_text() == "written"
     assert raised(folder, lambda: write(tmp_path / "outside")) == "PermissionError"
     assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: file.chmod(0o666),
+        lambda file: os.fchmod(os.open(file, os.O_RDONLY), 0o666),
+        lambda file: os.chown(file, os.getuid(), os.getgid()),
+        lambda file: os.lchown(file, os.getuid(), os.getgid()),
+        lambda file: os.utime(file, (0, 0)),
+        lambda file: os.setxattr(file, "user.name", b"value"),
+        lambda file: fcntl.flock(os.open(file, os.O_RDONLY), fcntl.LOCK_EX),
+        lambda file: os.truncate(file, 0),
+        lambda file: os.link(file, file.with_name("link")),
+        lambda file: file.unlink(),
+    ],
+)
+def test_what_belongs_to_a_file_is_not_changed(
+    tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    file = tmp_path / "someone's work"
+    file.write_text("work")
+    before = file.stat()
+    folder = tmp_path / "own"
+    folder.mkdir()
+    assert raised(folder, lambda: change(file)) == "PermissionError"
+    assert file.stat() == before
+
+
+@pytest.mark.skipif(unconfined() != (), reason="this system does not confine processes")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda patch: patch.setattr(confinement.platform, "machine", lambda: "s390x"), "seccomp"),
+        (lambda patch: patch.setattr(confinement, "_landlock_version", lambda: -1), "remove"),
+        (lambda patch: patch.setattr(confinement, "_landlock_version", lambda: 2), "empty"),
+    ],
+)
+def test_what_a_system_does_not_refuse_is_said(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[pytest.MonkeyPatch], None], words: str
+) -> None:
+    change(monkeypatch)
+    (said,) = unconfined()
+    assert words in said
+
+
+@pytest.mark.skipif(unconfined() != (), reason="this system does not confine processes")
+def test_what_the_system_refuses_to_set_up_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code does not run half confined."""
+    monkeypatch.setattr(confinement, "_LANDLOCK_RESTRICT", 9999)
+    worked, how = Forked(lambda: confine(str(tmp_path), 20)).wait()
+    assert not worked
+    assert str(how).startswith("OSError")
 
 
 def test_the_memory_of_another_process_is_not_read(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,6 +19,7 @@ import kernellab
 from kernellab import Verdict
 from kernellab.cli.main import main
 from kernellab.errors import ArgumentError, OptionError
+from kernellab.judging import confinement
 from kernellab.judging.records import LARGEST, SCHEMA, STAGES
 from kernellab.judging.submissions import wait_for_worker
 
@@ -27,7 +29,8 @@ ATTACKS, HONEST = FOLDER / "attacks.py", FOLDER / "honest.py"
 QUICK = {
     "by_torch_beside_a_ghost", "by_torch_copied_by_a_kernel", "by_torch_after_a_failed_launch",
     "passed_through", "kept_by_shape", "for_one_size_only", "chosen_by_a_value",
-    "with_a_forged_answer", "with_two_stages", "in_place",
+    "with_a_forged_answer", "with_a_forged_option", "with_a_forged_line",
+    "with_two_stages", "in_place",
 }  # fmt: skip
 
 
@@ -78,6 +81,43 @@ def test_honest_work_is_accepted(name: str, kinds: list[str]) -> None:
     assert verdict.reached == STAGES[-1]
     assert verdict.traced == {"output 0": 1.0}
     assert name != "with_two_stages" or verdict.equality == "equal"
+
+
+def test_no_line_of_another_file_is_shown(tmp_path: Path) -> None:
+    """A record names a file of this machine as that of its kernel."""
+    secret = tmp_path / "key.py"
+    secret.write_text("s3cret\n" * 900)
+    file = tmp_path / "answer.py"
+    forged = f"""
+def forged(x):
+    z = torch.empty_like(x)
+    unmasked[(6,)](x, z, 20, BLOCK=32)
+    for thing in gc.get_objects():
+        if type(thing).__name__ == "HostRecorder":
+            thing._described[0]["functions"][0] |= {{"file": {str(secret)!r}, "first_line": 1}}
+            text = thing._modules[0]["text"]
+            thing._modules[0]["text"] = text.replace('{file}":', '{secret}":2')
+    return z
+"""
+    file.write_text(ATTACKS.read_text() + forged)
+    verdict = judged(file, "forged")
+    assert verdict.kind == "out-of-bounds"
+    assert verdict.diagnostic is not None
+    assert verdict.diagnostic.position is not None
+    assert verdict.diagnostic.position.file == str(secret)
+    assert "s3cret" not in f"{verdict} {verdict.json()}"
+
+
+def test_what_is_not_confined_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confinement, "_landlock_version", lambda: -1)
+    assert any("Landlock" in words for words in judged(ATTACKS, "passed_through").not_examined)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_a_submission_is_a_regular_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "answer.py")
+    with pytest.raises(ArgumentError):
+        judged(tmp_path / "answer.py", "f")
 
 
 def test_a_verdict_is_data_and_the_same_again(tmp_path: Path) -> None:

@@ -547,7 +547,7 @@ def blocked_run(tile: SSAValue) -> tuple[int, int] | None:
 # Widths in the finished code
 
 _PTX_ACCESS = re.compile(
-    r"\b(?:ld|st|atom|red)\.(?:\w+\.)*?global(?:\.[\w:]+)*?(?:\.v(?P<vector>\d))?\.[busf]"
+    r"\b(?:ld|st|atom|red)\.(?:\w+\.){0,8}?global(?:\.[\w:]+){0,8}?(?:\.v(?P<vector>\d))?\.[busf]"
     r"(?P<bits>\d+)\b"
 )
 _PTX_COPY = re.compile(

@@ -423,8 +423,8 @@ def _descriptor_span(root: str, operands: Sequence[str]) -> int:
 
 
 _CODE = re.compile(
-    r"^\s*/\*(?P<address>[0-9a-f]+)\*/\s+(?P<predicate>@!?U?P\w+)?\s*(?P<opcode>[A-Z][\w.]*)\s*"
-    r"(?P<operands>[^;]*?)\s*;"
+    r"^\s*/\*(?P<address>[0-9a-f]+)\*/\s++(?P<predicate>@!?U?P\w+)?\s*+(?P<opcode>[A-Z][\w.]*)\s*+"
+    r"(?P<operands>[^;]*+);"
 )
 _SECTION = re.compile(r"^\.text\.(?P<name>\S+):\s*$")
 _FUNCTION = re.compile(r"^(?P<name>[$\w.]+):\s*$")
@@ -538,7 +538,7 @@ def split_operands(text: str) -> tuple[str, ...]:
     """Operands, split at the commas outside of brackets."""
     # nvdisasm remarks on an indirect branch, "(*...*)";
     # in Triton 3.6 also on scheduling, "?trans1" in a separate column.
-    text = re.sub(r"\s*\(\*.*|\s+\?\w+\s*$", "", text).strip()
+    text = re.sub(r" ?\(\*.*| \?\w+$", "", " ".join(text.split())).strip()
     parts, depth, start = [], 0, 0
     for at, character in enumerate(text):
         depth += (character in "[{(") - (character in "]})")
@@ -560,7 +560,7 @@ def _ttgir_line(source_map: SourceMap, stage: str, line: int) -> int | None:
 # AMD
 # --------------------------------------------------------------------------------------------------
 
-_AMD_CODE = re.compile(r"^\t(?P<opcode>[a-z]\w*)(?:\s+(?P<operands>[^;]*?))?\s*(?:;.*)?$")
+_AMD_CODE = re.compile(r"^\t(?P<opcode>[a-z]\w*)(?:\s++(?P<operands>[^;]*+))?(?:;.*)?$")
 _AMD_FUNCTION = re.compile(r"^(?P<name>[A-Za-z_$][\w$.]*):")
 
 

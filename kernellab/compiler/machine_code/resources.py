@@ -25,7 +25,7 @@ from kernellab.records import PassRun, Target
 if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
 
-SPILLS = re.compile(r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
+SPILLS = re.compile(r"\b(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads")
 """How `ptxas -v` says what a function spills."""
 
 

@@ -315,12 +315,25 @@ def profile_in(content: bytes, file: Path) -> Profile | None:
     name = str(file)
     with reading(name):
         if FORMAT.begins(content):
-            return _profile(FORMAT.unpacked(content, name)["profile"])
+            return _with_few_metrics(_profile(FORMAT.unpacked(content, name)["profile"]))
         if is_hatchet(content):
-            return replace(hatchet_in(content, PROTON), name=file.name)
+            return _with_few_metrics(replace(hatchet_in(content, PROTON), name=file.name))
         if is_chrome(content):
             return replace(chrome_in(content, "a trace in Chrome's form"), name=file.name)
     return None
+
+
+MOST_METRICS = 300
+"""Of a profile: each is a column of its table."""
+
+
+def _with_few_metrics(profile: Profile) -> Profile:
+    metrics = {name for scope in profile.root.walk() for name in scope.metrics}
+    if len(metrics) > MOST_METRICS:
+        raise SchemaError(f"it has {len(metrics):,} metrics, but at most {MOST_METRICS} are read")
+    if sum(map(len, profile.notes)) > MOST_METRICS * 1_000:
+        raise SchemaError("its notes are longer than any that are written")
+    return profile
 
 
 def _profile(data: SavedData) -> Profile:

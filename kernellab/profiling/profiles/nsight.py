@@ -22,7 +22,7 @@ from kernellab.common.saved_files import file_bytes, saved_path, why_unreadable
 from kernellab.common.text import counted, joined_sizes, shown
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.records import Instruction
-from kernellab.errors import ArgumentError, NotRecorded, ProfileError, suggestion
+from kernellab.errors import ArgumentError, NotRecorded, ProfileError, suggestion, visible
 from kernellab.records.display import HasCard, data_frame
 
 # A profile of one launch, as plain facts: what Nsight Compute sampled and counted of each
@@ -141,7 +141,7 @@ class SampledCode:
         return f"{counted(self.samples, 'sample')} of {counted(len(self), 'instruction')}", *waited
 
     def __str__(self) -> str:
-        return "\n  ".join([f"{self.kernel}, {self.origin}:", *self.summary])
+        return visible("\n  ".join([f"{self.kernel}, {self.origin}:", *self.summary]))
 
 
 @dataclass(frozen=True)
