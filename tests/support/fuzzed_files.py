@@ -165,12 +165,7 @@ def look_at_sweeps(found: Any) -> None:
     if not isinstance(found, kernellab.Tuning) and not found:
         return
     one = found if isinstance(found, kernellab.Tuning) else found[0]
-    _each(
-        lambda: repr(one),
-        lambda: one.table.to_string(),
-        lambda: str(one.best),
-        lambda: one.ties,
-    )
+    _each(lambda: repr(one), lambda: one.table.to_string(), lambda: str(one.best), lambda: one.ties)
 
 
 def look_at_machine_code(found: Any) -> None:
@@ -256,16 +251,10 @@ def _profile(name: str) -> bytes:
 
 
 _METADATA = {
-    "target": {"backend": "cuda", "arch": 90, "warp_size": 32},
-    "num_warps": 4,
-    "num_ctas": 1,
-    "num_stages": 3,
-    "shared": 1024,
-    "tmem_size": 0,
-    "triton_version": "3.6.0",
-    "cluster_dims": [1, 1, 1],
-    "hash": "5af3",
-}
+    "target": {"backend": "cuda", "arch": 90, "warp_size": 32}, "num_warps": 4, "num_ctas": 1,
+    "num_stages": 3, "shared": 1024, "tmem_size": 0, "triton_version": "3.6.0",
+    "cluster_dims": [1, 1, 1], "hash": "5af3",
+}  # fmt: skip
 
 
 def _cache_metadata() -> bytes:
@@ -422,12 +411,7 @@ def _dump() -> bytes:
 KINDS: Mapping[str, Kind] = {
     one.name: one
     for one in (
-        Kind(
-            "compilation",
-            _saved_record,
-            gzip_damaged,
-            look_at_compilation,
-        ),
+        Kind("compilation", _saved_record, gzip_damaged, look_at_compilation),
         Kind("stages of a compilation", _saved_record, stages_damaged, look_at_compilation),
         Kind("cubin", lambda: _stage("cubin"), bytes_damaged, look_at_machine_code, load_cubin),
         Kind("trace", lambda: _trace(1 << 16), zip_damaged, look_at_trace),
