@@ -105,7 +105,7 @@ def test_what_belongs_to_a_file_is_not_changed(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda patch: patch.setattr(confinement.platform, "machine", lambda: "s390x"), "seccomp"),
+        (lambda patch: patch.setattr("platform.machine", lambda: "s390x"), "seccomp"),
         (lambda patch: patch.setattr(confinement, "_landlock_version", lambda: -1), "remove"),
         (lambda patch: patch.setattr(confinement, "_landlock_version", lambda: 2), "empty"),
     ],
