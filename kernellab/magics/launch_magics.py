@@ -67,8 +67,8 @@ CHECK_OPTIONS = Options(
         Option(
             "--late",
             "",
-            "Check the compiled kernel (TTGIR), whose asynchronous copies, TMA and matmuls complete "
-            "as late as they may; Gluon kernels are always checked so.",
+            "Check the compiled kernel (TTGIR), whose asynchronous copies, TMA and matmuls "
+            "complete as late as they may; Gluon kernels are always checked so.",
         ),
     ),
     sigil="%",

@@ -298,6 +298,10 @@ def test_a_loop_of_many_turns_is_checked_to_its_end_when_told_to(
         f"found = %tilecheck --most-turns 700 slow[(1,)]({count}, 600)\nprint(len(found))"
     )
     assert ended.streams["stdout"].strip().endswith("0")
+    late = lab.run(
+        f"found = %tilecheck --late slow[(1,)]({count}, 6)\nprint(found.launch.keywords['stage'])"
+    )
+    assert late.streams["stdout"].strip().endswith("ttgir")
 
 
 # A kernel that does not end
