@@ -20,8 +20,15 @@ from kernellab.common.arguments import (
 from kernellab.errors import OptionError, SourcePosition
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell, Shell
-from kernellab.magics.magic import cell_magic, line_magic, read_variables, unknown_name
-from kernellab.magics.options import Option, Options, Position
+from kernellab.magics.magic import (
+    Option,
+    Options,
+    Position,
+    cell_magic,
+    line_magic,
+    read_variables,
+    unknown_name,
+)
 from kernellab.records.display import can_show, described, show
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ from kernellab.common.arguments import names_in, read_names, read_program, read_
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell, Shell
 from kernellab.magics.magic import (
+    Option,
+    Options,
     cell_magic,
     expected,
     launch_on_line,
@@ -19,9 +21,9 @@ from kernellab.magics.magic import (
     read_launch,
     read_path,
     read_variable,
+    stated,
     value_at,
 )
-from kernellab.magics.options import Option, Options, stated
 
 if TYPE_CHECKING:
     from kernellab.checker.records import Findings

@@ -25,8 +25,13 @@ import torch.nn.attention.flex_attention
 import torch.utils._triton
 
 from kernellab.common.patches import Replacement, all_replaced, replaced
-from kernellab.torch_api.autocast_kernels import follow_autocast, following
-from kernellab.torch_api.emulation import OF_C, OF_CUDA, let_operations_be_traced
+from kernellab.torch_api.emulation import (
+    OF_C,
+    OF_CUDA,
+    follow_autocast,
+    following,
+    let_operations_be_traced,
+)
 from kernellab.torch_api.fx_graphs import called_by
 
 _interfaces: Any = torch._dynamo.device_interface

@@ -27,16 +27,19 @@ from kernellab.records import Target
 from kernellab.records.display import HasCard, described, plot, show
 from kernellab.tuning.configs import without_autotuner
 from kernellab.tuning.files import complete, found_again, load_one, save
-from kernellab.tuning.kernel_source import KernelSource, differs, how_to_open, source_of
 from kernellab.tuning.records import (
     INTERRUPTED,
     Candidate,
     Duration,
+    KernelSource,
     SweepMachine,
     Timing,
     Trial,
     Work,
     by_compiler,
+    differs,
+    how_to_open,
+    source_of,
     tied_with_best,
     timed,
 )

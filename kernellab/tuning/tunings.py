@@ -22,8 +22,7 @@ from kernellab.records.display import HasCard, plot, show
 from kernellab.tuning.configs import of_config
 from kernellab.tuning.descriptions import describe_value, types_of_calls
 from kernellab.tuning.files import load_all, save
-from kernellab.tuning.kernel_source import differs, source_of
-from kernellab.tuning.records import Dropped, Outcome, Timing, Trial, Work
+from kernellab.tuning.records import Dropped, Outcome, Timing, Trial, Work, differs, source_of
 from kernellab.tuning.tuning import AppliedTuning, Tuning, sides
 from kernellab.tuning.worker import this_machine
 

@@ -23,9 +23,9 @@ from kernellab.tracing.steps import Step
 from kernellab.tuning.tuning import Tuning
 from kernellab.viz import registry
 from kernellab.viz.diagnostics import fault_card
+from kernellab.viz.kernels import Verdict
 from kernellab.viz.kit.data import Answer, At, Handler, Tab, TabGroup, as_json
 from kernellab.viz.kit.view import Card, CardView, View
-from kernellab.viz.verdicts import Verdict
 from kernellab.workshop.course import Progress
 from kernellab.workshop.exercise import Answer as ExerciseAnswer
 

@@ -20,7 +20,6 @@ from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArgumentError, CompileError
 from kernellab.profiling.estimates.model import MEDIAN_ERROR
 from kernellab.tuning.files import Named
-from kernellab.tuning.kernel_source import how_to_open
 from kernellab.tuning.plot_data import (
     AGAINST,
     KINDS,
@@ -38,6 +37,7 @@ from kernellab.tuning.records import (
     achieved,
     by_compiler,
     format_value,
+    how_to_open,
     tied_with_best,
     timed,
 )

@@ -23,7 +23,7 @@ from kernellab.errors import KernelLabError
 from kernellab.interpreter.execution.program import memory_effects, program_code
 from kernellab.interpreter.memory.global_memory import Load, Store
 from kernellab.ir import tt
-from kernellab.ir.locations import locate
+from kernellab.ir.operations import locate
 from kernellab.ir.types import shape
 from kernellab.records.layouts import RegisterLayout
 from kernellab.triton_api.layouts import layouts_of

@@ -29,8 +29,7 @@ from kernellab.compiler.modules import (
 )
 from kernellab.errors import ArgumentError, LayoutError, nearest, suggestion
 from kernellab.ir import flow, mlir, tt, ttg, ttng
-from kernellab.ir.locations import locate
-from kernellab.ir.operations import Atomic, DotLike, PointerAccess, has, touches_memory
+from kernellab.ir.operations import Atomic, DotLike, PointerAccess, has, locate, touches_memory
 from kernellab.ir.types import MemDescType, element_type
 from kernellab.records import PassRun, Target
 from kernellab.records.layouts import Layout, Numbers, RegisterLayout, SharedLayout

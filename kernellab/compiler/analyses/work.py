@@ -31,8 +31,16 @@ from kernellab.compiler.modules import (
     symbol,
 )
 from kernellab.ir import mlir, tt
-from kernellab.ir.locations import argument_name, locate
-from kernellab.ir.operations import DotLike, GlobalAccess, global_effect, has, parents, trait_of
+from kernellab.ir.operations import (
+    DotLike,
+    GlobalAccess,
+    argument_name,
+    global_effect,
+    has,
+    locate,
+    parents,
+    trait_of,
+)
 from kernellab.ir.types import PointerType, TensorDescType, bit_width, element_type, shape
 
 _FLOAT_OPERATIONS = (

@@ -19,8 +19,7 @@ from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.records import Resources
 from kernellab.errors import UnsupportedOperation
 from kernellab.ir import flow, mlir, tt, ttg
-from kernellab.ir.locations import locate
-from kernellab.ir.operations import operation_name
+from kernellab.ir.operations import locate, operation_name
 from kernellab.ir.syntax import read_module, write_module
 from kernellab.ir.ttg import RecordOp
 from kernellab.records import Target
