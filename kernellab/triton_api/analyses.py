@@ -25,7 +25,6 @@ from triton._C import libtriton
 from triton.backends.compiler import Language
 from triton.compiler.code_generator import CodeGenerator
 from triton.language import core as language
-from triton.runtime.errors import PTXASError
 
 from kernellab import triton_api
 from kernellab.common.patches import replaced
@@ -33,17 +32,6 @@ from kernellab.errors import SourcePosition
 from kernellab.records import Specialization, Target
 from kernellab.triton_api.pipeline import list_passes, run_up_to_llvm
 from kernellab.triton_api.stages import freed_after, front_end_module, stage_functions
-
-__all__ = [
-    "Diagnosis",
-    "PTXASError",
-    "PythonWarning",
-    "allocated_bytes",
-    "assembler_log",
-    "diagnose",
-    "tensor_memory_places",
-    "with_barriers",
-]
 
 # --------------------------------------------------------------------------------------------------
 # Diagnostics

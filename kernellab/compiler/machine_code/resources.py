@@ -61,7 +61,7 @@ def _assembler_log(compiled: triton_api.CompiledKernel, target: Target) -> str |
 
     try:
         return analyses.assembler_log(ptx, target, compiled.metadata)
-    except analyses.PTXASError:
+    except triton_api.PTXASError:
         return None
 
 

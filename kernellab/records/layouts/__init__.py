@@ -543,19 +543,3 @@ _FAMILIES = {
     "tensor_memory_scales": "the scales of a scaled matmul in tensor memory",
 }
 """What each family is, in words."""
-
-__all__ = [
-    "Bases",
-    "Holder",
-    "Layout",
-    "Move",
-    "Numbers",
-    "RegisterLayout",
-    "Shape",
-    "SharedLayout",
-    "SharedPlace",
-    "TensorMemoryLayout",
-    "TensorMemoryPlace",
-    "Vector",
-    "sizes",
-]
