@@ -147,7 +147,6 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
 # `%%tilekernel`: an ordinary cell whose Triton kernels run with or without a GPU, and are shown
 # compiled.
 
-
 COMPILING = (
     Option(
         "--target",
@@ -329,7 +328,6 @@ def _compiled(kernel: Any, given: Mapping[str, Any], position: SourcePosition) -
 
 # `%tilelayout`: where the elements of a kernel's tiles are.
 
-
 LAYOUT_OPTIONS = Options(
     "tilelayout",
     (
@@ -380,7 +378,7 @@ def tilelayout(shell: Shell, line: str) -> Any:
     if is_kernel(thing):
         thing = compilation_of(thing, given, position(""))
     if isinstance(thing, Compilation):
-        from kernellab.viz.display import beside
+        from kernellab.viz.launch_tabs import beside
 
         view = show(thing.layouts(given["after"] or "ttgir"), name=name)
         return beside(view, thing)

@@ -18,6 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from kernellab.common.progress import in_notebook
 from kernellab.common.saved_files import check_place, save_whole
 from kernellab.errors import ArgumentError, visible
 from kernellab.records.display import described
@@ -49,7 +50,6 @@ from kernellab.viz.kit.palette import (
     VERMILION,
     WARN,
 )
-from kernellab.viz.kit.progress_bar import in_notebook
 
 MARKS: Mapping[Tone, str] = {"": "", "pass": "✓", "warn": "!", "fail": "✗"}
 """The mark of each tone, for readers who do not see its color."""
