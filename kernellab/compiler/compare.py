@@ -35,7 +35,6 @@ from kernellab.records.display import PrintsAsCard, show
 # Strip locations: a stage's text as people read it, without what says where it came from, which
 # the source map knows.
 
-
 _PARTS = r'(?:[^()"]|"(?:[^"\\]|\\.)*"|\({inner}\))*'
 _INNERMOST = r'(?:[^()"]|"(?:[^"\\]|\\.)*")*'
 
@@ -602,7 +601,6 @@ def without_locations(text: str) -> str:
 
 
 # Kernel identity: what a run says something about, and whether a compilation is of the same.
-
 
 _ALWAYS = ("num_warps", "num_stages", "num_ctas")
 """Options that make other code, whether a launch names them or not."""

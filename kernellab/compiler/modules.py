@@ -175,7 +175,6 @@ def _is_memory(value: SSAValue) -> bool:
 
 # A compilation's modules as xDSL objects: what `Compilation.module` gives.
 
-
 _STAGES_OF_MLIR = ("ttir", "ttgir")
 _LABELS_SHOWN = 5
 

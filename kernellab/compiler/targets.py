@@ -221,7 +221,6 @@ def local_target() -> Target | None:
 
 # The numbers of each GPU
 
-
 _MIB = 1024 * _KIB
 _GIB = 1024 * _MIB
 

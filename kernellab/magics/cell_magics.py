@@ -234,7 +234,6 @@ def _baselines(held: Mapping[str, Any]) -> dict[str, Any]:
 
 # `%%tilegraph`: the call at the end of a cell, under torch.compile, opened.
 
-
 GRAPH_OPTIONS = Options(
     "tilegraph",
     (
@@ -348,7 +347,6 @@ def _backend(name: str | None, namespace: Mapping[str, Any], running: RunningCel
 
 
 # `%%tileexercise` and `%tileexercise`: exercises of the workshop, answered.
-
 
 EXERCISE_OPTIONS = Options(
     "tileexercise",

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 # `%tilecheck`: a launch with every detector of the checker on.
 
-
 CHECK_OPTIONS = Options(
     "tilecheck",
     (
@@ -112,7 +111,6 @@ def tilecheck(shell: Shell, line: str) -> Findings:
 
 # `%tiledebug`: a launch in the debugger.
 
-
 DEBUG_OPTIONS = Options(
     "tiledebug",
     (
@@ -181,7 +179,6 @@ def tiledebug(shell: Shell, line: str) -> None:
 
 # `%tilediagnose`: why a launch is slow, what costs most first.
 
-
 DIAGNOSE_OPTIONS = Options(
     "tilediagnose",
     (
@@ -240,7 +237,6 @@ def tilediagnose(shell: Shell, line: str) -> Diagnosis | Diagnoses:
 
 
 # `%tileequal`: whether a launch computes what another kernel or a function of torch computes.
-
 
 EQUAL_OPTIONS = Options(
     "tileequal",
@@ -301,7 +297,6 @@ def tileequal(shell: Shell, line: str) -> Equality:
 
 
 # `%tileprofile`: a launch, profiled; `%%tileprofile`: all launches of a cell.
-
 
 _PROFILE_OPTIONS = (
     Option(
@@ -407,7 +402,6 @@ def tileprofile_of_cell(running: RunningCell, line: str, body: str) -> None:
 
 
 # `%tilestep`: a launch traced, and shown step by step.
-
 
 STEP_OPTIONS = Options(
     "tilestep",

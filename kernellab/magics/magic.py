@@ -334,7 +334,6 @@ def unknown_name(
 # The launch, or the call, that a magic is for: on its line, `add[grid](x, y, n, BLOCK=1024)`, or
 # the last expression of its cell; taken apart instead of carried out.
 
-
 _COLLECT = "__kernellab_collect__"
 
 
@@ -452,7 +451,9 @@ def _function_of(
     data = [
         name
         for name in dict.fromkeys(named)
-        if name in namespace and name not in own and _is_data(namespace[name])
+        if name in namespace
+        and name not in own
+        and not (callable(namespace[name]) or isinstance(namespace[name], ModuleType))
     ]
     parameters = ast.parse(f"lambda {', '.join(data)}: None", mode="eval").body
     assert isinstance(parameters, ast.Lambda)
@@ -462,10 +463,6 @@ def _function_of(
     function = eval(compile(expression, position.file, "eval"), dict(namespace))
     function.__name__ = function.__qualname__ = " ".join(text.split())
     return function, tuple(namespace[name] for name in data), {}
-
-
-def _is_data(value: Any) -> bool:
-    return not callable(value) and not isinstance(value, ModuleType)
 
 
 def run_above_last(

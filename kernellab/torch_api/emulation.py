@@ -144,7 +144,6 @@ def parts_of_sparse(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 # Tensors without values
 
-
 TRACING: ModuleType = torch.fx.experimental.proxy_tensor
 """What traces; it computes constants while `unset_fake_temporarily` is entered."""
 
@@ -204,7 +203,9 @@ def run_as(key: str, operation: Any, args: Any, kwargs: Any) -> Any:
     keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
     tensors = _taken_as_tensors(operation)
     given = (
-        torch.scalar_tensor(value) if place in tensors and _is_number(value) else value
+        torch.scalar_tensor(value)
+        if place in tensors and isinstance(value, bool | int | float | complex)
+        else value
         for place, value in enumerate(args)
     )
     return operation.redispatch(keys, *given, **kwargs)
@@ -219,10 +220,6 @@ def _taken_as_tensors(operation: Any) -> frozenset[int]:
         for place, argument in enumerate(arguments)
         if isinstance(argument.type, torch.TensorType)
     )
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, bool | int | float | complex)
 
 
 # Files
@@ -279,7 +276,6 @@ def forget_answers_about_triton() -> None:
 
 # Operations of torch as simpler ones: torch's own decompositions.
 
-
 _decompositions: Any = torch._decomp
 
 
@@ -307,7 +303,6 @@ def changed_arguments(operation: Any, args: Any, kwargs: Any) -> list[Any]:
 
 # What torch gets from its extension module about one GPU that is not there. `torch.cuda` is
 # written in terms of these functions: its own code reads every form of a device.
-
 
 _cuda: Any = torch.cuda
 _backends: Any = torch.backends

@@ -127,7 +127,6 @@ def _clear_caches(module: ModuleType) -> None:
 # A call whose tensors count as a GPU's: what it makes on "cuda" lies where they are, and
 # `torch.autocast("cuda")` casts them.
 
-
 _copy: Any = torch.ops.aten._to_copy.default
 _fakes: Any = torch._subclasses.fake_tensor
 _flex: Any = torch.nn.attention.flex_attention
@@ -216,7 +215,6 @@ def _counts(_tensor: torch.Tensor) -> bool:
 # product of two matrices is written out for the CPU. While one runs, a traced tensor answers
 # that it is on the GPU; the operations that it calls see the CPU again, which autograd needs:
 # without a GPU, torch's engine refuses to differentiate what is on one.
-
 
 _proxies: Any = torch.fx.experimental.proxy_tensor
 _metas: Any = torch._meta_registrations
@@ -312,7 +310,6 @@ def _outside(dispatch: Callable[..., Any], here: torch.device) -> Callable[..., 
 # (`sdp_utils.cpp`: flash attention for half precision without a mask, else the memory-efficient
 # one). What is chosen is what Inductor calls on the GPU. On the CPU, where the call itself runs,
 # the fused operations are written out.
-
 
 _aten: Any = torch.ops.aten
 _attention: Any = _aten.scaled_dot_product_attention.default

@@ -33,9 +33,7 @@ from kernellab.records import Specialization, Target
 from kernellab.triton_api.pipeline import list_passes, run_up_to_llvm
 from kernellab.triton_api.stages import freed_after, front_end_module, stage_functions
 
-# --------------------------------------------------------------------------------------------------
 # Diagnostics
-# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -135,9 +133,7 @@ def _remarks_printed() -> Iterator[None]:
             os.environ[_DIAGNOSTICS_VARIABLE] = before
 
 
-# --------------------------------------------------------------------------------------------------
 # The assembler
-# --------------------------------------------------------------------------------------------------
 
 
 def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
@@ -167,9 +163,7 @@ def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
         return said.getvalue()
 
 
-# --------------------------------------------------------------------------------------------------
 # Questions about a module's text
-# --------------------------------------------------------------------------------------------------
 
 
 def with_barriers(text: str, target: Target) -> str:

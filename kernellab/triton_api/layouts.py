@@ -325,7 +325,6 @@ def _triton(layout: RegisterLayout) -> Any:
 
 # Gluon's layouts, the objects, by class and fields, as files hold them.
 
-
 _LAYOUTS = "triton.experimental.gluon.language"
 
 

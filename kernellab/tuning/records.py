@@ -406,7 +406,6 @@ class Work:
 
 # Rank the configs of a sweep: the fastest, and those whose times overlap with its own.
 
-
 FINALIST_MARGIN = 1.05
 """Configs up to this many times the fastest median are measured again, since one round of
 measuring can be off by some percent."""
@@ -472,7 +471,6 @@ def finalists(trials: Sequence[Trial]) -> list[Trial]:
 
 
 # Sweeps as pandas DataFrames.
-
 
 MICROSECONDS = 1e3
 """In a millisecond."""

@@ -152,7 +152,6 @@ def _is_size(value: Any) -> bool:
 
 # Merge sweeps of several machines into one.
 
-
 _SEVERAL = "For several sizes or types of one kernel, use kernellab.Tunings([left, right])."
 _ADVICE_TO_MERGE = {
     "kernel": "Only sweeps of one kernel can be merged.",
@@ -268,7 +267,6 @@ def _runs(trial: Trial) -> int:
 
 # `Tuning`: a finished sweep.
 
-
 OTHER_SOURCE = (
     "the given kernel's source differs from that of the kernel that was swept; configs are "
     "compiled from the given one"
@@ -379,11 +377,6 @@ class Tuning(HasCard):
         comes first.
         """
         return tuple(tied_with_best(self.trials))
-
-    @property
-    def is_tie(self) -> bool:
-        """Whether other configs are as fast as the fastest, within the noise."""
-        return len(self.ties) > 1
 
     def candidates(self, count: int = 5) -> list[dict[str, Any]]:
         """Return the configs to measure first, as a space for `kernellab.tune` on a GPU.
@@ -682,7 +675,6 @@ class Tuning(HasCard):
 
 
 # Whether a sweep's space is too small.
-
 
 _LEAST_VALUES = 3
 """A parameter with fewer values has only edges."""

@@ -28,7 +28,6 @@ from kernellab.tuning.worker import this_machine
 
 # `Tunings`: several sweeps of one kernel, for different sizes or types.
 
-
 _T = TypeVar("_T")
 
 
@@ -163,7 +162,6 @@ class Tunings(HasCard, Sequence[Tuning]):
 # `kernellab.tunings`: the sweeps that were made in this process, by `kernellab.tune` and by
 # Triton's own autotuner.
 
-
 NOTE = "timed by Triton's autotuner: the quartiles are its 20th and 80th percentiles"
 _FAILED = Dropped(
     "fault",
@@ -244,7 +242,6 @@ def tunings(kernel: Any) -> Tunings:
 
 
 # Combine times that were recorded on another machine with what the compiler reports here.
-
 
 Recorded = str | os.PathLike[str] | Tuning | Iterable[Tuning]
 """A file of `Tuning.save` or `Tunings.save`, or the sweeps themselves."""

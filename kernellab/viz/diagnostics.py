@@ -266,7 +266,6 @@ def findings_card(findings: Findings) -> Card:
 
 # The card of a diagnosis: where the time goes, and each finding with what it costs.
 
-
 _LEAST_BUSY = 0.005
 """The share of the time that a part of the GPU must be busy to have a row."""
 
@@ -277,7 +276,8 @@ def diagnosis_card(diagnosis: Diagnosis) -> Card:
     what costs most first.
     """
     grid = "" if diagnosis.grid is None else f", grid {joined_sizes(diagnosis.grid)}"
-    title = f"{diagnosis.kernel}: {_number_found(diagnosis)}"
+    number_found = counted(len(diagnosis), "finding") if len(diagnosis) else "nothing found"
+    title = f"{diagnosis.kernel}: {number_found}"
     if diagnosis.microseconds is not None:
         title += f", about {time_text(diagnosis.microseconds)}"
     if len(diagnosis) and diagnosis[0].cost:
@@ -299,10 +299,6 @@ _LEGEND: Sequence[tuple[BarKind, str]] = (
     ("other", "more at the rate that kernels reach"),
     ("lost", "what a finding costs"),
 )
-
-
-def _number_found(diagnosis: Diagnosis) -> str:
-    return counted(len(diagnosis), "finding") if len(diagnosis) else "nothing found"
 
 
 def _cost(finding: CostFinding) -> str:
@@ -374,7 +370,6 @@ def diagnoses_card(diagnoses: Diagnoses) -> Card:
 
 
 # The card of a launch's accesses to memory: what each costs, and what they cost together.
-
 
 _COLUMNS = (
     "access", "line", "sectors", "", "useful", "requests", "a request", "elements at once",

@@ -172,7 +172,6 @@ def change_of(before: Numbers, now: Numbers) -> str:
 # Cards: what is known of a kernel's compilation or launch, as HTML and as plain text of the same
 # content.
 
-
 _ORIGINS: Mapping[Origin, str] = {
     "launch": "launch",
     "signature": "signature",
@@ -398,7 +397,6 @@ def format_matrix_instructions(compilation: Compilation) -> str:
 
 # The card of two compilations side by side.
 
-
 _MOST_ROWS = 12
 """Opcodes and passes shown; the comparison itself has them all."""
 
@@ -408,6 +406,7 @@ def comparison_card(comparison: Comparison) -> Card:
     """What differs: options and types, stages, resources, passes, opcodes, remarks."""
     left, right = comparison.names
     columns = ("", left, right)
+    resources = [needed for needed in comparison.resources if needed.left or needed.right]
     return Card(
         title=" and ".join(dict.fromkeys([comparison.left.kernel, comparison.right.kernel])),
         subtitle=f"{comparison.left.target} and {comparison.right.target}, side by side",
@@ -418,7 +417,7 @@ def comparison_card(comparison: Comparison) -> Card:
                 _rows([*comparison.specialization, *comparison.options]),
             ),
             Table("Stages", (*columns, ""), _stage_rows(comparison)),
-            Table("One program takes", columns, _rows(_used(comparison.resources))),
+            Table("One program takes", columns, _rows(resources)),
             Table("Passes that do other things", columns, _pass_rows(comparison)),
             Table("Instructions that differ", columns, _rows(comparison.opcodes[:_MOST_ROWS])),
             Table("Remarks of one side", ("", "", ""), _remark_rows(comparison)),
@@ -448,10 +447,6 @@ def _parting(comparison: Comparison) -> str:
 def _rows(facts: Iterable[Sides]) -> list[tuple[str, str, str]]:
     rows = ((fact.name, _shown(fact.left), _shown(fact.right)) for fact in facts)
     return [(name, left, right) for name, left, right in rows if left != right]
-
-
-def _used(resources: Iterable[Sides]) -> list[Sides]:
-    return [resource for resource in resources if resource.left or resource.right]
 
 
 def _shown(value: Any) -> str:
@@ -512,7 +507,6 @@ def _remark_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
 
 
 # The card of a bisection: the pass that changes a result, and what it changes.
-
 
 _MOST_LINES = 12
 """Lines shown; the record has them all."""

@@ -57,9 +57,6 @@ from kernellab.viz.performance import (
     untimed_order,
 )
 
-# What the view of sweeps draws: `TuningView`, from the same points and lines as the plots.
-
-
 UNITS = ("time", "GB/s", "TFLOP/s")
 
 
@@ -423,7 +420,6 @@ class TuningView(ViewData):
 
 # The view of sweeps: plots and table, linked, and the IR explorer of every config that somebody
 # looks at.
-
 
 _EMBEDDED = 750_000
 """Bytes of packed explorers that a page or a widget holds, all together;

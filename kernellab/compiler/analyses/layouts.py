@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 # How layouts travel through a module: which values hand theirs on to which, and which operations
 # settle one.
 
-
 _FREE = (mlir.ConstantOp, tt.MakeRangeOp, tt.SplatOp, tt.ExpandDimsOp, tt.BroadcastOp)
 """Operations that make any layout alike, or follow from another."""
 _REARRANGING = (tt.ReduceOp, tt.ScanOp, tt.GatherOp, tt.HistogramOp, tt.ReshapeOp)
@@ -174,7 +173,6 @@ def _own_name(value: SSAValue) -> str:
 
 
 # The layout of every tile of a module, by Triton's own answer.
-
 
 QueryLayouts = Callable[[Sequence[TileType]], Sequence[Layout | LayoutError]]
 """Returns Triton's layouts of several types, with an error for each type without a layout."""
@@ -316,7 +314,6 @@ def _runs_up_to(compilation: Compilation, snapshot: str) -> list[PassRun]:
 
 
 # Which lanes of which instructions of a warp access which elements of a tile in global memory.
-
 
 NO_ONE = -1
 """In the place of an element, for a lane that does not take part."""

@@ -240,7 +240,6 @@ def call_graph_of(opened: OpenedModules) -> CallGraph:
 
 # The schedule that the software pipeliner has given to each loop.
 
-
 STAGE = "loop.stage"
 CLUSTER = "loop.cluster"
 LAST_STAGE = "tt.scheduled_max_stage"

@@ -100,7 +100,6 @@ def _phase(op: Operation, loop: Operation) -> Phase:
 # kernels are what this gives, but for asynchronous copies whose pieces change their places
 # (docs/fidelity.md).
 
-
 BANKS = 32
 WORD = 4
 """Bytes of a bank's word."""

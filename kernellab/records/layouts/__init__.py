@@ -20,9 +20,6 @@ from kernellab.records.display import HasCard, plot, show
 from kernellab.records.layouts.constructors import MadeByHand
 from kernellab.records.layouts.linear import Bases, LinearTile, Numbers, Shape, Vector, sizes
 
-# Layouts by what holds the elements: registers of threads, shared memory, tensor memory.
-
-
 _MOST_PICTURED = 64
 """Elements of the largest tile whose picture names every element."""
 
