@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 
 import numpy
 
-from kernellab.compiler.gpus import GPUS
+from kernellab.compiler.targets import GPUS
 from kernellab.profiling.estimates.counts import LaunchCounts
 from kernellab.profiling.estimates.model import Calibration, Model
 

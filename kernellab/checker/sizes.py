@@ -24,13 +24,14 @@ from kernellab.errors import GridError, OptionError, SourcePosition, suggestion
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.ir import mlir, tt
 from kernellab.ir.flow import is_parameter, yielded
-from kernellab.ir.locations import argument_name, locate
 from kernellab.ir.operations import (
     Atomic,
     DescriptorAccess,
     GlobalAccess,
+    argument_name,
     global_effect,
     has,
+    locate,
     parents,
     trait_of,
 )

@@ -22,12 +22,14 @@ from kernellab.interpreter.execution.program import (
     per_code,
 )
 from kernellab.ir import flow, mlir, tt
-from kernellab.ir.locations import Location, argument_name, locate
 from kernellab.ir.operations import (
     GlobalAccess,
     KeepsElements,
+    Location,
     RegionsOfElements,
+    argument_name,
     has,
+    locate,
     trait_of,
 )
 from kernellab.ir.types import dtype

@@ -170,7 +170,6 @@ def _place_in(file: Path, error: Exception) -> SourcePosition | None:
 
 # `kernellab profile` and `kernellab view`: a script profiled, a profile in the terminal.
 
-
 _LONGEST_NAME = 60
 _MOST_PARTS = 12
 """Lines of one kernel that are shown."""
@@ -330,7 +329,6 @@ def _add(total: _Total, line: ProfiledLine) -> None:
 # does not exist, and launches go to the interpreter. What happened is appended to a file, a line
 # of JSON for each event, since pytest-xdist's workers are separate processes.
 
-
 SETTINGS = "KERNELLAB_TEST_ON_CPU"
 """The environment variable with the target and the file that is appended to, as JSON."""
 
@@ -385,7 +383,6 @@ if SETTINGS in os.environ:
     _begin()
 
 # `kernellab test-on-cpu COMMAND`: a library's own GPU tests, unmodified, without a GPU.
-
 
 _PLUGIN = "-p kernellab.cli.user_code"
 

@@ -189,7 +189,6 @@ def check_mapping(name: str, value: Any, example: str) -> None:
 # Public functions that take a kernel's arguments and their own options: a keyword that is both
 # is the kernel's parameter.
 
-
 R = TypeVar("R")
 
 NamesOf = Callable[[Any], Sequence[str]]

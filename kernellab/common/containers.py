@@ -12,7 +12,6 @@ import numpy
 
 # What was used last, and no more than so many.
 
-
 Value = TypeVar("Value")
 
 
@@ -71,7 +70,6 @@ def distinct(numbers: numpy.ndarray) -> numpy.ndarray:
 
 
 # Large arrays that take memory only where something was written.
-
 
 _LARGE = 1 << 22
 """Bytes from which on an array is mapped by itself, page by page of 4 KiB. NumPy asks for pages of

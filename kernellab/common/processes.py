@@ -35,7 +35,6 @@ from kernellab.errors import KernelLabError, MachineError, WorkerError, WorkerLo
 # only the copy along. A process that forks while its threads work leaves its child no lock for
 # ever.
 
-
 T = TypeVar("T")
 
 AVAILABLE = hasattr(os, "fork")
@@ -191,7 +190,6 @@ def hold_while_forking(lock: threading.RLock) -> None:
 # WorkerError with the process's last words, and the next call starts a fresh one. It ends with
 # the process that started it, however that ends.
 
-
 SECONDS = 300.0
 """How long a call may take, unless it says otherwise."""
 
@@ -233,7 +231,10 @@ class Worker:
         """
         with self._lock:
             self._start()
-            request = pickle.dumps((function, arguments, _environment()))
+            settings = {
+                name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)
+            }
+            request = pickle.dumps((function, arguments, settings))
             try:
                 worked, answer = self._exchange(request, seconds)
             except BaseException:
@@ -516,10 +517,6 @@ def _module_path() -> list[str]:
     return [*own, *(entry for entry in given if entry not in own)]
 
 
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)}
-
-
 _shared = Worker()
 
 
@@ -539,9 +536,7 @@ def close() -> None:
     _shared.close()
 
 
-# --------------------------------------------------------------------------------------------------
 # In the process
-# --------------------------------------------------------------------------------------------------
 
 
 def serve() -> None:
@@ -610,7 +605,6 @@ def _answer(request: bytes, answers: int) -> tuple[bool, Any]:
 # A process that does one piece of work on other people's files, and answers through a pipe of its
 # own. What it prints is not an answer; nothing that it started stays: a process above it, which
 # Linux makes the parent of its orphans, ends them.
-
 
 MOST_ANSWERED = 16 * 1024 * 1024
 """Bytes of an answer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import os
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -30,6 +31,13 @@ VARIABLE = "KERNELLAB_PROGRESS"
 
 UNTOUCHED = "The arguments are as they were."
 """What is kept where work is done on copies."""
+
+
+def in_notebook() -> bool:
+    """Whether a Jupyter kernel runs this, which can hold a widget's other end."""
+    interactive = sys.modules.get("IPython")
+    shell = None if interactive is None else interactive.get_ipython()
+    return getattr(shell, "kernel", None) is not None
 
 
 class Bar(Protocol):

@@ -31,7 +31,6 @@ from kernellab.errors import MachineError
 # What the operating system refuses, as this machine's fault: space on disks, folders, memory,
 # processes, open files.
 
-
 MEMORY_ADVICE = "Look at this machine's memory, and at its limits (ulimit -a, or the container's)."
 DISK_ADVICE = (
     "Free disk space, or set TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (its temporary "
@@ -112,7 +111,6 @@ def temporary_place() -> str:
 
 # What CUDA says of a kernel that died: from then on the process cannot use the GPU.
 
-
 _DEAD_CONTEXT = re.compile(
     r"illegal memory access|illegal instruction|misaligned address|unspecified launch failure|"
     r"device-side assert|hardware stack error|invalid program counter|CUDA_ERROR_(?:LAUNCH|ILLEGAL|"
@@ -132,7 +130,6 @@ def gpu_fault(error: BaseException) -> str | None:
 # Files that other processes of this machine read have no name: their memory goes when the last
 # process that has them open does. Folders have one, since compilers want paths; what a process
 # that was killed left of them is removed when the next one makes its first.
-
 
 _PREFIX = "kernellab-tmp-"
 _FOLDER = re.compile(rf"{_PREFIX}[a-z0-9_]{{8}}")
@@ -483,7 +480,6 @@ class InterruptsBetween:
 
 
 # Work that is stopped from within when it takes too long, so that what it has done is not lost.
-
 
 _AGAIN = 10.0
 """Seconds until work that went on nevertheless, having caught the error, is stopped again."""

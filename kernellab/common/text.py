@@ -115,7 +115,6 @@ def shown(value: object) -> str:
 # Strings as compilers write them: bytes that are not ASCII as escapes, of which a path or a name
 # in Greek has many.
 
-
 _IN_IR = re.compile(rb"\\([0-9A-Fa-f]{2}|[\\\"nt])")
 _IN_ASSEMBLY = re.compile(rb"\\([0-7]{3}|[\\\"nrtbf])")
 _LETTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}
@@ -174,7 +173,6 @@ def remember_source(file: str, text: str) -> None:
 
 
 # Errors in the user's functions that a sweep or a check calls.
-
 
 _OURS = Path(__file__).parents[1]
 

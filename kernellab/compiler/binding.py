@@ -486,9 +486,6 @@ def _listed(words: Sequence[str]) -> str:
 # there yet, and may be mixed with values.
 
 
-__all__ = ["BoundCall", "bind"]
-
-
 def bind(
     kernel: Any,
     args: Sequence[Any],

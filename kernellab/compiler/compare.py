@@ -35,7 +35,6 @@ from kernellab.records.display import PrintsAsCard, show
 # Strip locations: a stage's text as people read it, without what says where it came from, which
 # the source map knows.
 
-
 _PARTS = r'(?:[^()"]|"(?:[^"\\]|\\.)*"|\({inner}\))*'
 _INNERMOST = r'(?:[^()"]|"(?:[^"\\]|\\.)*")*'
 
@@ -611,7 +610,6 @@ def _ptx_code(text: str) -> Iterator[str]:
 
 
 # Kernel identity: what a run says something about, and whether a compilation is of the same.
-
 
 _ALWAYS = ("num_warps", "num_stages", "num_ctas")
 """Options that make other code, whether a launch names them or not."""

@@ -72,7 +72,6 @@ if TYPE_CHECKING:
 
 # What an answer is read from, and the error where that is missing.
 
-
 Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
 

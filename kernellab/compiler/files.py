@@ -274,14 +274,11 @@ def _function(data: SavedData) -> FunctionSource:
 # Compilations that others left on disk: Triton's cache, and what MLIR prints with
 # MLIR_ENABLE_DUMP=1.
 
-
 _NOTHING_KNOWN = Specialization({}, {}, {})
 """Neither a cache folder nor a dump says what a kernel was specialized on in Triton's own terms;
 the IR's signature does."""
 
-# --------------------------------------------------------------------------------------------------
 # Triton's cache
-# --------------------------------------------------------------------------------------------------
 
 
 def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compilation:
@@ -418,9 +415,7 @@ def _map_reader(stages: Stages, target: Target, options: Mapping[str, Any]) -> A
     return None
 
 
-# --------------------------------------------------------------------------------------------------
 # Dumps of MLIR
-# --------------------------------------------------------------------------------------------------
 
 _HEADER = re.compile(r"^// -----// .*$", re.M)
 _BEFORE = re.compile(

@@ -128,7 +128,6 @@ def _always(value: Any) -> Any:
 # Kernels under `triton.autotune` and `triton.heuristics`, and those that Inductor generates: the
 # JIT function inside, and what is around it adds to a call.
 
-
 _MOST_SHOWN = 80
 """Characters of what was given in a kernel's place."""
 
@@ -227,7 +226,6 @@ def parameter_names(kernel: Any) -> Sequence[str]:
 
 # What a kernel's parameters are for, as far as its source shows: pointers, whole numbers, or
 # other numbers.
-
 
 Role = Literal["pointer", "integer", "float", "descriptor"]
 
@@ -460,7 +458,6 @@ def _called_name(call: ast.Call) -> str:
 
 
 # Types for parameters that no one has said anything about.
-
 
 _ASSUMED: dict[Role, str] = {"pointer": "*fp32:16", "integer": "i32", "float": "fp32"}
 

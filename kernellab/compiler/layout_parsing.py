@@ -12,12 +12,7 @@ from kernellab import triton_api
 from kernellab.compiler.targets import has_tensor_memory, parse_target
 from kernellab.errors import KernelLabError, LayoutError
 from kernellab.records import Target
-from kernellab.records.layouts import (
-    Layout,
-    RegisterLayout,
-    Shape,
-    sizes,
-)
+from kernellab.records.layouts import Layout, RegisterLayout, Shape, sizes
 from kernellab.records.layouts.constructors import misspelled_error, misspelling
 from kernellab.triton_api.layouts import TileType, layouts_of
 

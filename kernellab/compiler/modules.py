@@ -19,8 +19,7 @@ from kernellab import triton_api
 from kernellab.common.text import string_of_ir, value_name
 from kernellab.errors import ArgumentError, LayoutError, SourcePosition, nearest
 from kernellab.ir import flow, tt, ttng
-from kernellab.ir.locations import argument_name, locate
-from kernellab.ir.operations import operation_name, parents
+from kernellab.ir.operations import argument_name, locate, operation_name, parents
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import PointerType, TensorDescType, bit_width, element_type, is_pointer
 from kernellab.records import PassRun
@@ -175,7 +174,6 @@ def _is_memory(value: SSAValue) -> bool:
 
 
 # A compilation's modules as xDSL objects: what `Compilation.module` gives.
-
 
 _STAGES_OF_MLIR = ("ttir", "ttgir")
 _LABELS_SHOWN = 5

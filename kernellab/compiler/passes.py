@@ -37,7 +37,6 @@ from kernellab.triton_api.pipeline import list_passes, pass_adders
 
 # Keeps what every pass did, while a compilation goes by.
 
-
 _NO_OPS: Mapping[str, int] = {}
 
 ACTS_ON = {
@@ -99,19 +98,7 @@ class PassRecorder(Watcher):
             self._op_counts = count_ops(module)
             self._stored = self._keep(text)
             self._text = text
-        self.passes.append(
-            PassRun(
-                call.stage,
-                call.name,
-                call.occurrence,
-                call.arguments,
-                seconds,
-                changed,
-                before,
-                self._op_counts,
-                self._stored,
-            )
-        )
+        self._add(call, seconds, self._stored, changed, before, self._op_counts)
 
     def _has_nothing_to_do(self, name: str) -> bool:
         if not self._trusting or name not in ACTS_ON:
@@ -137,29 +124,26 @@ class PassRecorder(Watcher):
             self.stage_texts[name] = content
         if name == "llir" and self._optimization is not None:
             assert isinstance(content, str)
-            self._add_step(*self._optimization, self._keep(content))
+            self._add(*self._optimization, self._keep(content))
         elif name in ("ptx", "amdgcn"):
             assert isinstance(content, str)
-            self._add_step(PassCall(name, "translate_to_asm", 1), seconds, self._keep(content))
+            self._add(PassCall(name, "translate_to_asm", 1), seconds, self._keep(content))
         elif name == "cubin":
             assert isinstance(content, bytes)
             text = DeferredText(functools.partial(_sass_or_why, content))
-            self._add_step(PassCall("sass", "ptxas", 1), seconds, text)
+            self._add(PassCall("sass", "ptxas", 1), seconds, text)
 
-    def _add_step(self, call: PassCall, seconds: float, stored: StoredText) -> None:
-        self.passes.append(
-            PassRun(
-                call.stage,
-                call.name,
-                call.occurrence,
-                call.arguments,
-                seconds,
-                True,
-                _NO_OPS,
-                _NO_OPS,
-                stored,
-            )
-        )
+    def _add(
+        self,
+        call: PassCall,
+        seconds: float,
+        stored: StoredText,
+        changed: bool = True,
+        before: Mapping[str, int] = _NO_OPS,
+        after: Mapping[str, int] = _NO_OPS,
+    ) -> None:
+        place = (call.stage, call.name, call.occurrence, call.arguments)
+        self.passes.append(PassRun(*place, seconds, changed, before, after, stored))
 
     def _keep(self, text: str) -> StoredText:
         if text not in self._known:
@@ -186,7 +170,6 @@ def count_ops(module: Any) -> Mapping[str, int]:
 
 # Which passes run: names of passes, and compilations whose pipeline or whose IR was edited, in
 # the worker process.
-
 
 Item = str | tuple[Any, ...]
 """One entry of `pipeline`: the name of a pass, or its name and its arguments."""
@@ -215,9 +198,7 @@ class Outcome:
     passes: tuple[PassRun, ...]
 
 
-# --------------------------------------------------------------------------------------------------
 # Names of passes
-# --------------------------------------------------------------------------------------------------
 
 
 def make_plan(
@@ -337,9 +318,7 @@ def _replacement(item: Item, listed: Sequence[PassCall], stage: str, backend: st
     return replace(chosen, arguments=tuple(arguments)) if arguments else chosen
 
 
-# --------------------------------------------------------------------------------------------------
 # Languages of texts
-# --------------------------------------------------------------------------------------------------
 
 LANGUAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 _SUFFIXES = {
@@ -377,9 +356,7 @@ def guess_language(text: str, suffix: str = "") -> str:
     )
 
 
-# --------------------------------------------------------------------------------------------------
 # In the worker process
-# --------------------------------------------------------------------------------------------------
 
 
 def compile_in_worker(

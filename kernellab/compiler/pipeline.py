@@ -164,7 +164,6 @@ def compile_given(
 
 # Triton's pipeline, driven and kept: `kernellab.compile`.
 
-
 _RECORDINGS = ("passes", "stages")
 
 
@@ -375,7 +374,6 @@ def record_passes(
 
 
 # The cache: the latest compilations of a kernel, pass by pass; whatever shows one compiles it once.
-
 
 _KEPT = "_kernellab_compilations"
 """Kept on the kernel itself, which they go with."""

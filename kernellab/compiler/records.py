@@ -169,7 +169,6 @@ def spill_sites_of(instructions: Iterable[Instruction]) -> tuple[SpillSite, ...]
 
 # Remarks of the compiler about a kernel that it compiles.
 
-
 RemarkOrigin = Literal["mlir", "ptxas", "triton"]
 """Who said it: a pass of MLIR's, the PTX assembler, or Triton's Python code."""
 
@@ -179,23 +178,9 @@ class Remark(HasCard, Diagnostic):
     """A remark of the compiler about a kernel that it compiles.
 
     `kind` is who said it, a `RemarkOrigin`; `what` the compiler's words; `why` the same in plain
-    words, "" where the compiler's are not known; `position` the kernel's line.
+    words, "" where the compiler's are not known; `position` the kernel's line,
+    None where it speaks of the whole kernel.
     """
-
-    @property
-    def origin(self) -> str:
-        """Who said it."""
-        return self.kind
-
-    @property
-    def span(self) -> SourcePosition | None:
-        """The kernel's line that it speaks of; None where it speaks of the whole kernel."""
-        return self.position
-
-    @property
-    def meaning(self) -> str:
-        """The compiler's words in plain ones; "" where they are not known."""
-        return self.why
 
     @property
     def headline(self) -> str:
@@ -204,10 +189,10 @@ class Remark(HasCard, Diagnostic):
 
     @property
     def source(self) -> str:
-        """Who said it, and what, where `meaning` says it in other words:
+        """Who said it, and what, where `why` says it in other words:
         "mlir: vectorization fails vec = 1 ...".
         """
-        return f"{self.origin}: {self.what}" if self.why else self.origin
+        return f"{self.kind}: {self.what}" if self.why else self.kind
 
     def __str__(self) -> str:
         where = f"{self.position}: " if self.position else ""

@@ -15,7 +15,7 @@ from kernellab.compiler.machine_code.resources import SPILLS
 from kernellab.compiler.modules import users_line
 from kernellab.compiler.records import Remark, RemarkOrigin
 from kernellab.errors import CompileError, Severity, SourcePosition
-from kernellab.triton_api.analyses import Diagnosis, PTXASError, PythonWarning, assembler_log
+from kernellab.triton_api.analyses import Diagnosis, PythonWarning, assembler_log
 from kernellab.triton_api.diagnostics import diagnostic_file
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _asked_assembler(compilation: Compilation) -> str:
     ptx = compilation.stages["ptx"].text
     try:
         return assembler_log(ptx, compilation.target, compilation.options)
-    except PTXASError as error:
+    except triton_api.PTXASError as error:
         raise CompileError(f"ptxas refuses the PTX of {compilation.kernel!r}: {error}") from error
 
 

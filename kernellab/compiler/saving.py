@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # The format of a saved compilation: schema/record.schema.json, gzipped.
 
-
 FORMAT = Format("kernellab.record", "compilation")
 SCHEMA = Path(__file__).with_name("schema") / "record.schema.json"
 """The format, for other programs to read."""

@@ -39,8 +39,7 @@ from kernellab.errors import ArgumentError, KernelFault, SourcePosition, Unsuppo
 from kernellab.interpreter.execution.launcher import launch
 from kernellab.interpreter.execution.program import program_code
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
-from kernellab.ir.locations import locate
-from kernellab.ir.operations import global_effect
+from kernellab.ir.operations import global_effect, locate
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.bisection import changing, from_inliner_on, rewritten_lines
 from kernellab.launch.preparation import (

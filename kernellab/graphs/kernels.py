@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas
 
     from kernellab.compiler.compilations import Compilation
-    from kernellab.compiler.gpus import Gpu
+    from kernellab.compiler.targets import Gpu
     from kernellab.profiling.diagnosis.diagnose import Asked
     from kernellab.profiling.diagnosis.records import Diagnosis
     from kernellab.torch_api.capture import Made, Run
@@ -243,7 +243,7 @@ def estimated_launches(
 
 
 def _gpu_of(capture: GraphCapture) -> Gpu:
-    from kernellab.compiler.gpus import GPUS, usual_gpu
+    from kernellab.compiler.targets import GPUS, usual_gpu
 
     gpu = GPUS.get(capture.gpu.lower()) or usual_gpu(capture.target)
     if gpu is None:

@@ -188,7 +188,6 @@ def arguments_inside(op: Operation) -> Iterator[BlockArgument]:
 
 # Slices: any number of steps.
 
-
 Node = TypeVar("Node")
 
 
@@ -221,7 +220,6 @@ def forward(values: Iterable[SSAValue], stop: Stop = lambda _: False) -> Iterato
 
 
 # Facts about all values, as far as they can be known before a run.
-
 
 State = TypeVar("State")
 

@@ -45,9 +45,6 @@ from kernellab.ir import amd, mlir, tt, ttg, ttng
 
 # xDSL's parser, taught what MLIR prints and xDSL 0.74 does not read, and what a long module
 # repeats.
-#
-# The only file that touches private names of xDSL's parser.
-
 
 _TYPE_TEXT = re.compile(r"[!a-z][\w.$]*(?:<(?:[^<>\"]|<(?:[^<>\"]|<[^<>\"]*>)*>)*>)?")
 """A type as it is written in the text, brackets nested up to three deep;
@@ -292,7 +289,6 @@ class ModuleParser(Parser):
 
 
 # MLIR's generic form, as MLIR prints it, into xDSL.
-
 
 _ALIAS_LINE = re.compile(r"^([#!][\w.$-]+) = (.*)\n?", re.MULTILINE)
 _NAME_OR_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|[#!][A-Za-z_][\w.$-]*')

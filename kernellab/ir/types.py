@@ -270,7 +270,6 @@ def bit_width(element: Attribute) -> int:
 # as it was read whatever the version of Triton; a class names the fields that code asks for. To
 # add an encoding, add a class with MLIR's name and its fields.
 
-
 Value: TypeAlias = "bool | int | str | Attribute | tuple[Value, ...] | Fields"
 """What a field may hold; a keyword without quotes is a str, a string is a StringAttr."""
 Bases = tuple[tuple[int, ...], ...]

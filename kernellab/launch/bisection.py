@@ -19,7 +19,7 @@ from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.grid import grid_to_run
 from kernellab.interpreter.execution.launcher import launch_text
 from kernellab.ir import ttg
-from kernellab.ir.locations import locate
+from kernellab.ir.operations import locate
 from kernellab.ir.syntax import read_module
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound, takes_launch

@@ -24,7 +24,6 @@ import torch
 
 from kernellab import triton_api
 from kernellab.records import Target
-from kernellab.torch_api.autocast_kernels import pass_autocast
 from kernellab.torch_api.emulation import (
     HigherOrderOperator,
     OperationMode,
@@ -36,6 +35,7 @@ from kernellab.torch_api.emulation import (
     is_traced,
     operations_unseen,
     parts_of_sparse,
+    pass_autocast,
     run_as,
     run_higher_order,
     runs_on_gpu_alone,

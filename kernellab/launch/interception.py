@@ -19,7 +19,6 @@ from kernellab.common.system import InterruptsBetween
 from kernellab.common.text import counted
 from kernellab.compiler.arguments import plain_value
 from kernellab.compiler.binding import BoundCall
-from kernellab.compiler.gpus import usual_gpu
 from kernellab.compiler.machine_code.resources import read_nvidia
 from kernellab.compiler.targets import (
     DEFAULT_TARGET,
@@ -27,6 +26,7 @@ from kernellab.compiler.targets import (
     multiprocessor_count,
     parse_target,
     shared_limit,
+    usual_gpu,
 )
 from kernellab.errors import ArgumentError, CompileError, OptionError, UnsupportedOperation
 from kernellab.interpreter import CollectedFaults
@@ -162,7 +162,7 @@ _interrupts = InterruptsBetween(
         "kernellab.launch.cuda_tensors",
         "kernellab.launch.torch_cuda",
         "kernellab.torch_api.emulation",
-        "kernellab.torch_api.autocast_kernels",
+        "kernellab.torch_api.emulation",
         "kernellab.triton_api.emulation",
     ),
 )

@@ -22,7 +22,7 @@ from kernellab.interpreter.execution.program import (
     entry_of,
     memory_effects,
 )
-from kernellab.ir.locations import argument_name
+from kernellab.ir.operations import argument_name
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.preparation import PreparedLaunch
 from kernellab.launch.results import Within

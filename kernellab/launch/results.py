@@ -17,8 +17,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from kernellab.interpreter.codegen.analyses import underlying_objects
 from kernellab.interpreter.execution.program import ProgramCode, entry_of, per_code
 from kernellab.ir import flow, mlir, tt
-from kernellab.ir.locations import argument_name
-from kernellab.ir.operations import GlobalAccess, MovesElements, has, trait_of
+from kernellab.ir.operations import GlobalAccess, MovesElements, argument_name, has, trait_of
 from kernellab.ir.types import dtype, is_float, shape
 from kernellab.launch.records import Difference
 

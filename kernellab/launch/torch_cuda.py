@@ -52,9 +52,10 @@ from kernellab.launch.cuda_tensors import (
 )
 from kernellab.records import Target
 from kernellab.torch_api import emulation
-from kernellab.torch_api.autocast_kernels import follow_autocast, following
 from kernellab.torch_api.emulation import (
     device_index,
+    follow_autocast,
+    following,
     let_operations_be_traced,
     remove_modes,
     stated_default_device,

@@ -71,7 +71,6 @@ def unload(shell: InteractiveShell) -> None:
 # Kernels under a plain `@triton.jit` where there is no GPU: Triton cannot launch them, so the
 # interpreter does.
 
-
 _stand_in: StandIn | None = None
 _is_looked_for = True
 """Whether no one has looked yet whether there is a GPU."""

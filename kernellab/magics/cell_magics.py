@@ -21,6 +21,9 @@ from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell, Shell
 from kernellab.magics.kernel_magics import COMPILING
 from kernellab.magics.magic import (
+    Option,
+    Options,
+    Position,
     cell_magic,
     line_magic,
     read_expression,
@@ -28,10 +31,10 @@ from kernellab.magics.magic import (
     read_variable,
     read_variables,
     run_above_last,
+    stated,
     value_at,
     value_of,
 )
-from kernellab.magics.options import Option, Options, Position, stated
 
 if TYPE_CHECKING:
     from kernellab.workshop.exercise import Answer
@@ -231,7 +234,6 @@ def _baselines(held: Mapping[str, Any]) -> dict[str, Any]:
 
 # `%%tilegraph`: the call at the end of a cell, under torch.compile, opened.
 
-
 GRAPH_OPTIONS = Options(
     "tilegraph",
     (
@@ -345,7 +347,6 @@ def _backend(name: str | None, namespace: Mapping[str, Any], running: RunningCel
 
 
 # `%%tileexercise` and `%tileexercise`: exercises of the workshop, answered.
-
 
 EXERCISE_OPTIONS = Options(
     "tileexercise",

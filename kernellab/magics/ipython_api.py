@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, context_matcher
 from IPython.core.interactiveshell import InteractiveShell
@@ -24,7 +24,9 @@ from IPython.display import display
 from kernellab import errors
 from kernellab.common.text import remember_source
 from kernellab.errors import KernelLabError, SourcePosition, file_in_traceback, raise_at
-from kernellab.magics.options import Options
+
+if TYPE_CHECKING:
+    from kernellab.magics.magic import Options
 
 Shell = InteractiveShell
 

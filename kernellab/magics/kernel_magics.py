@@ -20,8 +20,15 @@ from kernellab.common.arguments import (
 from kernellab.errors import OptionError, SourcePosition
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell, Shell
-from kernellab.magics.magic import cell_magic, line_magic, read_variables, unknown_name
-from kernellab.magics.options import Option, Options, Position
+from kernellab.magics.magic import (
+    Option,
+    Options,
+    Position,
+    cell_magic,
+    line_magic,
+    read_variables,
+    unknown_name,
+)
 from kernellab.records.display import can_show, described, show
 
 if TYPE_CHECKING:
@@ -139,7 +146,6 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
 
 # `%%tilekernel`: an ordinary cell whose Triton kernels run with or without a GPU, and are shown
 # compiled.
-
 
 COMPILING = (
     Option(
@@ -322,7 +328,6 @@ def _compiled(kernel: Any, given: Mapping[str, Any], position: SourcePosition) -
 
 # `%tilelayout`: where the elements of a kernel's tiles are.
 
-
 LAYOUT_OPTIONS = Options(
     "tilelayout",
     (
@@ -373,7 +378,7 @@ def tilelayout(shell: Shell, line: str) -> Any:
     if is_kernel(thing):
         thing = compilation_of(thing, given, position(""))
     if isinstance(thing, Compilation):
-        from kernellab.viz.display import beside
+        from kernellab.viz.launch_tabs import beside
 
         view = show(thing.layouts(given["after"] or "ttgir"), name=name)
         return beside(view, thing)

@@ -12,6 +12,8 @@ from kernellab.common.arguments import names_in, read_names, read_program, read_
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell, Shell
 from kernellab.magics.magic import (
+    Option,
+    Options,
     cell_magic,
     expected,
     launch_on_line,
@@ -20,9 +22,9 @@ from kernellab.magics.magic import (
     read_launch,
     read_path,
     read_variable,
+    stated,
     value_at,
 )
-from kernellab.magics.options import Option, Options, stated
 
 if TYPE_CHECKING:
     from kernellab.checker.records import Findings
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from kernellab.tracing.records import Trace
 
 # `%tilecheck`: a launch with every detector of the checker on.
-
 
 CHECK_OPTIONS = Options(
     "tilecheck",
@@ -119,7 +120,6 @@ def tilecheck(shell: Shell, line: str) -> Findings:
 
 # `%tiledebug`: a launch in the debugger.
 
-
 DEBUG_OPTIONS = Options(
     "tiledebug",
     (
@@ -188,7 +188,6 @@ def tiledebug(shell: Shell, line: str) -> None:
 
 # `%tilediagnose`: why a launch is slow, what costs most first.
 
-
 DIAGNOSE_OPTIONS = Options(
     "tilediagnose",
     (
@@ -247,7 +246,6 @@ def tilediagnose(shell: Shell, line: str) -> Diagnosis | Diagnoses:
 
 
 # `%tileequal`: whether a launch computes what another kernel or a function of torch computes.
-
 
 EQUAL_OPTIONS = Options(
     "tileequal",
@@ -308,7 +306,6 @@ def tileequal(shell: Shell, line: str) -> Equality:
 
 
 # `%tileprofile`: a launch, profiled; `%%tileprofile`: all launches of a cell.
-
 
 _PROFILE_OPTIONS = (
     Option(
@@ -414,7 +411,6 @@ def tileprofile_of_cell(running: RunningCell, line: str, body: str) -> None:
 
 
 # `%tilestep`: a launch traced, and shown step by step.
-
 
 STEP_OPTIONS = Options(
     "tilestep",

@@ -21,14 +21,13 @@ from kernellab.errors import ArgumentError, CompileError, KernelLabError, Option
 from kernellab.launch.tile_kernel import TileKernel, keep, tile_kernels_in
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell
-from kernellab.magics.options import stated
+from kernellab.magics.magic import stated
 from kernellab.records import Launch, Run, Target
 from kernellab.torch_api.inductor import is_inductor_kernel
 from kernellab.triton_api import definition_of, reachable_functions
-from kernellab.viz.kernels import kernel_card, plain_card
+from kernellab.viz.kernels import Numbers, Verdict, change_of, kernel_card, plain_card
 from kernellab.viz.kit.view import Card, CardView
 from kernellab.viz.launch_tabs import FindLaunch, live_card
-from kernellab.viz.verdicts import Numbers, Verdict, change_of
 
 # The compile options on the line of a magic, and the call that a kernel is then compiled for.
 

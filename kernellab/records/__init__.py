@@ -26,24 +26,3 @@ from kernellab.records.stages import (
     Stages,
     StoredText,
 )
-
-__all__ = [
-    "Backend",
-    "BoundLaunch",
-    "Chain",
-    "DeferredText",
-    "FunctionSource",
-    "Launch",
-    "Lines",
-    "Origin",
-    "PassRun",
-    "Path",
-    "Run",
-    "SourceMap",
-    "Specialization",
-    "Stage",
-    "Stages",
-    "StoredText",
-    "Subject",
-    "Target",
-]

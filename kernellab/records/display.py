@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, TypeVar, overload
 
+from kernellab.common.progress import in_notebook
 from kernellab.errors import SourcePosition
 
 
@@ -30,9 +31,9 @@ def show(record: Any, *annotations: Any, **options: Any) -> Any:
         OptionError: its view takes no such option.
         ProfileError: a profile is of other machine code.
     """
-    from kernellab.viz import display
+    from kernellab.viz import launch_tabs
 
-    return display.show(record, *annotations, **options)
+    return launch_tabs.show(record, *annotations, **options)
 
 
 def can_show(record: Any) -> bool:
@@ -74,9 +75,11 @@ class HasCard:
     __slots__ = ()
 
     def _ipython_display_(self) -> None:
-        from kernellab.viz import display
+        view = None
+        if in_notebook():  # a card elsewhere, which most are, needs no views
+            from kernellab.viz import launch_tabs
 
-        view = display.displayed(self)
+            view = launch_tabs.displayed(self)
         if view is None:
             raise NotImplementedError  # IPython then calls `_repr_mimebundle_`
         view._ipython_display_()

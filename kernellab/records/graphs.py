@@ -535,11 +535,6 @@ class Bytecode:
     rewritten: str
     position: SourcePosition | None
 
-    @property
-    def is_resumed(self) -> bool:
-        """Whether it is the rest of a function after a graph break."""
-        return self.function.startswith("torch_dynamo_resume_in")
-
 
 @dataclass(frozen=True)
 class GraphCapture:

@@ -14,9 +14,6 @@ from kernellab.common.text import joined_sizes
 from kernellab.errors import OptionError, SourcePosition
 from kernellab.records.display import HasCard
 
-# What is launched, and for which GPU: targets, specializations, launches, runs.
-
-
 Backend = Literal["cuda", "hip"]
 
 Origin = Literal["launch", "signature", "annotation", "assumption"]
@@ -150,7 +147,6 @@ class Run(HasCard):
 
 # How the interpreter is to run a launch: the options that are its own, in addition to those of
 # the compiler's backend.
-
 
 STAGES = ("ttir", "ttgir")
 ORDERS = ("sequential", "reversed", "shuffled")

@@ -239,7 +239,6 @@ class PassRun:
 
 # Which line of one stage became which lines of another.
 
-
 Lines = tuple[int, ...]
 """Line numbers of one text, from 1, in order."""
 

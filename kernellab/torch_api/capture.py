@@ -73,7 +73,6 @@ from kernellab.torch_api.virtual_gpu import (
 # One call under torch.compile, captured from bytecode to Triton kernels for a GPU that may not
 # be there. The call itself runs on the CPU, in ATen operations.
 
-
 _compile_fx: Any = torch._inductor.compile_fx
 _config: Any = torch._inductor.config
 _joint_passes: Any = torch._inductor.fx_passes.joint_graph
@@ -212,7 +211,8 @@ class Backend:
 
         def joint(module: torch.fx.GraphModule, *args: Any, **keywords: Any) -> Any:
             frame = self.captured.frames[number]
-            if any(node.op == "placeholder" and "tangents" in node.name for node in _nodes(module)):
+            nodes = module.graph.nodes
+            if any(node.op == "placeholder" and "tangents" in node.name for node in nodes):
                 made = replace(frame, joint=level_of(module, "joint"))
                 self.captured.frames[number] = made
             _trace_patterns()
@@ -238,7 +238,7 @@ class Backend:
         here = move_graph(copied(module), DEVICE, self._here)
         direction = _direction(keywords)
         made = Made(direction, number, here, Lowering())
-        called = _call_names(module)
+        called = tuple(node.name for node in module.graph.nodes if node.op == "call_function")
         if direction == "forward":
             self._forward_calls[number] = frozenset(called)
         before = self._forward_calls.get(number, frozenset())
@@ -427,14 +427,6 @@ def _place_of(inputs: Sequence[Any]) -> torch.device:
     return META if has_meta else CPU
 
 
-def _nodes(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
-    return list(module.graph.nodes)
-
-
-def _call_names(module: torch.fx.GraphModule) -> tuple[str, ...]:
-    return tuple(node.name for node in module.graph.nodes if node.op == "call_function")
-
-
 def _direction(keywords: Mapping[str, Any]) -> str:
     if keywords.get("is_backward"):
         return "backward"
@@ -484,7 +476,6 @@ def saved_by(module: torch.fx.GraphModule) -> tuple[SavedTensor, ...]:
 
 
 # One call, or several of one function
-
 
 CallArguments = tuple[Sequence[Any], Mapping[str, Any]]
 """The positional and the keyword arguments of a call."""
@@ -661,7 +652,6 @@ def option_names() -> list[str]:
 
 # Backends of torch.compile other than Inductor: the installed ones; and any function, watched
 # while it compiles: the graphs that it is given, and those that it has AOTAutograd make of them.
-
 
 _registry: Any = torch._dynamo.backends.registry
 _aot: Any = torch._functorch.aot_autograd

@@ -274,7 +274,6 @@ def of_device(value: Any, old: torch.device, new: torch.device) -> Any:
 # The tensors of a call, and the call as it is captured: a function as the user wrote it, and
 # tensors without values where some have none.
 
-
 _META = torch.device("meta")
 
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]

@@ -27,7 +27,6 @@ from kernellab.torch_api.virtual_gpu import ON_CPU
 
 # Inductor's generated code, with a note after each statement that computed a value to its end.
 
-
 SEEN = "kernellab_seen"
 """What the code calls after each such statement: number, {name: value}."""
 
@@ -159,7 +158,6 @@ def _is_of_no_value(call: ast.Call) -> bool:
 
 
 # Modules that Inductor writes, loaded and run where no GPU is.
-
 
 _async_compile: Any = torch._inductor.async_compile
 _codecache: Any = torch._inductor.codecache
@@ -304,7 +302,6 @@ def _gpu_is_cpu() -> Iterator[None]:
 # Which value of a traced graph is the value of which node of the FX graph, or its gradient:
 # noted while AOTAutograd traces, and kept in the nodes' metadata through partitioning and
 # passes.
-
 
 _proxies: Any = torch.fx.experimental.proxy_tensor
 _symbolic: Any = torch.fx.experimental.symbolic_shapes

@@ -64,7 +64,6 @@ from kernellab.torch_api.virtual_gpu import DEVICE
 # What max-autotune would choose from: each template of Inductor's in each config; torch's own
 # operation. Nothing is timed: the first template is taken.
 
-
 _selection: Any = torch._inductor.select_algorithm
 
 
@@ -116,7 +115,6 @@ def _text(read: Callable[[], Any]) -> str:
 # not, the code that it writes.
 #
 # Nothing of Inductor is imitated: its own functions run, and each watch notes what goes by.
-
 
 _compile_fx: Any = torch._inductor.compile_fx
 _config: Any = torch._inductor.config
@@ -572,7 +570,6 @@ def kernel_sources(wrapper: str) -> Iterator[tuple[str, str, str]]:
 
 # Optimizations of Inductor's, switched off.
 
-
 UNFUSED: dict[str, Any] = {"max_fusion_size": 1}
 """Options with which the scheduler fuses nothing: every pair "exceeds max fusion"."""
 
@@ -612,7 +609,6 @@ def nothing_inlined() -> Iterator[None]:
 
 
 # A graph of ATen operations, written out in torch's primitive ones.
-
 
 _traceback: Any = torch.fx.traceback
 _CPU = torch.device("cpu")

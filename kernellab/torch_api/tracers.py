@@ -36,7 +36,6 @@ from kernellab.torch_api.emulation import ABOUT_TRITON
 
 # What Dynamo says while it works: the events of torch's structured trace, and its bytecode.
 
-
 _frames: Any = torch._dynamo.convert_frame
 _guards: Any = torch._guards
 _guard_checks: Any = torch._dynamo.guards
@@ -271,7 +270,6 @@ def _disassembled(code: CodeType) -> str:
 
 
 # Torch's lazy tensors, which write down what is called on them until somebody needs a value.
-
 
 _metrics: Any = torch._lazy.metrics
 _lazy: Any = torch._lazy

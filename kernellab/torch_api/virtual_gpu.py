@@ -25,8 +25,13 @@ import torch.nn.attention.flex_attention
 import torch.utils._triton
 
 from kernellab.common.patches import Replacement, all_replaced, replaced
-from kernellab.torch_api.autocast_kernels import follow_autocast, following
-from kernellab.torch_api.emulation import OF_C, OF_CUDA, let_operations_be_traced
+from kernellab.torch_api.emulation import (
+    OF_C,
+    OF_CUDA,
+    follow_autocast,
+    following,
+    let_operations_be_traced,
+)
 from kernellab.torch_api.fx_graphs import called_by
 
 _interfaces: Any = torch._dynamo.device_interface
@@ -122,7 +127,6 @@ def _clear_caches(module: ModuleType) -> None:
 # A call whose tensors count as a GPU's: what it makes on "cuda" lies where they are, and
 # `torch.autocast("cuda")` casts them.
 
-
 _copy: Any = torch.ops.aten._to_copy.default
 _fakes: Any = torch._subclasses.fake_tensor
 _flex: Any = torch.nn.attention.flex_attention
@@ -211,7 +215,6 @@ def _counts(_tensor: torch.Tensor) -> bool:
 # product of two matrices is written out for the CPU. While one runs, a traced tensor answers
 # that it is on the GPU; the operations that it calls see the CPU again, which autograd needs:
 # without a GPU, torch's engine refuses to differentiate what is on one.
-
 
 _proxies: Any = torch.fx.experimental.proxy_tensor
 _metas: Any = torch._meta_registrations
@@ -307,7 +310,6 @@ def _outside(dispatch: Callable[..., Any], here: torch.device) -> Callable[..., 
 # (`sdp_utils.cpp`: flash attention for half precision without a mask, else the memory-efficient
 # one). What is chosen is what Inductor calls on the GPU. On the CPU, where the call itself runs,
 # the fused operations are written out.
-
 
 _aten: Any = torch.ops.aten
 _attention: Any = _aten.scaled_dot_product_attention.default

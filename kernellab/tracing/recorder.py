@@ -33,7 +33,7 @@ from kernellab.interpreter.memory.global_memory import (
 from kernellab.interpreter.memory.observers import AccessObserver
 from kernellab.interpreter.tiles import Value
 from kernellab.ir import tt
-from kernellab.ir.locations import locate
+from kernellab.ir.operations import locate
 from kernellab.ir.types import shape
 from kernellab.tracing.sources import Loop, loops_of, source_of_function
 from kernellab.tracing.steps import (

@@ -25,7 +25,6 @@ from triton._C import libtriton
 from triton.backends.compiler import Language
 from triton.compiler.code_generator import CodeGenerator
 from triton.language import core as language
-from triton.runtime.errors import PTXASError
 
 from kernellab import triton_api
 from kernellab.common.patches import replaced
@@ -34,20 +33,7 @@ from kernellab.records import Specialization, Target
 from kernellab.triton_api.pipeline import list_passes, run_up_to_llvm
 from kernellab.triton_api.stages import freed_after, front_end_module, stage_functions
 
-__all__ = [
-    "Diagnosis",
-    "PTXASError",
-    "PythonWarning",
-    "allocated_bytes",
-    "assembler_log",
-    "diagnose",
-    "tensor_memory_places",
-    "with_barriers",
-]
-
-# --------------------------------------------------------------------------------------------------
 # Diagnostics
-# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -147,9 +133,7 @@ def _remarks_printed() -> Iterator[None]:
             os.environ[_DIAGNOSTICS_VARIABLE] = before
 
 
-# --------------------------------------------------------------------------------------------------
 # The assembler
-# --------------------------------------------------------------------------------------------------
 
 
 def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
@@ -179,9 +163,7 @@ def assembler_log(ptx: str, target: Target, options: Mapping[str, Any]) -> str:
         return said.getvalue()
 
 
-# --------------------------------------------------------------------------------------------------
 # Questions about a module's text
-# --------------------------------------------------------------------------------------------------
 
 
 def with_barriers(text: str, target: Target) -> str:

@@ -56,7 +56,6 @@ from kernellab.triton_api.targets import (
 # time, and passes Python a text in place of the object at fault, which adds a line about
 # tracemalloc.
 
-
 _shown: set[tuple[str, int, str]] = set()
 """File, line and words of the warnings that were shown."""
 
@@ -513,7 +512,6 @@ def _simplify(module: Any) -> None:
 
 
 # What the IR of Triton's front end depends on in addition to the kernel, for keys of caches.
-
 
 _PARTS = "_C", "backends", "compiler", "experimental", "language", "runtime"
 """Folders of Triton's package with files that decide what IR a kernel becomes."""

@@ -117,7 +117,6 @@ class _Unshown:
 
 # `breakpoint()` and `print(x)` in kernels, which Triton's front end refuses, as what it takes.
 
-
 _IS_BREAKPOINT = "kernellab_breakpoint"
 
 
@@ -232,7 +231,6 @@ def _label(text: str | None, values: list[ast.expr]) -> str:
 # name, though no operation makes them. Debug records are for interpreters; a GPU's compiler must
 # never see one.
 
-
 DEBUG_RECORD = "kernellab.mark "
 """What the text of a debug record, or the name of the function called, begins with;
 its number follows."""
@@ -329,7 +327,8 @@ class _DebugInfoGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no
 
     def visit_compound_statement(self, stmts: Any) -> Any:
         loop = self.cur_node
-        if _current.get() is None or not _is_body(stmts, loop):
+        is_body = isinstance(loop, ast.For | ast.While) and stmts is loop.body
+        if _current.get() is None or not is_body:
             return super().visit_compound_statement(stmts)
         if isinstance(loop, ast.For) and isinstance(loop.target, ast.Name):
             name = loop.target.id
@@ -412,10 +411,6 @@ class _DebugInfoGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no
         function = builder.get_or_insert_function(self.module, name, type_of_it, "private", False)
         self.module.push_back(function)
         return function
-
-
-def _is_body(statements: Any, loop: Any) -> bool:
-    return isinstance(loop, ast.For | ast.While) and statements is loop.body
 
 
 _generator_in_place = WhileAnyThread(

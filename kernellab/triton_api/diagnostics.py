@@ -172,7 +172,6 @@ def _variable(tool: str) -> str:
 
 # The compiler's errors, in terms of the user's lines: a kernel's, or those of an IR text.
 
-
 _CANNOT_RUN = "The compiler cannot run"
 
 TTGIR_FILE_SUFFIX = ".kernellab.ttgir"

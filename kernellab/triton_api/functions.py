@@ -281,7 +281,6 @@ def _named_values(function: Any) -> Iterator[Any]:
 # What a JIT function takes from outside itself: the globals and captured variables that its
 # source names.
 
-
 _LIBRARIES = ("triton", "torch", "numpy")
 """They are wherever KernelLab is, as Python's own modules are, so their contents go by name."""
 _PYTHONS = Path(os.__file__).parent

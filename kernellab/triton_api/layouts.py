@@ -31,8 +31,6 @@ from kernellab.records.layouts import (
 from kernellab.records.layouts.linear import nvmma_bases, swizzled_bases
 from kernellab.triton_api.stages import freed_after, parse_mlir
 
-__all__ = ["TileType", "bases_between", "layout_of_parts", "layouts_of", "parts_of_layout"]
-
 _ANY_TARGET = Target("cuda", "90")
 """Encodings belong to dialects that every backend loads."""
 _ANSWERS_FOR_MEMORY = Version(triton.__version__) >= Version("3.7")
@@ -326,7 +324,6 @@ def _triton(layout: RegisterLayout) -> Any:
 
 
 # Gluon's layouts, the objects, by class and fields, as files hold them.
-
 
 _LAYOUTS = "triton.experimental.gluon.language"
 

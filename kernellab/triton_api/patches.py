@@ -28,7 +28,6 @@ from kernellab.common.patches import WhileAnyThread, all_replaced, replaced
 
 # Passes of a watched compilation, their names, and the interface of a watcher.
 
-
 FRONT_END_STAGE = "source"
 """The stage of the module that the front end makes, before any pass."""
 
@@ -472,7 +471,6 @@ def pruned_configs(
 
 # Launch hooks: each launch of a compiled kernel on a GPU, seen from outside while somebody wants to
 # see it.
-
 
 Around = Callable[[Any, tuple[int, int, int], Sequence[Any]], AbstractContextManager[Any]]
 """Given a kernel, the sizes of its grid and all its arguments in order: what is entered before the

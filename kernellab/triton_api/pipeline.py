@@ -58,7 +58,6 @@ from kernellab.triton_api.targets import backend_for, check_instructions, check_
 # The stages as far as they are MLIR's: their passes listed without running any, or run without
 # LLVM.
 
-
 _MLIR_STAGES = ("ttir", "glir", "ttgir", "llir")
 """The stages that run passes of MLIR, in the order of the pipeline."""
 

@@ -297,7 +297,6 @@ def peak_per_second(kind: str, arch: str, width: int | None, **facts: int) -> fl
 # Proton; the session, its reader and its files are not used: what a launch recorded is a tensor
 # in the format of `ReadingMemory`.
 
-
 ALIGNMENT = 128
 BYTES = 8
 """Of one reading: a word that says which mark it was, and the low word of the clock."""

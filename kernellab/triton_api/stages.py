@@ -31,7 +31,6 @@ from kernellab.triton_api.targets import backend_for, gpu_target
 # Before release 13, which Triton uses up to sm_90, it takes ASCII only, even in comments; into
 # these go the names of the kernel's files and what inline assembly says.
 
-
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
 
@@ -131,7 +130,6 @@ def is_whole(binary: bytes) -> bool:
 
 # What a backend of Triton compiles with: its stages, the modules that they start from, and the
 # context of those.
-
 
 StageFunction = Callable[[Any, Any], Any]
 """Takes what the stage before made, and the metadata, a dict that it adds to;
@@ -328,7 +326,6 @@ def generic_text(module: Any) -> str:
 
 
 # Where MLIR reads a text: in this process, or in the worker process, where it may crash.
-
 
 Query = Callable[..., Any]
 """Runs a function of MLIR: `query(function, text, target, ...)` is what the function

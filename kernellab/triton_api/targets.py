@@ -32,7 +32,6 @@ from kernellab.triton_api.functions import definition_of
 
 # What depends on Triton's version: how it counts columns in its locations, and lowers scans.
 
-
 COLUMNS_OF_THE_FILE = Version(__version__) >= Version("3.8")
 """From 3.8 on columns are the file's, from 1. Before, they are those of Python's AST:
 from 0, a function's indentation cut off."""
@@ -184,7 +183,6 @@ def compiler_key(target: Target) -> str:
 
 
 # From the arguments of a call to what Triton specializes on: its own binder, for any target.
-
 
 Binder = Callable[..., tuple[dict[str, Any], list[Any], dict[str, Any]]]
 """Called like the kernel; gives values by parameter, (type, hint) by parameter,
@@ -401,7 +399,6 @@ def _kinds(target: Target) -> Mapping[str, tuple[type, ...]]:
 
 # Instructions that only some targets have: Triton's passes end the process where another target
 # gets one, which a Gluon kernel writes itself.
-
 
 _INSTRUCTIONS: Mapping[str, tuple[str, range, str]] = {
     r"ttng\.warp_group_dot": ("wgmma", range(9, 10), "sm_90"),

@@ -28,7 +28,6 @@ from kernellab.tuning.records import Candidate, Dropped
 
 # The configs that a sweep tries: a space, a list of triton.Config, or `@triton.autotune`'s.
 
-
 Space = Mapping[str, Iterable[Any]] | Iterable[Config | Mapping[str, Any]]
 """Values to try by name, all combinations of them; or the configs themselves."""
 
@@ -423,7 +422,6 @@ def _described(
 
 
 # The key of a sweep: the arguments whose values choose the config.
-
 
 Key = str | Sequence[str] | None
 """One name, or several; None means the key of the autotuner around the kernel, if it has one."""

@@ -28,8 +28,7 @@ from kernellab.launch.argument_copies import without_memory
 from kernellab.launch.preparation import innermost
 from kernellab.records import Specialization, Target
 from kernellab.tuning.configs import PreparedCall
-from kernellab.tuning.kernel_source import source_of
-from kernellab.tuning.records import Candidate, Dropped, Outcome, Trial, Work
+from kernellab.tuning.records import Candidate, Dropped, Outcome, Trial, Work, source_of
 from kernellab.tuning.tuning import Live, Tuning
 
 # Count what a launch moves and computes: the bytes and operations behind GB/s and TFLOP/s.

@@ -256,7 +256,6 @@ READER = RecordReader(
 #
 # One small JSON file for each config, named by a hash of all that it depends on.
 
-
 STORE_VERSION = 3
 """The version of the stored data and of the way to measure; outcomes of other versions are ignored.
 """
@@ -330,7 +329,6 @@ def _digest(data: Any) -> str:
 
 
 # Save sweeps to one JSON file, and load them.
-
 
 FORMAT = Format(
     "kernellab.tuning",

@@ -25,7 +25,6 @@ from kernellab.tuning.worker import one_gpu_for_me, process_is_spoilt, with_comp
 
 # A process that compiles or runs one config at a time, and messages on configs that ended it.
 
-
 _HERE = "kernellab.tuning.worker"
 
 START_SECONDS = 300.0
@@ -240,7 +239,6 @@ os.register_at_fork(after_in_child=_kept.clear)  # Their threads are the parent'
 
 # Use a cluster, or any executor, as a worker pool: what is submitted here, and what its processes
 # run there.
-
 
 SILENCE = 20.0
 """Seconds without an answer from an executor's processes until a message reports it; importing

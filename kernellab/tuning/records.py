@@ -1,24 +1,148 @@
-"""What a sweep learns about each config, as plain data; its ranking and its tables."""
+"""What a sweep learns about each config, as plain data; its ranking and its tables; and the
+kernel's source as a file keeps it, to be read and compared, never run.
+"""
 
 from __future__ import annotations
 
+import ast
 import math
+import os
+import textwrap
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import triton.language as tl
 
-from kernellab import triton_api
-from kernellab.common.saved_files import Amount, Limits
-from kernellab.common.text import time_text
+from kernellab import errors, triton_api
+from kernellab.common.saved_files import Amount, Limits, Line
+from kernellab.common.text import shown, time_text
 from kernellab.compiler.records import Resources
 
 if TYPE_CHECKING:
     from kernellab.tuning.tuning import Tuning
     from kernellab.tuning.tunings import Tunings
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """Where a kernel was defined when it was swept, and its text."""
+
+    kernel: str
+    module: str
+    """The module to import it from; "" for a notebook's cell, a script, or a nested function."""
+    file: str
+    """The path relative to where its module is imported from; "a notebook's cell"; or "" without a
+    file."""
+    line: Line
+    """The line of its `def`."""
+    text: str
+    """The constants that it reads, its helpers, and the kernel."""
+
+    @property
+    def place(self) -> str:
+        """ "benchmarks/kernels.py, line 21"."""
+        return f"{self.file or 'no file'}, line {self.line}"
+
+
+_CELL = "a notebook's cell"
+
+
+def source_of(kernel: Any, values: Iterable[Any] = ()) -> KernelSource | None:
+    """Return the source of a JIT function; None if it cannot be read.
+
+    Args:
+        kernel: a JIT function.
+        values: the values of its constants; functions among them become part of the text.
+    """
+    functions = dict.fromkeys([kernel, *triton_api.functions_within(values)])
+    try:
+        text = _text_of(functions)
+        position = triton_api.definition_of(kernel)
+    except (OSError, SyntaxError, TypeError):  # A function without text.
+        return None
+    module, name = str(kernel.fn.__module__), str(kernel.fn.__name__)
+    importable = kernel.fn.__qualname__ == name and module != "__main__"
+    file = _relative(position.file, module)
+    return KernelSource(
+        name,
+        module if importable and file not in ("", _CELL) else "",
+        file,
+        position.line,
+        text,
+    )
+
+
+def _text_of(functions: Iterable[Any]) -> str:
+    constants: dict[str, str] = {}
+    sources: dict[str, None] = {}
+    for function in functions:
+        made = triton_api.made_of(function)
+        for name, _, _, value in made.constants:
+            constants[name] = f"{name} = {_written(value)}"
+        sources |= {textwrap.dedent(source).rstrip(): None for _, source in made.functions}
+    head = ["\n".join(constants[name] for name in sorted(constants))] if constants else []
+    return "\n\n\n".join([*head, *reversed(sources)]) + "\n"
+
+
+def _written(value: Any) -> str:
+    text = shown(value)
+    try:
+        ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return repr(type(value).__name__)
+    return text
+
+
+def _relative(file: str, module: str) -> str:
+    """Return a path relative to where its module is imported from, which other machines share."""
+    if errors.label_file(file) is not None:
+        return _CELL
+    if not os.path.exists(file):
+        return ""
+    path = Path(file)
+    depth = 1 if module == "__main__" else len(module.split("."))
+    return "/".join(path.parts[-depth - (path.stem == "__init__") :])
+
+
+def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str:
+    """Return advice on how to open the configs of a sweep from a file.
+
+    Args:
+        kernel: the kernel's name.
+        source: the source in the file, if any.
+        then: what the user calls next, such as ".show()".
+    """
+    place = "" if source is None else f", the one of {source.place}"
+    imported = f"from {source.module} import {kernel}; " if source and source.module else ""
+    return f"Pass the kernel{place}: {imported}tuning.with_kernel({kernel}){then}."
+
+
+def differs(left: KernelSource | None, right: KernelSource | None) -> bool:
+    """Whether both sources are known and define something differently, except for comments,
+    docstrings and places.
+    """
+    if left is None or right is None or left.text == right.text:
+        return False
+    try:
+        return _statements(left.text) != _statements(right.text)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):  # A damaged file.
+        return True
+
+
+def _statements(text: str) -> set[str]:
+    """Return the statements of a text without comments and docstrings."""
+    statements = set()
+    for node in ast.parse(text).body:
+        match node:
+            case ast.FunctionDef(body=[first, _, *_]) if ast.get_docstring(node) is not None:
+                node.body.remove(first)
+        statements.add(ast.unparse(node))
+    return statements
+
 
 # What a sweep learns about each config, as plain data that fits into JSON.
 
@@ -282,7 +406,6 @@ class Work:
 
 # Rank the configs of a sweep: the fastest, and those whose times overlap with its own.
 
-
 FINALIST_MARGIN = 1.05
 """Configs up to this many times the fastest median are measured again, since one round of
 measuring can be off by some percent."""
@@ -348,7 +471,6 @@ def finalists(trials: Sequence[Trial]) -> list[Trial]:
 
 
 # Sweeps as pandas DataFrames.
-
 
 MICROSECONDS = 1e3
 """In a millisecond."""

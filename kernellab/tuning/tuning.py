@@ -27,16 +27,19 @@ from kernellab.records import Target
 from kernellab.records.display import HasCard, described, plot, show
 from kernellab.tuning.configs import without_autotuner
 from kernellab.tuning.files import complete, found_again, load_one, save
-from kernellab.tuning.kernel_source import KernelSource, differs, how_to_open, source_of
 from kernellab.tuning.records import (
     INTERRUPTED,
     Candidate,
     Duration,
+    KernelSource,
     SweepMachine,
     Timing,
     Trial,
     Work,
     by_compiler,
+    differs,
+    how_to_open,
+    source_of,
     tied_with_best,
     timed,
 )
@@ -148,7 +151,6 @@ def _is_size(value: Any) -> bool:
 
 
 # Merge sweeps of several machines into one.
-
 
 _SEVERAL = "For several sizes or types of one kernel, use kernellab.Tunings([left, right])."
 _ADVICE_TO_MERGE = {
@@ -265,7 +267,6 @@ def _runs(trial: Trial) -> int:
 
 # `Tuning`: a finished sweep.
 
-
 OTHER_SOURCE = (
     "the given kernel's source differs from that of the kernel that was swept; configs are "
     "compiled from the given one"
@@ -376,11 +377,6 @@ class Tuning(HasCard):
         comes first.
         """
         return tuple(tied_with_best(self.trials))
-
-    @property
-    def is_tie(self) -> bool:
-        """Whether other configs are as fast as the fastest, within the noise."""
-        return len(self.ties) > 1
 
     def candidates(self, count: int = 5) -> list[dict[str, Any]]:
         """Return the configs to measure first, as a space for `kernellab.tune` on a GPU.
@@ -679,7 +675,6 @@ class Tuning(HasCard):
 
 
 # Whether a sweep's space is too small.
-
 
 _LEAST_VALUES = 3
 """A parameter with fewer values has only edges."""

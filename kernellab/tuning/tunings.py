@@ -22,13 +22,11 @@ from kernellab.records.display import HasCard, plot, show
 from kernellab.tuning.configs import of_config
 from kernellab.tuning.descriptions import describe_value, types_of_calls
 from kernellab.tuning.files import load_all, save
-from kernellab.tuning.kernel_source import differs, source_of
-from kernellab.tuning.records import Dropped, Outcome, Timing, Trial, Work
+from kernellab.tuning.records import Dropped, Outcome, Timing, Trial, Work, differs, source_of
 from kernellab.tuning.tuning import AppliedTuning, Tuning, sides
 from kernellab.tuning.worker import this_machine
 
 # `Tunings`: several sweeps of one kernel, for different sizes or types.
-
 
 _T = TypeVar("_T")
 
@@ -164,7 +162,6 @@ class Tunings(HasCard, Sequence[Tuning]):
 # `kernellab.tunings`: the sweeps that were made in this process, by `kernellab.tune` and by
 # Triton's own autotuner.
 
-
 NOTE = "timed by Triton's autotuner: the quartiles are its 20th and 80th percentiles"
 _FAILED = Dropped(
     "fault",
@@ -245,7 +242,6 @@ def tunings(kernel: Any) -> Tunings:
 
 
 # Combine times that were recorded on another machine with what the compiler reports here.
-
 
 Recorded = str | os.PathLike[str] | Tuning | Iterable[Tuning]
 """A file of `Tuning.save` or `Tunings.save`, or the sweeps themselves."""

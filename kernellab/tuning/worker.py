@@ -156,7 +156,6 @@ def _lock_file(number: int) -> Path:
 
 # Time a kernel on a GPU with Triton's own benchmark functions.
 
-
 SHORT = 0.015
 """Milliseconds. For a shorter kernel, the gap between two launches is a large part of the time
 between events, so a CUDA graph measures it better."""
@@ -248,7 +247,6 @@ def _depends_on_earlier_runs(launch: Callable[[], Any], arguments: Arguments) ->
 
 # Estimate a config's time in the process that compiles it, which has only its tensors' shapes.
 
-
 _SECONDS = 0.05
 """How long programs of a sample run, unless the first few take longer."""
 _MOST_SECONDS = 5.0
@@ -286,9 +284,7 @@ def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None
 # Everything here is called by name with plain data, so a config that hangs or crashes ends only
 # the process that runs it.
 
-# --------------------------------------------------------------------------------------------------
 # Compiling
-# --------------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=4)
@@ -383,9 +379,7 @@ def _lost(error: Exception) -> Outcome:
     return _dropped("lost", words, lasts=False)
 
 
-# --------------------------------------------------------------------------------------------------
 # Running
-# --------------------------------------------------------------------------------------------------
 
 
 class _Stage:

@@ -1,4 +1,6 @@
-"""The cards of what is wrong with a launch: diagnostics, and a check."""
+"""The cards of what is wrong with a launch and of what it costs: diagnostics, a check, a diagnosis,
+and accesses to memory.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from kernellab.checker.records import Finding, Findings
-from kernellab.common.text import element_text, joined_sizes
+from kernellab.common.text import counted, element_text, joined_sizes, percent, time_text
 from kernellab.compiler.records import Remark
 from kernellab.errors import (
     Change,
@@ -19,10 +21,10 @@ from kernellab.errors import (
     SourcePosition,
     source_line,
 )
-from kernellab.profiling.accesses.records import AccessFinding
-from kernellab.profiling.diagnosis.records import CostFinding
+from kernellab.profiling.accesses.records import Accesses, AccessFinding, GlobalAccess, SharedAccess
+from kernellab.profiling.diagnosis.records import CostFinding, Diagnoses, Diagnosis
 from kernellab.records import BoundLaunch
-from kernellab.viz.kit.data import At, Edit, Link, Strip, StripCell, Tone
+from kernellab.viz.kit.data import At, Bar, BarKind, BarPart, Edit, Link, Strip, StripCell, Tone
 from kernellab.viz.kit.view import Card, Table, card_of
 
 # The cards of diagnostics and of a check: each finding with its line, what happens there, and
@@ -259,4 +261,306 @@ def findings_card(findings: Findings) -> Card:
         f"{findings.target}, grid {joined_sizes(findings.grid)}",
         (*filter(None, (findings.examined,)), *findings.notes),
         tone_of(findings),
+    )
+
+
+# The card of a diagnosis: where the time goes, and each finding with what it costs.
+
+_LEAST_BUSY = 0.005
+"""The share of the time that a part of the GPU must be busy to have a row."""
+
+
+@card_of.register
+def diagnosis_card(diagnosis: Diagnosis) -> Card:
+    """The time of each part of the GPU beside what is possible, then one table for each finding,
+    what costs most first.
+    """
+    grid = "" if diagnosis.grid is None else f", grid {joined_sizes(diagnosis.grid)}"
+    number_found = counted(len(diagnosis), "finding") if len(diagnosis) else "nothing found"
+    title = f"{diagnosis.kernel}: {number_found}"
+    if diagnosis.microseconds is not None:
+        title += f", about {time_text(diagnosis.microseconds)}"
+    if len(diagnosis) and diagnosis[0].cost:
+        title += f", {diagnosis[0].kind} {_cost(diagnosis[0])}"
+    shown: set[str] = set()
+    tables = [_finding_table(number, finding, shown) for number, finding in enumerate(diagnosis)]
+    return Card(
+        title,
+        f"{diagnosis.target}{grid}",
+        (_busy_table(diagnosis), *tables),
+        footnotes=(*diagnosis.notes, *([_WHAT_IS_BUSY] if diagnosis.parts else [])),
+        legend=_LEGEND if diagnosis.parts else (),
+    )
+
+
+_WHAT_IS_BUSY = "Parts of the GPU work at the same time: their shares do not add up."
+_LEGEND: Sequence[tuple[BarKind, str]] = (
+    ("used", "busy at the data sheet's rate"),
+    ("other", "more at the rate that kernels reach"),
+    ("lost", "what a finding costs"),
+)
+
+
+def _cost(finding: CostFinding) -> str:
+    return f"{finding.cost:.0%}".replace("%", " %")
+
+
+def _busy_table(diagnosis: Diagnosis) -> Table:
+    """How long each part of the GPU is busy, the busiest first; empty where no time is known."""
+    whole = diagnosis.microseconds or 0.0
+    estimate = diagnosis.estimate
+    least = {part.name: part.at_least for part in estimate.parts} if estimate else {}
+    parts = [
+        (name, busy, least.get(name, 0.0))
+        for name, busy in sorted(diagnosis.parts.items(), key=lambda part: -part[1])
+        if whole and busy >= _LEAST_BUSY * whole
+    ]
+    rows = [
+        (name, percent(busy / whole), "", time_text(busy), time_text(at_least) if at_least else "")
+        for name, busy, at_least in parts
+    ]
+    bars = [_busy_bar(busy / whole, at_least / whole) for _, busy, at_least in parts]
+    columns = ("busy part", "of the time", "", "busy", "at least")
+    return Table("", columns, rows, numbers=(1, 3, 4), is_wide=True, bars={2: bars})
+
+
+def _busy_bar(busy: float, at_least: float) -> Bar:
+    needed = min(at_least, busy)
+    parts = (BarPart("used", needed), BarPart("other", min(busy, 1.0) - min(needed, 1.0)))
+    return tuple(part for part in parts if part.share > 0)
+
+
+def _finding_table(number: int, finding: CostFinding, shown: set[str]) -> Table:
+    """What is known of a finding, below its cost; the source of a line is shown once."""
+    table = diagnostic_table(finding, finding_links({"finding": number}, finding))
+    if table.rows and table.rows[0][0] == "line":
+        source = table.rows[0][1]
+        if source in shown:
+            gone = 2 if finding.position and finding.position.column else 1  # with its caret
+            code = [row - gone for row in table.code if row >= gone]
+            table = replace(table, rows=table.rows[gone:], code=code)
+        shown.add(source)
+    if not finding.cost:
+        return table
+    bar = (BarPart("lost", min(finding.cost, 1.0)),)
+    return replace(table, title=f"{_cost(finding)} {table.title}", title_bar=bar)
+
+
+_OF_KERNELS = ("kernel", "time", "", "findings", "first")
+
+
+@card_of.register
+def diagnoses_card(diagnoses: Diagnoses) -> Card:
+    """One row a kernel, with its first finding."""
+    shares = diagnoses.shares or (None,) * len(diagnoses)
+    rows = [
+        (
+            diagnosis.kernel,
+            "" if share is None else f"{share:.0%}",
+            "",
+            str(len(diagnosis)),
+            diagnosis[0].headline if len(diagnosis) else "",
+        )
+        for diagnosis, share in zip(diagnoses, shares, strict=True)
+    ]
+    bars = [() if share is None else (BarPart("used", min(share, 1.0)),) for share in shares]
+    title = f"{counted(len(diagnoses), 'kernel')} diagnosed"
+    table = Table("", _OF_KERNELS, rows, numbers=(1, 3), bars={2: bars})
+    return Card(title, "", [table], diagnoses.notes)
+
+
+# The card of a launch's accesses to memory: what each costs, and what they cost together.
+
+_COLUMNS = (
+    "access", "line", "sectors", "", "useful", "requests", "a request", "elements at once",
+    "programs a sector", "",
+)  # fmt: skip
+_LINE_COLUMNS = ("line", "accesses", "requests", "sectors")
+_SHARED_COLUMNS = (
+    "in shared memory", "line", "wavefronts", "", "bank conflicts", "instructions", "each", "bytes",
+    "",
+)  # fmt: skip
+_WASTED: Sequence[tuple[BarKind, str]] = (
+    ("used", "useful"),
+    ("lost", "wasted: bytes that no one asked for, turns that bank conflicts take"),
+)
+
+
+@card_of.register
+def accesses_card(accesses: Accesses) -> Card:
+    """One row for each access, and the bytes of all together."""
+    in_shared = f", {len(accesses.shared)} to shared memory" if accesses.shared else ""
+    sources = _Sources()
+    tables = [_global_table(accesses, sources)]
+    if by_line := _by_line(accesses):
+        title = "Lines that became several accesses"
+        tables.append(Table(title, _LINE_COLUMNS, by_line, numbers=range(len(_LINE_COLUMNS))))
+    if accesses.shared:
+        tables.append(_shared_table(accesses, sources))
+    waiting = dict.fromkeys(
+        access.position.line for access in accesses if access.waits and access.position
+    )
+    places = [access.position for access in (*accesses, *accesses.shared) if access.position]
+    assumed = dict.fromkeys(access.assumed for access in accesses.shared if access.assumed)
+    return Card(
+        title=f"{accesses.kernel}: {len(accesses)} accesses to global memory{in_shared}",
+        subtitle=f"{accesses.target}, grid {joined_sizes(accesses.grid)}",
+        tables=(_together(accesses), *tables),
+        notes=(
+            *(f"{finding}. Try: {finding.advice}" for finding in accesses.findings),
+            *(
+                (
+                    f"Line {line} waits for other programs: how often it runs depends on "
+                    "whose turn it is."
+                )
+                for line in waiting
+            ),
+            *dict.fromkeys(place.notice for place in places if place.notice),
+            *accesses.notes,
+        ),
+        footnotes=[f"Assumed, where a number has a ~: {what}." for what in assumed],
+        legend=_WASTED,
+    )
+
+
+class _Sources:
+    """The kernel's lines, each once: the text of one that was shown before is ""."""
+
+    def __init__(self) -> None:
+        self._shown: set[tuple[str, int]] = set()
+
+    def text(self, place: SourcePosition | None) -> str:
+        """The line itself."""
+        if place is None or (place.file, place.line) in self._shown:
+            return ""
+        self._shown.add((place.file, place.line))
+        return source_line(place.file, place.line).strip()
+
+
+def _together(accesses: Accesses) -> Table:
+    """What moves between programs, caches and memory, with bars of one scale."""
+    levels = [
+        ("asked for by requests", sum(access.moved_bytes for access in accesses)),
+        ("different sectors (L2)", accesses.footprint_bytes),
+        ("read from cold DRAM", accesses.dram_bytes_read),
+        ("written to DRAM", accesses.dram_bytes_written),
+    ]
+    if accesses.shared:
+        levels.append(("to and from shared memory", accesses.shared_bytes))
+    most = max(number for _, number in levels) or 1
+    rows = [(name, f"{number:,}", "") for name, number in levels]
+    bars: list[Bar] = [(BarPart("used", number / most),) for _, number in levels]
+    columns = ("together", "bytes", "")
+    return Table("", columns, rows, numbers=(1,), bars={2: bars}, is_wide=True)
+
+
+def _global_table(accesses: Accesses, sources: _Sources) -> Table:
+    most = max((access.sectors for access in accesses), default=0) or 1
+    return Table(
+        "",
+        _COLUMNS,
+        [_row(access, sources) for access in accesses],
+        numbers=(1, 2, *range(4, len(_COLUMNS) - 1)),
+        links=_links(accesses.accesses),
+        code=(len(_COLUMNS) - 1,),
+        is_wide=True,
+        bars={3: [_share_bar(access.sectors / most, access.efficiency) for access in accesses]},
+    )
+
+
+def _shared_table(accesses: Accesses, sources: _Sources) -> Table:
+    most = max(access.wavefronts for access in accesses.shared) or 1
+    useful = [
+        1 - access.conflicts / access.wavefronts if access.wavefronts else 1.0
+        for access in accesses.shared
+    ]
+    return Table(
+        f"{counted(accesses.shared_wavefronts, 'wavefront')} of shared memory, "
+        f"{counted(accesses.bank_conflicts, 'bank conflict')}",
+        _SHARED_COLUMNS,
+        [_shared_row(access, sources) for access in accesses.shared],
+        numbers=(1, 2, *range(4, len(_SHARED_COLUMNS) - 1)),
+        links=_links(accesses.shared),
+        code=(len(_SHARED_COLUMNS) - 1,),
+        is_wide=True,
+        bars={
+            3: [
+                _share_bar(access.wavefronts / most, share)
+                for access, share in zip(accesses.shared, useful)
+            ]
+        },
+    )
+
+
+def _share_bar(length: float, useful: float) -> Bar:
+    """A bar of a length, of which a share is useful."""
+    used = length * min(useful, 1.0)
+    parts = (BarPart("used", used), BarPart("lost", length - used))
+    return tuple(part for part in parts if part.share > 1e-9)
+
+
+def _links(accesses: Sequence[GlobalAccess | SharedAccess]) -> list[Link]:
+    """From each access to its line in the explorer."""
+    return [
+        Link(
+            row,
+            "IR",
+            f"What became of line {access.position.line}",
+            "ir",
+            {"line": access.position.line},
+        )
+        for row, access in enumerate(accesses)
+        if access.position
+    ]
+
+
+def _row(access: GlobalAccess, sources: _Sources) -> tuple[str, ...]:
+    place, reuse = access.position, access.reuse_between_programs
+    return (
+        access.title,
+        str(place.line) if place else "",
+        f"{access.sectors:,}",
+        "",
+        f"{access.efficiency:.0%}",
+        f"{access.requests:,}",
+        f"{access.sectors_per_request:.3g}",
+        str(access.vector_width) if access.encoding else "",
+        f"{reuse:,.0f}" if reuse >= 100 else f"{reuse:.3g}",
+        sources.text(place),
+    )
+
+
+def _by_line(accesses: Accesses) -> list[tuple[str, ...]]:
+    """The totals of each line that became several accesses, as one in a pipelined loop does: its
+    copies before the loop, in it and behind it.
+    """
+    lines: dict[tuple[str, int], list[GlobalAccess]] = {}
+    for access in accesses:
+        if access.position is not None:
+            lines.setdefault((access.position.file, access.position.line), []).append(access)
+    return [
+        (
+            str(line),
+            str(len(several)),
+            f"{sum(access.requests for access in several):,}",
+            f"{sum(access.sectors for access in several):,}",
+        )
+        for (_, line), several in lines.items()
+        if len(several) > 1
+    ]
+
+
+def _shared_row(access: SharedAccess, sources: _Sources) -> tuple[str, ...]:
+    about = "~" if access.is_model else ""
+    worst = f" ({access.ways}-way)" if access.ways > 1 else ""
+    return (
+        access.described,
+        str(access.position.line) if access.position else "",
+        f"{about}{access.wavefronts:,}",
+        "",
+        f"{access.conflicts:,}{worst}",
+        f"{access.instructions:,}",
+        f"{access.wavefronts_per_instruction:.3g}",
+        f"{access.bytes:,}",
+        sources.text(access.position),
     )

@@ -226,9 +226,7 @@ def _together(parts: Iterable[Annotations]) -> Annotations:
     return Annotations(tuple(note for part in parts for note in part.notes), tuple(metrics))
 
 
-# --------------------------------------------------------------------------------------------------
 # The findings of a check
-# --------------------------------------------------------------------------------------------------
 
 
 @annotations_of.register
@@ -244,9 +242,7 @@ def annotations_of_findings(findings: Findings, compilation: Compilation) -> Ann
     return Annotations(tuple(notes))
 
 
-# --------------------------------------------------------------------------------------------------
 # The accesses of a launch
-# --------------------------------------------------------------------------------------------------
 
 
 @annotations_of.register
@@ -324,10 +320,7 @@ def _ttgir_lines(
     return lines
 
 
-# --------------------------------------------------------------------------------------------------
 # A profile: cycles of marks, times and bytes of the interpreter, samples of Proton
-# --------------------------------------------------------------------------------------------------
-
 
 _MOST_METRICS = 6
 """Most metrics shown besides cycles and executions."""
@@ -391,10 +384,7 @@ def _metrics(profile: Profile, lines: list[ProfiledLine]) -> Iterator[MetricData
         yield from metric_of(name, f"{name}, measured", "source", numbers, origin)
 
 
-# --------------------------------------------------------------------------------------------------
 # What Nsight Compute sampled
-# --------------------------------------------------------------------------------------------------
-
 
 _LEAST_SHARE = 0.03
 """The share of all stalls that a reason must have to get separate bars."""

@@ -53,7 +53,6 @@ from kernellab.viz.layouts import format_conversion
 # The Python that a view shows: the kernel, and what it calls in the same file, under the file's
 # own line numbers.
 
-
 Span = tuple[int, int]
 """First and last line of a function, decorators included."""
 
@@ -182,7 +181,6 @@ def _cut(lines: Sequence[str], spans: Iterable[Span]) -> KernelSource:
 
 
 # The data of the IR explorer: a compilation, two that are compared, or one that failed.
-
 
 _LANGUAGE_OF_STEP = {"optimize_module": "llvm", "ptxas": "sass"}
 """Steps after MLIR, whose texts are of other languages;
@@ -338,7 +336,6 @@ def _pass(run: PassRun, effect: Effect, text: int, place: str) -> PassData:
 
 # One compilation
 
-
 REDEFINED = (
     "The kernel has been redefined since it was compiled. This is the compilation of the source "
     "that is shown here."
@@ -450,7 +447,7 @@ def _facts(compilation: Compilation) -> tuple[tuple[str, str], ...]:
 def _notes(compilation: Compilation, remarks: Iterable[Remark], file: str) -> Iterator[MarginNote]:
     """What the compiler says, and which conversions of layouts cost something, on their lines."""
     for remark in remarks:
-        yield margin_note(remark, remark.origin, file)
+        yield margin_note(remark, remark.kind, file)
     for conversion in _known(compilation, "conversions") or ():
         if conversion.means in ("warp shuffles", "shared memory"):
             place = line_in(file, (conversion.position,))

@@ -14,9 +14,6 @@ from kernellab.records.graphs import GraphLaunch, GraphNode, KernelCode, LoopBuf
 from kernellab.viz.explorer_data import TextData
 from kernellab.viz.kit.data import GRAPH_SCRIPT, ViewData
 
-# What the view of torch.compile's levels draws: every level's elements, where they are in texts,
-# and what each was made of.
-
 
 @dataclass(frozen=True)
 class LinkedText:
@@ -126,7 +123,6 @@ class GraphView(ViewData):
 
 
 # The texts of torch.compile's levels, and which of their lines stand for what.
-
 
 _SIGNATURE = re.compile(r"^(?P<indent>\s*)def forward\((?P<arguments>.*)\):\s*$")
 _ARGUMENT = re.compile(r'\w+(?::\s*"[^"]*")?')

@@ -31,7 +31,6 @@ from kernellab.viz.graph_data import (
 
 # Elements in groups, so that a large graph is drawn by its modules.
 
-
 Path = tuple[tuple[str, str], ...]
 """Groups that an element is in, the outermost first: names, which are unique, and kinds."""
 
@@ -107,7 +106,6 @@ def _in_runs(
 
 # The levels of a report as the view draws them, each linked with the one above it as far as
 # torch kept where things come from.
-
 
 Indices = tuple[int, ...]
 
@@ -240,7 +238,7 @@ class Levels:
             "Prims",
             aten,
             _by_origins(graph.prims.nodes, graph.aten.nodes),
-            modules=_modules(graph.aten.nodes),
+            modules={node.name: path for node in graph.aten.nodes if (path := _path(node, {}))},
         )
         origins = _by_names(graph.post_grad.nodes, graph.aten.nodes)
         post_grad = self._graph(graph.post_grad, "After passes", aten, origins)
@@ -464,10 +462,6 @@ def _by_names(nodes: Sequence[GraphNode], above: Sequence[GraphNode]) -> list[In
         else next((tuple(families[origin]) for origin in node.origins if origin in families), ())
         for node in nodes
     ]
-
-
-def _modules(nodes: Sequence[GraphNode]) -> dict[str, Path]:
-    return {node.name: path for node in nodes if (path := _path(node, {}))}
 
 
 def _path(node: GraphNode, of_origins: dict[str, Path]) -> Path | None:

@@ -31,10 +31,6 @@ from kernellab.viz.graph_levels import Levels
 from kernellab.viz.kit.data import At, Link, Tab, TabGroup
 from kernellab.viz.kit.view import Card, CardView, Table, View, card_of, view_of
 
-# The cards of torch.compile: of a report (graphs, breaks, kernels, pairs that stayed apart), of
-# its call compared with eager torch, and of what optimizations are worth.
-
-
 _MOST_ROWS = 12
 """Of a table; the report has all."""
 
@@ -497,7 +493,6 @@ def _milliseconds(value: float | None) -> str:
 
 # The live views of a report of torch.compile: its card, all levels, linked, and the IR of each
 # of its kernels.
-
 
 CARD = Tab("card", "Card", "Graphs, breaks, calls, and pairs that stayed apart")
 GRAPH = Tab("graph", "Graph", "Every level, drawn and as text, linked by provenance")

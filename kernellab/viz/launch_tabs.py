@@ -1,4 +1,6 @@
-"""The views of one launch: what each is made of, and where in it a link leads."""
+"""The views of one launch: what each is made of, where in it a link leads, and records as a
+notebook displays them, by a view that leads to the others.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,21 @@ from kernellab.common.system import OutOfTime, limited
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_kept, keeps
 from kernellab.errors import ArgumentError, CompileError, KernelFault, KernelLabError
+from kernellab.graphs.report import GraphReport
 from kernellab.launch.preparation import EntryPoint, innermost, prepare_bound
 from kernellab.launch.tile_kernel import latest_named, latest_of, launch_stopped_by
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.diagnosis.records import Diagnosis
+from kernellab.profiling.profiles.profile import Profile
 from kernellab.records import BoundLaunch
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
 from kernellab.tuning.tuning import Tuning
 from kernellab.viz import registry
 from kernellab.viz.diagnostics import fault_card
+from kernellab.viz.kernels import Verdict
 from kernellab.viz.kit.data import Answer, At, Handler, Tab, TabGroup, as_json
 from kernellab.viz.kit.view import Card, CardView, View
-from kernellab.viz.verdicts import Verdict
 from kernellab.workshop.course import Progress
 from kernellab.workshop.exercise import Answer as ExerciseAnswer
 
@@ -375,8 +379,33 @@ def live_card(
     return tabs.add("card", KernelView(make, tabs, later))
 
 
-def displayed(record: Any) -> CardView | None:
-    """The card of a record as a notebook shows it, which leads on; None where it leads nowhere."""
+def show(record: Any, *annotations: Any, **options: Any) -> View | Card:
+    """See `kernellab.records.display.show`."""
+    view = registry.view(record, *annotations, **options)
+    return view if isinstance(view, Card) else _joined(view, record, tab_of(record))
+
+
+def beside(view: View, record: Any) -> View:
+    """A view of something that belongs to a record, with the record's other views beside it."""
+    return _joined(view, record, "layouts")
+
+
+def _joined(view: View, record: Any, tab_id: str) -> View:
+    """A view that leads to others of the same launch, where there are some."""
+    tabs = tabs_for(record)
+    return view if tabs is None else tabs.add(tab_id, view)
+
+
+def displayed(record: Any) -> View | None:
+    """The live view of a profile, or the live card of a record that leads to other views; None
+    where a notebook shows the card as it is.
+    """
+    if isinstance(record, Profile):
+        return _view(record)
+    if isinstance(record, GraphReport):
+        from kernellab.viz.graphs import displayed as displayed_report
+
+        return displayed_report(record)
     if isinstance(record, Progress):
         return CardView(_card(record))
     if not isinstance(record, Compilation | Findings | Accesses | ExerciseAnswer | Diagnosis):

@@ -171,7 +171,8 @@ def _of_tile(layout: Layout, plane: tuple[int, ...], bits: int) -> _Picture:
         return _Picture(parts, labels, across, down, next(several, "warp"), step)
     if isinstance(layout, SharedLayout):
         offset, block = numpy.moveaxis(held, -1, 0)
-        parts = {"bank": _banks(offset, bits), "offset": offset}
+        bank_of_first_byte = offset * bits // 8 % BANK_ROW // 4
+        parts = {"bank": bank_of_first_byte, "offset": offset}
         if block.max() > 0:
             parts["block"] = block
         return _Picture(parts, list(_numbers(offset)), across, down, "bank", step)
@@ -197,11 +198,6 @@ def _first_holders(layout: Layout, plane: tuple[int, ...]) -> numpy.ndarray:
         return numpy.asarray(held.reshape(*shape, -1))
     columns = min(len(held), _ROW)
     return numpy.asarray(held.reshape(-1, columns, held.shape[-1]))
-
-
-def _banks(offset: Cells, bits: int) -> Cells:
-    """The bank of each element's first byte."""
-    return offset * bits // 8 % BANK_ROW // 4
 
 
 def _numbers(cells: Cells) -> Iterator[tuple[int, int, int, str]]:

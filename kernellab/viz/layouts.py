@@ -28,7 +28,6 @@ from kernellab.viz.kit.view import Card, Table, View, card_of, view_of
 
 # The cards of layouts, and of the conversions between them.
 
-
 _MOST_ROWS = 16
 _MOST_COLUMNS = 16
 """The part of a tile that is pictured."""
@@ -186,7 +185,6 @@ _MOVES: Mapping[Move, str] = {
 
 # What the layout view draws, and the tiles that fill it in.
 
-
 Memory = Literal["registers", "shared memory", "tensor memory"]
 
 
@@ -339,7 +337,6 @@ def element_bits(element: str) -> int:
 
 # The layout view: tiles of a kernel, layouts made by hand, two layouts and what moves between
 # them.
-
 
 COLORINGS: Mapping[Memory, tuple[str, ...]] = {
     "registers": ("warp", "lane", "register", "block"),

@@ -29,7 +29,6 @@ from kernellab.viz.kit.view import Card, Table, card_of
 
 # The cards of an estimate of time, of a roofline, and of counters beside what is predicted.
 
-
 _SMALL = 0.02
 """Parts that are busy for a smaller share of the time are left out."""
 
@@ -132,7 +131,6 @@ _WHOLE = 1000
 
 # The card of a sweep: the fastest configs, what the compiler says of them, and why others were
 # dropped.
-
 
 MOST_ROWS = 10
 

@@ -54,7 +54,6 @@ from kernellab.viz.kit.palette import BASELINE, BEST, BLIND_SAFE, INK, LINES, OT
 
 # Plots of sweeps, drawn by matplotlib: `tuning.plot(kind)`.
 
-
 WIDE = 5
 """Times further apart than this factor are drawn on a logarithmic axis."""
 
@@ -510,7 +509,6 @@ def _in_units(size: float) -> str:
 
 # Profiles drawn by matplotlib: flame graphs of scopes, timelines of warps.
 
-
 _PROFILE_WIDTH, _PROFILE_ROW = 9.0, 0.26
 """Inches: of a picture, and of one level of a flame graph, or one warp of a timeline."""
 _MOST_LEVELS, _MOST_WARPS, _MOST_EVENTS = 40, 48, 20_000
@@ -699,7 +697,6 @@ def timeline_picture(timeline: Timeline) -> TimelinePicture:
 
 
 # A roofline, drawn by matplotlib: `compilation.roofline(...).plot()`.
-
 
 _ROOFLINE_WIDTH, _ROOFLINE_HEIGHT = 7.6, 4.4
 """Inches."""

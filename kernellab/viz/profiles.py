@@ -130,7 +130,6 @@ class ProfileView(ViewData):
 
 # From a profile to its kernels' lines.
 
-
 _KINDS: Sequence[tuple[BarKind, re.Pattern[str]]] = (
     ("wait", re.compile(r"\bwait|barrier|arrival|stalled")),
     ("dot", re.compile(r"\bdot|mma")),
@@ -309,7 +308,6 @@ def _about(share: float) -> str:
 
 # Events over time.
 
-
 _MOST_ROWS, _MOST_EVENTS = 128, 60_000
 """Of a timeline: whole programs are left out of a larger one."""
 
@@ -353,7 +351,6 @@ def _rows_drawn(programs: numpy.ndarray, ends: numpy.ndarray) -> int:
 
 
 # The card, and the view.
-
 
 _MOST_SCOPES, _MOST_LINES, _MOST_METRICS = 40, 24, 6
 """Rows and columns of a card; `table()` and `lines` have all."""

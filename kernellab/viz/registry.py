@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 # Imported for what they register.
-import kernellab.viz.costs
 import kernellab.viz.diagnostics
 import kernellab.viz.kernels
 import kernellab.viz.layouts  # noqa: F401

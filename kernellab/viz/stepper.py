@@ -46,7 +46,6 @@ from kernellab.viz.stepper_steps import MOST_STEPS, lightened, step_view, still_
 
 # What a stepper shows after each of its steps, worked out from the data of its view.
 
-
 _CONTEXT = 12
 """Lines of source shown before and after the current one, where a function is long."""
 
@@ -312,7 +311,6 @@ class _Tensor:
 
 # The stepper's still: HTML without a script, and text for a terminal.
 
-
 _numbers = itertools.count()
 """Numbers the steppers of a page, whose buttons need different names."""
 
@@ -534,7 +532,6 @@ def _code_html(state: StepState) -> str:
 
 
 # One step of a stepper as a picture.
-
 
 _MOST_PICTURES = 6
 """Variables with a picture, and arguments, in the PNG."""

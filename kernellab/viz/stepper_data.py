@@ -21,8 +21,6 @@ from kernellab.tracing.values import (
 )
 from kernellab.viz.kit.data import ViewData
 
-# What the stepper draws.
-
 
 @dataclass(frozen=True)
 class ElementsData:
@@ -238,7 +236,6 @@ class StepperView(ViewData):
 
 
 # Elements as a stepper's view has them: bytes one after the other, small pictures of too many.
-
 
 SMALL = 32
 """Rows and columns of a picture that stands for the elements of a tile."""

@@ -47,7 +47,6 @@ from kernellab.viz.stepper_data import (
 
 # The size budget of a stepper's view: the largest tiles and tensors go as small pictures.
 
-
 _WHY = "left out to keep the view small"
 
 
@@ -201,7 +200,6 @@ def _bytes_of(value: StepValue | ArgumentData) -> int:
 
 
 # What a stepper has of a trace: steps, values once each, the elements as bytes.
-
 
 MOST_STEPS = 40
 """So many steps are in one still; the others are a call away."""

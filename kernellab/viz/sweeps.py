@@ -20,7 +20,6 @@ from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArgumentError, CompileError
 from kernellab.profiling.estimates.model import MEDIAN_ERROR
 from kernellab.tuning.files import Named
-from kernellab.tuning.kernel_source import how_to_open
 from kernellab.tuning.plot_data import (
     AGAINST,
     KINDS,
@@ -38,6 +37,7 @@ from kernellab.tuning.records import (
     achieved,
     by_compiler,
     format_value,
+    how_to_open,
     tied_with_best,
     timed,
 )
@@ -56,9 +56,6 @@ from kernellab.viz.performance import (
     to_measure,
     untimed_order,
 )
-
-# What the view of sweeps draws: `TuningView`, from the same points and lines as the plots.
-
 
 UNITS = ("time", "GB/s", "TFLOP/s")
 
@@ -423,7 +420,6 @@ class TuningView(ViewData):
 
 # The view of sweeps: plots and table, linked, and the IR explorer of every config that somebody
 # looks at.
-
 
 _EMBEDDED = 750_000
 """Bytes of packed explorers that a page or a widget holds, all together;

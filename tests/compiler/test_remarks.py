@@ -32,12 +32,10 @@ HALVES = ("*fp16:16", "*fp16:16", "*fp32:16")
 def test_a_product_that_misses_hoppers_matrix_unit_is_said_on_its_line() -> None:
     found = compiled(analyzed.small_dot, *HALVES, N=32).remarks
     missed = [one for one in found if "MMA version 3 acceleration not applied" in one.what]
-    assert [(one.severity, one.origin) for one in missed] == [("remark", "mlir")], (
-        "each is said once"
-    )
-    assert "tl.dot(a, b)" in source_line(missed[0].span)
+    assert [(one.severity, one.kind) for one in missed] == [("remark", "mlir")], "each is said once"
+    assert "tl.dot(a, b)" in source_line(missed[0].position)
     note = found[found.index(missed[0]) + 1]
-    assert (note.severity, note.span) == ("note", missed[0].span)
+    assert (note.severity, note.position) == ("note", missed[0].position)
     assert "(90) supports MMA v3" in note.what
 
 
@@ -50,7 +48,7 @@ def test_a_remark_in_an_inlined_helper_names_helper_and_caller() -> None:
     found = compiled(analyzed.strided_through_a_helper, *types, BLOCK=1024).remarks
     (failed,) = [one for one in found if "vectorization fails" in one.what and one.called_from]
     assert failed.severity == "warning"
-    assert source_line(failed.span).startswith("return tl.load(x_ptr + i * 3")
+    assert source_line(failed.position).startswith("return tl.load(x_ptr + i * 3")
     assert [source_line(place) for place in failed.called_from] == [
         "tl.store(out_ptr + i, load_every_third(x_ptr, i, n))"
     ]
@@ -63,15 +61,15 @@ def test_what_the_assembler_said_while_passes_were_recorded_is_what_it_says_when
     asked = compiled(analyzed.strided_through_a_helper, *types, BLOCK=1024, record="stages").remarks
     recorded = compiled(analyzed.strided_through_a_helper, *types, BLOCK=1024)
     monkeypatch.setattr("kernellab.triton_api.analyses.assembler_log", pytest.fail)
-    kept = [one for one in recorded.remarks if one.origin == "ptxas"]
+    kept = [one for one in recorded.remarks if one.kind == "ptxas"]
     assert kept
-    assert kept == [one for one in asked if one.origin == "ptxas"]
+    assert kept == [one for one in asked if one.kind == "ptxas"]
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
 def test_registers_in_the_assemblers_notes_are_those_of_the_binary(target: str) -> None:
     compilation = of_corpus("matmul", target)
-    notes = [one.what for one in compilation.remarks if one.origin == "ptxas"]
+    notes = [one.what for one in compilation.remarks if one.kind == "ptxas"]
     assert any(f"Used {compilation.resources.registers} registers" in words for words in notes)
 
 
@@ -113,7 +111,7 @@ assert not knobs.nvidia.dump_ptxas_log
 
 def test_amd_has_remarks_too_and_no_assemblers_notes() -> None:
     found = of_corpus("vector_add", "gfx942").remarks
-    assert not [one for one in found if one.origin == "ptxas"]
+    assert not [one for one in found if one.kind == "ptxas"]
 
 
 def test_warnings_and_unknown_places() -> None:
@@ -123,8 +121,12 @@ def test_warnings_and_unknown_places() -> None:
         "k.py:5:0: error: not a remark\n"
     )
     general, placed = compiler_remarks(Diagnosis(printed, ()))
-    assert (general.severity, general.span, general.what) == ("warning", None, "something general")
-    assert placed.span == SourcePosition("k.py", 3, 5)
+    assert (general.severity, general.position, general.what) == (
+        "warning",
+        None,
+        "something general",
+    )
+    assert placed.position == SourcePosition("k.py", 3, 5)
 
 
 def test_pythons_warnings_are_tritons() -> None:
@@ -133,8 +135,8 @@ def test_pythons_warnings_are_tritons() -> None:
         PythonWarning("old", "DeprecationWarning", "/home/me/kernel.py", 4),
     )
     slow, old = compiler_remarks(Diagnosis("", given))
-    assert (slow.origin, slow.severity, slow.span) == ("triton", "warning", None)
-    assert old.span == SourcePosition("/home/me/kernel.py", 4)
+    assert (slow.kind, slow.severity, slow.position) == ("triton", "warning", None)
+    assert old.position == SourcePosition("/home/me/kernel.py", 4)
 
 
 def test_an_assembler_warning_with_a_line_of_ptx_names_the_kernels_line() -> None:
@@ -147,7 +149,7 @@ def test_an_assembler_warning_with_a_line_of_ptx_names_the_kernels_line() -> Non
     deprecated, spills = assembler_remarks(log, lambda line: SourcePosition("k.py", line + 1))
     assert str(deprecated) == "k.py:13: warning: Instruction is deprecated [ptxas]"
     assert spills.severity == "warning"
-    assert "stores of 4 bytes" in spills.meaning
+    assert "stores of 4 bytes" in spills.why
 
 
 def test_remarks_take_no_work_of_llvms(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,8 +251,8 @@ def test_what_the_compiler_says_is_put_into_plain_words_on_the_kernels_line(
     messages: SnapshotAssertion,
 ) -> None:
     said = _remark(_made(kernel, types, tuple(keywords.items()), target), phrase)
-    assert (source_line(said.span) if said.span else "").startswith(line)
-    assert [said.meaning, said.advice] == messages
+    assert (source_line(said.position) if said.position else "").startswith(line)
+    assert [said.why, said.advice] == messages
     assert said.what in str(said), "not without the compiler's words"
 
 
@@ -287,11 +289,11 @@ def test_what_a_stack_is_and_what_spills() -> None:
     spilt = _remark(crowded, "bytes spill stores")
     numbers = tuple(int(number) for number in re.findall(r"\d+", spilt.what))
     assert (spilt.severity, numbers[1] > 0) == ("warning", True)
-    assert all(f"{number}" in spilt.meaning for number in numbers)
+    assert all(f"{number}" in spilt.why for number in numbers)
     printing = _made(remarked.printing, FLOATS, (("BLOCK", 64),), "sm_90")
     note = _remark(printing, "bytes spill stores")
     assert note.severity == "note"
-    assert note.meaning.startswith("Nothing is spilled. Each thread has a stack of")
+    assert note.why.startswith("Nothing is spilled. Each thread has a stack of")
     stages = compiled(remarked.crowded, *FLOATS, **CROWDED, record="stages")
     for found in (crowded.resources, stages.resources):
         assert (found.stack_bytes, found.spills, found.spill_loads) == numbers
@@ -338,7 +340,7 @@ PHRASES = [
 def test_other_phrases_of_the_compilers_are_known(
     origin: Any, what: str, messages: SnapshotAssertion
 ) -> None:
-    assert explained(Remark("remark", origin, what)).meaning == messages
+    assert explained(Remark("remark", origin, what)).why == messages
 
 
 def test_the_library_that_compiles_has_the_phrases_of_its_passes() -> None:

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import ParseError
 from kernellab import triton_api
 from kernellab.errors import KernelLabError
 from kernellab.ir import mlir, syntax
-from kernellab.ir.locations import locate
+from kernellab.ir.operations import locate
 from kernellab.ir.syntax import read_attribute, read_module, write_module
 from kernellab.ir.types import SliceEncoding
 from kernellab.records import Target

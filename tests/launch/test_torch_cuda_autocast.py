@@ -16,7 +16,7 @@ from torch.nn import functional
 
 import kernellab
 from kernellab.errors import UnsupportedOperation
-from kernellab.torch_api import autocast_kernels
+from kernellab.torch_api import emulation
 
 pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU answers for itself")
 
@@ -85,7 +85,7 @@ def test_operations_have_the_types_of_a_gpu(lists: Any, kind: str, dtype: torch.
 def test_every_operation_of_torchs_autocast_has_a_policy() -> None:
     registered = torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")
     wanted = {name.removeprefix("aten::") for name in registered if "cudnn" not in name}
-    assert set(autocast_kernels.policies()) == wanted
+    assert set(emulation.policies()) == wanted
 
 
 def test_types_of_a_model(gpu: None) -> None:
@@ -133,12 +133,12 @@ def test_nothing_is_cast_afterwards() -> None:
 
 
 def test_a_torch_without_headers_is_refused(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(autocast_kernels, "_HEADER", autocast_kernels._HEADER.with_name("none.h"))
-    autocast_kernels.policies.cache_clear()
-    autocast_kernels._register.cache_clear()
+    monkeypatch.setattr(emulation, "_HEADER", emulation._HEADER.with_name("none.h"))
+    emulation.policies.cache_clear()
+    emulation._register.cache_clear()
     try:
         with pytest.raises(UnsupportedOperation, match=r"none\.h"):
             torch.autocast("cuda").__enter__()
     finally:
         torch.set_autocast_enabled("cuda", False)
-        autocast_kernels.policies.cache_clear()
+        emulation.policies.cache_clear()

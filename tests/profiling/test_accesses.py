@@ -19,7 +19,7 @@ from benchmarks import memory_kernels as kernels
 from kernellab.errors import OutOfBounds, TargetError
 from kernellab.interpreter.execution import program
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess
-from kernellab.viz.costs import accesses_card
+from kernellab.viz.diagnostics import accesses_card
 from tests.cases.case import normal
 from tests.corpus.entries import OLDEST
 from tests.corpus.launches import LAUNCHES

@@ -25,7 +25,7 @@ from kernellab.profiling.diagnosis.records import Diagnoses, Diagnosis
 from kernellab.profiling.diagnosis.rules import all_rules
 from kernellab.profiling.diagnosis.traffic import Scalars
 from kernellab.profiling.estimates import estimate as estimating
-from kernellab.viz.costs import diagnoses_card, diagnosis_card
+from kernellab.viz.diagnostics import diagnoses_card, diagnosis_card
 from tests.corpus.elementwise import vector_add
 from tests.corpus.launches import LAUNCHES
 from tests.corpus.loader import compile_entry, entry

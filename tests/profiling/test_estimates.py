@@ -14,8 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.cli.demo.kernels import matmul, vector_add
-from kernellab.compiler.gpus import GPUS, Gpu
-from kernellab.compiler.targets import SUPPORTED_TARGETS
+from kernellab.compiler.targets import GPUS, SUPPORTED_TARGETS, Gpu
 from kernellab.errors import ArgumentError, MissingArguments, NotRecorded, OptionError, TargetError
 from kernellab.profiling.estimates.counts import LaunchCounts
 from kernellab.profiling.estimates.estimate import Estimate, Roofline

@@ -25,7 +25,7 @@ from benchmarks import memory_kernels as kernels
 from kernellab.interpreter.ptx_threads import Threads, functions
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.accesses.shared_memory import shared_instructions, wavefronts
-from kernellab.viz.costs import accesses_card
+from kernellab.viz.diagnostics import accesses_card
 from tests.cases.case import normal
 from tests.corpus import gluon_kernels
 from tests.corpus.elementwise import guarded_copy

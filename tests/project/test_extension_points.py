@@ -39,8 +39,7 @@ from kernellab.ir.operations import FloatUnaryOperation, GlobalRead, PointerAcce
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import Shell
 from kernellab.magics.kernel_magics import read_line
-from kernellab.magics.magic import line_magic
-from kernellab.magics.options import Option, Options
+from kernellab.magics.magic import Option, Options, line_magic
 from kernellab.records import Target
 from kernellab.viz.kit.data import ViewData
 from kernellab.viz.kit.view import Card, Table, View, card_of, view_of

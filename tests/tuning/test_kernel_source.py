@@ -27,7 +27,7 @@ from kernellab.compiler.compare import without_locations
 from kernellab.errors import ArgumentError
 from kernellab.triton_api.kernel_contents import pack, unpack
 from kernellab.tuning.files import from_json
-from kernellab.tuning.kernel_source import KernelSource, differs, source_of
+from kernellab.tuning.records import KernelSource, differs, source_of
 from kernellab.viz.sweeps import sweeps_data
 from tests.kernels.tuned import double
 from tests.kernels.tuned import scaled as kernels_scaled

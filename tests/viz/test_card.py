@@ -20,16 +20,19 @@ from kernellab.records import Launch, Run, Specialization, Target
 from kernellab.records.display import HasCard, PrintsAsCard
 from kernellab.viz import registry
 from kernellab.viz.kernels import (
+    Numbers,
+    Verdict,
     argument_table,
+    change_of,
     compilation_card,
     kernel_card,
     launch_card,
+    lead_of,
     plain_card,
     resources_card,
     run_card,
 )
 from kernellab.viz.kit.view import Card, Table, card_of
-from kernellab.viz.verdicts import Numbers, Verdict, change_of, lead_of
 from tests.kernels import basic
 from tests.support.notebook_session import StartNotebook
 

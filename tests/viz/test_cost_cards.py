@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 import kernellab
 from benchmarks import memory_kernels as kernels
 from kernellab.profiling.diagnosis.records import Diagnosis
-from kernellab.viz.costs import accesses_card, diagnosis_card
+from kernellab.viz.diagnostics import accesses_card, diagnosis_card
 from kernellab.viz.kit.view import CardView
 from tests.kernels.basic import add
 from tests.viz.browser import OpenPage

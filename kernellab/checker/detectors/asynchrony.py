@@ -23,7 +23,6 @@ from kernellab.interpreter.memory.asynchrony import Flight, Flights
 from kernellab.interpreter.memory.shared_memory import SharedTile
 from kernellab.interpreter.tiles import Active, Value, narrowed
 from kernellab.ir import amd, mlir, ttg, ttng
-from kernellab.ir.locations import locate
 from kernellab.ir.operations import (
     Asynchronous,
     Commits,
@@ -35,6 +34,7 @@ from kernellab.ir.operations import (
     TensorWrite,
     WaitsFor,
     has,
+    locate,
     parents,
     trait_of,
 )

@@ -16,7 +16,7 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.errors import suggestion
 from kernellab.interpreter.memory.global_memory import Atomic, CompareAndSwap, Load, MemoryAccess
-from kernellab.ir.locations import locate
+from kernellab.ir.operations import locate
 from kernellab.triton_api import definition_of
 
 

@@ -33,8 +33,7 @@ from kernellab.interpreter.execution.program import (
     program_code,
 )
 from kernellab.ir import tt
-from kernellab.ir.locations import locate
-from kernellab.ir.operations import global_effect
+from kernellab.ir.operations import global_effect, locate
 from kernellab.ir.types import shape
 from kernellab.records.layouts import RegisterLayout
 from kernellab.triton_api.layouts import layouts_of

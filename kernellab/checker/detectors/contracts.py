@@ -25,7 +25,7 @@ from kernellab.interpreter.memory.global_memory import Store
 from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.interpreter.unrounded import function_of_elements
 from kernellab.ir import mlir, tt
-from kernellab.ir.locations import locate
+from kernellab.ir.operations import locate
 from kernellab.ir.types import shape
 from kernellab.triton_api import definition_of
 

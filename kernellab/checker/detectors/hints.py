@@ -30,8 +30,7 @@ from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.tiles import Value
 from kernellab.ir import flow, mlir, tt
-from kernellab.ir.locations import Location, locate
-from kernellab.ir.operations import GlobalAccess, has
+from kernellab.ir.operations import GlobalAccess, Location, has, locate
 from kernellab.ir.types import is_pointer, shape
 from kernellab.records.layouts import Numbers
 

@@ -22,7 +22,6 @@ from kernellab.checker.slices import makes_addresses, mask_of, name_of
 from kernellab.common.text import number_text
 from kernellab.interpreter.numerics import widen
 from kernellab.ir import flow, mlir, tt
-from kernellab.ir.locations import locate
 from kernellab.ir.operations import (
     Elementwise,
     GlobalAccess,
@@ -32,6 +31,7 @@ from kernellab.ir.operations import (
     ReadsIntegers,
     global_effect,
     has,
+    locate,
     trait_of,
 )
 from kernellab.ir.types import dtype, shape

@@ -27,8 +27,7 @@ from kernellab.interpreter.execution.bounds_advice import LaneValues
 from kernellab.interpreter.tiles import Value, first_active
 from kernellab.ir import flow, mlir
 from kernellab.ir.flow import yielded
-from kernellab.ir.locations import locate
-from kernellab.ir.operations import global_effect, may_do_anything, touches_memory
+from kernellab.ir.operations import global_effect, locate, may_do_anything, touches_memory
 from kernellab.ir.types import is_pointer, shape
 
 # How many iterations a loop still has, computed from its counter.

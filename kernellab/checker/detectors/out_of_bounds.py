@@ -22,8 +22,14 @@ from kernellab.interpreter.execution.bounds_advice import (
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.ir import mlir, tt
-from kernellab.ir.locations import argument_name, locate
-from kernellab.ir.operations import KeepsElements, PointerAccess, has, trait_of
+from kernellab.ir.operations import (
+    KeepsElements,
+    PointerAccess,
+    argument_name,
+    has,
+    locate,
+    trait_of,
+)
 
 # Negative remainders: in Triton `%` has the sign of C, not of Python.
 

@@ -28,8 +28,7 @@ from kernellab.interpreter.execution.program import (
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.tiles import Value
 from kernellab.ir import tt
-from kernellab.ir.locations import locate
-from kernellab.ir.operations import GlobalWrite, has
+from kernellab.ir.operations import GlobalWrite, has, locate
 from kernellab.triton_api import (
     JITFunction,
     definition_of,

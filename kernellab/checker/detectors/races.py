@@ -50,7 +50,7 @@ from kernellab.interpreter.execution.program import EVERYTHING, memory_effects
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import Load, MemoryAccess
-from kernellab.ir.locations import locate
+from kernellab.ir.operations import locate
 from kernellab.launch.records import Difference
 
 # Find racing reads without an effect: a program reads a version number again, and discards what

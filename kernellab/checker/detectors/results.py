@@ -24,7 +24,7 @@ from kernellab.common.text import counted
 from kernellab.errors import KernelFault, KernelLabError
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.ir.locations import locate
+from kernellab.ir.operations import locate
 from kernellab.launch.records import Difference
 from kernellab.launch.results import UNWRITTEN, Tolerances
 from kernellab.triton_api import definition_of

@@ -24,8 +24,7 @@ from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.interpreter.numerics import FLOAT32, FLOAT64, accumulate
 from kernellab.interpreter.unrounded import Function
 from kernellab.ir import mlir, tt
-from kernellab.ir.locations import locate
-from kernellab.ir.operations import GlobalAccess, MovesElements, has
+from kernellab.ir.operations import GlobalAccess, MovesElements, has, locate
 from kernellab.ir.types import dtype, is_float, shape
 from kernellab.launch.results import (
     Tolerances,

@@ -29,8 +29,7 @@ from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import Atomic, Store
 from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.ir import mlir, tt
-from kernellab.ir.locations import locate
-from kernellab.ir.operations import in_region_of_elements
+from kernellab.ir.operations import in_region_of_elements, locate
 from kernellab.ir.types import dtype, is_float
 from kernellab.launch.results import Allowed, Piece, pieces
 

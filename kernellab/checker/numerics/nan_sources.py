@@ -20,8 +20,14 @@ from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.numerics import largest_finite, widen
 from kernellab.ir import mlir, tt
-from kernellab.ir.locations import locate
-from kernellab.ir.operations import DotLike, Elementwise, MovesElements, RegionsOfElements, has
+from kernellab.ir.operations import (
+    DotLike,
+    Elementwise,
+    MovesElements,
+    RegionsOfElements,
+    has,
+    locate,
+)
 from kernellab.ir.types import dtype, is_float, shape
 
 # Which numbers are NaN or infinite, of every floating-point type that kernels have.

@@ -20,7 +20,6 @@ from kernellab.launch.results import Tolerances, is_equal
 # constants are the paper's; the test checks the known answers that Random123, its authors'
 # library, publishes.
 
-
 Words = NDArray[np.uint32]
 
 ROUNDS = 10
@@ -70,7 +69,6 @@ def uniform(seed: int, offsets: NDArray[np.int32]) -> NDArray[np.float32]:
 # The demo's cases: which kernel, on which arguments, and what it must give.
 #
 # A case knows nothing of the lab: the benchmarks run the same cases on Triton's own interpreter.
-
 
 Arguments = dict[str, Any]
 """Parameter name -> value, constexprs left out."""

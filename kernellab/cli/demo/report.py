@@ -36,7 +36,6 @@ from kernellab.viz.stepper import stepper_of
 
 # Runs the demo's cases: on the interpreter, with torch, and through the compiler.
 
-
 REPEATS = 5
 
 

@@ -40,7 +40,6 @@ from kernellab.triton_api.analyses import allocated_bytes, tensor_memory_places
 # Shared memory of a module after the allocation pass: which bytes each buffer has, which values
 # are views of it, how long it lives.
 
-
 OFFSET = "allocation.offset"
 """The attribute with which the allocation pass says where an operation's shared memory begins."""
 
@@ -352,7 +351,6 @@ def shared_memory_of(opened: OpenedModules) -> SharedMemory:
 
 # Tensor memory of a module after the pass that allocates it: which columns and rows each buffer
 # has, and how long it lives.
-
 
 COLUMN = "tensor_memory_col_offset"
 ROW = "tensor_memory_row_offset"

@@ -90,9 +90,7 @@ def _constant(value: SSAValue, number: int) -> _Facts:
     return _Facts((1,) * rank, (power_of_two_in(number),) * rank, _sizes(value), number)
 
 
-# --------------------------------------------------------------------------------------------------
 # One rule per operation
-# --------------------------------------------------------------------------------------------------
 
 _Rule = Callable[[Operation, list[_Facts]], _Facts]
 """From an operation and what is known of its operands to what is known of its result."""
@@ -339,9 +337,7 @@ def _of_selection(op: Operation, given: list[_Facts]) -> _Facts:
     )
 
 
-# --------------------------------------------------------------------------------------------------
 # A whole module
-# --------------------------------------------------------------------------------------------------
 
 
 def _solve(module: Operation) -> dict[SSAValue, _Facts]:
@@ -412,9 +408,7 @@ def _with_hints(op: Operation, facts: _Facts) -> _Facts:
     return _Facts(numbers[0], numbers[1], numbers[2], facts.value)
 
 
-# --------------------------------------------------------------------------------------------------
 # Accesses
-# --------------------------------------------------------------------------------------------------
 
 WidthsOf = Callable[[SourcePosition | None], tuple[int, ...]]
 """The widths, in bytes, of the finished code's accesses to global memory for a line

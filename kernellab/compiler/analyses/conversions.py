@@ -30,7 +30,6 @@ from kernellab.compiler.modules import (
     numbered,
     position_of,
 )
-from kernellab.compiler.records import Instruction
 from kernellab.ir import tt, ttg
 from kernellab.ir.flow import loops_around
 from kernellab.ir.types import MemDescType
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 # How many bytes an operation hands from lane to lane: counted in the machine code, or estimated
 # by how Triton lowers it.
-
 
 WORD = 4
 """Bytes that one lane hands on in one shuffle: a register, however much of it the value fills."""
@@ -412,13 +410,10 @@ def _opcodes_of_lines(compilation: Compilation) -> Opcodes:
     by the operation of the TTGIR text that they come from.
     """
     counts: dict[int, Counter[str]] = {}
-    for instruction in _machine_code(compilation):
+    # A record may have no machine code, or no lines for it.
+    decoded = compilation.instructions if compilation.can_answer("instructions") else ()
+    for instruction in decoded:
         if instruction.category in _MOVING and instruction.ttgir_line is not None:
             counts.setdefault(instruction.ttgir_line, Counter())[instruction.opcode] += 1
     lines = lines_of_operations(compilation.stages["ttgir"].text)
     return lambda name, before: dict(counts.get(lines[name][before], {})) if name in lines else {}
-
-
-def _machine_code(compilation: Compilation) -> tuple[Instruction, ...]:
-    """The decoded instructions; none where the record has no machine code, or no lines for it."""
-    return compilation.instructions if compilation.can_answer("instructions") else ()

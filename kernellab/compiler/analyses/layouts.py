@@ -29,8 +29,7 @@ from kernellab.compiler.modules import (
 )
 from kernellab.errors import ArgumentError, LayoutError, nearest, suggestion
 from kernellab.ir import flow, mlir, tt, ttg, ttng
-from kernellab.ir.locations import locate
-from kernellab.ir.operations import Atomic, DotLike, PointerAccess, has, touches_memory
+from kernellab.ir.operations import Atomic, DotLike, PointerAccess, has, locate, touches_memory
 from kernellab.ir.types import MemDescType, element_type
 from kernellab.records import PassRun, Target
 from kernellab.records.layouts import Layout, Numbers, RegisterLayout, SharedLayout
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 # How layouts travel through a module: which values hand theirs on to which, and which operations
 # settle one.
-
 
 _FREE = (mlir.ConstantOp, tt.MakeRangeOp, tt.SplatOp, tt.ExpandDimsOp, tt.BroadcastOp)
 """Operations that make any layout alike, or follow from another."""
@@ -175,7 +173,6 @@ def _own_name(value: SSAValue) -> str:
 
 
 # The layout of every tile of a module, by Triton's own answer.
-
 
 QueryLayouts = Callable[[Sequence[TileType]], Sequence[Layout | LayoutError]]
 """Returns Triton's layouts of several types, with an error for each type without a layout."""
@@ -317,7 +314,6 @@ def _runs_up_to(compilation: Compilation, snapshot: str) -> list[PassRun]:
 
 
 # Which lanes of which instructions of a warp access which elements of a tile in global memory.
-
 
 NO_ONE = -1
 """In the place of an element, for a lane that does not take part."""

@@ -15,8 +15,6 @@ from kernellab.errors import SourcePosition
 from kernellab.records.display import column_names, data_frame, plot
 
 # What is known of the addresses of a kernel's accesses to global memory.
-#
-# The source of each number is in the docstring of its class.
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,6 @@ class AxisInfo:
 
 
 # The barriers of a kernel's module, and the accesses to shared memory that they keep in order.
-
 
 HazardKind = Literal["read after write", "write after read", "write after write"]
 

@@ -14,8 +14,6 @@ from kernellab.records.display import HasCard, RowSequence, column_names, data_f
 if TYPE_CHECKING:
     from kernellab.records.layouts import Layout
 
-# The tiles of a kernel's module, and where their elements are.
-
 
 @dataclass(frozen=True)
 class TileLayout(HasCard):
@@ -147,7 +145,6 @@ class Layouts(HasCard):
 
 
 # Where the tiles of a kernel's module change their layout, and what that costs.
-
 
 Means = Literal["no-op", "registers", "warp shuffles", "shared memory"]
 """How elements get to the threads that need them: they are there; in other registers

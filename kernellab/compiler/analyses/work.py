@@ -31,8 +31,16 @@ from kernellab.compiler.modules import (
     symbol,
 )
 from kernellab.ir import mlir, tt
-from kernellab.ir.locations import argument_name, locate
-from kernellab.ir.operations import DotLike, GlobalAccess, global_effect, has, parents, trait_of
+from kernellab.ir.operations import (
+    DotLike,
+    GlobalAccess,
+    argument_name,
+    global_effect,
+    has,
+    locate,
+    parents,
+    trait_of,
+)
 from kernellab.ir.types import PointerType, TensorDescType, bit_width, element_type, shape
 
 _FLOAT_OPERATIONS = (
@@ -231,7 +239,6 @@ def call_graph_of(opened: OpenedModules) -> CallGraph:
 
 
 # The schedule that the software pipeliner has given to each loop.
-
 
 STAGE = "loop.stage"
 CLUSTER = "loop.cluster"

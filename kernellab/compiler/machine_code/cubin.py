@@ -113,9 +113,7 @@ def _attributes(info: bytes) -> Iterator[tuple[int, int]]:
             at += value  # The number is the size of what follows.
 
 
-# --------------------------------------------------------------------------------------------------
 # Line tables
-# --------------------------------------------------------------------------------------------------
 
 _LINE_HEADER = struct.Struct("<IHIBBbBB")
 """DWARF 2, section 6.2.4: length, version, length of the rest, smallest instruction,

@@ -155,7 +155,6 @@ def _label_before(lines: Sequence[str], number: int) -> str:
 # and its modifiers. The tests hold this against nvdisasm's own register life ranges (`nvdisasm
 # -plr`).
 
-
 _REGISTER = re.compile(r"(?<![\w.])(?P<file>UR|UP|R|P)(?P<number>\d+)(?P<suffix>(?:\.\w+)*)")
 
 _NO_RESULT = frozenset(
@@ -421,7 +420,6 @@ def _descriptor_span(root: str, operands: Sequence[str]) -> int:
 # marks, and that whoever reads the result of a load waits for the scoreboard that the load set,
 # on every target.
 
-
 _CODE = re.compile(
     r"^\s*/\*(?P<address>[0-9a-f]+)\*/\s++(?P<predicate>@!?U?P\w+)?\s*+(?P<opcode>[A-Z][\w.]*)\s*+"
     r"(?P<operands>[^;]*+);"
@@ -458,9 +456,7 @@ def padding_of(compilation: Compilation) -> frozenset[int]:
     return padding_lines(stages["sass"].text) if "sass" in stages else frozenset()
 
 
-# --------------------------------------------------------------------------------------------------
 # NVIDIA: text and encoding
-# --------------------------------------------------------------------------------------------------
 
 
 def _sass_instructions(text: str, cubin: bytes, source_map: SourceMap) -> Iterator[Instruction]:
@@ -556,9 +552,7 @@ def _ttgir_line(source_map: SourceMap, stage: str, line: int) -> int | None:
     return lines[0] if lines else None
 
 
-# --------------------------------------------------------------------------------------------------
 # AMD
-# --------------------------------------------------------------------------------------------------
 
 _AMD_CODE = re.compile(r"^\t(?P<opcode>[a-z]\w*)(?:\s++(?P<operands>[^;]*+))?(?:;.*)?$")
 _AMD_FUNCTION = re.compile(r"^(?P<name>[A-Za-z_$][\w$.]*):")

@@ -61,7 +61,7 @@ def _assembler_log(compiled: triton_api.CompiledKernel, target: Target) -> str |
 
     try:
         return analyses.assembler_log(ptx, target, compiled.metadata)
-    except analyses.PTXASError:
+    except triton_api.PTXASError:
         return None
 
 
@@ -159,7 +159,6 @@ def read_amd(assembly: str, shared_bytes: int) -> Resources:
 # The buffers in shared memory that a TTGIR module allocates, for the error that says there are
 # too many.
 
-
 _ALLOCATION = re.compile(
     r"^\s*(?P<name>%[\w$.-]+) = ttg\.local_alloc\b.*!ttg\.memdesc<(?P<shape>(?:\d+x)+)"
     r"(?P<element>[a-z]\w*)"
@@ -207,7 +206,6 @@ def _kernel_place(kernel: Any, chains: Any) -> str:
 
 
 # Kernels that no launch could ever start: they need more than a program may have.
-
 
 _MOST_THREADS = 1024
 """Threads in one program, on every GPU here. CUDA C++ Programming Guide,
@@ -272,7 +270,6 @@ def check_needs(
 # of NVIDIA's own occupancy calculator (`cuda_occupancy.h` of the CUDA toolkit, 13.0), AMD's
 # those of LLVM's AMDGPU backend. A GPU may still run fewer: clusters, other kernels and the
 # driver's own choice of shared memory are not in the model.
-
 
 _KIB = 1024
 

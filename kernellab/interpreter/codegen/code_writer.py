@@ -25,7 +25,7 @@ from kernellab.interpreter.codegen.expressions import (
     as_node,
     variable,
 )
-from kernellab.ir.locations import Location, locate
+from kernellab.ir.operations import Location, locate
 
 # How generated code keeps which location, and which operation, each of its instructions is of.
 #

@@ -43,8 +43,13 @@ from kernellab.interpreter.codegen.expressions import (
 from kernellab.interpreter.codegen.indices import kept_values
 from kernellab.ir import mlir, tt
 from kernellab.ir.flow import yielded
-from kernellab.ir.locations import Location, locate
-from kernellab.ir.operations import in_region_of_elements, operation_name, stays_where_it_is
+from kernellab.ir.operations import (
+    Location,
+    in_region_of_elements,
+    locate,
+    operation_name,
+    stays_where_it_is,
+)
 from kernellab.ir.types import dtype, is_pointer, shape
 
 # Which function lowers which operation.

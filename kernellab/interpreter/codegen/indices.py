@@ -18,16 +18,18 @@ from kernellab import triton_api
 from kernellab.errors import SourcePosition, source_lines
 from kernellab.ir import flow, mlir, tt, ttg
 from kernellab.ir.flow import yielded
-from kernellab.ir.locations import Location, argument_name, locate
 from kernellab.ir.operations import (
     DescriptorAccess,
     Elementwise,
     GlobalAccess,
     GlobalRead,
     KeepsElements,
+    Location,
     PointerAccess,
     RegionsOfElements,
+    argument_name,
     has,
+    locate,
     parents,
     trait_of,
 )

@@ -42,7 +42,7 @@ from kernellab.interpreter.codegen.expressions import (
     variable,
 )
 from kernellab.ir import mlir, tt
-from kernellab.ir.locations import Location
+from kernellab.ir.operations import Location
 from kernellab.ir.types import TensorDescType, is_pointer
 from kernellab.triton_api import Constant, DebugRecord, Group, Held
 from kernellab.triton_api import Operand as MarkedOperand

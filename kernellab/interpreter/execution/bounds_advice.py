@@ -32,8 +32,15 @@ from kernellab.interpreter.codegen.indices import (
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.ir import flow, mlir, tt
-from kernellab.ir.locations import argument_name, locate
-from kernellab.ir.operations import Elementwise, KeepsElements, PointerAccess, has, trait_of
+from kernellab.ir.operations import (
+    Elementwise,
+    KeepsElements,
+    PointerAccess,
+    argument_name,
+    has,
+    locate,
+    trait_of,
+)
 from kernellab.ir.types import element_type
 
 # The value of one element of one program, while its code is stopped.

@@ -58,7 +58,7 @@ from kernellab.interpreter.memory.shared_memory import (
 )
 from kernellab.interpreter.tiles import EndlessRange, IndexOutsideTile, LaneFault
 from kernellab.ir import tt
-from kernellab.ir.locations import Location, locate
+from kernellab.ir.operations import Location, locate
 
 # What is behind something that happens in a kernel: its line and the calls that lead there, and
 # the values that made an index.

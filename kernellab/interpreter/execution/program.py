@@ -52,11 +52,11 @@ from kernellab.interpreter.lowering.asynchrony import deferred_rule_of
 from kernellab.interpreter.memory import address_space, descriptors, global_memory, shared_memory
 from kernellab.interpreter.memory.observers import WatchedMemory
 from kernellab.ir import amd, tt
-from kernellab.ir.locations import Location
 from kernellab.ir.operations import (
     Atomic,
     Effect,
     GlobalAccess,
+    Location,
     global_effect,
     has,
     may_do_anything,

@@ -55,7 +55,7 @@ from kernellab.interpreter.memory.address_space import AddressSpace
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.observers import RunObserver
 from kernellab.ir import mlir, tt
-from kernellab.ir.locations import locate
+from kernellab.ir.operations import locate
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import is_pointer
 from kernellab.records import Target

@@ -78,7 +78,6 @@ from kernellab.triton_api.layouts import layouts_of
 
 # Programs of a batch whose accesses cost the same: what one of them costs is found out once.
 
-
 Rows = tuple[Numbers, numpy.ndarray | None]
 
 
@@ -197,7 +196,6 @@ def _one_by_one(seen: ObservedAccess, programs: Numbers, shape: tuple[int, ...])
 
 
 # What observed accesses cost the memory system, added up over a launch.
-
 
 _PROGRAM_BITS = 42
 """A program's number shifted by so many bits, plus a sector's, is unique:

@@ -14,7 +14,6 @@ from kernellab.records.display import HasCard, data_frame
 
 # What the accesses of a launch to shared memory cost, as plain facts.
 
-
 Phase = Literal["", "prologue", "loop", "epilogue"]
 """Of a copy of an operation that has others; "" of one that is the only one of its kind and place,
 or that no loop has a copy of."""
@@ -173,7 +172,6 @@ _PLURALS = {"load": "loads", "store": "stores", "atomic": "atomics"}
 #
 # The docstring of the class has the source of each number. `table()` gives a pandas DataFrame,
 # imported on first use.
-
 
 Action = Literal[
     "load", "store", "atomic", "async copy", "TMA load", "TMA store", "TMA reduction", "tensor map"

@@ -19,7 +19,6 @@ from kernellab.records.layouts import Numbers
 # Sectors: the pieces of 32 bytes in which memory is moved, by their numbers (address over 32).
 # Mostly many follow each other: runs.
 
-
 SECTOR = 32
 """Bytes of a sector."""
 SECTOR_BITS = 5
@@ -217,7 +216,6 @@ def _by_page(runs: Runs) -> Iterator[tuple[int, int, int]]:
 
 # The copy engine (TMA): the messages in which it moves a block between global and shared memory.
 
-
 _MOST = 256
 """Elements of a message along each dimension (PTX ISA, boxDim of a tensor map)."""
 _ROWS_TOGETHER = 4
@@ -288,7 +286,6 @@ def _cut(shape: tuple[int, ...], box: tuple[int, ...]) -> Numbers:
 # Of the copy engine each message is a request, as an H200 counts
 # (sm__sass_inst_executed_op_tma_ld), one that lies wholly outside the tensor too; its elements
 # take the place of lanes.
-
 
 LINE = 128
 """Bytes of a line."""

@@ -29,8 +29,7 @@ from kernellab.interpreter.ptx import KINDS, Immediate, Instruction, Vector
 from kernellab.interpreter.ptx_threads import Function, Statement, ThreadAccess, Threads, functions
 from kernellab.ir import flow, tt, ttg
 from kernellab.ir.flow import loops_around
-from kernellab.ir.locations import locate
-from kernellab.ir.operations import parents
+from kernellab.ir.operations import locate, parents
 from kernellab.ir.types import element_type, is_pointer, shape
 from kernellab.profiling.accesses.records import Phase, SharedAccess, SharedKind
 from kernellab.records.layouts import Numbers
@@ -100,7 +99,6 @@ def _phase(op: Operation, loop: Operation) -> Phase:
 # share a word share it. CUDA C++ Programming Guide, "Shared Memory"; on an H200 the counts of 53
 # kernels are what this gives, but for asynchronous copies whose pieces change their places
 # (docs/fidelity.md).
-
 
 BANKS = 32
 WORD = 4

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
 
-from kernellab.compiler.gpus import Gpu
 from kernellab.compiler.modules import attribute, kind
+from kernellab.compiler.targets import Gpu
 from kernellab.ir import mlir, tt, ttng
 from kernellab.ir.types import (
     AmdMfmaEncoding,

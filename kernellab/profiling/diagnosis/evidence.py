@@ -16,10 +16,10 @@ from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.compiler.analyses.records import PointerFacts
 from kernellab.compiler.analyses.tile_layouts import Conversion
 from kernellab.compiler.compilations import Compilation
-from kernellab.compiler.gpus import Gpu
 from kernellab.compiler.modules import OpenedModules, position_of, users_line
 from kernellab.compiler.records import Occupancy, Resources
 from kernellab.compiler.source_map import module_frames
+from kernellab.compiler.targets import Gpu
 from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.ir import amd, flow, tt, ttg, ttng
 from kernellab.ir.flow import loops_around

@@ -27,11 +27,11 @@ from kernellab.compiler.modules import (
 from kernellab.errors import LayoutError, SourcePosition
 from kernellab.ir import flow, mlir, tt, ttg
 from kernellab.ir.flow import loops_around
-from kernellab.ir.locations import argument_name
 from kernellab.ir.operations import (
     DescriptorAccess,
     PointerAccess,
     SharedWrite,
+    argument_name,
     global_effect,
     has,
     touches_memory,

@@ -19,11 +19,11 @@ from kernellab.common.containers import sparse_zeros
 from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
-from kernellab.compiler.gpus import usual_gpu
 from kernellab.compiler.machine_code.instructions import padding_of
 from kernellab.compiler.modules import pointers_of, underlying_argument
 from kernellab.compiler.passes import LoweredText
 from kernellab.compiler.records import Instruction
+from kernellab.compiler.targets import usual_gpu
 from kernellab.interpreter import numerics
 from kernellab.interpreter.codegen.emitter import emit_entry_events
 from kernellab.interpreter.execution.launcher import launch_sampled

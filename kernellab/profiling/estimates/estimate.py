@@ -14,8 +14,8 @@ from kernellab.common.arguments import check_duration
 from kernellab.common.text import joined_sizes, time_text
 from kernellab.compiler.binding import BoundCall, bind
 from kernellab.compiler.compilations import Compilation
-from kernellab.compiler.gpus import GPUS, Gpu
 from kernellab.compiler.pipeline import compile_bound
+from kernellab.compiler.targets import GPUS, Gpu
 from kernellab.errors import ArgumentError, MissingArguments, NotRecorded
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.launch.argument_copies import tensors_in

@@ -12,12 +12,12 @@ from typing import Any
 import numpy
 
 from kernellab.common.arguments import check_choice
-from kernellab.compiler.gpus import GPUS, Gpu, usual_gpu
+from kernellab.compiler.targets import GPUS, Gpu, usual_gpu
 from kernellab.errors import OptionError, TargetError
 from kernellab.profiling.estimates.counts import LATENCIES, SECTOR, LaunchCounts
 from kernellab.records import Target
 
-# Which GPU of `compiler/gpus.py` a launch is estimated for.
+# Which GPU of `compiler/targets.py` a launch is estimated for.
 
 
 CALIBRATED = "h200"

@@ -46,7 +46,6 @@ from kernellab.profiling.profiles.trees import MOST_LEVELS
 # Traces in Chrome's form, as Proton, torch's profiler and others write them: events over time,
 # and the tree that they nest in.
 
-
 _MOST_MICROSECONDS = 1e12
 """Of a time: it is counted in nanoseconds, in 64 bits."""
 
@@ -156,7 +155,6 @@ def _events_of_chrome(intervals: list[Interval]) -> Events | None:
 
 # Proton's profiles: the JSON that llnl-hatchet reads as a literal, a list of trees, the second
 # of which has the devices.
-
 
 _METADATA = "__proton_launch_metadata"
 """Proton's scope of a kernel's `launch_metadata`; proton-viewer leaves it out too."""

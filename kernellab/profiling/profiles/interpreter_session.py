@@ -226,7 +226,6 @@ def _width(op: Operation) -> int:
 
 # A session over launches on the interpreter.
 
-
 LaunchMetadata = Callable[[Any, Any, Mapping[str, Any]], Mapping[str, Any]]
 """Takes grid, metadata and arguments by name, and gives "name" and metrics: "flops16", "bytes"."""
 

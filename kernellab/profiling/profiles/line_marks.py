@@ -19,15 +19,13 @@ from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.records import Resources
 from kernellab.errors import UnsupportedOperation
 from kernellab.ir import flow, mlir, tt, ttg
-from kernellab.ir.locations import locate
-from kernellab.ir.operations import operation_name
+from kernellab.ir.operations import locate, operation_name
 from kernellab.ir.syntax import read_module, write_module
 from kernellab.ir.ttg import RecordOp
 from kernellab.records import Target
 from kernellab.triton_api.proton import ReadingMemory, compile_marked
 
 # What an operation of TTGIR is in a profile: a load, a wait, arithmetic, or next to nothing.
-
 
 LIGHT = "index arithmetic"
 """Of operations that cost little by themselves: addresses, masks, views, changes of shape."""

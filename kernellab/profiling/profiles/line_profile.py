@@ -20,13 +20,7 @@ from kernellab import triton_api
 from kernellab.common.system import gpu_fault
 from kernellab.common.text import counted
 from kernellab.compiler.targets import local_target
-from kernellab.errors import (
-    GpuFault,
-    NoGpu,
-    ProfileError,
-    UnsupportedOperation,
-    compiled_text,
-)
+from kernellab.errors import GpuFault, NoGpu, ProfileError, UnsupportedOperation, compiled_text
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.preparation import EntryPoint, Grid, PreparedLaunch, prepare
 from kernellab.profiling.profiles.line_marks import (
@@ -66,7 +60,6 @@ from kernellab.triton_api.proton import (
 
 # What a launch of a marked kernel noted: the words that Proton's operations wrote, as arrays,
 # and the spans of cycles between them.
-
 
 Array = npt.NDArray[Any]
 
@@ -166,7 +159,6 @@ def spans_of(readings: Readings, marks: Sequence[int | None]) -> Spans:
 
 # Launches on a GPU, plain and marked: memory for what warps note, the readings of some programs,
 # and times.
-
 
 ROUNDS = 3
 METHOD = f"of a launch on the GPU, by events: medians of {ROUNDS} rounds, in turns"
@@ -508,7 +500,6 @@ def who_notes(marked: MarkedKernel) -> str:
 
 
 # Cycles of each line of one launch on a GPU, as a `Profile`.
-
 
 MOST = 1.3
 """Times the plain launch: a profile that takes longer gives way to a coarser one."""

@@ -28,7 +28,6 @@ from kernellab.records.display import HasCard, data_frame
 # A profile of one launch, as plain facts: what Nsight Compute sampled and counted of each
 # instruction.
 
-
 ISSUED = "selected"
 """The reason of samples in which the warp issued the instruction: not a stall."""
 
@@ -213,7 +212,6 @@ class Counters(HasCard):
 # for each instruction. Columns differ with the version, the GPU and the sections that were
 # collected; stall reasons have short names ("stall_long_sb") or those of the metrics
 # ("smsp__pcsamp_warps_issue_stalled_long_scoreboard").
-
 
 _REASON = re.compile(r"(?:stall_|smsp__pcsamp_warps_issue_stalled_)(?P<name>\w+)$")
 """A column of samples with a stall reason; those that end in "not issued" count a part
@@ -481,7 +479,6 @@ def _gpu(raw: str) -> str:
 
 # Which line of a compilation's SASS each instruction of a profile is; refused where they are not
 # the same code.
-
 
 _TEXT = re.compile(r"\s*(?P<predicate>@!?U?P\w+)?\s*(?P<opcode>[A-Z][\w.]*)\s*(?P<operands>[^;]*)")
 

@@ -33,10 +33,6 @@ from kernellab.profiling.profiles.nsight import Counter, Counters, SampledCode, 
 from kernellab.records import BoundLaunch, Target
 from kernellab.triton_api.kernel_contents import pack, unpack
 
-# `kernellab.counters`: what Nsight Compute counts of a launch, and what is predicted with no
-# GPU.
-
-
 _COUNTERS = EntryPoint("counters", on_gpu="bound", runs_hooks=False)
 _NCU = ("ncu", "--clock-control", "none", "--cache-control", "all", "--force-overwrite")
 

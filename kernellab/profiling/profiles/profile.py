@@ -15,12 +15,7 @@ from typing import Any
 
 import numpy
 
-from kernellab.common.saved_files import (
-    Format,
-    kernellab_version,
-    save_whole,
-    saved_path,
-)
+from kernellab.common.saved_files import Format, kernellab_version, save_whole, saved_path
 from kernellab.errors import ArchiveError, ArgumentError, visible
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.records import (
@@ -38,7 +33,6 @@ from kernellab.profiling.profiles.trees import rows as rows_of
 from kernellab.records.display import PrintsAsCard, described, frame_of, plot, show
 
 # Profiles to files: all of one in our own form, its tree in Proton's and in speedscope's.
-
 
 FORMAT = Format("kernellab.profile", "profile")
 
@@ -203,7 +197,6 @@ def _stacks(root: Scope, metric: str, frames: dict[str, int]) -> dict[str, Any]:
 
 # Chrome's
 
-
 _FORMS: Mapping[str, Callable[[ProfileRecord], bytes]] = {
     ".hatchet": _hatchet,
     ".speedscope.json": _speedscope,
@@ -213,7 +206,6 @@ _FORMS: Mapping[str, Callable[[ProfileRecord], bytes]] = {
 """The end of a file's name -> what writes it."""
 
 # Two profiles side by side: what one of them has more.
-
 
 ScopePath = tuple[str, ...]
 """The names of a scope and of those it is in, from the root down."""
@@ -344,7 +336,6 @@ def _or_zero(number: float) -> float:
 
 
 # `Profile`: what was measured of launches, and the ways to look at it.
-
 
 LINE_COLUMNS = ("kernel", "line", "operation", "cycles", "share", "executions")
 

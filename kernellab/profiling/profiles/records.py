@@ -26,7 +26,6 @@ from kernellab.records.display import frame_of, plot
 # interpreter, files of other tools. `Profile.measured_by` says who, for the numbers are not
 # alike.
 
-
 PROTON, LINE_SCOPES, INTERPRETER = "proton", "cycles of line scopes", "interpreter"
 """Who measures here; profiles from elsewhere say their tool's name."""
 

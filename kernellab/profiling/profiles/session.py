@@ -48,7 +48,6 @@ from kernellab.triton_api.emulation import current_emulation, current_gpu
 
 # `with kernellab.profile() as p`: what is launched inside is profiled.
 
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -262,7 +261,6 @@ class ProfileSession:
 
 
 # A session of Proton's over launches on a GPU.
-
 
 _CUPTI = re.compile(r"error (?P<number>\d+)")
 _CUPTI_WORDS = {
@@ -512,7 +510,6 @@ def _versions() -> dict[str, str]:
 
 
 # `kernellab.profile`: one launch, or all in a `with` block, profiled.
-
 
 BACKENDS = ("interpreter", "cupti", "roctracer")
 CONTEXTS = ("shadow", "python")

@@ -17,7 +17,6 @@ from kernellab.records.display import plot
 # Metrics by expression, as proton-viewer has them: `time/ms`, `avg_time/us`, `tflop16/s`,
 # `gbyte/s`, `time/%`, `util`, or the name of one that was measured.
 
-
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _PREFIXES = {"": 1.0, "g": 1e9, "t": 1e12}
 
@@ -213,7 +212,6 @@ def _peak(device: Device, width: int | None) -> float | None:
 
 
 # Trees of scopes: what is below each added up, some of them left out, and all of it as text.
-
 
 MOST_LEVELS = 200
 """Scopes within each other that a file may have."""

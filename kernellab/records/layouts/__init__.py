@@ -20,9 +20,6 @@ from kernellab.records.display import HasCard, plot, show
 from kernellab.records.layouts.constructors import MadeByHand
 from kernellab.records.layouts.linear import Bases, LinearTile, Numbers, Shape, Vector, sizes
 
-# Layouts by what holds the elements: registers of threads, shared memory, tensor memory.
-
-
 _MOST_PICTURED = 64
 """Elements of the largest tile whose picture names every element."""
 
@@ -543,19 +540,3 @@ _FAMILIES = {
     "tensor_memory_scales": "the scales of a scaled matmul in tensor memory",
 }
 """What each family is, in words."""
-
-__all__ = [
-    "Bases",
-    "Holder",
-    "Layout",
-    "Move",
-    "Numbers",
-    "RegisterLayout",
-    "Shape",
-    "SharedLayout",
-    "SharedPlace",
-    "TensorMemoryLayout",
-    "TensorMemoryPlace",
-    "Vector",
-    "sizes",
-]

@@ -144,8 +144,9 @@ def _misread(family: str, body: str) -> str:
     """What in a body is neither key and value nor, where that belongs there, a list of paddings."""
     if family == "#ttg.padded_shared" and not re.match(_PADDINGS, body.strip()):
         return f"{family} begins with its paddings, interval and size, as in [32:+4] {{...}}."
-    for entry in _unread(body):
-        return f"{entry!r} in {family} is not a key with its value; write NAME = VALUE."
+    unread = next((entry for entry in _flat(body) if not _NAMED.fullmatch(entry)), None)
+    if unread is not None:
+        return f"{unread!r} in {family} is not a key with its value; write NAME = VALUE."
     return ""
 
 
@@ -213,11 +214,6 @@ def _entries(body: str) -> Iterator[tuple[str, str]]:
             yield named[1], named[2].strip()
 
 
-def _unread(body: str) -> Iterator[str]:
-    """What a body has beside keys and values."""
-    return (entry for entry in _flat(body) if not _NAMED.fullmatch(entry))
-
-
 def _flat(body: str) -> Iterator[str]:
     """Yield the entries in a body's braces, and beside them."""
     for entry in _split(body.strip()):
@@ -243,7 +239,6 @@ def _split(body: str) -> list[str]:
 
 # Layouts made by hand, for teaching: read from an encoding, or by one constructor for each
 # family.
-
 
 Sizes = Sequence[int] | int
 """Whole numbers by dimension; of a tile with one dimension its number alone will do."""

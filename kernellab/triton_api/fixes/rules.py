@@ -289,7 +289,6 @@ TABLES: Tables = read_data_file(Path(__file__).with_name("fixes.toml"), Tables)
 
 # The registry of rules: which of them answers a message of the front end's.
 
-
 Rule = Callable[[Refusal, "re.Match[str]"], "Fix | None"]
 
 _RULES: list[tuple[re.Pattern[str], Rule]] = []
@@ -321,7 +320,6 @@ def fix_of(refusal: Refusal) -> Fix | None:
 
 
 # Try what a fix says to write: put it into the source, and have the front end compile that.
-
 
 _MOST = 6
 """The most places where a fix is tried."""

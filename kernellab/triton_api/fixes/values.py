@@ -35,7 +35,6 @@ from kernellab.triton_api.functions import named_outside, scope_of
 
 # Functions of torch, NumPy and Python in a kernel, and what a kernel says instead.
 
-
 _NUMBERS = {"inf": 'float("inf")', "nan": 'float("nan")', "pi": repr(3.141592653589793)}
 
 _FORMS = ("BLOCK", "value", "seed", "offsets")

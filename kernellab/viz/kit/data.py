@@ -226,7 +226,6 @@ def packed(data: ViewData) -> bytes:
 # What `make js` builds from js/: the bundle that draws views, its style sheet, and the loader
 # that finds the bundle in a notebook.
 
-
 _STATIC = files("kernellab.viz") / "static"
 
 SCRIPT = (_STATIC / "views.js").read_text(encoding="utf-8")
@@ -278,7 +277,6 @@ def answer(handlers: Mapping[str, Handler], request: Any) -> Answer | None:
 # data of that tab's view and the place to show in it, because a place may have to be looked up
 # first: the step of a finding, for example. Later requests of the view arrive as {"kind":
 # "within", "tab": "ir", "inner": {...}} and go to the handlers of that view.
-
 
 V = TypeVar("V", bound="View")
 

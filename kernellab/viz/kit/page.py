@@ -22,12 +22,6 @@ from kernellab.viz.kit.data import SCRIPT, STYLE, as_json
 if TYPE_CHECKING:
     from kernellab.viz.kit.view import View
 
-# Self-contained HTML pages: no network, no script; light or dark as the reader's system is.
-#
-# Text that comes from a user or a compiler goes through `escape` on its way in; what is already
-# HTML has the type `Html`.
-
-
 Html = NewType("Html", str)
 
 PAGE_STYLE = """

@@ -84,7 +84,6 @@ def sequential(share: float) -> str:
 
 # Small pictures of tiles: numbers as color codes, codes as PNG.
 
-
 NAN, INFINITE, ZERO = 255, 254, 253
 """The codes of elements that are not finite, and of zeros, which are gray;
 the others go from 0, the smallest, to `LARGEST`."""

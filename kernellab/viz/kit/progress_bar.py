@@ -5,17 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from kernellab.common.progress import Bar
+from kernellab.common.progress import Bar, in_notebook
 from kernellab.common.text import counted
-
-# Where views are shown.
-
-
-def in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this, which can hold a widget's other end."""
-    interactive = sys.modules.get("IPython")
-    shell = None if interactive is None else interactive.get_ipython()
-    return getattr(shell, "kernel", None) is not None
 
 
 def open_bar(title: str, total: int | None, seconds: float, *, wanted: bool) -> Bar | None:

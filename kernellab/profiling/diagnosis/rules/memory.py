@@ -12,8 +12,14 @@ from xdsl.ir import BlockArgument, OpResult, SSAValue
 from kernellab.common.text import joined_sizes
 from kernellab.compiler.modules import pointers_of
 from kernellab.ir import flow, tt, ttg
-from kernellab.ir.locations import argument_name
-from kernellab.ir.operations import GlobalAccess, SharedWrite, global_effect, has, trait_of
+from kernellab.ir.operations import (
+    GlobalAccess,
+    SharedWrite,
+    argument_name,
+    global_effect,
+    has,
+    trait_of,
+)
 from kernellab.ir.types import shape
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import work_of
