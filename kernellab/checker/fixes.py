@@ -315,11 +315,13 @@ class Tries:
         most: the most sources.
         seconds: no try begins later.
         batch: how many sources are made together.
+        line: of the source, changed by what is tried first; 0 for none.
     """
 
     most: int
     seconds: float = math.inf
     batch: int = 1
+    line: int = 0
 
 
 @dataclass(frozen=True)
@@ -340,7 +342,11 @@ def search(
 ) -> Found | None:
     """Return the first change whose kernel is right; None if none of those that were tried is."""
     end = time.monotonic() + tries.seconds
-    candidates = itertools.islice(_distinct(_in_turn(source, families), source.text), tries.most)
+    rewrites = _distinct(_in_turn(source, families), source.text)
+    if tries.line:
+        line = source.text.splitlines()[tries.line - 1]
+        rewrites = iter(sorted(rewrites, key=lambda each: line in each.text.splitlines()))
+    candidates = itertools.islice(rewrites, tries.most)
     for rewrite, kernel in _kernels(candidates, make, tries.batch):
         if time.monotonic() > end:
             return None

@@ -287,8 +287,8 @@ def _accessed(kernel: Any, case: Case, target: str) -> numpy.ndarray:
 
 TRIES = Tries(seconds=20.0, most=800, batch=12)
 
-_RUN_SECONDS = 2.0
-"""A changed kernel that takes longer does not count as right."""
+_RUN_SECONDS = 1.0
+"""A changed kernel that takes longer does not count as right; the solutions take 0.07 at most."""
 
 _MOST_WITHOUT_END = 3
 """After so many changed kernels that took longer, no more are tried: the rest of a kernel with an
@@ -322,12 +322,16 @@ class Repairing:
     wrong: set[tuple[str, ...]] = field(default_factory=set)
     """The modules that went wrong: one in three changes compiles to a module that was tried."""
 
-    def found(self, families: Sequence[Family]) -> Found | None:
-        """Return the change with which all launches are right; None if none was found."""
+    def found(self, families: Sequence[Family], suspect: int | None = None) -> Found | None:
+        """Return the change with which all launches are right; None if none was found. Changes of
+        a line of the file that is suspected are tried first.
+        """
         case = self.cases[self.number]
         source = Source(str(self.kernel.src), case.keywords)
+        line = 0 if suspect is None else suspect - definition_of(self.kernel).line + 1
+        tries = replace(TRIES, line=line)
         try:
-            return search(source, families, partial(self._made, [case]), self._is_right, TRIES)
+            return search(source, families, partial(self._made, [case]), self._is_right, tries)
         except _NoneEnds:
             return None
 

@@ -384,8 +384,8 @@ class _Answering:
         case = cases[number]
         self.hints = (*self.hints[case.hint - 1 :], *self.hints[: case.hint - 1])
         families = UNSAFE if any(map(_is_fault, problems)) else WRONG
-        problems = self._fixed(problems, cases, number, families)
         guess = suspicion(self.kernel, cases, number)
+        problems = self._fixed(problems, cases, number, families, guess)
         diagnostics = [*problems, _where(cases, number)]
         launch = self._launch(case, right)
         if any(map(_is_fault, problems)):
@@ -418,15 +418,17 @@ class _Answering:
         cases: Sequence[Case],
         number: int,
         families: Sequence[Family],
+        guess: Diagnostic | None = None,
     ) -> Sequence[Diagnostic]:
         """Return the problems of a launch, the first with a change that was tried, if there is
-        one.
+        one. A guess says where to begin.
         """
         assert not isinstance(self.code, str)
         repairing = Repairing(
             self.exercise, self.code, self.kernel, cases, number, _PARSED, self._checked
         )
-        repair = repairing.found(families) if self.tries_fixes else None
+        suspect = guess.position.line if guess is not None and guess.position is not None else None
+        repair = repairing.found(families, suspect) if self.tries_fixes else None
         if repair is None:
             return [_with_reading(problem, repairing) for problem in problems]
         first, *others = problems
