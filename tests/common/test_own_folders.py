@@ -177,7 +177,7 @@ def test_saving_in_a_shared_folder_follows_no_link(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [others_write, pytest.param(of_someone, marks=only_root)])
 def test_code_in_another_users_cache_is_not_loaded(tmp_path: Path, make: Make) -> None:
-    stored = StoredCode("", b"", {}, (), 1, None, False, "")  # type: ignore[arg-type]
+    stored = StoredCode("", b"", {}, (), 1, None, False)  # type: ignore[arg-type]
     good = own_folder(tmp_path / "good")
     save_stored(good / "a.code", stored)
     assert load_stored(good / "a.code") is not None
@@ -212,7 +212,7 @@ def put_outcome(folder: Path) -> None:
 
 
 def put_code(folder: Path) -> None:
-    stored = StoredCode("", b"", {}, (), 1, None, False, "")  # type: ignore[arg-type]
+    stored = StoredCode("", b"", {}, (), 1, None, False)  # type: ignore[arg-type]
     save_stored(own_folder(folder / "code") / "a.code", stored)
 
 

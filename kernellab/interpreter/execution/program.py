@@ -93,7 +93,7 @@ class StoredCode:
         text: the module that it was made of, in MLIR's generic form.
         code: the code object of the outer function, marshalled.
         constants: the objects that the code names.
-        arguments, batch, tile_bytes, source: as of `ProgramCode`.
+        arguments, batch, tile_bytes: as of `ProgramCode`.
         waits: whether programs wait for each other.
     """
 
@@ -104,7 +104,6 @@ class StoredCode:
     batch: int
     tile_bytes: TileBytes
     waits: bool
-    source: str
 
     def function(self, modules: Mapping[str, Any]) -> types.FunctionType:
         """The outer function, with `modules` among its globals."""
@@ -265,12 +264,15 @@ class RuntimeArgument:
 
 
 class CodeOrigin(NamedTuple):
-    """What code was made of; the attributes are those of `ProgramCode`."""
+    """What code was made of; the attributes are those of `ProgramCode`. The tree is the code's own,
+    empty where the code has several functions.
+    """
 
     module: ModuleOp
     locations: tuple[Location, ...]
     operations: tuple[Operation, ...]
     variables: Mapping[SSAValue, str]
+    tree: ast.Module = ast.Module([], [])
 
 
 Made = TypeVar("Made")
@@ -290,7 +292,6 @@ class ProgramCode:
         tile_bytes: how large the kernel's tiles are.
         watched: what the code reads and writes memory through where programs wait for each
             other, or are preempted, else None.
-        source: the generated code as text, for reading.
         origin: what it was made of. Code from a file has none until someone asks for it: a launch
             without a fault does not.
         constants: the names of the objects that the code refers to, among its globals.
@@ -302,7 +303,6 @@ class ProgramCode:
     batch: int
     tile_bytes: TileBytes
     watched: WatchedMemory | None
-    source: str
     origin: Callable[[], CodeOrigin]
     constants: tuple[str, ...]
     _found: dict[Hashable, Any] = field(default_factory=dict, init=False)
@@ -315,6 +315,11 @@ class ProgramCode:
             self._found[what] = find()
         result: Made = self._found[what]
         return result
+
+    @property
+    def source(self) -> str:
+        """The generated code as text, for reading."""
+        return self.once("source", lambda: ast.unparse(self.origin().tree))
 
     @property
     def module(self) -> ModuleOp:
@@ -482,9 +487,7 @@ def _stored(made: ProgramCode, text: str) -> StoredCode:
     constants = {name: scope[name] for name in made.constants}
     code = marshal.dumps(made.prepare.__code__)
     waits = made.watched is not None
-    return StoredCode(
-        text, code, constants, made.arguments, made.batch, made.tile_bytes, waits, made.source
-    )
+    return StoredCode(text, code, constants, made.arguments, made.batch, made.tile_bytes, waits)
 
 
 def _program_of_stored(stored: StoredCode, kernel: Any) -> ProgramCode:
@@ -499,7 +502,6 @@ def _program_of_stored(stored: StoredCode, kernel: Any) -> ProgramCode:
         stored.batch,
         stored.tile_bytes,
         watched,
-        stored.source,
         functools.cache(functools.partial(_origin_of_text, stored.text, *names)),
         tuple(stored.constants),
     )
@@ -511,7 +513,7 @@ def _origin_of_text(text: str, file: str, name: str) -> CodeOrigin:
 
 
 def _origin(module: ModuleOp, code: KernelCode) -> CodeOrigin:
-    return CodeOrigin(module, code.locations, code.operations, code.variables)
+    return CodeOrigin(module, code.locations, code.operations, code.variables, code.tree)
 
 
 def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
@@ -563,7 +565,6 @@ def program_of_module(
         1 if watched else max(1, BATCH_BYTES // code.largest_tile),
         tile_bytes(module),
         watched,
-        ast.unparse(code.tree),
         lambda: origin,
         tuple(code.constants),
     )
