@@ -5,12 +5,12 @@ or by a request to elsewhere.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, FloatRect, Locator, Page, sync_playwright
 
 CHROMIUM = shutil.which("chromium")
 OPTIONS = [
@@ -91,8 +91,7 @@ def _watch(context: BrowserContext, shown: Watched, address: str, kinds: tuple[s
         "weberror", lambda error: shown.problems.append(error.error.stack or str(error.error))
     )
     context.on(
-        "console",
-        lambda said: shown.problems.append(said.text) if said.type in kinds else None,
+        "console", lambda said: shown.problems.append(said.text) if said.type in kinds else None
     )
     context.on("request", lambda request: asked(request.url))
     shown.page.on("websocket", lambda socket: asked(socket.url))
@@ -103,3 +102,14 @@ def opened(started: Browser, address: str, **options: Any) -> Iterator[Page]:
     """The page of `watched`, with its options, for a test that expects no problem."""
     with watched(started, address, **options) as shown:
         yield shown.page
+
+
+def box_of(locator: Locator) -> FloatRect:
+    """Where an element is on the page, which must show it."""
+    box = locator.bounding_box()
+    assert box is not None
+    return box
+
+
+OpenPage = Callable[..., Page]
+"""What the fixture `open_page` gives."""

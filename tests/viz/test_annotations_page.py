@@ -19,7 +19,7 @@ from tests.kernels import evidenced
 from tests.support import recorded_profiles as recorded
 from tests.support.compiled import compiled
 from tests.viz import annotation_cases as case
-from tests.viz.browser import opened
+from tests.viz.browser import OpenPage
 from tests.viz.jupyter import Jupyter
 
 
@@ -53,144 +53,142 @@ def bars(pane: Locator) -> dict[int, str]:
 
 @pytest.mark.slow
 def test_bars_are_chosen_by_where_their_numbers_come_from(
-    chromium: Browser, page_file: Path
+    open_page: OpenPage, page_file: Path
 ) -> None:
-    with opened(chromium, page_file.as_uri()) as page:
-        panes = stages(page)
-        choice = page.get_by_label("Bars beside the lines")
-        groups = choice.locator("optgroup").evaluate_all("all => all.map((one) => one.label)")
-        assert groups == [
-            "compiler",
-            "machine code",
-            "run of the interpreter for sm_90, grid 4x1x1",
-            "measured on NVIDIA H200 by Nsight Compute",
-        ]
-        expect(choice).to_have_value("sectors")
-        load, store = case.counted()
-        expected = {
-            case.line_of("# strided"): load.sectors,
-            case.line_of("# the call"): load.sectors,
-            case.line_of("# the store"): store.sectors,
-        }
-        assert bars(panes.nth(0)) == {line: f"{number:,}" for line, number in expected.items()}
-        expect(page.locator(".kl-origin")).to_have_text(
-            "run of the interpreter for sm_90, grid 4x1x1"
-        )
+    page = open_page(page_file)
+    panes = stages(page)
+    choice = page.get_by_label("Bars beside the lines")
+    groups = choice.locator("optgroup").evaluate_all("all => all.map((one) => one.label)")
+    assert groups == [
+        "compiler",
+        "machine code",
+        "run of the interpreter for sm_90, grid 4x1x1",
+        "measured on NVIDIA H200 by Nsight Compute",
+    ]
+    expect(choice).to_have_value("sectors")
+    load, store = case.counted()
+    expected = {
+        case.line_of("# strided"): load.sectors,
+        case.line_of("# the call"): load.sectors,
+        case.line_of("# the store"): store.sectors,
+    }
+    assert bars(panes.nth(0)) == {line: f"{number:,}" for line, number in expected.items()}
+    expect(page.locator(".kl-origin")).to_have_text("run of the interpreter for sm_90, grid 4x1x1")
 
-        choice.select_option("stalls: wait")
-        expect(page.locator(".kl-origin")).to_have_text("measured on NVIDIA H200 by Nsight Compute")
-        measured = {
-            one.line: f"{number}"
-            for i, one in enumerate(case.compilation().instructions)
-            if (number := i % 3) and one.opcode != "NOP"
-        }
-        shown = bars(panes.nth(2))
-        assert shown
-        assert shown.items() <= measured.items()
-        bar = panes.nth(2).locator(".kl-bar").first
-        expect(bar).to_have_attribute(
-            "title",
-            r"1 samples that found a warp waiting for the cycles that the compiler has set "
-            r"(measured on NVIDIA H200 by Nsight Compute)",
-        )
-        choice.select_option("no bars")
-        expect(page.locator(".kl-bar")).to_have_count(0)
+    choice.select_option("stalls: wait")
+    expect(page.locator(".kl-origin")).to_have_text("measured on NVIDIA H200 by Nsight Compute")
+    measured = {
+        one.line: f"{number}"
+        for i, one in enumerate(case.compilation().instructions)
+        if (number := i % 3) and one.opcode != "NOP"
+    }
+    shown = bars(panes.nth(2))
+    assert shown
+    assert shown.items() <= measured.items()
+    bar = panes.nth(2).locator(".kl-bar").first
+    expect(bar).to_have_attribute(
+        "title",
+        r"1 samples that found a warp waiting for the cycles that the compiler has set "
+        r"(measured on NVIDIA H200 by Nsight Compute)",
+    )
+    choice.select_option("no bars")
+    expect(page.locator(".kl-bar")).to_have_count(0)
 
 
 @pytest.mark.slow
-def test_a_mark_tells_words_and_advice(chromium: Browser, page_file: Path) -> None:
+def test_a_mark_tells_words_and_advice(open_page: OpenPage, page_file: Path) -> None:
     (finding,) = case.checked()
-    with opened(chromium, page_file.as_uri()) as page:
-        panes = stages(page)
-        mark = panes.nth(0).locator(".kl-note")
-        expect(mark).to_have_count(1)
-        expect(mark).to_have_text("✖")
-        words = mark.get_attribute("title") or ""
-        assert finding.message in words
-        assert f"Try: {finding.advice}" in words
-        assert "warning: this load is strided" in words
-        mark.click()
-        expect(page.locator(".kl-status")).to_contain_text(f"Try: {finding.advice}")
-        expect(panes.nth(1).locator(".kl-lit", has_text="tt.load").first).to_be_visible()
+    page = open_page(page_file)
+    panes = stages(page)
+    mark = panes.nth(0).locator(".kl-note")
+    expect(mark).to_have_count(1)
+    expect(mark).to_have_text("✖")
+    words = mark.get_attribute("title") or ""
+    assert finding.message in words
+    assert f"Try: {finding.advice}" in words
+    assert "warning: this load is strided" in words
+    mark.click()
+    expect(page.locator(".kl-status")).to_contain_text(f"Try: {finding.advice}")
+    expect(panes.nth(1).locator(".kl-lit", has_text="tt.load").first).to_be_visible()
 
 
 @pytest.mark.slow
-def test_findings_are_reached_by_keys_and_read_out(chromium: Browser, page_file: Path) -> None:
+def test_findings_are_reached_by_keys_and_read_out(open_page: OpenPage, page_file: Path) -> None:
     (finding,) = case.checked()
-    with opened(chromium, page_file.as_uri()) as page:
-        panes = stages(page)
-        page.locator(".kl-root").press("m")
-        status = page.get_by_role("status")
-        expect(status).to_contain_text(f"source line {finding.line}")
-        expect(status).to_contain_text(finding.message)
-        expect(panes.nth(0).locator(".kl-chosen")).to_contain_text("# strided")
-        below = page.get_by_role("region", name="Remarks, findings and measurements")
-        expect(below).to_contain_text("[measured on NVIDIA H200 by Nsight Compute]")
-        summary = below.locator("summary").first
-        expect(summary).to_contain_text("2 remarks and findings on one line")
-        summary.focus()
-        page.keyboard.press("Enter")
-        entries = page.get_by_role("list", name="Remarks and findings").get_by_role("button")
-        expect(entries).to_have_count(2)
-        expect(entries.first).to_contain_text(f"Try: {finding.advice}")
-        panes.nth(0).locator(".cm-line", has_text="# the store").click(position={"x": 40, "y": 6})
-        expect(status).to_contain_text(f"source line {case.line_of('# the store')}")
-        entries.first.focus()
-        page.keyboard.press("Enter")
-        expect(status).to_contain_text(f"source line {finding.line}")
+    page = open_page(page_file)
+    panes = stages(page)
+    page.locator(".kl-root").press("m")
+    status = page.get_by_role("status")
+    expect(status).to_contain_text(f"source line {finding.line}")
+    expect(status).to_contain_text(finding.message)
+    expect(panes.nth(0).locator(".kl-chosen")).to_contain_text("# strided")
+    below = page.get_by_role("region", name="Remarks, findings and measurements")
+    expect(below).to_contain_text("[measured on NVIDIA H200 by Nsight Compute]")
+    summary = below.locator("summary").first
+    expect(summary).to_contain_text("2 remarks and findings on one line")
+    summary.focus()
+    page.keyboard.press("Enter")
+    entries = page.get_by_role("list", name="Remarks and findings").get_by_role("button")
+    expect(entries).to_have_count(2)
+    expect(entries.first).to_contain_text(f"Try: {finding.advice}")
+    panes.nth(0).locator(".cm-line", has_text="# the store").click(position={"x": 40, "y": 6})
+    expect(status).to_contain_text(f"source line {case.line_of('# the store')}")
+    entries.first.focus()
+    page.keyboard.press("Enter")
+    expect(status).to_contain_text(f"source line {finding.line}")
 
 
-def test_words_with_html_stay_words(chromium: Browser, tmp_path: Path) -> None:
+def test_words_with_html_stay_words(open_page: OpenPage) -> None:
     nasty = "<img src=x onerror=alert(1)></script>"
     place = SourcePosition(case.FILE, case.line_of("# the call"))
     findings = (Finding.of("race", nasty, nasty, place), Finding.of("race", f"{nasty} of all", ""))
     view = show(case.compilation(), Findings("thinned", nasty, (1, 1, 1), findings, (nasty,)))
-    with opened(chromium, view.to_html(tmp_path / "nasty.html").as_uri()) as page:
-        panes = stages(page)
-        page.locator(".kl-root").press("m")
-        expect(page.get_by_role("status")).to_contain_text(nasty)
-        page.locator(".kl-note-list summary").click()
-        expect(page.locator(".kl-note-entry")).to_contain_text(f"Try: {nasty}")
-        expect(page.locator(".kl-general")).to_contain_text(f"race: {nasty} of all")
-        assert nasty in (panes.nth(0).locator(".kl-note").get_attribute("title") or "")
-        expect(page.locator(".kl-root img")).to_have_count(0)
+    page = open_page(view)
+    panes = stages(page)
+    page.locator(".kl-root").press("m")
+    expect(page.get_by_role("status")).to_contain_text(nasty)
+    page.locator(".kl-note-list summary").click()
+    expect(page.locator(".kl-note-entry")).to_contain_text(f"Try: {nasty}")
+    expect(page.locator(".kl-general")).to_contain_text(f"race: {nasty} of all")
+    assert nasty in (panes.nth(0).locator(".kl-note").get_attribute("title") or "")
+    expect(page.locator(".kl-root img")).to_have_count(0)
 
 
 @pytest.mark.slow
-def test_of_two_sides_one_has_bars(chromium: Browser, tmp_path: Path) -> None:
+def test_of_two_sides_one_has_bars(open_page: OpenPage) -> None:
     older = compiled(evidenced.thinned, **case.launch(), target="sm_80")
     view = kernellab.compare(older, case.compilation()).explore(case.counted())
-    with opened(chromium, view.to_html(tmp_path / "two.html").as_uri()) as page:
-        page.wait_for_selector("[data-ready]")
-        page.locator(".kl-root").press("3")
-        panes = page.locator(".kl-pane")
-        expect(page.get_by_label("Bars beside the lines")).to_have_value("sectors")
-        expect(panes.nth(1).locator(".kl-bar").first).to_be_visible()
-        expect(panes.nth(0).locator(".kl-bar")).to_have_count(0)
+    page = open_page(view)
+    page.wait_for_selector("[data-ready]")
+    page.locator(".kl-root").press("3")
+    panes = page.locator(".kl-pane")
+    expect(page.get_by_label("Bars beside the lines")).to_have_value("sectors")
+    expect(panes.nth(1).locator(".kl-bar").first).to_be_visible()
+    expect(panes.nth(0).locator(".kl-bar")).to_have_count(0)
 
 
 @pytest.mark.slow
-def test_a_profile_of_a_real_gpu_has_bars(chromium: Browser, tmp_path: Path) -> None:
+def test_a_profile_of_a_real_gpu_has_bars(open_page: OpenPage) -> None:
     compilation, profile = recorded.compilation("matmul"), recorded.profile("matmul")
     view = compilation.explore(profile)
-    with opened(chromium, view.to_html(tmp_path / "matmul.html").as_uri()) as page:
-        panes = stages(page)
-        expect(page.get_by_label("Bars beside the lines")).to_have_value("stall samples")
-        expect(page.locator(".kl-general")).to_contain_text("18,431 samples of 656 instructions")
-        by_line = Counter[int]()
-        for line, one in lines_of(profile, compilation).items():
-            for there in compilation.source_map.lines("sass", "source", line):
-                by_line[there] += one.stalls
-        shown = bars(panes.nth(0))
-        assert {line: f"{by_line[line]:,}" for line in shown} == shown
-        assert len(shown) > 10
-        (heaviest, samples), *_ = by_line.most_common()
-        load = panes.nth(0).locator(".cm-line", has_text="a = tl.load(")
-        load.click(position={"x": 60, "y": 6})
-        status = page.get_by_role("status")
-        expect(status).to_contain_text(f"source line {heaviest}")
-        expect(status).to_contain_text(f"{samples:,} samples that found a warp waiting")
-        expect(panes.nth(2).locator(".kl-lit").first).to_be_visible()
+    page = open_page(view)
+    panes = stages(page)
+    expect(page.get_by_label("Bars beside the lines")).to_have_value("stall samples")
+    expect(page.locator(".kl-general")).to_contain_text("18,431 samples of 656 instructions")
+    by_line = Counter[int]()
+    for line, one in lines_of(profile, compilation).items():
+        for there in compilation.source_map.lines("sass", "source", line):
+            by_line[there] += one.stalls
+    shown = bars(panes.nth(0))
+    assert {line: f"{by_line[line]:,}" for line in shown} == shown
+    assert len(shown) > 10
+    (heaviest, samples), *_ = by_line.most_common()
+    load = panes.nth(0).locator(".cm-line", has_text="a = tl.load(")
+    load.click(position={"x": 60, "y": 6})
+    status = page.get_by_role("status")
+    expect(status).to_contain_text(f"source line {heaviest}")
+    expect(status).to_contain_text(f"{samples:,} samples that found a warp waiting")
+    expect(panes.nth(2).locator(".kl-lit").first).to_be_visible()
 
 
 KERNEL = """\

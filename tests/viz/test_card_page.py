@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from kernellab.checker.records import Finding, Findings
 from kernellab.errors import SourcePosition
 from kernellab.viz import registry
 from kernellab.viz.kit.view import CardView
 from kernellab.workshop.course import exercises
-from tests.viz.browser import opened
+from tests.viz.browser import OpenPage
 
 RACE = Finding.of(
     "race", "two programs write y_ptr[0]", "Use an atomic.", SourcePosition("k.py", 3),
@@ -19,13 +17,13 @@ RACE = Finding.of(
 )  # fmt: skip
 
 
-def test_cards_fit_and_show_their_parts(chromium: Browser, tmp_path: Path) -> None:
+def test_cards_fit_and_show_their_parts(open_page: OpenPage) -> None:
     check = Findings("k", "sm_90", (2, 1, 1), (RACE,))
     for record, part, number in (check, ".kl-strip-cell", 3), (exercises(), ".kl-tile", 43):
         card = registry.card(record)
         assert card is not None
-        file = CardView(card).to_html(tmp_path / f"{number}.html")
+        page = open_page(CardView(card), dark=number == 3)
         for width in (420, 1400):
-            with opened(chromium, file.as_uri(), width=width, dark=width == 420) as page:
-                expect(page.locator(part)).to_have_count(number)
-                assert page.evaluate("document.documentElement.scrollWidth") <= width
+            page.set_viewport_size({"width": width, "height": 900})
+            expect(page.locator(part)).to_have_count(number)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width

@@ -5,17 +5,16 @@ and the still, in a page with what Colab gives a cell's outputs.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 import kernellab
 from kernellab.records.layouts import Layout
 from kernellab.viz.kit.data import SCRIPT, STYLE
 from tests.support.notebook_session import WIDGET, StartNotebook
-from tests.viz.browser import opened
+from tests.viz.browser import OpenPage
 
 MANAGER = "https://ssl.gstatic.com/colaboratory-static/widgets/manager.min.js"
 
@@ -66,15 +65,15 @@ DRAW = """async ({ source, data }) => {
 
 
 @pytest.fixture
-def page(chromium: Browser, tmp_path: Path) -> Iterator[Page]:
+def page(open_page: OpenPage, tmp_path: Path) -> Page:
     """A cell's outputs in Colab's dark theme; the reader's system is light."""
     file = tmp_path / "outputs.html"
     file.write_text(PAGE)
     data = base64.b64encode(kernellab.show(VIEW).packed_data()).decode()
-    with opened(chromium, file.as_uri()) as opened_page:
-        opened_page.add_style_tag(content=STYLE)
-        opened_page.evaluate(DRAW, {"source": SCRIPT, "data": data})
-        yield opened_page
+    opened_page = open_page(file)
+    opened_page.add_style_tag(content=STYLE)
+    opened_page.evaluate(DRAW, {"source": SCRIPT, "data": data})
+    return opened_page
 
 
 @pytest.mark.slow

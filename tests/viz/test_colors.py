@@ -11,16 +11,9 @@ import numpy
 import pytest
 
 from kernellab.viz.kit import palette
-from kernellab.viz.kit.palette import (
-    INFINITE,
-    LARGEST,
-    NAN,
-    PALETTE,
-    TOUCHED,
-    ZERO,
-)
+from kernellab.viz.kit.palette import INFINITE, LARGEST, NAN, PALETTE, TOUCHED, ZERO, contrast
 from tests.support.source_files import ROOT
-from tests.viz.contrast import colors, contrast
+from tests.viz.contrast import colors
 
 PALETTE_TS = (ROOT / "js/src/palette.ts").read_text()
 STEPPER_STYLE = (ROOT / "js/src/stepper.css").read_text()

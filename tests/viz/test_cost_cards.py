@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 import kernellab
 from benchmarks import memory_kernels as kernels
@@ -14,7 +12,7 @@ from kernellab.profiling.diagnosis.records import Diagnosis
 from kernellab.viz.costs import accesses_card, diagnosis_card
 from kernellab.viz.kit.view import CardView
 from tests.kernels.basic import add
-from tests.viz.browser import opened
+from tests.viz.browser import OpenPage
 
 
 @pytest.fixture(scope="module")
@@ -68,19 +66,15 @@ def test_accesses_have_bars_of_what_is_useful_and_each_source_line_once() -> Non
     assert text.count("tl.dot(") == 1
 
 
-def test_numbers_and_bars_of_the_live_card(
-    chromium: Browser, slow: Diagnosis, tmp_path: Path
-) -> None:
+def test_numbers_and_bars_of_the_live_card(open_page: OpenPage, slow: Diagnosis) -> None:
     view = CardView(diagnosis_card(slow))
-    with opened(chromium, view.to_html(tmp_path / "why.html").as_uri(), width=420) as page:
-        bars = page.locator(".kl-bar-cell .kl-stack")
-        expect(bars).to_have_count(len(diagnosis_card(slow).tables[0].rows))
-        cost = page.locator(".kl-card-title .kl-stack").first
-        share = cost.evaluate(
-            "bar => bar.firstChild.getBoundingClientRect().width / bar.clientWidth"
-        )
-        assert share == pytest.approx(slow[0].cost, abs=0.02)
-        number = page.locator(".kl-bar-cell + td").first
-        assert number.evaluate("one => getComputedStyle(one).textAlign") == "right"
-        facts = page.locator(".kl-card-table").first
-        assert facts.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
+    page = open_page(view, width=420)
+    bars = page.locator(".kl-bar-cell .kl-stack")
+    expect(bars).to_have_count(len(diagnosis_card(slow).tables[0].rows))
+    cost = page.locator(".kl-card-title .kl-stack").first
+    share = cost.evaluate("bar => bar.firstChild.getBoundingClientRect().width / bar.clientWidth")
+    assert share == pytest.approx(slow[0].cost, abs=0.02)
+    number = page.locator(".kl-bar-cell + td").first
+    assert number.evaluate("one => getComputedStyle(one).textAlign") == "right"
+    facts = page.locator(".kl-card-table").first
+    assert facts.evaluate("one => one.scrollWidth <= one.clientWidth + 1")

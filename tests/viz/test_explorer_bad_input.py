@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import triton
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 import kernellab
 from kernellab.compiler.compilations import Compilation
@@ -20,7 +20,7 @@ from kernellab.viz.explorer_data import IrSide, IrView, TextData
 from kernellab.viz.kit.view import Card, View
 from tests.kernels import basic
 from tests.support.compiled import compiled
-from tests.viz.browser import opened
+from tests.viz.browser import OpenPage
 from tests.viz.explorer_page import pane
 
 NASTY = "<img/src=x/onerror=window.hit=1></script><script>window.hit=1</script>&quot;"
@@ -64,10 +64,9 @@ def all_spoilt(data: Any) -> Any:
     return dataclasses.replace(data, **fields)
 
 
-def written(data: IrView, folder: Path, still: Sequence[Card] = ()) -> str:
-    """The address of a page with this data."""
-    view = View(data.title, lambda: data, lambda: still or [Card(data.title)])
-    return view.to_html(folder / "view.html").as_uri()
+def view_of(data: IrView) -> View:
+    """A view of this data."""
+    return View(data.title, lambda: data, lambda: [Card(data.title)])
 
 
 def assert_nothing_ran(page: Page) -> None:
@@ -80,31 +79,29 @@ def assert_nothing_ran(page: Page) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sides", [1, 2])
-def test_no_text_is_html(
-    chromium: Browser, addition: Compilation, tmp_path: Path, sides: int
-) -> None:
+def test_no_text_is_html(open_page: OpenPage, addition: Compilation, sides: int) -> None:
     shown = addition if sides == 1 else kernellab.compare(addition, compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=512))  # fmt: skip
     data = all_spoilt(show(shown).data)
     first = data.sides[0]
     noted = dataclasses.replace(first.notes[0], line=11, severity="warning")
     data = dataclasses.replace(data, sides=(dataclasses.replace(first, notes=(*first.notes, noted)), *data.sides[1:]))  # fmt: skip
-    with opened(chromium, written(data, tmp_path)) as page:
-        expect(page.locator(".kl-head b")).to_contain_text("<img/src=x")
-        assert page.title().count("<img") >= 1
-        for key in ("1", "2", "3", "?"):
-            page.locator(".kl-root").press(key)
-            pane_or_diff = page.locator(".cm-content").first
-            pane_or_diff.click(position={"x": 60, "y": 30})
-            page.locator(".cm-content .kl-value, .cm-content .kl-type").first.hover()
-            page.keyboard.press("i")
-        page.locator(".kl-general .kl-note-words").first.scroll_into_view_if_needed()
-        for summary in page.locator("summary").all():
-            if summary.is_visible():
-                summary.click()
-        assert_nothing_ran(page)
+    page = open_page(view_of(data))
+    expect(page.locator(".kl-head b")).to_contain_text("<img/src=x")
+    assert page.title().count("<img") >= 1
+    for key in ("1", "2", "3", "?"):
+        page.locator(".kl-root").press(key)
+        pane_or_diff = page.locator(".cm-content").first
+        pane_or_diff.click(position={"x": 60, "y": 30})
+        page.locator(".cm-content .kl-value, .cm-content .kl-type").first.hover()
+        page.keyboard.press("i")
+    page.locator(".kl-general .kl-note-words").first.scroll_into_view_if_needed()
+    for summary in page.locator("summary").all():
+        if summary.is_visible():
+            summary.click()
+    assert_nothing_ran(page)
 
 
-def test_an_ir_text_with_a_hostile_name(chromium: Browser, tmp_path: Path) -> None:
+def test_an_ir_text_with_a_hostile_name(open_page: OpenPage, tmp_path: Path) -> None:
     name = "<img src=x onerror=window.hit=1>"
     text = f'module {{\n  tt.func public @"{name}"(%arg0: i32) attributes {{noinline = false}} {{\n    tt.return\n  }}\n}}\n'
     file = tmp_path / "<b onmouseover=window.hit=1>.ttir"
@@ -114,9 +111,9 @@ def test_an_ir_text_with_a_hostile_name(chromium: Browser, tmp_path: Path) -> No
     view = made.explore()
     assert "<img" not in view.still_html()
     assert re.search("stopped before +machine code", repr(view)), "no registers to speak of"
-    with opened(chromium, view.to_html(tmp_path / "view.html").as_uri()) as page:
-        expect(page.locator(".kl-text").last).to_contain_text("<img src=x")
-        assert_nothing_ran(page)
+    page = open_page(view)
+    expect(page.locator(".kl-text").last).to_contain_text("<img src=x")
+    assert_nothing_ran(page)
 
 
 # Nearly nothing
@@ -128,29 +125,29 @@ def nothing() -> None:
 
 
 @pytest.mark.slow
-def test_an_empty_kernel(chromium: Browser, tmp_path: Path) -> None:
+def test_an_empty_kernel(open_page: OpenPage) -> None:
     view = show(compiled(nothing))
-    with opened(chromium, view.to_html(tmp_path / "view.html").as_uri()) as page:
-        page.locator(".kl-root").press("3")
-        expect(pane(page, 0)).to_contain_text("def nothing()")
-        expect(pane(page, 2)).to_contain_text("EXIT")
-        page.locator(".kl-root").press("2")
-        expect(page.locator(".kl-changes")).to_have_text(re.compile("change|renumbered"))
+    page = open_page(view)
+    page.locator(".kl-root").press("3")
+    expect(pane(page, 0)).to_contain_text("def nothing()")
+    expect(pane(page, 2)).to_contain_text("EXIT")
+    page.locator(".kl-root").press("2")
+    expect(page.locator(".kl-changes")).to_have_text(re.compile("change|renumbered"))
 
 
 @pytest.mark.slow
-def test_one_stage_and_no_pass(chromium: Browser, addition: Compilation, tmp_path: Path) -> None:
+def test_one_stage_and_no_pass(open_page: OpenPage, addition: Compilation) -> None:
     data = show(addition).data
     side: IrSide = data.sides[0]
     bare = dataclasses.replace(
         side, stages=side.stages[:1], passes=(), notes=(), controls=(), metrics=(), layouts=()
     )
-    with opened(chromium, written(dataclasses.replace(data, sides=(bare,)), tmp_path)) as page:
-        expect(page.locator(".kl-pane")).to_have_count(1)
-        expect(pane(page, 0)).to_contain_text("def add(")
-        for key in ("1", "2", "3", "]", "}", "n", ".", "w", "/"):
-            page.locator(".kl-root").press(key)
-        expect(pane(page, 0)).to_contain_text("def add(")
+    page = open_page(view_of(dataclasses.replace(data, sides=(bare,))))
+    expect(page.locator(".kl-pane")).to_have_count(1)
+    expect(pane(page, 0)).to_contain_text("def add(")
+    for key in ("1", "2", "3", "]", "}", "n", ".", "w", "/"):
+        page.locator(".kl-root").press(key)
+    expect(pane(page, 0)).to_contain_text("def add(")
 
 
 # Huge texts
@@ -189,7 +186,7 @@ LEAVE = """async () => {
 
 @pytest.mark.slow
 def test_fifty_thousand_lines_are_compared_without_freezing(
-    chromium: Browser, addition: Compilation, tmp_path: Path
+    open_page: OpenPage, addition: Compilation
 ) -> None:
     # Nearly every line changes: the worst for whoever draws the marks.
     lines = [
@@ -199,64 +196,57 @@ def test_fifty_thousand_lines_are_compared_without_freezing(
     other = [line.replace("i32", "i64") if n % 2 else line for n, line in enumerate(lines)]
     other[700:700] = [f"    %new{n} = llvm.mlir.undef : i32" for n in range(40)]
     data = after_passes(show(addition).data, "\n".join(lines), "\n".join(other))
-    with opened(chromium, written(data, tmp_path)) as page:
-        page.locator(".kl-pass").nth(1).click()
-        expect(pane(page, 1)).to_contain_text("50,040 lines")
-        scrolled = pane(page, 1).locator(".cm-scroller")
-        scrolled.evaluate("one => (one.scrollTop = one.scrollHeight)")
-        expect(pane(page, 1)).to_contain_text("%49999 =")
-        assert pane(page, 1).locator(".cm-line").count() < 300, "only what is on the screen"
-        assert page.evaluate(LEAVE) == "comparing …"
-        expect(pane(page, 1)).to_contain_text("50,040 lines")
-        expect(page.locator(".kl-diff-box")).to_have_count(0)
+    page = open_page(view_of(data))
+    page.locator(".kl-pass").nth(1).click()
+    expect(pane(page, 1)).to_contain_text("50,040 lines")
+    scrolled = pane(page, 1).locator(".cm-scroller")
+    scrolled.evaluate("one => (one.scrollTop = one.scrollHeight)")
+    expect(pane(page, 1)).to_contain_text("%49999 =")
+    assert pane(page, 1).locator(".cm-line").count() < 300, "only what is on the screen"
+    assert page.evaluate(LEAVE) == "comparing …"
+    expect(pane(page, 1)).to_contain_text("50,040 lines")
+    expect(page.locator(".kl-diff-box")).to_have_count(0)
+    page.evaluate(
+        """() => {
+          window.frames = [];
+          const look = () => { window.frames.push(document.querySelector(".kl-changes")?.textContent ?? ""); requestAnimationFrame(look); };
+          requestAnimationFrame(look);
+        }"""
+    )
+    page.locator(".kl-root").press("2")
+    started = time.monotonic()
+    expect(page.locator(".kl-changes")).to_contain_text("more than 4,000 changes", timeout=60_000)
+    took = time.monotonic() - started
+    assert page.evaluate("window.frames").count("comparing …") > 2, "frames during the work"
+    assert page.locator(".cm-line").count() < 600
+    # Against the same browser's own speed, since the machine may be busy.
+    unit = (
         page.evaluate(
-            """() => {
-              window.frames = [];
-              const look = () => { window.frames.push(document.querySelector(".kl-changes")?.textContent ?? ""); requestAnimationFrame(look); };
-              requestAnimationFrame(look);
-            }"""
-        )
-        page.locator(".kl-root").press("2")
-        started = time.monotonic()
-        expect(page.locator(".kl-changes")).to_contain_text(
-            "more than 4,000 changes", timeout=60_000
-        )
-        took = time.monotonic() - started
-        assert page.evaluate("window.frames").count("comparing …") > 2, "frames during the work"
-        assert page.locator(".cm-line").count() < 600
-        # Against the same browser's own speed, since the machine may be busy.
-        unit = (
-            page.evaluate(
-                "() => { const from = performance.now(); let sum = 0; for (let n = 0; n < 2e8; "
-                "n++) sum += n % 7; return [performance.now() - from, sum]; }"
-            )[0]
-            / 1000
-        )
-        assert took < 20 * max(unit, 0.1), (
-            f"{took:.1f} s, and 200 million additions take {unit:.2f} s"
-        )
-        page.locator(".kl-root").press("1")
-        page.locator(".kl-root").press("2")
-        expect(page.locator(".kl-changes")).to_contain_text("more than 4,000", timeout=60_000)
+            "() => { const from = performance.now(); let sum = 0; for (let n = 0; n < 2e8; "
+            "n++) sum += n % 7; return [performance.now() - from, sum]; }"
+        )[0]
+        / 1000
+    )
+    assert took < 20 * max(unit, 0.1), f"{took:.1f} s, and 200 million additions take {unit:.2f} s"
+    page.locator(".kl-root").press("1")
+    page.locator(".kl-root").press("2")
+    expect(page.locator(".kl-changes")).to_contain_text("more than 4,000", timeout=60_000)
 
 
 @pytest.mark.slow
-def test_lines_of_a_hundred_thousand_characters(
-    chromium: Browser, addition: Compilation, tmp_path: Path
-) -> None:
+def test_lines_of_a_hundred_thousand_characters(open_page: OpenPage, addition: Compilation) -> None:
     line = f"    %a = llvm.mlir.undef : !llvm.struct<({'f32, ' * 20_000}i1)>"
     data = after_passes(show(addition).data, f"{line}\nend", f"{line.replace('i1', 'i8')}\nend")
-    with opened(chromium, written(data, tmp_path)) as page:
-        page.locator(".kl-pass").nth(1).click()
-        expect(pane(page, 1)).to_contain_text("%a = llvm.mlir.undef")
-        page.locator(".kl-root").press("w")
-        expect(pane(page, 1)).to_contain_text("%a = llvm.mlir.undef")
-        assert (
-            pane(page, 1).locator(".cm-line").first.evaluate("one => one.textContent.length")
-            < 60_000
-        )
-        page.locator(".kl-root").press("2")
-        expect(page.locator(".kl-changes")).to_have_text("1 change")
-        page.locator(".cm-merge-b .cm-line").first.click(position={"x": 60, "y": 6})
-        page.keyboard.press("i")
-        expect(page.locator(".kl-name b").first).to_have_text("%a")
+    page = open_page(view_of(data))
+    page.locator(".kl-pass").nth(1).click()
+    expect(pane(page, 1)).to_contain_text("%a = llvm.mlir.undef")
+    page.locator(".kl-root").press("w")
+    expect(pane(page, 1)).to_contain_text("%a = llvm.mlir.undef")
+    assert (
+        pane(page, 1).locator(".cm-line").first.evaluate("one => one.textContent.length") < 60_000
+    )
+    page.locator(".kl-root").press("2")
+    expect(page.locator(".kl-changes")).to_have_text("1 change")
+    page.locator(".cm-merge-b .cm-line").first.click(position={"x": 60, "y": 6})
+    page.keyboard.press("i")
+    expect(page.locator(".kl-name b").first).to_have_text("%a")

@@ -65,7 +65,8 @@ def test_the_typescript_knows_the_same_data() -> None:
 
 def test_what_is_sent_is_the_data() -> None:
     view = view_of_corpus("softmax", "sm_90")
-    sent, expected = unpacked(packed(view)), json.loads(json.dumps(as_json(view)))
+    sent = unpacked(packed(view))
+    expected = json.loads(json.dumps(as_json(view), allow_nan=False))
     assert any(text["part"] for text in sent["sides"][0]["texts"]), "LLVM IR is long"
     for text in sent["sides"][0]["texts"]:
         text["content"], text["part"] = text["content"] or text["loaded"], 0
@@ -84,7 +85,10 @@ def test_the_fixture_of_the_typescript_has_pythons_answers() -> None:
 # Texts
 
 
-@pytest.mark.parametrize(("name", "target"), [("softmax", "sm_90"), ("matmul", "gfx942")])
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [("softmax", "sm_90"), pytest.param("matmul", "gfx942", marks=pytest.mark.slow)],
+)
 def test_shown_lines_keep_their_numbers_and_lose_locations_alone(name: str, target: str) -> None:
     compilation = of_corpus(name, target)
     side = side_of(name, target)
@@ -209,7 +213,7 @@ def test_conversions_that_cost_stand_on_their_lines() -> None:
 
 
 def test_amd_has_no_control_codes_and_its_own_stages() -> None:
-    side = side_of("matmul", "gfx942")
+    side = side_of("softmax", "gfx942")
     assert side.controls == ()
     assert [stage.name for stage in side.stages] == ["source", "ttir", "ttgir", "llir", "amdgcn"]
 
@@ -338,12 +342,6 @@ def test_the_bundle_is_no_larger_than_promised() -> None:
     bundle = ROOT / "kernellab/viz/static/views.js"
     assert bundle.stat().st_size <= 500_000
     assert "http://" not in bundle.read_text().replace("http://www.w3.org/", "")
-
-
-def test_a_view_is_plain_data() -> None:
-    view = view_of_corpus("softmax", "sm_90")
-    assert isinstance(view, IrView)
-    json.dumps(as_json(view), allow_nan=False)
 
 
 def test_hostile_names_are_text_in_the_still_and_in_the_widgets_bundle() -> None:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 import kernellab
 from kernellab.compiler.compilations import Compilation
@@ -20,13 +20,8 @@ from kernellab.records.display import show
 from kernellab.viz.kit.view import View
 from tests.kernels import basic, faulty
 from tests.support.compiled import compiled, of_corpus
-from tests.viz.browser import opened
-from tests.viz.explorer_page import (
-    line_with,
-    lit_numbers,
-    pane,
-    shown_numbers,
-)
+from tests.viz.browser import OpenPage
+from tests.viz.explorer_page import line_with, lit_numbers, pane, shown_numbers
 
 
 @pytest.fixture(scope="module")
@@ -37,173 +32,178 @@ def matmul_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_click_lights_the_related_lines_everywhere(chromium: Browser, matmul_page: Path) -> None:
+def test_a_click_lights_the_related_lines_everywhere(
+    open_page: OpenPage, matmul_page: Path
+) -> None:
     source_map = of_corpus("matmul", "sm_90").source_map
-    with opened(chromium, matmul_page.as_uri()) as page:
-        page.locator(".kl-root").press("3")
-        expect(page.locator(".kl-pane")).to_have_count(3)
-        dot = line_with(pane(page, 0), "tl.dot(")
-        dot.click(position={"x": 120, "y": 6})
-        (line,) = lit_numbers(pane(page, 0))
-        for number, stage in ((1, "ttgir"), (2, "sass")):
-            expected = set(source_map.lines("source", stage, line))
-            expect(pane(page, number).locator(".kl-lit").first).to_be_visible()
-            seen = shown_numbers(pane(page, number))
-            assert lit_numbers(pane(page, number)) == expected & seen
-            assert expected & seen, f"{stage} scrolled to a line that is lit"
-        # And back: from an instruction to the source.
-        pane(page, 2).locator(".kl-lit").last.click(position={"x": 30, "y": 6})
-        expect(page.locator(".kl-status")).to_contain_text("SASS line")
-        (instruction,) = [
-            int(number)
-            for number in re.findall(r"SASS line (\d+)", page.locator(".kl-status").inner_text())
-        ]
-        assert lit_numbers(pane(page, 0)) == set(source_map.lines("sass", "source", instruction))
+    page = open_page(matmul_page)
+    page.locator(".kl-root").press("3")
+    expect(page.locator(".kl-pane")).to_have_count(3)
+    dot = line_with(pane(page, 0), "tl.dot(")
+    dot.click(position={"x": 120, "y": 6})
+    (line,) = lit_numbers(pane(page, 0))
+    for number, stage in ((1, "ttgir"), (2, "sass")):
+        expected = set(source_map.lines("source", stage, line))
+        expect(pane(page, number).locator(".kl-lit").first).to_be_visible()
+        seen = shown_numbers(pane(page, number))
+        assert lit_numbers(pane(page, number)) == expected & seen
+        assert expected & seen, f"{stage} scrolled to a line that is lit"
+    # And back: from an instruction to the source.
+    pane(page, 2).locator(".kl-lit").last.click(position={"x": 30, "y": 6})
+    expect(page.locator(".kl-status")).to_contain_text("SASS line")
+    (instruction,) = [
+        int(number)
+        for number in re.findall(r"SASS line (\d+)", page.locator(".kl-status").inner_text())
+    ]
+    assert lit_numbers(pane(page, 0)) == set(source_map.lines("sass", "source", instruction))
 
 
 @pytest.mark.slow
 def test_the_first_pass_shown_is_the_one_that_made_the_kernel_what_it_is(
-    chromium: Browser, matmul_page: Path
+    open_page: OpenPage, matmul_page: Path
 ) -> None:
-    with opened(chromium, matmul_page.as_uri()) as page:
-        expect(page.locator(".kl-facts b")).to_have_text("ttgir.accelerate_matmul")
-        expect(page.locator(".kl-op-changes")).to_be_visible()
-        expect(page.locator(".kl-pass[aria-selected=true]")).to_be_in_viewport()
+    page = open_page(matmul_page)
+    expect(page.locator(".kl-facts b")).to_have_text("ttgir.accelerate_matmul")
+    expect(page.locator(".kl-op-changes")).to_be_visible()
+    expect(page.locator(".kl-pass[aria-selected=true]")).to_be_in_viewport()
 
 
 @pytest.mark.slow
-def test_what_was_chosen_is_remembered(chromium: Browser, matmul_page: Path) -> None:
-    with opened(chromium, matmul_page.as_uri()) as page:
-        page.locator(".kl-explorer").press("3")
-        page.get_by_label("Text of pane 2").select_option(label="PTX")
-        panes = page.locator(".kl-pane")
-        expect(panes.nth(1)).to_contain_text(".version")
-        expect(page.locator(".kl-controls")).to_have_count(0)
-        page.get_by_role("button", name="Codes").click()
-        expect(page.locator(".kl-controls").first).to_be_visible()
-        page.reload()
-        expect(panes.nth(1).locator("select")).to_have_value("0 stage:ptx")
-        expect(page.locator(".kl-controls").first).to_be_visible()
-        expect(page.get_by_role("button", name="Codes")).to_have_attribute("aria-pressed", "true")
+def test_what_was_chosen_is_remembered(open_page: OpenPage, matmul_page: Path) -> None:
+    page = open_page(matmul_page)
+    page.locator(".kl-explorer").press("3")
+    page.get_by_label("Text of pane 2").select_option(label="PTX")
+    panes = page.locator(".kl-pane")
+    expect(panes.nth(1)).to_contain_text(".version")
+    expect(page.locator(".kl-controls")).to_have_count(0)
+    page.get_by_role("button", name="Codes").click()
+    expect(page.locator(".kl-controls").first).to_be_visible()
+    page.reload()
+    expect(panes.nth(1).locator("select")).to_have_value("0 stage:ptx")
+    expect(page.locator(".kl-controls").first).to_be_visible()
+    expect(page.get_by_role("button", name="Codes")).to_have_attribute("aria-pressed", "true")
 
 
 @pytest.mark.slow
-def test_every_instruction_is_whole_in_a_narrow_cell(chromium: Browser, matmul_page: Path) -> None:
-    with opened(chromium, matmul_page.as_uri(), width=700) as page:
-        page.locator(".kl-explorer").press("3")
-        sass = page.locator(".kl-pane:has(.cm-content[aria-label^=SASS]) .cm-scroller")
-        expect(sass).to_be_attached()
-        assert sass.evaluate("one => one.scrollWidth <= one.clientWidth")
+def test_every_instruction_is_whole_in_a_narrow_cell(
+    open_page: OpenPage, matmul_page: Path
+) -> None:
+    page = open_page(matmul_page, width=700)
+    page.locator(".kl-explorer").press("3")
+    sass = page.locator(".kl-pane:has(.cm-content[aria-label^=SASS]) .cm-scroller")
+    expect(sass).to_be_attached()
+    assert sass.evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
 @pytest.mark.slow
-def test_passes_are_chosen_filtered_and_searched(chromium: Browser, matmul_page: Path) -> None:
+def test_passes_are_chosen_filtered_and_searched(open_page: OpenPage, matmul_page: Path) -> None:
     compilation = of_corpus("matmul", "sm_90")
-    with opened(chromium, matmul_page.as_uri()) as page:
-        passes = page.locator(".kl-pass:visible")
-        expect(passes).to_have_count(len(compilation.passes))
-        page.get_by_label("changed only").check()
-        shown = page.locator(".kl-pass:visible").count()
-        assert 0 < shown < sum(run.changed for run in compilation.passes), (
-            "not where locations alone changed"
-        )
-        page.get_by_role("searchbox").fill("async_copy")
-        expect(passes).to_have_count(2)  # one makes them, one lowers them
-        passes.first.click()
-        expect(page.locator(".kl-facts")).to_contain_text("ttgir.pipeline")
-        expect(page.locator(".kl-op-changes")).to_contain_text("ttg.async_copy_global_to_local +6")
-        expect(pane(page, 1)).to_contain_text("after ttgir.pipeline")
+    page = open_page(matmul_page)
+    passes = page.locator(".kl-pass:visible")
+    expect(passes).to_have_count(len(compilation.passes))
+    expect(page.locator(".kl-count")).to_have_text(f"{len(compilation.passes)} passes")
+    page.get_by_label("changed only").check()
+    shown = page.locator(".kl-pass:visible").count()
+    assert 0 < shown < sum(run.changed for run in compilation.passes), (
+        "not where locations alone changed"
+    )
+    page.get_by_role("searchbox").fill("async_copy")
+    expect(passes).to_have_count(2)  # one makes them, one lowers them
+    passes.first.click()
+    expect(page.locator(".kl-facts")).to_contain_text("ttgir.pipeline")
+    expect(page.locator(".kl-op-changes")).to_contain_text("ttg.async_copy_global_to_local +6")
+    expect(pane(page, 1)).to_contain_text("after ttgir.pipeline")
 
 
 @pytest.mark.slow
 def test_keys_go_on_working_where_the_list_with_the_focus_is_hidden(
-    chromium: Browser, matmul_page: Path
+    open_page: OpenPage, matmul_page: Path
 ) -> None:
-    with opened(chromium, matmul_page.as_uri()) as page:
-        page.get_by_role("listbox").press("3")
-        expect(page.get_by_role("listbox")).to_be_hidden()
-        expect(page.locator(".kl-panes")).to_be_focused()
-        page.keyboard.press("1")
-        expect(page.get_by_role("listbox")).to_be_visible()
+    page = open_page(matmul_page)
+    page.get_by_role("listbox").press("3")
+    expect(page.get_by_role("listbox")).to_be_hidden()
+    expect(page.locator(".kl-panes")).to_be_focused()
+    page.keyboard.press("1")
+    expect(page.get_by_role("listbox")).to_be_visible()
 
 
 @pytest.mark.slow
-def test_keys_step_through_passes_and_changes(chromium: Browser, matmul_page: Path) -> None:
+def test_keys_step_through_passes_and_changes(open_page: OpenPage, matmul_page: Path) -> None:
     compilation = of_corpus("matmul", "sm_90")
     labels = [run.label for run in compilation.passes]
-    with opened(chromium, matmul_page.as_uri()) as page:
-        chosen = page.locator(".kl-facts b")
-        page.get_by_role("listbox").press("Home")
-        expect(chosen).to_have_text(labels[0])
-        page.keyboard.press("]")
-        expect(chosen).to_have_text(labels[1])
-        page.keyboard.press("[")
-        expect(chosen).to_have_text(labels[0])
-        page.keyboard.press("}")
-        page.keyboard.press("}")
-        expect(chosen).to_have_text("ttir.cse")
-        page.keyboard.press("2")
-        expect(page.locator(".kl-changes")).to_contain_text("change")
-        page.keyboard.press("n")
-        expect(page.locator(".kl-diff .cm-focused")).to_have_count(0)
-        page.keyboard.press("/")
-        expect(page.locator(".cm-search")).to_be_visible()
-        page.keyboard.press("Escape")
-        page.keyboard.press("?")
-        expect(page.locator(".kl-help")).to_be_visible()
+    page = open_page(matmul_page)
+    chosen = page.locator(".kl-facts b")
+    page.get_by_role("listbox").press("Home")
+    expect(chosen).to_have_text(labels[0])
+    page.keyboard.press("]")
+    expect(chosen).to_have_text(labels[1])
+    page.keyboard.press("[")
+    expect(chosen).to_have_text(labels[0])
+    page.keyboard.press("}")
+    page.keyboard.press("}")
+    expect(chosen).to_have_text("ttir.cse")
+    page.keyboard.press("2")
+    expect(page.locator(".kl-changes")).to_contain_text("change")
+    page.keyboard.press("n")
+    expect(page.locator(".kl-diff .cm-focused")).to_have_count(0)
+    page.keyboard.press("/")
+    expect(page.locator(".cm-search")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("?")
+    expect(page.locator(".kl-help")).to_be_visible()
 
 
 @pytest.mark.slow
-def test_before_and_after_show_what_a_pass_changed(chromium: Browser, matmul_page: Path) -> None:
-    with opened(chromium, matmul_page.as_uri()) as page:
-        page.locator(".kl-pass", has_text="accelerate_matmul").first.click()
-        page.get_by_role("radio", name="Before | after").click()
-        expect(page.locator(".cm-merge-a .cm-changedLine", has_text="tt.dot").first).to_be_visible()
-        expect(
-            page.locator(".cm-merge-b .cm-changedLine", has_text="warp_group_dot").first
-        ).to_be_visible()
-        line_with(page.locator(".cm-merge-b"), "warp_group_dot").click(position={"x": 150, "y": 6})
-        expect(page.locator(".cm-merge-a .kl-lit", has_text="tt.dot").first).to_be_visible()
+def test_before_and_after_show_what_a_pass_changed(open_page: OpenPage, matmul_page: Path) -> None:
+    page = open_page(matmul_page)
+    page.locator(".kl-pass", has_text="accelerate_matmul").first.click()
+    page.get_by_role("radio", name="Before | after").click()
+    expect(page.locator(".cm-merge-a .cm-changedLine", has_text="tt.dot").first).to_be_visible()
+    expect(
+        page.locator(".cm-merge-b .cm-changedLine", has_text="warp_group_dot").first
+    ).to_be_visible()
+    line_with(page.locator(".cm-merge-b"), "warp_group_dot").click(position={"x": 150, "y": 6})
+    expect(page.locator(".cm-merge-a .kl-lit", has_text="tt.dot").first).to_be_visible()
 
 
 @pytest.mark.slow
-def test_a_name_tells_its_type_and_layout(chromium: Browser, matmul_page: Path) -> None:
-    with opened(chromium, matmul_page.as_uri()) as page:
-        page.locator(".kl-root").press("3")
-        line_with(pane(page, 0), "tl.dot(").click(position={"x": 120, "y": 6})
-        name = (
-            pane(page, 1).locator(".kl-lit", has_text="warp_group_dot").locator(".kl-value").first
-        )
-        name.hover()
-        tip = page.get_by_role("tooltip")
-        expect(tip).to_contain_text("tensor<128x128xf32, #mma>")
-        expect(tip).to_contain_text("#ttg.nvidia_mma<")
-        expect(tip).to_contain_text("each thread holds 64 elements")
+def test_a_name_tells_its_type_and_layout(open_page: OpenPage, matmul_page: Path) -> None:
+    page = open_page(matmul_page)
+    page.locator(".kl-root").press("3")
+    line_with(pane(page, 0), "tl.dot(").click(position={"x": 120, "y": 6})
+    name = pane(page, 1).locator(".kl-lit", has_text="warp_group_dot").locator(".kl-value").first
+    name.hover()
+    tip = page.get_by_role("tooltip")
+    expect(tip).to_contain_text("tensor<128x128xf32, #mma>")
+    expect(tip).to_contain_text("#ttg.nvidia_mma<")
+    expect(tip).to_contain_text("each thread holds 64 elements")
 
 
 @pytest.mark.slow
-def test_themes(chromium: Browser, matmul_page: Path) -> None:
-    with opened(chromium, matmul_page.as_uri(), dark=True) as page:
-        root = page.locator(".kl-root")
-        expect(root).to_have_attribute("data-theme", "dark")
-        page.get_by_label("Theme").select_option("light")
-        expect(root).to_have_attribute("data-theme", "light")
-        expect(root).to_have_css("background-color", "rgb(255, 255, 255)")
-        page.evaluate("document.body.dataset.jpThemeLight = 'false'")
-        expect(root).to_have_attribute("data-theme", "dark")
+def test_themes(open_page: OpenPage, matmul_page: Path) -> None:
+    page = open_page(matmul_page, dark=True)
+    root = page.locator(".kl-root")
+    expect(root).to_have_attribute("data-theme", "dark")
+    page.get_by_label("Theme").select_option("light")
+    expect(root).to_have_attribute("data-theme", "light")
+    expect(root).to_have_css("background-color", "rgb(255, 255, 255)")
+    page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    expect(root).to_have_attribute("data-theme", "dark")
 
 
 @pytest.mark.slow
-def test_a_narrow_place(chromium: Browser, matmul_page: Path) -> None:
-    with opened(chromium, matmul_page.as_uri(), width=480) as page:
-        root = page.locator(".kl-root")
-        expect(page.locator(".kl-text .cm-line").first).to_be_visible()
-        over = root.evaluate(
-            "root => [...root.querySelectorAll('.kl-main, .kl-tools, .kl-panes, "
-            ".kl-list')].filter((one) => one.getBoundingClientRect().right > "
-            "root.getBoundingClientRect().right + 1).length"
-        )
-        assert over == 0
+def test_a_narrow_place(open_page: OpenPage, matmul_page: Path) -> None:
+    page = open_page(matmul_page, width=400)
+    root = page.locator(".kl-root")
+    expect(page.locator(".kl-text .cm-line").first).to_be_visible()
+    over = root.evaluate(
+        "root => [...root.querySelectorAll('.kl-main, .kl-tools, .kl-panes, "
+        ".kl-list')].filter((one) => one.getBoundingClientRect().right > "
+        "root.getBoundingClientRect().right + 1).length"
+    )
+    assert over == 0
+    assert page.locator(".kl-general").first.evaluate("one => (one.clientHeight - 6) % 17") == 0
+    assert page.locator(".kl-origin").evaluate("one => one.scrollWidth <= one.clientWidth + 1")
 
 
 def test_the_page_is_small_enough_and_has_a_still(matmul_page: Path) -> None:
@@ -217,7 +217,7 @@ def test_the_page_is_small_enough_and_has_a_still(matmul_page: Path) -> None:
 
 
 @pytest.mark.slow
-def test_hostile_names_are_text(chromium: Browser, tmp_path: Path) -> None:
+def test_hostile_names_are_text(open_page: OpenPage) -> None:
     nasty = "<img src=x onerror=window.hit=1></script><script>window.hit=1</script>"
     compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024)
     stages = {
@@ -225,37 +225,31 @@ def test_hostile_names_are_text(chromium: Browser, tmp_path: Path) -> None:
         for name, stage in compilation.stages.items()
     }
     bad = dataclasses.replace(compilation, kernel=nasty, stages=Stages(stages))
-    page_file = View(nasty, lambda: show(bad).data, lambda: show(bad).still).to_html(
-        tmp_path / "nasty.html"
-    )
-    with opened(chromium, page_file.as_uri()) as page:
-        expect(page.locator(".kl-head b")).to_contain_text("<img src=x")
-        assert page.evaluate("window.hit") is None
-        assert page.locator("img").count() == 0
+    page = open_page(View(nasty, lambda: show(bad).data, lambda: show(bad).still))
+    expect(page.locator(".kl-head b")).to_contain_text("<img src=x")
+    assert page.evaluate("window.hit") is None
+    assert page.locator("img").count() == 0
 
 
 @pytest.mark.slow
-def test_a_failed_compilation_shows_up_to_the_failing_pass(
-    chromium: Browser, tmp_path: Path
-) -> None:
+def test_a_failed_compilation_shows_up_to_the_failing_pass(open_page: OpenPage) -> None:
     with pytest.raises(CompileError) as caught:
         compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, skip="convert_to_ttgpuir")
-    file = kernellab.show(caught.value).to_html(tmp_path / "failed.html")
-    with opened(chromium, file.as_uri()) as page:
-        expect(page.locator(".kl-head b")).to_have_text("add for sm_90: did not compile")
-        expect(page.get_by_role("alert")).to_contain_text("failed")
-        excerpt = page.locator(".kl-failure .kl-excerpt").inner_text().rstrip().splitlines()
-        assert excerpt[-1].index("^") == excerpt[-2].index("x_ptr + offsets")
-        expect(page.locator(".kl-pass")).to_have_count(len(caught.value.passes) + 1)
-        expect(page.locator(".kl-failed")).to_have_text(re.compile("coalesce"))
-        expect(page.locator(".kl-facts b")).to_have_text("ttgir.coalesce")
-        expect(pane(page, 0).locator(".kl-note-error").first).to_be_visible()
-        expect(pane(page, 0).locator(".kl-lit")).to_contain_text("tl.load(x_ptr")
-        expect(pane(page, 1).locator(".kl-lit", has_text="tt.load").first).to_be_visible()
+    page = open_page(kernellab.show(caught.value))
+    expect(page.locator(".kl-head b")).to_have_text("add for sm_90: did not compile")
+    expect(page.get_by_role("alert")).to_contain_text("failed")
+    excerpt = page.locator(".kl-failure .kl-excerpt").inner_text().rstrip().splitlines()
+    assert excerpt[-1].index("^") == excerpt[-2].index("x_ptr + offsets")
+    expect(page.locator(".kl-pass")).to_have_count(len(caught.value.passes) + 1)
+    expect(page.locator(".kl-failed")).to_have_text(re.compile("coalesce"))
+    expect(page.locator(".kl-facts b")).to_have_text("ttgir.coalesce")
+    expect(pane(page, 0).locator(".kl-note-error").first).to_be_visible()
+    expect(pane(page, 0).locator(".kl-lit")).to_contain_text("tl.load(x_ptr")
+    expect(pane(page, 1).locator(".kl-lit", has_text="tt.load").first).to_be_visible()
 
 
 @pytest.mark.slow
-def test_fifty_thousand_lines_and_an_empty_text(chromium: Browser, tmp_path: Path) -> None:
+def test_fifty_thousand_lines_and_an_empty_text(open_page: OpenPage) -> None:
     compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, record="stages")
     long = "\n".join(f"  %{n} = llvm.add %{n - 1}, %arg0 : i32" for n in range(1, 50_001))
     stages = dict(compilation.stages) | {
@@ -263,116 +257,92 @@ def test_fifty_thousand_lines_and_an_empty_text(chromium: Browser, tmp_path: Pat
         "llir": Stage("llir", "mlir", long),
     }
     large: Compilation = dataclasses.replace(compilation, stages=Stages(stages))
-    file: Path = show(large).to_html(tmp_path / "large.html")
-    with opened(chromium, file.as_uri()) as page:
-        page.get_by_label("Text of pane 2").select_option(label="LLVM IR")
-        expect(pane(page, 1)).to_contain_text("50,000 lines")
-        assert pane(page, 1).locator(".cm-line").count() < 300, "only what is on the screen"
-        page.get_by_label("Text of pane 2").select_option(label="TTGIR")
-        expect(pane(page, 1)).to_contain_text("empty")
+    page = open_page(show(large))
+    page.get_by_label("Text of pane 2").select_option(label="LLVM IR")
+    expect(pane(page, 1)).to_contain_text("50,000 lines")
+    assert pane(page, 1).locator(".cm-line").count() < 300, "only what is on the screen"
+    page.get_by_label("Text of pane 2").select_option(label="TTGIR")
+    expect(pane(page, 1)).to_contain_text("empty")
 
 
 @pytest.mark.slow
-def test_two_compilations(chromium: Browser, tmp_path: Path) -> None:
+def test_two_compilations(open_page: OpenPage) -> None:
     comparison = kernellab.compare(of_corpus("softmax", "sm_80"), of_corpus("softmax", "sm_90"))
-    file = comparison.explore().to_html(tmp_path / "two.html")
-    with opened(chromium, file.as_uri()) as page:
-        expect(page.locator(".kl-pass:visible")).to_have_count(len(comparison.passes))
-        first = comparison.first_difference
-        assert first is not None
-        expect(page.locator(".kl-facts b")).to_have_text(first.label)
-        page.get_by_role("radio", name="Differences").click()
-        expect(
-            page.locator(".cm-merge-a .cm-changedLine", has_text='"cuda:80"').first
-        ).to_be_visible()
-        expect(
-            page.locator(".cm-merge-b .cm-changedLine", has_text='"cuda:90"').first
-        ).to_be_visible()
+    page = open_page(comparison.explore())
+    expect(page.locator(".kl-pass:visible")).to_have_count(len(comparison.passes))
+    first = comparison.first_difference
+    assert first is not None
+    expect(page.locator(".kl-facts b")).to_have_text(first.label)
+    page.get_by_role("radio", name="Differences").click()
+    expect(page.locator(".cm-merge-a .cm-changedLine", has_text='"cuda:80"').first).to_be_visible()
+    expect(page.locator(".cm-merge-b .cm-changedLine", has_text='"cuda:90"').first).to_be_visible()
 
 
 @pytest.mark.slow
-def test_find_says_how_many_places_there_are(chromium: Browser, matmul_page: Path) -> None:
-    with opened(chromium, matmul_page.as_uri()) as page:
-        root = page.locator(".kl-root")
-        root.press("/")
-        field = page.get_by_role("textbox", name="Find")
-        found = page.locator(".kl-found")
-        field.fill("nosuchthing")
-        field.press("Enter")
-        expect(found).to_have_text("nothing found")
-        field.fill("tt.func")
-        field.press("Enter")
-        expect(found).to_have_text("1 place")
-        assert field.evaluate("one => parseFloat(getComputedStyle(one).fontSize)") == 12
+def test_find_says_how_many_places_there_are(open_page: OpenPage, matmul_page: Path) -> None:
+    page = open_page(matmul_page)
+    root = page.locator(".kl-root")
+    root.press("/")
+    field = page.get_by_role("textbox", name="Find")
+    found = page.locator(".kl-found")
+    field.fill("nosuchthing")
+    field.press("Enter")
+    expect(found).to_have_text("nothing found")
+    field.fill("tt.func")
+    field.press("Enter")
+    expect(found).to_have_text("1 place")
+    assert field.evaluate("one => parseFloat(getComputedStyle(one).fontSize)") == 12
 
 
 @pytest.mark.slow
 def test_find_stays_in_sight_where_two_texts_are_compared(
-    chromium: Browser, matmul_page: Path
+    open_page: OpenPage, matmul_page: Path
 ) -> None:
-    with opened(chromium, matmul_page.as_uri()) as page:
-        page.locator(".kl-root").press("2")
-        expect(page.locator(".kl-changes")).to_contain_text("change")
-        box = page.locator(".kl-diff .cm-mergeView")
-        page.locator(".kl-root").press("/")
-        field = page.get_by_role("textbox", name="Find")
-        expect(field).to_be_in_viewport(ratio=1)
-        box.evaluate("one => (one.scrollTop = 300)")
-        top = "one => one.getBoundingClientRect().top"
-        assert box.evaluate("one => one.scrollTop") > 0
-        assert field.evaluate(top) >= box.evaluate(top)
-        assert field.evaluate(top) < box.evaluate(top) + 60
+    page = open_page(matmul_page)
+    page.locator(".kl-root").press("2")
+    expect(page.locator(".kl-changes")).to_contain_text("change")
+    box = page.locator(".kl-diff .cm-mergeView")
+    page.locator(".kl-root").press("/")
+    field = page.get_by_role("textbox", name="Find")
+    expect(field).to_be_in_viewport(ratio=1)
+    box.evaluate("one => (one.scrollTop = 300)")
+    top = "one => one.getBoundingClientRect().top"
+    assert box.evaluate("one => one.scrollTop") > 0
+    assert field.evaluate(top) >= box.evaluate(top)
+    assert field.evaluate(top) < box.evaluate(top) + 60
 
 
 @pytest.mark.slow
-def test_a_key_and_the_mouse_show_one_tooltip(chromium: Browser, matmul_page: Path) -> None:
-    with opened(chromium, matmul_page.as_uri()) as page:
-        name = pane(page, 1).locator(".cm-line .kl-value").first
-        name.click()
-        page.mouse.move(0, 0)
-        name.hover()
-        expect(page.locator(".kl-name")).to_have_count(1)
-        page.keyboard.press("i")
-        expect(page.locator(".kl-name[role=status]")).to_be_visible()
-        expect(page.locator(".kl-name")).to_have_count(1)
+def test_a_key_and_the_mouse_show_one_tooltip(open_page: OpenPage, matmul_page: Path) -> None:
+    page = open_page(matmul_page)
+    name = pane(page, 1).locator(".cm-line .kl-value").first
+    name.click()
+    page.mouse.move(0, 0)
+    name.hover()
+    expect(page.locator(".kl-name")).to_have_count(1)
+    page.keyboard.press("i")
+    expect(page.locator(".kl-name[role=status]")).to_be_visible()
+    expect(page.locator(".kl-name")).to_have_count(1)
 
 
-def test_what_the_assembler_refused_is_in_sight(chromium: Browser, tmp_path: Path) -> None:
+def test_what_the_assembler_refused_is_in_sight(open_page: OpenPage) -> None:
     with pytest.raises(CompileError) as caught:
         compiled(faulty.bad_assembly, "*fp32", BLOCK=16)
     found = re.match(r"Line (\d+) of the PTX is: ", caught.value.advice)
     assert found is not None
-    with opened(chromium, show(caught.value).to_html(tmp_path / "refused.html").as_uri()) as page:
-        expect(page.locator(".kl-failure")).to_contain_text(caught.value.advice)
-        lit = pane(page, 1).locator(".cm-line.kl-chosen")
-        expect(lit).to_be_in_viewport()
-        expect(lit).to_contain_text("no_such")
-        expect(pane(page, 1).get_by_label("Text of pane 2")).to_contain_text(
-            "before the failed pass"
-        )
-        page.locator(".kl-root").press("{")
-        expect(pane(page, 1).locator(".kl-pane-head > .kl-soft")).to_contain_text("after ")
-        assert "before the failed pass" not in pane(page, 1).locator("option:checked").inner_text()
-
-
-def test_a_narrow_explorer_cuts_no_line_of_its_words(chromium: Browser, matmul_page: Path) -> None:
-    with opened(chromium, matmul_page.as_uri(), width=400) as page:
-        general = page.locator(".kl-general").first
-        height = general.evaluate("one => one.clientHeight - 6")
-        assert height % 17 == 0
-        origin = page.locator(".kl-origin")
-        assert origin.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
-
-
-def test_the_list_of_passes_says_what_it_counts(chromium: Browser, matmul_page: Path) -> None:
-    passes = len(of_corpus("matmul", "sm_90").passes)
-    with opened(chromium, matmul_page.as_uri()) as page:
-        expect(page.locator(".kl-count")).to_have_text(f"{passes} passes")
+    page = open_page(show(caught.value))
+    expect(page.locator(".kl-failure")).to_contain_text(caught.value.advice)
+    lit = pane(page, 1).locator(".cm-line.kl-chosen")
+    expect(lit).to_be_in_viewport()
+    expect(lit).to_contain_text("no_such")
+    expect(pane(page, 1).get_by_label("Text of pane 2")).to_contain_text("before the failed pass")
+    page.locator(".kl-root").press("{")
+    expect(pane(page, 1).locator(".kl-pane-head > .kl-soft")).to_contain_text("after ")
+    assert "before the failed pass" not in pane(page, 1).locator("option:checked").inner_text()
 
 
 def test_the_still_shows_the_kernel_and_what_the_compiler_says() -> None:
-    compilation = of_corpus("attention_forward", "sm_90")
-    view = show(compilation)
+    view = show(of_corpus("matmul", "sm_90"))
     note = next(one for one in view.data.sides[0].notes if one.line > 0)
     for words in (repr(view), html.unescape(view.still_html()).replace("\N{NO-BREAK SPACE}", " ")):
         assert f"{note.line:>4}  " in words

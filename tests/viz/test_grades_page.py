@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from kernellab.viz.pages import grades_page
 from kernellab.workshop.grader import Grade, Grades
-from tests.viz.browser import opened
+from tests.viz.browser import OpenPage
 
 ADD = ("add", "First kernels", "1.ipynb", "compiles", "out-of-bounds")
 MISTAKES = Grades((
@@ -20,18 +20,19 @@ MISTAKES = Grades((
 
 
 def test_the_page_of_a_class_groups_equal_mistakes_with_the_students_lines(
-    chromium: Browser, tmp_path: Path
+    open_page: OpenPage, tmp_path: Path
 ) -> None:
     file = tmp_path / "class.html"
     file.write_text(grades_page(MISTAKES))
+    page = open_page(file)
     for width in (400, 1300):
-        with opened(chromium, file.as_uri(), width=width) as page:
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-            groups = page.locator(".mistake")
-            expect(groups).to_have_count(2)
-            expect(groups.first).to_contain_text("out-of-bounds: this load reads x_ptr[128]")
-            expect(groups.first.locator("pre")).to_have_text(
-                ["x = tl.load(x_ptr + offsets)", "x = tl.load(x_ptr + i)"]
-            )
-            expect(groups.first).to_contain_text("bob, line 6")
-            expect(groups.last).to_contain_text("tl.store(z_ptr + <i>, x)")
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        groups = page.locator(".mistake")
+        expect(groups).to_have_count(2)
+        expect(groups.first).to_contain_text("out-of-bounds: this load reads x_ptr[128]")
+        expect(groups.first.locator("pre")).to_have_text(
+            ["x = tl.load(x_ptr + offsets)", "x = tl.load(x_ptr + i)"]
+        )
+        expect(groups.first).to_contain_text("bob, line 6")
+        expect(groups.last).to_contain_text("tl.store(z_ptr + <i>, x)")

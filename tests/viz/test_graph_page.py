@@ -6,16 +6,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 import kernellab
 from kernellab.graphs.report import GraphReport
-from tests.viz.browser import opened
+from tests.viz.browser import OpenPage
 from tests.viz.graph_report import FILE
 
 HOSTILE = "<img src=x onerror=alert(1)></script>"
@@ -41,11 +40,11 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def page(chromium: Browser, page_file: Path) -> Iterator[Page]:
-    with opened(chromium, page_file.as_uri(), width=1020) as found:
-        found.on("dialog", lambda dialog: pytest.fail(f"the page ran {dialog.message!r}"))
-        found.wait_for_selector("[data-drawn]")
-        yield found
+def page(open_page: OpenPage, page_file: Path) -> Page:
+    found = open_page(page_file, width=1020)
+    found.on("dialog", lambda dialog: pytest.fail(f"the page ran {dialog.message!r}"))
+    found.wait_for_selector("[data-drawn]")
+    return found
 
 
 def pane(page: Page, number: int) -> Locator:

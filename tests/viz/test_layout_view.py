@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
@@ -20,7 +19,7 @@ from tests.support import versions
 from tests.support.compiled import of_corpus
 from tests.support.notebook_session import StartNotebook
 from tests.viz import layout_fixture
-from tests.viz.browser import opened
+from tests.viz.browser import OpenPage
 
 needs_tensor_memory = pytest.mark.skipif(
     not versions.LAYS_OUT_TENSOR_MEMORY, reason="Triton 3.6 does not answer for tensor memory"
@@ -148,101 +147,91 @@ def point(page: Page, number: int, x: int, y: int) -> str:
 
 
 @pytest.mark.slow
-def test_hover_leads_from_elements_to_threads_and_back(chromium: Browser, tmp_path: Path) -> None:
+def test_hover_leads_from_elements_to_threads_and_back(open_page: OpenPage) -> None:
     layout = mma()
-    page_file = layout.show().to_html(tmp_path / "mma.html")
-    with opened(chromium, page_file.as_uri()) as page:
-        for x, y in ((0, 0), (3, 1), (7, 8)):
-            (holder,) = layout.holders((y, x))
-            words = point(page, 0, x, y)
-            assert f"element ({y}, {x})" in words
-            assert f"warp {holder.warp}, lane {holder.lane}, register {holder.register}" in words
-        words = point(page, 1, 2, 5)
-        index = tuple(layout.elements(lane=5, register=2).tolist())
-        assert words.endswith(f"element {index}")
+    page = open_page(layout.show())
+    for x, y in ((0, 0), (3, 1), (7, 8)):
+        (holder,) = layout.holders((y, x))
+        words = point(page, 0, x, y)
+        assert f"element ({y}, {x})" in words
+        assert f"warp {holder.warp}, lane {holder.lane}, register {holder.register}" in words
+    words = point(page, 1, 2, 5)
+    index = tuple(layout.elements(lane=5, register=2).tolist())
+    assert words.endswith(f"element {index}")
 
 
-def test_what_a_thread_holds_is_outlined_in_white_on_black(
-    chromium: Browser, tmp_path: Path
-) -> None:
+def test_what_a_thread_holds_is_outlined_in_white_on_black(open_page: OpenPage) -> None:
     """One of the two has a contrast of at least 4.5 to any color of a cell, in both themes."""
     layout = mma()
-    with opened(chromium, layout.show().to_html(tmp_path / "mma.html").as_uri(), dark=True) as page:
-        point(page, 0, 3, 1)
-        held = [layout.elements(lane=5, register=one).tolist() for one in range(4)]
-        outlined = canvas(page, 0).evaluate(
-            """(canvas, cells) => {
-                const { width, height } = canvas;
-                const dense = width / canvas.clientWidth;
-                const pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
-                const shades = (row, column) => {
-                    const [x, y] = [38 + 38 * column, 18 + 38 * row + 19];
-                    const found = new Set();
-                    for (let by = -4; by <= 4; by++) {
-                        const pixel = Math.round(y * dense) * width + Math.round((x + by) * dense);
-                        const at = 4 * pixel;
-                        if (pixels[at + 3] > 200) found.add(pixels[at] > 127 ? "white" : "black");
-                    }
-                    return [...found].sort();
-                };
-                return cells.map(([row, column]) => shades(row, column));
-            }""",
-            held,
-        )
-        assert outlined == [["black", "white"]] * 4
+    page = open_page(layout.show(), dark=True)
+    point(page, 0, 3, 1)
+    held = [layout.elements(lane=5, register=one).tolist() for one in range(4)]
+    outlined = canvas(page, 0).evaluate(
+        """(canvas, cells) => {
+            const { width, height } = canvas;
+            const dense = width / canvas.clientWidth;
+            const pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+            const shades = (row, column) => {
+                const [x, y] = [38 + 38 * column, 18 + 38 * row + 19];
+                const found = new Set();
+                for (let by = -4; by <= 4; by++) {
+                    const pixel = Math.round(y * dense) * width + Math.round((x + by) * dense);
+                    const at = 4 * pixel;
+                    if (pixels[at + 3] > 200) found.add(pixels[at] > 127 ? "white" : "black");
+                }
+                return [...found].sort();
+            };
+            return cells.map(([row, column]) => shades(row, column));
+        }""",
+        held,
+    )
+    assert outlined == [["black", "white"]] * 4
 
 
 @pytest.mark.slow
-def test_keys_go_from_cell_to_cell(chromium: Browser, tmp_path: Path) -> None:
-    page_file = mma().show().to_html(tmp_path / "mma.html")
-    with opened(chromium, page_file.as_uri()) as page:
-        canvas(page, 0).press("ArrowRight")
-        canvas(page, 0).press("ArrowRight")
-        canvas(page, 0).press("ArrowDown")
-        expect(page.locator(".kl-status")).to_contain_text("element (1, 1)")
+def test_keys_go_from_cell_to_cell(open_page: OpenPage) -> None:
+    page = open_page(mma().show())
+    canvas(page, 0).press("ArrowRight")
+    canvas(page, 0).press("ArrowRight")
+    canvas(page, 0).press("ArrowDown")
+    expect(page.locator(".kl-status")).to_contain_text("element (1, 1)")
 
 
 @pytest.mark.slow
 @needs_tensor_memory
-def test_two_layouts_say_what_moves(chromium: Browser, tmp_path: Path) -> None:
+def test_two_layouts_say_what_moves(open_page: OpenPage) -> None:
     fixture = layout_fixture.layouts()
     source, destination = fixture[0], fixture[1]
     counts = layout_fixture.fixture()["moved"]
-    page_file = source.show(to=destination).to_html(tmp_path / "two.html")
-    with opened(chromium, page_file.as_uri(), dark=True) as page:
-        legend = page.locator(".kl-legend").inner_text()
-        found = dict(re.findall(r"(\d+) × (stays|goes to another (?:register|lane|warp))", legend))
-        words = {"stays": "stays"} | {
-            name: f"goes to another {name}" for name in ("register", "lane", "warp")
-        }
-        assert {words[n]: count for n, count in counts.items() if count} == {
-            word: int(number) for number, word in found.items()
-        }
+    page = open_page(source.show(to=destination), dark=True)
+    legend = page.locator(".kl-legend").inner_text()
+    found = dict(re.findall(r"(\d+) × (stays|goes to another (?:register|lane|warp))", legend))
+    words = {"stays": "stays"} | {
+        name: f"goes to another {name}" for name in ("register", "lane", "warp")
+    }
+    assert {words[n]: count for n, count in counts.items() if count} == {
+        word: int(number) for number, word in found.items()
+    }
 
 
 @pytest.mark.slow
 @needs_tensor_memory
-def test_shared_memory_three_dimensions_and_one_element(chromium: Browser, tmp_path: Path) -> None:
+def test_shared_memory_three_dimensions_and_one_element(open_page: OpenPage) -> None:
     layouts = layout_fixture.layouts()
-    padded = layouts[5].show().to_html(tmp_path / "padded.html")
-    with opened(chromium, padded.as_uri()) as page:
-        canvas(page, 0).press("ArrowDown")
-        canvas(page, 0).press("ArrowDown")
-        expect(page.locator(".kl-status")).to_contain_text(
-            "offset 20 in elements (byte 40), bank 10"
-        )
-    deep = layouts[3].show().to_html(tmp_path / "deep.html")
-    with opened(chromium, deep.as_uri()) as page:
-        page.get_by_label("Slice").select_option(label="slice [1, :, :]")
-        canvas(page, 0).press("ArrowDown")
-        expect(page.locator(".kl-status")).to_contain_text("element (1, 0, 0): warp 1")
+    page = open_page(layouts[5].show())
+    canvas(page, 0).press("ArrowDown")
+    canvas(page, 0).press("ArrowDown")
+    expect(page.locator(".kl-status")).to_contain_text("offset 20 in elements (byte 40), bank 10")
+    page = open_page(layouts[3].show())
+    page.get_by_label("Slice").select_option(label="slice [1, :, :]")
+    canvas(page, 0).press("ArrowDown")
+    expect(page.locator(".kl-status")).to_contain_text("element (1, 0, 0): warp 1")
     one = Layout.blocked(
         shape=(1,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0]
     )
-    single = one.show().to_html(tmp_path / "one.html")
-    with opened(chromium, single.as_uri()) as page:
-        canvas(page, 0).press("ArrowDown")
-        expect(page.locator(".kl-status")).to_contain_text("and 24 more")
+    page = open_page(one.show())
+    canvas(page, 0).press("ArrowDown")
+    expect(page.locator(".kl-status")).to_contain_text("and 24 more")
 
 
 BLOCKED = {"threads_per_warp": [4, 8], "warps_per_cta": [4, 1], "order": [1, 0]}
@@ -273,67 +262,63 @@ def painted(page: Page, number: int) -> dict[str, int]:
     [((1024, 1024), "(1023, 1023)"), ((4096, 2), "(4095, 1)"), ((2, 4096), "(1, 4095)")],
 )
 def test_what_is_larger_than_fits_is_scrolled(
-    chromium: Browser, tmp_path: Path, shape: tuple[int, int], last: str
+    open_page: OpenPage, shape: tuple[int, int], last: str
 ) -> None:
     layout = Layout.blocked(shape=shape, size_per_thread=[1, 1], **BLOCKED)
-    page_file = layout.show().to_html(tmp_path / "large.html")
-    with opened(chromium, page_file.as_uri(), height=800) as page:
-        page.wait_for_selector("[data-ready]")
-        assert painted(page, 0)[WARPS[0]] > 100
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        for key in ("ArrowDown", "End"):
-            canvas(page, 0).press(key)
+    page = open_page(layout.show(), height=800)
+    page.wait_for_selector("[data-ready]")
+    assert painted(page, 0)[WARPS[0]] > 100
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for key in ("ArrowDown", "End"):
+        canvas(page, 0).press(key)
+    page.keyboard.press("PageDown")
+    while last not in (words := page.locator(".kl-status").inner_text()):
         page.keyboard.press("PageDown")
-        while last not in (words := page.locator(".kl-status").inner_text()):
-            page.keyboard.press("PageDown")
-            assert page.locator(".kl-status").inner_text() != words
-        (holder, *_) = layout.holders(tuple(size - 1 for size in shape))
-        assert f"warp {holder.warp}, lane {holder.lane}, register {holder.register}" in words
-        box = page.locator(".kl-grid-box").first
-        assert box.evaluate("(one) => one.scrollTop + one.scrollLeft") > 0
-        # The thread that holds the element is brought into sight in the other picture.
-        other = page.locator(".kl-grid-box canvas:last-child").nth(1)
-        assert sum(other.evaluate(COLORS).values()) > 0
+        assert page.locator(".kl-status").inner_text() != words
+    (holder, *_) = layout.holders(tuple(size - 1 for size in shape))
+    assert f"warp {holder.warp}, lane {holder.lane}, register {holder.register}" in words
+    box = page.locator(".kl-grid-box").first
+    assert box.evaluate("(one) => one.scrollTop + one.scrollLeft") > 0
+    # The thread that holds the element is brought into sight in the other picture.
+    other = page.locator(".kl-grid-box canvas:last-child").nth(1)
+    assert sum(other.evaluate(COLORS).values()) > 0
 
 
 @pytest.mark.slow
-def test_a_replicated_element_has_the_colors_of_all_its_warps(
-    chromium: Browser, tmp_path: Path
-) -> None:
+def test_a_replicated_element_has_the_colors_of_all_its_warps(open_page: OpenPage) -> None:
     tile = Layout.blocked(shape=(1, 1), size_per_thread=[1, 1], **BLOCKED)
-    with opened(chromium, tile.show().to_html(tmp_path / "one.html").as_uri()) as page:
-        page.wait_for_selector("[data-ready]")
-        assert set(WARPS) <= set(painted(page, 0))
-        expect(page.locator(".kl-legend")).to_contain_text("each element is held 128 times")
-        canvas(page, 0).press("ArrowDown")
-        expect(page.locator(".kl-status")).to_contain_text("element (0, 0): warp 0, lane 0")
-        expect(page.locator(".kl-status")).to_contain_text("and 120 more")
+    page = open_page(tile.show())
+    page.wait_for_selector("[data-ready]")
+    assert set(WARPS) <= set(painted(page, 0))
+    expect(page.locator(".kl-legend")).to_contain_text("each element is held 128 times")
+    canvas(page, 0).press("ArrowDown")
+    expect(page.locator(".kl-status")).to_contain_text("element (0, 0): warp 0, lane 0")
+    expect(page.locator(".kl-status")).to_contain_text("and 120 more")
 
 
 @pytest.mark.slow
 @needs_tensor_memory
-def test_a_narrow_cell_another_slice_and_foreign_text(chromium: Browser, tmp_path: Path) -> None:
+def test_a_narrow_cell_another_slice_and_foreign_text(open_page: OpenPage) -> None:
     evil = "<img src=x onerror=alert(1)></script>"
     (tile,) = layout_fixture.layouts()[3].show().data.tiles
     strange = dataclasses.replace(tile, name=evil, encoding=evil, words=evil)
     data = LayoutView("layout", evil, (strange,), 0, None, evil)
     view = View(evil, lambda: data, lambda: [Card(evil, evil)])
-    with opened(chromium, view.to_html(tmp_path / "narrow.html").as_uri(), width=400) as page:
-        page.wait_for_selector("[data-ready]")
-        assert page.locator("img").count() == 0
-        for place in (".kl-head", ".kl-layout-words"):
-            expect(page.locator(place)).to_contain_text(evil)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 400
-        widths = page.locator(".kl-panel").evaluate_all(
-            "(all) => all.map((one) => one.clientWidth)"
-        )
-        assert max(widths) > 300
-        for _ in range(40):
-            canvas(page, 1).press("ArrowDown")
-        expect(page.locator(".kl-status")).to_contain_text("in slice [1, :, :]")
+    page = open_page(view, width=400)
+    page.wait_for_selector("[data-ready]")
+    assert page.locator("img").count() == 0
+    for place in (".kl-head", ".kl-layout-words"):
+        expect(page.locator(place)).to_contain_text(evil)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    widths = page.locator(".kl-panel").evaluate_all("(all) => all.map((one) => one.clientWidth)")
+    assert max(widths) > 300
+    for _ in range(40):
+        canvas(page, 1).press("ArrowDown")
+    expect(page.locator(".kl-status")).to_contain_text("in slice [1, :, :]")
 
 
-def test_a_large_tile_is_painted_at_once(chromium: Browser, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_large_tile_is_painted_at_once(open_page: OpenPage) -> None:
     large = Layout.blocked(
         shape=(256, 256),
         size_per_thread=[1, 8],
@@ -341,11 +326,10 @@ def test_a_large_tile_is_painted_at_once(chromium: Browser, tmp_path: Path) -> N
         warps_per_cta=[4, 1],
         order=[1, 0],
     )
-    page_file = large.show().to_html(tmp_path / "large.html")
-    with opened(chromium, page_file.as_uri()) as page:
-        expect(page.locator("canvas")).to_have_count(4)
-        canvas(page, 0).press("ArrowDown")
-        expect(page.locator(".kl-status")).to_contain_text("element (0, 0): warp 0, lane 0")
+    page = open_page(large.show())
+    expect(page.locator("canvas")).to_have_count(4)
+    canvas(page, 0).press("ArrowDown")
+    expect(page.locator(".kl-status")).to_contain_text("element (0, 0): warp 0, lane 0")
 
 
 # Two memories, colors, and what is pointed at when the picture changes
@@ -367,24 +351,21 @@ def of_both_memories() -> tuple[RegisterLayout, Layout]:
 
 
 @pytest.mark.slow
-def test_registers_and_shared_memory_have_their_own_colors(
-    chromium: Browser, tmp_path: Path
-) -> None:
+def test_registers_and_shared_memory_have_their_own_colors(open_page: OpenPage) -> None:
     registers, shared = of_both_memories()
-    page_file = registers.show(to=shared).to_html(tmp_path / "both.html")
-    with opened(chromium, page_file.as_uri()) as page:
-        expect(page.get_by_label("Colors")).to_have_value("warp | bank")
-        expect(page.get_by_label("Compared with")).to_have_value("1")
-        legend = page.locator(".kl-legend")
-        expect(legend).to_contain_text("warp 3")
-        expect(legend).to_contain_text("bank 0 to 31")
-        # A row of 32 elements of two bytes has 16 banks; each warp has whole rows.
-        assert set(WARPS) <= set(painted(page, 0))
-        assert len(painted(page, 1)) >= 32
-        page.get_by_label("Colors").select_option("row of the tile")
-        expect(legend.locator("span")).to_have_text(["row of the tile 0 to 63"])
-        page.get_by_label("Compared with").select_option("")
-        expect(page.get_by_label("Colors")).to_have_value("warp")
+    page = open_page(registers.show(to=shared))
+    expect(page.get_by_label("Colors")).to_have_value("warp | bank")
+    expect(page.get_by_label("Compared with")).to_have_value("1")
+    legend = page.locator(".kl-legend")
+    expect(legend).to_contain_text("warp 3")
+    expect(legend).to_contain_text("bank 0 to 31")
+    # A row of 32 elements of two bytes has 16 banks; each warp has whole rows.
+    assert set(WARPS) <= set(painted(page, 0))
+    assert len(painted(page, 1)) >= 32
+    page.get_by_label("Colors").select_option("row of the tile")
+    expect(legend.locator("span")).to_have_text(["row of the tile 0 to 63"])
+    page.get_by_label("Compared with").select_option("")
+    expect(page.get_by_label("Colors")).to_have_value("warp")
 
 
 def test_a_conversion_to_shared_memory_has_a_tile_on_each_side() -> None:
@@ -395,53 +376,54 @@ def test_a_conversion_to_shared_memory_has_a_tile_on_each_side() -> None:
 
 
 @pytest.mark.slow
-def test_the_footer_follows_the_picture(chromium: Browser, tmp_path: Path) -> None:
+def test_the_footer_follows_the_picture(open_page: OpenPage) -> None:
     """Bytes and banks by hand: element 175 is at byte 350 with 2 bytes, at 1,400 with 8;
     128 bytes are 32 banks.
     """
     _, shared = of_both_memories()
     element = next(n for n in range(64 * 32) if shared.holders((n // 32, n % 32))[0].offset == 175)
-    with opened(chromium, shared.show().to_html(tmp_path / "bytes.html").as_uri()) as page:
-        status = page.locator(".kl-status")
-        for _ in range(element // 32 + 1):
-            canvas(page, 0).press("ArrowDown")
-        for _ in range(element % 32):
-            canvas(page, 0).press("ArrowRight")
-        expect(status).to_contain_text("(byte 350), bank 23")
-        page.get_by_label("Bytes of an element").select_option("8")
-        expect(status).to_contain_text("(byte 1400), bank 30")
-
-
-def test_another_tile_forgets_what_was_pointed_at(chromium: Browser, tmp_path: Path) -> None:
-    view = of_corpus("matmul", "sm_90").layouts().show()
-    with opened(chromium, view.to_html(tmp_path / "tiles.html").as_uri()) as page:
+    page = open_page(shared.show())
+    status = page.locator(".kl-status")
+    for _ in range(element // 32 + 1):
         canvas(page, 0).press("ArrowDown")
-        expect(page.locator(".kl-status")).to_contain_text("warp 0")
-        other = next(n for n in range(len(view.data.tiles)) if n != view.data.left)
-        page.get_by_label("Tile", exact=True).select_option(str(other))
-        expect(page.locator(".kl-status")).to_have_text("")
+    for _ in range(element % 32):
+        canvas(page, 0).press("ArrowRight")
+    expect(status).to_contain_text("(byte 350), bank 23")
+    page.get_by_label("Bytes of an element").select_option("8")
+    expect(status).to_contain_text("(byte 1400), bank 30")
 
 
-def test_threads_side_by_side_are_numbered(chromium: Browser, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_another_tile_forgets_what_was_pointed_at(open_page: OpenPage) -> None:
+    view = of_corpus("matmul", "sm_90").layouts().show()
+    page = open_page(view)
+    canvas(page, 0).press("ArrowDown")
+    expect(page.locator(".kl-status")).to_contain_text("warp 0")
+    other = next(n for n in range(len(view.data.tiles)) if n != view.data.left)
+    page.get_by_label("Tile", exact=True).select_option(str(other))
+    expect(page.locator(".kl-status")).to_have_text("")
+
+
+@pytest.mark.slow
+def test_threads_side_by_side_are_numbered(open_page: OpenPage) -> None:
     tile = Layout.blocked(
         shape=(64,), size_per_thread=[2], threads_per_warp=[32], warps_per_cta=[1], order=[0]
     )
-    with opened(chromium, tile.show().to_html(tmp_path / "two.html").as_uri()) as page:
-        expect(page.locator(".kl-panel-title").nth(1)).to_have_text(
-            "registers of each thread, 16 threads a row: +1 is the one after the row's first"
-        )
+    page = open_page(tile.show())
+    expect(page.locator(".kl-panel-title").nth(1)).to_have_text(
+        "registers of each thread, 16 threads a row: +1 is the one after the row's first"
+    )
 
 
 @pytest.mark.slow
 def test_a_view_begins_with_the_colors_that_were_asked_for(
-    chromium: Browser, tmp_path: Path, messages: SnapshotAssertion
+    open_page: OpenPage, messages: SnapshotAssertion
 ) -> None:
     registers, shared = of_both_memories()
-    with opened(chromium, registers.show(by="lane").to_html(tmp_path / "a.html").as_uri()) as page:
-        expect(page.get_by_label("Colors")).to_have_value("lane")
-    both = registers.show(to=shared, by="offset").to_html(tmp_path / "b.html")
-    with opened(chromium, both.as_uri()) as page:
-        expect(page.get_by_label("Colors")).to_have_value("warp | offset")
+    page = open_page(registers.show(by="lane"))
+    expect(page.get_by_label("Colors")).to_have_value("lane")
+    page = open_page(registers.show(to=shared, by="offset"))
+    expect(page.get_by_label("Colors")).to_have_value("warp | offset")
     with pytest.raises(LayoutError, match="laen") as refused:
         registers.show(by="laen")
     assert refused.value == messages

@@ -4,12 +4,11 @@ Chromium.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 import kernellab
 from kernellab.profiling.profiles.profile import Profile
@@ -18,7 +17,7 @@ from kernellab.viz.kit.view import View
 from kernellab.viz.profiles import ProfileView, kind_of, timeline_of
 from tests.support.made_profiles import made_profile
 from tests.support.source_files import ROOT
-from tests.viz.browser import opened
+from tests.viz.browser import OpenPage, box_of
 
 RECORDED = ROOT / "notebooks/recorded"
 
@@ -125,10 +124,10 @@ def page_file(recorded: Profile, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture
-def page(chromium: Browser, page_file: Path) -> Iterator[Page]:
-    with opened(chromium, page_file.as_uri(), width=1000) as shown:
-        shown.locator(".kl-timeline canvas").wait_for()
-        yield shown
+def page(open_page: OpenPage, page_file: Path) -> Page:
+    shown = open_page(page_file, width=1000)
+    shown.locator(".kl-timeline canvas").wait_for()
+    return shown
 
 
 def test_the_answer_comes_first_and_lines_light_their_events(page: Page) -> None:
@@ -152,8 +151,7 @@ def test_the_answer_comes_first_and_lines_light_their_events(page: Page) -> None
 @pytest.mark.slow
 def test_a_selection_of_the_timeline_sums_its_cycles_onto_the_lines(page: Page) -> None:
     canvas, row = page.locator(".kl-timeline canvas"), page.locator("[data-line='71']")
-    box = canvas.bounding_box()
-    assert box is not None
+    box = box_of(canvas)
     canvas.focus()
     for _ in range(6):
         page.keyboard.press("w")
@@ -178,19 +176,17 @@ def test_a_selection_of_the_timeline_sums_its_cycles_onto_the_lines(page: Page) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [420, 700, 1000, 1400])
-def test_nothing_of_the_answer_is_cut_off(chromium: Browser, page_file: Path, width: int) -> None:
-    with opened(chromium, page_file.as_uri(), width=width) as page:
-        page.locator(".kl-timeline canvas").wait_for()
-        overflowing = page.evaluate(
-            "[...document.querySelectorAll('.kl-profile, .kl-lines, .kl-answer, .kl-totals')]"
-            ".filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.className)"
-        )
-        assert overflowing == []
-        (hottest,) = page.locator(".kl-hottest").all()
-        seen, around = hottest.bounding_box(), page.locator(".kl-lines").bounding_box()
-        assert seen is not None
-        assert around is not None
-        assert around["y"] <= seen["y"] <= around["y"] + around["height"] - 20
+def test_nothing_of_the_answer_is_cut_off(open_page: OpenPage, page_file: Path, width: int) -> None:
+    page = open_page(page_file, width=width)
+    page.locator(".kl-timeline canvas").wait_for()
+    overflowing = page.evaluate(
+        "[...document.querySelectorAll('.kl-profile, .kl-lines, .kl-answer, .kl-totals')]"
+        ".filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.className)"
+    )
+    assert overflowing == []
+    (hottest,) = page.locator(".kl-hottest").all()
+    seen, around = box_of(hottest), box_of(page.locator(".kl-lines"))
+    assert around["y"] <= seen["y"] <= around["y"] + around["height"] - 20
 
 
 @pytest.mark.slow

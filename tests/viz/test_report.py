@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernellab.records import Stage
@@ -14,6 +14,7 @@ from tests.support.pages import Reader, assert_self_contained
 
 
 @given(st.text())
+@settings(max_examples=30)
 def test_any_text_of_a_stage_comes_out_as_it_went_in(text: str) -> None:
     # What a browser normalizes in any text: line ends, and NUL, which HTML has no way to write.
     text = text.replace("\r", "").replace("\0", "")

@@ -19,15 +19,7 @@ import kernellab
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import TracedFault
 from kernellab.tracing.values import summarize, thumbnail_of
-from kernellab.viz.kit.palette import (
-    INFINITE,
-    NAN,
-    PALETTE,
-    ZERO,
-    codes_of,
-    colored,
-    png,
-)
+from kernellab.viz.kit.palette import INFINITE, NAN, PALETTE, ZERO, codes_of, colored, png
 from kernellab.viz.stepper import stepper_of
 from tests.kernels.traced import filled, walking
 from tests.support.pages import Page

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
@@ -26,7 +26,7 @@ from kernellab.viz.stepper_steps import lightened, lightened_steps, step_view
 from tests.kernels.basic import matmul
 from tests.kernels.traced import beyond, counted, filled, nothing
 from tests.support.trace_events import Events
-from tests.viz.browser import opened
+from tests.viz.browser import OpenPage, box_of
 
 # Data
 
@@ -110,7 +110,6 @@ def test_a_widget_gets_small_pictures_of_what_is_large(tmp_path: Path) -> None:
     assert last.elements is not None
     blocks = elements(view, last.elements, (32, 4, 32, 4)).mean(axis=(1, 3))
     picture = light.values[-1].elements
-    assert picture is not None
     assert picture.averaged
     numpy.testing.assert_allclose(elements(light, picture, (32, 32)), blocks, rtol=1e-6)
 
@@ -256,121 +255,112 @@ def words_of(page: Page, name: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_page_steps_both_ways_and_says_exact_values(
-    chromium: Browser, trace: Trace, tmp_path: Path
-) -> None:
-    page_file = trace.show(7).to_html(tmp_path / "steps.html")
-    with opened(chromium, page_file.as_uri()) as page:
-        root = page.locator(".kl-root[data-ready]")
-        current = page.locator(".kl-source-line[aria-current]")
-        expect(current).to_contain_text("x = load(x_ptr + 8 * k)")
-        assert words_of(page, "x") == "8 .. 15"
-        page.locator('.kl-vars tr[data-name="x"] canvas').press("ArrowRight")
-        page.locator('.kl-vars tr[data-name="x"] canvas').press("ArrowRight")
-        expect(page.locator(".kl-status")).to_have_text("x[1] = 9")
+def test_a_page_steps_both_ways_and_says_exact_values(open_page: OpenPage, trace: Trace) -> None:
+    page = open_page(trace.show(7))
+    root = page.locator(".kl-root[data-ready]")
+    current = page.locator(".kl-source-line[aria-current]")
+    expect(current).to_contain_text("x = load(x_ptr + 8 * k)")
+    assert words_of(page, "x") == "8 .. 15"
+    page.locator('.kl-vars tr[data-name="x"] canvas').press("ArrowRight")
+    page.locator('.kl-vars tr[data-name="x"] canvas').press("ArrowRight")
+    expect(page.locator(".kl-status")).to_have_text("x[1] = 9")
+    root.press("ArrowRight")
+    expect(current).to_contain_text("w = v + v")
+    expect(page.locator(".kl-where")).to_contain_text("called from total.py, line 5")
+    root.press("ArrowLeft")
+    root.press("ArrowLeft")
+    expect(current).to_contain_text("for k in range(n)")
+    assert words_of(page, "x") == "0 .. 7"
+    root.press("End")
+    z = page.locator('figure[data-name="z_ptr"]')
+    final = trace.memory("z_ptr")
+    expect(z).to_contain_text(f"0 .. {final.max():g}")
+    z.locator("canvas").press("ArrowRight")
+    expect(page.locator(".kl-status")).to_have_text(
+        f"z_ptr[0] = {final[0]:g} · read never, written once so far"
+    )
+    root.press("Home")
+    expect(z.locator("figcaption")).to_have_text("z_ptr float32[8]0")
+    for step in trace:
+        expect(current.locator(".kl-stop")).to_have_text(str(step.line))
         root.press("ArrowRight")
-        expect(current).to_contain_text("w = v + v")
-        expect(page.locator(".kl-where")).to_contain_text("called from total.py, line 5")
-        root.press("ArrowLeft")
-        root.press("ArrowLeft")
-        expect(current).to_contain_text("for k in range(n)")
-        assert words_of(page, "x") == "0 .. 7"
-        root.press("End")
-        z = page.locator('figure[data-name="z_ptr"]')
-        final = trace.memory("z_ptr")
-        expect(z).to_contain_text(f"0 .. {final.max():g}")
-        z.locator("canvas").press("ArrowRight")
-        expect(page.locator(".kl-status")).to_have_text(
-            f"z_ptr[0] = {final[0]:g} · read never, written once so far"
-        )
-        root.press("Home")
-        expect(z.locator("figcaption")).to_have_text("z_ptr float32[8]0")
-        for step in trace:
-            expect(current.locator(".kl-stop")).to_have_text(str(step.line))
-            root.press("ArrowRight")
-        ends = [step.number for step in trace if any(iteration.is_over for iteration in step.turns)]
-        step_to(page, ends[-1])
-        expect(page.locator(".kl-where")).to_contain_text("for k in range(n): over after 3 turns")
-        for asked, given in (("9999", len(trace) - 1), ("9999", len(trace) - 1), ("-3", 0)):
-            page.get_by_label("Go to step").fill(asked)
-            page.get_by_label("Go to step").press("Enter")
-            expect(page.get_by_label("Go to step")).to_have_value(str(given))
+    ends = [step.number for step in trace if any(iteration.is_over for iteration in step.turns)]
+    step_to(page, ends[-1])
+    expect(page.locator(".kl-where")).to_contain_text("for k in range(n): over after 3 turns")
+    for asked, given in (("9999", len(trace) - 1), ("9999", len(trace) - 1), ("-3", 0)):
+        page.get_by_label("Go to step").fill(asked)
+        page.get_by_label("Go to step").press("Enter")
+        expect(page.get_by_label("Go to step")).to_have_value(str(given))
 
 
 @pytest.mark.slow
-def test_searches_breakpoints_and_the_watch_list(
-    chromium: Browser, trace: Trace, tmp_path: Path
-) -> None:
-    page_file = trace.show().to_html(tmp_path / "steps.html")
-    with opened(chromium, page_file.as_uri(), dark=True) as page:
-        root, number = page.locator(".kl-root[data-ready]"), page.get_by_label("Go to step")
-        page.get_by_label("Variable", exact=True).select_option("acc")
-        changes = [one.number for one in trace if "acc" in one.changed_numbers and one.number]
-        for change in changes:
-            root.press("n")
-            expect(number).to_have_value(str(change))
+def test_searches_breakpoints_and_the_watch_list(open_page: OpenPage, trace: Trace) -> None:
+    page = open_page(trace.show(), dark=True)
+    root, number = page.locator(".kl-root[data-ready]"), page.get_by_label("Go to step")
+    page.get_by_label("Variable", exact=True).select_option("acc")
+    changes = [one.number for one in trace if "acc" in one.changed_numbers and one.number]
+    for change in changes:
         root.press("n")
-        expect(page.locator(".kl-status")).to_have_text("No later step changes acc.")
-        page.get_by_label("Tensor", exact=True).select_option("z_ptr")
-        root.press("]")
-        expect(number).to_have_value("17")
-        page.get_by_label("Breakpoint at line 1", exact=True).click()
-        expect(page.locator(".kl-status")).to_contain_text("No step here runs line 1")
-        page.get_by_label("Breakpoint at line 4").click()
-        root.press("R")
-        loads = [one.number for one in trace if one.line == 4]
-        expect(number).to_have_value(str(loads[-1]))
-        page.locator(".kl-source-line code", has_text="acc = double").click()
-        expect(number).to_have_value(str(changes[-1]))
-        lines = page.get_by_role("grid", name="Lines")
-        lines.focus()
-        for key in ("ArrowUp", "ArrowUp", "ArrowUp"):  # from line 5 to line 2
-            lines.press(key)
-        expect(page.locator(".kl-cursor")).to_contain_text("acc = 0")
-        expect(number).to_have_value(str(changes[-1]))
-        lines.press("Shift+Enter")
-        expect(number).to_have_value("0")
-        for key in ("ArrowDown", "ArrowDown", "Enter"):
-            lines.press(key)
-        expect(number).to_have_value(str(loads[0]))
-        page.get_by_label("Watch a variable").fill("acc[3]")
-        page.get_by_label("Watch a variable").press("Enter")
-        watched = page.locator('[data-watch="acc[3]"]')
-        for step in (changes[0], changes[1], changes[1] + 3):
-            step_to(page, step)
-            state = trace.at(step)
-            scope = state if "acc" in state else state.caller
-            assert scope is not None
-            expect(watched.locator("span")).to_have_text(f"{scope['acc'][3]:g}")
+        expect(number).to_have_value(str(change))
+    root.press("n")
+    expect(page.locator(".kl-status")).to_have_text("No later step changes acc.")
+    page.get_by_label("Tensor", exact=True).select_option("z_ptr")
+    root.press("]")
+    expect(number).to_have_value("17")
+    page.get_by_label("Breakpoint at line 1", exact=True).click()
+    expect(page.locator(".kl-status")).to_contain_text("No step here runs line 1")
+    page.get_by_label("Breakpoint at line 4").click()
+    root.press("R")
+    loads = [one.number for one in trace if one.line == 4]
+    expect(number).to_have_value(str(loads[-1]))
+    page.locator(".kl-source-line code", has_text="acc = double").click()
+    expect(number).to_have_value(str(changes[-1]))
+    lines = page.get_by_role("grid", name="Lines")
+    lines.focus()
+    for key in ("ArrowUp", "ArrowUp", "ArrowUp"):  # from line 5 to line 2
+        lines.press(key)
+    expect(page.locator(".kl-cursor")).to_contain_text("acc = 0")
+    expect(number).to_have_value(str(changes[-1]))
+    lines.press("Shift+Enter")
+    expect(number).to_have_value("0")
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        lines.press(key)
+    expect(number).to_have_value(str(loads[0]))
+    page.get_by_label("Watch a variable").fill("acc[3]")
+    page.get_by_label("Watch a variable").press("Enter")
+    watched = page.locator('[data-watch="acc[3]"]')
+    for step in (changes[0], changes[1], changes[1] + 3):
+        step_to(page, step)
+        state = trace.at(step)
+        scope = state if "acc" in state else state.caller
+        assert scope is not None
+        expect(watched.locator("span")).to_have_text(f"{scope['acc'][3]:g}")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1400, 400])
-def test_a_fault_is_all_in_sight_and_its_program_is_shown(
-    chromium: Browser, tmp_path: Path, width: int
-) -> None:
+def test_a_fault_is_all_in_sight_and_its_program_is_shown(open_page: OpenPage, width: int) -> None:
     """No one chose program 2, which stores outside:
     the view begins at its line, and its message is cut nowhere.
     """
     trace = kernellab.trace(beyond, (4,), torch.zeros(64), torch.zeros(40), BLOCK=16, programs=0)
-    page_file = trace.show().to_html(tmp_path / "fault.html")
-    with opened(chromium, page_file.as_uri(), width=width, height=1300) as page:
-        fault = page.locator(".kl-fault")
-        expect(fault).to_contain_text("tl.store(y_ptr + offsets, doubled)")
-        expect(fault).to_contain_text("Nothing bounds it")
-        heights = fault.evaluate("one => [one.scrollHeight, one.clientHeight]")
-        assert heights[0] == heights[1]
-        expect(page.locator(".kl-where")).to_contain_text("the fault")
-        line = page.locator('.kl-source-line[aria-current="step"]')
-        expect(line).to_contain_text("tl.store(y_ptr + offsets, doubled)")
-        expect(line).to_be_in_viewport()
-        expect(page.locator(".kl-programs")).to_contain_text("(2, 0, 0) of 4")
-        page.get_by_label("Watch a variable").fill("nope")
-        page.get_by_label("Watch a variable").press("Enter")
-        expect(page.locator(".kl-status")).to_have_text(
-            "No variable is called nope. There are: BLOCK, offsets, x, doubled."
-        )
-        expect(page.locator("[data-watch]")).to_have_count(0)
+    page = open_page(trace.show(), width=width, height=1300)
+    fault = page.locator(".kl-fault")
+    expect(fault).to_contain_text("tl.store(y_ptr + offsets, doubled)")
+    expect(fault).to_contain_text("Nothing bounds it")
+    heights = fault.evaluate("one => [one.scrollHeight, one.clientHeight]")
+    assert heights[0] == heights[1]
+    expect(page.locator(".kl-where")).to_contain_text("the fault")
+    line = page.locator('.kl-source-line[aria-current="step"]')
+    expect(line).to_contain_text("tl.store(y_ptr + offsets, doubled)")
+    expect(line).to_be_in_viewport()
+    expect(page.locator(".kl-programs")).to_contain_text("(2, 0, 0) of 4")
+    page.get_by_label("Watch a variable").fill("nope")
+    page.get_by_label("Watch a variable").press("Enter")
+    expect(page.locator(".kl-status")).to_have_text(
+        "No variable is called nope. There are: BLOCK, offsets, x, doubled."
+    )
+    expect(page.locator("[data-watch]")).to_have_count(0)
 
 
 _LIVE = """async (data) => {
@@ -396,7 +386,7 @@ _LIVE = """async (data) => {
 @pytest.mark.slow
 @pytest.mark.parametrize("has_kernel", [True, False], ids=["live", "the kernel is gone"])
 def test_a_widget_asks_its_kernel_for_what_was_left_out(
-    chromium: Browser, tmp_path: Path, has_kernel: bool
+    open_page: OpenPage, has_kernel: bool
 ) -> None:
     x, z = torch.rand(300, 200), torch.zeros(300, 200)
     trace = kernellab.trace(filled, (4,), x, z, x.numel(), BLOCK=4096, programs=[1])
@@ -414,46 +404,45 @@ def test_a_widget_asks_its_kernel_for_what_was_left_out(
             "buffers": [base64.b64encode(one).decode() for one in found.buffers],
         }
 
-    with opened(chromium, trace.show().to_html(tmp_path / "steps.html").as_uri()) as page:
-        page.wait_for_selector("[data-ready]")
-        page.expose_function("askKernel", ask)
-        page.evaluate(_LIVE, base64.b64encode(sent).decode())
-        status = page.locator(".kl-status")
-        step_to(page, 5)
-        tile = page.locator('.kl-vars tr[data-name="z"] canvas')
-        figure = page.locator('figure[data-name="z_ptr"]')
-        if has_kernel:
-            page.wait_for_function("document.querySelector('tr[data-name=z] canvas')?.width === 64")
-            tile.press("ArrowRight")
-            exact = trace.at(5)["z"]
-            assert float(status.inner_text().removeprefix("z[0] = ")) == pytest.approx(exact[0])
-            figure.locator("canvas").focus()
-            expect(figure.locator("canvas")).to_have_attribute("height", "300")
-            for step in (5, 9, 13, 5):
-                step_to(page, step)
-                flat = int(numpy.flatnonzero(trace.memory("z_ptr", 13))[-1])
-                known = trace.memory("z_ptr", step).reshape(-1)
-                row, column = divmod(flat, 200)
-                canvas = figure.locator("canvas")
-                box = canvas.bounding_box()
-                assert box is not None
-                # Waits until the picture stands still.
-                canvas.hover(
-                    position={
-                        "x": (column + 0.5) * box["width"] / 200,
-                        "y": (row + 0.5) * box["height"] / 300,
-                    }
-                )
-                expect(status).to_contain_text(f"z_ptr[{row}, {column}] = {known[flat]:.4g}"[:-1])
-            assert kinds.count("tensor") == 1
-        else:
-            expect(page.locator('.kl-vars tr[data-name="z"]')).to_contain_text("not here")
-            figure.locator("canvas").press("ArrowRight")
-            mean = thumbnail_of(trace.memory("z_ptr", 5), 64)[0, 0]
-            expect(status).to_contain_text(f"z_ptr[0:4, 0:3]: {mean:.4g}"[:-1])
-            figure.locator("canvas").press("ArrowRight")
-            expect(status).to_contain_text("did not send it (it is gone): run the cell again")
-            expect(status).to_contain_text('trace.memory("z_ptr", 5) has every element')
+    page = open_page(trace.show())
+    page.wait_for_selector("[data-ready]")
+    page.expose_function("askKernel", ask)
+    page.evaluate(_LIVE, base64.b64encode(sent).decode())
+    status = page.locator(".kl-status")
+    step_to(page, 5)
+    tile = page.locator('.kl-vars tr[data-name="z"] canvas')
+    figure = page.locator('figure[data-name="z_ptr"]')
+    if has_kernel:
+        page.wait_for_function("document.querySelector('tr[data-name=z] canvas')?.width === 64")
+        tile.press("ArrowRight")
+        exact = trace.at(5)["z"]
+        assert float(status.inner_text().removeprefix("z[0] = ")) == pytest.approx(exact[0])
+        figure.locator("canvas").focus()
+        expect(figure.locator("canvas")).to_have_attribute("height", "300")
+        for step in (5, 9, 13, 5):
+            step_to(page, step)
+            flat = int(numpy.flatnonzero(trace.memory("z_ptr", 13))[-1])
+            known = trace.memory("z_ptr", step).reshape(-1)
+            row, column = divmod(flat, 200)
+            canvas = figure.locator("canvas")
+            box = box_of(canvas)
+            # Waits until the picture stands still.
+            canvas.hover(
+                position={
+                    "x": (column + 0.5) * box["width"] / 200,
+                    "y": (row + 0.5) * box["height"] / 300,
+                }
+            )
+            expect(status).to_contain_text(f"z_ptr[{row}, {column}] = {known[flat]:.4g}"[:-1])
+        assert kinds.count("tensor") == 1
+    else:
+        expect(page.locator('.kl-vars tr[data-name="z"]')).to_contain_text("not here")
+        figure.locator("canvas").press("ArrowRight")
+        mean = thumbnail_of(trace.memory("z_ptr", 5), 64)[0, 0]
+        expect(status).to_contain_text(f"z_ptr[0:4, 0:3]: {mean:.4g}"[:-1])
+        figure.locator("canvas").press("ArrowRight")
+        expect(status).to_contain_text("did not send it (it is gone): run the cell again")
+        expect(status).to_contain_text('trace.memory("z_ptr", 5) has every element')
 
 
 @pytest.fixture(scope="module")
@@ -465,81 +454,77 @@ def products() -> Trace:
     )  # fmt: skip
 
 
-def test_steps_play_and_programs_play_together(
-    chromium: Browser, products: Trace, tmp_path: Path
-) -> None:
-    with opened(chromium, products.show(0).to_html(tmp_path / "s.html").as_uri()) as page:
-        root, number = page.locator(".kl-root[data-ready]"), page.get_by_label("Go to step")
-        page.get_by_label("Steps a second").select_option("8")
-        root.press("Space")
-        play = page.get_by_role("button", name="Stop")
-        expect(play).to_have_attribute("aria-pressed", "true")
-        page.wait_for_function("one => +one.value >= 4", arg=number.element_handle())
-        page.get_by_label("Breakpoint at line 41").click()
-        expect(page.get_by_role("button", name="Play")).to_have_attribute("aria-pressed", "false")
-        expect(page.locator(".kl-source-line[aria-current]")).to_contain_text("for start in")
-        page.get_by_role("button", name="together").click()
-        expect(page.locator(".kl-track-name")).to_have_text(
-            ["0, 0, 0", "1, 0, 0", "0, 1, 0", "1, 1, 0"]
-        )
-        steps = [step.number for step in products if step.program == (0, 0, 0)]
-        root.press("End")
-        page.get_by_label("Go to step").fill(str(steps[-1]))
-        page.get_by_label("Go to step").press("Enter")
-        c = page.locator('figure[data-name="c_ptr"]')
-        expect(c).to_have_class("kl-touched")
-        # All four stores at once: every element of C is marked as written.
-        assert c.locator("canvas").evaluate(
-            """one => one.getContext("2d").getImageData(0, 0, one.width, one.height).data
-                .every((value, at) => value === [27, 60, 255, 255][at % 4])"""
-        )
-        page.get_by_role("button", name="1, 1, 0").click()
-        expect(number).to_have_value(str(len(products) - 1))
+def test_steps_play_and_programs_play_together(open_page: OpenPage, products: Trace) -> None:
+    page = open_page(products.show(0))
+    root, number = page.locator(".kl-root[data-ready]"), page.get_by_label("Go to step")
+    page.get_by_label("Steps a second").select_option("8")
+    root.press("Space")
+    play = page.get_by_role("button", name="Stop")
+    expect(play).to_have_attribute("aria-pressed", "true")
+    page.wait_for_function("one => +one.value >= 4", arg=number.element_handle())
+    page.get_by_label("Breakpoint at line 41").click()
+    expect(page.get_by_role("button", name="Play")).to_have_attribute("aria-pressed", "false")
+    expect(page.locator(".kl-source-line[aria-current]")).to_contain_text("for start in")
+    page.get_by_role("button", name="together").click()
+    expect(page.locator(".kl-track-name")).to_have_text(
+        ["0, 0, 0", "1, 0, 0", "0, 1, 0", "1, 1, 0"]
+    )
+    steps = [step.number for step in products if step.program == (0, 0, 0)]
+    root.press("End")
+    page.get_by_label("Go to step").fill(str(steps[-1]))
+    page.get_by_label("Go to step").press("Enter")
+    c = page.locator('figure[data-name="c_ptr"]')
+    expect(c).to_have_class("kl-touched")
+    # All four stores at once: every element of C is marked as written.
+    assert c.locator("canvas").evaluate(
+        """one => one.getContext("2d").getImageData(0, 0, one.width, one.height).data
+            .every((value, at) => value === [27, 60, 255, 255][at % 4])"""
+    )
+    page.get_by_role("button", name="1, 1, 0").click()
+    expect(number).to_have_value(str(len(products) - 1))
 
 
 @pytest.mark.slow
-def test_a_step_of_a_matmul_is_drawn_within_a_frame(
-    chromium: Browser, products: Trace, tmp_path: Path
-) -> None:
+def test_a_step_of_a_matmul_is_drawn_within_a_frame(open_page: OpenPage, products: Trace) -> None:
     """So that playing has 60 frames a second: script, style and layout of a step in 16 ms."""
-    with opened(chromium, products.show(0).to_html(tmp_path / "s.html").as_uri()) as page:
-        page.locator(".kl-root[data-ready]").wait_for()
-        times = page.evaluate(
-            """() => {
-                const times = [];
-                window.requestAnimationFrame = (draw) => {
-                    const start = performance.now();
-                    draw(start);
-                    document.body.offsetHeight;
-                    times.push(performance.now() - start);
-                    return 0;
-                };
-                const one = document.querySelector('[title="One on (→)"]');
-                for (let step = 0; step < 100; step++) one.click();
-                return times.sort((a, b) => a - b);
-            }"""
-        )
-        assert len(times) == 100
-        assert times[50] < 16
+    page = open_page(products.show(0))
+    page.locator(".kl-root[data-ready]").wait_for()
+    times = page.evaluate(
+        """() => {
+            const times = [];
+            window.requestAnimationFrame = (draw) => {
+                const start = performance.now();
+                draw(start);
+                document.body.offsetHeight;
+                times.push(performance.now() - start);
+                return 0;
+            };
+            const one = document.querySelector('[title="One on (→)"]');
+            for (let step = 0; step < 100; step++) one.click();
+            return times.sort((a, b) => a - b);
+        }"""
+    )
+    assert len(times) == 100
+    assert times[50] < 16
 
 
 @pytest.mark.slow
-def test_programs_are_picked_on_the_map(chromium: Browser, tmp_path: Path) -> None:
+def test_programs_are_picked_on_the_map(open_page: OpenPage, tmp_path: Path) -> None:
     events = Events(tmp_path)
     events.run(program=(0, 0, 0))
     first = len(events.recorder.steps)
     events.run(program=(1, 0, 0))
-    page_file = events.trace().show().to_html(tmp_path / "two.html")
-    with opened(chromium, page_file.as_uri()) as page:
-        page.locator(".kl-map canvas").click(position={"x": 24, "y": 8})
-        expect(page.locator(".kl-programs")).to_contain_text("(1, 0, 0) of 2 × 1 × 1, 2 traced")
-        assert abs(int(page.get_by_label("Go to step").input_value()) - first) <= 1
-        page.get_by_label("Program", exact=True).select_option("0,0,0")
-        expect(page.get_by_label("Go to step")).to_have_value("0")
+    page = open_page(events.trace().show())
+    page.locator(".kl-map canvas").click(position={"x": 24, "y": 8})
+    expect(page.locator(".kl-programs")).to_contain_text("(1, 0, 0) of 2 × 1 × 1, 2 traced")
+    assert abs(int(page.get_by_label("Go to step").input_value()) - first) <= 1
+    page.get_by_label("Program", exact=True).select_option("0,0,0")
+    expect(page.get_by_label("Go to step")).to_have_value("0")
 
 
+@pytest.mark.slow
 def test_the_first_wrong_element_is_marked_and_its_expected_value_shown(
-    chromium: Browser, tmp_path: Path
+    open_page: OpenPage,
 ) -> None:
     right = torch.ones(32, 32)
     right[17, 9] = 3
@@ -547,43 +532,40 @@ def test_the_first_wrong_element_is_marked_and_its_expected_value_shown(
         matmul, (2, 2), torch.eye(32), torch.ones(32, 32), torch.zeros(32, 32), 32, 32, 32,
         *(32, 1, 32, 1, 32, 1), BLOCK_M=16, BLOCK_N=16, BLOCK_K=16, expect={"c_ptr": right},
     )  # fmt: skip
-    with opened(chromium, trace.show().to_html(tmp_path / "w.html").as_uri()) as page:
-        figure = page.locator('figure[data-name="c_ptr"]')
-        expect(page.locator(".kl-ring")).to_have_count(1)
-        expect(figure.locator(".kl-wrong")).to_have_text("✗ c_ptr[17, 9] is 1, 3 is expected")
-        ring, picture = figure.locator(".kl-ring").bounding_box(), figure.locator("canvas")
-        box = picture.bounding_box()
-        assert ring is not None
-        assert box is not None
-        assert abs(ring["x"] + ring["width"] / 2 - box["x"] - box["width"] * 9.5 / 32) < 1.5
-        assert abs(ring["y"] + ring["height"] / 2 - box["y"] - box["height"] * 17.5 / 32) < 1.5
-        expect(page.locator(".kl-programs")).to_contain_text("(1, 0, 0)")
-        page.get_by_title("First (Home)").click()
-        expect(figure.locator(".kl-wrong")).to_contain_text("c_ptr[17, 9] is 0, 3 is expected")
+    page = open_page(trace.show())
+    figure = page.locator('figure[data-name="c_ptr"]')
+    expect(page.locator(".kl-ring")).to_have_count(1)
+    expect(figure.locator(".kl-wrong")).to_have_text("✗ c_ptr[17, 9] is 1, 3 is expected")
+    ring, picture = box_of(figure.locator(".kl-ring")), figure.locator("canvas")
+    box = box_of(picture)
+    assert abs(ring["x"] + ring["width"] / 2 - box["x"] - box["width"] * 9.5 / 32) < 1.5
+    assert abs(ring["y"] + ring["height"] / 2 - box["y"] - box["height"] * 17.5 / 32) < 1.5
+    expect(page.locator(".kl-programs")).to_contain_text("(1, 0, 0)")
+    page.get_by_title("First (Home)").click()
+    expect(figure.locator(".kl-wrong")).to_contain_text("c_ptr[17, 9] is 0, 3 is expected")
 
 
-def test_long_lines_of_the_source_wrap_and_the_current_one_is_in_sight(
-    chromium: Browser, tmp_path: Path
-) -> None:
+@pytest.mark.slow
+def test_long_lines_of_the_source_wrap_and_the_current_one_is_in_sight(open_page: OpenPage) -> None:
     trace = kernellab.trace(
         matmul, (1, 1), *(torch.ones(16, 16) for _ in range(3)), 16, 16, 16,
         *(16, 1, 16, 1, 16, 1), BLOCK_M=16, BLOCK_N=16, BLOCK_K=16,
     )  # fmt: skip
-    with opened(chromium, trace.show().to_html(tmp_path / "s.html").as_uri(), width=500) as page:
-        lines = page.locator(".kl-source-lines")
-        for name in ("Last (End)", "First (Home)"):
-            page.get_by_title(name).click()
-            assert lines.evaluate("one => one.scrollWidth <= one.clientWidth")
-            assert page.locator(".kl-source-line[aria-current]").evaluate(
-                """one => { const pane = one.parentElement.getBoundingClientRect();
-                const box = one.getBoundingClientRect();
-                return box.top >= pane.top - 1 && box.bottom <= pane.bottom + 1; }"""
-            )
+    page = open_page(trace.show(), width=500)
+    lines = page.locator(".kl-source-lines")
+    for name in ("Last (End)", "First (Home)"):
+        page.get_by_title(name).click()
+        assert lines.evaluate("one => one.scrollWidth <= one.clientWidth")
+        assert page.locator(".kl-source-line[aria-current]").evaluate(
+            """one => { const pane = one.parentElement.getBoundingClientRect();
+            const box = one.getBoundingClientRect();
+            return box.top >= pane.top - 1 && box.bottom <= pane.bottom + 1; }"""
+        )
 
 
 @pytest.mark.slow
 def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
-    chromium: Browser, tmp_path: Path
+    open_page: OpenPage, tmp_path: Path
 ) -> None:
     evil = "</script><img src=x onerror=alert(1)>"
     events = Events(tmp_path)
@@ -595,140 +577,128 @@ def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
     odd = numpy.array([1.5, numpy.nan, numpy.inf, -numpy.inf], numpy.float32)
     tell.bound({evil: odd, "one": numpy.ones((1, 1), numpy.float32), "none": numpy.zeros(0)})
     trace = events.trace(TracedFault("Fault", f"failed: {evil}", None, 0), notices=[evil])
-    with opened(chromium, trace.show().to_html(tmp_path / "evil.html").as_uri()) as page:
-        assert page.locator("img").count() == 0
-        for place in (".kl-failure", ".kl-general", ".kl-values", ".kl-source", ".kl-constants"):
-            expect(page.locator(place)).to_contain_text(evil)
-        expect(page.locator(".kl-where")).to_contain_text("the fault")
-        canvas = page.locator(".kl-vars canvas")
-        expect(canvas).to_have_count(2)
-        for index, text in enumerate(("1.5", "NaN", "∞", "-∞")):
-            canvas.first.press("ArrowRight")
-            expect(page.locator(".kl-status")).to_have_text(f"{evil}[{index}] = {text}")
-        canvas.nth(1).press("ArrowRight")
-        expect(page.locator(".kl-status")).to_have_text("one[0, 0] = 1")
+    page = open_page(trace.show())
+    assert page.locator("img").count() == 0
+    for place in (".kl-failure", ".kl-general", ".kl-values", ".kl-source", ".kl-constants"):
+        expect(page.locator(place)).to_contain_text(evil)
+    expect(page.locator(".kl-where")).to_contain_text("the fault")
+    canvas = page.locator(".kl-vars canvas")
+    expect(canvas).to_have_count(2)
+    for index, text in enumerate(("1.5", "NaN", "∞", "-∞")):
+        canvas.first.press("ArrowRight")
+        expect(page.locator(".kl-status")).to_have_text(f"{evil}[{index}] = {text}")
+    canvas.nth(1).press("ArrowRight")
+    expect(page.locator(".kl-status")).to_have_text("one[0, 0] = 1")
     (tmp_path / "empty").mkdir()
-    empty = Events(tmp_path / "empty").trace().show().to_html(tmp_path / "empty.html")
-    with opened(chromium, empty.as_uri()) as page:
-        expect(page.locator(".kl-root[data-ready]")).to_contain_text("There are no steps")
+    page = open_page(Events(tmp_path / "empty").trace().show())
+    expect(page.locator(".kl-root[data-ready]")).to_contain_text("There are no steps")
 
 
 @pytest.mark.slow
-def test_kernels_without_a_line_and_tensors_without_elements(
-    chromium: Browser, tmp_path: Path
-) -> None:
+def test_kernels_without_a_line_and_tensors_without_elements(open_page: OpenPage) -> None:
     for tensor, words in (
         (torch.zeros(0, 4), "no elements"),
         (torch.tensor(2.5), ""),
         (torch.ones(1, 1), ""),
     ):
         trace = kernellab.trace(nothing, (1,), tensor)
-        page_file = trace.show().to_html(tmp_path / "nothing.html")
         assert "there are no steps" in trace.show().text() or len(trace) == 1
-        with opened(chromium, page_file.as_uri()) as page:
-            page.wait_for_selector("[data-ready]")
-            figure = page.locator('figure[data-name="x_ptr"]')
-            expect(figure).to_contain_text(words)
-            if not words:
-                figure.locator("canvas").press("ArrowRight")
-                index = ", ".join("0" * tensor.ndim)
-                expect(page.locator(".kl-status")).to_have_text(
-                    f"x_ptr[{index}] = {tensor.item():g} · read never, written never so far"
-                )
+        page = open_page(trace.show())
+        page.wait_for_selector("[data-ready]")
+        figure = page.locator('figure[data-name="x_ptr"]')
+        expect(figure).to_contain_text(words)
+        if not words:
+            figure.locator("canvas").press("ArrowRight")
+            index = ", ".join("0" * tensor.ndim)
+            expect(page.locator(".kl-status")).to_have_text(
+                f"x_ptr[{index}] = {tensor.item():g} · read never, written never so far"
+            )
 
 
 @pytest.mark.slow
-def test_a_narrow_cell_shows_everything_by_scrolling(
-    chromium: Browser, large: Trace, tmp_path: Path
-) -> None:
-    with opened(chromium, large.show(5).to_html(tmp_path / "s.html").as_uri(), width=400) as page:
-        page.wait_for_selector("[data-ready]")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 400
-        for place in ('tr[data-name="z"]', 'figure[data-name="z_ptr"]', ".kl-legend"):
-            page.locator(place).scroll_into_view_if_needed()
-            box = page.locator(place).bounding_box()
-            assert box is not None
-            assert (box["x"] >= 0, box["x"] + box["width"] <= 400) == (True, True), place
+def test_a_narrow_cell_shows_everything_by_scrolling(open_page: OpenPage, large: Trace) -> None:
+    page = open_page(large.show(5), width=400)
+    page.wait_for_selector("[data-ready]")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    for place in ('tr[data-name="z"]', 'figure[data-name="z_ptr"]', ".kl-legend"):
+        page.locator(place).scroll_into_view_if_needed()
+        box = box_of(page.locator(place))
+        assert (box["x"] >= 0, box["x"] + box["width"] <= 400) == (True, True), place
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "height"), [(900, 800), (700, 600), (900, 300)])
 def test_slots_keep_their_places_and_what_a_step_did_is_in_sight(
-    chromium: Browser, tmp_path: Path, width: int, height: int
+    open_page: OpenPage, width: int, height: int
 ) -> None:
     trace = kernellab.trace(
         matmul, (2, 2), *(torch.ones(64, 64) for _ in range(3)), 64, 64, 64,
         *(64, 1, 64, 1, 64, 1), BLOCK_M=32, BLOCK_N=32, BLOCK_K=16,
     )  # fmt: skip
     loads = [one.number for one in trace if any(a.argument == "b_ptr" for a in one.accesses)]
-    page_file = trace.show().to_html(tmp_path / "s.html").as_uri()
-    with opened(chromium, page_file, width=width) as page:
-        root = page.locator(".kl-root[data-ready]")
-        root.evaluate("(one, height) => { one.style.height = `${height}px`; }", height)
-        step_to(page, loads[1])
-        expect(page.locator("tr.kl-new")).to_have_attribute("data-name", "b")
-        expect(page.locator("figure.kl-touched")).to_have_attribute("data-name", "b_ptr")
-        in_sight = """one => {
-            const box = one.getBoundingClientRect(), x = box.left + 30, y = box.top + box.height / 2;
-            return one.contains(document.elementFromPoint(x, y));
-        }"""
-        line = page.locator(".kl-source-line[aria-current]")
-        root.scroll_into_view_if_needed()
-        assert line.evaluate(in_sight)
-        if height > 300:
-            assert page.locator("figure.kl-touched figcaption").evaluate(in_sight)
-            assert page.locator("tr.kl-new").evaluate(in_sight)
-        slots = """all => all.map((one) => [one.dataset.name, one.offsetTop, one.offsetLeft])"""
-        places = page.locator(".kl-vars tr, .kl-tensors figure")
-        before = places.evaluate_all(slots)
-        assert [name for name, *_ in before] == [
-            *("rows", "columns", "inner", "a_ptrs", "b_ptrs", "acc", "start", "a", "b", "c_ptrs"),
-            *("a_ptr", "b_ptr", "c_ptr"),
-        ]
-        step_to(page, len(trace) - 1)
-        assert places.evaluate_all(slots) == before
-        expect(page.locator("figure.kl-touched")).to_have_attribute("data-name", "c_ptr")
-        assert line.evaluate(in_sight)
+    page = open_page(trace.show(), width=width)
+    root = page.locator(".kl-root[data-ready]")
+    root.evaluate("(one, height) => { one.style.height = `${height}px`; }", height)
+    step_to(page, loads[1])
+    expect(page.locator("tr.kl-new")).to_have_attribute("data-name", "b")
+    expect(page.locator("figure.kl-touched")).to_have_attribute("data-name", "b_ptr")
+    in_sight = """one => {
+        const box = one.getBoundingClientRect(), x = box.left + 30, y = box.top + box.height / 2;
+        return one.contains(document.elementFromPoint(x, y));
+    }"""
+    line = page.locator(".kl-source-line[aria-current]")
+    root.scroll_into_view_if_needed()
+    assert line.evaluate(in_sight)
+    if height > 300:
+        assert page.locator("figure.kl-touched figcaption").evaluate(in_sight)
+        assert page.locator("tr.kl-new").evaluate(in_sight)
+    slots = """all => all.map((one) => [one.dataset.name, one.offsetTop, one.offsetLeft])"""
+    places = page.locator(".kl-vars tr, .kl-tensors figure")
+    before = places.evaluate_all(slots)
+    assert [name for name, *_ in before] == [
+        *("rows", "columns", "inner", "a_ptrs", "b_ptrs", "acc", "start", "a", "b", "c_ptrs"),
+        *("a_ptr", "b_ptr", "c_ptr"),
+    ]
+    step_to(page, len(trace) - 1)
+    assert places.evaluate_all(slots) == before
+    expect(page.locator("figure.kl-touched")).to_have_attribute("data-name", "c_ptr")
+    assert line.evaluate(in_sight)
 
 
 @pytest.mark.slow
-def test_the_programs_of_a_large_grid_are_named_in_a_narrow_cell(
-    chromium: Browser, tmp_path: Path
-) -> None:
+def test_the_programs_of_a_large_grid_are_named_in_a_narrow_cell(open_page: OpenPage) -> None:
     trace = kernellab.trace(
         counted, (120, 3, 17), torch.zeros(1, dtype=torch.int32), programs=[(2, 0, 0), (100, 2, 16)]
     )
-    with opened(chromium, trace.show().to_html(tmp_path / "s.html").as_uri(), width=400) as page:
-        words = page.locator(".kl-programs .kl-pane-head > .kl-soft")
-        expect(words).to_have_text("(2, 0, 0) of 120 × 3 × 17, 2 traced")
-        sizes = "one => [one.scrollWidth - one.clientWidth, one.scrollHeight - one.clientHeight]"
-        for place in (words, page.locator(".kl-programs .kl-pane-head")):
-            assert max(place.evaluate(sizes)) <= 0, "nothing of it is cut"
+    page = open_page(trace.show(), width=400)
+    words = page.locator(".kl-programs .kl-pane-head > .kl-soft")
+    expect(words).to_have_text("(2, 0, 0) of 120 × 3 × 17, 2 traced")
+    sizes = "one => [one.scrollWidth - one.clientWidth, one.scrollHeight - one.clientHeight]"
+    for place in (words, page.locator(".kl-programs .kl-pane-head")):
+        assert max(place.evaluate(sizes)) <= 0, "nothing of it is cut"
 
 
 @pytest.mark.slow
-def test_every_control_has_a_name_and_shows_its_focus(
-    chromium: Browser, large: Trace, tmp_path: Path
-) -> None:
-    with opened(chromium, large.show(5).to_html(tmp_path / "s.html").as_uri()) as page:
-        page.wait_for_selector("[data-ready]")
-        page.get_by_label("Theme").focus()
-        reached = []
-        for _ in range(60):
-            page.keyboard.press("Tab")
-            found = page.evaluate(
-                """() => {
-                    const one = document.activeElement;
-                    const { outlineStyle, outlineWidth } = getComputedStyle(one);
-                    const name = one.getAttribute("aria-label") ?? one.labels?.[0]?.textContent ?? one.textContent;
-                    return one === document.body ? null : { name, kind: one.tagName, isSeen: outlineStyle !== "none" && outlineWidth !== "0px" };
-                }"""
-            )
-            if found is None:
-                break
-            assert found["name"], found
-            assert found["isSeen"], found
-            reached.append(found["name"])
+def test_every_control_has_a_name_and_shows_its_focus(open_page: OpenPage, large: Trace) -> None:
+    page = open_page(large.show(5))
+    page.wait_for_selector("[data-ready]")
+    page.get_by_label("Theme").focus()
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        found = page.evaluate(
+            """() => {
+                const one = document.activeElement;
+                const { outlineStyle, outlineWidth } = getComputedStyle(one);
+                const name = one.getAttribute("aria-label") ?? one.labels?.[0]?.textContent ?? one.textContent;
+                return one === document.body ? null : { name, kind: one.tagName, isSeen: outlineStyle !== "none" && outlineWidth !== "0px" };
+            }"""
+        )
+        if found is None:
+            break
+        assert found["name"], found
+        assert found["isSeen"], found
+        reached.append(found["name"])
     assert {
         "Go to step", "Number of the step", "Variable", "Tensor", "Program",
         "Lines: arrows choose one, Enter runs to it", "Watch a variable or an element",
@@ -738,29 +708,28 @@ def test_every_control_has_a_name_and_shows_its_focus(
 
 @pytest.mark.slow
 def test_ten_thousand_steps_scrub_at_thirty_frames_a_second(
-    chromium: Browser, tmp_path: Path
+    open_page: OpenPage, tmp_path: Path
 ) -> None:
     events = Events(tmp_path)
     events.x = events.x.repeat(700)
     events.run(turns=2000)
     trace = events.trace()
     assert len(trace) > 10_000
-    page_file = trace.show().to_html(tmp_path / "long.html")
-    with opened(chromium, page_file.as_uri()) as page:
-        page.locator(".kl-root[data-ready]").wait_for()
-        seconds = page.evaluate(
-            """async () => {
-                const scrubber = document.querySelector(".kl-track input");
-                const times = [];
-                for (let at = 0; at < 60; at++) {
-                    scrubber.value = String((at * 4999) % Number(scrubber.max));
-                    const start = performance.now();
-                    scrubber.dispatchEvent(new Event("input"));
-                    await new Promise(requestAnimationFrame);
-                    times.push((performance.now() - start) / 1000);
-                }
-                return times.sort((a, b) => a - b)[30];
-            }"""
-        )
-        # 30 frames a second are 33 ms; a shared machine may be three times as slow.
-        assert seconds < 0.1
+    page = open_page(trace.show())
+    page.locator(".kl-root[data-ready]").wait_for()
+    seconds = page.evaluate(
+        """async () => {
+            const scrubber = document.querySelector(".kl-track input");
+            const times = [];
+            for (let at = 0; at < 60; at++) {
+                scrubber.value = String((at * 4999) % Number(scrubber.max));
+                const start = performance.now();
+                scrubber.dispatchEvent(new Event("input"));
+                await new Promise(requestAnimationFrame);
+                times.push((performance.now() - start) / 1000);
+            }
+            return times.sort((a, b) => a - b)[30];
+        }"""
+    )
+    # 30 frames a second are 33 ms; a shared machine may be three times as slow.
+    assert seconds < 0.1

@@ -11,7 +11,6 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import pytest
 from matplotlib.colors import LogNorm, to_hex
 from PIL import Image
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
@@ -33,7 +32,7 @@ from tests.kernels.basic import add
 from tests.support.pages import unpacked
 from tests.support.source_files import ROOT
 from tests.support.sweeps import sweep, trial
-from tests.viz.browser import opened
+from tests.viz.browser import OpenPage, box_of
 
 SWEEPS = ROOT / "notebooks/recorded"
 RECORDED = SWEEPS / "tuning_h200_matmul.json"
@@ -299,10 +298,10 @@ def plot(page: Page) -> Locator:
 
 
 @pytest.fixture
-def sweep_page(chromium: Browser, page_file: Path) -> Iterator[Page]:
-    with opened(chromium, page_file.as_uri()) as page:
-        page.wait_for_selector(".kl-tuning[data-ready]")
-        yield page
+def sweep_page(open_page: OpenPage, page_file: Path) -> Page:
+    page = open_page(page_file)
+    page.wait_for_selector(".kl-tuning[data-ready]")
+    return page
 
 
 @pytest.mark.slow
@@ -321,8 +320,7 @@ def test_a_point_says_all_numbers_and_its_row_is_lit(
     expect(page.locator(".kl-baseline-name")).to_have_text(
         f"torch, {in_microseconds(recorded.baselines['torch'].median)} us"
     )
-    box = page.locator(".kl-plot .kl-point circle").first.bounding_box()
-    assert box is not None
+    box = box_of(page.locator(".kl-plot .kl-point circle").first)
     page.mouse.move(box["x"] + 3, box["y"] + 3)
     tip = page.locator(".kl-tip")
     for words in (
@@ -420,11 +418,9 @@ def test_words_stand_over_no_point_and_a_click_in_the_table_leaves_none(sweep_pa
     page = sweep_page
     for name in ("Times", "Resources"):
         page.get_by_role("radio", name=name).click()
-        label = page.locator(".kl-baseline-name").bounding_box()
-        assert label is not None
+        label = box_of(page.locator(".kl-baseline-name"))
         for one in page.locator(".kl-plot .kl-point circle").all():
-            box = one.bounding_box()
-            assert box is not None
+            box = box_of(one)
             beside = box["x"] + box["width"] < label["x"] or box["x"] > label["x"] + label["width"]
             assert (
                 beside
@@ -440,29 +436,28 @@ def test_words_stand_over_no_point_and_a_click_in_the_table_leaves_none(sweep_pa
 
 @pytest.mark.slow
 def test_a_narrow_cell_shows_times_and_the_whole_verdict(
-    chromium: Browser, page_file: Path, recorded: kernellab.Tuning
+    open_page: OpenPage, page_file: Path, recorded: kernellab.Tuning
 ) -> None:
-    with opened(chromium, page_file.as_uri(), width=400) as page:
-        page.wait_for_selector(".kl-tuning[data-ready]")
-        expect(page.locator("thead th").nth(2)).to_contain_text("us")
-        cell = page.locator("tbody tr").first.locator("td").nth(2)
-        assert recorded.best.timing is not None
-        expect(cell).to_have_text(in_microseconds(recorded.best.timing.median))
-        box = cell.bounding_box()
-        assert box is not None
-        assert box["x"] + box["width"] < 380
-        words = page.locator(".kl-words")
-        expect(words).to_contain_text("their quartiles overlap.")
-        assert words.evaluate("one => one.scrollHeight <= one.clientHeight + 1")
-        page.locator("button[title='Keys (?)']").click()
-        expect(page.locator(".kl-help div", has_text="the plots").locator("kbd")).to_have_text(
-            ["1", "2", "3", "4"]
-        )
+    page = open_page(page_file, width=400)
+    page.wait_for_selector(".kl-tuning[data-ready]")
+    expect(page.locator("thead th").nth(2)).to_contain_text("us")
+    cell = page.locator("tbody tr").first.locator("td").nth(2)
+    assert recorded.best.timing is not None
+    expect(cell).to_have_text(in_microseconds(recorded.best.timing.median))
+    box = box_of(cell)
+    assert box["x"] + box["width"] < 380
+    words = page.locator(".kl-words")
+    expect(words).to_contain_text("their quartiles overlap.")
+    assert words.evaluate("one => one.scrollHeight <= one.clientHeight + 1")
+    page.locator("button[title='Keys (?)']").click()
+    expect(page.locator(".kl-help div", has_text="the plots").locator("kbd")).to_have_text(
+        ["1", "2", "3", "4"]
+    )
 
 
 @pytest.mark.slow
 def test_without_times_the_table_says_what_was_checked_and_resources_are_drawn(
-    chromium: Browser, tmp_path: Path
+    open_page: OpenPage,
 ) -> None:
     trials = [trial(number, None, BLOCK=2**number) for number in range(6)]
     found = [
@@ -479,37 +474,35 @@ def test_without_times_the_table_says_what_was_checked_and_resources_are_drawn(
         trials=tuple(replace(one, outcome=outcome) for one, outcome in zip(trials, found))
     )
     untimed = replace(untimed, machine=replace(untimed.machine, gpu=""))
-    with opened(chromium, untimed.show().to_html(tmp_path / "few.html").as_uri()) as page:
-        expect(page.locator(".kl-words")).to_contain_text("Nothing was timed")
-        expect(page.locator(".kl-plot .kl-bar")).to_have_count(6)
-        expect(page.locator(".kl-plot")).to_contain_text("registers of a thread")
-        row = page.locator("tbody tr").nth(5)
-        expect(row).to_contain_text("wgmma")
-        expect(row.locator("td").last).to_have_text("not checked")
-        expect(row.locator("td").last).to_have_attribute(
-            "title", "the interpreter did not finish it"
-        )
-        expect(page.locator("tbody tr").first.locator("td").last).to_have_text("the first config")
-        for cells in ("thead th:last-child button", "tbody tr:first-child td:last-child"):
-            assert page.locator(cells).evaluate("one => getComputedStyle(one).textAlign") == "left"
+    page = open_page(untimed.show())
+    expect(page.locator(".kl-words")).to_contain_text("Nothing was timed")
+    expect(page.locator(".kl-plot .kl-bar")).to_have_count(6)
+    expect(page.locator(".kl-plot")).to_contain_text("registers of a thread")
+    row = page.locator("tbody tr").nth(5)
+    expect(row).to_contain_text("wgmma")
+    expect(row.locator("td").last).to_have_text("not checked")
+    expect(row.locator("td").last).to_have_attribute("title", "the interpreter did not finish it")
+    expect(page.locator("tbody tr").first.locator("td").last).to_have_text("the first config")
+    for cells in ("thead th:last-child button", "tbody tr:first-child td:last-child"):
+        assert page.locator(cells).evaluate("one => getComputedStyle(one).textAlign") == "left"
 
 
 def test_without_a_gpu_estimates_are_drawn_and_those_to_measure_are_copied(
-    chromium: Browser, tmp_path: Path
+    open_page: OpenPage,
 ) -> None:
     trials = tuple(trial(n, None, estimate=20.0 - n, BLOCK=2**n) for n in range(8))
     untimed = sweep(trials=trials, baselines={})
-    with opened(chromium, untimed.show().to_html(tmp_path / "few.html").as_uri()) as page:
-        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        expect(page.locator(".kl-answer")).to_contain_text("about 13 us, estimated ± 9%")
-        expect(page.locator(".kl-plot .kl-bar")).to_have_count(8)
-        expect(page.locator(".kl-plot .kl-bar.kl-best")).to_have_count(5)
-        expect(page.locator(".kl-plot .kl-bar .kl-whisker")).to_have_count(8)
-        expect(page.locator("tbody tr").first).to_contain_text("★")
-        page.get_by_role("button", name="Copy space").click()
-        expect(page.get_by_role("button", name="Copied")).to_be_visible()
-        copied = page.evaluate("navigator.clipboard.readText()")
-        assert ast.literal_eval(copied.removeprefix("space = ")) == untimed.candidates(5)
+    page = open_page(untimed.show())
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    expect(page.locator(".kl-answer")).to_contain_text("about 13 us, estimated ± 9%")
+    expect(page.locator(".kl-plot .kl-bar")).to_have_count(8)
+    expect(page.locator(".kl-plot .kl-bar.kl-best")).to_have_count(5)
+    expect(page.locator(".kl-plot .kl-bar .kl-whisker")).to_have_count(8)
+    expect(page.locator("tbody tr").first).to_contain_text("★")
+    page.get_by_role("button", name="Copy space").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert ast.literal_eval(copied.removeprefix("space = ")) == untimed.candidates(5)
 
 
 @pytest.mark.slow
@@ -525,7 +518,7 @@ def test_times_are_percents_of_a_baseline_and_a_rectangle_is_a_space(sweep_page:
     boxes = [page.locator(".kl-plot .kl-point circle").nth(at).bounding_box() for at in (0, 3)]
     first, last = (box for box in boxes if box is not None)
     plot = page.locator(".kl-plot")
-    before = plot.bounding_box()
+    before = box_of(plot)
     page.mouse.move(first["x"] - 10, first["y"] - 10)
     page.mouse.down()
     page.mouse.move(last["x"] + 8, last["y"] + 12)
@@ -539,23 +532,20 @@ def test_times_are_percents_of_a_baseline_and_a_rectangle_is_a_space(sweep_page:
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [420, 700, 1000, 1400])
 def test_rows_have_one_line_and_the_configs_columns_stay(
-    chromium: Browser, page_file: Path, width: int
+    open_page: OpenPage, page_file: Path, width: int
 ) -> None:
-    with opened(chromium, page_file.as_uri(), width=width) as page:
-        rows = page.locator("tbody tr")
-        expect(rows).to_have_count(48)
-        heights = {box["height"] for row in rows.all() if (box := row.bounding_box())}
-        assert max(heights) < 30
-        shown = page.locator(".kl-configs-rows").bounding_box()
-        assert shown is not None
-        assert shown["height"] > 200
-        frozen = page.locator("tbody tr").first.locator("td").nth(2)  # the time
-        before = frozen.bounding_box()
-        page.locator(".kl-configs-rows").evaluate("one => one.scrollLeft = 10_000")
-        after = frozen.bounding_box()
-        assert before is not None
-        assert after is not None
-        assert after["x"] == pytest.approx(before["x"], abs=1) or width > 1000
+    page = open_page(page_file, width=width)
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(48)
+    heights = {box["height"] for row in rows.all() if (box := row.bounding_box())}
+    assert max(heights) < 30
+    shown = box_of(page.locator(".kl-configs-rows"))
+    assert shown["height"] > 200
+    frozen = page.locator("tbody tr").first.locator("td").nth(2)  # the time
+    before = box_of(frozen)
+    page.locator(".kl-configs-rows").evaluate("one => one.scrollLeft = 10_000")
+    after = box_of(frozen)
+    assert after["x"] == pytest.approx(before["x"], abs=1) or width > 1000
 
 
 @pytest.mark.slow
@@ -614,53 +604,51 @@ def test_a_click_opens_the_ir_a_second_config_the_comparison_and_escape_leads_ba
 
 @pytest.mark.slow
 def test_keys_go_from_config_to_config_and_open_one(
-    chromium: Browser, page_file: Path, recorded: kernellab.Tuning
+    open_page: OpenPage, page_file: Path, recorded: kernellab.Tuning
 ) -> None:
-    with opened(chromium, page_file.as_uri(), dark=True) as page:
-        root = page.locator(".kl-tuning[data-ready]")
-        expect(root).to_have_attribute("data-theme", "dark")
-        plot(page).focus()
-        for _ in range(2):
-            page.keyboard.press("ArrowRight")
-        expect(page.locator(".kl-tip")).to_contain_text(str(recorded.ranked[1].candidate))
-        page.keyboard.press("3")
-        expect(page.locator(".kl-plot .kl-line")).to_have_count(48)
-        page.keyboard.press("Home")
-        page.keyboard.press("Enter")
-        expect(page.locator(".kl-nested .kl-passes")).to_be_visible()
-        page.keyboard.press("Escape")
-        expect(plot(page)).to_be_focused()
-        row = page.locator("tbody tr").first
-        row.focus()
-        page.keyboard.press("ArrowDown")
-        page.keyboard.press(" ")
-        expect(page.locator(".kl-nested .kl-head")).to_contain_text("config")
-        page.get_by_role("button", name="Back to the sweep").click()
-        root.press("?")
-        expect(page.locator(".kl-overview > .kl-help")).to_be_visible()
+    page = open_page(page_file, dark=True)
+    root = page.locator(".kl-tuning[data-ready]")
+    expect(root).to_have_attribute("data-theme", "dark")
+    plot(page).focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator(".kl-tip")).to_contain_text(str(recorded.ranked[1].candidate))
+    page.keyboard.press("3")
+    expect(page.locator(".kl-plot .kl-line")).to_have_count(48)
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    expect(page.locator(".kl-nested .kl-passes")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(plot(page)).to_be_focused()
+    row = page.locator("tbody tr").first
+    row.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press(" ")
+    expect(page.locator(".kl-nested .kl-head")).to_contain_text("config")
+    page.get_by_role("button", name="Back to the sweep").click()
+    root.press("?")
+    expect(page.locator(".kl-overview > .kl-help")).to_be_visible()
 
 
 @pytest.mark.slow
-def test_sizes_lead_to_their_sweeps(chromium: Browser, tmp_path: Path) -> None:
+def test_sizes_lead_to_their_sweeps(open_page: OpenPage) -> None:
     tunings = kernellab.Tunings.load(SIZES)
-    page_file = tunings.show().to_html(tmp_path / "sizes.html")
-    with opened(chromium, page_file.as_uri()) as page:
-        page.wait_for_selector(".kl-tuning[data-ready]")
-        page.get_by_label("Unit").select_option("TFLOP/s")
-        circles = page.locator(".kl-plot .kl-point circle")
-        expect(circles).to_have_count(12)
-        box = circles.nth(4).bounding_box()
-        assert box is not None
-        page.mouse.move(box["x"] + 4, box["y"] + 4)
-        expect(page.locator(".kl-tip")).to_contain_text("matmul, M=4096: ")
-        page.mouse.click(box["x"] + 4, box["y"] + 4)
-        expect(page.get_by_label("Sweep")).to_have_value("4")
-        expect(page.locator(".kl-words")).to_contain_text(str(tunings[4].best.candidate))
-        expect(page.locator(".kl-words")).to_contain_text("tuning.with_kernel(matmul).show()")
+    page = open_page(tunings.show())
+    page.wait_for_selector(".kl-tuning[data-ready]")
+    page.get_by_label("Unit").select_option("TFLOP/s")
+    circles = page.locator(".kl-plot .kl-point circle")
+    expect(circles).to_have_count(12)
+    box = box_of(circles.nth(4))
+    page.mouse.move(box["x"] + 4, box["y"] + 4)
+    expect(page.locator(".kl-tip")).to_contain_text("matmul, M=4096: ")
+    page.mouse.click(box["x"] + 4, box["y"] + 4)
+    expect(page.get_by_label("Sweep")).to_have_value("4")
+    expect(page.locator(".kl-words")).to_contain_text(str(tunings[4].best.candidate))
+    expect(page.locator(".kl-words")).to_contain_text("tuning.with_kernel(matmul).show()")
 
 
 @pytest.mark.slow
-def test_few_configs_no_times_and_foreign_text(chromium: Browser, tmp_path: Path) -> None:
+def test_few_configs_no_times_and_foreign_text(open_page: OpenPage) -> None:
     evil = "</script><img src=x onerror=alert(1)>"
     first: dict[str, Any] = {evil: evil}
     second: dict[str, Any] = {evil: "b"}
@@ -686,67 +674,56 @@ def test_few_configs_no_times_and_foreign_text(chromium: Browser, tmp_path: Path
         "none": sweep(trials=()),
     }
     for name, tuning in cases.items():
-        file = tuning.show().to_html(tmp_path / f"{name}.html")
-        with opened(chromium, file.as_uri(), width=420) as page:
-            root = page.locator(".kl-tuning[data-ready]")
-            expect(root).to_be_visible()
-            assert page.locator("img").count() == 0
-            expect(page.locator("tbody tr[aria-label]")).to_have_count(len(tuning.trials))
-            for tab in page.get_by_role("radio").all():
-                tab.click()
-            assert root.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
-            expect(plot(page)).to_be_visible(visible=name not in ("dropped", "none"))
-            if name == "dropped":
-                expect(page.locator("tbody")).to_contain_text("crash: gone")
-                expect(page.locator(".kl-words")).to_contain_text("No config is valid.")
-            if name == "single":
-                page.get_by_role("radio", name="Heat map").click()
-                expect(plot(page)).to_contain_text(
-                    "A heat map needs two parameters that vary, and here BLOCK does."
-                )
-            if name == "odd":
-                page.get_by_role("radio", name="Times").click()
-                expect(page.locator(".kl-baseline-name")).to_contain_text(evil)
+        page = open_page(tuning.show(), width=420)
+        root = page.locator(".kl-tuning[data-ready]")
+        expect(root).to_be_visible()
+        assert page.locator("img").count() == 0
+        expect(page.locator("tbody tr[aria-label]")).to_have_count(len(tuning.trials))
+        for tab in page.get_by_role("radio").all():
+            tab.click()
+        assert root.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
+        expect(plot(page)).to_be_visible(visible=name not in ("dropped", "none"))
+        if name == "dropped":
+            expect(page.locator("tbody")).to_contain_text("crash: gone")
+            expect(page.locator(".kl-words")).to_contain_text("No config is valid.")
+        if name == "single":
+            page.get_by_role("radio", name="Heat map").click()
+            expect(plot(page)).to_contain_text(
+                "A heat map needs two parameters that vary, and here BLOCK does."
+            )
+        if name == "odd":
+            page.get_by_role("radio", name="Times").click()
+            expect(page.locator(".kl-baseline-name")).to_contain_text(evil)
 
 
 @pytest.mark.slow
-def test_five_hundred_configs_are_drawn_and_sorted_at_once(
-    chromium: Browser, tmp_path: Path
-) -> None:
+def test_five_hundred_configs_are_drawn_and_sorted_at_once(open_page: OpenPage) -> None:
     space = itertools.product((16, 32, 64, 128, 256), (1, 2, 4, 8, 16), range(20))
     trials = tuple(
         trial(number, 10 + (37 * number) % 499, BLOCK=block, num_warps=warps, step=step)
         for number, (block, warps, step) in enumerate(space)
     )
-    page_file = sweep(trials=trials).show().to_html(tmp_path / "many.html")
-    with opened(chromium, page_file.as_uri()) as page:
-        page.wait_for_selector(".kl-tuning[data-ready]")
-        expect(page.locator(".kl-plot .kl-point")).to_have_count(500)
-        expect(page.locator("tbody tr")).to_have_count(500)
-        took = page.evaluate("""() => {
-          const begin = performance.now();
-          for (const one of document.querySelectorAll(".kl-sort")) one.click();
-          for (const one of document.querySelectorAll(".kl-modes button")) one.click();
-          return performance.now() - begin;
-        }""")
-        assert took < 10_000  # ten columns and four plots; a tenth of that where nothing else runs
+    page = open_page(sweep(trials=trials).show())
+    page.wait_for_selector(".kl-tuning[data-ready]")
+    expect(page.locator(".kl-plot .kl-point")).to_have_count(500)
+    expect(page.locator("tbody tr")).to_have_count(500)
+    took = page.evaluate("""() => {
+      const begin = performance.now();
+      for (const one of document.querySelectorAll(".kl-sort")) one.click();
+      for (const one of document.querySelectorAll(".kl-modes button")) one.click();
+      return performance.now() - begin;
+    }""")
+    assert took < 10_000  # ten columns and four plots; a tenth of that where nothing else runs
 
 
 @pytest.mark.slow
-def test_a_page_without_any_ir_says_so_at_the_top_and_invites_nobody(
-    chromium: Browser, tmp_path: Path
-) -> None:
-    page_file = (
-        sweep(trials=tuple(trial(n, 1.0 + n, BLOCK=2**n) for n in range(4)))
-        .show()
-        .to_html(tmp_path / "no_ir.html")
+def test_a_page_without_any_ir_says_so_at_the_top_and_invites_nobody(open_page: OpenPage) -> None:
+    page = open_page(sweep(trials=tuple(trial(n, 1.0 + n, BLOCK=2**n) for n in range(4))).show())
+    expect(page.locator(".kl-words")).to_contain_text("No config's IR")
+    expect(page.locator(".kl-chosen-configs")).to_have_text(
+        "Click a config to select it, Shift+click another one as well."
     )
-    with opened(chromium, page_file.as_uri()) as page:
-        expect(page.locator(".kl-words")).to_contain_text("No config's IR")
-        expect(page.locator(".kl-chosen-configs")).to_have_text(
-            "Click a config to select it, Shift+click another one as well."
-        )
-        page.locator('tr[data-place="2"]').click()
-        expect(page.locator('tr[aria-selected="true"]')).to_have_count(1)
-        expect(page.locator(".kl-problem")).to_have_count(0)
-        expect(page.get_by_role("button", name="Open its IR")).to_have_count(0)
+    page.locator('tr[data-place="2"]').click()
+    expect(page.locator('tr[aria-selected="true"]')).to_have_count(1)
+    expect(page.locator(".kl-problem")).to_have_count(0)
+    expect(page.get_by_role("button", name="Open its IR")).to_have_count(0)

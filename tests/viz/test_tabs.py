@@ -9,22 +9,16 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from kernellab.errors import (
-    ArgumentError,
-    CompileError,
-    KernelLabError,
-    OptionError,
-    OutOfBounds,
-)
+from kernellab.errors import ArgumentError, CompileError, KernelLabError, OptionError, OutOfBounds
 from kernellab.records.display import show
 from kernellab.tracing.records import Trace
 from kernellab.viz.kit.data import Answer, answer
 from kernellab.viz.launch_tabs import LaunchTabs, stopped_card, tabs_for
-from tests.viz.browser import opened
+from tests.viz.browser import OpenPage
 
 
 @triton.jit
@@ -179,27 +173,27 @@ def test_what_cannot_be_opened_says_why(
 
 
 def test_a_page_links_its_views_by_anchors(
-    chromium: Browser, tmp_path: Path, findings: Any
+    open_page: OpenPage, tmp_path: Path, findings: Any
 ) -> None:
     path = tmp_path / "launch.html"
     trace = kernellab.trace(shifted, (4,), *tensors(), 48, BLOCK=16, programs=[1, 2])
     show(trace).to_html(path, tabs=["card", "ir"])
-    with opened(chromium, path.as_uri(), width=820) as page:
-        expect(page.locator(".kl-root[data-ready]")).to_have_count(3)
-        card, ir, steps = (page.locator(f".kl-{kind}") for kind in ("card", "ir", "steps"))
-        tabs = steps.locator("a.kl-tab")
-        expect(tabs).to_have_text(["Card", "IR", "Steps"])
-        place = tabs.nth(1).get_attribute("href")
-        assert page.locator(f"section{place}").locator(".kl-ir").count() == 1
-        card.locator("summary", has_text="Stages").click()
-        card.get_by_role("button", name="ttgir").click()
-        expect(ir.locator(".kl-pane")).to_have_count(2)
-        expect(ir.locator(".kl-pane").nth(1)).to_contain_text("#blocked")
-        expect(ir).to_be_in_viewport()
-        ir.locator(".cm-line", has_text="tl.store").first.click()
-        ir.locator("a.kl-tab", has_text="Steps").click()
-        expect(steps.locator(".kl-source-line[aria-current]")).to_contain_text("tl.store")
-        expect(steps).to_be_in_viewport()
+    page = open_page(path, width=820)
+    expect(page.locator(".kl-root[data-ready]")).to_have_count(3)
+    card, ir, steps = (page.locator(f".kl-{kind}") for kind in ("card", "ir", "steps"))
+    tabs = steps.locator("a.kl-tab")
+    expect(tabs).to_have_text(["Card", "IR", "Steps"])
+    place = tabs.nth(1).get_attribute("href")
+    assert page.locator(f"section{place}").locator(".kl-ir").count() == 1
+    card.locator("summary", has_text="Stages").click()
+    card.get_by_role("button", name="ttgir").click()
+    expect(ir.locator(".kl-pane")).to_have_count(2)
+    expect(ir.locator(".kl-pane").nth(1)).to_contain_text("#blocked")
+    expect(ir).to_be_in_viewport()
+    ir.locator(".cm-line", has_text="tl.store").first.click()
+    ir.locator("a.kl-tab", has_text="Steps").click()
+    expect(steps.locator(".kl-source-line[aria-current]")).to_contain_text("tl.store")
+    expect(steps).to_be_in_viewport()
 
 
 def test_a_page_is_refused_rooms_that_there_are_not(tmp_path: Path, findings: Any) -> None:

@@ -10,18 +10,8 @@ import pytest
 from IPython.core.formatters import DisplayFormatter
 
 from kernellab.records.layouts import Layout
-from kernellab.viz.kit.data import (
-    DIGEST,
-    LOADER,
-    SCRIPT,
-    STYLE,
-)
-from tests.support.notebook_session import (
-    WIDGET,
-    NotebookSession,
-    Outcome,
-    StartNotebook,
-)
+from kernellab.viz.kit.data import DIGEST, LOADER, SCRIPT, STYLE
+from tests.support.notebook_session import WIDGET, NotebookSession, Outcome, StartNotebook
 
 SETUP = """\
 %load_ext kernellab

@@ -14,13 +14,7 @@ from tests.viz.browser import Watched
 from tests.viz.explorer_page import click_the_store
 from tests.viz.jupyter import Jupyter
 from tests.viz.view_cells import CELLS
-from tests.viz.vscode import (
-    choose_theme,
-    needs_manager,
-    restart,
-    run,
-    vscode_outputs,
-)
+from tests.viz.vscode import choose_theme, needs_manager, restart, run, vscode_outputs
 
 pytestmark = [needs_manager, pytest.mark.slow]
 
