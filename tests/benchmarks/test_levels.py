@@ -116,6 +116,7 @@ def test_of_a_kernel_the_latest_sweeps_are_kept(monkeypatch: pytest.MonkeyPatch)
     assert [one.arguments["n"] for one in kernellab.tunings(kernel)] == ["64", "256"]
 
 
+@pytest.mark.slow
 def test_each_kind_of_leak_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[Any] = []
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

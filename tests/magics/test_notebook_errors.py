@@ -5,12 +5,7 @@ the line that the arrow points at, and the kernel lives.
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from tests.support.notebook_session import (
-    ADD,
-    NotebookSession,
-    Outcome,
-    StartNotebook,
-)
+from tests.support.notebook_session import ADD, NotebookSession, Outcome, StartNotebook
 
 SIGNATURE = "def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):"
 

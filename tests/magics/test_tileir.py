@@ -41,6 +41,7 @@ def test_options_before_and_after(lab: NotebookSession) -> None:
         assert "*fp16" in bundle["text/plain"]
 
 
+@pytest.mark.slow
 def test_two_targets_are_compared(lab: NotebookSession) -> None:
     bundle = lab.run("%tileir add --target sm_80,sm_90").still
     assert "sm_80 and sm_90" in bundle["text/plain"]
@@ -82,6 +83,7 @@ def test_evidence_is_named_on_the_line(lab: NotebookSession) -> None:
     assert "out-of-bounds" in lab.run("%tileir made --with report").still["text/plain"]
 
 
+@pytest.mark.slow
 def test_evidence_of_an_earlier_definition_is_refused(
     lab: NotebookSession, messages: SnapshotAssertion
 ) -> None:

@@ -261,6 +261,7 @@ def test_what_cannot_be_assumed_is_asked_for_on_the_card(lab: NotebookSession) -
     assert "'desc'" in card
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "value"),
     [

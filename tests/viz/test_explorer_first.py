@@ -106,9 +106,8 @@ def test_a_comparison_begins_with_its_deltas_at_the_largest_difference(
     expect(first).to_be_in_viewport()
 
 
-@pytest.mark.parametrize(
-    "width", [420, *(pytest.param(n, marks=pytest.mark.slow) for n in (700, 1000))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [420, 700, 1000])
 def test_passes_are_a_strip_of_dots_above_the_panes(
     open_page: OpenPage, pages: dict[str, Path], width: int
 ) -> None:

@@ -21,7 +21,6 @@ class Attempt:
         cell: the text.
         reached: the step that it reaches.
         kind: the kind of the first diagnostic.
-        is_quick: whether the quick tests try it: one of each class.
     """
 
     name: str
@@ -29,7 +28,6 @@ class Attempt:
     cell: str
     reached: str
     kind: str
-    is_quick: bool = False
 
 
 IMPORTS = "import triton\nimport triton.language as tl\n\n"
@@ -175,7 +173,7 @@ CALLS = [
     Attempt(
         "os.system through getattr", "add",
         add("x + y", first='getattr(os, "system")("touch {marker}")', above="import os"),
-        "", "refused-call", True,
+        "", "refused-call",
     ),
     Attempt(
         "subprocess.Popen", "add",
@@ -189,7 +187,7 @@ CALLS = [
     ),
     Attempt(
         "a file is written", "add",
-        running("open('{marker}', 'w').write('{}')", "x + y"), "", "compile-error", True,
+        running("open('{marker}', 'w').write('{}')", "x + y"), "", "compile-error",
     ),
     Attempt(
         "the parent is killed", "add",
@@ -202,7 +200,7 @@ CALLS = [
         "", "compile-error",
     ),
     Attempt(
-        "a verdict is printed", "add", running(f"{_PRINTS}os._exit(0)"), "", "ended-process", True
+        "a verdict is printed", "add", running(f"{_PRINTS}os._exit(0)"), "", "ended-process"
     ),
     Attempt(
         "an exit", "add", running("raise SystemExit(0)", "x + y"), "", "ended-process"
@@ -319,8 +317,8 @@ _ASM = 'tl.inline_asm_elementwise("{}", "=r,r,r", [{}], dtype=tl.float32, is_pur
 _STABLE = "tl.exp(x - tl.max(x, axis=0))"
 
 WRONG = [
-    Attempt("1e-4 off", "add", add("x + y + 1e-4"), "safe", "wrong-result", True),
-    Attempt("1e-6 off", "add", add("x + y + 1e-6"), "safe", "wrong-result", True),
+    Attempt("1e-4 off", "add", add("x + y + 1e-4"), "safe", "wrong-result"),
+    Attempt("1e-6 off", "add", add("x + y + 1e-6"), "safe", "wrong-result"),
     Attempt("a factor of 1 + 1e-6", "add", add("(x + y) * 1.000001"), "safe", "wrong-result"),
     Attempt("in float16", "add", add("(x.to(tl.float16) + y.to(tl.float16)).to(tl.float32)"),
             "safe", "wrong-result"),
@@ -341,12 +339,12 @@ WRONG = [
             cell(_SOFTMAX.format(weights="tl.exp(x)", stored="weights / tl.sum(weights, axis=0)")),
             "safe", "infinity"),
     Attempt("nothing beyond 4,000 elements", "add",
-            add("tl.where(n > 4000, 0.0, x + y)"), "safe", "wrong-result", True),
+            add("tl.where(n > 4000, 0.0, x + y)"), "safe", "wrong-result"),
     Attempt("nothing beyond 10,000 elements", "add",
             add("tl.where(n > 10000, x, x + y)"), "safe", "wrong-result"),
     Attempt("wrong but for the usual blocks", "add",
             add("x + y if BLOCK == 64 or BLOCK == 128 or BLOCK == 256 or BLOCK == 1024 else x"),
-            "safe", "hard-coded-size", True),
+            "safe", "hard-coded-size"),
     Attempt("wrong for small blocks", "sum_rows",
             cell(_SUM.format(mask="lanes < columns",
                              stored="tl.sum(x, axis=0) if BLOCK > 32 else 0.0")),
@@ -354,11 +352,11 @@ WRONG = [
     Attempt("wrong for rows beyond 1,024", "sum_rows",
             cell(_SUM.format(mask="lanes < tl.minimum(columns, 1024)", stored="tl.sum(x, axis=0)")),
             "safe", "hard-coded-size"),
-    Attempt("one program does everything", "add", cell(_LOOPING_ADD), "right", "uneven-work", True),
+    Attempt("one program does everything", "add", cell(_LOOPING_ADD), "right", "uneven-work"),
     Attempt("one program adds everything", "dot_product", cell(_LOOPING_DOT), "right",
             "uneven-work"),
     Attempt("inline assembly", "add", add(_ASM.format("add.f32 $0, $1, $2;", "x, y")),
-            "", "inline-assembly", True),
+            "", "inline-assembly"),
     Attempt("inline assembly that does nothing", "add",
             add(_ASM.format("mov.b32 $0, $1;", "x + y, x")), "", "inline-assembly"),
     Attempt("nothing where it is priced", "transpose", cell(_CHEAP_WHEN_PRICED), "safe",
@@ -397,20 +395,9 @@ def _lie(name: str) -> tuple[str, str]:
     return "", kinds.get(name, "invalid-module")
 
 
-_QUICK = (
-    "the expected results become those of the kernel",
-    "the module promises more of its arguments",
-)
-
 ATTEMPTS = [
-    *(
-        Attempt(name, "add", running(code), *_reason(name), name in _QUICK)
-        for name, code in PATCHES.items()
-    ),
-    *(
-        Attempt(name, "add", add("x + y", above=code), *_lie(name), name in _QUICK)
-        for name, code in _LIES.items()
-    ),
+    *(Attempt(name, "add", running(code), *_reason(name)) for name, code in PATCHES.items()),
+    *(Attempt(name, "add", add("x + y", above=code), *_lie(name)) for name, code in _LIES.items()),
     *CALLS,
     *WRONG,
 ]

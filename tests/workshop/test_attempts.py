@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,15 +20,8 @@ def _worker() -> None:
     wait_for_worker()
 
 
-def by_speed(attempts: list[Attempt]) -> list[Any]:
-    return [
-        pytest.param(each, id=each.name, marks=() if each.is_quick else pytest.mark.slow)
-        for each in attempts
-    ]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("attempt", by_speed(ATTEMPTS))
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda one: one.name)
 def test_it_is_rejected_for_its_reason(attempt: Attempt, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     attempt = replace(attempt, cell=attempt.cell.replace("{marker}", str(marker)))

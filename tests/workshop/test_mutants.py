@@ -75,6 +75,7 @@ def test_an_exercise_without_wrong_kernels_fails(monkeypatch: pytest.MonkeyPatch
     assert too_few(EXERCISES) == [one.name for one in EXERCISES]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
 def test_an_exercise_has_enough_each_with_its_own_name_and_text(exercise: Exercise) -> None:
     assert too_few([exercise]) == []
@@ -108,7 +109,7 @@ def test_the_grader_rejects_it_too(exercise: str, name: str) -> None:
     assert not is_right(mutant(exercise, name), 3)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
 def test_some_wrong_kernels_are_rejected(exercise: Exercise, tmp_path: Path) -> None:
     found = wrong_kernels(exercise)
