@@ -19,6 +19,7 @@ from kernellab.common import arguments
 from kernellab.common.text import shown
 from kernellab.errors import KernelLabError, OptionError
 from tests.kernels.tuned import double
+from tests.support.layouts import blocked
 from tests.support.made_profiles import made_profile
 from tests.support.messages import Raised
 
@@ -251,13 +252,7 @@ def test_integers_of_numpy_and_torch_are_accepted(scalar: Callable[[int], Any]) 
     compiled(num_warps=scalar(8), num_stages=scalar(2), seconds=scalar(30))
     assert tuning().candidates(scalar(1)) == tuning().candidates(1)
     assert compilation().occupancy(registers=scalar(32)) == compilation().occupancy(registers=32)
-    layout = kernellab.Layout.blocked(
-        shape=(16, 16),
-        size_per_thread=(1, 1),
-        threads_per_warp=(4, 8),
-        warps_per_cta=(2, 2),
-        order=(1, 0),
-    )
+    layout = blocked((16, 16), (1, 1), (4, 8), (2, 2), (1, 0))
     assert layout.vector_width(scalar(32)) == layout.vector_width(32)
     assert layout.holders((scalar(3), 5)) == layout.holders((3, 5))
     assert made_profile().tree(depth=scalar(1)) == made_profile().tree(depth=1)

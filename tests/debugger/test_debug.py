@@ -20,6 +20,7 @@ from syrupy.assertion import SnapshotAssertion
 import kernellab
 from kernellab.errors import CompileError, OptionError, OutOfBounds
 from tests.kernels import debugged, stepped
+from tests.support.messages import Raised
 from tests.support.source_lines import line_of
 from tests.support.terminal_session import Terminal, terminal
 
@@ -414,10 +415,10 @@ def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
         {"stage": "ttgir"},
     ],
 )
-def test_what_cannot_be(keywords: dict[str, Any], messages: SnapshotAssertion) -> None:
-    with pytest.raises(OptionError) as refused:
-        kernellab.debug(stepped.every_name, (3,), *every_name(), BLOCK=64, **keywords)
-    assert refused.value == messages
+def test_what_cannot_be(keywords: dict[str, Any], raised: Raised) -> None:
+    raised(
+        OptionError, kernellab.debug, stepped.every_name, (3,), *every_name(), BLOCK=64, **keywords
+    )
 
 
 # Launches in a program that pdb runs
@@ -543,9 +544,13 @@ def test_tiledebug_in_ipython() -> None:
         assert "is not a launch" in refused
 
 
-def test_an_option_of_pythons_print_is_refused_in_words(messages: SnapshotAssertion) -> None:
-    with pytest.raises(CompileError) as refused:
-        kernellab.run(kernellab.TileKernel(debugged.prints_without_end), (1,), torch.zeros(4))
-    assert refused.value == messages
-    assert refused.value.position is not None
-    assert refused.value.position.file.endswith("debugged.py")
+def test_an_option_of_pythons_print_is_refused_in_words(raised: Raised) -> None:
+    refused = raised(
+        CompileError,
+        kernellab.run,
+        kernellab.TileKernel(debugged.prints_without_end),
+        (1,),
+        torch.zeros(4),
+    )
+    assert refused.position is not None
+    assert refused.position.file.endswith("debugged.py")

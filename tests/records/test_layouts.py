@@ -37,6 +37,7 @@ from tests.corpus.entries import OLDEST
 from tests.kernels.relayout import unused_tile
 from tests.support import versions
 from tests.support.compiled import compiled, of_corpus
+from tests.support.layouts import blocked
 from tests.support.messages import Raised
 
 only_newer = pytest.mark.skipif(OLDEST, reason="Triton 3.6 does not answer for layouts of memory")
@@ -56,19 +57,6 @@ def assert_fragment(layout: RegisterLayout, registers: int, place: Place) -> Non
 
 def assert_held(held: numpy.ndarray, row: Any, column: Any) -> None:
     assert (held == numpy.stack(numpy.broadcast_arrays(row, column), -1)).all()
-
-
-def blocked(
-    shape: Sizes, size: Sizes, threads: Sizes, warps: Sizes, order: Sizes
-) -> RegisterLayout:
-    """A blocked layout, by its lists in the order of their text."""
-    return Layout.blocked(
-        shape=shape,
-        size_per_thread=size,
-        threads_per_warp=threads,
-        warps_per_cta=warps,
-        order=order,
-    )
 
 
 # The seeds' pictures
@@ -391,7 +379,7 @@ def test_numbers_alone_do_for_one_dimension(raised: Raised) -> None:
     assert plain == blocked((64,), (1,), (32,), (2,), (0,))
     listed = Layout.linear(shape=8, register=[1], lane=[2, 4])
     assert listed.elements(lane=3, register=[0, 1]).tolist() == [[6], [7]]
-    error = raised(
+    raised(
         LayoutError,
         Layout.blocked,
         shape=64,
@@ -400,7 +388,7 @@ def test_numbers_alone_do_for_one_dimension(raised: Raised) -> None:
         warps_per_cta=2,
         order=0,
     )
-    error = raised(LayoutError, Layout.linear, shape=8, register=cast(Any, 1), lane=[2, 4])
+    raised(LayoutError, Layout.linear, shape=8, register=cast(Any, 1), lane=[2, 4])
     raised(LayoutError, Layout, (32,), "#ttg.blocked<{}>")
 
 
@@ -581,7 +569,7 @@ def test_what_a_layout_does_not_have(raised: Raised) -> None:
     raised(LayoutError, layout.elements, lane=numpy.arange(30, 34))
     raised(LayoutError, layout.holders, cast(Any, 5))
     raised(LayoutError, layout.elements, lane=1.5)
-    error = raised(LayoutError, Layout.slice, shape=(16,), dim=0, parent=cast(Any, "#x"))
+    raised(LayoutError, Layout.slice, shape=(16,), dim=0, parent=cast(Any, "#x"))
 
 
 def test_only_misspelled_encodings_are_told_how_to_spell(raised: Raised) -> None:
@@ -684,7 +672,7 @@ def test_printed_a_line_a_tile() -> None:
 
 
 def test_a_snapshot_that_is_no_name(raised: Raised) -> None:
-    error = raised(ArgumentError, of_corpus("matmul", "sm_80").layouts, cast(Any, 3))
+    raised(ArgumentError, of_corpus("matmul", "sm_80").layouts, cast(Any, 3))
 
 
 def test_layouts_after_a_pass() -> None:
@@ -697,6 +685,7 @@ def test_layouts_after_a_pass() -> None:
     assert any("nvidia_mma" in tile.encoding for tile in after["accumulator"])
 
 
+@pytest.mark.slow
 def test_a_name_that_was_optimized_away(raised: Raised) -> None:
     compilation = of_corpus("histogram", "sm_90")
     runs = [run for run in compilation.passes if run.stage == "ttgir"]
@@ -710,9 +699,7 @@ def test_a_name_that_was_optimized_away(raised: Raised) -> None:
     assert compilation.layouts(runs[last].label)["counts"]
 
 
-def test_a_name_that_was_optimized_away_before_there_were_layouts(
-    raised: Raised,
-) -> None:
+def test_a_name_that_was_optimized_away_before_there_were_layouts(raised: Raised) -> None:
     compilation = compiled(unused_tile, "*fp32:16", "*fp32:16", BLOCK=128)
     assert compilation.layouts()["x"]
     raised(LayoutError, lambda: compilation.layouts()["doubled"])
@@ -723,7 +710,7 @@ def test_a_name_that_was_optimized_away_before_there_were_layouts(
 
 def test_a_name_that_never_was(raised: Raised) -> None:
     compilation = of_corpus("matmul", "sm_90")
-    error = raised(LayoutError, lambda: compilation.layouts()["acumulator"], match="accumulator")
+    raised(LayoutError, lambda: compilation.layouts()["acumulator"], match="accumulator")
     raised(LayoutError, lambda: compilation.layouts()["K"])
     raised(LayoutError, lambda: compilation.layouts()["BLOCK_K"], match="BLOCK_K")
     raised(LayoutError, lambda: compilation.layouts()[cast(Any, 0)])

@@ -165,12 +165,7 @@ def look_at_sweeps(found: Any) -> None:
     if not isinstance(found, kernellab.Tuning) and not found:
         return
     one = found if isinstance(found, kernellab.Tuning) else found[0]
-    _each(
-        lambda: repr(one),
-        lambda: one.table.to_string(),
-        lambda: str(one.best),
-        lambda: one.ties,
-    )
+    _each(lambda: repr(one), lambda: one.table.to_string(), lambda: str(one.best), lambda: one.ties)
 
 
 def look_at_machine_code(found: Any) -> None:
@@ -422,12 +417,7 @@ def _dump() -> bytes:
 KINDS: Mapping[str, Kind] = {
     one.name: one
     for one in (
-        Kind(
-            "compilation",
-            _saved_record,
-            gzip_damaged,
-            look_at_compilation,
-        ),
+        Kind("compilation", _saved_record, gzip_damaged, look_at_compilation),
         Kind("stages of a compilation", _saved_record, stages_damaged, look_at_compilation),
         Kind("cubin", lambda: _stage("cubin"), bytes_damaged, look_at_machine_code, load_cubin),
         Kind("trace", lambda: _trace(1 << 16), zip_damaged, look_at_trace),

@@ -128,11 +128,7 @@ _simple(
     (512,),
 )
 _simple(
-    "rms_norm_bf16",
-    lambda x, w: F.rms_norm(x, (512,), w),
-    (16, 512),
-    (512,),
-    dtype=torch.bfloat16,
+    "rms_norm_bf16", lambda x, w: F.rms_norm(x, (512,), w), (16, 512), (512,), dtype=torch.bfloat16
 )
 _simple("layer_norm", lambda x, w, b: F.layer_norm(x, (384,), w, b), (20, 384), (384,), (384,))
 _simple(

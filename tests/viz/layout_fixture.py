@@ -14,6 +14,7 @@ import numpy
 from kernellab.records.layouts import Layout, RegisterLayout, SharedLayout
 from kernellab.viz.kit.data import as_json
 from kernellab.viz.layouts import layout_view
+from tests.support.layouts import blocked
 from tests.support.source_files import ROOT
 
 FILE = ROOT / "js/test/layouts.json"
@@ -28,21 +29,9 @@ def layouts() -> list[Layout]:
     )
     return [
         mma,
-        Layout.blocked(
-            shape=(16, 16),
-            size_per_thread=[1, 4],
-            threads_per_warp=[8, 4],
-            warps_per_cta=[2, 1],
-            order=[1, 0],
-        ),
+        blocked((16, 16), [1, 4], [8, 4], [2, 1], [1, 0]),
         Layout.slice(shape=(16,), dim=1, parent=mma),
-        Layout.blocked(
-            shape=(2, 4, 8),
-            size_per_thread=[1, 1, 2],
-            threads_per_warp=[1, 8, 4],
-            warps_per_cta=[2, 1, 1],
-            order=[2, 1, 0],
-        ),
+        blocked((2, 4, 8), [1, 1, 2], [1, 8, 4], [2, 1, 1], [2, 1, 0]),
         Layout.swizzled_shared(shape=(16, 32), vector=8, per_phase=2, max_phase=4, order=[1, 0]),
         Layout.padded_shared(shape=(8, 16), paddings=[(16, 4)], order=[1, 0]),
         Layout.tensor_memory(shape=(64, 16), block_m=64, block_n=16),

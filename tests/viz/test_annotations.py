@@ -25,6 +25,8 @@ from kernellab.records.display import show
 from kernellab.viz.explorer_data import IrSide, MarginNote, MetricData
 from tests.kernels import basic, evidenced
 from tests.support.compiled import compiled
+from tests.support.layouts import blocked
+from tests.support.messages import Raised
 from tests.viz import annotation_cases as case
 
 
@@ -208,18 +210,14 @@ def test_a_record_that_kept_no_lines_has_evidence_of_the_whole_kernel() -> None:
 # What is refused
 
 
-def test_evidence_of_another_kernel_is_refused(messages: SnapshotAssertion) -> None:
+def test_evidence_of_another_kernel_is_refused(raised: Raised) -> None:
     other = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, record="stages")
     for evidence in (case.checked(), case.counted()):
-        with pytest.raises(ArgumentError, match="thinned") as refused:
-            show(other, evidence)
-        assert refused.value == messages
-    with pytest.raises(ProfileError, match="thinned") as profile_error:
-        show(other, case.profiled())
-    assert profile_error.value == messages
+        raised(ArgumentError, show, other, evidence, match="thinned")
+    raised(ProfileError, show, other, case.profiled(), match="thinned")
 
 
-def test_evidence_of_an_earlier_definition_is_refused(messages: SnapshotAssertion) -> None:
+def test_evidence_of_an_earlier_definition_is_refused(raised: Raised) -> None:
     subject = case.checked().subject
     assert subject is not None
     edited = dataclasses.replace(subject, source=subject.source.replace("i < n", "i <= n"))
@@ -228,57 +226,40 @@ def test_evidence_of_an_earlier_definition_is_refused(messages: SnapshotAssertio
     others = [dataclasses.replace(subject, definition=place) for place in (moved, lower)]
     for earlier in (edited, *others):
         for evidence in (case.checked(), case.counted()):
-            with pytest.raises(ArgumentError, match="of 'thinned'") as caught:
-                show(case.compilation(), dataclasses.replace(evidence, subject=earlier))
-            assert caught.value == messages
-            assert "Run it again" in caught.value.advice
+            caught = raised(
+                ArgumentError,
+                show,
+                case.compilation(),
+                dataclasses.replace(evidence, subject=earlier),
+                match="of 'thinned'",
+            )
+            assert "Run it again" in caught.advice
 
 
 def test_accesses_of_another_compilation_are_refused_and_what_differs_is_said(
-    messages: SnapshotAssertion,
+    raised: Raised,
 ) -> None:
     wider = compiled(evidenced.thinned, **case.launch(step=2), num_warps=8, record="stages")
-    with pytest.raises(ArgumentError, match="of 'thinned'") as caught:
-        show(wider, case.counted())
-    assert caught.value == messages
-    assert "constant of STEP: 4, and here 2" in caught.value.problem
-    assert "num_warps=4, and here num_warps=8" in caught.value.problem
+    caught = raised(ArgumentError, show, wider, case.counted(), match="of 'thinned'")
+    assert "constant of STEP: 4, and here 2" in caught.problem
+    assert "num_warps=4, and here num_warps=8" in caught.problem
     assert side_of(wider, case.checked()).notes, "findings are of the kernel"
 
 
-def test_a_profile_of_other_machine_code_is_refused_where_it_parts(
-    messages: SnapshotAssertion,
-) -> None:
+def test_a_profile_of_other_machine_code_is_refused_where_it_parts(raised: Raised) -> None:
     other = compiled(evidenced.thinned, **case.launch(step=2), record="stages")
-    with pytest.raises(ProfileError) as refused:
-        show(other, case.profiled())
-    assert refused.value == messages
+    raised(ProfileError, show, other, case.profiled())
     shorter = dataclasses.replace(case.profiled(), instructions=case.profiled().instructions[:9])
-    with pytest.raises(ProfileError) as caught:
-        show(case.compilation(), shorter)
-    assert caught.value == messages
-    assert "Instruction 10 is 'no more' in the profile" in caught.value.problem
+    caught = raised(ProfileError, show, case.compilation(), shorter)
+    assert "Instruction 10 is 'no more' in the profile" in caught.problem
     amd = compiled(evidenced.thinned, **case.launch(), target="gfx942", record="stages")
     with pytest.raises(ProfileError):
         show(amd, case.profiled())
 
 
-def test_what_is_no_evidence_is_refused(messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        show(case.compilation(), 3)
-    assert caught.value == messages
-    with pytest.raises(ArgumentError) as refused:
-        show(
-            kernellab.Layout.blocked(
-                shape=(32,),
-                size_per_thread=[1],
-                threads_per_warp=[32],
-                warps_per_cta=[1],
-                order=[0],
-            ),
-            case.checked(),
-        )
-    assert refused.value == messages
+def test_what_is_no_evidence_is_refused(raised: Raised) -> None:
+    raised(ArgumentError, show, case.compilation(), 3)
+    raised(ArgumentError, show, blocked((32,), [1], [32], [1], [0]), case.checked())
 
 
 # Two compilations, and the still

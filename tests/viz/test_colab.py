@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import kernellab
-from kernellab.records.layouts import Layout
 from kernellab.viz.kit.data import SCRIPT, STYLE
+from tests.support.layouts import blocked
 from tests.support.notebook_session import WIDGET, StartNotebook
 from tests.viz.browser import OpenPage
 
@@ -37,13 +37,7 @@ def keep(message):
 get_ipython().display_pub.register_hook(keep)"""
 """What Colab's Python has of its support for widgets; what is displayed is kept."""
 
-VIEW = Layout.blocked(
-    shape=(8, 4),
-    size_per_thread=[1, 1],
-    threads_per_warp=[8, 4],
-    warps_per_cta=[1, 1],
-    order=[1, 0],
-)
+VIEW = blocked((8, 4), [1, 1], [8, 4], [1, 1], [1, 0])
 
 PAGE = """\
 <!doctype html><html theme="dark"><meta charset="utf-8"><script>globalThis.google = { colab: {} };</script>

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.compiler.compare import readable
@@ -29,6 +28,7 @@ from kernellab.viz.kit.data import as_json, packed
 from kernellab.viz.kit.view import View
 from tests.kernels import basic, faulty
 from tests.support.compiled import compiled, of_corpus
+from tests.support.messages import Raised
 from tests.support.pages import unpacked
 from tests.support.source_files import ROOT
 from tests.viz import source_map_fixture
@@ -310,18 +310,12 @@ def test_an_error_of_the_front_end_shows_the_source() -> None:
     assert "FAULT: odd_arange" in shown[note.line]
 
 
-def test_what_no_view_shows_is_an_error_with_what_is(messages: SnapshotAssertion) -> None:
-    with pytest.raises(ArgumentError) as caught:
-        kernellab.show(3)
-    assert caught.value == messages
-    assert "kernellab.compile" in caught.value.advice
-    with pytest.raises(ArgumentError) as caught:
-        kernellab.show(basic.add)
-    assert caught.value == messages
-    assert "%tileir add" in caught.value.advice
-    with pytest.raises(OptionError) as refused:
-        kernellab.show(of_corpus("matmul", "sm_90"), to=3)
-    assert refused.value == messages
+def test_what_no_view_shows_is_an_error_with_what_is(raised: Raised) -> None:
+    caught = raised(ArgumentError, kernellab.show, 3)
+    assert "kernellab.compile" in caught.advice
+    caught = raised(ArgumentError, kernellab.show, basic.add)
+    assert "%tileir add" in caught.advice
+    raised(OptionError, kernellab.show, of_corpus("matmul", "sm_90"), to=3)
 
 
 def test_a_record_without_a_view_is_shown_as_its_card() -> None:

@@ -33,6 +33,8 @@ from kernellab.viz.kit import palette
 from kernellab.viz.kit.figure import theme
 from tests.support import versions
 from tests.support.compiled import of_corpus
+from tests.support.layouts import blocked
+from tests.support.messages import Raised
 from tests.support.source_files import ROOT
 
 # Colors
@@ -253,7 +255,7 @@ def test_the_gaps_between_the_cells_of_a_layout_are_alike() -> None:
 
 @pytest.mark.slow
 def test_pictures_have_transparent_paper_and_are_the_same_each_time(
-    tmp_path: Path, messages: SnapshotAssertion
+    tmp_path: Path, raised: Raised
 ) -> None:
     memory = of_corpus("matmul", "sm_90").shared_memory()
     first, second = memory.plot(), memory.plot()
@@ -266,9 +268,7 @@ def test_pictures_have_transparent_paper_and_are_the_same_each_time(
         assert files[0].read_bytes() == files[1].read_bytes()
     with pytest.raises(ArgumentError, match=r"picture\.docx"):
         first.save(tmp_path / "picture.docx")
-    with pytest.raises(KernelLabError) as caught:
-        first.save(tmp_path / "nowhere/picture.svg")
-    assert caught.value == messages
+    raised(KernelLabError, first.save, tmp_path / "nowhere/picture.svg")
     pixels = matplotlib.image.imread(BytesIO(first._repr_png_()))
     assert pixels[0, -1, 3] == 0
     assert numpy.unique(pixels[..., 3]).size > 1
@@ -301,17 +301,11 @@ def test_a_fragment_is_labeled_as_in_the_ptx_manual() -> None:
 
 
 def test_boxes_have_the_colors_of_their_warps_and_banks() -> None:
-    blocked = Layout.blocked(
-        shape=(8, 8),
-        size_per_thread=(1, 1),
-        threads_per_warp=(4, 8),
-        warps_per_cta=(2, 1),
-        order=(1, 0),
-    )
-    assert boxes(blocked.plot()) == [
+    rows = blocked((8, 8), (1, 1), (4, 8), (2, 1), (1, 0))
+    assert boxes(rows.plot()) == [
         palette.BLIND_SAFE[row // 4] for row in range(8) for _ in range(8)
     ]
-    assert boxes(blocked.plot(hardware=True)) == [palette.BLIND_SAFE[t // 32] for t in range(64)]
+    assert boxes(rows.plot(hardware=True)) == [palette.BLIND_SAFE[t // 32] for t in range(64)]
     swizzled = Layout.swizzled_shared(
         shape=(8, 8), vector=2, per_phase=1, max_phase=4, order=[1, 0]
     )
@@ -335,13 +329,7 @@ def test_the_hardwares_picture_has_every_element_where_it_is(messages: SnapshotA
     assert words[:32] == [
         f"{row},{(place // 2 ^ row) * 2 + place % 2}" for row in range(4) for place in range(8)
     ]
-    replicated = Layout.blocked(
-        shape=(4, 4),
-        size_per_thread=(1, 1),
-        threads_per_warp=(4, 8),
-        warps_per_cta=(1, 1),
-        order=(1, 0),
-    )
+    replicated = blocked((4, 4), (1, 1), (4, 8), (1, 1), (1, 0))
     assert " ".join(said(replicated.plot(hardware=True))) == messages
 
 
@@ -349,12 +337,12 @@ def test_the_hardwares_picture_has_every_element_where_it_is(messages: SnapshotA
 @pytest.mark.parametrize("shape", [(1, 1), (64,), (2, 16, 32), (256, 256), (1024, 1024)])
 def test_tiles_of_any_shape_are_drawn(shape: tuple[int, ...]) -> None:
     rank = len(shape)
-    layout = Layout.blocked(
-        shape=shape,
-        size_per_thread=(1,) * rank,
-        threads_per_warp=(1,) * (rank - 1) + (32,),
-        warps_per_cta=(4,) + (1,) * (rank - 1),
-        order=tuple(reversed(range(rank))),
+    layout = blocked(
+        shape,
+        (1,) * rank,
+        (1,) * (rank - 1) + (32,),
+        (4,) + (1,) * (rank - 1),
+        tuple(reversed(range(rank))),
     )
     for hardware in (False, True):
         assert layout.plot(hardware=hardware).png().startswith(b"\x89PNG")
@@ -380,20 +368,10 @@ def test_numbers_beside_and_in_a_picture_stand_apart() -> None:
             assert min(gaps, default=9) > 2, [one.get_text() for one in row]
 
 
-def test_a_wrong_option_is_refused_in_words(messages: SnapshotAssertion) -> None:
-    layout = Layout.blocked(
-        shape=(8, 8),
-        size_per_thread=(1, 1),
-        threads_per_warp=(4, 8),
-        warps_per_cta=(2, 1),
-        order=(1, 0),
-    )
-    with pytest.raises(LayoutError) as refused:
-        layout.plot(by="wrap")
-    assert refused.value == messages
-    with pytest.raises(LayoutError) as refused:
-        layout.plot(at=(3,))
-    assert refused.value == messages
+def test_a_wrong_option_is_refused_in_words(raised: Raised) -> None:
+    layout = blocked((8, 8), (1, 1), (4, 8), (2, 1), (1, 0))
+    raised(LayoutError, layout.plot, by="wrap")
+    raised(LayoutError, layout.plot, at=(3,))
 
 
 def test_the_tiles_of_a_kernel_are_drawn() -> None:

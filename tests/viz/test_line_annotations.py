@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from syrupy.assertion import SnapshotAssertion
-
 from kernellab.errors import ProfileError
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import (
@@ -19,6 +16,7 @@ from kernellab.profiling.profiles.records import (
 )
 from kernellab.records.display import show
 from kernellab.viz.explorer_data import IrSide
+from tests.support.messages import Raised
 from tests.viz.annotation_cases import FILE, GPU, compilation, line_of
 
 
@@ -58,10 +56,8 @@ def test_cycles_of_lines_stand_on_the_kernels_source() -> None:
     assert "1.10 times" in words[1]
 
 
-def test_cycles_of_lines_that_have_no_code_are_refused(messages: SnapshotAssertion) -> None:
-    with pytest.raises(ProfileError) as refused:
-        side_of(profile_of_lines(9999))
-    assert refused.value == messages
-    with pytest.raises(ProfileError, match="thinned") as refused:
-        side_of(profile_of_lines(line_of("# the store"), "other"))
-    assert refused.value == messages
+def test_cycles_of_lines_that_have_no_code_are_refused(raised: Raised) -> None:
+    raised(ProfileError, side_of, profile_of_lines(9999))
+    raised(
+        ProfileError, side_of, profile_of_lines(line_of("# the store"), "other"), match="thinned"
+    )

@@ -110,6 +110,7 @@ def test_a_widget_gets_small_pictures_of_what_is_large(tmp_path: Path) -> None:
     assert last.elements is not None
     blocks = elements(view, last.elements, (32, 4, 32, 4)).mean(axis=(1, 3))
     picture = light.values[-1].elements
+    assert picture is not None
     assert picture.averaged
     numpy.testing.assert_allclose(elements(light, picture, (32, 32)), blocks, rtol=1e-6)
 

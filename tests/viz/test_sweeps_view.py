@@ -29,6 +29,7 @@ from kernellab.viz.kit.data import answer, as_json
 from kernellab.viz.kit.figure import SEQUENTIAL
 from kernellab.viz.sweeps import SweepView, TuningView
 from tests.kernels.basic import add
+from tests.support.messages import Raised
 from tests.support.pages import unpacked
 from tests.support.source_files import ROOT
 from tests.support.sweeps import sweep, trial
@@ -219,31 +220,23 @@ def test_a_config_that_does_not_compile_opens_up_to_where_it_failed() -> None:
         (kernellab.Tunings([small()]), {"compilations": [(3, 1)]}),
     ],
 )
-def test_what_cannot_be_shown_is_said(
-    tuning: Any, options: dict[str, Any], messages: SnapshotAssertion
-) -> None:
-    with pytest.raises(ArgumentError) as refused:
-        tuning.show(**options)
-    assert refused.value == messages
+def test_what_cannot_be_shown_is_said(tuning: Any, options: dict[str, Any], raised: Raised) -> None:
+    raised(ArgumentError, tuning.show, **options)
 
 
 # Doors
 
 
 def test_load_recognizes_sweeps_and_says_what_else_a_file_is(
-    tmp_path: Path, messages: SnapshotAssertion
+    tmp_path: Path, raised: Raised
 ) -> None:
     assert repr(kernellab.load(RECORDED)).startswith("Tuning('matmul' for sm_90: 48 configs")
     assert isinstance(kernellab.load(SIZES), kernellab.Tunings)
     assert kernellab.show(kernellab.load(RECORDED)).data.title == "matmul"
     cut = tmp_path / "cut.json"
     cut.write_text(RECORDED.read_text()[:5000])
-    with pytest.raises(ArchiveError, match="is cut off or damaged") as refused:
-        kernellab.load(cut)
-    assert refused.value == messages
-    with pytest.raises(ArchiveError) as refused:
-        kernellab.load(SWEEPS / "memory_h200.json")
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.load, cut, match="is cut off or damaged")
+    raised(ArchiveError, kernellab.load, SWEEPS / "memory_h200.json")
 
 
 def test_the_still_is_the_card_and_the_plot() -> None:

@@ -18,6 +18,8 @@ from kernellab.records.display import show
 from kernellab.tracing.records import Trace
 from kernellab.viz.kit.data import Answer, answer
 from kernellab.viz.launch_tabs import LaunchTabs, stopped_card, tabs_for
+from tests.support.layouts import blocked
+from tests.support.messages import Raised
 from tests.viz.browser import OpenPage
 
 
@@ -68,9 +70,7 @@ def test_a_launch_leads_everywhere_and_a_compilation_alone_to_its_own(findings: 
     assert [tab.id for tab in tabs_of(findings).tabs] == everywhere
     alone = kernellab.compile(shifted, "*fp32:16", "*fp32:16", "i32", BLOCK=16, target="sm_90")
     assert [tab.id for tab in tabs_of(alone).tabs] == ["card", "ir", "layouts"]
-    assert tabs_for(kernellab.Layout.blocked(
-        shape=(8,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0]
-    )) is None  # fmt: skip
+    assert tabs_for(blocked((8,), [1], [32], [1], [0])) is None  # fmt: skip
 
 
 def test_a_finding_leads_to_the_step_that_does_it(findings: Any) -> None:
@@ -156,7 +156,7 @@ def test_a_kernel_that_does_not_compile_leads_to_what_the_compiler_made() -> Non
 
 
 def test_what_cannot_be_opened_says_why(
-    findings: Any, tmp_path: Path, messages: SnapshotAssertion
+    findings: Any, tmp_path: Path, messages: SnapshotAssertion, raised: Raised
 ) -> None:
     tabs = tabs_of(findings)
     assert opens(tabs, "sweep").content["problem"] == messages
@@ -167,9 +167,7 @@ def test_what_cannot_be_opened_says_why(
     read = tabs_of(kernellab.load(next(tmp_path.glob("trace*"))))
     assert opens(read, "steps", program=[1, 0, 0]).content["problem"] == messages
     gone = LaunchTabs(lambda: None, {"check": findings})
-    with pytest.raises(KernelLabError) as refused:
-        gone.enter("steps", {"finding": 0})
-    assert refused.value == messages
+    raised(KernelLabError, gone.enter, "steps", {"finding": 0})
 
 
 def test_a_page_links_its_views_by_anchors(

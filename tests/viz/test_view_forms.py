@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from IPython.core.formatters import DisplayFormatter
 
-from kernellab.records.layouts import Layout
 from kernellab.viz.kit.data import DIGEST, LOADER, SCRIPT, STYLE
+from tests.support.layouts import blocked
 from tests.support.notebook_session import WIDGET, NotebookSession, Outcome, StartNotebook
 
 SETUP = """\
@@ -104,18 +104,14 @@ def test_a_view_that_is_displayed_again_is_the_same_widget(lab: NotebookSession)
 
 
 def test_a_terminal_gets_the_text_as_the_cells_result() -> None:
-    layout = Layout.blocked(
-        shape=(8,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0]
-    )
+    layout = blocked((8,), [1], [32], [1], [0])
     view = layout.show()
     bundle, _ = DisplayFormatter().format(view)
     assert bundle == {"text/plain": repr(view), "text/html": view.still_html()}
 
 
 def test_marimo_asks_for_one_thing_and_gets_the_widget() -> None:
-    layout = Layout.blocked(
-        shape=(8,), size_per_thread=[1], threads_per_warp=[32], warps_per_cta=[1], order=[0]
-    )
+    layout = blocked((8,), [1], [32], [1], [0])
     view = layout.show()
     assert view._display_() is view.widget
     view.widget.close()

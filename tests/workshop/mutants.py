@@ -79,14 +79,8 @@ EQUIVALENT: Mapping[str, Mapping[str, str]] = {
         "missing other: tl.load(b_ptr + k[:, None] * N + n[None, :])": _FINITE,
     },
     "weight_gradient": _OTHERS,
-    "attention": {
-        **_ATTENDED,
-        "missing other: tl.load(k_ptr + k_places)": _UNSEEN,
-    },
-    "flash_attention": {
-        **_ATTENDED,
-        "missing other: tl.load(k_ptr + places)": _UNSEEN,
-    },
+    "attention": {**_ATTENDED, "missing other: tl.load(k_ptr + k_places)": _UNSEEN},
+    "flash_attention": {**_ATTENDED, "missing other: tl.load(k_ptr + places)": _UNSEEN},
     "causal_attention": {
         **_ATTENDED,
         "missing other: tl.load(k_ptr + places)": _UNSEEN,
