@@ -1,4 +1,4 @@
-"""What tests of views share: a browser and a Jupyter server, one of each for a file."""
+"""What tests of views share: a browser, and for a file a Jupyter server."""
 
 from __future__ import annotations
 
@@ -13,12 +13,29 @@ from playwright.sync_api import Browser, Page
 from tests.viz.browser import OpenPage, browser, opened
 from tests.viz.jupyter import Jupyter, jupyterlab
 
+_shared = ExitStack()
+_browsers: list[Browser] = []
+
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """A Chromium, for pages of its own."""
-    with browser() as started:
-        yield started
+def chromium() -> Browser:
+    """A Chromium, the same for all tests of the folder that run in a row."""
+    if not _browsers:
+        _browsers.append(_shared.enter_context(browser()))
+    return _browsers[0]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """End the browser before the tests of another folder: its event loop would be theirs."""
+    if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+        pytest_sessionfinish()
+
+
+def pytest_sessionfinish() -> None:
+    """End the browser, also of a run that was stopped."""
+    _browsers.clear()
+    _shared.close()
 
 
 @pytest.fixture
