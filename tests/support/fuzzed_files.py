@@ -251,16 +251,10 @@ def _profile(name: str) -> bytes:
 
 
 _METADATA = {
-    "target": {"backend": "cuda", "arch": 90, "warp_size": 32},
-    "num_warps": 4,
-    "num_ctas": 1,
-    "num_stages": 3,
-    "shared": 1024,
-    "tmem_size": 0,
-    "triton_version": "3.6.0",
-    "cluster_dims": [1, 1, 1],
-    "hash": "5af3",
-}
+    "target": {"backend": "cuda", "arch": 90, "warp_size": 32}, "num_warps": 4, "num_ctas": 1,
+    "num_stages": 3, "shared": 1024, "tmem_size": 0, "triton_version": "3.6.0",
+    "cluster_dims": [1, 1, 1], "hash": "5af3",
+}  # fmt: skip
 
 
 def _cache_metadata() -> bytes:

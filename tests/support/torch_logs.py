@@ -40,18 +40,10 @@ compiled(torch.rand(24, 32, device=device), w)
 FILE = "/home/someone/branching.py"
 
 _LEFT_OUT = (
-    "aotautograd_cache_",
-    "bwd_compilation_metrics",
-    "describe_",
-    "fx_graph_cache_",
-    "guard_added",
-    "backward_prologue",
-    "backward_epilogue",
-    "compiled_f",
-    "runtime_wrapper",
-    "torch._functorch.config",
-    "aot_forward_graph_fw_metadata",
-)
+    "aotautograd_cache_", "bwd_compilation_metrics", "describe_", "fx_graph_cache_", "guard_added",
+    "backward_prologue", "backward_epilogue", "compiled_f", "runtime_wrapper",
+    "torch._functorch.config", "aot_forward_graph_fw_metadata",
+)  # fmt: skip
 """Entries that nothing of a report is made of."""
 
 _PREFIX = "V1123 02:49:28.000000 7 torch/_logging/structured.py:28]"

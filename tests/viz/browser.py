@@ -14,14 +14,9 @@ from playwright.sync_api import Browser, BrowserContext, FloatRect, Locator, Pag
 
 CHROMIUM = shutil.which("chromium")
 OPTIONS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-sync",
-    "--disable-background-networking",
-    "--disable-component-update",
-]
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+]  # fmt: skip
 
 
 @contextmanager

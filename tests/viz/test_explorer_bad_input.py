@@ -25,16 +25,12 @@ from tests.viz.explorer_page import pane
 
 NASTY = "<img/src=x/onerror=window.hit=1></script><script>window.hit=1</script>&quot;"
 WORDS = {
-    "IrView": ("title",),
-    "IrSide": ("name", "kernel", "target", "facts", "failure", "notice"),
-    "TextData": ("content",),
-    "PassData": ("label", "name", "arguments", "op_changes"),
-    "SourceMapData": ("files",),
-    "MarginNote": ("words", "origin", "advice"),
-    "MetricData": ("name", "unit", "origin"),
-    "LayoutWords": ("words",),
+    "IrView": ("title",), "IrSide": ("name", "kernel", "target", "facts", "failure", "notice"),
+    "TextData": ("content",), "PassData": ("label", "name", "arguments", "op_changes"),
+    "SourceMapData": ("files",), "MarginNote": ("words", "origin", "advice"),
+    "MetricData": ("name", "unit", "origin"), "LayoutWords": ("words",),
     "PassPairData": ("label",),
-}
+}  # fmt: skip
 """Fields that hold texts of users or of compilers."""
 
 
