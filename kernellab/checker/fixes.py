@@ -342,11 +342,11 @@ def search(
 ) -> Found | None:
     """Return the first change whose kernel is right; None if none of those that were tried is."""
     end = time.monotonic() + tries.seconds
-    found = _distinct(_in_turn(source, families), source.text)
+    rewrites = _distinct(_in_turn(source, families), source.text)
     if tries.line:
         line = source.text.splitlines()[tries.line - 1]
-        found = iter(sorted(found, key=lambda each: line in each.text.splitlines()))
-    candidates = itertools.islice(found, tries.most)
+        rewrites = iter(sorted(rewrites, key=lambda each: line in each.text.splitlines()))
+    candidates = itertools.islice(rewrites, tries.most)
     for rewrite, kernel in _kernels(candidates, make, tries.batch):
         if time.monotonic() > end:
             return None

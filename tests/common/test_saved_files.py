@@ -361,7 +361,7 @@ def test_sources_that_are_no_regular_files_are_not_opened(
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("given", [True, False, 0, 5, None, b"file", 1.5, [], "a\0b"])
-def test_what_is_no_path_is_refused(given: Any, tmp_path: Path) -> None:
+def test_what_is_no_path_is_refused(given: Any) -> None:
     assert "path must " in refusal(given)
     with pytest.raises(ArgumentError, match=r"^path must "):
         kernellab.read_ncu(given)

@@ -170,9 +170,7 @@ def test_what_cannot_be_opened_says_why(
     raised(KernelLabError, gone.enter, "steps", {"finding": 0})
 
 
-def test_a_page_links_its_views_by_anchors(
-    open_page: OpenPage, tmp_path: Path, findings: Any
-) -> None:
+def test_a_page_links_its_views_by_anchors(open_page: OpenPage, tmp_path: Path) -> None:
     path = tmp_path / "launch.html"
     trace = kernellab.trace(shifted, (4,), *tensors(), 48, BLOCK=16, programs=[1, 2])
     show(trace).to_html(path, tabs=["card", "ir"])
@@ -194,7 +192,7 @@ def test_a_page_links_its_views_by_anchors(
     expect(steps).to_be_in_viewport()
 
 
-def test_a_page_is_refused_rooms_that_there_are_not(tmp_path: Path, findings: Any) -> None:
+def test_a_page_is_refused_tabs_that_there_are_not(tmp_path: Path) -> None:
     view = show(kernellab.trace(shifted, (4,), *tensors(), 48, BLOCK=16))
     with pytest.raises(OptionError, match="garden"):
         view.to_html(tmp_path / "launch.html", tabs=["garden"])

@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.compiler.compilations import Compilation
-from kernellab.errors import ArgumentError, CompileError, OptionError
+from kernellab.errors import ArgumentError, CompileError, OptionError, source_line
 from kernellab.viz import registry
 from kernellab.viz.launch_tabs import tabs_for
 from kernellab.workshop import grader
@@ -20,7 +20,7 @@ from tests.workshop import solutions, wrong
 
 SAID = [
     ("add", wrong.add_in_float16, "safe", "wrong-result", ""),
-    ("add", wrong.add_of_512, "compiles", "hard-coded-size", "m = offsets < 512"),
+    ("add", wrong.add_of_512, "compiles", "hard-coded-size", "mask = offsets < 512"),
     ("add", wrong.add_without_mask, "compiles", "out-of-bounds", ""),
     ("add", wrong.add_of_one_block, "safe", "one-block-only", ""),
     ("add", wrong.add_of_zeros, "safe", "constant-result", ""),
@@ -54,6 +54,8 @@ def test_each_has_its_own_answer(
 ) -> None:
     answer = kernellab.exercise(name, kernel)
     assert (answer.reached, answer.diagnostics[0].kind) == (reached, kind), str(answer)
+    position = answer.diagnostics[0].position
+    assert not line or (position and line in source_line(position.file, position.line))
     assert answer.is_right == (reached == "right")
     assert not answer.is_done
     told = json.loads(answer.json())

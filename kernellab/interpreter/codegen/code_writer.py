@@ -89,8 +89,8 @@ def release_dead(statements: list[ast.stmt], candidates: set[str]) -> list[ast.s
     assigned = _assigned_once(statements, names) & candidates
     last_use = {
         node.id: position
-        for position, found in enumerate(names)
-        for node in found
+        for position, own in enumerate(names)
+        for node in own
         if node.id in assigned
     }
     last_at: dict[int, list[str]] = {}
@@ -117,20 +117,20 @@ def _assigned_once(statements: list[ast.stmt], names: list[list[ast.Name]]) -> s
         for target in statement.targets
         for node in _names(target)
     }
-    counts = Counter(node.id for found in names for node in found if type(node.ctx) is ast.Store)
+    counts = Counter(node.id for each in names for node in each if type(node.ctx) is ast.Store)
     return {name for name in own if counts[name] == 1}
 
 
 def _names(tree: ast.AST) -> list[ast.Name]:
     """The names in a tree, in the order of `ast.walk`, which takes three times as long."""
-    found: list[ast.Name] = []
+    names: list[ast.Name] = []
     nodes = [tree]
     for node in nodes:
         if type(node) is ast.Name:
-            found.append(node)
+            names.append(node)
         else:
             nodes += _parts(node)
-    return found
+    return names
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
