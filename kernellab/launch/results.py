@@ -20,7 +20,7 @@ from kernellab.ir import flow, mlir, tt
 from kernellab.ir.locations import argument_name
 from kernellab.ir.operations import GlobalAccess, MovesElements, has, trait_of
 from kernellab.ir.types import dtype, is_float, shape
-from kernellab.launch.records import Difference
+from kernellab.records.launches import Difference
 
 # Two tensors, element by element.
 

@@ -16,9 +16,10 @@ from kernellab.compiler.machine_code.instructions import matrix_instructions
 from kernellab.compiler.records import Resources
 from kernellab.equality.records import Equality, UnequalElement, Validation
 from kernellab.errors import CompileError, MachineError, SourcePosition, source_line
-from kernellab.launch.records import Bisection, Difference
+from kernellab.launch.bisection import Bisection
 from kernellab.records import Launch, Origin, PassRun, Run, Specialization, Target
 from kernellab.records import Path as ArgumentPath
+from kernellab.records.launches import Difference
 from kernellab.viz.kit.data import Link
 from kernellab.viz.kit.view import Card, Table, card_of
 from kernellab.viz.verdicts import Verdict, lead_of, tiles_of

@@ -17,8 +17,8 @@ from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.checked_run import Computed
 from kernellab.checker.detector import Stopped
-from kernellab.checker.numerics.exact_functions import carries
-from kernellab.checker.numerics.reference_run import Cause, Followed, ReferenceRun, Step
+from kernellab.checker.exact_functions import carries
+from kernellab.checker.reference_run import Cause, Followed, ReferenceRun, Step
 from kernellab.checker.shadow_values import Array, Shadow, reach
 from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.interpreter.numerics import FLOAT32, FLOAT64, accumulate

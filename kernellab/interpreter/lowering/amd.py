@@ -15,7 +15,7 @@ from kernellab.interpreter.codegen.expressions import (
     products,
     tiles,
 )
-from kernellab.interpreter.lowering.common import TOKEN, store_shared
+from kernellab.interpreter.lowering.ttg import TOKEN, store_shared
 from kernellab.ir import amd, tt
 from kernellab.ir.types import DotOperandEncoding
 
