@@ -7,23 +7,26 @@ depend on it is known all the same, false and anything else.
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.shadow_values import Array, with_program_axis
+from kernellab.interpreter import lowering, numerics, tiles
 from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.codegen.analyses import underlying_objects
+from kernellab.interpreter.codegen.emitter import RULES, Emitter
+from kernellab.interpreter.codegen.expressions import Expression, variable
 from kernellab.interpreter.execution.launcher import argument_names
 from kernellab.interpreter.execution.program import ProgramCode, per_code
-from kernellab.interpreter.unrounded import Function, unrounded
 from kernellab.ir import flow, mlir, tt
 from kernellab.ir.operations import (
     KeepsElements,
@@ -36,6 +39,112 @@ from kernellab.ir.operations import (
     trait_of,
 )
 from kernellab.ir.types import dtype, is_pointer, shape
+
+assert lowering  # importing it registers the rules
+
+# What an operation computes if its result is not rounded: its own lowering, evaluated with numbers
+# in float64.
+
+
+Function = Callable[..., Any]
+"""Of arrays in float64, which broadcast."""
+
+
+class _Results(Expression):
+    """All results of an operation, which are not taken apart."""
+
+    def item(self, _index: int) -> Expression:
+        return self
+
+
+class _Operands:
+    """Takes the place of the emitter where one operation is lowered, without a kernel around it:
+    its operands are the parameters of a function, and every type is float64.
+    """
+
+    def __init__(self, op: Operation) -> None:
+        self.names = [f"operand_{number}" for number in range(len(op.operands))]
+        self.constants: dict[str, Any] = {}
+        self._of = dict(zip(op.operands, self.names))
+
+    def __getitem__(self, value: SSAValue) -> Expression:
+        return variable(self._of[value])
+
+    def shape(self, value: SSAValue) -> tuple[int, ...]:
+        """The tile's shape."""
+        return shape(value.type)
+
+    def dtype(self, _value: SSAValue) -> Expression:
+        """The type of all numbers."""
+        return variable("numerics").FLOAT64
+
+    def active_programs(self) -> None:
+        """All programs take part."""
+
+    def evaluate(self, _hint: str, expression: Expression) -> Expression:
+        """The results of a call."""
+        return _Results(expression.node)
+
+    def combine_function(self, region: Region) -> Expression:
+        """The function of a reduction or a scan."""
+        self.constants["combine"] = function_of_elements(region.block)
+        return variable("combine")
+
+
+def _unrounded(op: Operation) -> Function | None:
+    """Return the function of the operands, in float64, whose result an operation rounds; None for
+    one that does not round, or combines with what is not known.
+    """
+    rule = RULES.get(type(op))
+    if rule is None or not (rule.rounds or isinstance(op, _ROUND_INSIDE)):
+        return None
+    if isinstance(op, tt.ReduceOp | tt.ScanOp):
+        if function_of_elements(op.combine.block) is None:
+            return None
+    operands = _Operands(op)
+    lowered = rule.lower(op, cast(Emitter, operands))
+    whole: Expression = lowered[0] if isinstance(lowered, tuple) else lowered
+    text = f"lambda {', '.join(operands.names)}: {ast.unparse(whole.node)}"
+    modules = {"numpy": numpy, "numerics": numerics, "products": numerics, "tiles": tiles}
+    function: Function = eval(text, modules | operands.constants)
+    return function
+
+
+_ROUND_INSIDE = (tt.ReduceOp, tt.ScanOp, tt.DotOp, mlir.FmaOp)
+"""Operations whose functions round by themselves, to the types that they are given."""
+
+
+def function_of_elements(block: Block) -> Function | None:
+    """Return what the function of a reduction or a scan computes, a tuple; None if that is not
+    known.
+    """
+    *inside, end = block.ops
+    operations = [op for op in inside if not isinstance(op, mlir.ConstantOp)]
+    functions = {op: function_of(op) for op in operations}
+    used = {operand for op in (*operations, end) for operand in op.operands}
+    from_outside = used - {*block.args} - {result for op in operations for result in op.results}
+    numbers = {value: _constant(value) for value in from_outside}
+    if None in functions.values() or None in numbers.values():
+        return None
+
+    def combined(*elements: Any) -> tuple[Any, ...]:
+        values: dict[SSAValue, Any] = {**numbers, **dict(zip(block.args, elements))}
+        for op, function in functions.items():
+            assert function is not None, "functions that are not known were left out"
+            values[op.results[0]] = function(*(values[operand] for operand in op.operands))
+        return tuple(values[operand] for operand in end.operands)
+
+    return combined
+
+
+def _constant(value: SSAValue) -> float | None:
+    """Return the number that a constant is; None for another value."""
+    owner = value.owner
+    number = getattr(owner.value, "value", None) if isinstance(owner, mlir.ConstantOp) else None
+    return None if number is None else float(number.data)
+
+
+# What operations compute that are not lowered to functions of floats.
 
 
 def _both(a: Array, b: Array) -> Array:
@@ -207,7 +316,7 @@ def function_of(op: Operation) -> Function | None:
         return _LOGIC[type(op)] if dtype(op.results[0].type).kind == "b" else None
     if type(op) in _FUNCTIONS:
         return _FUNCTIONS[type(op)]
-    function = unrounded(op, function_of)
+    function = _unrounded(op)
     return None if function is None or _kind(op.results[0]) == "b" else function
 
 

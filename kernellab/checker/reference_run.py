@@ -36,6 +36,7 @@ from kernellab.checker.detector import (
     TwoPhaseDetector,
 )
 from kernellab.checker.exact_functions import (
+    Function,
     Values,
     below_zero,
     carries,
@@ -61,7 +62,6 @@ from kernellab.interpreter.execution.program import entry_of
 from kernellab.interpreter.memory.global_memory import Atomic, Load, Store, lanes_on
 from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.interpreter.tiles import Value
-from kernellab.interpreter.unrounded import Function
 from kernellab.ir import flow, mlir
 from kernellab.ir.operations import GlobalAccess, KeepsSign, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import dtype, is_pointer, shape

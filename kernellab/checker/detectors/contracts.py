@@ -15,7 +15,7 @@ from xdsl.ir import Operation
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.updates import bits_of
-from kernellab.checker.exact_functions import carries, function_of
+from kernellab.checker.exact_functions import carries, function_of_elements
 from kernellab.checker.kernel_source import NotReadable, Source
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.common.text import number_text, number_texts
@@ -23,7 +23,6 @@ from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.memory.global_memory import Store
 from kernellab.interpreter.numerics import FLOAT64, widen
-from kernellab.interpreter.unrounded import function_of_elements
 from kernellab.ir import mlir, tt
 from kernellab.ir.locations import locate
 from kernellab.ir.types import shape
@@ -66,7 +65,7 @@ class NotAssociative(Detector):
             return
         first, second, third = _triples(computed, op)
         with numpy.errstate(all="ignore"):
-            combine = function_of_elements(op.combine.block, function_of)
+            combine = function_of_elements(op.combine.block)
             assert combine is not None, "it observes what is known"
             left = combine(*combine(*first, *second), *third)
             right = combine(*first, *combine(*second, *third))
