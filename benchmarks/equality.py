@@ -25,7 +25,7 @@ from benchmarks.eleven_kernels import eleven_cases
 from benchmarks.harness import Comparison, Sample, geometric_mean, print_report, take_turns, timed
 from kernellab.cli.demo import Case
 from kernellab.equality.equal import KernelSide, side_of
-from kernellab.equality.launches import ExactTensors
+from kernellab.equality.functions import ExactTensors
 
 ROUNDS = 7
 GOAL = 4

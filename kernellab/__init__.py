@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation as Compilation
     from kernellab.compiler.pipeline import compile as compile
     from kernellab.compiler.records import Resources as Resources
-    from kernellab.debugger.debug import debug as debug
+    from kernellab.debugger import debug as debug
     from kernellab.equality.equal import equal as equal
     from kernellab.equality.equal import validate as validate
     from kernellab.errors import (
@@ -143,7 +143,7 @@ _PUBLIC = {
     "compiler.compilations": "Compilation",
     "compiler.pipeline": "compile",
     "compiler.records": "Resources",
-    "debugger.debug": "debug",
+    "debugger": "debug",
     "equality.equal": "equal validate",
     "errors": (
         "ArchiveError ArgumentError CompileError Deadlock Diagnostic GpuFault GridError "

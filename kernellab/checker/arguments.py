@@ -18,8 +18,8 @@ from kernellab.common.containers import sparse_zeros
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.memory.address_space import is_pointer
 from kernellab.launch.argument_copies import ALIGNMENT, aligned_copy, aligned_part, tensors_in
-from kernellab.launch.records import Difference
 from kernellab.launch.results import Bounds, compare, exactly
+from kernellab.records.launches import Difference
 
 # `kernellab.uninitialized`: mark a tensor as uninitialized memory for a check.
 
@@ -77,13 +77,10 @@ def restrided(values: Mapping[str, Any]) -> frozenset[str]:
     tensors = dict(tensors_in(values))
     names = {name for name, value in values.items() if is_pointer(value)}
     for name, tensor in tensors.items():
-        if _is_part(tensor) and (_overlaps(tensor) or _has_other_stride(name, tensors, values)):
+        is_part = tensor.nbytes < tensor.untyped_storage().nbytes()
+        if is_part and (_overlaps(tensor) or _has_other_stride(name, tensors, values)):
             names.add(name)
     return frozenset(names)
-
-
-def _is_part(tensor: torch.Tensor) -> bool:
-    return bool(tensor.nbytes < tensor.untyped_storage().nbytes())
 
 
 def _overlaps(tensor: torch.Tensor) -> bool:

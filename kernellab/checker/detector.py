@@ -18,7 +18,7 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed, Event
-from kernellab.checker.numerics.integer_types import Values, unsigned_values
+from kernellab.checker.exact_functions import Values, unsigned_values
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.errors.exceptions import clipped
 from kernellab.interpreter.memory import global_memory
@@ -126,7 +126,7 @@ class Detector:
 
     def __init__(self, run: CheckedRun) -> None:
         self.run = run
-        self.collector = FindingCollector(run)
+        self.collector = FindingCollector(run, *self.kinds[:1])
         self.notes: tuple[str, ...] = ()
 
     def meet(self, others: Sequence[Detector]) -> None:
@@ -219,8 +219,10 @@ class PendingFinding:
 class FindingCollector:
     """The faults that a detector finds, once for each operation."""
 
-    def __init__(self, run: CheckedRun) -> None:
+    def __init__(self, run: CheckedRun, kind: str = "") -> None:
+        """`kind` is that of findings whose facts state none."""
         self._run = run
+        self._kind = kind
         self._seen: dict[Hashable, PendingFinding] = {}
 
     def report(
@@ -300,7 +302,7 @@ class FindingCollector:
                 continue
             listed = _with_first(pending.described, pending.programs.first(LISTED_PROGRAMS))
             yield Finding.of(
-                **pending.facts,
+                **{"kind": self._kind, **pending.facts},
                 programs=tuple(map(self._run.program_id, listed)),
                 count=pending.count,
                 program_count=len(pending.programs),

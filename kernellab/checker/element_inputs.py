@@ -22,8 +22,8 @@ from kernellab.interpreter.tiles import Value
 from kernellab.ir import mlir
 from kernellab.ir.operations import GlobalAccess, MovesElements, has, trait_of
 from kernellab.launch.preparation import EntryPoint, prepare_bound
-from kernellab.launch.records import Difference
 from kernellab.records import BoundLaunch
+from kernellab.records.launches import Difference
 
 # Which elements of memory a value was computed from: beside each value goes a set of elements
 # that were loaded, as the bits of a whole number.

@@ -14,10 +14,9 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun, place_in
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, place_in, storages_of
 from kernellab.checker.detector import Detector
 from kernellab.checker.shadow_memory import NO_ONE, Storage, Storages, Touch, either, has_more
-from kernellab.checker.slices import storages_of
 from kernellab.common.containers import distinct
 from kernellab.interpreter.execution.program import EVERYTHING, memory_effects
 from kernellab.interpreter.memory.buffers import Buffer

@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 from xdsl.ir import Operation
 
 from kernellab.checker.arguments import LazyCopies
-from kernellab.checker.checked_run import CheckedRun
+from kernellab.checker.checked_run import CheckedRun, unchanged_storages
 from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, implementing
 from kernellab.checker.events import Change, EventDispatcher, emit_value_events, may_hear
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
-from kernellab.checker.slices import unchanged_storages
 from kernellab.errors import Deadlock, EndlessWait, ExtraArrival, InvalidBarrier, KernelFault
 from kernellab.interpreter.codegen.analyses import switch_points
 from kernellab.interpreter.codegen.emitter import AfterOperation, Emitter

@@ -1,5 +1,5 @@
 """What the operating system gives to this process, and what it refuses: temporary files, the
-folder of caches, cores, standard streams, Ctrl-C, time limits.
+folder of caches, cores, standard streams, Ctrl-C, time limits; and which debugger a session uses.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import functools
 import gc
 import io
 import os
+import pdb  # noqa: T100 - no one debugs this file
 import re
 import shutil
 import signal
@@ -533,3 +534,16 @@ def limited(
         if left:
             rest = left - (time.monotonic() - begun)
             signal.setitimer(signal.ITIMER_REAL, max(rest, 1e-3), interval)
+
+
+# The debugger class that sessions of `kernellab.debug` use. It is kept here because the notebook
+# extension sets it when it is loaded, and may import nothing heavy.
+
+
+def python_debugger() -> type[pdb.Pdb]:
+    """Return Python's own debugger, the default outside of IPython."""
+    return pdb.Pdb
+
+
+current_debugger: Callable[[], type[pdb.Pdb]] = python_debugger
+"""Returns the class; the notebook extension replaces it with one that returns IPython's."""

@@ -24,8 +24,7 @@ from kernellab.compiler import passes
 from kernellab.compiler.kernels import parameter_names
 from kernellab.compiler.pipeline import record_passes
 from kernellab.equality import residues
-from kernellab.equality.functions import run_exactly, tensors_returned
-from kernellab.equality.launches import ExactLaunch, ExactTensors
+from kernellab.equality.functions import ExactLaunch, ExactTensors, run_exactly, tensors_returned
 from kernellab.equality.records import (
     Equality,
     FloatPair,

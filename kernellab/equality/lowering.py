@@ -22,8 +22,9 @@ from kernellab.interpreter.codegen.expressions import (
     shared_memory,
     tiles,
 )
-from kernellab.interpreter.lowering.common import TOKEN, store_shared, where
+from kernellab.interpreter.lowering.mlir import where
 from kernellab.interpreter.lowering.tt import several, single_combiner
+from kernellab.interpreter.lowering.ttg import TOKEN, store_shared
 from kernellab.interpreter.lowering.ttng import arrive_at, operand_tile, zero_unless
 from kernellab.ir import amd, mlir, tt, ttg, ttng
 from kernellab.ir.operations import MovesElements, has, operation_name

@@ -266,7 +266,13 @@ class KernelLabError(Exception):
         advice: str = "",
         position: SourcePosition | None = None,
         why: str = "",
+        **attributes: Any,
     ) -> None:
+        """Say what went wrong; `attributes` are those that the class has a default for."""
+        for name, value in attributes.items():
+            if not hasattr(type(self), name):
+                raise TypeError(f"{type(self).__name__} has no attribute {name!r}")
+            setattr(self, name, value)
         self.what = what = clipped(what)
         self.why = why = clipped(why)
         self.problem = what + indented(why)
@@ -335,20 +341,10 @@ class MissingArguments(ArgumentError):
         others: the names of the others.
     """
 
-    fact_names = ("constexprs", "others")
+    constexprs: Sequence[str] = ()
+    others: Sequence[str] = ()
 
-    def __init__(
-        self,
-        problem: str,
-        *,
-        advice: str = "",
-        position: SourcePosition | None = None,
-        constexprs: Iterable[str] = (),
-        others: Iterable[str] = (),
-    ) -> None:
-        super().__init__(problem, advice=advice, position=position)
-        self.constexprs = tuple(constexprs)
-        self.others = tuple(others)
+    fact_names = ("constexprs", "others")
 
 
 class NotRecorded(ArgumentError, ValueError, LookupError):
@@ -384,25 +380,13 @@ class CompileError(KernelLabError):
         passes: the record of the passes that ran before, a tuple of `records.PassRun`.
     """
 
-    fact_names = ("kernel", "target", "failed_pass", "reason")
+    failed_pass: str | None = None
+    kernel: str = ""
+    target: str = ""
+    reason: str = ""
+    passes: tuple[Any, ...] = ()
 
-    def __init__(
-        self,
-        problem: str,
-        *,
-        advice: str = "",
-        position: SourcePosition | None = None,
-        failed_pass: str | None = None,
-        kernel: str = "",
-        target: str = "",
-        reason: str = "",
-    ) -> None:
-        super().__init__(problem, advice=advice, position=position)
-        self.failed_pass = failed_pass
-        self.reason = reason
-        self.kernel = kernel
-        self.target = target
-        self.passes: tuple[Any, ...] = ()
+    fact_names = ("kernel", "target", "failed_pass", "reason")
 
 
 class CompilationStopped(NotRecorded, CompileError):
@@ -426,20 +410,10 @@ class GpuFault(KernelLabError, RuntimeError):
             could not be.
     """
 
-    fact_names = ("kernel",)
+    kernel: str = ""
+    findings: Any = None
 
-    def __init__(
-        self,
-        problem: str,
-        *,
-        advice: str = "",
-        position: SourcePosition | None = None,
-        kernel: str = "",
-        findings: Any = None,
-    ) -> None:
-        super().__init__(problem, advice=advice, position=position)
-        self.kernel = kernel
-        self.findings = findings
+    fact_names = ("kernel",)
 
 
 class MachineError(KernelLabError):
@@ -463,24 +437,12 @@ class WorkerError(KernelLabError):
             it took too long.
     """
 
-    fact_names = ("died", "timed_out", "last_words", "ending")
+    died: bool = False
+    timed_out: bool = False
+    last_words: str = ""
+    ending: str = ""
 
-    def __init__(
-        self,
-        problem: str,
-        *,
-        advice: str = "",
-        position: SourcePosition | None = None,
-        last_words: str = "",
-        died: bool = False,
-        timed_out: bool = False,
-        ending: str = "",
-    ) -> None:
-        super().__init__(problem, advice=advice, position=position)
-        self.last_words = last_words
-        self.ending = ending
-        self.died = died
-        self.timed_out = timed_out
+    fact_names = ("died", "timed_out", "last_words", "ending")
 
 
 class WorkerLost(WorkerError, MachineError):

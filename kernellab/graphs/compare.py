@@ -19,10 +19,10 @@ from kernellab.graphs.kernels import GraphComparison, launch
 from kernellab.graphs.processes import GivenCall
 from kernellab.graphs.records import ComparedGraph, NodeDifference, WrongLaunch
 from kernellab.launch.interception import interpreted
-from kernellab.launch.records import Difference
 from kernellab.launch.results import Tolerances
 from kernellab.launch.results import compare as compare_results
 from kernellab.records.graphs import KernelCode
+from kernellab.records.launches import Difference
 from kernellab.torch_api.capture import Backend, Made, Run, call_once, mode_options
 from kernellab.torch_api.fx_graphs import (
     copied,

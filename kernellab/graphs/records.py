@@ -12,9 +12,9 @@ from typing import Any
 
 from kernellab.common.text import index_text
 from kernellab.errors import SourcePosition
-from kernellab.launch.records import Difference
 from kernellab.records.display import PrintsAsCard, column_names, data_frame
 from kernellab.records.graphs import KernelCode
+from kernellab.records.launches import Difference
 
 
 @dataclass(frozen=True, kw_only=True)

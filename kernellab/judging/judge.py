@@ -40,11 +40,11 @@ from kernellab.judging.records import STAGES, JudgedKernel, Verdict
 from kernellab.judging.replay import FORGED, RecordedLaunch, Replay, Writer, view_of
 from kernellab.judging.submissions import confined, foreign_code
 from kernellab.judging.unseen import UNSEEN, JudgedCase, derived, tensors_within
-from kernellab.launch.records import Difference
 from kernellab.launch.reference_results import right_results, usage_of
 from kernellab.launch.results import Tolerances, compare, relative_tolerance, rounding_of
 from kernellab.records import BoundLaunch, Target
 from kernellab.records.display import described
+from kernellab.records.launches import Difference
 from kernellab.triton_api import JITFunction
 from kernellab.triton_api.kernel_contents import pack
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from xml.etree import ElementTree
 
 from kernellab.errors import Diagnostic, visible
-from kernellab.launch.records import Difference
+from kernellab.records.launches import Difference
 
 STAGES = (
     "parses", "compiles", "runs", "safe", "right", "deterministic", "within budget",

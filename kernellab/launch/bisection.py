@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -23,9 +23,41 @@ from kernellab.ir.operations import locate
 from kernellab.ir.syntax import read_module
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound, takes_launch
-from kernellab.launch.records import Bisection, Difference
 from kernellab.launch.results import Contents, Tolerances, compare
 from kernellab.records import BoundLaunch, PassRun, Target
+from kernellab.records.display import PrintsAsCard
+from kernellab.records.launches import Difference
+
+
+@dataclass(frozen=True)
+class Bisection(PrintsAsCard):
+    """The first pass after which a kernel computes something else,
+    as `kernellab.bisect` finds it.
+    """
+
+    kernel: str
+    target: str
+    label: str | None
+    """The pass, "ttgir.pipeline"; None where no pass changes a result."""
+    lines: tuple[SourcePosition, ...]
+    """The lines whose operations the pass rewrote."""
+    differences: tuple[Difference, ...]
+    """The arguments that differ."""
+    failure: str
+    """The fault that the module after the pass has, "" where it runs to its end."""
+    compared_with: str
+    """The pass whose module gave what is expected: the first that the interpreter can run."""
+    modules: int
+    """How many modules ran, each another than the one before."""
+    not_run: Mapping[str, str]
+    """Pass -> why the interpreter cannot run the module after it."""
+    notes: tuple[str, ...] = ()
+    """Sentences to know: that the modules ran on copies of tensors on a GPU."""
+
+    @property
+    def position(self) -> SourcePosition | None:
+        """The first of the rewritten lines; None where there is none."""
+        return self.lines[0] if self.lines else None
 
 
 @takes_launch

@@ -751,7 +751,11 @@ class GpuOperations(OperationMode):
                 return run_higher_order(operation, args, kwargs)
         on_gpu = _making.on_gpu or any(map(is_on_gpu, tensors_in(args, kwargs)))
         drawn: AbstractContextManager[None] = nullcontext()
-        if on_gpu and draws_numbers(operation) and not _has_generator((*args, *kwargs.values())):
+        if (
+            on_gpu
+            and draws_numbers(operation)
+            and not any(isinstance(value, torch.Generator) for value in (*args, *kwargs.values()))
+        ):
             drawn = default_generator().draws(torch.default_generator)
         with drawn:
             return self._by_torch_or_others(operation, on_gpu, args, kwargs)
@@ -769,10 +773,6 @@ class GpuOperations(OperationMode):
             key = "CPU"
         with FUNCTIONS, self, making(on_gpu=False):
             return run_as(key, operation, args, kwargs)
-
-
-def _has_generator(arguments: Sequence[Any]) -> bool:
-    return any(isinstance(value, torch.Generator) for value in arguments)
 
 
 _WITHOUT_KERNELS = frozenset({"prim"})

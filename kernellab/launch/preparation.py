@@ -545,23 +545,19 @@ def _refuse_run_options(kernel: JITFunction, options: RunOptions) -> None:
 # Where the arguments are
 
 
-def goes_to_gpu(
-    kernel: JITFunction,
-    args: Sequence[Any],
-    keywords: Mapping[str, Any],
-    options: RunOptions = DEFAULT,
-) -> bool:
-    """Return whether Triton's driver gets this launch. A launch without any tensor goes to the GPU
-    if there is one, unless it has options of the interpreter.
+def goes_to_gpu(kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Return whether Triton's driver gets this launch, which has no options of the interpreter.
 
     Raises:
         ArgumentError: tensors on the CPU and on a GPU, or without memory.
     """
-    return _goes_to_gpu(ResolvedArguments(kernel, args, keywords), options)
+    return _goes_to_gpu(ResolvedArguments(kernel, args, keywords), DEFAULT)
 
 
 def _goes_to_gpu(arguments: ResolvedArguments, options: RunOptions) -> bool:
-    """See `goes_to_gpu`."""
+    """Return the same of resolved arguments. A launch without any tensor goes to the GPU if there
+    is one, unless it has options of the interpreter.
+    """
     if arguments.devices == {"cpu"}:
         return False
     if not arguments.devices:

@@ -19,7 +19,7 @@ from kernellab.interpreter.execution.program import ProgramCode, entry_of, per_c
 from kernellab.ir import flow, mlir, tt
 from kernellab.ir.operations import GlobalAccess, MovesElements, argument_name, has, trait_of
 from kernellab.ir.types import dtype, is_float, shape
-from kernellab.launch.records import Difference
+from kernellab.records.launches import Difference
 
 # Two tensors, element by element.
 

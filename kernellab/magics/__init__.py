@@ -39,13 +39,13 @@ def _all_magics() -> tuple[Magic, ...]:
 
 def load(shell: InteractiveShell) -> None:
     """Register the magics and their completion; loading twice is loading once."""
-    from kernellab import debugger
+    from kernellab.common import system
     from kernellab.common.arguments import later
     from kernellab.magics import ipython_api
 
     for magic in _all_magics():
         magic.register(shell)
-    debugger.current_debugger = functools.partial(ipython_api.debugger_class, shell)
+    system.current_debugger = functools.partial(ipython_api.debugger_class, shell)
     ipython_api.show_errors_briefly(shell)
     ipython_api.advise_below_errors(
         shell,
@@ -57,10 +57,10 @@ def load(shell: InteractiveShell) -> None:
 
 def unload(shell: InteractiveShell) -> None:
     """Take back all that `load` did."""
-    from kernellab import debugger
+    from kernellab.common import system
     from kernellab.magics import ipython_api
 
-    debugger.current_debugger = debugger.python_debugger
+    system.current_debugger = system.python_debugger
     for magic in _all_magics():
         ipython_api.forget_magic(shell, magic.options)
     ipython_api.show_errors_in_full()

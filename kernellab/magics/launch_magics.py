@@ -175,7 +175,7 @@ def tiledebug(shell: Shell, line: str) -> None:
     """Debug the launch on a line."""
     launch, given, _ = launch_on_line(shell, DEBUG_OPTIONS, line)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
-    from kernellab.debugger.debug import debug
+    from kernellab.debugger import debug
 
     said = {
         "program": given["program"],

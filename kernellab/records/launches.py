@@ -1,5 +1,5 @@
-"""What is launched, for which GPU, and how: targets, specializations, launches, runs, and the
-interpreter's options.
+"""What is launched, for which GPU, and how: targets, specializations, launches, runs, the
+interpreter's options, and differences of results.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from kernellab.common.arguments import check_choice, check_mapping, check_whole
-from kernellab.common.text import joined_sizes
+from kernellab.common.text import counted, element_text, joined_sizes, number_texts
 from kernellab.errors import OptionError, SourcePosition
 from kernellab.records.display import HasCard
 
@@ -248,3 +248,45 @@ def _gives_options(keywords: Mapping[str, Any], parameters: Collection[str]) -> 
         return False
     check_mapping("options", keywords["options"], '{"order": "shuffled", "num_warps": 8}')
     return True
+
+
+# What comparing the results of launches gives.
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A value that is not what it should be, usually the contents of an argument.
+
+    Attributes:
+        name: the argument.
+        index: the first element that is farther off than it may be; () of a scalar.
+        actual, expected: that element, as it is and as it should be.
+        count, size: how many elements are farther off than they may be, of how many.
+        largest: how far they are off at most; infinity if one of the two is NaN or infinite.
+        allowed: how far the first element may be off; 0 if every bit counts.
+    """
+
+    name: str = ""
+    index: tuple[int, ...] = ()
+    actual: Any = None
+    expected: Any = None
+    count: int = 0
+    size: int = 0
+    largest: float = 0.0
+    allowed: float = 0.0
+
+    @property
+    def element(self) -> str:
+        """The first element as text: "z_ptr[700]"."""
+        return element_text(self.name, self.index)
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """`actual` and `expected`, with enough digits to distinguish them."""
+        return number_texts(self.actual, self.expected)
+
+    def __str__(self) -> str:
+        actual, expected = self.texts
+        off = f"{self.count:,} of its {counted(self.size, 'element')}"
+        verb = "is" if self.count == 1 else "are"
+        return f"{self.element} is {actual}, and {expected} is expected; {off} {verb} off"

@@ -13,8 +13,8 @@ import torch
 from kernellab.common.text import counted, index_text
 from kernellab.compiler.arguments import array_of
 from kernellab.errors import ArgumentError, suggestion
-from kernellab.launch.records import Difference
 from kernellab.launch.results import Tolerances, compare, relative_tolerance
+from kernellab.records.launches import Difference
 from kernellab.tracing.steps import Frame, Program, Step
 from kernellab.tracing.values import TilePointer, dtype_named
 

@@ -29,7 +29,6 @@ from kernellab.common.saved_files import (
 )
 from kernellab.errors import ArchiveError
 from kernellab.tracing.records import Trace
-from kernellab.tracing.sources import changed_sources
 from kernellab.tracing.steps import (
     DOCUMENT,
     FORMAT,
@@ -48,6 +47,7 @@ from kernellab.tracing.steps import (
     TracedFault,
     TraceFacts,
     ValueNumber,
+    changed_sources,
 )
 from kernellab.tracing.values import (
     THUMBNAIL_SIDE,

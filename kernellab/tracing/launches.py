@@ -38,11 +38,10 @@ from kernellab.ir.types import shape
 from kernellab.launch.argument_copies import copied, copied_back, tensors_in
 from kernellab.launch.dispatch import check_fits
 from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
-from kernellab.launch.records import Difference
 from kernellab.launch.reference_results import Reference, Results, expected_results, tensor_about
 from kernellab.launch.results import UNWRITTEN, Tolerances, compare, rounding_of
 from kernellab.records import BoundLaunch, Target
-from kernellab.records.launches import RunOptions
+from kernellab.records.launches import Difference, RunOptions
 from kernellab.tracing.recorder import (
     MOST_STEPS,
     Enough,
@@ -52,7 +51,6 @@ from kernellab.tracing.recorder import (
     TracingObserver,
 )
 from kernellab.tracing.records import Trace
-from kernellab.tracing.sources import changed_sources, compiled_sources
 from kernellab.tracing.steps import (
     Checkpoint,
     Frame,
@@ -62,6 +60,8 @@ from kernellab.tracing.steps import (
     TracedArgument,
     TracedFault,
     TraceFacts,
+    changed_sources,
+    compiled_sources,
 )
 from kernellab.tracing.values import LARGEST_EXACT, ValueStore
 

@@ -35,16 +35,18 @@ from kernellab.interpreter.tiles import Value
 from kernellab.ir import tt
 from kernellab.ir.operations import locate
 from kernellab.ir.types import shape
-from kernellab.tracing.sources import Loop, loops_of, source_of_function
 from kernellab.tracing.steps import (
     Access,
     AccessKind,
     AffineLanes,
     Frame,
+    Loop,
     LoopIteration,
     Program,
     SourceText,
     Step,
+    loops_of,
+    source_of_function,
 )
 from kernellab.tracing.values import TilePointer, ValueStore
 

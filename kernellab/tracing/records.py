@@ -26,7 +26,7 @@ from kernellab.errors import (
 )
 from kernellab.records import BoundLaunch
 from kernellab.records.display import show
-from kernellab.tracing.states import Change, History, NoSuchVariable, ReplayedMemory, State
+from kernellab.tracing.origins import Change, History, NoSuchVariable, ReplayedMemory, State
 from kernellab.tracing.steps import (
     Checkpoint,
     Frame,
@@ -41,7 +41,7 @@ from kernellab.tracing.steps import (
 from kernellab.tracing.values import StoredValue, Summary, ValueStore
 
 if TYPE_CHECKING:
-    from kernellab.launch.records import Difference
+    from kernellab.records.launches import Difference
     from kernellab.tracing.differences import TraceDifference
     from kernellab.tracing.origins import Origin
 

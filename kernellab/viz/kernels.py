@@ -18,10 +18,11 @@ from kernellab.compiler.machine_code.resources import most_registers
 from kernellab.compiler.records import Resources
 from kernellab.equality.records import Equality, UnequalElement, Validation
 from kernellab.errors import CompileError, Diagnostic, MachineError, SourcePosition, source_line
-from kernellab.launch.records import Bisection, Difference
+from kernellab.launch.bisection import Bisection
 from kernellab.profiling.diagnosis.records import WORTH_SAYING, Diagnosis
 from kernellab.records import Launch, Origin, PassRun, Run, Specialization, Target
 from kernellab.records import Path as ArgumentPath
+from kernellab.records.launches import Difference
 from kernellab.viz.diagnostics import tone_of
 from kernellab.viz.kit.data import Link, Tile
 from kernellab.viz.kit.view import Card, Table, card_of

@@ -20,10 +20,10 @@ from kernellab.common.saved_files import Read, SavedData
 from kernellab.common.text import shown
 from kernellab.errors import ArgumentError, Diagnostic, ProgramId, suggestion
 from kernellab.errors.exceptions import json_value
-from kernellab.launch.records import Difference
 from kernellab.launch.results import Within
 from kernellab.records import BoundLaunch
 from kernellab.records.display import PrintsAsCard
+from kernellab.records.launches import Difference
 from kernellab.workshop import launches, references
 from kernellab.workshop.launches import Case, Draw
 

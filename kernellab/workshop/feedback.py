@@ -34,12 +34,12 @@ from kernellab.ir.types import shape
 from kernellab.judging.code import Code
 from kernellab.judging.submissions import variants
 from kernellab.launch.argument_copies import copied
-from kernellab.launch.records import Difference
 from kernellab.launch.results import Within, is_within
 from kernellab.launch.tile_kernel import run
 from kernellab.profiling.accesses.counts import accesses
 from kernellab.profiling.accesses.records import GlobalAccess
 from kernellab.records import Target
+from kernellab.records.launches import Difference
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import Step
 from kernellab.triton_api import definition_of, given_texts

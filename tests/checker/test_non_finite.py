@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker.detectors.non_finite import NonFinite
-from kernellab.checker.numerics.nan_sources import not_finite, too_large_for
+from kernellab.checker.nan_sources import not_finite, too_large_for
 from tests.checker.corpus.dot_precision import product
 from tests.checker.corpus.non_finite import softmax_without_maximum
 

@@ -14,9 +14,9 @@ from xdsl.ir import Operation
 
 import kernellab
 from kernellab.checker.detectors.integers import CastOverflow
-from kernellab.checker.numerics.exact_functions import function_of
-from kernellab.checker.numerics.reference_run import ReferenceRun
+from kernellab.checker.exact_functions import function_of
 from kernellab.checker.records import Findings
+from kernellab.checker.reference_run import ReferenceRun
 from kernellab.ir import mlir, tt
 
 

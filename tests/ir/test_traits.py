@@ -13,7 +13,7 @@ from xdsl.irdl import IRDLOperation
 from xdsl.traits import MemoryEffect
 from xdsl.utils.test_value import create_ssa_value
 
-from kernellab.checker.slices import placing
+from kernellab.checker.checked_run import placing
 from kernellab.ir import tt
 from kernellab.ir.operations import (
     DescriptorAccess,

@@ -20,8 +20,8 @@ from syrupy.assertion import SnapshotAssertion
 from kernellab.errors import ArgumentError, NotRecorded
 from kernellab.launch.results import Tolerances
 from kernellab.tracing.differences import difference_of_values
+from kernellab.tracing.origins import NoSuchVariable, State
 from kernellab.tracing.records import Trace
-from kernellab.tracing.states import NoSuchVariable, State
 from kernellab.tracing.steps import AffineLanes, TracedArgument
 from kernellab.tracing.values import (
     TilePointer,

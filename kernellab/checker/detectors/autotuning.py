@@ -88,7 +88,6 @@ class AutotunedInPlace(Detector):
             return
         self._reported.add(name)
         facts: dict[str, Any] = {
-            "kind": self.kinds[0],
             "argument": name,
             "places": locate(op.location).frames[::-1],
             "message": (
@@ -108,7 +107,6 @@ class AutotunedInPlace(Detector):
         for name in tuner.keys:
             if name not in names:
                 facts = {
-                    "kind": self.kinds[0],
                     "position": definition_of(self.run.kernel),
                     "message": (
                         f"key= of triton.autotune has {name!r}, which is not a parameter of the "
@@ -124,7 +122,6 @@ class AutotunedInPlace(Detector):
         assert tuner is not None
         if name in tuner.lost:
             facts = {
-                "kind": self.kinds[0],
                 "argument": name,
                 "position": definition_of(self.run.kernel),
                 "message": (

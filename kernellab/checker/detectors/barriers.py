@@ -15,14 +15,13 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab import triton_api
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, storages_of
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.races import Race
 from kernellab.checker.detectors.updates import LaneCollision, LostUpdate
 from kernellab.checker.happens_before import releases
 from kernellab.checker.records import Proposal
 from kernellab.checker.shadow_values import Array, with_program_axis
-from kernellab.checker.slices import storages_of
 from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.errors import KernelLabError
 from kernellab.interpreter.execution.program import (

@@ -15,15 +15,14 @@ from xdsl.ir import Operation
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.updates import bits_of
+from kernellab.checker.exact_functions import carries, function_of_elements
 from kernellab.checker.kernel_source import NotReadable, Source
-from kernellab.checker.numerics.exact_functions import carries, function_of
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.common.text import number_text, number_texts
 from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition
 from kernellab.interpreter.memory.global_memory import Store
 from kernellab.interpreter.numerics import FLOAT64, widen
-from kernellab.interpreter.unrounded import function_of_elements
 from kernellab.ir import mlir, tt
 from kernellab.ir.operations import locate
 from kernellab.ir.types import shape
@@ -66,7 +65,7 @@ class NotAssociative(Detector):
             return
         first, second, third = _triples(computed, op)
         with numpy.errstate(all="ignore"):
-            combine = function_of_elements(op.combine.block, function_of)
+            combine = function_of_elements(op.combine.block)
             assert combine is not None, "it observes what is known"
             left = combine(*combine(*first, *second), *third)
             right = combine(*first, *combine(*second, *third))
@@ -90,7 +89,6 @@ class NotAssociative(Detector):
         left, right = number_texts(*(float(group[position][place]) for group in numbers[3:]))
         what = "scan" if isinstance(op, tt.ScanOp) else "reduction"
         facts = {
-            "kind": self.kinds[0],
             "places": computed.calls(),
             "message": (
                 f"the function that this {what} combines with is not associative: for a = {a}, "
@@ -204,7 +202,6 @@ class OverwrittenArgument(Detector):
         def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
             element = access.element(lost, place, program)
             return {
-                "kind": self.kinds[0],
                 "argument": mine,
                 "index": element,
                 "message": (
@@ -267,7 +264,6 @@ class HistogramBins(Detector):
             where = (min(program, len(source) - 1), *place)
             value = int(numpy.broadcast_to(numbers, outside.shape)[where])
             return {
-                "kind": self.kinds[0],
                 "message": (
                     f"tl.histogram has the bins 0 to {bins - 1}, and this value is {value}: on a "
                     "GPU, it is counted in a bin that is not its own"
@@ -291,7 +287,6 @@ class SizeOfTopk(Detector):
         for position, number, text, size in _wrong_numbers(self.run):
             elements = "the number of elements" if size is None else f"{size}, the size of the tile"
             facts = {
-                "kind": self.kinds[0],
                 "position": position,
                 "message": (
                     f"{text} is {number}, and tl.topk needs a power of two, from 2 to {elements}; "

@@ -12,11 +12,10 @@ from typing import Any
 import numpy
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from kernellab.checker.checked_run import CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedRun, Computed, behind
 from kernellab.checker.detector import Detector, ProgramSet
-from kernellab.checker.numerics.reference_run import Departure, Harm, Step, SuspectedCause
+from kernellab.checker.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_values import Array, with_program_axis
-from kernellab.checker.slices import behind
 from kernellab.common.text import number_texts
 from kernellab.interpreter.codegen.indices import function_of
 from kernellab.interpreter.numerics import FLOAT32, FLOAT64, cut_to_tf32

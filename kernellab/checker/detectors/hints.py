@@ -208,7 +208,7 @@ class BrokenHints(Detector):
                 "remove code that is needed only if the condition is false."
             )
             message = "the condition of this tl.assume is false"
-            return {"kind": "broken-hint", "message": message, "advice": advice}
+            return {"message": message, "advice": advice}
 
         self.collector.report(computed, broken, 0, facts_of)
 
@@ -259,7 +259,6 @@ class BrokenHints(Detector):
             where = tuple(min(i, extent - 1) for i, extent in zip(at, values.shape))
             location = locate(about.owner.location) if isinstance(about, OpResult) else None
             facts = {
-                "kind": "broken-hint",
                 "message": _format_broken(broken, values, where, promise),
                 "advice": _HINT_ADVICE,
                 "values": {},
@@ -470,7 +469,7 @@ class FailedAssertion(Detector):
             message = "this assertion is false"
             if op.message.data:
                 message += f": {op.message.data}"
-            return {"kind": "failed-assertion", "message": message} | _ASSERTION_ADVICE
+            return {"message": message} | _ASSERTION_ADVICE
 
         self.collector.report(computed, failed, rank, facts_of)
 
@@ -542,7 +541,6 @@ class DescriptorAlignment(Detector):
                     f"({size:,} bytes), which is not a multiple of {UNIT} bytes"
                 )
             return {
-                "kind": self.kinds[0],
                 "argument": descriptor.buffer.name if isinstance(descriptor.buffer, Buffer) else "",
                 "message": f"this tensor descriptor is misaligned for TMA: {problem}",
                 "advice": _BASE_ADVICE if dimension is None else _STRIDE_ADVICE,

@@ -11,14 +11,20 @@ import numpy
 import torch
 from xdsl.ir import Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
+from kernellab.checker.checked_run import (
+    CheckedAccess,
+    CheckedRun,
+    Computed,
+    makes_addresses,
+    mask_of,
+    name_of,
+)
 from kernellab.checker.detector import Detector
-from kernellab.checker.numerics.integer_types import SIGNS, Values, may_wrap, wrapped
-from kernellab.checker.numerics.nan_sources import calls_of_combiner
-from kernellab.checker.numerics.reference_run import Departure, Harm, Step, SuspectedCause
+from kernellab.checker.exact_functions import SIGNS, Values, may_wrap, wrapped
+from kernellab.checker.nan_sources import calls_of_combiner
 from kernellab.checker.records import Proposal
+from kernellab.checker.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_values import Array
-from kernellab.checker.slices import makes_addresses, mask_of, name_of
 from kernellab.common.text import number_text
 from kernellab.interpreter.numerics import widen
 from kernellab.ir import flow, mlir, tt
@@ -467,7 +473,6 @@ class TruncatedStore(Detector):
             integers = str(buffer.tensor.dtype).removeprefix("torch.")
             name = name_of(source, access.operation)
             return {
-                "kind": self.kinds[0],
                 "argument": buffer.name,
                 "index": index,
                 "message": (

@@ -13,10 +13,17 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
+from kernellab.checker.checked_run import (
+    CheckedAccess,
+    CheckedRun,
+    Computed,
+    mask_of,
+    placing,
+    stored_value,
+)
 from kernellab.checker.detector import Detector, ProgramSet, TwoPhaseDetector
-from kernellab.checker.numerics.nan_messages import advice, message
-from kernellab.checker.numerics.nan_sources import (
+from kernellab.checker.nan_messages import advice, message
+from kernellab.checker.nan_sources import (
     NARROWING,
     Origin,
     Origins,
@@ -27,7 +34,7 @@ from kernellab.checker.numerics.nan_sources import (
     not_finite,
     too_large_for,
 )
-from kernellab.checker.numerics.reference_run import Departure, Harm, Step, SuspectedCause
+from kernellab.checker.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_values import (
     Array,
     StoredShadows,
@@ -36,7 +43,6 @@ from kernellab.checker.shadow_values import (
     swap_of_pairs,
     with_program_axis,
 )
-from kernellab.checker.slices import mask_of, placing, stored_value
 from kernellab.common.text import counted, element_text
 from kernellab.interpreter.execution.launcher import argument_names
 from kernellab.interpreter.execution.program import (

@@ -9,10 +9,9 @@ import numpy
 import torch
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, name_of
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import Proposal
-from kernellab.checker.slices import name_of
 from kernellab.interpreter.codegen.indices import all_parts_of, expression_of, form_of, lane_of
 from kernellab.interpreter.execution.bounds_advice import (
     Extents,
@@ -111,7 +110,6 @@ class OutOfBounds(Detector):
             where = (program, *place) if outside.ndim > access.rank else place
             index = int(numpy.broadcast_to(access.index, outside.shape)[where]) - view.origin
             return {
-                "kind": "out-of-bounds",
                 "argument": view.name,
                 "index": (index,),
                 "held": _held(view),
@@ -156,7 +154,6 @@ class OutOfBounds(Detector):
             where = (program, *place) if addresses.ndim > access.rank else place
             address = int(addresses[where])
             return {
-                "kind": "out-of-bounds",
                 "message": (
                     f"this {access.action} {_WORDS[access.action]} {elements.described(address)}"
                 ),

@@ -313,7 +313,6 @@ class UnusedOutput(Detector):
 
     def _report(self, argument: str, message: str) -> None:
         facts: dict[str, Any] = {
-            "kind": self.kinds[0],
             "argument": argument,
             "position": definition_of(self.run.kernel),
             "message": message,
@@ -427,7 +426,6 @@ class UnwrittenOutput(Detector):
                 f"which is {which}"
             )
         facts: dict[str, Any] = {
-            "kind": "unwritten-output",
             "argument": name,
             "index": first,
             "places": self._position(name)[::-1],

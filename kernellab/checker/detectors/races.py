@@ -14,7 +14,7 @@ import numpy
 from xdsl.ir import Operation
 
 from kernellab.checker.arguments import differences
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, storages_of
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.sums import FloatSums
 from kernellab.checker.element_inputs import last_writer
@@ -42,7 +42,6 @@ from kernellab.checker.session import (
     other_schedules,
 )
 from kernellab.checker.shadow_memory import ShadowMemory, Storages
-from kernellab.checker.slices import storages_of
 from kernellab.common.text import element_text, number_text, number_texts
 from kernellab.errors import KernelFault, SourcePosition
 from kernellab.interpreter.execution.grid import linear_ids
@@ -51,7 +50,7 @@ from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import Load, MemoryAccess
 from kernellab.ir.operations import locate
-from kernellab.launch.records import Difference
+from kernellab.records.launches import Difference
 
 # Find racing reads without an effect: a program reads a version number again, and discards what
 # it read if another program has begun to write.
@@ -270,14 +269,15 @@ class Race(Detector):
             if element_access.kind == "write"
         ]
         here = max(stores, key=_line)
-        summary = max(
-            (pair for pair in together if _is_among(here, pair.example)),
-            key=lambda pair: pair.example.second.operation is here,
+        at_line = (
+            pair
+            for pair in together
+            if any(access.operation is here for access in _element_accesses(pair.example))
         )
+        summary = max(at_line, key=lambda pair: pair.example.second.operation is here)
         example = summary.example
         mine, _ = _ordered(example, here)
         facts: dict[str, Any] = {
-            "kind": "race",
             "argument": mine.name,
             "index": mine.index,
             "places": locate(here.location).frames[::-1],
@@ -326,12 +326,6 @@ def _harmless(example: AccessPair) -> str:
 
 def _element_accesses(example: AccessPair) -> tuple[ElementAccess, ElementAccess]:
     return example.first, example.second
-
-
-def _is_among(operation: Operation, example: AccessPair) -> bool:
-    return any(
-        element_access.operation is operation for element_access in _element_accesses(example)
-    )
 
 
 def _line(operation: Operation) -> tuple[str, int]:
@@ -565,7 +559,6 @@ class OrderDependence(Detector):
     ) -> None:
         frames = () if op is None else locate(op.location).frames
         where = {
-            "kind": self.kinds[0],
             "places": frames[::-1],
             "advice": _ORDER_ADVICE,
         }

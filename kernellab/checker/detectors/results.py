@@ -14,19 +14,18 @@ import torch
 from xdsl.ir import Operation
 
 from kernellab.checker.arguments import LazyCopies, Results, differences, strides_for
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, unchanged_storages
 from kernellab.checker.detector import Detector, Stopped
 from kernellab.checker.detectors.rounding import Rounding, explained
 from kernellab.checker.element_inputs import LastWriter, inputs_by_argument, inputs_in, last_writer
 from kernellab.checker.records import Inputs
-from kernellab.checker.slices import unchanged_storages
 from kernellab.common.text import counted
 from kernellab.errors import KernelFault, KernelLabError
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.ir.operations import locate
-from kernellab.launch.records import Difference
 from kernellab.launch.results import UNWRITTEN, Tolerances
+from kernellab.records.launches import Difference
 from kernellab.triton_api import definition_of
 
 if TYPE_CHECKING:
@@ -109,7 +108,6 @@ class WrongResult(Detector):
         rounding: Rounding | None,
     ) -> None:
         facts: dict[str, Any] = {
-            "kind": self.kinds[0],
             "argument": apart.name,
             "index": apart.index,
             "places": (definition_of(self.run.kernel),),
@@ -236,7 +234,6 @@ class IgnoredStrides(Detector):
         values = f"{strided}, but {contiguous} if {name} is contiguous"
         effect = f"; {apart.element} is {values}"
         facts: dict[str, Any] = {
-            "kind": self.kinds[0],
             "argument": name,
             "places": access.calls(),
             "message": (

@@ -17,12 +17,11 @@ from xdsl.ir import Operation, SSAValue
 
 from kernellab.checker.checked_run import Computed
 from kernellab.checker.detector import Stopped
-from kernellab.checker.numerics.exact_functions import carries
-from kernellab.checker.numerics.reference_run import Cause, Followed, ReferenceRun, Step
+from kernellab.checker.exact_functions import Function, carries
+from kernellab.checker.reference_run import Cause, Followed, ReferenceRun, Step
 from kernellab.checker.shadow_values import Array, Shadow, reach
 from kernellab.errors import KernelLabError, SourcePosition
 from kernellab.interpreter.numerics import FLOAT32, FLOAT64, accumulate
-from kernellab.interpreter.unrounded import Function
 from kernellab.ir import mlir, tt
 from kernellab.ir.operations import GlobalAccess, MovesElements, has, locate
 from kernellab.ir.types import dtype, is_float, shape

@@ -12,13 +12,12 @@ import numpy
 import torch
 from xdsl.ir import Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed, behind, name_of
 from kernellab.checker.detector import Detector
-from kernellab.checker.numerics.nan_messages import type_name
-from kernellab.checker.numerics.reference_run import Departure, Harm, Step, SuspectedCause
+from kernellab.checker.nan_messages import type_name
+from kernellab.checker.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
 from kernellab.checker.shadow_values import Array
-from kernellab.checker.slices import behind, name_of
 from kernellab.common.text import number_text, number_texts
 from kernellab.compiler.modules import users_line
 from kernellab.interpreter.codegen.analyses import is_spin_loop, underlying_objects

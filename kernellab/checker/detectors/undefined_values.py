@@ -41,7 +41,7 @@ from kernellab.ir.operations import (
     trait_of,
 )
 from kernellab.ir.types import dtype, shape
-from kernellab.launch.records import Difference
+from kernellab.records.launches import Difference
 
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession
@@ -188,7 +188,6 @@ class MissingOther(Detector):
 
         def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
             return {
-                "kind": "missing-other",
                 "argument": name,
                 "index": access.element(off, place, program),
                 "advice": _WORDS[form_of(access.operation)].advice,
@@ -510,7 +509,6 @@ class UninitializedRead(Detector):
         def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
             index = access.element(unwritten, place, program)
             return {
-                "kind": "uninitialized-read",
                 "argument": name,
                 "index": index,
                 "message": (

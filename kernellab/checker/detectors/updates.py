@@ -9,9 +9,8 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation, OpResult, SSAValue
 
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, behind, name_of
 from kernellab.checker.detector import Detector
-from kernellab.checker.slices import behind, name_of
 from kernellab.common.text import number_text, number_texts
 from kernellab.interpreter.codegen.analyses import underlying_objects
 from kernellab.interpreter.execution.program import ProgramCode, entry_of, per_code
@@ -71,7 +70,6 @@ class LaneCollision(Detector):
             )
             first, second = number_texts(values[0], values[other])
             return {
-                "kind": "lane-collision",
                 "argument": name,
                 "index": element,
                 "message": (
@@ -221,7 +219,6 @@ class LostUpdate(Detector):
             element = access.element(lost, place, program)
             numbers = " and ".join(number_text(stored[(*where, *at)]) for at in (first, second))
             return {
-                "kind": "lost-update",
                 "argument": name,
                 "index": element,
                 "message": (

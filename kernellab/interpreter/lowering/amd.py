@@ -15,16 +15,12 @@ from kernellab.interpreter.codegen.expressions import (
     products,
     tiles,
 )
-from kernellab.interpreter.lowering.common import TOKEN, store_shared
+from kernellab.interpreter.lowering.ttg import TOKEN, store_shared
 from kernellab.ir import amd, tt
 from kernellab.ir.types import DotOperandEncoding
 
-# Buffer instructions: the pointer is one for all lanes, and the offsets are the tile's
-
-
-@lowers(amd.BufferLoadOp)
-def load(op: amd.BufferLoadOp, value: Emitter) -> Expression:
-    return loaded_buffer(op, value)
+# Buffer instructions: the pointer is one for all lanes, and the offsets are the tile's. Stores and
+# atomics are lowered with those of `tt`.
 
 
 @lowers(amd.BufferLoadToLocalOp)
@@ -33,6 +29,7 @@ def load_to_shared(op: amd.BufferLoadToLocalOp, value: Emitter) -> Expression:
     return TOKEN
 
 
+@lowers(amd.BufferLoadOp)
 def loaded_buffer(op: amd.BufferLoadOp | amd.BufferLoadToLocalOp, value: Emitter) -> Expression:
     """What a buffer instruction loads."""
     return memory.load(
@@ -44,46 +41,6 @@ def loaded_buffer(op: amd.BufferLoadOp | amd.BufferLoadToLocalOp, value: Emitter
             other=value.optional(op.other),
             active=value.active_programs(),
         ),
-    )
-
-
-@lowers(amd.BufferStoreOp)
-def store(op: amd.BufferStoreOp, value: Emitter) -> None:
-    call = memory.store(
-        value.buffer(op.pointer),
-        value.moved(op.pointer, op.offsets),
-        value.rank(op.value),
-        value[op.value],
-        **given(mask=value.optional(op.mask), active=value.active_programs()),
-    )
-    value.evaluate(None, call)
-
-
-@lowers(amd.BufferAtomicRMWOp)
-def atomic_read_modify_write(op: amd.BufferAtomicRMWOp, value: Emitter) -> Expression:
-    return memory.atomic(
-        value.buffer(op.pointer),
-        value.moved(op.pointer, op.offsets),
-        value.rank(op.value),
-        tt.ATOMIC_OPERATIONS[op.operation.value.data],
-        value[op.value],
-        value.shape(op.value),
-        value.programs.count,
-        **given(mask=value.optional(op.mask), active=value.active_programs()),
-    )
-
-
-@lowers(amd.BufferAtomicCASOp)
-def atomic_compare_and_swap(op: amd.BufferAtomicCASOp, value: Emitter) -> Expression:
-    return memory.compare_and_swap(
-        value.buffer(op.pointer),
-        value.moved(op.pointer, op.offsets),
-        value.rank(op.value),
-        value[op.compare],
-        value[op.value],
-        value.shape(op.value),
-        value.programs.count,
-        **given(active=value.active_programs()),
     )
 
 

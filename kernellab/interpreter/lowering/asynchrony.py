@@ -14,8 +14,7 @@ from xdsl.ir import Operation
 from kernellab.interpreter.codegen.emitter import RULES, Emitter, LoweringRule, rule_of
 from kernellab.interpreter.codegen.expressions import Expression, given, transfers
 from kernellab.interpreter.lowering.amd import loaded_buffer
-from kernellab.interpreter.lowering.common import TOKEN
-from kernellab.interpreter.lowering.ttg import loaded_globally
+from kernellab.interpreter.lowering.ttg import TOKEN, loaded_globally
 from kernellab.interpreter.lowering.ttng import reduce_to_global, sent_to_global
 from kernellab.ir import amd, mlir, ttg, ttng
 from kernellab.ir.operations import OfQueue, trait_of

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.codegen.emitter import Emitter, lowers
@@ -20,16 +21,6 @@ from kernellab.interpreter.codegen.expressions import (
     numpy,
     tiles,
     variable,
-)
-from kernellab.interpreter.lowering.common import (
-    Results,
-    bind,
-    carry,
-    declare,
-    merge,
-    taken_by_some,
-    update,
-    variables,
 )
 from kernellab.ir import mlir, tt
 from kernellab.ir.flow import yielded
@@ -330,6 +321,94 @@ def fused_multiply_add(op: mlir.FmaOp, value: Emitter) -> Expression:
 #
 # Where every program goes the same way they become Python's own. Where programs part, both ways
 # are taken, with only their own programs active, and the results are merged.
+
+
+@contextmanager
+def where(condition: SSAValue | None, emit: Emitter) -> Iterator[None]:
+    """Inside, only programs for which the scalar condition holds take part;
+    None, or true, is for all.
+
+    Nothing is done where there are none.
+    """
+    if condition is None or _is_true(condition):
+        yield
+    elif not emit.varies(condition):
+        with emit.when(emit[condition]):
+            yield
+    else:
+        with taken_by_some(emit[condition], emit):
+            yield
+
+
+@contextmanager
+def taken_by_some(condition: Expression, emit: Emitter) -> Iterator[None]:
+    """Inside, only programs for which the condition holds take part; nothing is done where there
+    are none.
+    """
+    taken, active = emit.fresh("taken"), emit.fresh("active")
+    emit.assign(taken, tiles.narrowed(emit.active_programs(), condition, emit.programs.count))
+    with emit.when(variable(taken).any()):
+        emit.assign(active, tiles.some(variable(taken)))
+        with emit.only(active):
+            yield
+
+
+def _is_true(condition: SSAValue) -> bool:
+    match condition:
+        case OpResult(op=mlir.ConstantOp(value=builtin.IntegerAttr() as number)):
+            return bool(number.value.data)
+        case _:
+            return False
+
+
+# Variables that outlive an iteration or a branch. A carried value stands for one: a loop's
+# argument, a branch's result.
+
+
+Results = tuple[Expression, ...]
+
+
+def bind(carried: Sequence[SSAValue], emit: Emitter) -> None:
+    """A variable for each carried value."""
+    for value in carried:
+        emit.bind(value)
+
+
+def declare(carried: Sequence[SSAValue], emit: Emitter) -> None:
+    """A variable for each carried value, in which no program has a value yet."""
+    for value in carried:
+        emit.assign(emit.bind(value), None)
+
+
+def carry(initial: Sequence[SSAValue], arguments: Sequence[SSAValue], emit: Emitter) -> None:
+    """Variables for a loop's arguments, set to their initial values."""
+    values = [emit.passed(value, argument) for value, argument in zip(initial, arguments)]
+    for argument, value in zip(arguments, values):
+        emit.assign(emit.bind(argument), value)
+
+
+def update(carried: Sequence[SSAValue], values: Sequence[SSAValue], emit: Emitter) -> None:
+    """Set all variables at once: one may be computed from another."""
+    if carried:
+        passed = tuple(emit.passed(value, variable) for value, variable in zip(values, carried))
+        with emit.without_line():
+            emit.assign([emit.variable_of(variable) for variable in carried], passed)
+
+
+def merge(carried: Sequence[SSAValue], values: Sequence[SSAValue], emit: Emitter) -> None:
+    """Set all variables at once, for the active programs only."""
+    if carried:
+        active = emit.active_programs()
+        merged = tuple(
+            tiles.merge(active, emit.passed(value, variable), emit[variable], emit.rank(value))
+            for value, variable in zip(values, carried)
+        )
+        emit.assign([emit.variable_of(variable) for variable in carried], merged)
+
+
+def variables(carried: Sequence[SSAValue], emit: Emitter) -> Results:
+    """The variables of carried values."""
+    return tuple(emit[variable] for variable in carried)
 
 
 @lowers(

@@ -25,7 +25,7 @@ from kernellab.interpreter.codegen.expressions import (
 )
 from kernellab.interpreter.foreign_code import check_assembly, check_symbol
 from kernellab.interpreter.ptx import PtxError
-from kernellab.ir import mlir, tt, ttg
+from kernellab.ir import amd, mlir, tt, ttg
 from kernellab.ir.types import TensorDescType, dtype, is_pointer
 
 # The grid
@@ -175,11 +175,19 @@ def _loaded(pointer: SSAValue, value: Emitter, **optional: Expression | None) ->
     )
 
 
-@lowers(tt.StoreOp, tt.AtomicStoreOp)
-def store(op: tt.StoreOp | tt.AtomicStoreOp, value: Emitter) -> None:
+def _offsets(op: Any, value: Emitter) -> Expression:
+    """The elements of an access: those of a tile of pointers, or of a buffer instruction, whose
+    pointer is one for all lanes.
+    """
+    is_buffer = isinstance(op, amd.BufferStoreOp | amd.BufferAtomicRMWOp | amd.BufferAtomicCASOp)
+    return value.moved(op.pointer, op.offsets) if is_buffer else value[op.pointer]
+
+
+@lowers(tt.StoreOp, tt.AtomicStoreOp, amd.BufferStoreOp)
+def store(op: tt.StoreOp | tt.AtomicStoreOp | amd.BufferStoreOp, value: Emitter) -> None:
     call = memory.store(
         value.buffer(op.pointer),
-        value[op.pointer],
+        _offsets(op, value),
         value.rank(op.value),
         value.without_underlying_object(op.value),
         **given(mask=value.optional(op.mask), active=value.active_programs()),
@@ -187,12 +195,14 @@ def store(op: tt.StoreOp | tt.AtomicStoreOp, value: Emitter) -> None:
     value.evaluate(None, call)
 
 
-@lowers(tt.AtomicRMWOp)
-def atomic_read_modify_write(op: tt.AtomicRMWOp, value: Emitter) -> Expression | None:
+@lowers(tt.AtomicRMWOp, amd.BufferAtomicRMWOp)
+def atomic_read_modify_write(
+    op: tt.AtomicRMWOp | amd.BufferAtomicRMWOp, value: Emitter
+) -> Expression | None:
     is_wanted = bool(op.result.uses)
     call = memory.atomic(
         value.buffer(op.pointer),
-        value[op.pointer],
+        _offsets(op, value),
         value.rank(op.value),
         tt.ATOMIC_OPERATIONS[op.operation.value.data],
         value[op.value],
@@ -210,11 +220,13 @@ def atomic_read_modify_write(op: tt.AtomicRMWOp, value: Emitter) -> Expression |
     return None
 
 
-@lowers(tt.AtomicCASOp)
-def atomic_compare_and_swap(op: tt.AtomicCASOp, value: Emitter) -> Expression:
+@lowers(tt.AtomicCASOp, amd.BufferAtomicCASOp)
+def atomic_compare_and_swap(
+    op: tt.AtomicCASOp | amd.BufferAtomicCASOp, value: Emitter
+) -> Expression:
     return memory.compare_and_swap(
         value.buffer(op.pointer),
-        value[op.pointer],
+        _offsets(op, value),
         value.rank(op.value),
         value[op.compare],
         value[op.value],

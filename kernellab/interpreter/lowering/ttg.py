@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from kernellab.interpreter.codegen.emitter import Emitter, lowers
 from kernellab.interpreter.codegen.expressions import (
     Expression,
     given,
+    literal,
     mbarriers,
     memory,
     numerics,
@@ -20,9 +21,30 @@ from kernellab.interpreter.codegen.expressions import (
     tiles,
     warp_groups,
 )
-from kernellab.interpreter.lowering.common import TOKEN, allocated, store_shared, where
+from kernellab.interpreter.lowering.mlir import where
 from kernellab.ir import ttg, ttng
 from kernellab.ir.flow import yielded
+
+# What the dialects that follow share: tokens, and memory on the chip.
+
+
+TOKEN = literal(0)
+"""An asynchronous token: there is nothing under way that it could stand for."""
+
+
+def allocated(result: SSAValue, source: SSAValue | None, emit: Emitter) -> Expression:
+    """Memory for the tile `result`, filled with `source` where there is one."""
+    shape = emit.shape(result)
+    if source is None:
+        return shared_memory.allocate(emit.programs.count, shape, emit.dtype(result))
+    return shared_memory.allocate_with(emit.programs.count, shape, emit[source])
+
+
+def store_shared(memory: SSAValue, tile: Expression, emit: Emitter) -> None:
+    """Write a tile to memory on the chip, for the active programs."""
+    active = given(active=emit.active_programs())
+    emit.evaluate(None, shared_memory.store(emit[memory], tile, **active))
+
 
 # Layouts
 

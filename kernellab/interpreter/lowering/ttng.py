@@ -24,8 +24,9 @@ from kernellab.interpreter.codegen.expressions import (
     tensormaps,
     tiles,
 )
-from kernellab.interpreter.lowering.common import TOKEN, allocated, store_shared, where
+from kernellab.interpreter.lowering.mlir import where
 from kernellab.interpreter.lowering.tt import block_of, operation_of
+from kernellab.interpreter.lowering.ttg import TOKEN, allocated, store_shared
 from kernellab.interpreter.memory.descriptors import SCRATCH
 from kernellab.ir import tt, ttg, ttng
 from kernellab.ir.types import MemDescType, PointerType, bit_width, element_type

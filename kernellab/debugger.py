@@ -18,7 +18,8 @@ import numpy
 import triton
 import triton.language
 
-from kernellab import debugger, triton_api
+from kernellab import triton_api
+from kernellab.common import system
 from kernellab.common.arguments import check_flags, listed
 from kernellab.common.text import remember_source, shown
 from kernellab.compiler.binding import bind
@@ -130,7 +131,11 @@ class Places:
         if number.isdecimal() and len(number) < _MOST_DIGITS and int(number) > 0:
             if not colon:
                 return self._entry.source.file, int(number)
-            matching = [known for known in self._lines if known == file or _ends_with(known, file)]
+            matching = [
+                known
+                for known in self._lines
+                if known == file or (bool(file) and known.replace(os.sep, "/").endswith(f"/{file}"))
+            ]
             if matching:
                 return matching[0], int(number)
         elif (function := self.function(place)) is not None:
@@ -180,10 +185,6 @@ def _check_condition(condition: str, request: Any) -> None:
         raise OptionError(
             f"The condition of the breakpoint {request!r} is not an expression: {error.msg}."
         ) from None
-
-
-def _ends_with(path: str, end: str) -> bool:
-    return bool(end) and path.replace(os.sep, "/").endswith(f"/{end}")
 
 
 def _as_ranges(lines: Iterable[int]) -> str:
@@ -356,7 +357,7 @@ class DebugSession:
         self._grid = grid
         # Without its handler of SIGINT, which would stay installed: Ctrl-C ends this launch as it
         # ends any other.
-        self._pdb: Any = debugger_class(debugger.current_debugger())(nosigint=True)
+        self._pdb: Any = debugger_class(system.current_debugger())(nosigint=True)
         self._pdb.places = places
         self._stops_at_once = not breakpoints
         self._known = {id(known) for known in bdb.Breakpoint.bpbynumber if known is not None}
@@ -411,7 +412,11 @@ class DebugSession:
         if number in self._begun:
             return
         self._pdb.heading = f"> {self._name}: program {programs.id(0)} of grid {self._grid}"
-        goes_on = self._begun and self._pdb.stoplineno == -1 and self._has_breakpoints()
+        goes_on = (
+            self._begun
+            and self._pdb.stoplineno == -1
+            and any(self._pdb.places.knows(file) for file in self._pdb.get_all_breaks())
+        )
         if not self._begun:
             self._pdb.reset()
             goes_on = not self._stops_at_once
@@ -421,9 +426,6 @@ class DebugSession:
             self._pdb.go_on()
         else:
             self._pdb.stop_at_once()
-
-    def _has_breakpoints(self) -> bool:
-        return any(self._pdb.places.knows(file) for file in self._pdb.get_all_breaks())
 
     def _look_at(self, fault: KernelFault) -> None:
         """Prompt in the frame of the fault, before the faulty access has changed anything."""

@@ -19,22 +19,34 @@ import numpy
 import torch
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
+from kernellab.checker.checked_run import (
+    CheckedAccess,
+    CheckedRun,
+    Computed,
+    behind,
+    makes_addresses,
+    mask_of,
+    placing,
+    stored_value,
+)
 from kernellab.checker.detector import (
     Detector,
     FindingCollector,
     ProgramSet,
     TwoPhaseDetector,
 )
-from kernellab.checker.numerics.exact_functions import carries, carries_indices, function_of
-from kernellab.checker.numerics.integer_types import (
+from kernellab.checker.exact_functions import (
+    Function,
     Values,
     below_zero,
+    carries,
+    carries_indices,
+    function_of,
     integers,
     takes_for_signed,
     unsigned_values,
 )
-from kernellab.checker.numerics.nan_sources import is_float_type
+from kernellab.checker.nan_sources import is_float_type
 from kernellab.checker.shadow_values import (
     Array,
     Shadow,
@@ -45,13 +57,11 @@ from kernellab.checker.shadow_values import (
     reach,
     with_program_axis,
 )
-from kernellab.checker.slices import behind, makes_addresses, mask_of, placing, stored_value
 from kernellab.common.text import number_texts
 from kernellab.interpreter.execution.program import entry_of
 from kernellab.interpreter.memory.global_memory import Atomic, Load, Store, lanes_on
 from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.interpreter.tiles import Value
-from kernellab.interpreter.unrounded import Function
 from kernellab.ir import flow, mlir
 from kernellab.ir.operations import GlobalAccess, KeepsSign, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import dtype, is_pointer, shape

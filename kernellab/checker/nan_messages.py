@@ -9,8 +9,8 @@ from typing import Any
 import numpy
 from xdsl.ir import Operation, SSAValue
 
-from kernellab.checker.numerics.nan_sources import Origin
-from kernellab.checker.slices import name_of
+from kernellab.checker.checked_run import name_of
+from kernellab.checker.nan_sources import Origin
 from kernellab.interpreter.numerics import largest_finite, widen
 from kernellab.ir import flow, mlir, tt
 from kernellab.ir.operations import DotLike, Elementwise, KeepsElements, MovesElements, has
