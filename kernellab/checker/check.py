@@ -38,6 +38,7 @@ from kernellab.common.text import joined_sizes, shown
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compare import subject_of
 from kernellab.errors import ArgumentError, GpuFault, KernelLabError, suggestion
+from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import program_code
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.autotuners import TunerFacts, tuner_facts
@@ -45,7 +46,6 @@ from kernellab.launch.dispatch import WatchedLaunch, check_fits, on_launch
 from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bound, takes_launch
 from kernellab.launch.reference_results import Reference, Results, expected_results
 from kernellab.launch.results import Tolerances, Within, rounding_of
-from kernellab.launch.tile_kernel import run
 from kernellab.records import BoundLaunch, Target
 
 # `kernellab.check`: run a launch with all detectors.
@@ -189,7 +189,10 @@ def _trial(launch: BoundLaunch, options: CheckOptions, first: _Examined) -> Tria
 
     def results(kernel: Any) -> Mapping[str, Any]:
         after = copied(values)
-        run(BoundLaunch(kernel, first.findings.grid, (), after))
+        changed = BoundLaunch(kernel, first.findings.grid, (), after)
+        made = prepare_bound(changed, first.prepared.target, _CHECK)
+        code = program_code(made.kernel, made.call, made.target)
+        launch_observed(made.kernel, made.grid, made.call, code, None, explains=False)
         return dict(tensors_in(after))
 
     def examine(kernel: Any) -> Findings:
