@@ -128,6 +128,7 @@ def test_random_numbers_are_drawn_as_eager_torch_draws_them() -> None:
         report.compare(kernels={name: report.kernels[0].source})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "first", "second"),
     [
