@@ -232,6 +232,7 @@ class Averaging(nn.Module):
         return x * 2
 
 
+@pytest.mark.slow
 def test_a_wrong_store_to_a_buffer_of_the_module_is_found() -> None:
     model, x = Averaging(), torch.randn(4, 16)
     report = kernellab.graph(model, x, levels=False)

@@ -239,7 +239,8 @@ def test_a_constant_that_is_no_number_is_named(given: Any, raised: Raised) -> No
 def test_a_transform_of_torchs_is_refused_and_a_users_class_with_memory_is_taken(
     raised: Raised,
 ) -> None:
-    raised(ArgumentError, torch.vmap(lambda x: launch((1,), x)), torch.ones(3, N), match="x_ptr")
+    mapped = torch.vmap(functools.partial(launch, (1,)))
+    raised(ArgumentError, mapped, torch.ones(3, N), match="x_ptr")
     launch((1,), torch.ones(N).as_subclass(Own))
     launch((1,), torch.nn.Parameter(torch.ones(N)))
 

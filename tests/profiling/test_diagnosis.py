@@ -347,6 +347,7 @@ def product_of_fp32(a_ptr, b_ptr, c_ptr, K, BLOCK: tl.constexpr):
     tl.store(c_ptr + i[:, None] * BLOCK + i[None, :], total)
 
 
+@pytest.mark.slow
 def test_a_copy_that_turns_its_tile_is_narrow_for_that_and_not_for_a_mask() -> None:
     types = ("*fp32:16",) * 3
     found = diagnosis(
