@@ -132,6 +132,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in long_files)
 
 
+def pytest_collection() -> None:
+    """Leave what was imported so far, most of it torch's, out of every later collection of garbage,
+    and out of the search for the tensor at an address.
+    """
+    gc.freeze()
+
+
 def pytest_collection_finish() -> None:
     """Collect garbage from now on."""
     gc.enable()

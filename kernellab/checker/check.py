@@ -37,6 +37,7 @@ from kernellab.common.text import counted, element_text, joined_sizes, number_te
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compare import subject_of
 from kernellab.errors import ArgumentError, GpuFault, KernelLabError, suggestion
+from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import program_code
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.autotuners import TunerFacts, restoring, tuner_facts
@@ -190,7 +191,10 @@ def _trial(launch: BoundLaunch, options: CheckOptions, first: _Examined) -> Tria
 
     def results(kernel: Any) -> Mapping[str, Any]:
         after = copied(values)
-        run(BoundLaunch(kernel, first.findings.grid, (), after))
+        changed = BoundLaunch(kernel, first.findings.grid, (), after)
+        made = prepare_bound(changed, first.prepared.target, _CHECK)
+        code = program_code(made.kernel, made.call, made.target)
+        launch_observed(made.kernel, made.grid, made.call, code, None, explains=False)
         return dict(tensors_in(after))
 
     def examine(kernel: Any) -> Findings:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 import triton
 import triton.language as tl
@@ -10,6 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import KernelFault
+from tests.support.messages import Raised
 
 
 @triton.jit
@@ -64,14 +64,12 @@ def test_a_trace_ends_where_it_fails() -> None:
     assert "a share is at most 1" in str(trace.fault)
 
 
-def test_a_launch_leaves_assertions_out_as_triton_does(messages: SnapshotAssertion) -> None:
+def test_a_launch_leaves_assertions_out_as_triton_does(raised: Raised) -> None:
     total = torch.zeros(1)
     kernellab.run(shares, (5,), faulty(), total, 40, BLOCK=8)
     assert total.item() == 23
     assert not kernellab.check(shares, (5,), faulty(), total, 40, BLOCK=8, debug=False)
-    with pytest.raises(KernelFault) as refused:
-        kernellab.run(shares, (5,), faulty(), total, 40, BLOCK=8, debug=True)
-    assert refused.value == messages
+    raised(KernelFault, kernellab.run, shares, (5,), faulty(), total, 40, BLOCK=8, debug=True)
 
 
 def test_triton_checks_of_overflow_stay_off() -> None:

@@ -83,6 +83,7 @@ def test_what_is_restored_or_not_read_is_right(
     assert not kernellab.check(tuned(kernel, configs, **settings), grid, x, 50)
 
 
+@pytest.mark.usefixtures("no_fixes")
 def test_run_and_check_agree_on_what_is_reset() -> None:
     kernel = tuned(scales, reset_to_zero=["x_ptr"])
     x = torch.ones(50)

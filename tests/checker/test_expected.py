@@ -17,6 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, OptionError
+from tests.support.messages import Raised
 from tests.support.notebook_session import StartNotebook
 from tests.support.source_lines import marked_line
 
@@ -87,10 +88,8 @@ def test_what_is_expected_can_be_said_in_many_ways(form: str) -> None:
     assert not z.any()
 
 
-def test_the_first_wrong_element_has_line_program_and_lane(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("kernellab.checker.fixes.MOST_TRIES", 0)  # without a fix, the stepper helps
+@pytest.mark.usefixtures("no_fixes")
+def test_the_first_wrong_element_has_line_program_and_lane() -> None:
     x, y, z = vectors()
     (one,) = kernellab.check(
         add_short, (7,), x, y, z, 50, BLOCK=8, expect={"z_ptr": (x + y).numpy()}
@@ -105,6 +104,7 @@ def test_the_first_wrong_element_has_line_program_and_lane(
     assert "%tilestep --program 4" in one.advice
 
 
+@pytest.mark.usefixtures("no_fixes")
 def test_several_results_and_one_that_nobody_writes(messages: SnapshotAssertion) -> None:
     x = torch.arange(5.0) + 1
     least, most = torch.zeros(1), torch.zeros(2)
@@ -127,6 +127,7 @@ def test_a_kernel_in_place_is_given_what_it_reads_and_that_is_not_touched() -> N
     assert x.eq(1).all()
 
 
+@pytest.mark.usefixtures("no_fixes")
 def test_rounding_is_no_fault_unless_it_is_asked_for() -> None:
     x, y, z = (one.half() for one in vectors())
     slightly = (x + y) * 1.001
@@ -147,13 +148,9 @@ def test_rounding_is_no_fault_unless_it_is_asked_for() -> None:
         torch.softmax,
     ],
 )
-def test_what_cannot_be_compared_is_refused_in_words(
-    expect: Any, messages: SnapshotAssertion
-) -> None:
+def test_what_cannot_be_compared_is_refused_in_words(expect: Any, raised: Raised) -> None:
     x, y, z = vectors()
-    with pytest.raises(ArgumentError) as refused:
-        kernellab.check(add, (7,), x, y, z, 50, BLOCK=8, expect=expect)
-    assert refused.value == messages
+    raised(ArgumentError, kernellab.check, add, (7,), x, y, z, 50, BLOCK=8, expect=expect)
 
 
 def test_a_tolerance_that_is_none_is_refused() -> None:
@@ -216,6 +213,7 @@ def overlapping(x_ptr, z_ptr, BLOCK: tl.constexpr):
     tl.store(z_ptr + offsets, tl.load(x_ptr + offsets) + tl.program_id(0))
 
 
+@pytest.mark.usefixtures("no_fixes")
 def test_the_writer_of_a_wrong_element_is_the_last_one_as_in_a_trace() -> None:
     x, z = torch.arange(24.0), torch.zeros(24)
     right = torch.arange(24.0)
@@ -231,6 +229,7 @@ def test_the_writer_of_a_wrong_element_is_the_last_one_as_in_a_trace() -> None:
     assert finding.lane == (finding.index[0] - step.program[0],)
 
 
+@pytest.mark.usefixtures("no_fixes")
 def test_a_wrong_element_is_told_with_what_it_was_computed_from() -> None:
     x, y, z = vectors()
     (finding,) = kernellab.check(
@@ -240,6 +239,7 @@ def test_a_wrong_element_is_told_with_what_it_was_computed_from() -> None:
     assert f"computed from x_ptr[37] = {x[37].item():.6g}" in str(finding)
 
 
+@pytest.mark.usefixtures("no_fixes")
 def test_what_was_expected_stays_with_the_launch() -> None:
     findings = kernellab.check(add_short, (4,), *vectors(), 50, BLOCK=16, expect=torch.add)
     assert findings.launch is not None

@@ -16,6 +16,7 @@ from kernellab.checker import check
 from kernellab.checker.checked_run import CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
+from kernellab.checker.records import Findings
 from kernellab.ir import mlir
 from kernellab.viz.diagnostics import findings_card
 from tests.support.notebook_session import StartNotebook
@@ -28,7 +29,7 @@ def beyond_and_infinite(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes, 1.0 / x, mask=lanes < n)
 
 
-def check_it() -> kernellab.checker.records.Findings:
+def check_it() -> Findings:
     x = torch.ones(12)
     x[3] = 0.0
     return kernellab.check(beyond_and_infinite, (2,), x, torch.zeros(16), 12, BLOCK=8)
@@ -68,13 +69,18 @@ def failing_in(method: str) -> type[Detector]:
     return Failing
 
 
+@pytest.fixture(scope="module")
+def expected() -> Findings:
+    found = check_it()
+    assert set(found.kinds) == {"out-of-bounds", "infinity"}
+    assert not found.notes
+    return found
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_the_others_go_on(
-    method: str, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+    method: str, expected: Findings, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
 ) -> None:
-    expected = check_it()
-    assert set(expected.kinds) == {"out-of-bounds", "infinity"}
-    assert not expected.notes
     monkeypatch.setattr(check, "DETECTORS", (failing_in(method), *DETECTORS))
     found = check_it()
     assert found.findings == expected.findings

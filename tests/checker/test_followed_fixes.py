@@ -46,7 +46,7 @@ def followed(kernel: Any, check: Callable[[Any], Findings]) -> int:
     return len(fixes)
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("case", all_pairs(), ids=lambda case: case.name)
 def test_a_fix_of_the_corpus_helps(case: Any) -> None:
     launch: Launch = case.faulty
@@ -58,7 +58,7 @@ def test_a_fix_of_the_corpus_helps(case: Any) -> None:
     )
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("case", TWINS, ids=lambda case: case.name)
 def test_a_fix_of_an_unseen_kernel_helps(case: Twins) -> None:
     torch.manual_seed(3)

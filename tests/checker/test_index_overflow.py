@@ -173,6 +173,7 @@ def sorts_its_rows(x_ptr, rows_ptr, out_ptr, stride, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes, tl.load(x_ptr + tl.abs(tl.flip(rows, 0)) % n))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "stage",
     [

@@ -32,7 +32,7 @@ def test_nothing_is_found_in_right_kernels(name: str) -> None:
     assert not checked(asynchronous, name)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))
 def test_the_fault_is_found_on_its_line(name: str, fault: str, tmp_path: Path) -> None:
     kernels, expected = broken(asynchronous, name, fault, tmp_path)

@@ -16,6 +16,8 @@ import kernellab
 from tests.checker.launches import normal, zeros
 from tests.support.source_lines import marked_line
 
+pytestmark = pytest.mark.usefixtures("no_fixes")
+
 
 @triton.jit
 def multiplies(a_ptr, b_ptr, c_ptr, N: tl.constexpr, PRECISION: tl.constexpr):
@@ -122,9 +124,9 @@ def test_a_fault_beside_the_rounding_is_an_error() -> None:
 
 
 def test_a_sum_that_loses_too_much_is_an_error_with_its_cause() -> None:
-    x = torch.rand(8192, generator=torch.Generator().manual_seed(0))
+    x = torch.rand(2048, generator=torch.Generator().manual_seed(0))
     found = kernellab.check(
-        sums_in, (1,), x, zeros(1), 8192, B=2, TYPE=tl.bfloat16, expect={"out_ptr": x.sum()[None]}
+        sums_in, (1,), x, zeros(1), 2048, B=2, TYPE=tl.bfloat16, expect={"out_ptr": x.sum()[None]}
     )
     (one,) = found.of_kind("wrong-result")
     assert (one.severity, one.cause) == ("error", "narrow sums")

@@ -14,6 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from kernellab.errors import ArgumentError
 from tests.kernels import analyzed, remarked
 from tests.support.compiled import compiled, of_corpus, source_line
+from tests.support.messages import Raised
 
 WITH_SHARED_MEMORY = [
     ("matmul", "sm_90"),
@@ -242,6 +243,7 @@ def test_a_mask_at_an_unknown_length_makes_accesses_narrow() -> None:
     assert all("origin vec = 4" in words for words in said)
 
 
+@pytest.mark.slow
 def test_the_addresses_of_a_while_loop_are_those_of_all_its_iterations() -> None:
     types, kernel = ("*fp32:16", "*fp32:16", "i32"), analyzed.sums_one_further_each_turn
     (load, store) = compiled(kernel, *types, BLOCK=1024).axis_info().accesses
@@ -249,6 +251,7 @@ def test_the_addresses_of_a_while_loop_are_those_of_all_its_iterations() -> None
     assert store.vector_width == 4
 
 
+@pytest.mark.slow
 def test_an_access_has_its_parameter_also_behind_a_branch() -> None:
     types = ("*fp32:16", "*fp32:16", "i32")
     compilation = compiled(analyzed.from_either_end, *types, BLOCK=1024)
@@ -327,15 +330,13 @@ def test_every_result_is_a_table_and_is_kept(question: str) -> None:
     assert getattr(compilation, question)() is result
 
 
-def test_without_passes_the_analyses_of_passes_say_what_to_do(messages: SnapshotAssertion) -> None:
+def test_without_passes_the_analyses_of_passes_say_what_to_do(raised: Raised) -> None:
     compilation = compiled(
         analyzed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=64, STEPS=2, record="stages"
     )
     assert compilation.work().flops == {"1": 2 * 2 * 64 + 64}
     for ask in (compilation.shared_memory, compilation.barriers, compilation.pipeline_stages):
-        with pytest.raises(ArgumentError) as refused:
-            ask()
-        assert refused.value == messages
+        raised(ArgumentError, ask)
 
 
 def test_places_are_the_kernels_also_after_the_ttgir_stage() -> None:

@@ -162,6 +162,7 @@ def test_sass_is_disassembled_when_first_asked_for(monkeypatch):
     assert [command[0].rsplit("/")[-1] for command in ran] == ["nvdisasm", "cuobjdump"]
 
 
+@pytest.mark.slow
 def test_sass_names_the_kernels_lines():
     # Recorded pass by pass, locations after TTGIR name its lines instead
     # (tests/compiler/test_passes.py).
@@ -251,6 +252,7 @@ def test_amd_resources_are_what_the_assembler_comments_say(target):
     assert (resources.spills > 0) == (spilled > 0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "shared"), [("sm_80", 2 * 2 * 128 * 64 * 2), ("gfx942", 2 * 128 * 64 * 2)]
 )

@@ -150,6 +150,7 @@ def test_bytes_and_means_by_hand(
     assert ("stay in their threads" in str(one)) == (not other_warp and bool(stay))
 
 
+@pytest.mark.slow
 def test_registers_in_another_order_and_none() -> None:
     """Each thread keeps its 2x4 box; the basis vectors of its three register bits change places."""
     lanes, warps = [[0, 4], [0, 8], [0, 16], [2, 0], [4, 0]], [[8, 0], [16, 0]]
@@ -198,6 +199,7 @@ def test_the_conversion_of_a_matmul(messages: SnapshotAssertion) -> None:
     assert str(one) == messages
 
 
+@pytest.mark.slow
 def test_operands_are_loaded_in_the_loop() -> None:
     found = of_corpus("matmul", "sm_80").conversions()
     operands = [one for one in found if one.operation == "ttg.local_load" and one.in_loop]
@@ -330,6 +332,7 @@ def test_what_shuffles_hand_on_is_estimated_well(
         assert estimated.shuffled_bytes == one.shuffled_bytes
 
 
+@pytest.mark.slow
 def test_a_reduction_of_whole_warps_by_one_instruction() -> None:
     """REDUX hands 4 bytes of each thread to the others;
     what the warps found goes on by shuffles, or by REDUX again.

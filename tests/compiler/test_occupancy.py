@@ -143,6 +143,7 @@ def test_barriers_are_those_that_the_tools_print(target):
     assert compilation.resources.barriers == int(printed[1], 16) >= 1
 
 
+@pytest.mark.slow
 def test_a_kernel_without_barriers_has_none():
     compilation = of_corpus("vector_add", "sm_90", "stages")
     assert "BAR.SYNC" not in compilation.stages["sass"].text

@@ -186,6 +186,7 @@ def test_the_first_and_the_last_entries(matmul):
     assert amd.passes[-1].text.read() == amd.stages["amdgcn"].text
 
 
+@pytest.mark.slow
 def test_sass_is_disassembled_when_asked_for(matmul):
     fresh = recorded("vector_add", HOPPER)
     assert isinstance(fresh.passes[-1].text, DeferredText)

@@ -281,6 +281,7 @@ def test_an_instruction_names_its_ptx(opcode, instruction):
         assert instruction in text
 
 
+@pytest.mark.slow
 def test_a_gluon_kernel_has_no_ttir(raised: Raised):
     to = parse_target("sm_90")
     call = bind(gluon_add.gluon_add, ("*fp32:16",) * 3 + ("i32",), {"BLOCK": 512}, to)
@@ -293,6 +294,7 @@ def test_a_gluon_kernel_has_no_ttir(raised: Raised):
     raised(NoSuchStage, one.source_map.lines, "ttir", "sass", 1, match="ttir")
 
 
+@pytest.mark.slow
 def test_without_it_lines_are_related_through_the_kernel():
     one = compiled("matmul", "sm_80", ttgir_lines=False)
     line_map = one.source_map

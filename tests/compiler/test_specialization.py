@@ -357,14 +357,15 @@ def test_options_that_do_not_exist_or_do_not_fit(keywords, raised: Raised):
     error = raised(OptionError, bind, basic.add, (X, X, X, 5), keywords, DEFAULT_TARGET)
 
 
-def test_options_are_the_targets_own(messages: SnapshotAssertion, raised: Raised):
+def test_options_are_the_targets_own(raised: Raised):
     amd = parse_target("gfx942")
     call = bind(basic.add, (X, X, X, 5, 16), {"waves_per_eu": 2}, amd)
     assert call.options == {"waves_per_eu": 2}
     error = raised(OptionError, bind, basic.add, (X, X, X, 5, 16), {"maxnreg": 64}, amd)
-    with pytest.raises(OptionError, match="arch") as refused:
-        bind(basic.add, (X, X, X, 5, 16), {"arch": "sm80"}, DEFAULT_TARGET)
-    assert refused.value == messages
+    raised(
+        OptionError, bind, basic.add, (X, X, X, 5, 16), {"arch": "sm80"}, DEFAULT_TARGET,
+        match="arch",
+    )  # fmt: skip
 
 
 def test_an_annotation_is_not_contradicted():

@@ -128,6 +128,7 @@ def test_random_numbers_are_drawn_as_eager_torch_draws_them() -> None:
         report.compare(kernels={name: report.kernels[0].source})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "first", "second"),
     [
@@ -231,6 +232,7 @@ class Averaging(nn.Module):
         return x * 2
 
 
+@pytest.mark.slow
 def test_a_wrong_store_to_a_buffer_of_the_module_is_found() -> None:
     model, x = Averaging(), torch.randn(4, 16)
     report = kernellab.graph(model, x, levels=False)

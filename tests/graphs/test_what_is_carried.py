@@ -13,7 +13,6 @@ import torch._dynamo
 import torch._inductor.config
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F  # noqa: N812
@@ -23,6 +22,7 @@ from kernellab.errors import ArgumentError, OptionError
 from kernellab.graphs import report as reports
 from kernellab.graphs.processes import can_copy_this_process
 from kernellab.graphs.report import GraphReport
+from tests.support.messages import Raised
 
 _dynamo: Any = torch._dynamo
 _inductor: Any = torch._inductor.config
@@ -137,14 +137,13 @@ def test_what_cannot_be_pickled_is_captured() -> None:
     assert opened(lambda x: (held, x + 1)[1], torch.rand(4)).kernels
 
 
-def test_what_cannot_be_sent_is_named(
-    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
-) -> None:
+def test_what_cannot_be_sent_is_named(monkeypatch: pytest.MonkeyPatch, raised: Raised) -> None:
     monkeypatch.setattr(reports, "can_copy_this_process", lambda: False)
     held = threading.Lock()
-    with pytest.raises(ArgumentError, match=r"_thread\.lock") as refused:
-        kernellab.graph(lambda x: (held, x + 1)[1], torch.rand(4))
-    assert refused.value == messages
+    raised(
+        ArgumentError, kernellab.graph, lambda x: (held, x + 1)[1], torch.rand(4),
+        match=r"_thread\.lock",
+    )  # fmt: skip
 
 
 @triton.jit
@@ -228,6 +227,7 @@ def _scaled_by_value(x: torch.Tensor) -> torch.Tensor:
     return x * x.sum().item()
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.usefixtures("carried")
 def test_settings_of_this_process_hold() -> None:
@@ -318,6 +318,7 @@ def _asking_for_a_gpu(x: torch.Tensor) -> torch.Tensor:
     return (x.cuda() * places).to("cuda:0") + torch.ones(16, device=torch.device("cuda"))
 
 
+@pytest.mark.slow
 def test_the_call_sees_a_gpu() -> None:
     report = opened(_asking_for_a_gpu, torch.rand(4, 16))
     assert "aten.mul.Tensor" in report.graphs[0].aten.counts()

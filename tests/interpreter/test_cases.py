@@ -30,7 +30,7 @@ def test_names_differ() -> None:
     assert len(BY_NAME) == len(CASES)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.filterwarnings("error::RuntimeWarning", "error:The given NumPy array is not writable")
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("name", BY_NAME)
@@ -41,7 +41,7 @@ def test_case(name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize(
-    ("size", "every"), [(2, 4), *(pytest.param(n, 1, marks=pytest.mark.slow) for n in (1, 2))]
+    ("size", "every"), [(2, 8), *(pytest.param(n, 1, marks=pytest.mark.slow) for n in (1, 2))]
 )
 def test_however_many_programs_run_together(
     size: int, every: int, monkeypatch: pytest.MonkeyPatch

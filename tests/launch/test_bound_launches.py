@@ -73,6 +73,7 @@ def kernel_with(option: str, folder: Path) -> Any:
     return runpy.run_path(str(file))["kernel"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_parameter_wins_also_with_the_value_that_the_option_has_by_default(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Raised

@@ -11,12 +11,12 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, GridError, OutOfBounds
 from tests.kernels.third_party import _matmul_inner
 from tests.kernels.tuned import double
+from tests.support.messages import Raised
 from tests.support.pointers import Pointer
 
 N = 64
@@ -51,6 +51,7 @@ def doubled(argument: Any, n: int = N) -> torch.Tensor:
     return out
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "make",
     [
@@ -100,13 +101,14 @@ def test_its_bounds_are_those_of_its_memory(argument: Any, beyond: int) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check])
-def test_an_address_of_nobodys_is_said(entry_point: Any, messages: SnapshotAssertion) -> None:
+def test_an_address_of_nobodys_is_said(entry_point: Any, raised: Raised) -> None:
     """Also while a tensor is alive whose storage has no memory, as torch.func makes them."""
     functional = torch._to_functional_tensor(torch.zeros(N))
     assert functional.device.type == "cpu"
-    with pytest.raises(ArgumentError, match="x_ptr") as refused:
-        entry_point(double, (1,), Pointer(0x1230, torch.float32), torch.zeros(N), N, BLOCK=N)
-    assert refused.value == messages
+    raised(
+        ArgumentError, entry_point, double, (1,), Pointer(0x1230, torch.float32), torch.zeros(N), N,
+        BLOCK=N, match="x_ptr",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_a_size_is_whatever_has_an_index(grid: Any) -> None:
 
 
 @pytest.mark.parametrize("grid", [(0,), (4, 0), lambda meta: (1, 0, 2)])
-def test_a_size_of_0_launches_nothing(grid: Any, messages: SnapshotAssertion) -> None:
+def test_a_size_of_0_launches_nothing(grid: Any, raised: Raised) -> None:
     out = torch.full((N,), 5.0)
     with kernellab.interpreted():
         double[grid](DATA, out, N, BLOCK=32)
@@ -143,9 +145,7 @@ def test_a_size_of_0_launches_nothing(grid: Any, messages: SnapshotAssertion) ->
     assert not sum(access.sectors for access in counted)
     compilation: Any = kernellab.compile(double, DATA, out, N, BLOCK=32)
     for examine in (partial(kernellab.trace, double), compilation.estimate):
-        with pytest.raises(GridError) as refused:
-            examine(grid, DATA, out, N, BLOCK=32)
-        assert refused.value == messages
+        raised(GridError, examine, grid, DATA, out, N, BLOCK=32)
 
 
 @pytest.mark.parametrize("size", [-1, 1.0, torch.tensor(1.5), "1"])

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import torch
 import triton
-from syrupy.assertion import SnapshotAssertion
 from triton.backends.driver import DriverBase
 from triton.runtime import jit
 from triton.runtime.autotuner import Autotuner, Heuristics
@@ -167,17 +166,16 @@ def test_what_triton_refuses_raises_tritons_own_exceptions(pair: Any) -> None:
         kernellab.run(third_party._gated_kernel, (1,), *pair, torch.empty(8), 8, BLOCK=7)
 
 
-def test_options_hold_for_every_launch_and_a_launch_goes_before(
-    pair: Any, messages: SnapshotAssertion
-) -> None:
+def test_options_hold_for_every_launch_and_a_launch_goes_before(pair: Any, raised: Raised) -> None:
     out = torch.empty(1000)
     kernel = third_party._gated_kernel
     with kernellab.interpreted(order="sequential"):
         plain = kernel[(4,)](*pair, out, 1000, BLOCK=256, num_warps=8).interpreted_run
         assert plain.launch.options == {"num_warps": 8}
-        with pytest.raises(OptionError, match="sideways") as refused:
-            kernel[(4,)](*pair, out, 1000, BLOCK=256, order="sideways")
-        assert refused.value == messages
+        raised(
+            OptionError, kernel[(4,)], *pair, out, 1000, BLOCK=256, order="sideways",
+            match="sideways",
+        )  # fmt: skip
         inner = kernellab.run(kernel, (4,), *pair, out, 1000, BLOCK=256)
     assert inner.target == Target("cuda", "90")
     with kernellab.interpreted(target="gfx942"):

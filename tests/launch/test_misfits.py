@@ -74,6 +74,7 @@ def test_emulated_launches_raise_tritons_error_with_the_sentence() -> None:
     assert "294,912 bytes of shared memory" in launching.value.__notes__[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("launch", LAUNCHES)
 def test_a_launch_that_fits_runs(launch: str) -> None:
     LAUNCHES[launch](*arguments(), **{**TOO_LARGE, "B": 32})

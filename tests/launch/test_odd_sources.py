@@ -20,6 +20,7 @@ from syrupy.assertion import SnapshotAssertion
 import kernellab
 from kernellab.errors import WITHOUT_SOURCE, ArgumentError
 from tests.support import versions
+from tests.support.messages import Raised
 
 SOURCE = """
 import triton
@@ -75,13 +76,14 @@ def test_whatever_python_reads_runs_and_is_traced(tmp_path: Path, source: bytes)
     ],
 )
 def test_parameters_that_the_front_end_leaves_out_are_refused(
-    tmp_path: Path, parameters: str, words: str, messages: SnapshotAssertion
+    tmp_path: Path, parameters: str, words: str, raised: Raised
 ) -> None:
     given = "n, BLOCK: tl.constexpr" if "**" in parameters else "n, BLOCK"
     kernel = kernel_in(tmp_path, SOURCE.replace(given, parameters).encode())
-    with pytest.raises(ArgumentError, match=words) as refused:
-        kernellab.run(kernel, (1,), torch.ones(64), torch.zeros(64), 64, BLOCK=64)
-    assert refused.value == messages
+    raised(
+        ArgumentError, kernellab.run, kernel, (1,), torch.ones(64), torch.zeros(64), 64, BLOCK=64,
+        match=words,
+    )  # fmt: skip
 
 
 def test_a_debugger_of_a_kernel_whose_file_became_a_pipe_shows_what_was_compiled(
@@ -124,9 +126,7 @@ def test_a_kernel_from_exec_runs_once_linecache_has_its_lines() -> None:
     del linecache.cache["generated"]
 
 
-def test_a_tile_kernel_from_exec_names_the_way_out(messages: SnapshotAssertion) -> None:
+def test_a_tile_kernel_from_exec_names_the_way_out(raised: Raised) -> None:
     names: dict[str, Any] = {}
     exec(SOURCE.replace("@triton.jit", ""), names)  # noqa: S102
-    with pytest.raises(ArgumentError, match="linecache") as refused:
-        kernellab.TileKernel(names["double"])
-    assert refused.value == messages
+    raised(ArgumentError, kernellab.TileKernel, names["double"], match="linecache")

@@ -13,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from tests.kernels import launched
+from tests.support.messages import Raised
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -80,8 +81,9 @@ def test_accesses_and_bisect_run_on_copies(messages: SnapshotAssertion) -> None:
 
 
 def test_options_of_the_interpreter_bring_a_launch_without_tensors_to_it(
-    messages: SnapshotAssertion,
+    raised: Raised,
 ) -> None:
-    with pytest.raises(kernellab.OptionError) as refused:
-        kernellab.run(launched.add, (8,), *tensors(), N, BLOCK=128, order="reversed")
-    assert refused.value == messages
+    raised(
+        kernellab.OptionError, kernellab.run, launched.add, (8,), *tensors(), N, BLOCK=128,
+        order="reversed",
+    )  # fmt: skip

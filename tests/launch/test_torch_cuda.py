@@ -20,7 +20,6 @@ import numpy
 import pytest
 import torch
 import triton
-from syrupy.assertion import SnapshotAssertion
 from torch.utils import _triton as torch_triton
 
 import kernellab
@@ -199,12 +198,10 @@ def test_gradients_go_back_to_where_the_tensor_is(gpu: None) -> None:
         assert parameter.device == parameter.grad.device == CUDA
 
 
-def test_numpy_cannot_read_a_gpu(gpu: None, messages: SnapshotAssertion) -> None:
+def test_numpy_cannot_read_a_gpu(gpu: None, raised: Raised) -> None:
     x = torch.ones(3, device="cuda")
     for read in (lambda: x.numpy(), lambda: numpy.asarray(x)):
-        with pytest.raises(TypeError) as refused:
-            read()
-        assert refused.value == messages
+        raised(TypeError, read)
     assert x.cpu().numpy().tolist() == x.tolist() == [1.0] * 3
 
 
@@ -458,11 +455,9 @@ def test_what_is_less_often_asked(gpu: None) -> None:
     assert torch.cuda.memory_stats()["num_ooms"] == 0
 
 
-def test_graphs_are_refused_in_words(gpu: None, messages: SnapshotAssertion) -> None:
+def test_graphs_are_refused_in_words(gpu: None, raised: Raised) -> None:
     for use in (torch.cuda.CUDAGraph, lambda: torch.cuda.make_graphed_callables(len, ())):
-        with pytest.raises(UnsupportedOperation) as refused:
-            use()
-        assert refused.value == messages
+        raised(UnsupportedOperation, use)
 
 
 def test_autocast_scales(gpu: None) -> None:

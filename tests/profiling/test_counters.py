@@ -14,6 +14,7 @@ from kernellab.cli.demo.kernels import vector_add
 from kernellab.errors import OptionError, ProfileError
 from kernellab.profiling.profiles.nsight import Counters
 from kernellab.profiling.profiles.nsight_counters import joined
+from tests.support.messages import Raised
 from tests.support.source_files import ROOT
 
 SIZE = 1 << 20
@@ -69,16 +70,14 @@ def test_predictions_are_near_what_an_h200_counted(predicted: Counters) -> None:
 
 
 def test_a_metric_that_ncu_does_not_know(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, messages: SnapshotAssertion
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, raised: Raised
 ) -> None:
     ncu = tmp_path / "ncu"
     ncu.write_text(_PRINTS.format(folder=DATA))
     ncu.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     assert counted(metrics=["launch__grid_size"])["launch__grid_size"].measured == 1024
-    with pytest.raises(ProfileError) as refused:
-        counted(metrics=["launch__grid_size", "nonsense.sum"])
-    assert refused.value == messages
+    raised(ProfileError, counted, metrics=["launch__grid_size", "nonsense.sum"])
 
 
 _PRINTS = """\
@@ -91,38 +90,28 @@ esac
 """
 
 
-def test_a_page_without_a_launch(predicted: Counters, messages: SnapshotAssertion) -> None:
-    with pytest.raises(ProfileError, match="vector_add") as refused:
-        joined(predicted, "==PROF== nothing", "")
-    assert refused.value == messages
+def test_a_page_without_a_launch(predicted: Counters, raised: Raised) -> None:
+    raised(ProfileError, joined, predicted, "==PROF== nothing", "", match="vector_add")
 
 
 def test_what_ncu_refuses_is_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, messages: SnapshotAssertion
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, raised: Raised
 ) -> None:
     ncu = tmp_path / "ncu"
     ncu.write_text("#!/bin/sh\necho '==ERROR== ERR_NVGPUCTRPERM'\nexit 1\n")
     ncu.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    with pytest.raises(ProfileError, match="GPU") as refused:
-        counted(metrics=["smsp__inst_executed.sum"])
-    assert refused.value == messages
+    raised(ProfileError, counted, metrics=["smsp__inst_executed.sum"], match="GPU")
     ncu.write_text("#!/bin/sh\necho 'no such device' >&2\nexit 9\n")
-    with pytest.raises(ProfileError) as refused:
-        counted(metrics="smsp__inst_executed.sum")
-    assert refused.value == messages
+    raised(ProfileError, counted, metrics="smsp__inst_executed.sum")
 
 
-def test_metrics_that_are_no_names(messages: SnapshotAssertion) -> None:
-    with pytest.raises(OptionError) as refused:
-        counted(metrics=["a,b"])
-    assert refused.value == messages
+def test_metrics_that_are_no_names(raised: Raised) -> None:
+    raised(OptionError, counted, metrics=["a,b"])
 
 
 @pytest.mark.usefixtures("without_ncu")
-def test_a_report_is_opened_by_ncu_alone(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_a_report_is_opened_by_ncu_alone(tmp_path: Path, raised: Raised) -> None:
     report = tmp_path / "profile.ncu-rep"
     report.write_bytes(b"NVR\x00")
-    with pytest.raises(ProfileError) as refused:
-        kernellab.load(report)
-    assert refused.value == messages
+    raised(ProfileError, kernellab.load, report)

@@ -29,6 +29,7 @@ from kernellab.viz.diagnostics import diagnoses_card, diagnosis_card
 from tests.corpus.elementwise import vector_add
 from tests.corpus.launches import LAUNCHES
 from tests.corpus.loader import compile_entry, entry
+from tests.support.messages import Raised
 
 ROOT = Path(__file__).parents[2]
 RECORDED = json.loads((ROOT / "notebooks/recorded/diagnosed_h200.json").read_text())
@@ -46,9 +47,7 @@ def diagnosed(variant: Variant, counted: Variant | None = None) -> Diagnosis:
         launch = {**counted.values("cpu"), **counted.constants, **counted.options}
         counts = kernellab.accesses(counted.kernel, counted.grid, target="sm_90", **launch)
         whole = {**variant.types, **variant.constants, **variant.options}
-        found = kernellab.diagnose(
-            variant.kernel, grid=variant.grid, target="sm_90", counts=counts, **whole
-        )
+        found = diagnosis(variant.kernel, grid=variant.grid, target="sm_90", counts=counts, **whole)
     else:
         compilation = kernellab.compile(
             variant.kernel, constants=dict(variant.constants), options=dict(variant.options),
@@ -57,9 +56,14 @@ def diagnosed(variant: Variant, counted: Variant | None = None) -> Diagnosis:
         numbers: dict[str, Any] = {
             name: one for name, one in variant.types.items() if isinstance(one, int)
         }
-        found = kernellab.diagnose(compilation, grid=variant.grid, **numbers)
-    assert isinstance(found, Diagnosis)
+        found = diagnosis(compilation, grid=variant.grid, **numbers)
     _kept[key] = found
+    return found
+
+
+def diagnosis(*arguments: Any, **keywords: Any) -> Diagnosis:
+    found = kernellab.diagnose(*arguments, **keywords)
+    assert isinstance(found, Diagnosis)
     return found
 
 
@@ -114,9 +118,8 @@ def test_a_diagnosis_and_an_estimate_are_the_same_number(
             target="sm_90", record="stages", **variant.types,
         )  # fmt: skip
         values = described(variant)
-        found = kernellab.diagnose(compilation, grid=variant.grid, **values)
+        found = diagnosis(compilation, grid=variant.grid, **values)
         estimate = compilation.estimate(variant.grid, **values)
-        assert isinstance(found, Diagnosis)
         assert found.estimate is not None
         assert found.microseconds == estimate.microseconds
         at_least = {
@@ -134,9 +137,8 @@ def test_a_kernel_is_diagnosed_in_the_time_of_its_estimate(
     monkeypatch.setattr(estimating, "SECONDS", 0.0)
     x = torch.empty(1 << 20, device="meta")
     launch: dict[str, Any] = {"BLOCK": 1024, "target": target}
-    found = kernellab.diagnose(vector_add, x, x, x, 1 << 20, grid=(1024,), **launch)
+    found = diagnosis(vector_add, x, x, x, 1 << 20, grid=(1024,), **launch)
     compilation = compiled(vector_add, x, x, x, 1 << 20, **launch)
-    assert isinstance(found, Diagnosis)
     assert found.microseconds == compilation.estimate((1024,), x, x, x, 1 << 20).microseconds
     assert found.microseconds == found.to_json()["microseconds"]
     assert any("L2 bandwidth" in note for note in found.notes) == (target == "sm_89")
@@ -145,14 +147,11 @@ def test_a_kernel_is_diagnosed_in_the_time_of_its_estimate(
 def test_without_values_the_same_model_takes_its_counts_from_the_ttgir() -> None:
     x, types = torch.empty(1 << 24, device="meta"), ("*fp32:16",) * 3
     launch: dict[str, Any] = {"grid": (1 << 14,), "BLOCK": 1024, "target": "sm_90"}
-    sampled = kernellab.diagnose(vector_add, x, x, x, 1 << 24, **launch)
-    stated = kernellab.diagnose(vector_add, *types, 1 << 24, **launch)
-    assert isinstance(sampled, Diagnosis)
-    assert isinstance(stated, Diagnosis)
+    sampled = diagnosis(vector_add, x, x, x, 1 << 24, **launch)
+    stated = diagnosis(vector_add, *types, 1 << 24, **launch)
     assert stated.estimate is None
     assert stated.microseconds == pytest.approx(sampled.microseconds, rel=0.1)
-    on_amd = kernellab.diagnose(vector_add, x, x, x, 1 << 24, **{**launch, "target": "gfx942"})
-    assert isinstance(on_amd, Diagnosis)
+    on_amd = diagnosis(vector_add, x, x, x, 1 << 24, **{**launch, "target": "gfx942"})
     assert on_amd.estimate is None
     assert any("gfx942 are not calibrated" in note for note in on_amd.notes)
 
@@ -210,15 +209,13 @@ def test_a_diagnosis_has_a_card_a_table_and_json(
 
 def test_a_launch_is_counted_where_it_is_small_and_leads_to_its_other_views() -> None:
     x, out = torch.rand(4096), torch.zeros(4096)
-    found = kernellab.diagnose(vector_add, x, x, out, 4096, grid=(4,), target="sm_90", BLOCK=1024)
-    assert isinstance(found, Diagnosis)
+    found = diagnosis(vector_add, x, x, out, 4096, grid=(4,), target="sm_90", BLOCK=1024)
     assert found[0].kind == "launch-bound"
     assert not found.severe
     assert found.launch is not None
     assert torch.equal(out, torch.zeros(4096))
     counts = kernellab.accesses(found.launch)
-    again = kernellab.diagnose(counts)
-    assert isinstance(again, Diagnosis)
+    again = diagnosis(counts)
     assert [one.kind for one in again] == [one.kind for one in found]
     assert kernellab.diagnose(found) is found
 
@@ -235,38 +232,24 @@ def test_a_launch_is_counted_where_it_is_small_and_leads_to_its_other_views() ->
     ],
 )
 def test_no_kernel_is_too_strange(name: str, target: str) -> None:
-    found = kernellab.diagnose(compile_entry(entry(name), target, "stages"))
-    assert isinstance(found, Diagnosis)
+    found = diagnosis(compile_entry(entry(name), target, "stages"))
     assert not [note for note in found.notes if "could not" in note]
     assert any("grid" in note for note in found.notes)
 
 
-def test_bad_input_says_what_is_wrong(messages: SnapshotAssertion) -> None:
+def test_bad_input_says_what_is_wrong(raised: Raised) -> None:
     compilation = compile_entry(entry("vector_add"), "sm_90", "stages")
-    with pytest.raises(OptionError, match="sm_90") as refused:
-        kernellab.diagnose(compilation, target="sm_80")
-    assert refused.value == messages
-    with pytest.raises(ArgumentError) as caught:
-        kernellab.diagnose(compilation, grid=(1,), nonsense=5)
-    assert caught.value == messages
-    with pytest.raises(ArgumentError) as caught:
-        kernellab.diagnose(compilation, 1, 2, 3, 4, 5, 6)
-    assert caught.value == messages
-    with pytest.raises(OptionError) as option_error:
-        kernellab.diagnose(compilation, counts=cast("Any", "yes"))
-    assert option_error.value == messages
-    with pytest.raises(ArgumentError) as caught:
-        kernellab.diagnose(compilation, counts=True)
-    assert caught.value == messages
-    with pytest.raises(ArgumentError) as caught:
-        kernellab.diagnose(kernellab.diagnose(compilation), grid=(1,))
-    assert caught.value == messages
+    raised(OptionError, kernellab.diagnose, compilation, target="sm_80", match="sm_90")
+    raised(ArgumentError, kernellab.diagnose, compilation, grid=(1,), nonsense=5)
+    raised(ArgumentError, kernellab.diagnose, compilation, 1, 2, 3, 4, 5, 6)
+    raised(OptionError, kernellab.diagnose, compilation, counts=cast("Any", "yes"))
+    raised(ArgumentError, kernellab.diagnose, compilation, counts=True)
+    raised(ArgumentError, kernellab.diagnose, kernellab.diagnose(compilation), grid=(1,))
 
 
 def test_a_sweep_whose_best_is_at_the_edge_of_its_space_says_so() -> None:
     sweep = kernellab.load(ROOT / "notebooks/recorded/tuning_h200_vector_add.json")
-    found = kernellab.diagnose(sweep)
-    assert isinstance(found, Diagnosis)
+    found = diagnosis(sweep)
     edges = [one for one in found if one.kind == "edge-of-space"]
     best = sweep.best.candidate.values
     for one in edges:
@@ -314,33 +297,29 @@ def segment_sums(x_ptr, firsts_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 def test_a_loop_whose_length_is_loaded_is_counted_where_the_values_are_at_hand(
-    messages: SnapshotAssertion,
+    raised: Raised,
 ) -> None:
     x, out = (torch.empty(size, device="meta") for size in (3_000_000, 10_000))
     firsts = torch.arange(10_001, dtype=torch.int32) * 300
     asked: dict[str, Any] = {"grid": (10_000,), "target": "sm_90", "BLOCK": 128}
-    found = kernellab.diagnose(segment_sums, x, firsts, out, **asked)
-    assert isinstance(found, Diagnosis)
+    found = diagnosis(segment_sums, x, firsts, out, **asked)
     assert found[0].kind == "loop-not-pipelined"
     assert found[0].evidence["iterations"] == 3
     assert not found.notes
-    unknown = kernellab.diagnose(segment_sums, x, firsts.to("meta"), out, **asked)
-    assert isinstance(unknown, Diagnosis)
+    unknown = diagnosis(segment_sums, x, firsts.to("meta"), out, **asked)
     assert any("16 are assumed" in note for note in unknown.notes)
-    with pytest.raises(ArgumentError) as refused:
-        kernellab.diagnose(segment_sums, x, firsts, out, counts=True, **asked)
-    assert refused.value == messages
+    raised(ArgumentError, kernellab.diagnose, segment_sums, x, firsts, out, counts=True, **asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["collatz", "layer_norm_backward"])
 def test_a_loop_whose_length_is_loaded_is_counted_for_amd_too(name: str) -> None:
     """Their loads are buffer operations, of whose lanes nothing is known."""
     kernel, launch = entry(name), LAUNCHES[name]
-    found = kernellab.diagnose(
+    found = diagnosis(
         kernel.kernel, *launch.make(), grid=launch.grid, target="gfx942", counts=False,
         **kernel.constants, **kernel.options,
     )  # fmt: skip
-    assert isinstance(found, Diagnosis)
     assert not any("are assumed" in note for note in found.notes)
 
 
@@ -350,11 +329,11 @@ def each_twice(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + i, tl.load(x_ptr + i // 2, mask=i < n), mask=i < n)
 
 
+@pytest.mark.slow
 def test_neighbors_behind_a_small_divisor_are_not_far_apart() -> None:
-    found = kernellab.diagnose(
+    found = diagnosis(
         each_twice, "*fp32:16", "*fp32:16", 1 << 24, grid=(1 << 14,), target="sm_90", BLOCK=1024
     )
-    assert isinstance(found, Diagnosis)
     assert "strided-access" not in [one.kind for one in found]
 
 
@@ -368,12 +347,12 @@ def product_of_fp32(a_ptr, b_ptr, c_ptr, K, BLOCK: tl.constexpr):
     tl.store(c_ptr + i[:, None] * BLOCK + i[None, :], total)
 
 
+@pytest.mark.slow
 def test_a_copy_that_turns_its_tile_is_narrow_for_that_and_not_for_a_mask() -> None:
     types = ("*fp32:16",) * 3
-    found = kernellab.diagnose(
+    found = diagnosis(
         product_of_fp32, *types, 4096, grid=(1,), target="sm_90", counts=False, BLOCK=64
     )
-    assert isinstance(found, Diagnosis)
     narrow = [one for one in found if one.kind == "narrow-access"]
     assert all("along the tile's other axis" in one.what for one in narrow)
     assert narrow
@@ -388,17 +367,11 @@ def copies_in_stages(x_ptr, y_ptr, n, BLOCK: tl.constexpr, STAGES: tl.constexpr)
 
 def test_stages_are_those_of_the_loop_where_it_has_its_own() -> None:
     types = ("*fp32:16", "*fp32:16", "i32:16")
-    found = kernellab.diagnose(
-        copies_in_stages, *types, BLOCK=256, STAGES=2, grid=(132,), target="sm_90"
-    )
-    assert isinstance(found, Diagnosis)
+    found = diagnosis(copies_in_stages, *types, BLOCK=256, STAGES=2, grid=(132,), target="sm_90")
     (stages,) = (each for each in found if each.kind == "too-few-stages")
     assert stages.evidence["num_stages"] == 2
     assert "tl.range" in stages.advice
-    found = kernellab.diagnose(
-        copies_in_stages, *types, BLOCK=256, STAGES=4, grid=(132,), target="sm_90"
-    )
-    assert isinstance(found, Diagnosis)
+    found = diagnosis(copies_in_stages, *types, BLOCK=256, STAGES=4, grid=(132,), target="sm_90")
     assert "too-few-stages" not in {each.kind for each in found}
 
 
@@ -409,19 +382,18 @@ def copies(x_ptr, y_ptr, n, BLOCK: tl.constexpr):
         tl.store(y_ptr + at + tl.arange(0, BLOCK), 2 * x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stages", [1, 4])
 def test_stages_are_advised_where_they_change_the_loop(stages: int) -> None:
     """A loop without a product is pipelined only on request, whatever the launch's option."""
     types = ("*fp32:16", "*fp32:16", "i32:16")
-    found = kernellab.diagnose(
-        copies, *types, BLOCK=256, num_stages=stages, grid=(132,), target="sm_90"
-    )
-    assert isinstance(found, Diagnosis)
+    found = diagnosis(copies, *types, BLOCK=256, num_stages=stages, grid=(132,), target="sm_90")
     (waits,) = (each for each in found if each.kind == "loop-not-pipelined")
     assert "no tl.dot" in waits.what
     assert waits.advice.startswith("Write for i in tl.range(..., num_stages=3).")
 
 
+@pytest.mark.slow
 def test_stages_of_a_file_are_not_tried(tmp_path: Path) -> None:
     types = ("*fp32:16", "*fp32:16", "i32:16")
     compilation = kernellab.compile(
@@ -429,8 +401,7 @@ def test_stages_of_a_file_are_not_tried(tmp_path: Path) -> None:
     )
     assert isinstance(compilation, kernellab.Compilation)
     loaded = kernellab.load(compilation.save(tmp_path / "copies"))
-    found = kernellab.diagnose(loaded, grid=(132,))
-    assert isinstance(found, Diagnosis)
+    found = diagnosis(loaded, grid=(132,))
     assert "too-few-stages" not in {each.kind for each in found}
 
 

@@ -11,7 +11,6 @@ import numpy
 import pytest
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 from benchmarks.kernels import atomic_histogram, attention, cumulative_sum, rms_norm, softmax_rows
 from kernellab.compiler.binding import bind
@@ -30,6 +29,7 @@ from kernellab.profiling.profiles.line_marks import (
 from kernellab.profiling.profiles.line_profile import Measured, profile_of, read, spans_of
 from kernellab.profiling.profiles.records import Perturbation
 from kernellab.triton_api.proton import HEADER_WORDS, MAGIC, ReadingMemory
+from tests.support.messages import Raised
 
 
 @triton.jit
@@ -194,21 +194,17 @@ def test_registers_are_held_where_fewer_programs_would_fit() -> None:
     assert held is made if at_once[0] == at_once[1] else held.resources != made.resources
 
 
-def test_a_kernel_of_several_functions_is_refused(messages: SnapshotAssertion) -> None:
+def test_a_kernel_of_several_functions_is_refused(raised: Raised) -> None:
     where = parse_target("sm_90")
     made = plain_kernel(calling, bind(calling, ("*i32:16",), {}, where), where)
-    with pytest.raises(UnsupportedOperation) as refused:
-        marked_kernel(made, "lines", 64)
-    assert refused.value == messages
+    raised(UnsupportedOperation, marked_kernel, made, "lines", 64)
 
 
-def test_amds_gpus_are_refused(messages: SnapshotAssertion) -> None:
+def test_amds_gpus_are_refused(raised: Raised) -> None:
     where = parse_target("gfx942")
     kernel, types, constants = CALLS["scan"]
     made = plain_kernel(kernel, bind(kernel, types, constants, where), where)
-    with pytest.raises(UnsupportedOperation) as refused:
-        marked_kernel(made, "lines", 64)
-    assert refused.value == messages
+    raised(UnsupportedOperation, marked_kernel, made, "lines", 64)
 
 
 # What a launch notes

@@ -14,6 +14,7 @@ import kernellab
 from kernellab.errors import ArchiveError, ArgumentError, OptionError, ProfileError
 from kernellab.profiling.profiles.records import Scope
 from tests.support.made_profiles import made_profile
+from tests.support.messages import Raised
 
 
 def value(metric: str, scope: str) -> float:
@@ -160,20 +161,12 @@ def test_the_card_and_the_flame_graph() -> None:
     assert made.tree().plot().svg().count("matmul") >= 1
 
 
-def test_what_means_nothing_is_refused(messages: SnapshotAssertion) -> None:
+def test_what_means_nothing_is_refused(messages: SnapshotAssertion, raised: Raised) -> None:
     made = made_profile()
-    with pytest.raises(OptionError, match="tflop8/s") as refused:
-        made.table("tflop8/s")
-    assert refused.value == messages
-    with pytest.raises(OptionError) as refused:
-        made.table("cuont")
-    assert refused.value == messages
-    with pytest.raises(OptionError) as refused:
-        made.tree(include="(")
-    assert refused.value == messages
-    with pytest.raises(OptionError) as refused:
-        made.table(metrics=5)
-    assert refused.value == messages
+    raised(OptionError, made.table, "tflop8/s", match="tflop8/s")
+    raised(OptionError, made.table, "cuont")
+    raised(OptionError, made.tree, include="(")
+    raised(OptionError, made.table, metrics=5)
     with pytest.raises(OptionError, match="threshold"):
         made.tree(threshold="x")  # type: ignore[arg-type]
     with pytest.raises(ArgumentError) as caught:
@@ -265,12 +258,10 @@ def test_chrome_traces_nest(tmp_path: Path) -> None:
     ],
 )
 def test_foreign_files_that_are_none_are_refused(
-    tmp_path: Path, content: str, messages: SnapshotAssertion
+    tmp_path: Path, content: str, raised: Raised
 ) -> None:
     (tmp_path / "p").write_text(content)
-    with pytest.raises(ArchiveError) as refused:
-        kernellab.load(tmp_path / "p")
-    assert refused.value == messages
+    raised(ArchiveError, kernellab.load, tmp_path / "p")
 
 
 def test_a_hatchet_file_nested_too_deeply_is_refused(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 import kernellab
 from kernellab.errors import ProfileError
 from kernellab.profiling.profiles.nsight import REASONS, launch_pages
+from tests.support.messages import Raised
 
 PAGE = """\
 ==PROF== Connected to process 77
@@ -117,11 +118,9 @@ def test_files_that_are_something_else_are_refused(
     assert caught.value == messages
 
 
-def test_a_file_that_is_not_there(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_a_file_that_is_not_there(tmp_path: Path, raised: Raised) -> None:
     for name in ("gone.csv", "gone.ncu-rep"):
-        with pytest.raises(ProfileError) as refused:
-            kernellab.read_ncu(tmp_path / name)
-        assert refused.value == messages
+        raised(ProfileError, kernellab.read_ncu, tmp_path / name)
 
 
 REPORTER = """\
@@ -134,20 +133,16 @@ esac
 
 
 def test_a_report_is_printed_by_ncu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Raised
 ) -> None:
     report = page_file(tmp_path, "NVR", "profile.ncu-rep")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ProfileError) as caught:
-        kernellab.read_ncu(report)
-    assert caught.value == messages
-    assert "ncu --import profile.ncu-rep --page source" in caught.value.advice
+    caught = raised(ProfileError, kernellab.read_ncu, report)
+    assert "ncu --import profile.ncu-rep --page source" in caught.advice
     page_file(tmp_path, PAGE, "profile.ncu-rep.page")
     page_file(tmp_path, REPORTER, "ncu").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
     profile = kernellab.read_ncu(report, "scale")
     assert (profile.kernel, profile.gpu, profile.samples) == ("scale", "NVIDIA H200", 5)
     page_file(tmp_path, "#!/bin/sh\necho cannot open the report >&2; exit 1\n", "ncu")
-    with pytest.raises(ProfileError) as refused:
-        kernellab.read_ncu(report)
-    assert refused.value == messages
+    raised(ProfileError, kernellab.read_ncu, report)

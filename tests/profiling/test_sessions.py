@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArchiveError, ArgumentError, KernelFault, OptionError, ProfileError
 from kernellab.launch import dispatch
 from tests.kernels import profiled
 from tests.kernels.profiled import leaves, named, product
+from tests.support.messages import Raised
 
 K, B, PROGRAMS = 64, 16, 3
 
@@ -212,10 +212,8 @@ def _end_all() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_cupti_proton_is_told_and_nothing_is_left_on(messages: SnapshotAssertion) -> None:
-    with pytest.raises(ProfileError) as refused:
-        kernellab.profile(backend="cupti").start()
-    assert refused.value == messages
+def test_without_cupti_proton_is_told_and_nothing_is_left_on(raised: Raised) -> None:
+    raised(ProfileError, kernellab.profile(backend="cupti").start)
     flags = sys.modules["triton.profiler.flags"].flags
     assert not flags.profiling_on
     launch_named()

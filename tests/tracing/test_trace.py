@@ -157,7 +157,7 @@ SOME_CASES = [
 ][::10]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("operations", [False, True])
 @pytest.mark.parametrize("case", SOME_CASES, ids=[case.name for case in SOME_CASES])
@@ -528,7 +528,6 @@ def test_what_launches_refuse_traces_refuse(raised: Raised) -> None:
 
 
 def test_a_trace_that_is_let_go_takes_its_values_with_it() -> None:
-    gc.collect()
     gc.disable()
     try:
         found = beyond()

@@ -59,6 +59,7 @@ def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launches, "ValueStore", functools.partial(ValueStore, memory=for_arguments))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("from_file", [False, True], ids=["live", "from a file"])
 def test_what_large_tiles_write_is_known(trace: Trace, from_file: bool, tmp_path: Path) -> None:
     if from_file:
@@ -80,6 +81,7 @@ def test_what_large_tiles_write_is_known(trace: Trace, from_file: bool, tmp_path
     numpy.testing.assert_array_equal(trace.at(-1).doubled.ravel(), trace.memory("x_ptr") * 2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("from_file", [False, True], ids=["live", "from a file"])
 def test_the_stepper_follows_large_writes(trace: Trace, from_file: bool, tmp_path: Path) -> None:
     if from_file:

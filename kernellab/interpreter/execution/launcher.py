@@ -148,15 +148,18 @@ def launch_observed(
     observer: RunObserver | None,
     options: RunOptions = DEFAULT,
     preemption: Preemption | None = None,
+    explains: bool = True,
 ) -> None:
     """Run a kernel's code in place; the observer is notified of every access. Raises as `launch`.
 
     Args:
         preemption: how programs are preempted, of code that has switch points.
+        explains: False if no one reads an error: a fault is raised as it is, since its explanation
+            takes longer than the run of a small launch.
     """
     __tracebackhide__ = True
     sizes = grid_to_run(grid, call.values, may_be_empty=True)
-    _run(kernel, sizes, call, options, code, observer, preemption)
+    _run(kernel, sizes, call, options, code, observer, preemption, explains=explains)
 
 
 def launch_sampled(
@@ -265,6 +268,7 @@ def _run(
     observer: RunObserver | None = None,
     preemption: Preemption | None = None,
     several: Iterator[Programs] | None = None,
+    explains: bool = True,
 ) -> None:
     """Run the programs in `several`, those of the whole grid where it is None."""
     __tracebackhide__ = True
@@ -287,6 +291,8 @@ def _run(
                 try:
                     run()
                 except FAULTS as fault:
+                    if not explains:
+                        raise
                     first_fault = (fault, programs)
                     if observer is None:
                         first_fault = first_in_order(
