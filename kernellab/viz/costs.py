@@ -28,9 +28,7 @@ def diagnosis_card(diagnosis: Diagnosis) -> Card:
     what costs most first.
     """
     grid = "" if diagnosis.grid is None else f", grid {joined_sizes(diagnosis.grid)}"
-    title = f"{diagnosis.kernel}: {_number_found(diagnosis)}"
-    if diagnosis.microseconds is not None:
-        title += f", about {time_text(diagnosis.microseconds)}"
+    title = f"{diagnosis.kernel}: {diagnosis.headline}"
     if len(diagnosis) and diagnosis[0].cost:
         title += f", {diagnosis[0].kind} {_cost(diagnosis[0])}"
     shown: set[str] = set()
@@ -50,10 +48,6 @@ _LEGEND: Sequence[tuple[BarKind, str]] = (
     ("other", "more at the rate that kernels reach"),
     ("lost", "what a finding costs"),
 )
-
-
-def _number_found(diagnosis: Diagnosis) -> str:
-    return counted(len(diagnosis), "finding") if len(diagnosis) else "nothing found"
 
 
 def _cost(finding: CostFinding) -> str:
