@@ -301,18 +301,19 @@ class Executions:
         if around is not None:
             whole = range(around.first, around.last + 1)
         body = set().union(*(self._own(source, loop.first, loop.last) for loop in copies))
-        found: list[CodeLoop] = []
+        left_over: list[CodeLoop] = []
         for jump, to in sorted(self._jumps, key=lambda ends: ends[1] - ends[0]):
             if jump not in whole or to - 1 not in whole or to < jump + 2:
                 continue
             part = CodeLoop(jump + 1, to - 1, around, is_once=True)
             if any(
-                part.first <= loop.last and loop.first <= part.last for loop in (*beside, *found)
+                part.first <= loop.last and loop.first <= part.last
+                for loop in (*beside, *left_over)
             ):
                 continue
             if len(body & self._own(source, part.first, part.last)) > _MOST * len(body):
-                found.append(part)
-        return found
+                left_over.append(part)
+        return left_over
 
     def _own(self, source: Operation, first: int, last: int) -> set[Operation]:
         """Return the operations of a loop, without those of loops in it, that code comes from."""
