@@ -237,6 +237,7 @@ class Gpu:
         memory_bytes: the size of its memory that its driver reports.
         clock: GHz at which the data sheet's peak rates are reached: the rate, over the
             multiprocessors times the operations a clock.
+        highest_clock: GHz that it may reach, where that is more.
         dram: peak bandwidth of its memory in bytes per microsecond.
         bus_bits: width of the interface to its memory.
         cache_bytes: size of the L2 cache (AMD: of one XCD).
@@ -264,6 +265,7 @@ class Gpu:
     tensor: int
     bus_bits: int
     by_warps: float = 1.0
+    highest_clock: float | None = None
     sources: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -339,10 +341,11 @@ def _amd(sheet: str, **others: str) -> dict[str, str]:
 _HOPPER: dict[str, Any] = {
     "backend": "cuda", "arch": "90", "multiprocessors": 132, "clock": 1.83,
     "cache_bytes": 50 * _MIB, "cache_rate": 64.0 * 132, "fp32": 128, "double": 64,
-    "tensor": 2048, "by_warps": 0.62,
+    "tensor": 2048, "by_warps": 0.62, "highest_clock": 1.98,
 }  # fmt: skip
 _HOPPER_SOURCES = {
     "cache_bytes": "NVIDIA H100 Tensor Core GPU Architecture whitepaper",
+    "highest_clock": "the highest clock of the multiprocessors that nvidia-smi -q -d CLOCK reports",
     "cache_rate": "no data sheet has it: 64 bytes per clock and multiprocessor, of which the "
     "estimate's calibration takes the share that fits sweeps recorded on an H200",
     "by_warps": 'Luo et al., "Dissecting the NVIDIA Hopper Architecture through '

@@ -25,7 +25,7 @@ from triton.testing import do_bench, do_bench_cudagraph
 from kernellab import triton_api
 from kernellab.common.arguments import listed
 from kernellab.common.saved_files import kernellab_version
-from kernellab.common.system import OutOfTime, gpu_fault, limited, lock_file, own_folder
+from kernellab.common.system import gpu_fault, lock_file, own_folder
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile_bound
@@ -247,19 +247,11 @@ def _depends_on_earlier_runs(launch: Callable[[], Any], arguments: Arguments) ->
 
 # Estimate a config's time in the process that compiles it, which has only its tensors' shapes.
 
-_SECONDS = 0.05
-"""How long programs of a sample run, unless the first few take longer."""
-_MOST_SECONDS = 5.0
-"""How long an estimate may take, since a kernel may wait for something that only a GPU does."""
-
 
 def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None:
     """Return the estimated microseconds of a launch; None if it cannot be estimated.
 
     A config without an estimate can still be valid.
-
-    Raises:
-        OutOfTime: the estimate took too long, which may differ on a machine that is less busy.
     """
     if task.tensors is None:
         return None
@@ -270,11 +262,8 @@ def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None
             for name, (shape, strides, dtype) in task.tensors.items()
         }
         call = BoundCall(task.specialization, with_memory({**task.values, **tensors}), {})
-        with limited(_MOST_SECONDS):
-            counts = count(compilation, kernel, task.grid, call, _SECONDS)
+        counts = count(compilation, kernel, task.grid, call)
         return float(Model([counts], gpu).microseconds(CALIBRATION)[0])
-    except OutOfTime:
-        raise
     except Exception:  # for an operation, a target, or a size that the count does not support
         return None
 
@@ -315,7 +304,7 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
             return Outcome(compiled=compiled)
         if for_launch:  # an estimate needs machine code whose lines are those of the TTGIR
             compilation = compile_bound(job.kernel, call, job.target, ttgir_lines=True)
-        return _with_estimate(compiled, compilation, job, task)
+        return Outcome(replace(compiled, estimated=estimated(compilation, job.kernel, task)))
     except CompileError as error:
         limits = isinstance(error.__cause__, triton_api.OutOfResources)
         return _dropped("out of resources" if limits else "compile error", str(error))
@@ -327,15 +316,6 @@ def compile_config(packed_job: bytes, packed_task: bytes) -> Outcome:
         if triton_api.is_machines_fault(error):
             return _lost(error)
         raise
-
-
-def _with_estimate(compiled: Compiled, compilation: Compilation, job: Job, task: Task) -> Outcome:
-    """Return what the compiler reports, with an estimate of the time if possible."""
-    try:
-        microseconds = estimated(compilation, job.kernel, task)
-    except OutOfTime:
-        return Outcome(compiled=compiled, lasts=task.is_timed)
-    return Outcome(compiled=replace(compiled, estimated=microseconds))
 
 
 def _summary(compilation: Compilation, seconds: float) -> Compiled:

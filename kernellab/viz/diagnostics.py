@@ -276,10 +276,7 @@ def diagnosis_card(diagnosis: Diagnosis) -> Card:
     what costs most first.
     """
     grid = "" if diagnosis.grid is None else f", grid {joined_sizes(diagnosis.grid)}"
-    number_found = counted(len(diagnosis), "finding") if len(diagnosis) else "nothing found"
-    title = f"{diagnosis.kernel}: {number_found}"
-    if diagnosis.microseconds is not None:
-        title += f", about {time_text(diagnosis.microseconds)}"
+    title = f"{diagnosis.kernel}: {diagnosis.headline}"
     if len(diagnosis) and diagnosis[0].cost:
         title += f", {diagnosis[0].kind} {_cost(diagnosis[0])}"
     shown: set[str] = set()

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import numpy
 import pytest
 import torch
 
 import kernellab
 from benchmarks.estimate_fit import verdicts
 from benchmarks.estimate_kernels import column_sums
-from benchmarks.estimates import GOOD_BEST, GOOD_RANK, counts_of, recorded, timed
+from benchmarks.estimates import GOOD_BEST, GOOD_RANK, TIMES, Timed, counts_of, recorded, timed
+from benchmarks.fidelity_outputs import DATA
 from benchmarks.harness import ROOT
+from kernellab.compiler.targets import GPUS
+from kernellab.profiling.estimates.estimate import bounds_of
 from kernellab.profiling.estimates.model import CALIBRATION
 
 
@@ -34,6 +39,32 @@ def test_a_kernel_that_was_left_out_is_ranked() -> None:
     left_out = next(one for one in verdicts(found, estimates) if one.kernel == "convolution")
     assert left_out.rank > 0.95
     assert left_out.best_of_five <= GOOD_BEST
+
+
+def test_no_launch_was_faster_than_its_lower_bound() -> None:
+    found = recorded()
+    bounds = [max(bounds_of(counts, GPUS["h200"]).values()) for counts in found.counts]
+    assert (numpy.array(bounds) <= found.microseconds).all()
+
+
+def test_what_was_counted_is_the_binary_that_was_timed() -> None:
+    sweeps = json.loads((DATA / TIMES).read_text())["cases"]
+    found = recorded()
+    known = {one.key: counts for one, counts in zip(timed(), found.counts, strict=True)}
+    seen = 0
+    for name, sweep in sweeps.items():
+        for row in sweep["configs"]:
+            config = dict(zip(sweep["columns"], row))
+            values = {key: config[key] for key in sweep["columns"][: -len(_MEASURED)]}
+            counts = known.get(Timed(name, values, 0.0).key)
+            if counts is not None:
+                seen += 1
+                assert counts.registers == pytest.approx(config["registers"], abs=2)
+                assert counts.shared_bytes == config["shared"]
+    assert seen > 600
+
+
+_MEASURED = ("us", "lower", "upper", "registers", "spills", "shared")
 
 
 @pytest.mark.slow

@@ -18,14 +18,8 @@ from triton.experimental.gluon.language.nvidia.hopper import warpgroup_mma
 
 import kernellab
 from kernellab.cli.demo.kernels import vector_add
-from kernellab.compiler.targets import parse_target
-from kernellab.triton_api.kernel_contents import pack
-from kernellab.tuning import worker
-from kernellab.tuning.assignments import Job
-from kernellab.tuning.configs import Calls, PreparedCall
 from kernellab.tuning.descriptions import bytes_moved, flops_done
-from kernellab.tuning.files import Store
-from kernellab.tuning.records import Candidate, by_compiler
+from kernellab.tuning.records import by_compiler
 from tests.corpus import gluon_kernels
 from tests.kernels.gluon_add import gluon_add
 from tests.support.compiled import compiled
@@ -67,25 +61,6 @@ def test_the_estimated_faster_config_is_first(tuning: kernellab.Tuning) -> None:
 def test_estimates_are_saved(tuning: kernellab.Tuning, tmp_path: Path) -> None:
     loaded = kernellab.Tuning.load(tuning.save(tmp_path / "sweep.json"))
     assert list(loaded.table["us, estimated"]) == list(tuning.table["us, estimated"])
-
-
-def test_an_estimate_that_a_busy_machine_gave_up_is_not_kept_as_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The next sweep tries again: the config is not put on disk without its estimate."""
-    monkeypatch.setattr(worker, "_MOST_SECONDS", 1e-4)
-    monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
-    x, target = torch.ones(SIZE), parse_target("sm_90")
-    launches = Calls(vector_add, (64,), (x, x, x, SIZE), {}, target)
-    ready = launches.prepare(0, Candidate({"BLOCK": 1024}, {"num_warps": 4}))
-    assert isinstance(ready, PreparedCall)
-    job = Job(launches.plain, target, None, None)
-    outcome = worker.compile_config(pack(job), pack(ready.task))
-    assert outcome.compiled is not None
-    assert outcome.compiled.estimated is None
-    store = Store(["a sweep"])
-    store.put(["a config"], outcome)
-    assert store.get(["a config"]) is None
 
 
 @pytest.mark.slow

@@ -601,6 +601,14 @@ class Counting:
             before = now
         return shares
 
+    def spans(self) -> dict[str, int]:
+        """Of each argument, the sectors from the first that is accessed to the last."""
+        together: dict[str, list[SectorSet]] = {}
+        for op, tally in self._tallies.items():
+            part = _by_lanes(op) if has(op, PointerAccess) else _by_engine(op)
+            together.setdefault(part.argument, []).append(tally.different)
+        return {name: SectorSet.union(sets).span for name, sets in together.items()}
+
     def result(
         self,
         kernel: str,

@@ -193,6 +193,15 @@ class SectorSet:
     def __len__(self) -> int:
         return sum(int(numpy.count_nonzero(page)) for page in self._pages.values())
 
+    @property
+    def span(self) -> int:
+        """Sectors from the first to the last."""
+        if not self._pages:
+            return 0
+        first, last = min(self._pages), max(self._pages)
+        begin = (first << _PAGE_BITS) + int(self._pages[first].argmax())
+        return (last + 1 << _PAGE_BITS) - int(self._pages[last][::-1].argmax()) - begin
+
     @staticmethod
     def union(sets: Iterable[SectorSet]) -> SectorSet:
         """What is in any of the sets."""

@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from kernellab.compiler.modules import attribute, kind
 from kernellab.compiler.targets import Gpu
 from kernellab.ir import mlir, tt, ttng
+from kernellab.ir.operations import global_effect
 from kernellab.ir.types import (
     AmdMfmaEncoding,
     AmdWmmaEncoding,
@@ -20,7 +21,13 @@ from kernellab.ir.types import (
     element_type,
 )
 from kernellab.profiling.diagnosis.traffic import Scalars, maker
-from kernellab.profiling.estimates.counts import LATENCIES, SECTOR, LaunchCounts, multiply_adds
+from kernellab.profiling.estimates.counts import (
+    LATENCIES,
+    SECTOR,
+    LaunchCounts,
+    multiply_adds,
+    partial_lines,
+)
 from kernellab.profiling.estimates.model import CALIBRATION, Model
 
 if TYPE_CHECKING:
@@ -165,6 +172,8 @@ class Work:
     """Cycles of the load and store units: cache lines of requests."""
     sectors: float = 0.0
     """Sectors of these requests."""
+    partial: float = 0.0
+    """Lines of which stores write parts of sectors."""
     shared: float = 0.0
     """Wavefronts of shared memory."""
     moves: float = 0.0
@@ -192,6 +201,11 @@ def work_of(evidence: Evidence) -> Work:
         # A load and store unit takes a cycle for each line of a request, and at least two.
         requests=sum(max(access.lines, 2 * access.requests) * access.times for access in accesses),
         sectors=sum(access.sectors * access.times for access in accesses),
+        partial=sum(
+            partial_lines(access.sectors, access.lines, access.best_sectors) * access.times
+            for access in accesses
+            if global_effect(access.op) == "store" and not access.by_engine
+        ),
         shared=evidence.shared_wavefronts,
         moves=evidence.moves,
         issue=evidence.issue_slots,
@@ -243,7 +257,8 @@ def counts_from_ttgir(evidence: Evidence) -> LaunchCounts:
         lines=sum(access.lines * access.times for access in accesses),
         own_sectors=work.cache / SECTOR,
         atomic_sectors=sum(access.sectors * access.times for access in atomics),
-        same_sector=max((evidence.on_one_sector(access) for access in atomics), default=0.0),
+        partial_stores=work.partial,
+        atomic_turns=max((evidence.turns_of(access) for access in atomics), default=0.0),
         read_bytes=moved[True] * programs,
         written_bytes=moved[False] * programs,
         wavefronts=work.shared,
@@ -301,7 +316,8 @@ def with_less(
         lines=lines,
         own_sectors=counts.own_sectors * ratio["cache"],
         atomic_sectors=counts.atomic_sectors * ratio["atomics"],
-        same_sector=counts.same_sector * ratio["atomics"],
+        atomic_turns=counts.atomic_turns * ratio["atomics"],
+        partial_stores=counts.partial_stores * ratio["partial"],
         read_bytes=counts.read_bytes * dram,
         written_bytes=counts.written_bytes * dram,
         wavefronts=counts.wavefronts * ratio["shared"],
@@ -334,8 +350,8 @@ def divided(counts: LaunchCounts, factor: float, *, path: bool = True) -> Launch
     programs = max(round(counts.programs * factor), 1)
     each = counts.programs / programs
     names = (
-        "flops", "requests", "sectors", "lines", "own_sectors", "atomic_sectors", "wavefronts",
-        "spilled",
+        "flops", "requests", "sectors", "lines", "own_sectors", "atomic_sectors", "partial_stores",
+        "wavefronts", "spilled",
     )  # fmt: skip
     less = {name: getattr(counts, name) * each for name in names}
     return replace(

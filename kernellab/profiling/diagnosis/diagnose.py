@@ -13,8 +13,8 @@ import torch
 from xdsl.ir import Block, Operation
 
 from kernellab.common.arguments import parameters_first
-from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import shown
+from kernellab.compiler.arguments import StatedType
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.kernels import parameter_names
@@ -36,6 +36,7 @@ from kernellab.profiling.diagnosis.evidence import (
 )
 from kernellab.profiling.diagnosis.records import WORTH_SAYING, CostFinding, Diagnoses, Diagnosis
 from kernellab.profiling.diagnosis.rules import Rule, all_rules
+from kernellab.profiling.diagnosis.traffic import Traffic
 from kernellab.profiling.estimates.counts import sampled, with_memory
 from kernellab.profiling.estimates.estimate import estimate
 from kernellab.profiling.estimates.model import notes_on
@@ -153,13 +154,15 @@ def diagnosed(subject: Any, request: Asked) -> Any:
     whole = BoundLaunch(subject, launch.grid, args, keywords, launch.target)
     meta = [value for value in (*request.args, *request.keywords.values()) if _is_meta(value)]
     can_run = sizes is not None and not meta and not launch.call.stated
-    given = [tensor for _, tensor in tensors_in(launch.call.values)]
-    if sizes is None or launch.call.stated or any(map(_is_unseen, (*meta, *given))):
+    values = _with_stated(compilation, launch.call.values)
+    given = [tensor for _, tensor in tensors_in(values or {})]
+    if sizes is None or values is None or any(map(_is_unseen, (*meta, *given))):
         return _diagnosis(evidence, request.counts, whole if can_run else None)
     if not all(loop.is_known for loop in _loops(evidence)):
-        turns = _counted_turns(compilation, launch.kernel, sizes, launch.call)
+        call = replace(launch.call, values=with_memory(values))
+        turns = _counted_turns(compilation, launch.kernel, sizes, call)
         evidence = replace(evidence, turns=turns)
-    evidence, notes = _estimated(evidence, launch.call.values)
+    evidence, notes = _estimated(evidence, values)
     return _diagnosis(evidence, request.counts, whole if can_run else None, notes)
 
 
@@ -174,9 +177,8 @@ def _counted_turns(
     try:
         code = program_of_module(compilation.module("ttgir"), kernel, after=emit_entry_events)
         accesses_known = accesses_in(code, compilation.target)
-        with limited(_MOST_SECONDS):
-            ran = sampled(kernel, grid, call, code, accesses_known, _SAMPLING_SECONDS)
-    except (KernelLabError, OutOfTime):
+        ran = sampled(kernel, grid, call, code, accesses_known)
+    except KernelLabError:
         return ()
     return tuple(_turns(op, ran.entries) for op in loops_of(code.module))
 
@@ -188,25 +190,51 @@ def _turns(op: Operation, entries: Mapping[Block, float]) -> float:
     return entries.get(body, 0.0) / came if came else 0.0
 
 
+def _sampled(evidence: Evidence, values: Mapping[str, Any]) -> tuple[Evidence, list[str]]:
+    """Return the evidence with the estimate of its launch, if enough of the values is known."""
+    known = _with_stated(evidence.compilation, values)
+    tensors = [tensor for _, tensor in tensors_in(known or {})]
+    if known is None or evidence.grid is None or any(map(_is_unseen, tensors)):
+        return evidence, []
+    return _estimated(evidence, known)
+
+
 def _estimated(evidence: Evidence, values: Mapping[str, Any]) -> tuple[Evidence, list[str]]:
     """Return the evidence with the estimate of its launch, or with a note that says why not."""
     compilation, grid = evidence.compilation, evidence.grid
     names = list(compilation.specialization.signature)
     known = {name: value for name, value in values.items() if name in names}
     try:
-        with limited(_MOST_SECONDS):
-            return replace(evidence, estimate=estimate(compilation, grid, (), known)), []
+        return replace(evidence, estimate=estimate(compilation, grid, (), known)), []
     except KernelLabError as error:
-        reason = error.problem
-    except Exception as error:  # of an instruction or an operation that the count does not know
-        reason = repr(error)
-    words = f"What the launch does was worked out from the TTGIR, not sampled: {reason}"
-    return evidence, [words]
+        words = f"What the launch does was worked out from the TTGIR, not sampled: {error.problem}"
+        return evidence, [words]
 
 
-_SAMPLING_SECONDS = 0.1
-_MOST_SECONDS = 10.0
-"""Seconds that sampling may take: a program may wait for what only a GPU gives it."""
+_FLOATS = {
+    "fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64
+}  # fmt: skip
+_STATED_BYTES = 1 << 32
+"""Of a tensor of which only the type is known: more than programs go to. It takes no memory."""
+
+
+def _with_stated(compilation: Compilation, values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the values of a launch with meta tensors in place of pointers to floats of which only
+    the type is known; None if more than these is unknown.
+    """
+    names = {path[0] for path in compilation.specialization.constants if len(path) == 1}
+    known: dict[str, Any] = {}
+    for number, (name, type) in enumerate(compilation.specialization.signature.items()):
+        value = values.get(name)
+        if isinstance(value, StatedType | str) and type != "constexpr":
+            value = None
+        dtype = _FLOATS.get(type.removeprefix("*").removeprefix("k"))
+        if value is None and type.startswith("*") and dtype is not None:
+            value = torch.empty(_STATED_BYTES // dtype.itemsize, dtype=dtype, device="meta")
+        elif value is None and type != "constexpr" and number not in names:
+            return None
+        known[name] = value
+    return known
 
 
 def _is_unseen(tensor: torch.Tensor) -> bool:
@@ -234,11 +262,7 @@ def _of_compilation(compilation: Compilation, request: Asked) -> Diagnosis:
     _check_counts(request.counts)
     values = _by_name(compilation, request.args, dict(request.keywords))
     sizes = None if request.grid is None else check_grid(request.grid, values)
-    notes: list[str] = []
-    evidence = Evidence(compilation, sizes, integers_of(values))
-    tensors = [tensor for _, tensor in tensors_in(values)]
-    if tensors and sizes is not None and not any(map(_is_unseen, tensors)):
-        evidence, notes = _estimated(evidence, values)
+    evidence, notes = _sampled(Evidence(compilation, sizes, integers_of(values)), values)
     return _diagnosis(evidence, request.counts, None, notes)
 
 
@@ -349,7 +373,7 @@ def diagnosis_of(
         ),
         microseconds=_readable(lambda: evidence.costs.microseconds, None),
         estimate=evidence.estimate,
-        notes=(*_assumed(evidence), *dict.fromkeys(said)),
+        notes=(*_assumed(evidence), *dict.fromkeys([*_unknown_steps(evidence), *said])),
         compilation=evidence.compilation,
         launch=launch,
     )
@@ -387,6 +411,19 @@ def _assumed(evidence: Evidence) -> Iterator[str]:
             f"The number of iterations of the loop{'' if len(lines) == 1 else 's'} on line "
             f"{', '.join(lines) or '?'} is not known: {ASSUMED_TURNS} are assumed."
         )
+
+
+def _unknown_steps(evidence: Evidence) -> Iterator[str]:
+    """Return a note on each access of which no one knows how far apart its lanes are."""
+    accesses_known: tuple[Traffic, ...] = _readable(lambda: tuple(evidence.accesses), ())
+    for access in accesses_known:
+        if access.is_unknown:
+            line = "" if access.position is None else f" on line {access.position.line}"
+            yield (
+                f"How far apart neighboring lanes of the {access.action} of "
+                f"{access.argument or 'memory'}{line} are is not known: they are taken as "
+                "contiguous. Pass the launch's tensors and integers."
+            )
 
 
 def _loops(evidence: Evidence) -> tuple[Loop, ...]:
@@ -472,9 +509,11 @@ def _of_kernel(profile: Profile, kernel: ProfiledKernel) -> Diagnosis | str:
         return f"{kernel.name}: {error.problem}"
     if compilation is None:
         return f"{kernel.name}: its source is not at hand, so there is nothing to diagnose."
+    evidence = Evidence(compilation, kernel.grid, kernel.integers)
+    evidence, notes = _sampled(evidence, kernel.integers)
     lines = [record for record in profile.line_records if record.kernel == kernel.name]
     hottest = max(lines, key=lambda line: line.share, default=None)
     said = []
     if hottest is not None:
         said.append(f"Measured: line {hottest.line} has {hottest.share:.0%} of the kernel.")
-    return diagnosis_of(Evidence(compilation), notes=said)
+    return diagnosis_of(evidence, notes=[*said, *notes])

@@ -42,6 +42,7 @@ from kernellab.profiling.diagnosis.traffic import (
     traffic_of,
     with_repeats,
 )
+from kernellab.profiling.estimates.counts import turns_of
 from kernellab.profiling.estimates.estimate import Estimate
 from kernellab.profiling.estimates.model import gpu_of
 from kernellab.records.layouts import RegisterLayout
@@ -102,6 +103,10 @@ class Evidence:
     counts: Accesses | None = None
     turns: tuple[float, ...] = ()
     estimate: Estimate | None = None
+
+    def __post_init__(self) -> None:
+        if self.counts is None and self.estimate is not None:
+            self.counts = self.estimate.accesses
 
     # The modules
 
@@ -284,10 +289,10 @@ class Evidence:
     @cached_property
     def accesses(self) -> list[Traffic]:
         """The accesses to global memory."""
-        accesses = traffic_of(
-            self.opened, self.module, self.scalars, self.times, self.counts, self.programs
-        )
-        return with_repeats(accesses, self.integers, self.grid)
+        counts, programs = self.counts, self.programs
+        accesses = traffic_of(self.opened, self.module, self.scalars, self.times, counts, programs)
+        whole = counts is not None and prod(counts.grid) == programs
+        return accesses if whole else with_repeats(accesses, self.integers, self.grid)
 
     def missed(self, access: Traffic) -> float:
         """Of the sectors of an access, the share that comes from the second-level cache: a little
@@ -314,10 +319,12 @@ class Evidence:
         """Atomics that all programs send, each of as many elements as a thread takes at once."""
         return prod(access.shape or (1,)) * access.times * self.programs / max(access.width, 1)
 
-    def on_one_sector(self, access: Traffic) -> float:
-        """Programs whose atomics go to the same sector, on average."""
-        different = max(self.different_of(access) * access.element_bytes / 32, 1)
-        return access.sectors * access.times * self.programs / different
+    def turns_of(self, access: Traffic) -> float:
+        """Updates by an atomic that take turns at one place of the L2 cache."""
+        steps = () if access.is_counted else access.steps or ()
+        alike = prod(size for size, step in zip(access.shape, steps, strict=False) if step == 0)
+        sectors = access.sectors * min(alike, 32) * access.times * self.programs
+        return turns_of(sectors, self.different_lines(access))
 
     def different_lines(self, access: Traffic) -> float:
         """The cache lines that they go to."""
@@ -416,8 +423,6 @@ class Evidence:
         """Of one program: counted, or those of conversions and reductions, and of the products'
         operands that lie there.
         """
-        if self.estimate is not None:
-            return self.estimate.counts.wavefronts
         if self.counts is not None:
             return self.counts.shared_wavefronts / max(prod(self.counts.grid), 1)
         moved = sum(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab.common.saved_files import save_whole
-from kernellab.common.text import counted, joined_sizes
+from kernellab.common.text import counted, joined_sizes, time_text
 from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArchiveError, Diagnostic
 from kernellab.profiling.estimates.estimate import Estimate
@@ -91,10 +91,26 @@ class Diagnosis(HasCard, RowSequence[CostFinding]):
         """The findings that cost a considerable share of the time."""
         return tuple(finding for finding in self.findings if finding.is_severe)
 
+    @property
+    def headline(self) -> str:
+        """The estimated time, what bounds it, and its share of the roofline, as far as they are
+        known; the number of findings.
+        """
+        known = []
+        if self.microseconds is not None:
+            known.append(f"about {time_text(self.microseconds)}")
+            if self.parts:
+                known.append(f"bound by {max(self.parts, key=lambda part: self.parts[part])}")
+            if self.estimate is not None:
+                share = self.estimate.lower_bound / self.microseconds
+                known.append(f"{100 * share:.0f} % of the roofline")
+        known.append(counted(len(self), "finding") if len(self) else "nothing found")
+        return ", ".join(known)
+
     def __str__(self) -> str:
         """A title, then each finding in full."""
         where = "" if self.grid is None else f", grid {joined_sizes(self.grid)}"
-        title = f"{self.kernel} for {self.target}{where}: {counted(len(self), 'finding')}"
+        title = f"{self.kernel} for {self.target}{where}: {self.headline}"
         return "\n\n".join([title, *map(str, self.findings), *self.notes])
 
     def table(self) -> Any:

@@ -365,7 +365,8 @@ _STEP_RULES: Mapping[type[Operation], _StepRule] = {
 
 SECTOR, LINE = 32, 128
 _FAR = 1 << 16
-"""Elements between neighbors where no one knows the stride."""
+"""Elements between neighbors where no one knows the stride, and those along another dimension, or
+addresses that are loaded, show that it is not 1."""
 
 
 @dataclass(frozen=True)
@@ -408,6 +409,16 @@ class Traffic:
     """Of the sectors, the different ones of one execution; 0 where that is not known."""
     is_counted: bool = False
     """Whether the numbers are of a run."""
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether no one knows how far apart neighboring lanes are, so that they are taken as
+        contiguous.
+        """
+        along, steps = self.dimension, self.steps
+        if along is None or steps is None or steps[along] is not None:
+            return False
+        return not self.is_counted and not _are_far(self.op, steps)
 
     @property
     def reads(self) -> bool:
@@ -480,9 +491,10 @@ def traffic_of(
                 lines=seen.lines / each,
                 best_sectors=seen.best_sectors / each,
                 bytes=seen.useful_bytes / each,
+                different=seen.reuse_between_programs * seen.different_sectors / each,
                 repeats=max(seen.reuse_between_programs, 1.0) if is_whole else 1.0,
                 repeated_sectors=seen.repeated_sectors / each,
-                steps=_elements(seen.steps, access),
+                steps=access.steps if seen.steps is None else _elements(seen.steps, access),
                 is_counted=True,
             )
         accesses.append(access)
@@ -511,7 +523,12 @@ def _one(op: Operation, warps: WarpAccesses, scalars: Scalars, times: float) -> 
     pointers = pointers_of(op)
     sizes = shape(pointers.type)
     steps = scalars.steps(pointers)
-    requests, sectors, lines, best, different = _cost(taken, sizes, steps)
+    along = _along(taken, sizes)
+    near = None if along is None or _are_far(op, steps) else along
+    supposed = tuple(
+        step if step is not None else 1 if axis == near else _FAR for axis, step in enumerate(steps)
+    )
+    requests, sectors, lines, best, different = _cost(taken, sizes, supposed)
     common = _common(op, times, sizes, taken.size, underlying_argument(pointers))
     return replace(
         common,
@@ -521,9 +538,23 @@ def _one(op: Operation, warps: WarpAccesses, scalars: Scalars, times: float) -> 
         best_sectors=best,
         width=taken.width,
         held=taken.held,
-        dimension=_along(taken, sizes),
+        dimension=along,
         steps=steps,
         different=different,
+    )
+
+
+def _are_far(op: Operation, steps: Steps) -> bool:
+    """Whether neighbors along a dimension of unknown steps are taken to be far apart."""
+    return 1 in steps or is_loaded(pointers_of(op))
+
+
+def is_loaded(value: SSAValue) -> bool:
+    """Whether a loaded value is among what an address is made of."""
+    return any(
+        isinstance(each, OpResult)
+        and (global_effect(each.op) is not None or isinstance(each.op, ttg.LocalLoadOp))
+        for each in backward([value])
     )
 
 
@@ -553,7 +584,7 @@ def _common(
 
 
 def _cost(
-    taken: WarpAccess, sizes: tuple[int, ...], steps: Steps
+    taken: WarpAccess, sizes: tuple[int, ...], steps: tuple[int, ...]
 ) -> tuple[float, float, float, float, float]:
     """Requests, sectors, lines, and sectors that would do, of all warps' instructions; and the
     different sectors of all together.
@@ -563,7 +594,7 @@ def _cost(
     if sizes:
         coordinates = numpy.unravel_index(numpy.where(on, first, 0), sizes)
         for along, step in zip(coordinates, steps, strict=True):
-            places += along.astype(numpy.int64) * (_FAR if step is None else step)
+            places += along.astype(numpy.int64) * step
     address = places * taken.size
     span = max(taken.width * taken.size, 1)
     sectors = _distinct(address // SECTOR, on)
@@ -614,9 +645,7 @@ def with_repeats(
     origins = [Scalars(arguments, grid, program) for program in _sample(grid)]
     return [
         access
-        if access.is_counted
-        or not has(access.op, GlobalAccessTrait, PointerAccess)
-        or access.by_engine
+        if not has(access.op, GlobalAccessTrait, PointerAccess) or access.by_engine
         else replace(access, repeats=_repeats(access, origins, grid))
         for access in accesses
     ]

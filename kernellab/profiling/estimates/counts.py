@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -24,13 +23,15 @@ from kernellab.compiler.modules import pointers_of, underlying_argument
 from kernellab.compiler.passes import LoweredText
 from kernellab.compiler.records import Instruction
 from kernellab.compiler.targets import usual_gpu
+from kernellab.errors import KernelLabError
 from kernellab.interpreter import numerics
 from kernellab.interpreter.codegen.emitter import emit_entry_events
 from kernellab.interpreter.execution.launcher import launch_sampled
 from kernellab.interpreter.execution.program import ProgramCode, program_of_module
 from kernellab.interpreter.memory.global_memory import Memory
-from kernellab.interpreter.memory.observers import AccessObserver
-from kernellab.ir import ttng
+from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
+from kernellab.interpreter.tiles import Active
+from kernellab.ir import tt, ttng
 from kernellab.ir.flow import loops_around
 from kernellab.ir.operations import DotLike, GlobalWrite, PointerAccess, has, in_region_of_elements
 from kernellab.ir.operations import GlobalAccess as AccessesGlobal
@@ -44,7 +45,7 @@ from kernellab.launch.argument_copies import (
     with_tensors,
 )
 from kernellab.profiling.accesses.counts import Counting, Found, accesses_in
-from kernellab.profiling.accesses.records import GlobalAccess
+from kernellab.profiling.accesses.records import Accesses, GlobalAccess, SharedAccess
 from kernellab.profiling.accesses.shared_memory import (
     may_share,
     occurrences,
@@ -71,6 +72,10 @@ _FEW = 4
 """Programs that run at the least, where there are so many."""
 _MANY = 48
 """Programs that run at the most."""
+_WORK = 1e8
+"""Work (see `_work_of`) from which on no more programs run: about 0.1 s."""
+_MOST_WORK = 1e10
+"""Work that the first programs may take: one may wait for what only a GPU gives it."""
 _SMALL = 1 << 22
 """Bytes up to which memory that is written is copied; more begins with zeros."""
 
@@ -81,14 +86,18 @@ class Sample:
 
     Attributes:
         programs: how many ran.
-        accesses: to global memory, all that ran together, by their operations.
+        counted: the accesses of all that ran together, as those of a launch of so many programs.
+        accesses: those to global memory, by their operations.
         fresh: of each access, the part of its different sectors that none before it goes to.
+        spans: of each argument, the sectors from the first that is accessed to the last.
         entries: how often a program entered each block.
     """
 
     programs: int
+    counted: Accesses
     accesses: Mapping[Operation, GlobalAccess]
     fresh: Mapping[Operation, float]
+    spans: Mapping[str, int]
     entries: Mapping[Block, float]
 
 
@@ -98,30 +107,36 @@ def sampled(
     call: BoundCall,
     code: ProgramCode,
     accesses: Found,
-    seconds: float,
 ) -> Sample:
-    """Run programs from all over a grid, a few at the least, and more for as long as `seconds` say.
+    """Run programs from all over a grid, a few at the least, and more of those that do little: how
+    many depends on their work, and not on the speed of the machine.
 
     Raises:
         KernelFault: as `kernellab.run`.
+        KernelLabError: a program takes too long.
     """
     counting = Counting(accesses, occurrences(code.module), in_turns=code.watched is not None)
     observer = _Observer(counting.see)
     own = replace(call, values=_working_copies(call.values, code.module))
     order = _spread(grid)
-    started, ran = time.monotonic(), 0
+    function = next(op for op in code.module.walk() if isinstance(op, tt.FuncOp))
+    always = _work_of(function.body.blocks[0])
+    ran = 0
     while ran < len(order):
         several = order[ran : ran + (_FEW if code.watched is None else 1)]
         launch_sampled(kernel, grid, own, code, observer, several)
         ran += len(several)
-        if time.monotonic() - started > seconds * ran / (ran + _FEW):
+        observer.work += always * len(several)
+        if observer.work > _WORK * ran / (ran + _FEW):
             break
     counting.end_batch()
-    result = counting.result(kernel.__name__, "", grid, ())
+    result = counting.result(kernel.__name__, "", (ran, 1, 1), ())
     return Sample(
         ran,
+        result,
         dict(zip(accesses, result.accesses, strict=True)),
         counting.fresh(),
+        counting.spans(),
         {block: times / ran for block, times in observer.entries.items()},
     )
 
@@ -153,12 +168,45 @@ _GENERALIZED_GOLDEN = {1: 1.618033988749895, 2: 1.324717957244746, 3: 1.22074408
 
 class _Observer(AccessObserver):
     """Also leaves products of matrices out: they take most of the time, and no address, mask or
-    length of a loop comes from one.
+    length of a loop comes from one. Sums up the `work` that it hears of.
     """
+
+    def __init__(self, notify: Callable[[ObservedAccess], None]) -> None:
+        super().__init__(notify)
+        self.work = 0.0
+        self._of: dict[Block, float] = {}
+
+    def entered(self, block: Block, programs: int, active: Active) -> None:
+        """As `AccessObserver.entered`.
+
+        Raises:
+            KernelLabError: the programs take too long.
+        """
+        super().entered(block, programs, active)
+        if block not in self._of:
+            self._of[block] = _work_of(block)
+        self.work += self._of[block] * programs
+        if self.work > _MOST_WORK:
+            raise KernelLabError(
+                f"{programs:,} programs went through a loop {self.entries[block]:,} times without "
+                "an end in sight.",
+                advice="Pass sizes with which the loops of a program have fewer iterations.",
+            )
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
         """As `RunObserver.modules`."""
         return {**super().modules(memory), "products": _LEFT_OUT}
+
+
+def _work_of(block: Block) -> float:
+    """Return the nanoseconds, roughly, that the interpreter takes for a block of one program."""
+    work = 0.0
+    for op in block.ops:
+        values = (*op.operands, *op.results)
+        elements = max((math.prod(shape(value.type)) for value in values), default=0)
+        accessing = has(op, AccessesGlobal)
+        work += 30_000 + 15 * elements if accessing else 2_000 + 2 * elements
+    return work
 
 
 def _no_product(a: Any, b: Any, c: Any, *how: Any) -> Any:
@@ -241,7 +289,8 @@ class Asked:
         name: of the parameter.
         read, written: bytes, each sector once.
         again: bytes that other accesses of the same program have requested before.
-        whole: of all programs together at the most: the argument's own bytes.
+        whole: of all programs together at the most: the argument's own bytes, or those between the
+            first and the last that programs go to.
         first_loads, later_loads: executions of loads of new bytes, and of bytes that were
             requested before.
     """
@@ -270,7 +319,9 @@ class LaunchCounts:
         requests, sectors, lines: of global memory.
         own_sectors: sectors that a program asks for, each once.
         atomic_sectors: of its atomics.
-        same_sector: how many programs' atomics go to one sector, on average.
+        atomic_turns: updates by atomics that take turns at one place of the L2 cache, by the whole
+            launch.
+        partial_stores: lines of stores of which requests write only parts of sectors.
         read_bytes, written_bytes: of the whole launch, each sector once: what has to come from
             DRAM and go there.
         wavefronts: of shared memory.
@@ -291,7 +342,8 @@ class LaunchCounts:
     lines: float
     own_sectors: float
     atomic_sectors: float
-    same_sector: float
+    atomic_turns: float
+    partial_stores: float
     read_bytes: float
     written_bytes: float
     wavefronts: float
@@ -312,9 +364,23 @@ def count(
     kernel: Any,
     grid: tuple[int, int, int],
     call: BoundCall,
-    seconds: float = 0.2,
 ) -> LaunchCounts:
     """Count a launch of a compilation whose machine code names lines of its TTGIR.
+
+    Raises:
+        KernelFault, UnsupportedOperation: as `count_with_accesses`.
+    """
+    return count_with_accesses(compilation, kernel, grid, call)[0]
+
+
+def count_with_accesses(
+    compilation: Compilation,
+    kernel: Any,
+    grid: tuple[int, int, int],
+    call: BoundCall,
+) -> tuple[LaunchCounts, Accesses]:
+    """Count likewise; return also the accesses of the programs that ran, as those of a launch of so
+    many programs.
 
     Raises:
         KernelFault: a program of the sample faults.
@@ -323,7 +389,7 @@ def count(
     module = compilation.module("ttgir")
     code = program_of_module(module, kernel, after=emit_entry_events)
     accesses = accesses_in(code, compilation.target)
-    sample = sampled(kernel, grid, call, code, accesses, seconds)
+    sample = sampled(kernel, grid, call, code, accesses)
     instructions = _instructions(compilation)
     warps = int(compilation.options["num_warps"])
     executions = _executions(compilation, code.module, accesses, sample, instructions, warps)
@@ -348,15 +414,16 @@ def count(
             macs[name] += entered * multiply_adds(op)
     gpu = usual_gpu(compilation.target.arch)
     rate = 2048.0 if gpu is None else float(gpu.tensor)
+    shared = _shared_accesses(compilation, code.module, sample)
     paths = (CriticalPath(instructions, executions, memory, rate) for memory in LATENCIES)
-    return LaunchCounts(
+    counts = LaunchCounts(
         programs=math.prod(grid),
         warps=warps,
         resident=resident,
         instructions=dict(by_pipe),
         macs=dict(macs),
         flops=flops,
-        wavefronts=_wavefronts(compilation, code.module, sample),
+        wavefronts=sum(access.wavefronts for access in shared) / sample.programs,
         path=tuple(path.cycles() for path in paths),
         spilled=spilled,
         registers=compilation.resources.registers,
@@ -364,6 +431,7 @@ def count(
         sampled=sample.programs,
         **of_memory(sample, math.prod(grid), call),
     )
+    return counts, replace(sample.counted, shared=shared)
 
 
 def _instructions(compilation: Compilation) -> list[Instruction]:
@@ -425,18 +493,16 @@ _FLOPS = {
 }
 
 
-def _wavefronts(compilation: Compilation, module: builtin.ModuleOp, sample: Sample) -> float:
-    """Of shared memory, in one program."""
+def _shared_accesses(
+    compilation: Compilation, module: builtin.ModuleOp, sample: Sample
+) -> tuple[SharedAccess, ...]:
+    """The accesses to shared memory of the programs that ran."""
     if not may_share(module):
-        return 0.0
+        return ()
     text = LoweredText(compilation.stages["ttgir"].text, compilation.stages["ptx"].text)
-    often = {block: round(times * _PARTS) for block, times in sample.entries.items()}
-    shared = shared_accesses(shared_costs(module, text), often, _PARTS)
-    return sum(access.wavefronts for access in shared) / _PARTS
+    often = {block: round(times * sample.programs) for block, times in sample.entries.items()}
+    return shared_accesses(shared_costs(module, text), often, sample.programs)
 
-
-_PARTS = 1000
-"""Entries of blocks are averages: they are counted in parts of this size."""
 
 SECTOR = 32
 
@@ -445,8 +511,12 @@ def of_memory(sample: Sample, programs: int, call: BoundCall) -> dict[str, Any]:
     """Return the demands of programs on global memory."""
     many = sample.programs
     sizes = {name: float(_bytes(tensor)) for name, tensor in tensors_in(call.values)}
+    # The programs that did not run may go a little farther than those that did.
+    farther = 1.0 if many == programs else 1.25 + 1 / many
+    for name, sectors in sample.spans.items():
+        sizes[name] = min(sizes.get(name, math.inf), sectors * SECTOR * farther)
     sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    atomic = same = own = 0.0
+    atomic = turns = own = partial = 0.0
     for op, access in sample.accesses.items():
         of, fresh = sums[access.argument], sample.fresh[op]
         touched = access.reuse_between_programs * access.different_sectors / many
@@ -454,21 +524,26 @@ def of_memory(sample: Sample, programs: int, call: BoundCall) -> dict[str, Any]:
         of["again"] += touched * (1 - fresh) * SECTOR
         if access.reads:
             of["read"] += touched * fresh * SECTOR
-            of["first_loads"] += access.executions / many * fresh
-            of["later_loads"] += access.executions / many * (1 - fresh)
+            each = max(1.0, access.useful_bytes / max(access.executions, 1) / SECTOR)
+            new = fresh * min(1.0, touched * many / max(access.executions * each, 1.0))
+            of["first_loads"] += access.executions / many * new
+            of["later_loads"] += access.executions / many * (1 - new)
         if access.writes:
             of["written"] += touched * SECTOR
+        if access.action == "store":
+            partial += partial_lines(access.sectors, access.lines, access.best_sectors) / many
         if access.action in ("atomic", "TMA reduction"):
             atomic += access.sectors / many
-            most = max(1.0, sizes.get(access.argument, math.inf) / SECTOR)
-            same = max(same, access.sectors / many * programs / most)
+            lines = access.lines / max(access.sectors - access.repeated_sectors, 1)
+            lines *= _sectors_of_all(access, many, programs, sizes)
+            turns = max(turns, turns_of(access.sectors / many * programs, lines))
     arguments = tuple(
         Asked(
             name,
             of["read"],
             of["written"],
             of["again"],
-            sizes.get(name, programs * (of["read"] + of["written"])),
+            sizes[name],
             of["first_loads"],
             of["later_loads"],
         )
@@ -481,13 +556,39 @@ def of_memory(sample: Sample, programs: int, call: BoundCall) -> dict[str, Any]:
         "sectors": sum(access.sectors for access in accesses) / many,
         "lines": sum(access.lines for access in accesses) / many,
         "own_sectors": own,
+        "partial_stores": partial,
         "atomic_sectors": atomic,
-        "same_sector": same,
+        "atomic_turns": turns,
         "read_bytes": sum(min(argument.read * programs, argument.whole) for argument in arguments),
         "written_bytes": sum(
             min(argument.written * programs, argument.whole) for argument in arguments
         ),
     }
+
+
+def partial_lines(sectors: float, lines: float, best: float) -> float:
+    """Return the work of stores whose requests write parts of sectors, in lines: the L2 cache reads
+    what they leave out. `best` is the number of sectors that would do.
+    """
+    return (lines + sectors / 4) * max(0.0, 1 - best / sectors) if sectors else 0.0
+
+
+def turns_of(sectors: float, lines: float) -> float:
+    """Return how many of the updates of sectors by atomics take turns at one place of the L2 cache,
+    if they go to so many lines. Places serve lines at the same time, but unevenly: on an H200, an
+    update takes 1.8 ns if all go to one line, 0.74 to 2, 0.35 to 8 and 0.1 to 32.
+    """
+    return sectors / math.pow(max(lines, 1.0), 0.75)
+
+
+def _sectors_of_all(
+    access: GlobalAccess, many: int, programs: int, sizes: Mapping[str, float]
+) -> float:
+    """Return the different sectors that all programs go to, of which `many` ran."""
+    most = max(1.0, sizes[access.argument] / SECTOR)
+    different = max(1.0, float(access.different_sectors))
+    alike = access.reuse_between_programs > many / 2  # most go to the same sectors
+    return min(most, different if alike else different * programs / many)
 
 
 def _bytes(tensor: Any) -> int:

@@ -5,7 +5,7 @@ roofs of a GPU.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,7 +19,13 @@ from kernellab.compiler.targets import GPUS, Gpu
 from kernellab.errors import ArgumentError, MissingArguments, NotRecorded
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.launch.argument_copies import tensors_in
-from kernellab.profiling.estimates.counts import SECTOR, LaunchCounts, count, with_memory
+from kernellab.profiling.accesses.records import Accesses
+from kernellab.profiling.estimates.counts import (
+    SECTOR,
+    LaunchCounts,
+    count_with_accesses,
+    with_memory,
+)
 from kernellab.profiling.estimates.model import (
     CALIBRATED,
     CALIBRATION,
@@ -67,6 +73,8 @@ class Estimate(HasCard):
     percent."""
     notes: tuple[str, ...] = ()
     """What is unknown, and what was assumed instead."""
+    accesses: Accesses | None = field(default=None, repr=False, compare=False)
+    """Of the programs that ran, as those of a launch of so many programs."""
 
     @property
     def limiting(self) -> BusyPart:
@@ -119,7 +127,8 @@ class Estimate(HasCard):
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in types that JSON has."""
-        return {**asdict(self), "bound": self.bound, "lower_bound": self.lower_bound}
+        plain = asdict(replace(self, accesses=None))
+        return {**plain, "bound": self.bound, "lower_bound": self.lower_bound}
 
 
 @dataclass(frozen=True)
@@ -238,10 +247,7 @@ class _Counted:
     grid: tuple[int, int, int]
     counts: LaunchCounts
     notes: tuple[str, ...]
-
-
-SECONDS = 0.2
-"""How long programs of a sample run, where the first few have not taken longer."""
+    accesses: Accesses
 
 
 def estimate(
@@ -253,7 +259,10 @@ def estimate(
 ) -> Estimate:
     """See `Compilation.estimate`."""
     counted = _counted(compilation, grid, args, keywords, gpu)
-    return estimate_of(counted.counts, counted.gpu, counted.kernel, counted.grid, counted.notes)
+    estimated = estimate_of(
+        counted.counts, counted.gpu, counted.kernel, counted.grid, counted.notes
+    )
+    return replace(estimated, accesses=counted.accesses)
 
 
 def estimate_of(
@@ -266,7 +275,7 @@ def estimate_of(
     """The estimate of a launch that was counted."""
     model = Model([counts], gpu)
     times = {name: float(took[0]) for name, took in model.parts(CALIBRATION).items()}
-    least, words = _at_least(counts, gpu), _in_words(counts)
+    least, words = bounds_of(counts, gpu), _in_words(counts)
     parts = [
         BusyPart(name, max(took, least.get(name, 0.0)), least.get(name, 0.0), words.get(name, ""))
         for name, took in times.items()
@@ -341,14 +350,22 @@ def _operations(counts: LaunchCounts, gpu: Gpu) -> list[Roof]:
     return list(roofs.values())
 
 
-def _at_least(counts: LaunchCounts, gpu: Gpu) -> Mapping[str, float]:
-    """The bound by each part that a data sheet has a rate of."""
-    bounds = {"DRAM": (counts.read_bytes + counts.written_bytes) / gpu.dram}
+def bounds_of(counts: LaunchCounts, gpu: Gpu) -> Mapping[str, float]:
+    """The bound by each part that a data sheet has a rate of. What the L2 cache holds may be
+    written to DRAM after the launch.
+    """
+    kept = counts.written_bytes if gpu.cache_bytes is None else gpu.cache_bytes
+    bounds = {"DRAM": (counts.read_bytes + max(counts.written_bytes - kept, 0)) / gpu.dram}
+    faster = (gpu.highest_clock or gpu.clock) / gpu.clock
     for operation in _operations(counts, gpu):
-        part = "tensor cores" if operation.name.startswith("tensor") else "floating-point units"
-        bounds[part] = max(bounds.get(part, 0.0), operation.microseconds)
-    slots = sum(counts.instructions.values()) / 4 * counts.programs
-    bounds["instruction issue"] = slots / gpu.multiprocessors / gpu.clocks
+        if operation.name.startswith("tensor"):
+            took = operation.microseconds / faster
+            bounds["tensor cores"] = max(bounds.get("tensor cores", 0.0), took)
+    each = counts.programs / gpu.multiprocessors / gpu.clocks / faster
+    pipes = counts.instructions
+    lanes = (pipes.get("fma", 0.0) / gpu.fp32, pipes.get("double", 0.0) / gpu.double)
+    bounds["floating-point units"] = each * 32 * max(lanes)
+    bounds["instruction issue"] = each * sum(pipes.values()) / 4
     return bounds
 
 
@@ -378,6 +395,7 @@ def _in_words(counts: LaunchCounts) -> Mapping[str, str]:
         ),
         "starting programs": f"{many:,} programs of {counts.warps} warps",
         "atomics": f"{counts.atomic_sectors * many:,.0f} sectors",
+        "stores of parts of sectors": f"{counts.partial_stores * many:,.0f} lines",
     }
 
 
@@ -403,8 +421,9 @@ def _counted(
     call = BoundCall(compilation.specialization, with_memory(given), {})
     sizes = check_grid(grid, call.values)
     whole = _with_lines(compilation, kernel)
-    counts = count(whole, kernel, sizes, call, SECONDS)
-    return _Counted(compilation.kernel, chosen, sizes, counts, (*notes_on(chosen), *_notes(given)))
+    counts, accesses = count_with_accesses(whole, kernel, sizes, call)
+    notes = (*notes_on(chosen), *_notes(given))
+    return _Counted(compilation.kernel, chosen, sizes, counts, notes, accesses)
 
 
 def _with_lines(compilation: Compilation, kernel: Any) -> Compilation:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -120,11 +120,13 @@ _TO_LABEL = re.compile(r"`\((?P<label>[^)]+)\)")
 
 @dataclass(eq=False)
 class CodeLoop:
-    """A loop of the machine code: instructions `first` to `last`, by their numbers.
+    """A loop of the machine code: instructions `first` to `last`, by their numbers. The turns that
+    an unrolled loop leaves over, behind a condition, are one that runs at most once.
 
     Attributes:
         around: the loop around it.
         source: the TTGIR loop that it comes from.
+        is_once: whether it does not jump back.
         turns: how often its body runs each time that a program comes to the loop around it, on
             average: a loop under a condition that every second program meets runs half as often.
     """
@@ -134,6 +136,7 @@ class CodeLoop:
     around: CodeLoop | None = None
     inside: list[CodeLoop] = field(default_factory=list)
     source: Operation | None = None
+    is_once: bool = False
     turns: float = 1.0
 
     def holds(self, number: int) -> bool:
@@ -141,16 +144,29 @@ class CodeLoop:
         return self.first <= number <= self.last
 
 
-def code_loops(instructions: Sequence[Instruction], text: str) -> tuple[CodeLoop, ...]:
-    """The loops of a function, the outermost ones; each goes from a label to the last jump back."""
+def _jumps(instructions: Sequence[Instruction], text: str) -> Iterator[tuple[int, int]]:
+    """Yield the number of each jump, and of the instruction that it goes to; the end of the kernel
+    is behind the next instruction that ends every program.
+    """
     labels = _labels(instructions, text)
-    ends: dict[int, int] = {}
-    for number, instruction in enumerate(instructions):
+    end = len(instructions)
+    ends = []
+    for number, instruction in reversed([*enumerate(instructions)]):
         root = instruction.opcode.partition(".")[0]
-        target = (
-            _TO_LABEL.search(" ".join(instruction.operands)) if root in ("BRA", "BRX") else None
-        )
-        begin = labels.get(target["label"], number + 1) if target else number + 1
+        if root == "EXIT":
+            end = end if instruction.predicate else number + 1
+            ends.append((number, end))
+        elif root in ("BRA", "BRX"):
+            target = _TO_LABEL.search(" ".join(instruction.operands))
+            if target is not None and target["label"] in labels:
+                ends.append((number, labels[target["label"]]))
+    yield from reversed(ends)
+
+
+def code_loops(jumps: Iterable[tuple[int, int]]) -> list[CodeLoop]:
+    """The loops of a function, the outermost ones; each goes from a label to the last jump back."""
+    ends: dict[int, int] = {}
+    for number, begin in jumps:
         if begin < number:
             ends[begin] = max(number, ends.get(begin, 0))
     top: list[CodeLoop] = []
@@ -161,7 +177,7 @@ def code_loops(instructions: Sequence[Instruction], text: str) -> tuple[CodeLoop
         loop = CodeLoop(first, last, stack[-1] if stack else None)
         (stack[-1].inside if stack else top).append(loop)
         stack.append(loop)
-    return tuple(top)
+    return top
 
 
 def _labels(instructions: Sequence[Instruction], text: str) -> Mapping[str, int]:
@@ -206,7 +222,8 @@ class Executions:
 
     def __init__(self, instructions: Sequence[Instruction], text: str, ran: Ran) -> None:
         self._instructions, self._ran = instructions, ran
-        self.loops = code_loops(instructions, text)
+        self._jumps = list(_jumps(instructions, text))
+        self.loops = code_loops(self._jumps)
         self._settle(self.loops)
 
     @cached_property
@@ -258,16 +275,50 @@ class Executions:
 
     # Turns
 
-    def _settle(self, loops: Sequence[CodeLoop], came: float = 1.0) -> None:
+    def _settle(self, loops: list[CodeLoop], came: float = 1.0) -> None:
         """Give loops beside each other their turns; `came` is how often control comes to them."""
         by_source: dict[Operation | None, list[CodeLoop]] = defaultdict(list)
         for loop in loops:
             by_source[self._source(loop)].append(loop)
         for source, copies in by_source.items():
+            if source is not None:
+                left_over = self._left_over(source, copies, loops)
+                loops += left_over
+                copies += left_over
             self._share(source, copies, came)
             for loop in copies:
                 loop.source = source
                 self._settle(loop.inside, came * loop.turns)
+
+    def _left_over(
+        self, source: Operation, copies: Sequence[CodeLoop], beside: Sequence[CodeLoop]
+    ) -> list[CodeLoop]:
+        """Return the turns of a TTGIR loop that its `copies` leave over: code behind a condition,
+        beside these loops, that has most of what their bodies have.
+        """
+        around = copies[0].around
+        whole = range(len(self._instructions))
+        if around is not None:
+            whole = range(around.first, around.last + 1)
+        body = set().union(*(self._own(source, loop.first, loop.last) for loop in copies))
+        left_over: list[CodeLoop] = []
+        for jump, to in sorted(self._jumps, key=lambda ends: ends[1] - ends[0]):
+            if jump not in whole or to - 1 not in whole or to < jump + 2:
+                continue
+            part = CodeLoop(jump + 1, to - 1, around, is_once=True)
+            if any(
+                part.first <= loop.last and loop.first <= part.last
+                for loop in (*beside, *left_over)
+            ):
+                continue
+            if len(body & self._own(source, part.first, part.last)) > _MOST * len(body):
+                left_over.append(part)
+        return left_over
+
+    def _own(self, source: Operation, first: int, last: int) -> set[Operation]:
+        """Return the operations of a loop, without those of loops in it, that code comes from."""
+        ops = map(self.operation, range(first, last + 1))
+        return {op for op in ops if op is not None and loops_around(op)[:1] == [source]}
 
     def _share(self, source: Operation | None, copies: Sequence[CodeLoop], came: float) -> None:
         """Share a TTGIR loop's turns out among its copies: those that do more turns at once first,
@@ -278,11 +329,16 @@ class Executions:
         body = source.regions[-1].blocks.first
         left = self._ran.entries.get(body, 0.0) / came if body is not None and came else 0.0
         at_once = {id(loop): self._unrolled(loop, source) for loop in copies}
-        for loop in sorted(copies, key=lambda copy: -at_once[id(copy)]):
+        in_order = sorted(copies, key=lambda copy: (-at_once[id(copy)], not copy.is_once))
+        for loop in in_order:
             many = at_once[id(loop)]
-            last = loop is min(copies, key=lambda copy: at_once[id(copy)])
-            loop.turns = left / many if last else float(left // many)
+            loop.turns = left / many if loop is in_order[-1] else float(left // many)
+            if loop.is_once:
+                loop.turns = min(loop.turns, 1.0)
             left -= loop.turns * many
+        if left > 0:
+            loop = next(loop for loop in in_order if not loop.is_once)
+            loop.turns += left / at_once[id(loop)]
 
     def _source(self, loop: CodeLoop) -> Operation | None:
         """The TTGIR loop that most of a loop's own instructions are in."""
@@ -344,6 +400,8 @@ class Executions:
         return max(1, round(max(turns, default=1)))
 
 
+_MOST = 0.6
+"""The share of a loop's operations that is in every copy of its body."""
 _COUNTED = frozenset(["LDG", "STG", "LDGSTS", "RED", "REDG", "ATOMG", "ATOM"])
 _ELEMENTS = {
     **dict.fromkeys(("FADD", "FMUL", "FFMA", "DADD", "DMUL", "DFMA"), 1),

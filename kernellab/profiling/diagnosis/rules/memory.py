@@ -7,26 +7,19 @@ from dataclasses import replace
 from math import prod
 
 from xdsl.dialects import builtin
-from xdsl.ir import BlockArgument, OpResult, SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
 from kernellab.common.text import joined_sizes
 from kernellab.compiler.modules import pointers_of
-from kernellab.ir import flow, tt, ttg
-from kernellab.ir.operations import (
-    GlobalAccess,
-    SharedWrite,
-    argument_name,
-    global_effect,
-    has,
-    trait_of,
-)
+from kernellab.ir import flow, tt
+from kernellab.ir.operations import GlobalAccess, SharedWrite, argument_name, has, trait_of
 from kernellab.ir.types import shape
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import work_of
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
-from kernellab.profiling.diagnosis.traffic import LINE, SECTOR, Traffic, backward
+from kernellab.profiling.diagnosis.traffic import LINE, SECTOR, Traffic, backward, is_loaded
 
 # Accesses to global memory that move more than they use, or a little at a time.
 
@@ -37,12 +30,15 @@ _WIDEST = 16
 
 @rule("strided-access", "scattered-access")
 def spread_access(evidence: Evidence) -> Iterator[CostFinding]:
-    """Neighboring lanes whose elements lie far apart."""
-    for several in _by_line(evidence):
-        bad = [access for access in several if _is_spread(access)]
-        if not bad:
-            continue
-        access = max(bad, key=lambda each: each.sectors * each.times)
+    """Neighboring lanes whose elements lie far apart. Accesses of tiles alike are one finding: the
+    axis that their lanes lie along is changed for all of them.
+    """
+    alike: dict[object, list[Traffic]] = {}
+    for access in filter(_is_spread, evidence.accesses):
+        alike.setdefault((access.shape, access.dimension), []).append(access)
+    for bad in alike.values():
+        access = bad[0]
+        lines = sorted({each.position.line for each in bad if each.position is not None})
         cost = _cost(evidence, bad, _gathered)
         each = max(access.requests, 1)
         words = (
@@ -61,7 +57,10 @@ def spread_access(evidence: Evidence) -> Iterator[CostFinding]:
                 "sectors a request": round(access.sectors / each, 2),
                 "would do": round(access.best_sectors / each, 2),
                 "executions by a program": round(access.times),
-                "steps in elements": str(access.steps),
+                **({"lines": ", ".join(map(str, lines))} if len(lines) > 1 else {}),
+                "steps in elements": ", ".join(
+                    "unknown" if step is None else str(step) for step in access.steps or ()
+                ),
             },
             access.source,
         )
@@ -91,7 +90,7 @@ def _spread_words(access: Traffic, words: str) -> tuple[str, str, str]:
     along = access.dimension or 0
     step = None if access.steps is None else access.steps[along]
     of_what = f"{access.action} of {access.argument}" if access.argument else access.action
-    if step is None and _is_loaded(pointers_of(access.op)):
+    if step is None and is_loaded(pointers_of(access.op)):
         return (
             "scattered-access",
             f"the addresses of this {of_what} are loaded themselves, and neighboring lanes go to "
@@ -120,15 +119,6 @@ def _spread_words(access: Traffic, words: str) -> tuple[str, str, str]:
         "axis the program's tile covers, take a two-dimensional tile and transpose it on the chip "
         "(tl.trans), or pass a contiguous tensor. A stride that is 1 is known to the compiler "
         "where it is an argument that may be specialized, or tl.constexpr.",
-    )
-
-
-def _is_loaded(value: SSAValue) -> bool:
-    """Whether a loaded value is among what an address is made of."""
-    return any(
-        isinstance(each, OpResult)
-        and (global_effect(each.op) is not None or isinstance(each.op, ttg.LocalLoadOp))
-        for each in backward([value])
     )
 
 
@@ -179,6 +169,7 @@ def _widened(evidence: Evidence, access: Traffic) -> Traffic:
         requests=access.requests * share,
         sectors=access.bytes / SECTOR,
         lines=max(access.bytes / LINE, 1),
+        best_sectors=access.bytes / SECTOR,
         width=possible,
     )
 
@@ -269,6 +260,7 @@ def _cost(evidence: Evidence, bad: Sequence[Traffic], fixed: Callable[[Traffic],
         cache=after.cache,
         requests=after.requests,
         sectors=after.sectors,
+        partial=after.partial,
         issue=after.issue,
     )
 

@@ -345,6 +345,7 @@ _BOUNDS = {
     "latency": ("latency-bound", "waiting for results, with too little else to do"),
     "starting programs": ("latency-bound", "starting programs"),
     "atomics": ("memory-bound", "atomic updates that take turns"),
+    "stores of parts of sectors": ("memory-bound", "stores of parts of sectors"),
 }
 
 
