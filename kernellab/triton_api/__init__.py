@@ -47,6 +47,7 @@ from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.runtime.autotuner import Autotuner, Config, Heuristics
 from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import JITCallable, JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 refuse_interpreter_mode()
 
@@ -209,6 +210,7 @@ __all__ = [
     "PipelineStopped",
     "SourceFunction",
     "StandIn",
+    "TensorDescriptor",
     "after_location_snapshot",
     "ast_source_class",
     "autotuned_launches_offered",
