@@ -21,7 +21,7 @@ from kernellab.common.system import OutOfTime, limited
 from kernellab.compiler.pipeline import compile as compile_kernel
 from kernellab.compiler.targets import parse_target
 from kernellab.equality.equal import equal as decide
-from kernellab.errors import ArgumentError, Diagnostic, KernelLabError
+from kernellab.errors import ArgumentError, KernelLabError
 from kernellab.judging.judge import judge as judge_submission
 from kernellab.launch.preparation import bind
 from kernellab.profiling.diagnosis.diagnose import diagnose as diagnose_launch
@@ -125,14 +125,14 @@ def step(
 ) -> StateAt:
     """Return the variables of a program after it ran a line of the kernel's file once."""
     traced = trace(_launch(kernel, launch, target), programs=[tuple(program or [0])])
-    found = next((each for each in traced if each.position.line == line), None)
-    if found is None:
+    reached = next((each for each in traced if each.position.line == line), None)
+    if reached is None:
         lines = sorted({each.position.line for each in traced})
         raise ArgumentError(f"line must be one that the program ran, got {line}.",
                             advice=f"It ran {', '.join(map(str, lines))}.")  # fmt: skip
-    state = traced.at(found)
+    state = traced.at(reached)
     return StateAt(
-        found.number,
+        reached.number,
         len(traced),
         {name: f"{state[name]}"[:_LONGEST] for name in list(state)[:_MOST]},
     )
@@ -157,13 +157,13 @@ def search(words: str) -> list[Entry]:
     import kernellab
 
     wanted = words.lower().split()
-    found = []
+    entries = []
     for name in kernellab.__all__:
         text = inspect.getdoc(getattr(kernellab, name)) or ""
         score = sum(word in f"{name} {text}".lower() for word in wanted)
         if score:
-            found.append((-score, name, text))
-    return [Entry(name, text[:_LONGEST]) for _, name, text in sorted(found)[:5]]
+            entries.append((-score, name, text))
+    return [Entry(name, text[:_LONGEST]) for _, name, text in sorted(entries)[:5]]
 
 
 TOOLS = (judge, compile, explain, check, step, diagnose, equal, search)
@@ -213,7 +213,7 @@ def _compiled(kernel: str, launch: str, target: str) -> Any:
     return compile_kernel(bound.kernel, **bound.keywords, target=target)
 
 
-def _findings(diagnostics: Iterable[Diagnostic]) -> list[Finding]:
+def _findings(diagnostics: Iterable[Any]) -> list[Finding]:
     return [
         Finding(
             each.kind,

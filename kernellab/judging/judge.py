@@ -42,7 +42,6 @@ from kernellab.judging.cases import (
 )
 from kernellab.judging.code import Code, Texts
 from kernellab.judging.outputs import CallOutputs, outputs_of_function
-from kernellab.judging.recording import HostRequest
 from kernellab.judging.records import STAGES, Ended, JudgedKernel, Verdict
 from kernellab.judging.replay import (
     BadRecord,
@@ -52,6 +51,7 @@ from kernellab.judging.replay import (
     reading_record,
     view_of,
 )
+from kernellab.judging.requests import HostRequest
 from kernellab.judging.submissions import code_of, confined, foreign_code, name_of
 from kernellab.launch.reference_results import Results, right_results, usage_of
 from kernellab.launch.results import Tolerances, rounding_of

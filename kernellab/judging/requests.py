@@ -1,4 +1,4 @@
-"""What the confined process is asked to record: calls, whose tensors are described and not sent."""
+"""Requests to the confined process: calls to record, whose tensors are described and not sent."""
 
 from __future__ import annotations
 

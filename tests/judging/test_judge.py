@@ -21,7 +21,7 @@ from kernellab.cli.main import main
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.judging.records import LARGEST, SCHEMA, STAGES
 from kernellab.judging.submissions import wait_for_worker
-from tests.judging.softmax_cases import ATTACKS, HONEST, cases, softmax
+from tests.judging.softmax_cases import ATTACKS, FOLDER, HONEST, cases, softmax
 
 QUICK = {
     "by_torch_beside_a_ghost", "by_torch_copied_by_a_kernel", "by_torch_after_a_failed_launch",
@@ -87,6 +87,37 @@ def test_a_verdict_is_data_and_the_same_again(tmp_path: Path) -> None:
     suite = ElementTree.fromstring(verdict.junit())
     assert suite.get("failures") == "1"
     assert [each.get("type") for each in suite.iter("failure")] == ["wrong-result"]
+
+
+# Other tasks than a softmax
+
+OTHERS = FOLDER / "other_kernels.py"
+SIZES = {"matmul": ((20, 24), (24, 18)), "norm": ((6, 20), (20,), (20,)), "total": ((6, 20),),
+         "relu": ((6, 20), (20,))}  # fmt: skip
+REFERENCES = {
+    "matmul": torch.mm,
+    "norm": lambda x, w, b: torch.nn.functional.layer_norm(x, (x.shape[1],), w, b),
+    "total": lambda x: x.sum(1),
+    "relu": lambda x, y: torch.relu(x + y),
+}
+
+
+def of_other_tasks() -> Iterator[Any]:
+    for node in ast.parse(OTHERS.read_text()).body:
+        task = getattr(node, "name", "").partition("_")[0]
+        if isinstance(node, ast.FunctionDef) and task in SIZES:
+            kinds = (ast.get_docstring(node) or "").partition(":")[0].split("|")
+            marks = [] if node.name == "matmul_by_torch" else [pytest.mark.slow]
+            yield pytest.param(task, node.name, kinds, id=node.name, marks=marks)
+
+
+@pytest.mark.parametrize(("task", "name", "kinds"), [*of_other_tasks()])
+def test_a_submission_of_another_task(task: str, name: str, kinds: list[str]) -> None:
+    generator = torch.Generator().manual_seed(3)
+    case = tuple(torch.randn(size, generator=generator) for size in SIZES[task])
+    verdict = kernellab.judge(f"{OTHERS}::{name}", REFERENCES[task], [case])
+    assert verdict.kind in kinds, str(verdict)
+    assert bool(verdict) == (kinds == [""])
 
 
 # Kernels, with a grid
