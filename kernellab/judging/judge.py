@@ -41,7 +41,7 @@ from kernellab.judging.cases import (
     listed,
 )
 from kernellab.judging.code import Code, Texts
-from kernellab.judging.outputs import CallOutputs, outputs_of_function
+from kernellab.judging.outputs import CallOutputs, outputs_of_function, reads_values
 from kernellab.judging.records import STAGES, Ended, JudgedKernel, Verdict
 from kernellab.judging.replay import (
     BadRecord,
@@ -315,7 +315,7 @@ class _Judging:
                 "parses" if failed else "compiles", self._problem(call["problem"]), case=case.words
             )
         if any("read" in step for step in call["steps"]):
-            self._not_judged("runs", _reads_values(call, self._file), case=case.words)
+            self._not_judged("runs", reads_values(call, self._file), case=case.words)
         roughest = 0.0
         parts: Mapping[str, float] = {}
         results: Mapping[str, torch.Tensor] | None = None
@@ -488,20 +488,6 @@ def _views(outputs: Sequence[Any]) -> Iterator[Any]:
 
 
 _LONGEST = 1_000
-
-
-def _reads_values(call: Mapping[str, Any], file: str) -> Diagnostic:
-    step = next(step for step in call["steps"] if "read" in step)
-    line = step.get("line")
-    place = SourcePosition(file, line) if type(line) is int and line > 0 else None
-    return Diagnostic(
-        "error",
-        "reads-values",
-        "the Python around the kernels reads values of tensors",
-        place,
-        why="What it launches may depend on them, and they are not those of the real inputs.",
-        advice="Take out .item(), bool(tensor) and comparisons of tensors.",
-    )
 
 
 def _no_kernel(subject: str) -> Diagnostic:

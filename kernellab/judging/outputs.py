@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernellab.errors import Diagnostic
+from kernellab.errors import Diagnostic, SourcePosition
 from kernellab.judging.cases import JudgedCase, Storages, tensors_within
 from kernellab.judging.records import Ended
 from kernellab.judging.replay import Replay, Writer, reading_record, view_of
@@ -202,4 +202,19 @@ def _not_stored(name: str, writers: Sequence[Writer]) -> Diagnostic:
         writers[0].position,
         why=" ".join(dict.fromkeys(map(_wrote, writers)))[:600],
         advice="Return the memory that a kernel stores to.",
+    )
+
+
+def reads_values(call: Mapping[str, Any], file: str) -> Diagnostic:
+    """Return the diagnostic of a call whose Python reads values of tensors."""
+    step = next(step for step in call["steps"] if "read" in step)
+    line = step.get("line")
+    place = SourcePosition(file, line) if type(line) is int and line > 0 else None
+    return Diagnostic(
+        "error",
+        "reads-values",
+        "the Python around the kernels reads values of tensors",
+        place,
+        why="What it launches may depend on them, and they are not those of the real inputs.",
+        advice="Take out .item(), bool(tensor) and comparisons of tensors.",
     )
