@@ -119,7 +119,7 @@ constraints-check: $(INSTALLED)
 	@for version in 3.11 3.12 3.13; do \
 	  echo "Python $$version"; \
 	  $(BIN)/python -m pip install --quiet --dry-run --target /tmp/kernellab-none --only-binary=:all: --python-version $$version \
-	    -c constraints.txt $$($(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; extras = p["optional-dependencies"]; names = p["dependencies"] + extras["gpu"] + extras["cluster"] + extras["test"] + extras["docs"] + extras["dev"]; print(*(n.split(">")[0] for n in names if not n.startswith("kernellab")))') \
+	    -c constraints.txt $$($(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; extras = p["optional-dependencies"]; names = p["dependencies"] + extras["gpu"] + extras["cluster"] + extras["mcp"] + extras["pytest"] + extras["test"] + extras["docs"] + extras["dev"]; print(*(n.split(">")[0] for n in names if not n.startswith("kernellab")))') \
 	    || exit 1; \
 	done
 

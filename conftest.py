@@ -22,6 +22,8 @@ from hypothesis import settings
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+pytest_plugins = ("pytester",)
+
 # Nothing that is imported and collected is garbage; `pytest_collection_finish` enables it again.
 gc.disable()
 

@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     from kernellab.launch.interception import interpreted as interpreted
     from kernellab.launch.tile_kernel import TileKernel as TileKernel, run as run
     from kernellab.launch.dispatch import WatchedLaunch as WatchedLaunch, on_launch as on_launch
-    from kernellab.loading import load as load
+    from kernellab.viz.loading import load as load
     from kernellab.profiling.accesses.counts import accesses as accesses
     from kernellab.profiling.diagnosis.diagnose import diagnose as diagnose
     from kernellab.profiling.profiles.nsight_counters import counters as counters
@@ -162,7 +162,7 @@ _PUBLIC = {
     "launch.interception": "interpreted",
     "launch.preparation": "bind",
     "launch.tile_kernel": "TileKernel run",
-    "loading": "load",
+    "viz.loading": "load",
     "profiling.accesses.counts": "accesses",
     "profiling.diagnosis.diagnose": "diagnose",
     "profiling.profiles.nsight": "SampledCode read_ncu",

@@ -1,4 +1,4 @@
-"""The command line: `kernellab demo`, `doctor`, `compile`, `judge`, `profile`, `view`,
+"""The command line: `kernellab demo`, `doctor`, `compile`, `judge`, `mcp`, `profile`, `view`,
 `test-on-cpu`, `workshop`.
 
 Each command imports what it needs when it runs, so that `kernellab --help` answers at once.
@@ -151,7 +151,9 @@ def _report(options: argparse.Namespace) -> int:
 
 
 _DEMO_REPORT = Path("kernellab-demo.html")
-COMMANDS = ("demo", "doctor", "compile", "judge", "profile", "view", "test-on-cpu", "workshop")
+COMMANDS = (
+    "demo", "doctor", "compile", "judge", "mcp", "profile", "view", "test-on-cpu", "workshop",
+)  # fmt: skip
 
 FOUND_SOMETHING = 1
 """Exit status: the command ran, and something is not as it should be."""
@@ -292,6 +294,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_judge_options(judge)
     judge.set_defaults(command=_judge)
 
+    mcp = commands.add_parser(
+        "mcp",
+        help="serve KernelLab's functions to an agent, by the Model Context Protocol",
+        description="Serve judge, compile, explain, check, step, diagnose, equal and search over "
+        "stdin and stdout. It needs the extra: pip install 'kernellab[mcp]'.",
+    )
+    mcp.set_defaults(command=_mcp)
+
     profile = commands.add_parser(
         "profile",
         help="run a script and say what its kernels and their lines take",
@@ -411,6 +421,10 @@ def _add_judge_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--claimed", metavar="US", type=float, help="microseconds that the submission claims"
     )
+    for name in ("rtol", "atol"):
+        parser.add_argument(
+            f"--{name}", metavar="NUMBER", type=float, help=f"how far an element may be off: {name}"
+        )
     parser.add_argument("--json", action="store_true", help="the same for machines, on one line")
     parser.add_argument("--junit", metavar="FILE", type=Path, help="write JUnit XML for CI, too")
     parser.add_argument("--sarif", metavar="FILE", type=Path, help="write SARIF for CI, too")
@@ -450,7 +464,7 @@ def _judge(options: argparse.Namespace) -> int:
     reference, cases, init = load_task(options.reference, options.cases)
     verdict = judge(
         options.submission, reference, cases, targets=options.target, init=init,
-        baseline=options.budget, claimed=options.claimed,
+        baseline=options.budget, claimed=options.claimed, rtol=options.rtol, atol=options.atol,
         unseen=tuple(filter(None, options.unseen.split(","))),
     )  # fmt: skip
     print(verdict.json() if options.json else verdict)
@@ -459,6 +473,19 @@ def _judge(options: argparse.Namespace) -> int:
     if options.sarif is not None:
         save_whole(options.sarif, json.dumps(verdict.sarif(), indent=1).encode())
     return 0 if verdict else FOUND_SOMETHING
+
+
+def _mcp(_: argparse.Namespace) -> int:
+    try:
+        from kernellab.cli.mcp_server import serve
+    except ModuleNotFoundError as error:
+        if error.name != "mcp":
+            raise
+        raise KernelLabError(
+            "The package mcp is not installed.", advice="Run pip install 'kernellab[mcp]'."
+        ) from error
+    serve()
+    return 0
 
 
 def _demo(options: argparse.Namespace) -> int:

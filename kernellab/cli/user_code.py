@@ -96,6 +96,16 @@ def load_task(reference: str, cases: str | None) -> tuple[Any, Any, Sequence[Any
     return function, given, init()
 
 
+def load_named(place: str) -> Any:
+    """What FILE::NAME names, for which the file is run.
+
+    Raises:
+        KernelLabError: there is no such file, it cannot be run, or it has no such name.
+    """
+    path, _, name = place.partition("::")
+    return _named_in(_run_file(Path(path)), path, name)
+
+
 def _named_in(module: ModuleType, path: str, name: str) -> Any:
     if not hasattr(module, name):
         names = (known for known in vars(module) if not known.startswith("_"))
@@ -229,7 +239,7 @@ def view_file(options: argparse.Namespace) -> int:
     Raises:
         KernelLabError: the file opens as nothing.
     """
-    from kernellab.loading import load
+    from kernellab.viz.loading import load
 
     profile = load(options.file)
     if not isinstance(profile, Profile):

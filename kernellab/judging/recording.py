@@ -8,26 +8,30 @@ nothing that this process computes can become a result.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType, ModuleType
 from typing import Any
 
 import torch
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from kernellab import triton_api
 from kernellab.common.text import remember_source
 from kernellab.errors import Diagnostic, KernelLabError
 from kernellab.judging.code import Code, Outcome, PackedKernel, run_confined
+from kernellab.judging.requests import HostCall, HostRequest, TensorView, leaves, mapped
 from kernellab.launch.autotuners import autotuned_launches_taken
 from kernellab.launch.cuda_tensors import place
 from kernellab.launch.dispatch import end_trial
 from kernellab.launch.interception import Interception
 from kernellab.launch.preparation import RUN, Grid, prepare
 from kernellab.launch.torch_cuda import torch_answers_for
-from kernellab.records import Target
 from kernellab.records.display import described
 from kernellab.torch_api.emulation import (
     OperationMode,
@@ -35,65 +39,15 @@ from kernellab.torch_api.emulation import (
     draws_numbers,
     identity_of,
 )
-from kernellab.triton_api import EmulatedDriver
+from kernellab.triton_api import EmulatedDriver, TensorDescriptor
 from kernellab.triton_api.compilation import is_dtype
 from kernellab.triton_api.kernel_contents import unpack
-
-# What the confined process is asked for: calls, whose tensors are described and not sent.
-
-
-@dataclass(frozen=True)
-class TensorView:
-    """A tensor as a part of a storage; sizes, strides and offset count elements."""
-
-    storage: int
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-
-
-@dataclass(frozen=True)
-class HostCall:
-    """One call of the submission.
-
-    Attributes:
-        args, keywords: its arguments, with a TensorView in place of each tensor.
-        grid: of a kernel, the grid of its launch; None for a function.
-    """
-
-    args: tuple[Any, ...] = ()
-    keywords: Mapping[str, Any] = field(default_factory=dict)
-    grid: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True)
-class HostRequest:
-    """What a confined process is to record.
-
-    Attributes:
-        code: the submission.
-        target: the GPU that torch and Triton report.
-        storages: the bytes of each storage that the calls share.
-        calls: the calls, made one after the other in one process.
-        constructor: the arguments with which a class is called first; None for a function.
-        parameters: of a module, the tensors that its parameters are, by name.
-        seed: chooses the random numbers that the inputs hold there.
-    """
-
-    code: Code
-    target: Target
-    storages: tuple[int, ...]
-    calls: tuple[HostCall, ...]
-    constructor: tuple[Any, ...] | None = None
-    parameters: Mapping[str, TensorView] = field(default_factory=dict)
-    seed: int = 0
-
 
 MODULE = "submission"
 """The name of the module that a submission runs as."""
 
 _MOST_STEPS = 20_000
+_WRITES = ("fill", "to", "constant", "computed")
 _LONGEST = 500
 
 
@@ -131,6 +85,7 @@ class HostRecorder(Interception):
         self._described: list[dict[str, Any]] = []
         self._steps: list[dict[str, Any]] = []
         self._bases: list[torch.Tensor] = []
+        self._unnoted: set[int] = set()
 
     @property
     def driver(self) -> EmulatedDriver:
@@ -148,7 +103,7 @@ class HostRecorder(Interception):
         self._fill(-1)
         with _Operations(self) as operations:
             try:
-                called = self._subject()
+                called = self._subject(operations)
             except BaseException as error:  # other people's Python may raise anything
                 return {"problem": self._raised(error)}
             if not isinstance(called, triton_api.JITFunction) and not callable(called):
@@ -156,6 +111,7 @@ class HostRecorder(Interception):
                 if not is_kernel:
                     return {"instead": described(called)[:_LONGEST]}
             setup = self._taken_steps()
+            self._unnoted = set()
             calls = []
             for number, call in enumerate(self._request.calls):
                 with operations.paused():
@@ -169,7 +125,7 @@ class HostRecorder(Interception):
             "storages": [storage.nbytes() for storage in self._storages],
         }
 
-    def _subject(self) -> Any:
+    def _subject(self, operations: _Operations) -> Any:
         """Return what is called: of a class, an object of it."""
         code = self._request.code
         if isinstance(code, PackedKernel):
@@ -182,11 +138,22 @@ class HostRecorder(Interception):
         named = vars(module).get(code.name)
         if not isinstance(named, type):
             return named
-        made = named(*(self._request.constructor or ()))
-        if isinstance(made, torch.nn.Module):
-            made = made.cuda().eval()
-            for name, view in self._request.parameters.items():
-                _give_parameter(made, name, self._tensor(view))
+        constructor, views = self._request.constructor or (), self._request.parameters
+        if not issubclass(named, torch.nn.Module):
+            return named(*constructor)
+        places: list[str] = []
+        if views:
+            with operations.paused():
+                places = _places_of_parameters(named, constructor)
+        # What initializes a parameter does not count, as its values are those of the reference.
+        self._unnoted = {view.storage for view in views.values()}
+        parameters = {name: self._tensor(view) for name, view in views.items()}
+        names = iter(places)
+        with _registrations(lambda _, __, value: _same(parameters.get(next(names, "")), value)):
+            made = named(*constructor)
+        made = made.cuda().eval()
+        for name, value in parameters.items():
+            _give_parameter(made, name, value)
         return made
 
     def _recorded(self, called: Any, call: HostCall) -> dict[str, Any]:
@@ -199,7 +166,7 @@ class HostRecorder(Interception):
                 result = self.take_launch(None, called, args, call.grid, False, keywords)
             else:
                 result = called[call.grid](*args, **keywords)
-            outputs = [self.encoded(value) for value in _leaves(result)]
+            outputs = [self.encoded(value) for value in leaves(result)]
         except BaseException as error:  # other people's Python may raise anything
             return {"steps": self._taken_steps(), "problem": self._raised(error)}
         return {"steps": self._taken_steps(), "outputs": outputs}
@@ -229,7 +196,7 @@ class HostRecorder(Interception):
         generator = torch.Generator().manual_seed(self._request.seed + seed + 1)
         views = {
             view.storage: view
-            for view in (*_leaves(self._request.parameters), *_leaves(self._request.calls))
+            for view in (*leaves(self._request.parameters), *leaves(self._request.calls))
             if isinstance(view, TensorView)
         }
         for number, view in views.items():
@@ -244,13 +211,7 @@ class HostRecorder(Interception):
         return base.as_strided(view.shape, view.strides, view.offset)
 
     def _input(self, value: Any) -> Any:
-        if isinstance(value, TensorView):
-            return self._tensor(value)
-        if isinstance(value, list | tuple):
-            return type(value)(map(self._input, value))
-        if isinstance(value, dict):
-            return {name: self._input(item) for name, item in value.items()}
-        return value
+        return mapped(value, lambda x: self._tensor(x) if isinstance(x, TensorView) else x)
 
     def number_of(self, storage: torch.UntypedStorage) -> int:
         """Return the number of a storage."""
@@ -282,12 +243,21 @@ class HostRecorder(Interception):
             return {"triton": str(value)}
         if isinstance(value, list | tuple):
             return {"items": [self.encoded(item) for item in value]}
+        if isinstance(value, TensorDescriptor):
+            return {
+                "descriptor": self.encoded(value.base),
+                "extents": [list(value.shape), list(value.strides), list(value.block_shape)],
+                "padding": value.padding,
+            }
         raise TypeError(f"{type(value).__name__} is not a value that a judged launch may have")
 
     # What it does
 
     def note(self, **step: Any) -> None:
         """Write down a step."""
+        written = next((step[kind] for kind in _WRITES if kind in step), None)
+        if written is not None and written["storage"] in self._unnoted:
+            return
         if len(self._steps) >= _MOST_STEPS:
             raise RuntimeError(f"a call makes more than {_MOST_STEPS:,} steps")
         self._steps.append({**step, "line": self._current_line()})
@@ -353,16 +323,31 @@ def _files_of(code: Code) -> frozenset[str]:
     return frozenset(part.file for part in code.parts)
 
 
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, HostCall):
-        value = (*value.args, value.keywords)
-    if isinstance(value, Mapping):
-        value = tuple(value.values())
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _leaves(item)
-    else:
-        yield value
+@contextlib.contextmanager
+def _registrations(hook: Callable[[torch.nn.Module, str, Any], Any]) -> Iterator[None]:
+    """Call `hook` for each parameter and buffer that a module registers, which may replace it."""
+    with (
+        register_module_parameter_registration_hook(hook),
+        register_module_buffer_registration_hook(hook),
+    ):
+        yield
+
+
+def _places_of_parameters(made_by: Any, constructor: Sequence[Any]) -> list[str]:
+    """Return the names of what a module registers, in the order in which it does."""
+    seen: list[tuple[torch.nn.Module, str]] = []
+    with _registrations(lambda module, name, _: seen.append((module, name))):
+        made = made_by(*constructor)
+    paths = {id(module): path for path, module in made.named_modules()}
+    return [f"{paths.get(id(module), '?')}.{name}".lstrip(".") for module, name in seen]
+
+
+def _same(own: torch.Tensor | None, value: Any) -> Any:
+    """Return the tensor that replaces a registered one; None if it does not."""
+    if own is None or value is None or own.shape != value.shape:
+        return None
+    is_parameter = isinstance(value, torch.nn.Parameter)
+    return torch.nn.Parameter(own, requires_grad=False) if is_parameter else own
 
 
 def _give_parameter(module: torch.nn.Module, name: str, value: torch.Tensor) -> None:
@@ -416,8 +401,8 @@ class _Operations(OperationMode):
     def _note(self, operation: Any, args: Any, kwargs: Any, result: Any) -> None:
         name = str(operation).split(".")[1]
         note, encoded = self._recorder.note, self._recorder.encoded
-        made = [value for value in _leaves(result) if isinstance(value, torch.Tensor)]
-        given = [value for value in _leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+        made = [value for value in leaves(result) if isinstance(value, torch.Tensor)]
+        given = [value for value in leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
         if name in _READS:
             note(read=name)
         elif name in _ALLOCATIONS or not made:
@@ -438,7 +423,7 @@ class _Operations(OperationMode):
         else:
             before = {value.untyped_storage().data_ptr() for value in given}
             new = [value for value in made if value.untyped_storage().data_ptr() not in before]
-            for value in (*new, *_leaves(changed_arguments(operation, args, kwargs))):
+            for value in (*new, *leaves(changed_arguments(operation, args, kwargs))):
                 if isinstance(value, torch.Tensor):
                     note(computed=encoded(value), by=name)
 

@@ -34,6 +34,20 @@ class JudgedKernel:
     shared_bytes: int | None = None
 
 
+class Ended(Exception):
+    """Judging ended before the last stage.
+
+    Attributes:
+        reached: the last stage that was passed.
+        diagnostic: what keeps the submission from the next.
+        facts: further fields of the verdict.
+    """
+
+    def __init__(self, reached: str, diagnostic: Diagnostic, **facts: Any) -> None:
+        super().__init__(diagnostic.what)
+        self.reached, self.diagnostic, self.facts = reached, diagnostic, facts
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What the judge says of a submission.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,22 +20,46 @@ import torch
 from kernellab import triton_api
 from kernellab.compiler.binding import BoundCall, bind
 from kernellab.compiler.modules import pointers_of, position_of
-from kernellab.errors import Diagnostic, SourcePosition
+from kernellab.errors import Diagnostic, KernelLabError, SourcePosition
 from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import program_code
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.interpreter.tiles import full
 from kernellab.ir.operations import global_effect
 from kernellab.ir.types import shape
-from kernellab.judging.recording import TensorView
+from kernellab.judging.requests import TensorView
 from kernellab.judging.submissions import Refused
 from kernellab.launch.argument_copies import ALIGNMENT, aligned_part
 from kernellab.records import Target
+from kernellab.triton_api import TensorDescriptor
 from kernellab.triton_api.compilation import dtype_named
 
 
 class BadRecord(Exception):
     """A record that no recorder writes: the submission forged it."""
+
+
+@contextmanager
+def reading_record(part: str) -> Iterator[None]:
+    """Raise BadRecord for the errors that reading a part of a record of another form raises."""
+    try:
+        yield
+    except KernelLabError:
+        raise
+    except (
+        ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError,
+        RuntimeError,
+    ) as e:  # fmt: skip
+        raise BadRecord(part) from e
+
+
+def check_record(record: Mapping[str, Any], calls: int) -> None:
+    """Raise BadRecord unless a record has lists of steps for the setup and for so many calls."""
+    with reading_record("the lists of steps"):
+        lists = [record["setup"], *(call["steps"] for call in record["calls"])]
+        steps = [step for each in lists for step in each]
+        if len(lists) != 1 + calls or not all(isinstance(step, dict) for step in steps):
+            raise BadRecord("the lists of steps")
 
 
 _LONGEST = 1_000
@@ -93,8 +118,9 @@ class Memory:
 
     def load(self, number: int, content: torch.Tensor, call: int) -> None:
         """Put the bytes of an input into a storage."""
-        self.bytes[number][...] = content.numpy()
-        self.codes[number][...] = self.code(Writer("input", call=call))
+        with reading_record("the storage of an input"):
+            self.bytes[number][...] = content.numpy()
+            self.codes[number][...] = self.code(Writer("input", call=call))
 
     def tensor(self, view: TensorView) -> torch.Tensor:
         """Return a view of the memory.
@@ -105,13 +131,11 @@ class Memory:
         size = view.dtype.itemsize
         if math.prod(view.shape) * size > LARGEST_MEMORY:
             raise BadRecord("a view")
-        memory = self.bytes[view.storage]
-        count = len(memory) // size
-        flat = torch.from_numpy(memory[: count * size]).view(view.dtype)
-        try:
+        with reading_record("a view"):
+            memory = self.bytes[view.storage]
+            count = len(memory) // size
+            flat = torch.from_numpy(memory[: count * size]).view(view.dtype)
             return flat.as_strided(view.shape, view.strides, view.offset)
-        except RuntimeError as error:
-            raise BadRecord("a view") from error
 
     def codes_of(self, view: TensorView) -> numpy.ndarray:
         """Return a view of the numbers of the writers: the shape of the tensor, then its bytes."""
@@ -152,46 +176,51 @@ class Replay:
         self._target = target
         self._file = file
         self._kernels: dict[tuple[int, int], Any] = {}
-        self.memory = Memory(record["storages"])
+        with reading_record("storages"):
+            self.memory = Memory(record["storages"])
         self.computed: Writer | None = None
         self._bases = [memory.ctypes.data for memory in self.memory.bytes]
-        self.setup()
 
     def setup(self) -> None:
-        """Do what the submission did before its first call."""
+        """Do what the submission did before its first call, when its parameters are loaded."""
         for _ in self.steps(self._record["setup"], -1):
             pass
 
     def bound(self) -> Iterator[RecordedLaunch]:
         """Yield a launch of each module; none of them runs."""
         seen = set()
-        for call in self._record["calls"]:
-            for step in call["steps"]:
+        calls = self._record["calls"]
+        for steps in (self._record["setup"], *(call["steps"] for call in calls)):
+            for step in steps:
                 if "launch" in step and step["module"] not in seen:
                     seen.add(step["module"])
-                    yield self._launch(step, self._place(step))
+                    yield self._launch(step)
 
     def steps(self, steps: Sequence[Any], call: int) -> Iterator[RecordedLaunch]:
         """Do the steps of a call; yields each launch before it runs."""
         for step in steps:
-            place = self._place(step)
             if "launch" in step:
-                launch = self._launch(step, place)
+                launch = self._launch(step)
                 yield launch
                 self._run(launch, call)
-            elif "fill" in step:
-                self._write(step["fill"], Writer("fill", "", call, place)).fill_(step["value"])
-            elif "copy" in step:
-                self._copy(step)
-            elif "constant" in step:
-                tensor = self._write(step["constant"], Writer("fill", "", call, place))
-                content = torch.frombuffer(
-                    bytearray(base64.b64decode(step["bytes"])), dtype=torch.uint8
-                )
-                tensor.copy_(content.view(tensor.dtype).reshape(tensor.shape))
-            elif "computed" in step:
-                writer = Writer("torch", str(step["by"])[:60], call, place)
-                self._write(step["computed"], writer)
+                continue
+            with reading_record("a step"):
+                self._move(step, call)
+
+    def _move(self, step: Mapping[str, Any], call: int) -> None:
+        """Do a step that is not a launch."""
+        place = self._place(step)
+        if "fill" in step:
+            self._write(step["fill"], Writer("fill", "", call, place)).fill_(step["value"])
+        elif "copy" in step:
+            self._copy(step)
+        elif "constant" in step:
+            tensor = self._write(step["constant"], Writer("fill", "", call, place))
+            content = bytearray(base64.b64decode(step["bytes"]))
+            values = torch.frombuffer(content, dtype=torch.uint8).view(tensor.dtype)
+            tensor.copy_(values.reshape(tensor.shape))
+        elif "computed" in step:
+            self._write(step["computed"], Writer("torch", str(step["by"])[:60], call, place))
 
     def _place(self, step: Mapping[str, Any]) -> SourcePosition | None:
         line = step.get("line")
@@ -209,7 +238,11 @@ class Replay:
         codes = self.memory.codes_of(source)[..., :1]
         self.memory.codes_of(target)[...] = codes
 
-    def _launch(self, step: Mapping[str, Any], place: SourcePosition | None) -> RecordedLaunch:
+    def _launch(self, step: Mapping[str, Any]) -> RecordedLaunch:
+        with reading_record("a launch"):
+            return self._bound(step, self._place(step))
+
+    def _bound(self, step: Mapping[str, Any], place: SourcePosition | None) -> RecordedLaunch:
         module = self._record["modules"][step["module"]]
         if "error" in module:
             words = str(module["error"]["what"])[:_LONGEST]
@@ -245,6 +278,9 @@ class Replay:
             return value
         if "storage" in value:
             return self.memory.tensor(view_of(value))
+        if "descriptor" in value:
+            base = self.memory.tensor(view_of(value["descriptor"]))
+            return TensorDescriptor(base, *map(list, value["extents"]), str(value["padding"]))
         if "torch" in value:
             return _dtype(value["torch"])
         if "triton" in value:
@@ -300,11 +336,12 @@ class Replay:
 
 
 def view_of(encoded: Any) -> TensorView:
-    """Return the view that a recorder described.
+    """Return the view that a recorder described; of a descriptor that of its tensor.
 
     Raises:
         BadRecord: it described none.
     """
+    encoded = encoded.get("descriptor", encoded)
     numbers = (*encoded["shape"], *encoded["strides"], encoded["offset"], encoded["storage"])
     is_whole = all(type(number) is int and number >= 0 for number in numbers)
     if not is_whole:
@@ -320,10 +357,3 @@ def _dtype(name: Any) -> torch.dtype:
     if not isinstance(dtype, torch.dtype):
         raise BadRecord("a dtype")
     return dtype
-
-
-FORGED = (
-    BadRecord, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError,
-    RuntimeError,
-)  # fmt: skip
-"""What replaying a forged record may raise."""

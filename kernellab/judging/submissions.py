@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -11,15 +12,32 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common.processes import Worker
+from kernellab.common.saved_files import BadFile, regular_bytes, saved_path, text_in
+from kernellab.common.text import remember_source
 from kernellab.compiler.binding import bind
 from kernellab.compiler.modules import position_of
-from kernellab.errors import Diagnostic, KernelLabError, WorkerError
+from kernellab.errors import ArgumentError, Diagnostic, KernelLabError, WorkerError
 from kernellab.ir import tt
 from kernellab.ir.syntax import read_module
-from kernellab.judging.code import Call, Code, Outcome, Request, calls_of
+from kernellab.judging.code import (
+    Call,
+    Code,
+    Outcome,
+    PackedKernel,
+    Request,
+    SourcePart,
+    Texts,
+    calls_of,
+)
 from kernellab.records import Target
+from kernellab.records.display import described
+from kernellab.triton_api import JITFunction
+from kernellab.triton_api.kernel_contents import pack
 
 _worker = Worker("The judge")
+
+_LARGEST = 4 << 20
+"""Bytes of a submission's file."""
 
 _GRACE = 20.0
 """Seconds that the clean process has beyond those of the confined one."""
@@ -38,6 +56,48 @@ def start_worker() -> None:
 def wait_for_worker() -> None:
     """Return when the clean process is ready."""
     _worker.call("kernellab.judging.code:ready")
+
+
+def code_of(submission: Any) -> Code:
+    """Return the code of a submission, as it is sent to the confined process.
+
+    Raises:
+        ArgumentError: there is no such file, or the object has no source.
+    """
+    if isinstance(submission, JITFunction):
+        return PackedKernel(pack(submission))
+    if isinstance(submission, str):
+        path, _, name = submission.partition("::")
+    else:
+        inner = submission
+        while hasattr(inner, "fn"):  # an autotuner's kernel
+            inner = inner.fn
+        try:
+            path, name = inspect.getsourcefile(inner) or "", str(inner.__qualname__)
+        except (AttributeError, TypeError) as error:
+            raise ArgumentError(
+                f"submission must be FILE::NAME, a kernel, a function or a class, got "
+                f"{described(submission)}."
+            ) from error
+    try:
+        text = text_in(regular_bytes(saved_path(path, ArgumentError), _LARGEST))
+    except (OSError, BadFile) as error:
+        why = f"it {error}" if isinstance(error, BadFile) else error
+        raise ArgumentError(
+            f"The file of the submission, {path!r}, cannot be read: {why}.",
+            advice="Name it as FILE::NAME.",
+        ) from error
+    remember_source(path, text)
+    return Texts((SourcePart(path, text),), name)
+
+
+def name_of(submission: Any) -> str:
+    """Return what a verdict calls a submission."""
+    return (
+        submission
+        if isinstance(submission, str)
+        else str(getattr(submission, "__name__", type(submission).__name__))
+    )
 
 
 class Refused(KernelLabError):

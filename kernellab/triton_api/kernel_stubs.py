@@ -325,7 +325,7 @@ def entry_fits(text: str, specialization: Specialization) -> bool:
     if len(entries) != 1:
         return False
     types, promises = _stated(specialization)
-    if entries[0]["types"] != ", ".join(types):
+    if _TENSOR.sub(r"tensordesc<\1>", entries[0]["types"]) != ", ".join(types):
         return False
     assumed = _ATTRIBUTES.findall(entries[0]["attributes"] or "")
     return all(_is_stated(each, stated) for each, stated in zip(assumed, promises, strict=False))
@@ -339,6 +339,8 @@ _FUNCTION = re.compile(
 )
 _ATTRIBUTES = re.compile(r"\{([^{}]*)\}")
 _PROMISE = re.compile(r"(tt\.\w+) = (\d+) : i32")
+_DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[([\d, ]+)\]>")
+_TENSOR = re.compile(r"tensordesc<tensor<([^<>]*)>>")
 
 
 def _stated(specialization: Specialization) -> tuple[list[str], list[dict[str, int]]]:
@@ -347,9 +349,15 @@ def _stated(specialization: Specialization) -> tuple[list[str], list[dict[str, i
     for number, kind in enumerate(specialization.signature.values()):
         if kind == "constexpr":
             continue
-        types.append(f"!tt.ptr<{_scalar(kind[1:])}>" if kind.startswith("*") else _scalar(kind))
+        if descriptor := _DESCRIPTOR.fullmatch(kind):
+            sizes = descriptor[2].split(", ")
+            tensor = "x".join([*sizes, _scalar(descriptor[1])])
+            parts = [f"!tt.tensordesc<{tensor}>", *["i32"] * len(sizes), *["i64"] * len(sizes)]
+        else:
+            parts = [f"!tt.ptr<{_scalar(kind[1:])}>" if kind.startswith("*") else _scalar(kind)]
+        types += parts
         stated = specialization.attributes.get((number,), ())
-        promises.append({str(name): int(value) for name, value in stated})
+        promises += [{str(name): int(value) for name, value in stated}] * len(parts)
     return types, promises
 
 

@@ -322,7 +322,7 @@ def test_lines_of_other_files_are_not_read(
 
 def test_lines_of_imported_files_are_read() -> None:
     assert source_lines(basic.__file__)
-    assert source_line(str(ROOT / "kernellab/loading.py"), 1)
+    assert source_line(str(ROOT / "kernellab/viz/loading.py"), 1)
 
 
 def shown(opened: Any, folder: Path) -> str:

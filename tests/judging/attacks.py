@@ -432,7 +432,7 @@ def replayed_as_a_graph(x):
 
 
 def in_low_precision(x):
-    """wrong-result"""
+    """rounding"""
     return launched_as(in_half_precision, x)
 
 

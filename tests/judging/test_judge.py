@@ -14,6 +14,7 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 from kernellab import Verdict
@@ -22,9 +23,7 @@ from kernellab.errors import ArgumentError, OptionError
 from kernellab.judging import confinement
 from kernellab.judging.records import LARGEST, SCHEMA, STAGES
 from kernellab.judging.submissions import wait_for_worker
-
-FOLDER = Path(__file__).parent
-ATTACKS, HONEST = FOLDER / "attacks.py", FOLDER / "honest.py"
+from tests.judging.softmax_cases import ATTACKS, FOLDER, HONEST, cases, softmax
 
 QUICK = {
     "by_torch_beside_a_ghost", "by_torch_copied_by_a_kernel", "by_torch_after_a_failed_launch",
@@ -51,14 +50,6 @@ def submissions(file: Path) -> Iterator[Any]:
 @pytest.fixture(scope="module", autouse=True)
 def _worker() -> None:
     wait_for_worker()
-
-
-def softmax(x: torch.Tensor) -> torch.Tensor:
-    return torch.softmax(x, -1)
-
-
-def cases() -> list[Any]:
-    return [(torch.randn(6, 20, generator=torch.Generator().manual_seed(0)),)]
 
 
 def judged(file: Path, name: str, **options: Any) -> Verdict:
@@ -138,6 +129,37 @@ def test_a_verdict_is_data_and_the_same_again(tmp_path: Path) -> None:
     assert [each.get("type") for each in suite.iter("failure")] == ["wrong-result"]
 
 
+# Other tasks than a softmax
+
+OTHERS = FOLDER / "other_kernels.py"
+SIZES = {"matmul": ((20, 24), (24, 18)), "norm": ((6, 20), (20,), (20,)), "total": ((6, 20),),
+         "relu": ((6, 20), (20,))}  # fmt: skip
+REFERENCES = {
+    "matmul": torch.mm,
+    "norm": lambda x, w, b: torch.nn.functional.layer_norm(x, (x.shape[1],), w, b),
+    "total": lambda x: x.sum(1),
+    "relu": lambda x, y: torch.relu(x + y),
+}
+
+
+def of_other_tasks() -> Iterator[Any]:
+    for node in ast.parse(OTHERS.read_text()).body:
+        task = getattr(node, "name", "").partition("_")[0]
+        if isinstance(node, ast.FunctionDef) and task in SIZES:
+            kinds = (ast.get_docstring(node) or "").partition(":")[0].split("|")
+            marks = [] if node.name == "matmul_by_torch" else [pytest.mark.slow]
+            yield pytest.param(task, node.name, kinds, id=node.name, marks=marks)
+
+
+@pytest.mark.parametrize(("task", "name", "kinds"), [*of_other_tasks()])
+def test_a_submission_of_another_task(task: str, name: str, kinds: list[str]) -> None:
+    generator = torch.Generator().manual_seed(3)
+    case = tuple(torch.randn(size, generator=generator) for size in SIZES[task])
+    verdict = kernellab.judge(f"{OTHERS}::{name}", REFERENCES[task], [case])
+    assert verdict.kind in kinds, str(verdict)
+    assert bool(verdict) == (kinds == [""])
+
+
 # Kernels, with a grid
 
 
@@ -193,12 +215,24 @@ def clamp(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(z_ptr + at, tl.minimum(x * FACTOR, 7.0), mask=at < n)
 
 
-def test_inputs_that_no_case_has_are_found_by_equality() -> None:
+@triton.jit
+def shift(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(z_ptr + at, x * FACTOR + 1e-6, mask=at < n)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind", "equality"),
+    [(clamp, "", "not decided"), (shift, "not-equal", "different")],
+    ids=["large inputs", "small inputs"],
+)
+def test_inputs_that_no_case_has(kernel: Any, kind: str, equality: str) -> None:
     def reference(x_ptr: torch.Tensor) -> dict[str, torch.Tensor]:
         return {"z_ptr": 2 * x_ptr}
 
-    verdict = kernellab.judge(clamp, reference, launch(2.0), unseen=())
-    assert (verdict.verdict, verdict.equality) != ("accepted", "equal")
+    verdict = kernellab.judge(kernel, reference, launch(2.0), unseen=())
+    assert (verdict.kind, verdict.equality) == (kind, equality)
 
 
 @triton.jit
@@ -226,6 +260,22 @@ def test_a_dot_that_rounds_is_not_a_wrong_one(
         rtol=rtol,
     )
     assert verdict.kind == kind, str(verdict)
+
+
+def by_descriptor(x, z, SIZE: tl.constexpr):
+    at = tl.program_id(0) * SIZE
+    z.store([at, 0], x.load([at, 0]) * 2)
+
+
+@pytest.mark.slow
+def test_a_descriptor_is_an_argument() -> None:
+    x, z = (TensorDescriptor.from_tensor(torch.randn(32, 16), [16, 16]) for _ in range(2))
+    case = {"grid": (2,), "x": x, "z": z, "SIZE": 16}
+    kernel = triton.jit(by_descriptor)
+    right = kernellab.judge(kernel, lambda x: {"z": 2 * x.base}, case)
+    assert right, str(right)
+    assert right.traced == {"z": 1.0}
+    assert kernellab.judge(kernel, lambda x: {"z": 3 * x.base}, case).kind == "wrong-result"
 
 
 def test_time_is_compared_with_the_budget_and_the_hardware() -> None:
@@ -360,6 +410,16 @@ class ModelNew(torch.nn.Module):
         affine[(x.shape[0],)](x, self.scale, self.shift, z, x.shape[1], BLOCK=32)
         return z
 
+class Packing(ModelNew):
+    def __init__(self, size):
+        super().__init__(size)
+        self.both = torch.stack([self.scale.detach(), self.shift])
+    def forward(self, x):
+        x = x.contiguous()
+        z = torch.empty_like(x)
+        affine[(x.shape[0],)](x, self.both[0], self.both[1], z, x.shape[1], BLOCK=32)
+        return z
+
 class Forgetful(ModelNew):
     def forward(self, x):
         self.shift = torch.zeros_like(self.shift)
@@ -373,7 +433,8 @@ def test_a_module_has_the_parameters_of_the_reference(
     task, answer = tmp_path / "task.py", tmp_path / "answer.py"
     task.write_text(TASK)
     answer.write_text(ANSWER)
-    assert main(["judge", f"{answer}::ModelNew", "--reference", str(task)]) == 0
-    assert "accepted" in capsys.readouterr().out
+    for name in ("ModelNew", "Packing"):
+        assert main(["judge", f"{answer}::{name}", "--reference", str(task)]) == 0
+        assert "accepted" in capsys.readouterr().out
     assert main(["judge", f"{answer}::Forgetful", "--reference", str(task), "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["diagnostic"]["kind"] == "wrong-result"

@@ -397,9 +397,9 @@ NEEDS_PLAYWRIGHT = pytest.mark.skipif("playwright" not in DISTRIBUTIONS, reason=
 @pytest.mark.parametrize(
     ("folders", "groups"),
     [
-        (("kernellab",), ("required", "gpu")),
+        (("kernellab",), ("required", "gpu", "mcp", "pytest")),
         (("benchmarks",), ("required",)),
-        (("tests", "tools"), ("required", "test")),
+        (("tests", "tools"), ("required", "mcp", "pytest", "test")),
     ],
 )
 def test_nothing_is_used_undeclared(folders: tuple[str, ...], groups: tuple[str, ...]) -> None:

@@ -1,4 +1,6 @@
-"""The cases that a submission is judged on: those that were given, and others made of them."""
+"""The cases that a submission is judged on: those that were given, others made of them, and their
+tensors as the storages of a record.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,19 @@ from typing import Any
 import torch
 
 from kernellab.common.arguments import check_choice
+from kernellab.common.text import what_it_raised
 from kernellab.errors import ArgumentError
+from kernellab.judging.replay import Replay
+from kernellab.judging.requests import HostCall, TensorView, mapped
+from kernellab.records.display import described
+from kernellab.triton_api import TensorDescriptor
 
 UNSEEN = ("values", "shapes", "strides")
 """What the cases that are made differ in."""
 
 _MOST_SIZES = 3
+
+Cases = Sequence[Any] | Mapping[str, Any] | Callable[[], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +70,12 @@ class JudgedCase:
         return self.original is not None
 
     @property
+    def has_descriptors(self) -> bool:
+        """Whether a tensor is given by a descriptor, which states its sizes once more."""
+        values = (*self.args, *self.keywords.values())
+        return any(isinstance(value, TensorDescriptor) for value in values)
+
+    @property
     def like(self) -> JudgedCase:
         """The case whose tensors this one has, with other values."""
         return self.original or self
@@ -71,25 +86,37 @@ class JudgedCase:
 
     def changed(self, words: str, change: Callable[[Any], Any], **facts: Any) -> JudgedCase:
         """Return a case whose tensors and numbers are changed."""
-        args = tuple(_changed(value, change) for value in self.args)
-        keywords = {name: _changed(value, change) for name, value in self.keywords.items()}
+        args, keywords = mapped(self.args, change), mapped(self.keywords, change)
         return JudgedCase(
             f"{self.words} with {words}", args, keywords, self.grid, is_made=True, **facts
         )
 
 
-def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(value, list | tuple):
-        return type(value)(_changed(item, change) for item in value)
-    if isinstance(value, Mapping):
-        return {name: _changed(item, change) for name, item in value.items()}
-    return change(value)
+def listed(cases: Any) -> list[JudgedCase]:
+    """Return the cases that the caller gave.
+
+    Raises:
+        ArgumentError: there are none, or one is neither a sequence nor a mapping.
+    """
+    given = cases() if callable(cases) else cases
+    if isinstance(given, Mapping):
+        given = [given]
+    if not isinstance(given, list | tuple) or not given:
+        raise ArgumentError(
+            f"cases must be a list of the arguments of each call, got {described(given)}.",
+            advice="For example: cases=[(torch.randn(64, 200),)].",
+        )
+    if not all(isinstance(case, list | tuple | Mapping) for case in given):
+        given = [given]
+    return [JudgedCase.of(case, f"case {number}") for number, case in enumerate(given)]
 
 
 def tensors_within(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in lists, tuples and mappings."""
+    """Yield the tensors in lists, tuples and mappings, and those of descriptors."""
     if isinstance(value, torch.Tensor):
         yield value
+    elif isinstance(value, TensorDescriptor):
+        yield value.base
     elif isinstance(value, Mapping):
         yield from tensors_within(tuple(value.values()))
     elif isinstance(value, list | tuple):
@@ -112,7 +139,7 @@ def derived(given: Sequence[JudgedCase], unseen: Sequence[str], seed: int) -> li
         cases.append(case)
         if "values" in unseen:
             cases += _with_values(case, generator)
-    if given[0].grid is None:
+    if given[0].grid is None and not given[0].has_descriptors:
         if "shapes" in unseen:
             cases += _with_shapes(given[0], generator)
         if "strides" in unseen:
@@ -199,3 +226,112 @@ def _with_strides(case: JudgedCase) -> Iterator[JudgedCase]:
 
     if any(tensor.ndim > 1 for tensor in tensors_within((case.args, case.keywords))):
         yield case.changed("tensors that are transposed in memory", change)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What gives the right results.
+
+    Attributes:
+        function: is called with the arguments of a case.
+        parameters: of a module, its parameters and buffers by name.
+        problem: what keeps it from being called; "" if nothing does.
+    """
+
+    function: Any
+    parameters: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    problem: str = ""
+
+    @classmethod
+    def of(cls, reference: Any, init: tuple[Any, ...]) -> Reference:
+        """Return a reference; of a class, an object that is made of it with `init`."""
+        if not isinstance(reference, type):
+            return cls(reference)
+        try:
+            made = reference(*init)
+        except Exception as error:  # the user's code
+            return cls(None, problem=what_it_raised("reference", error))
+        if not isinstance(made, torch.nn.Module):
+            return cls(made)
+        made.eval()
+        return cls(made, {name: value.detach() for name, value in made.state_dict().items()})
+
+    def results(self, case: JudgedCase) -> list[torch.Tensor]:
+        """Return the right results of a function: what it returns, or else the arguments that it
+        changed.
+        """
+        args, keywords = case.copied()
+        with torch.no_grad():
+            returned = self.function(*args, **keywords)
+        return list(tensors_within((args, keywords) if returned is None else returned))
+
+
+# The tensors of the cases as storages
+
+
+class Storages:
+    """The storages of all cases. Cases that differ in values only share theirs, so that the
+    submission sees the same tensors with other contents.
+    """
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        self._numbers: dict[Any, int] = {}
+
+    def view(self, tensor: torch.Tensor, owner: str) -> TensorView:
+        """Return the view that stands for a tensor."""
+        storage = tensor.untyped_storage()
+        key = (owner, storage.data_ptr())
+        if key not in self._numbers:
+            self._numbers[key] = len(self.sizes)
+            self.sizes.append(storage.nbytes())
+        shape, strides = tuple(tensor.shape), tensor.stride()
+        return TensorView(
+            self._numbers[key], tensor.dtype, shape, strides, int(tensor.storage_offset())
+        )
+
+    def call(self, case: JudgedCase) -> HostCall:
+        """Return the call of a case."""
+
+        def described(value: Any) -> Any:
+            return self.view(value, "case") if isinstance(value, torch.Tensor) else value
+
+        args, keywords = mapped((case.like.args, case.like.keywords), described)
+        return HostCall(args, keywords, case.grid)
+
+    def views(self, case: JudgedCase) -> Iterator[TensorView]:
+        """Yield the views that stand for the tensors of a case."""
+        for tensor in tensors_within((case.like.args, case.like.keywords)):
+            yield self.view(tensor, "case")
+
+    def tensors(self, replay: Replay, case: JudgedCase) -> tuple[Any, Any]:
+        """Return the arguments of a case with the tensors of a replay."""
+
+        def placed(value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                return replay.memory.tensor(self.view(value, "case"))
+            return value
+
+        args, keywords = mapped((case.like.args, case.like.keywords), placed)
+        return args, keywords
+
+    def load_parameters(
+        self, replay: Replay, parameters: Mapping[str, torch.Tensor], number: int
+    ) -> None:
+        """Put the parameters of a module into the memory of a replay, for a call."""
+        for value in parameters.values():
+            view = self.view(value, "parameter")
+            replay.memory.load(view.storage, _bytes_of(value), number)
+
+    def load(
+        self, replay: Replay, case: JudgedCase, number: int, parameters: Mapping[str, torch.Tensor]
+    ) -> None:
+        """Put the inputs of a case into the memory of a replay."""
+        likes = tensors_within((case.like.args, case.like.keywords))
+        for like, tensor in zip(likes, tensors_within((case.args, case.keywords))):
+            replay.memory.load(self.view(like, "case").storage, _bytes_of(tensor), number)
+        self.load_parameters(replay, parameters, number)
+
+
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
