@@ -14,8 +14,8 @@ from kernellab.judging.cases import JudgedCase, Storages, tensors_within
 from kernellab.judging.records import Ended
 from kernellab.judging.replay import Replay, Writer, reading_record, view_of
 from kernellab.judging.requests import TensorView
-from kernellab.launch.records import Difference
 from kernellab.launch.results import Tolerances, compare, relative_tolerance
+from kernellab.records.launches import Difference
 
 
 @dataclass
