@@ -172,7 +172,7 @@ class Fusion:
 def with_origins(operations: str, loops: Iterable[LoopBuffer]) -> str:
     """Name operations with the last node that each computes: "op0_op1 (exp, sum)"."""
     origins = {loop.operation: loop.origins for loop in loops}
-    nodes = [origins[one][-1] for one in operations.split("_") if origins.get(one)]
+    nodes = [origins[name][-1] for name in operations.split("_") if origins.get(name)]
     return f"{operations} ({', '.join(nodes)})" if nodes else operations
 
 

@@ -301,9 +301,9 @@ class _SchedulerWatch:
         """The operations that use what the first computes and that the second uses."""
         sources = first.get_operation_names()
         nodes = scheduler.name_to_fused_node
-        names = [one for one in second.ancestors if nodes[one].ancestors & sources]
-        names.sort(key=lambda one: (len(one), one))  # op2 is before op10
-        return ", ".join(with_origins(one, self._lowering.loops) for one in names)
+        names = [name for name in second.ancestors if nodes[name].ancestors & sources]
+        names.sort(key=lambda name: (len(name), name))  # op2 is before op10
+        return ", ".join(with_origins(name, self._lowering.loops) for name in names)
 
     def _fuse_two_nodes(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def fuse_two_nodes(scheduler: Any, first: Any, second: Any, *args: Any) -> Any:

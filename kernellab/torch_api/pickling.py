@@ -193,7 +193,11 @@ def _reduce_operation(operation: Any) -> Any:
     function, kernels, fake = operation._init_fn, {}, operation._abstract_fn
     if operation._qualname in triton_ops_to_kernels:
         function, fake = fake, None  # what it was made of computes its shapes too
-        written = [one.name for one in arguments if one.alias_info and one.alias_info.is_write]
+        written = [
+            argument.name
+            for argument in arguments
+            if argument.alias_info and argument.alias_info.is_write
+        ]
         define = functools.partial(
             torch.library.triton_op, operation._qualname, mutates_args=written
         )

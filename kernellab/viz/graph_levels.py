@@ -557,7 +557,8 @@ def _fusions(graph: ReportGraph) -> tuple[FusionRow, ...]:
             fusion.first,
             fusion.second,
             ", ".join(
-                with_origins(one, graph.lowered.loops) for one in (fusion.first, fusion.second)
+                with_origins(operations, graph.lowered.loops)
+                for operations in (fusion.first, fusion.second)
             ),
             _known((*fusion.first.split("_"), *fusion.second.split("_")), places),
             fusion.fused,

@@ -44,5 +44,5 @@ def test_marked_tests_are_judged(pytester: pytest.Pytester) -> None:
     shown = result.stdout.str()
     assert "for_one_size_only: rejected, after the stage 'safe'" in shown
     assert "attacks.py:" in shown
-    assert "nothing.py' cannot be read" in shown
+    assert "nothing.py', cannot be read" in shown
     assert "def judge(" not in shown

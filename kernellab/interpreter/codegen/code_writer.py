@@ -253,10 +253,11 @@ class CodeWriter:
             vars(statement).update(place)
         nodes = [*_parts(statement)]
         for node in nodes:
-            if "lineno" not in vars(node):  # else all its parts have their places
+            is_placed = "lineno" in vars(node)
+            if not is_placed or isinstance(node, ast.stmt):  # else its parts have their places
                 nodes += _parts(node)
-                if "lineno" in node._attributes:
-                    vars(node).update(place)
+            if not is_placed and "lineno" in node._attributes:
+                vars(node).update(place)
         self._scopes[-1].append(statement)
 
     def leave_loop(self, condition: Expression) -> None:
