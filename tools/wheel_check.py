@@ -39,9 +39,13 @@ import importlib, pkgutil, sys
 import kernellab
 assert "site-packages" in kernellab.__file__, kernellab.__file__
 names = [found.name for found in pkgutil.walk_packages(kernellab.__path__, "kernellab.")]
+extras = {"kernellab.cli.mcp_server": "mcp", "kernellab.testing": "pytest"}
 for name in names:
     if not name.endswith("__main__"):
-        importlib.import_module(name)
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            assert error.name is not None and error.name == extras.get(name), name
 for name in kernellab.__all__:
     getattr(kernellab, name)
 print(len(names), "modules and", len(kernellab.__all__), "public names imported")

@@ -8,7 +8,7 @@ process never sees.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -480,14 +480,6 @@ def _are_constant(right: Sequence[Sequence[torch.Tensor]], values_only: Sequence
 
 def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
-
-
-def _views(outputs: Sequence[Any]) -> Iterator[Any]:
-    for output in outputs:
-        if isinstance(output, Mapping) and "storage" in output:
-            yield output
-        elif isinstance(output, Mapping) and "items" in output:
-            yield from _views(output["items"])
 
 
 _LONGEST = 1_000
