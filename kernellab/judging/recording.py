@@ -22,6 +22,7 @@ from torch.nn.modules.module import (
 )
 
 from kernellab import triton_api
+from kernellab.common.saved_files import value_to_json
 from kernellab.common.text import remember_source
 from kernellab.errors import Diagnostic, KernelLabError
 from kernellab.judging.code import Code, Outcome, PackedKernel, run_confined
@@ -236,7 +237,7 @@ class HostRecorder(Interception):
                 "offset": int(value.storage_offset()),
             }
         if value is None or type(value) in (bool, int, float, str):
-            return value
+            return value_to_json(value)
         if isinstance(value, torch.dtype):
             return {"torch": str(value).removeprefix("torch.")}
         if is_dtype(value):
@@ -409,7 +410,7 @@ class _Operations(OperationMode):
             pass
         elif name in _FILLS:
             if made[0].numel():
-                note(fill=encoded(made[0]), value=made[0].flatten()[0].item())
+                note(fill=encoded(made[0]), value=encoded(made[0].flatten()[0].item()))
         elif name in _COPIES:
             source = args[1] if name == "copy_" else args[0]
             note(copy=encoded(source), to=encoded(made[0]))

@@ -211,7 +211,8 @@ class Replay:
         """Do a step that is not a launch."""
         place = self._place(step)
         if "fill" in step:
-            self._write(step["fill"], Writer("fill", "", call, place)).fill_(step["value"])
+            filled = self._write(step["fill"], Writer("fill", "", call, place))
+            filled.fill_(self.decoded(step["value"]))
         elif "copy" in step:
             self._copy(step)
         elif "constant" in step:
@@ -276,6 +277,8 @@ class Replay:
         """
         if not isinstance(value, Mapping):
             return value
+        if "float" in value:
+            return float(value["float"])
         if "storage" in value:
             return self.memory.tensor(view_of(value))
         if "descriptor" in value:

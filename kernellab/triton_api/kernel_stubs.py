@@ -21,7 +21,7 @@ from triton._C import libtriton
 from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.runtime.jit import JITFunction
 
-from kernellab.common.saved_files import MOST_LINES
+from kernellab.common.saved_files import MOST_LINES, SavedData, value_of, value_to_json
 from kernellab.common.system import temporary_folder
 from kernellab.errors import KernelLabError, show_no_other_lines
 from kernellab.records import Specialization
@@ -126,7 +126,7 @@ def _held_as_json(value: Held) -> dict[str, Any]:
             return {"group": type_name, "parts": held}
     constant = value.value
     if constant is None or isinstance(constant, str | bool | int | float):
-        return {"constant": constant}
+        return {"constant": value_to_json(constant)}
     return {"words": repr(constant)[:_LONGEST_WORDS]}
 
 
@@ -244,7 +244,9 @@ def _held_from_json(data: Mapping[str, Any]) -> Held:
     if "group" in data:
         parts = {str(name): _held_from_json(part) for name, part in data["parts"].items()}
         return Group(str(data["group"]), parts)
-    return Constant(data["constant"] if "constant" in data else _Words(str(data["words"])))
+    if "words" in data:
+        return Constant(_Words(str(data["words"])))
+    return Constant(value_of(SavedData(data["constant"])))
 
 
 @dataclass(frozen=True)

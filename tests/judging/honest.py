@@ -69,6 +69,16 @@ def totals(x_ptr, t_ptr, columns, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def padded(x_ptr, z_ptr, columns, padding, lowest, BLOCK: tl.constexpr, FIRST: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + at, mask=at < columns, other=padding)
+    x = tl.maximum(x, tl.load(lowest))
+    m = tl.maximum(tl.max(x, 0), FIRST)
+    e = tl.exp(x - m)
+    tl.store(z_ptr + row * columns + at, e / tl.sum(e, 0), mask=at < columns)
+
+
+@triton.jit
 def permuted(x_ptr, order_ptr, z_ptr, columns, BLOCK: tl.constexpr):
     row, at = tl.load(order_ptr + tl.program_id(0)), tl.arange(0, BLOCK)
     x = tl.load(x_ptr + row * columns + at, mask=at < columns, other=float("-inf"))
@@ -117,6 +127,16 @@ def autotuned(x):
 def in_place(x):
     z = x.contiguous()
     softmax[(z.shape[0],)](z, z, z.shape[1], z.stride(0), BLOCK=triton.next_power_of_2(z.shape[1]))
+    return z
+
+
+def with_infinities_and_nan(x):
+    x, lowest = x.contiguous(), torch.full((1,), -torch.inf, device=x.device)
+    z = torch.full_like(x, torch.nan)
+    padded[(x.shape[0],)](
+        x, z, x.shape[1], -torch.inf, lowest,
+        BLOCK=triton.next_power_of_2(x.shape[1]), FIRST=-torch.inf,
+    )  # fmt: skip
     return z
 
 

@@ -29,7 +29,7 @@ QUICK = {
     "by_torch_beside_a_ghost", "by_torch_copied_by_a_kernel", "by_torch_after_a_failed_launch",
     "passed_through", "kept_by_shape", "for_one_size_only", "chosen_by_a_value",
     "with_a_forged_answer", "with_a_forged_option", "with_a_forged_line",
-    "with_two_stages", "in_place",
+    "with_two_stages", "in_place", "with_infinities_and_nan",
 }  # fmt: skip
 
 
