@@ -2,6 +2,7 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 
 @triton.jit
@@ -130,4 +131,47 @@ def busy(x, out, TURNS, BLOCK: tl.constexpr):
     for _ in range(TURNS):
         value = value * 0.999 + 0.001
         value = value * value * 0.5 + 0.1
+    tl.store(out + at, value)
+
+
+# Functions that take many instructions
+
+
+@triton.jit
+def cubes_by_pow(x, out, TURNS, BLOCK: tl.constexpr):
+    """A polynomial whose power is a call of pow."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at)
+    for _ in range(TURNS):
+        value = 0.5 * libdevice.pow(value, 3.0) + 0.1
+    tl.store(out + at, value)
+
+
+@triton.jit
+def cubes_by_products(x, out, TURNS, BLOCK: tl.constexpr):
+    """The same by products."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at)
+    for _ in range(TURNS):
+        value = 0.5 * (value * value * value) + 0.1
+    tl.store(out + at, value)
+
+
+@triton.jit
+def roots_by_pow(x, out, TURNS, BLOCK: tl.constexpr):
+    """A sum of reciprocals of roots, each by a call of pow."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at)
+    for turn in range(TURNS):
+        value = value + libdevice.pow(value * value + turn, -0.5)
+    tl.store(out + at, value)
+
+
+@triton.jit
+def roots_by_rsqrt(x, out, TURNS, BLOCK: tl.constexpr):
+    """The same by the function that the hardware has."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at)
+    for turn in range(TURNS):
+        value = value + tl.rsqrt(value * value + turn)
     tl.store(out + at, value)

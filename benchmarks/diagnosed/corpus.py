@@ -579,4 +579,123 @@ EXCHANGES = (
     ),
 )  # fmt: skip
 
-PAIRS = (*ACCESSES, *THREADS, *GRIDS, *RESOURCES, *PRODUCTS, *ARITHMETIC, *EXCHANGES)
+_LONG_ROWS: dict[str, Any] = {"x": Tensor("fp32", (2112, 1 << 15)), "COLUMNS": 1 << 15}
+_LONG_SUMS = Tensor("fp32", (2112,), "zeros")
+_GRAM: dict[str, Any] = {
+    "x": Tensor("fp16", (8192, 2048)),
+    "out": Tensor("fp32", (2048, 2048), "zeros"),
+    "ROWS": 8192,
+    "COLUMNS": 2048,
+}
+_COUNTED: dict[str, Any] = {
+    "index": Tensor("i32", (1 << 22,), "below 65536"),
+    "out": Tensor("i32", (1 << 16,), "zeros"),
+}
+_GRADIENTS: dict[str, Any] = {
+    "index": Tensor("i32", (1 << 16,), "below 32768"),
+    "x": Tensor("fp32", (1 << 16, 256)),
+    "out": Tensor("fp32", (1 << 15, 256), "zeros"),
+    "COUNT": 1 << 16,
+}
+_LOCKED: dict[str, Any] = {
+    "x": Tensor("fp32", (1 << 16, 1024)),
+    "out": Tensor("fp32", (1024,), "zeros"),
+    "lock": Tensor("i32", (1,), "zeros"),
+    "ROWS": 64,
+}
+_SCRATCH: dict[str, Any] = {"x": LONG, "scratch": LONG_RESULT, "out": LONG_RESULT, "n": MANY}
+_ITERATED: dict[str, Any] = {"x": LONG, "out": LONG_RESULT, "TURNS": 16}
+
+LATER = (
+    Pair(
+        "product-by-columns", "no-tensor-cores",
+        Variant(
+            products.product_by_columns, _product(2048, 2048, 2048), (32, 32),
+            {"BM": 64, "BN": 64},
+        ),
+        _matmul(_product(2048, 2048, 2048), (128, 128, 64), num_warps=8),
+        "tl.dot instead of products of columns and rows", ("c",), tolerance=1e-2,
+    ),
+    Pair(
+        "gram-by-rows", "no-tensor-cores",
+        Variant(products.gram_by_rows, _GRAM, (32, 32), {"BN": 64}),
+        Variant(products.gram_by_tiles, _GRAM, (16, 16), {"BN": 128, "BK": 64}, {"num_warps": 8}),
+        "tl.dot instead of multiply-adds", ("out",), tolerance=1e-2,
+    ),
+    Pair(
+        "counts-in-order", "ordered-atomic",
+        Variant(memory.counts_in_order, _COUNTED, (1 << 12,), {"BLOCK": 1024}),
+        Variant(memory.counts_in_any_order, _COUNTED, (1 << 12,), {"BLOCK": 1024}),
+        'sem="relaxed"', ("out",),
+    ),
+    Pair(
+        "gradients-in-order", "ordered-atomic",
+        Variant(memory.gradients_in_order, _GRADIENTS, (2112,), {"WIDTH": 256}, {"num_warps": 2}),
+        Variant(
+            memory.gradients_in_any_order, _GRADIENTS, (2112,), {"WIDTH": 256}, {"num_warps": 2}
+        ),
+        'sem="relaxed"', ("out",),
+    ),
+    Pair(
+        "total-by-lock", "lock",
+        Variant(
+            memory.total_by_lock,
+            {"x": LONG, "out": ONE, "lock": Tensor("i32", (1,), "zeros")},
+            (MANY // 1024,), {"BLOCK": 1024},
+        ),
+        Variant(
+            memory.total_by_few, {"x": LONG, "out": ONE, "n": MANY}, (1056,), {"BLOCK": 1024}
+        ),
+        "atomics of a few programs instead of a lock", ("out",), tolerance=1e-2,
+    ),
+    Pair(
+        "column-totals-by-lock", "lock",
+        Variant(memory.column_totals_by_lock, _LOCKED, (1024,), {"COLUMNS": 1024}),
+        Variant(memory.column_totals_by_atomics, _LOCKED, (1024,), {"COLUMNS": 1024}),
+        "atomics instead of a lock", ("out",), tolerance=1e-2,
+    ),
+    Pair(
+        "variances-in-two-passes", "loaded-again",
+        Variant(
+            memory.variances_in_two_passes, {**_LONG_ROWS, "out": _LONG_SUMS}, (2112,),
+            {"BLOCK": 2048},
+        ),
+        Variant(
+            memory.variances_in_one_pass, {**_LONG_ROWS, "out": _LONG_SUMS}, (2112,),
+            {"BLOCK": 2048},
+        ),
+        "both sums in one loop", ("out",), tolerance=1e-2,
+    ),
+    Pair(
+        "extremes-in-two-passes", "loaded-again",
+        Variant(
+            memory.extremes_in_two_passes, {**_LONG_ROWS, "low": _LONG_SUMS, "high": _LONG_SUMS},
+            (2112,), {"BLOCK": 2048},
+        ),
+        Variant(
+            memory.extremes_in_one_pass, {**_LONG_ROWS, "low": _LONG_SUMS, "high": _LONG_SUMS},
+            (2112,), {"BLOCK": 2048},
+        ),
+        "both in one loop", ("low", "high"),
+    ),
+    Pair(
+        "shifted-through-memory", "loaded-again",
+        Variant(memory.shifted_through_memory, _SCRATCH, (MANY // 1024,), {"BLOCK": 1024}),
+        Variant(memory.shifted_in_registers, _SCRATCH, (MANY // 1024,), {"BLOCK": 1024}),
+        "the tile stays in registers", ("out",),
+    ),
+    Pair(
+        "cubes-by-pow", "costly-function",
+        Variant(arithmetic.cubes_by_pow, _ITERATED, (MANY // 1024,), {"BLOCK": 1024}),
+        Variant(arithmetic.cubes_by_products, _ITERATED, (MANY // 1024,), {"BLOCK": 1024}),
+        "products instead of pow", ("out",),
+    ),
+    Pair(
+        "roots-by-pow", "costly-function",
+        Variant(arithmetic.roots_by_pow, _ITERATED, (MANY // 1024,), {"BLOCK": 1024}),
+        Variant(arithmetic.roots_by_rsqrt, _ITERATED, (MANY // 1024,), {"BLOCK": 1024}),
+        "rsqrt instead of pow", ("out",),
+    ),
+)  # fmt: skip
+
+PAIRS = (*ACCESSES, *THREADS, *GRIDS, *RESOURCES, *PRODUCTS, *ARITHMETIC, *EXCHANGES, *LATER)

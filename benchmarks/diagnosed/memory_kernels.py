@@ -266,3 +266,145 @@ def column_totals_by_rows(x, out, COLUMNS: tl.constexpr):
     """Each program adds its row to the same totals."""
     along = tl.arange(0, COLUMNS)
     tl.atomic_add(out + along, tl.load(x + tl.program_id(0) * COLUMNS + along))
+
+
+@triton.jit
+def counts_in_order(index, out, BLOCK: tl.constexpr):
+    """How often each number occurs; each atomic is a release and an acquire too."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out + tl.load(index + at), 1)
+
+
+@triton.jit
+def counts_in_any_order(index, out, BLOCK: tl.constexpr):
+    """The same, of which no order is asked."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out + tl.load(index + at), 1, sem="relaxed")
+
+
+@triton.jit
+def gradients_in_order(index, x, out, COUNT, WIDTH: tl.constexpr):
+    """Rows added to the rows that their indices name."""
+    along = tl.arange(0, WIDTH)
+    for row in range(tl.program_id(0), COUNT, tl.num_programs(0)):
+        to = tl.load(index + row)
+        tl.atomic_add(out + to * WIDTH + along, tl.load(x + row * WIDTH + along))
+
+
+@triton.jit
+def gradients_in_any_order(index, x, out, COUNT, WIDTH: tl.constexpr):
+    """The same."""
+    along = tl.arange(0, WIDTH)
+    for row in range(tl.program_id(0), COUNT, tl.num_programs(0)):
+        to = tl.load(index + row)
+        value = tl.load(x + row * WIDTH + along)
+        tl.atomic_add(out + to * WIDTH + along, value, sem="relaxed")
+
+
+@triton.jit
+def total_by_lock(x, out, lock, BLOCK: tl.constexpr):
+    """Each program adds its sum while it holds a lock."""
+    part = tl.sum(tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)))
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(out, tl.load(out) + part)
+    tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
+def column_totals_by_lock(x, out, lock, ROWS, COLUMNS: tl.constexpr):
+    """Each program adds the sums of its rows while it holds a lock."""
+    along = tl.arange(0, COLUMNS)
+    part = tl.zeros((COLUMNS,), tl.float32)
+    for row in range(ROWS):
+        part += tl.load(x + (tl.program_id(0) * ROWS + row) * COLUMNS + along)
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(out + along, tl.load(out + along) + part)
+    tl.debug_barrier()
+    tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
+def column_totals_by_atomics(x, out, lock, ROWS, COLUMNS: tl.constexpr):  # noqa: ARG001
+    """The same by atomics."""
+    along = tl.arange(0, COLUMNS)
+    part = tl.zeros((COLUMNS,), tl.float32)
+    for row in range(ROWS):
+        part += tl.load(x + (tl.program_id(0) * ROWS + row) * COLUMNS + along)
+    tl.atomic_add(out + along, part, sem="relaxed")
+
+
+# Rows that are read again
+
+
+@triton.jit
+def variances_in_two_passes(x, out, COLUMNS, BLOCK: tl.constexpr):
+    """The mean of a long row first, then the squares of the differences."""
+    at = x + tl.program_id(0).to(tl.int64) * COLUMNS
+    total = tl.zeros((BLOCK,), tl.float32)
+    for first in range(0, COLUMNS, BLOCK):
+        total += tl.load(at + first + tl.arange(0, BLOCK))
+    mean = tl.sum(total) / COLUMNS
+    squares = tl.zeros((BLOCK,), tl.float32)
+    for first in range(0, COLUMNS, BLOCK):
+        apart = tl.load(at + first + tl.arange(0, BLOCK)) - mean
+        squares += apart * apart
+    tl.store(out + tl.program_id(0), tl.sum(squares) / COLUMNS)
+
+
+@triton.jit
+def variances_in_one_pass(x, out, COLUMNS, BLOCK: tl.constexpr):
+    """Both sums in one loop."""
+    at = x + tl.program_id(0).to(tl.int64) * COLUMNS
+    total = tl.zeros((BLOCK,), tl.float32)
+    squares = tl.zeros((BLOCK,), tl.float32)
+    for first in range(0, COLUMNS, BLOCK):
+        value = tl.load(at + first + tl.arange(0, BLOCK))
+        total += value
+        squares += value * value
+    mean = tl.sum(total) / COLUMNS
+    tl.store(out + tl.program_id(0), tl.sum(squares) / COLUMNS - mean * mean)
+
+
+@triton.jit
+def extremes_in_two_passes(x, low, high, COLUMNS, BLOCK: tl.constexpr):
+    """The smallest of a long row, then the largest."""
+    at = x + tl.program_id(0).to(tl.int64) * COLUMNS
+    least = tl.full((BLOCK,), float("inf"), tl.float32)
+    for first in range(0, COLUMNS, BLOCK):
+        least = tl.minimum(least, tl.load(at + first + tl.arange(0, BLOCK)))
+    most = tl.full((BLOCK,), -float("inf"), tl.float32)
+    for first in range(0, COLUMNS, BLOCK):
+        most = tl.maximum(most, tl.load(at + first + tl.arange(0, BLOCK)))
+    tl.store(low + tl.program_id(0), tl.min(least, 0))
+    tl.store(high + tl.program_id(0), tl.max(most, 0))
+
+
+@triton.jit
+def extremes_in_one_pass(x, low, high, COLUMNS, BLOCK: tl.constexpr):
+    """Both in one loop."""
+    at = x + tl.program_id(0).to(tl.int64) * COLUMNS
+    least = tl.full((BLOCK,), float("inf"), tl.float32)
+    most = tl.full((BLOCK,), -float("inf"), tl.float32)
+    for first in range(0, COLUMNS, BLOCK):
+        value = tl.load(at + first + tl.arange(0, BLOCK))
+        least, most = tl.minimum(least, value), tl.maximum(most, value)
+    tl.store(low + tl.program_id(0), tl.min(least, 0))
+    tl.store(high + tl.program_id(0), tl.max(most, 0))
+
+
+@triton.jit
+def shifted_through_memory(x, scratch, out, n, BLOCK: tl.constexpr):
+    """A tile goes to memory and comes back."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(scratch + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+    tl.debug_barrier()
+    tl.store(out + at, tl.load(scratch + at, mask=at < n) + 1, mask=at < n)
+
+
+@triton.jit
+def shifted_in_registers(x, scratch, out, n, BLOCK: tl.constexpr):  # noqa: ARG001
+    """The same without."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * 2 + 1, mask=at < n)

@@ -115,3 +115,43 @@ def sum_turned_once(x, y, out, N, COUNT, SIZE: tl.constexpr):
         total += tl.load(x + here + row[:, None] * N + column[None, :])
         turned += tl.load(y + here + column[:, None] * N + row[None, :])
     tl.store(out + row[:, None] * N + column[None, :], total + tl.trans(turned))
+
+
+@triton.jit
+def product_by_columns(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr):
+    """The same, one column of a times one row of b an iteration."""
+    row = tl.program_id(0) * BM + tl.arange(0, BM)
+    column = tl.program_id(1) * BN + tl.arange(0, BN)
+    total = tl.zeros((BM, BN), tl.float32)
+    for k in range(K):
+        x = tl.load(a + row * K + k).to(tl.float32)
+        y = tl.load(b + k * N + column).to(tl.float32)
+        total += x[:, None] * y[None, :]
+    tl.store(c + row[:, None] * N + column[None, :], total.to(c.dtype.element_ty))
+
+
+@triton.jit
+def gram_by_rows(x, out, ROWS, COLUMNS, BN: tl.constexpr):
+    """x.T @ x as a sum of products of each row with itself."""
+    row = tl.program_id(0) * BN + tl.arange(0, BN)
+    column = tl.program_id(1) * BN + tl.arange(0, BN)
+    total = tl.zeros((BN, BN), tl.float32)
+    for k in range(ROWS):
+        left = tl.load(x + k * COLUMNS + row).to(tl.float32)
+        right = tl.load(x + k * COLUMNS + column).to(tl.float32)
+        total += left[:, None] * right[None, :]
+    tl.store(out + row[:, None] * COLUMNS + column[None, :], total)
+
+
+@triton.jit
+def gram_by_tiles(x, out, ROWS, COLUMNS, BN: tl.constexpr, BK: tl.constexpr):
+    """The same by tl.dot."""
+    row = tl.program_id(0) * BN + tl.arange(0, BN)
+    column = tl.program_id(1) * BN + tl.arange(0, BN)
+    depth = tl.arange(0, BK)
+    total = tl.zeros((BN, BN), tl.float32)
+    for first in range(0, ROWS, BK):
+        left = tl.load(x + (first + depth[:, None]) * COLUMNS + row[None, :])
+        right = tl.load(x + (first + depth[:, None]) * COLUMNS + column[None, :])
+        total = tl.dot(tl.trans(left), right, total)
+    tl.store(out + row[:, None] * COLUMNS + column[None, :], total)

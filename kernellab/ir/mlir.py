@@ -57,12 +57,19 @@ class ConstantOp(IRDLOperation):
     @property
     def integer(self) -> int | None:
         """The integer that it is, or that all elements of its tile are; None for no integer."""
+        number = self.number
+        return number if isinstance(number, int) else None
+
+    @property
+    def number(self) -> int | float | None:
+        """The number that it is, or that all elements of its tile are; None for several."""
         match self.value:
-            case builtin.IntegerAttr() as one:
-                return int(one.value.data)
+            case builtin.IntegerAttr() | builtin.FloatAttr() as one:
+                data: int | float = one.value.data
+                return data
             case builtin.DenseIntOrFPElementsAttr() as many if many.is_splat():
                 first: object = many.get_values()[0]
-                return first if isinstance(first, int) else None
+                return first if isinstance(first, int | float) else None
             case _:
                 return None
 

@@ -58,6 +58,8 @@ _WEIGHTS: Mapping[str, float] = {
     "arith.remf": 30.0,
     "tt.addptr": 0.5,
 }
+POWER = 80.0
+"""Instructions of libdevice's pow in fp32, as ptxas compiles it for sm_90."""
 DIVISIONS = (mlir.DivSIOp, mlir.DivUIOp, mlir.RemSIOp, mlir.RemUIOp, mlir.CeilDivSIOp)
 _DIVISION = {32: 14.0, 64: 90.0}
 """Instructions of a division of integers by a number that is not known."""
@@ -85,6 +87,8 @@ def weight(op: Operation, scalars: Scalars, gpu: Gpu) -> float:
     name = kind(op)
     if isinstance(op, DIVISIONS):
         return division_weight(op, scalars)
+    if isinstance(op, tt.ExternElementwiseOp) and op.symbol.data.startswith("__nv_pow"):
+        return POWER
     weight_of_name = _WEIGHTS.get(name, 1.0)
     if is_double(op):
         return weight_of_name * double_factor(gpu) * DOUBLE_STEPS.get(name, 1.0)
@@ -268,6 +272,7 @@ def counts_from_ttgir(evidence: Evidence) -> LaunchCounts:
         shared_bytes=0 if resources is None else resources.shared_bytes,
         arguments=(),
         sampled=0,
+        locked=sum(map(evidence.sections, accesses)),
     )
 
 

@@ -21,7 +21,7 @@ from kernellab.compiler.records import Occupancy, Resources
 from kernellab.compiler.source_map import module_frames
 from kernellab.compiler.targets import Gpu
 from kernellab.errors import KernelLabError, SourcePosition
-from kernellab.ir import amd, flow, tt, ttg, ttng
+from kernellab.ir import amd, flow, mlir, tt, ttg, ttng
 from kernellab.ir.flow import loops_around
 from kernellab.ir.operations import DotLike, Elementwise, has, in_region_of_elements
 from kernellab.ir.types import bit_width, element_type, shape
@@ -307,7 +307,8 @@ class Evidence:
     def different_of(self, access: Traffic) -> float:
         """Elements that an atomic of all programs goes to, as far as that can be seen."""
         elements = prod(access.shape or (1,))
-        apart = self.programs / access.repeats
+        fixed = access.loop is None or self.is_fixed(access)
+        apart = self.programs / access.repeats * (1.0 if fixed else access.times)
         share = 1.0
         if access.steps is not None:
             share = 1 / prod(
@@ -325,6 +326,14 @@ class Evidence:
         alike = prod(size for size, step in zip(access.shape, steps, strict=False) if step == 0)
         sectors = access.sectors * min(alike, 32) * access.times * self.programs
         return turns_of(sectors, self.different_lines(access))
+
+    def sections(self, access: Traffic) -> float:
+        """Sections of programs under the lock that an access takes, for each lock."""
+        waits = isinstance(access.op, tt.AtomicCASOp) and isinstance(access.loop, mlir.WhileOp)
+        outer = None if access.loop is None else self.loops.get(access.loop)
+        if not waits or access.shape or outer is None:
+            return 0.0
+        return self.programs * outer.times / self.different_of(access)
 
     def different_lines(self, access: Traffic) -> float:
         """The cache lines that they go to."""

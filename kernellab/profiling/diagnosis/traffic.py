@@ -69,6 +69,63 @@ def maker(value: SSAValue, *through: type[Operation]) -> Operation | None:
     return made if isinstance(made, Operation) else None
 
 
+def are_made_alike(left: SSAValue, right: SSAValue) -> bool:
+    """Return whether two values are made by the same operations of the same values, where the
+    counters and the carried values of loops over the same range are the same.
+    """
+    pairs = [(left, right)]
+    seen: set[tuple[SSAValue, SSAValue]] = set()
+    while pairs:
+        pair = pairs.pop()
+        if pair in seen or pair[0] is pair[1]:
+            continue
+        seen.add(pair)
+        below = _alike(*pair)
+        if below is None or len(seen) > _MOST_ALIKE:
+            return False
+        pairs += below
+    return True
+
+
+_MOST_ALIKE = 1_000
+"""Pairs of values from which on two values are taken for different ones."""
+
+
+def _alike(left: SSAValue, right: SSAValue) -> list[tuple[SSAValue, SSAValue]] | None:
+    """Return the pairs that have to be alike for two values to be; None if these are not."""
+    if left.type != right.type or isinstance(left, BlockArgument) != isinstance(
+        right, BlockArgument
+    ):
+        return None
+    if isinstance(left, BlockArgument) and isinstance(right, BlockArgument):
+        loops = left.block.parent_op(), right.block.parent_op()
+        if left.index != right.index or not all(isinstance(loop, mlir.ForOp) for loop in loops):
+            return None
+        return _of_loops(*loops, left.index)  # type: ignore[arg-type]
+    made, other = left.owner, right.owner
+    assert isinstance(made, Operation)
+    assert isinstance(other, Operation)
+    is_alike = (
+        type(made) is type(other)
+        and made.properties == other.properties
+        and len(made.operands) == len(other.operands)
+        and not made.regions
+        and global_effect(made) is None
+        and not touches_memory(made)
+    )
+    return list(zip(made.operands, other.operands)) if is_alike else None
+
+
+def _of_loops(left: mlir.ForOp, right: mlir.ForOp, index: int) -> list[tuple[SSAValue, SSAValue]]:
+    """Return what has to be alike for the counters of two loops to be, or for a carried value."""
+    loops = ((loop.lower, loop.upper, loop.step) for loop in (left, right))
+    pairs = list(zip(*loops))
+    if index > 0:
+        pairs.append((left.initial[index - 1], right.initial[index - 1]))
+        pairs.append(tuple(flow.yielded(loop.block)[index - 1] for loop in (left, right)))
+    return pairs
+
+
 # Integers of a module that are known before it runs: constants, arguments of the launch, and
 # what follows from them; and how addresses go from one element of a tile to the next.
 #

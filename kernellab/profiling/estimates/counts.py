@@ -329,6 +329,7 @@ class LaunchCounts:
         spilled: bytes that one lane of each warp moves to and from local memory, over all warps.
         arguments: the demands of one program on each argument's memory.
         sampled: how many programs were run for these numbers.
+        locked: sections of programs that hold the same lock, by the whole launch.
     """
 
     programs: int
@@ -353,6 +354,7 @@ class LaunchCounts:
     shared_bytes: int
     arguments: tuple[Asked, ...]
     sampled: int
+    locked: float = 0.0
 
 
 LATENCIES = (200.0, 500.0, 800.0, 1200.0, 2000.0)
@@ -516,7 +518,7 @@ def of_memory(sample: Sample, programs: int, call: BoundCall) -> dict[str, Any]:
     for name, sectors in sample.spans.items():
         sizes[name] = min(sizes.get(name, math.inf), sectors * SECTOR * farther)
     sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    atomic = turns = own = partial = 0.0
+    atomic = turns = locked = own = partial = 0.0
     for op, access in sample.accesses.items():
         of, fresh = sums[access.argument], sample.fresh[op]
         touched = access.reuse_between_programs * access.different_sectors / many
@@ -537,6 +539,9 @@ def of_memory(sample: Sample, programs: int, call: BoundCall) -> dict[str, Any]:
             lines = access.lines / max(access.sectors - access.repeated_sectors, 1)
             lines *= _sectors_of_all(access, many, programs, sizes)
             turns = max(turns, turns_of(access.sectors / many * programs, lines))
+            if access.waits and isinstance(op, tt.AtomicCASOp):  # a program takes a lock
+                locks = _sectors_of_all(access, many, programs, sizes)
+                locked += access.executions / many * programs / locks
     arguments = tuple(
         Asked(
             name,
@@ -559,6 +564,7 @@ def of_memory(sample: Sample, programs: int, call: BoundCall) -> dict[str, Any]:
         "partial_stores": partial,
         "atomic_sectors": atomic,
         "atomic_turns": turns,
+        "locked": locked,
         "read_bytes": sum(min(argument.read * programs, argument.whole) for argument in arguments),
         "written_bytes": sum(
             min(argument.written * programs, argument.whole) for argument in arguments

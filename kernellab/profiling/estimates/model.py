@@ -170,7 +170,7 @@ class Model:
             for name in (
                 "programs", "warps", "resident", "requests", "sectors", "lines", "own_sectors",
                 "atomic_sectors", "atomic_turns", "partial_stores", "read_bytes",
-                "written_bytes", "wavefronts", "spilled",
+                "written_bytes", "wavefronts", "spilled", "locked",
             )
         }  # fmt: skip
 
@@ -250,7 +250,8 @@ class Model:
                 of["atomic_sectors"] * of["programs"] * by.atomics
                 + of["atomic_turns"] * by.contention
             )
-            / 1e3,
+            / 1e3
+            + of["locked"] * _LOCKED,
             "stores of parts of sectors": of["partial_stores"] * of["programs"] * by.partial / 1e3,
         }
 
@@ -265,6 +266,10 @@ def overlapped(parts: Mapping[str, Column], by: Calibration) -> Column:
     inside = [column for name, column in parts.items() if name not in _OUTSIDE]
     return together([together(inside, by.sharpness), *outside], by.outer_sharpness) + by.launch
 
+
+_LOCKED = 1.5
+"""Microseconds from one program's lock to the next one's: 1.0 to 2.0 for four kernels on an
+H200, whatever little they do while they hold it."""
 
 _OUTSIDE = ("DRAM", "L2", "atomics", "stores of parts of sectors", "starting programs")
 """Parts that all multiprocessors share."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.common.text import counted, joined_sizes
 from kernellab.compiler.modules import integer, kind, position_of
@@ -289,6 +289,88 @@ def _broadcast_along(value: SSAValue) -> tuple[int, ...]:
         return ()
     before, after = shape(made.operand.type), shape(made.result.type)
     return tuple(d for d, (a, b) in enumerate(zip(before, after)) if a != b)
+
+
+@rule("no-tensor-cores")
+def products_added_one_by_one(evidence: Evidence) -> Iterator[CostFinding]:
+    """A matmul written as a loop that adds the product of a column and a row."""
+    for op in evidence.of_class(mlir.AddFOp):
+        loop, tile = evidence.loop_of(op), shape(op.results[0].type)
+        carried = any(isinstance(operand, BlockArgument) for operand in op.operands)
+        if loop is None or len(tile) != 2 or not carried or min(tile) < _LEAST_SIDE:
+            continue
+        product = next(filter(_is_broadcast_product, op.operands), None)
+        if product is None or not isinstance(product.owner, Operation):
+            continue
+        slots = (evidence.slots_of(op) + evidence.slots_of(product.owner)) * evidence.times(op)
+        work, left = evidence.work, 1 / _DEPTH
+        cycles = 2 * prod(tile) * evidence.times(op) / (2 * evidence.gpu.tensor)
+        waited = evidence.waiting_in(loop) * (1 - left)
+        yield finding(
+            "no-tensor-cores",
+            f"this loop adds products of a column and a row to a {joined_sizes(tile)} tile: a "
+            "matmul on ordinary multiply-adds, that waits for two loads in each iteration",
+            evidence.costs.saved_by(
+                issue=(work.issue - slots) * left,
+                matrix=work.matrix + cycles,
+                requests=work.requests * left,
+                latency=work.latency - waited,
+            ),
+            position_of(op),
+            f"Load tiles of {_DEPTH} columns and rows, and write total = tl.dot(a, b, total), "
+            "which runs on tensor cores.",
+            {"tile": joined_sizes(tile), "iterations": loop.turns, "issue slots": round(slots)},
+            "the TTGIR",
+        )
+
+
+_LEAST_SIDE = 16
+"""The least M and N of a tl.dot."""
+_DEPTH = 32
+"""The K that the advice takes."""
+
+
+@rule("costly-function")
+def costly_function(evidence: Evidence) -> Iterator[CostFinding]:
+    """libdevice's pow with an exponent for which the hardware has a few instructions."""
+    for op in evidence.operations:
+        exponent = _exponent(op) if isinstance(op, tt.ExternElementwiseOp) else None
+        if exponent not in _POWERS:
+            continue
+        instead, steps = _POWERS[exponent]
+        slots = evidence.slots_of(op) * evidence.times(op)
+        cheap = slots * steps / cost_model.POWER
+        yield finding(
+            "costly-function",
+            f"pow takes about {cost_model.POWER:.0f} instructions an element, also for the "
+            f"exponent {exponent:g}",
+            _saved(evidence, slots - cheap),
+            position_of(op),
+            f"Write it as {instead}.",
+            {"exponent": exponent, "issue slots": round(slots)},
+            "the TTGIR, and the SASS that libdevice's function becomes",
+        )
+
+
+_POWERS: Mapping[float | None, tuple[str, float]] = {
+    -2.0: ("1 / (x * x)", 10.0),
+    -1.0: ("1 / x", 9.0),
+    -0.5: ("tl.rsqrt(x)", 4.0),
+    0.5: ("tl.sqrt(x)", 6.0),
+    1.5: ("x * tl.sqrt(x)", 7.0),
+    2.0: ("x * x", 1.0),
+    3.0: ("x * x * x", 2.0),
+    4.0: ("(x * x) * (x * x)", 2.0),
+}
+"""Exponent -> what to write instead, and about how many instructions it takes."""
+
+
+def _exponent(op: tt.ExternElementwiseOp) -> float | None:
+    """Return the exponent of a call of pow if it is a constant."""
+    if not op.symbol.data.startswith("__nv_pow") or len(op.sources) != 2:
+        return None
+    made = maker(op.sources[1], tt.SplatOp, tt.BroadcastOp)
+    return made.number if isinstance(made, mlir.ConstantOp) else None
 
 
 @rule("older-matrix-instruction")

@@ -10,7 +10,7 @@ from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, SSAValue
 
 from kernellab.common.text import joined_sizes
-from kernellab.compiler.modules import pointers_of
+from kernellab.compiler.modules import integer, pointers_of
 from kernellab.ir import flow, tt
 from kernellab.ir.operations import GlobalAccess, SharedWrite, argument_name, has, trait_of
 from kernellab.ir.types import shape
@@ -19,7 +19,14 @@ from kernellab.profiling.diagnosis.cost_model import work_of
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
-from kernellab.profiling.diagnosis.traffic import LINE, SECTOR, Traffic, backward, is_loaded
+from kernellab.profiling.diagnosis.traffic import (
+    LINE,
+    SECTOR,
+    Traffic,
+    are_made_alike,
+    backward,
+    is_loaded,
+)
 
 # Accesses to global memory that move more than they use, or a little at a time.
 
@@ -351,7 +358,7 @@ def _avoidable(evidence: Evidence) -> float:
 def contended_atomics(evidence: Evidence) -> Iterator[CostFinding]:
     """Atomics that take turns because they go to the same elements."""
     for access in evidence.accesses:
-        if not access.is_atomic:
+        if not access.is_atomic or isinstance(access.op, tt.AtomicCASOp):
             continue
         updates = prod(access.shape or (1,)) * access.times * evidence.programs
         different = evidence.different_of(access)
@@ -380,3 +387,131 @@ def contended_atomics(evidence: Evidence) -> Iterator[CostFinding]:
             },
             access.source,
         )
+
+
+@rule("lock")
+def lock(evidence: Evidence) -> Iterator[CostFinding]:
+    """Programs that wait for each other's sections under a lock."""
+    counts = evidence.costs.counts
+    if not counts.locked:
+        return
+    access = next(each for each in evidence.accesses if isinstance(each.op, tt.AtomicCASOp))
+    name = access.argument or "memory"
+    yield finding(
+        "lock",
+        f"{counts.locked:,.0f} sections under the lock in {name} run one after the other, however "
+        "many multiprocessors there are",
+        evidence.costs.saved_with(replace(counts, locked=0.0, atomic_turns=0.0)),
+        access.position,
+        "Add by atomics instead (tl.atomic_add, tl.atomic_max), or write partial results and "
+        "combine them in a second kernel; with many locks, let each guard a few programs.",
+        {"sections": round(counts.locked), "programs": evidence.programs},
+        "the sampled programs; a section takes 1.0 to 2.0 us on an H200",
+    )
+
+
+_ORDERS = {2: "acquire", 3: "release", 4: "acq_rel"}
+"""`sem` of atomics that order other accesses (TritonAttrDefs.td, MemSemantic)."""
+
+
+@rule("ordered-atomic")
+def ordered_atomics(evidence: Evidence) -> Iterator[CostFinding]:
+    """Atomics of tiles that also order the other accesses, and whose results nothing uses."""
+    for access in evidence.accesses:
+        op = access.op
+        order = _ORDERS.get(integer(op, "sem") or 0)
+        if not isinstance(op, tt.AtomicRMWOp) or order is None or not access.shape:
+            continue
+        if any(True for _ in op.result.uses):
+            continue
+        yield finding(
+            "ordered-atomic",
+            f"each atomic of this tile on {access.argument or 'memory'} also orders the accesses "
+            f'around it (sem="{order}"), so a thread waits for one before it sends the next',
+            0.0,
+            access.position,
+            'Pass sem="relaxed", unless a program reads other results of this one as soon as it '
+            "sees the update.",
+            {"order": order, "updates by a program": round(prod(access.shape) * access.times)},
+            "the TTGIR. The estimate leaves out what an order takes; on an H200, two kernels were "
+            "1.4 and 1.2 times faster without it",
+        )
+
+
+# What a program has had before: elements that it loads a second time.
+
+
+@rule("loaded-again")
+def loaded_again(evidence: Evidence) -> Iterator[CostFinding]:
+    """Tiles that a program loads again in another loop, or after it stored them itself."""
+    for earlier, later in _twice(evidence.accesses):
+        name = later.argument or "memory"
+        gone = (later,) if earlier.reads else (earlier, later)
+        yield finding(
+            "loaded-again",
+            f"this loads again what the program loads from {name} in an earlier loop"
+            if earlier.reads
+            else f"this loads from {name} what the program itself stored there",
+            _without(evidence, gone),
+            later.position,
+            "Do the work of both loops in one: sums of values and of squares, or a maximum and a "
+            "sum that is rescaled when the maximum grows; or keep the tile in registers if all of "
+            "it fits."
+            if earlier.reads
+            else "Use the tile that was stored, and leave the store out if nothing else reads it.",
+            {
+                "argument": name,
+                "line before": "?" if earlier.position is None else earlier.position.line,
+                "bytes again": round(later.bytes * later.times * evidence.programs),
+            },
+            "the TTGIR: both addresses are made in the same way",
+        )
+
+
+def _twice(accesses: Sequence[Traffic]) -> Iterator[tuple[Traffic, Traffic]]:
+    """Yield the loads of tiles for which an earlier access went to the same elements."""
+    for number, later in enumerate(accesses):
+        if not later.reads or not later.shape or later.by_engine or later.is_atomic:
+            continue
+        for earlier in accesses[:number]:
+            apart = earlier.position != later.position
+            kept = not earlier.reads or earlier.loop is not later.loop
+            if (
+                apart
+                and kept
+                and not earlier.is_atomic
+                and earlier.argument == later.argument
+                and earlier.shape == later.shape
+                and earlier.times == later.times
+                and are_made_alike(pointers_of(earlier.op), pointers_of(later.op))
+            ):
+                yield earlier, later
+                break
+
+
+def _without(evidence: Evidence, gone: Sequence[Traffic]) -> float:
+    """Return the share of the time that is saved without some accesses."""
+    work, costs = evidence.work, evidence.costs
+    slots = sum(2 * access.requests * access.times for access in gone)
+    rest = [access for access in evidence.accesses if access not in gone]
+    after = work_of(evidence.with_accesses(rest, evidence.issue_slots - slots))
+    loops = [evidence.loops.get(access.loop) for access in gone if access.reads and access.loop]
+    waited = sum(evidence.waiting_in(loop) for loop in loops if loop is not None)
+    ratios = {"latency": 1 - waited / work.latency if work.latency else 1.0}
+    for name in ("cache", "requests", "sectors", "issue", "partial"):
+        before = getattr(work, name)
+        ratios[name] = getattr(after, name) / before if before else 1.0
+    counts = cost_model.with_less(costs.counts, ratios, 0.0)
+    stored = {access.argument for access in gone if not access.reads}
+    names = {access.argument for access in gone}
+    arguments = tuple(
+        replace(each, again=0.0) if each.name in names else each for each in counts.arguments
+    )
+    written = sum(
+        min(each.written * counts.programs, each.whole)
+        for each in costs.counts.arguments
+        if each.name in stored
+    )
+    return costs.saved_with(
+        replace(counts, arguments=arguments, written_bytes=counts.written_bytes - written)
+    )
