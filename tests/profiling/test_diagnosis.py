@@ -168,7 +168,14 @@ def test_on_an_h200_the_advice_makes_most_of_them_faster() -> None:
     assert f"at least 1.2 times faster for {len(faster)} of {len(pairs)}," in page
 
 
-@pytest.mark.parametrize("name", ["total-by-lock", "shifted-through-memory", "cubes-by-pow"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "shifted-through-memory",
+        pytest.param("total-by-lock", marks=pytest.mark.slow),
+        pytest.param("cubes-by-pow", marks=pytest.mark.slow),
+    ],
+)
 def test_a_pair_is_told_apart_and_its_gain_is_near_the_measured_one(name: str) -> None:
     number = [pair.name for pair in PAIRS].index(name)
     slow, good = both(number)
