@@ -1,5 +1,5 @@
-"""The tiles of a module, and their layouts: by Triton's own answer, on their way through the module,
-and as the lanes of a warp access global memory.
+"""The tiles of a module, and their layouts: by Triton's own answer, on their way through the
+module, and as the lanes of a warp access global memory.
 """
 
 from __future__ import annotations
