@@ -23,6 +23,7 @@ from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.common.text import number_text, number_texts
 from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition, suggestion
+from kernellab.interpreter.memory.buffers import extent_of
 from kernellab.interpreter.memory.global_memory import (
     Atomic,
     CompareAndSwap,
@@ -235,8 +236,7 @@ def _shared_storages(run: CheckedRun) -> frozenset[int]:
             continue
         size = tensor.element_size()
         first = int(tensor.storage_offset()) * size
-        steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
-        last = first + (int(steps) + 1) * size
+        last = first + extent_of(tensor.shape, tensor.stride()) * size
         start = tensor.untyped_storage().data_ptr()
         if any(first < end and begin < last for begin, end in extents.get(start, ())):
             shared.add(start)
