@@ -43,7 +43,7 @@ from kernellab.common.system import usable_cores
 from kernellab.compiler.binding import bind
 from kernellab.compiler.targets import local_target
 from kernellab.tuning.descriptions import type_strings
-from kernellab.tuning.pools import close_pools
+from kernellab.tuning.sweep import close_pools
 from kernellab.tuning.worker import this_machine, time_baseline
 
 ROUNDS = 7

@@ -166,13 +166,12 @@ class Magic(MarkdownDirective):
     def markdown(self) -> str:
         from kernellab.magics import _all_magics
 
-        magic = next(item for item in _all_magics() if item.options.magic == self.arguments[0])
-        text = inspect.cleandoc(magic.help)
-        before, _, after = text.partition("\nOptions:\n")
-        _, _, examples = after.partition("\nExamples:\n")
+        magic = next(item for item in _all_magics() if item.magic == self.arguments[0])
+        before, _, examples = magic.help.partition("\nExamples:\n")
+        before = re.split(r"\nOptions.*:\n", before)[0]
         rows = [
             f"| `{flag} {option.metavar}`".rstrip("` ") + f"` | {escaped(option.help)} |"
-            for flag, option in magic.options.by_flag.items()
+            for flag, option in magic.by_flag.items()
         ]
         table = ["| option | |", "|---|---|", *rows] if rows else []
         parts = [prose(before), "\n".join(table)]

@@ -17,6 +17,7 @@ import torch
 from kernellab.common.containers import sparse_zeros
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.memory.address_space import is_pointer
+from kernellab.interpreter.memory.buffers import extent_of
 from kernellab.launch.argument_copies import ALIGNMENT, aligned_copy, aligned_part, tensors_in
 from kernellab.launch.results import Bounds, compare, exactly
 from kernellab.records.launches import Difference
@@ -283,5 +284,4 @@ def _have_the_same(
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
     """The bytes of its storage between which a tensor lies."""
     size, first = tensor.element_size(), int(tensor.storage_offset())
-    steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
-    return first * size, (first + steps + 1) * size if tensor.numel() else first * size
+    return first * size, (first + extent_of(tensor.shape, tensor.stride())) * size

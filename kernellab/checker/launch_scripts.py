@@ -15,6 +15,7 @@ import torch
 from kernellab import triton_api
 from kernellab.checker.arguments import is_uninitialized
 from kernellab.errors import ArgumentError
+from kernellab.interpreter.memory.buffers import extent_of
 from kernellab.launch.preparation import PreparedLaunch
 from kernellab.records import Target
 from kernellab.records.display import described
@@ -91,8 +92,7 @@ class ScriptTensor:
         return f"{made}.permute({back})"
 
     def _strided(self) -> str:
-        steps = sum((size - 1) * step for size, step in zip(self.shape, self.strides))
-        count = steps + 1 if math.prod(self.shape) else 0
+        count = extent_of(self.shape, self.strides)
         memory = self.given.as_strided((count,), (1,))
         made = _contents(self.recipe, (count,), self.dtype, memory)
         return f"{made}.as_strided({self.shape}, {self.strides})"

@@ -4,23 +4,33 @@ runs, and the schedules that order its programs.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Sequence, Set
+import sys
+import types
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy
+import torch
 from xdsl.ir import Operation
 
 from kernellab.checker.arguments import LazyCopies
-from kernellab.checker.checked_run import CheckedRun, unchanged_storages
-from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, implementing
-from kernellab.checker.events import Change, EventDispatcher, emit_value_events, may_hear
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed, unchanged_storages
+from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, implementing, overrides
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
+from kernellab.checker.shadow_memory import fetch
 from kernellab.errors import Deadlock, EndlessWait, ExtraArrival, InvalidBarrier, KernelFault
+from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.codegen.analyses import switch_points
+from kernellab.interpreter.codegen.code_writer import is_among, located_at
 from kernellab.interpreter.codegen.emitter import AfterOperation, Emitter
+from kernellab.interpreter.codegen.expressions import observer
+from kernellab.interpreter.execution import runtime
+from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.launcher import launch_observed, launch_sampled
 from kernellab.interpreter.execution.program import (
     ProgramCode,
@@ -30,9 +40,371 @@ from kernellab.interpreter.execution.program import (
     program_of_module,
 )
 from kernellab.interpreter.execution.scheduler import Preemption
-from kernellab.ir.operations import Atomic, has
+from kernellab.interpreter.memory.address_space import Elements
+from kernellab.interpreter.memory.asynchrony import LateBarriers
+from kernellab.interpreter.memory.buffers import Buffer
+from kernellab.interpreter.memory.global_memory import (
+    Load,
+    Memory,
+    MemoryAccess,
+    MemoryLayer,
+)
+from kernellab.interpreter.memory.observers import DescriptorsThrough, WatchedMemory
+from kernellab.interpreter.tiles import Active, Value
+from kernellab.ir import tt
+from kernellab.ir.operations import Atomic, has, in_region_of_elements
 from kernellab.launch.argument_copies import copied
 from kernellab.records.launches import DEFAULT, RunOptions
+
+# What becomes of accesses that leave their tensors: a checked run stays inside its storages,
+# whoever observes it.
+
+
+@dataclass(frozen=True, eq=False)
+class Leaving:
+    """Lanes of an access that leave their tensor.
+
+    Attributes:
+        lanes: which, programs first where they differ; at least one, and all of them on.
+        view: the elements of the storage, of which only the tensor's own may be touched.
+        inside: the access without those of them that leave the storage too: switched off, they
+            load `other`, or 0. It is the access as it was where none does.
+    """
+
+    lanes: numpy.ndarray
+    view: Buffer
+    inside: MemoryAccess
+
+
+class BoundsPolicy:
+    """Keeps the accesses of one run inside the storages that they go to."""
+
+    def __init__(self, restrided: Collection[str] = ()) -> None:
+        """Keep to the storages; `restrided` names arguments that may be read anywhere in theirs."""
+        self._restrided = restrided
+        self._views: dict[tuple[int, numpy.dtype], Buffer] = {}
+
+    def leaving(self, access: CheckedAccess) -> Leaving | None:
+        """What leaves the tensor; None where nothing does."""
+        view = self._view(access.buffer)
+        if _is_inside(view, access):
+            return None
+        lanes = view.is_outside(access.index)
+        if access.on is not None:
+            lanes = lanes & access.on
+        if not lanes.any():
+            return None
+        beyond = lanes & ((access.index < 0) | (access.index >= len(view.elements)))
+        if access.action == "load" and access.buffer.name in self._restrided:
+            lanes = beyond
+            if not lanes.any():
+                return None
+        inside = without(access.request, beyond) if beyond.any() else access.request
+        return Leaving(lanes, view, inside)
+
+    def _view(self, buffer: Buffer) -> Buffer:
+        """The same elements, of which only the view's may be touched."""
+        key = id(buffer.tensor), buffer.elements.dtype
+        if key not in self._views:
+            self._views[key] = Buffer(
+                buffer.name, buffer.tensor, buffer.elements.dtype, bounds="view"
+            )
+        return self._views[key]
+
+
+def without(request: MemoryAccess, lanes: numpy.ndarray) -> MemoryAccess:
+    """The same access with these lanes switched off."""
+    mask = ~lanes if request.mask is None else numpy.asarray(request.mask) & ~lanes
+    return dataclasses.replace(request, mask=mask)
+
+
+def _is_inside(view: Buffer, access: CheckedAccess) -> bool:
+    """True where it is known, without looking at every lane, that none is outside."""
+    request = access.request
+    if view.present is not None or not isinstance(request.offsets, AffineTile):
+        return False
+    low, high = request.offsets.low + view.origin, request.offsets.high + view.origin
+    if view.first <= low and high < view.stop:
+        return True
+    return access.box is not None and access.box.is_inside(view)
+
+
+# Dispatch the events of a checked run, which its generated code causes, to detectors.
+
+
+Change = Callable[[CheckedAccess], MemoryAccess]
+"""Replaces an access by another one."""
+
+EVENT = 1000
+"""The work of an event besides that of its elements, in elements."""
+
+
+class EventDispatcher:
+    """Calls the detectors of a run for each event; see `observers.RunObserver`.
+
+    Attributes:
+        operations: the operations of the code, by location.
+        programs: the current batch; missing before the first one runs.
+        work: the elements of all events so far, and `EVENT` for each event.
+    """
+
+    programs: Programs
+
+    def __init__(
+        self,
+        run: CheckedRun,
+        detectors: Sequence[Detector],
+        change: Change | None = None,
+        failures: Failures = RAISED,
+    ) -> None:
+        """Create a dispatcher.
+
+        Args:
+            run: the run.
+            detectors: the detectors to call.
+            change: replaces accesses before they are made.
+            failures: records detectors that fail, which receive no further events.
+        """
+        self.run = run
+        self.failures = failures
+        self.bounds = BoundsPolicy(run.restrided)
+        self.change = change
+        self.work = 0
+        self.operations: Sequence[Operation] = ()
+        self.outside_tensor = [d.outside_tensor for d in implementing("outside_tensor", detectors)]
+        self.outside_memory = [d.outside_memory for d in implementing("outside_memory", detectors)]
+        self.before = [detector.before for detector in implementing("before", detectors)]
+        self.after = [detector.after for detector in implementing("after", detectors)]
+        self._values = implementing("computed", detectors)
+        self._observing: dict[Operation, list[Any]] = {}
+        self._kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def modules(self, memory: Memory) -> Mapping[str, Any]:
+        """See `observers.RunObserver.modules`."""
+        observed = EventMemory(memory, self)
+        return {
+            "memory": observed,
+            "descriptors": DescriptorsThrough(observed),
+            "debugging": _Debugging,
+            "mbarriers": LateBarriers(moves_data=False),
+            "observer": self,
+        }
+
+    def keep(self, tensor: torch.Tensor) -> None:
+        """Keep the contents of memory for `put_back`, before an access changes it. Memory that does
+        not belong to an argument is not a copy.
+        """
+        storage = tensor.untyped_storage()
+        start = storage.data_ptr()
+        if start not in self._kept and isinstance(self.run.storage_of(tensor), int):
+            everything = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
+            self._kept[start] = everything, everything.clone()
+
+    def put_back(self) -> None:
+        """Restore memory that does not belong to an argument."""
+        for everything, before in self._kept.values():
+            everything.copy_(before)
+
+    def operation_at(self, frame: types.FrameType) -> Operation:
+        """Return the operation that generated code is executing."""
+        operation = located_at(frame.f_code, frame.f_lasti, self.operations)
+        assert operation is not None, "every statement that accesses memory has a location"
+        return operation
+
+    def kernel_frame(self, frame: types.FrameType | None) -> types.FrameType:
+        """Return the frame of generated code that `frame` was called from."""
+        codes = self.run.code.codes
+        while frame is not None and not is_among(frame.f_code, codes):
+            frame = frame.f_back
+        assert frame is not None, "only generated code accesses memory"
+        return frame
+
+    def computed(
+        self,
+        operation: Operation,
+        operands: Sequence[Value],
+        results: Sequence[Value],
+        active: Active,
+    ) -> None:
+        """Dispatch an observed operation's results; called by generated code."""
+        if operation not in self._observing:
+            self._observing[operation] = [
+                detector.computed
+                for detector in self._values
+                if _observing(self.run.code, operation, type(detector))
+            ]
+        self.work += EVENT + sum(map(numpy.size, results))
+        frame = sys._getframe(1)
+        programs = vars(self).get("programs")
+        event = Computed(
+            self.run, operation, programs, active, frame, frame.f_lasti, operands, results
+        )
+        self.dispatch(self._observing[operation], event)
+
+    def dispatch(self, observers: Sequence[Callable[..., None]], *event: Any) -> None:
+        """Call observers with an event; see `__init__` for those that fail."""
+        for observe in observers:
+            try:
+                observe(*event)
+            except Stopped:
+                raise
+            except Exception as error:  # a detector that fails must not end the others
+                failed = observe.__self__  # type: ignore[attr-defined]  # a bound method
+                self.failures.note(type(failed), error)
+                self._leave_out(failed)
+
+    def _leave_out(self, failed: Detector) -> None:
+        """Stop calling a detector."""
+        for name in ("outside_tensor", "outside_memory", "before", "after"):
+            observers = [call for call in getattr(self, name) if call.__self__ is not failed]
+            setattr(self, name, observers)
+        self._values = [detector for detector in self._values if detector is not failed]
+        self._observing.clear()
+
+
+@per_code
+def may_hear(code: ProgramCode, kind: type[Detector]) -> bool:
+    """Return whether a run of a code may have events for a detector: accesses, or operations that
+    it observes.
+    """
+    return (
+        any(overrides(kind, method) for method in _ACCESS_EVENTS)
+        or not overrides(kind, "computed")
+        or any(_observes(kind, op) for op in entry_of(code.module).body.walk())
+    )
+
+
+@per_code
+def _observing(_code: ProgramCode, operation: Operation, kind: type[Detector]) -> bool:
+    return _observes(kind, operation)
+
+
+_ACCESS_EVENTS = ("before", "after", "outside_tensor", "outside_memory")
+
+
+class EventMemory(MemoryLayer):
+    """Replaces the module `memory` in generated code: keeps accesses inside their storages, and
+    reports them to detectors.
+    """
+
+    def __init__(self, inner: Memory, dispatcher: EventDispatcher) -> None:
+        self._inner = inner
+        self._dispatcher = dispatcher
+
+    def around(self, request: MemoryAccess) -> Value | None:
+        """Report the access, make it, and report its result."""
+        dispatcher = self._dispatcher
+        dispatcher.work += EVENT + numpy.size(request.offsets)
+        frame = dispatcher.kernel_frame(sys._getframe(2))
+        operation = dispatcher.operation_at(frame)
+        access_to = functools.partial(
+            CheckedAccess,
+            dispatcher.run,
+            operation,
+            dispatcher.programs,
+            request.active,
+            frame,
+            frame.f_lasti,
+        )
+        if isinstance(request.buffer, Buffer):
+            access = self._kept_inside(access_to(request, request.buffer))
+            self._fetch([access])
+            if dispatcher.change is not None:
+                access = replace(access, request=dispatcher.change(access))
+            inside, accesses = access.request, [access]
+        else:
+            assert isinstance(request.buffer, Elements)
+            inside, accesses = self._by_address(request, request.buffer, access_to)
+            self._fetch(accesses)
+        for access in accesses:
+            dispatcher.dispatch(dispatcher.before, access)
+        result = inside.made_by(self._inner)
+        for access in accesses:
+            dispatcher.dispatch(dispatcher.after, access, result)
+        return result
+
+    def _fetch(self, accesses: Sequence[CheckedAccess]) -> None:
+        """Copy the memory that accesses are about to touch; see `LazyCopies`."""
+        copies = self._dispatcher.run.copies
+        for access in accesses if copies else ():
+            fetch(copies, access)
+
+    def _kept_inside(self, access: CheckedAccess) -> CheckedAccess:
+        """Return the access without elements outside the storage, after reporting these."""
+        leaving = self._dispatcher.bounds.leaving(access)
+        if leaving is None:
+            return access
+        self._dispatcher.dispatch(
+            self._dispatcher.outside_tensor, access, leaving.lanes, leaving.view
+        )
+        if leaving.inside is access.request:
+            return access
+        if isinstance(self._inner, WatchedMemory):
+            self._inner.strayed = True
+        return replace(access, request=leaving.inside, original=access.request)
+
+    def _by_address(
+        self, request: MemoryAccess, elements: Elements, access_to: Callable[..., CheckedAccess]
+    ) -> tuple[MemoryAccess, list[CheckedAccess]]:
+        """Return the access without elements outside all storages, and its part in each storage."""
+        parts, wild = elements.parts(request)
+        accesses = [
+            access_to(
+                replace(request, buffer=part.buffer, offsets=part.offsets, mask=part.mask),
+                part.buffer,
+            )
+            for part in parts
+        ]
+        if not isinstance(request, Load):
+            for part in parts:
+                self._dispatcher.keep(part.buffer.tensor)
+        if wild is None or not wild.any():
+            return request, accesses
+        self._dispatcher.dispatch(
+            self._dispatcher.outside_memory, access_to(request, nowhere(elements)), wild, elements
+        )
+        return without(request, wild), accesses
+
+
+def nowhere(elements: Elements) -> Buffer:
+    """Return a buffer without elements, for addresses that are not in any storage."""
+    return Buffer("", torch.empty(0, dtype=torch.uint8), numpy.dtype(f"u{elements.itemsize}"))
+
+
+class _Debugging:
+    """Replaces the module `runtime` in generated code: a false assertion is a finding and
+    does not stop the run.
+    """
+
+    show = staticmethod(runtime.show)
+
+    @staticmethod
+    def check(condition: Value, message: str, rank: int, active: Active = None) -> None:
+        """Do nothing: the detector that observes assertions has already been called."""
+
+
+# In the generated code
+
+
+def emit_value_events(detectors: Sequence[type[Detector]], emit: Emitter, op: Operation) -> None:
+    """Add the statement that reports an operation's values, if a detector observes it; see
+    `emitter.AfterOperation`.
+    """
+    if not any(_observes(kind, op) for kind in detectors):
+        return
+    operation = emit.constant(op, hint="operation")
+    operands = tuple(emit[operand] for operand in op.operands)
+    unused = isinstance(op, tt.AtomicRMWOp) and not op.result.uses
+    results = () if unused else tuple(emit[result] for result in op.results)
+    active = emit.active_programs()
+    emit.evaluate(None, observer.computed(operation, operands, results, active))
+
+
+def _observes(detector: type[Detector], op: Operation) -> bool:
+    if in_region_of_elements(op) and not detector.observes_elements:
+        return False
+    return detector.observes(op)
+
 
 # The code that a check runs: the kernel's code, with statements that report values.
 

@@ -58,6 +58,7 @@ from kernellab.triton_api.stages import Query, query_here, query_worker
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from kernellab.compiler.analyses.layouts import Conversions, Layouts
     from kernellab.compiler.analyses.records import (
         AxisInfo,
         Barriers,
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
         TensorMemory,
         Work,
     )
-    from kernellab.compiler.analyses.tile_layouts import Conversions, Layouts
     from kernellab.compiler.modules import OpenedModules
 
 # What an answer is read from, and the error where that is missing.

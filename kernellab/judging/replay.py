@@ -19,14 +19,13 @@ import torch
 
 from kernellab import triton_api
 from kernellab.compiler.binding import BoundCall, bind
-from kernellab.compiler.modules import pointers_of, position_of
+from kernellab.compiler.modules import position_of
 from kernellab.errors import Diagnostic, KernelLabError, SourcePosition
 from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import program_code
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.interpreter.tiles import full
 from kernellab.ir.operations import global_effect
-from kernellab.ir.types import shape
 from kernellab.judging.requests import TensorView
 from kernellab.judging.submissions import Refused
 from kernellab.launch.argument_copies import ALIGNMENT, aligned_part
@@ -317,7 +316,7 @@ class Replay:
 
     def _places(self, seen: ObservedAccess) -> Iterator[tuple[int, numpy.ndarray]]:
         """Yield the bytes that an access goes to, by storage."""
-        extents = seen.shape or shape(pointers_of(seen.operation).type)
+        extents = seen.shape
         addresses = full(seen.addresses, extents)
         taking = numpy.ones((1,) * (addresses.ndim), numpy.bool_)
         if seen.mask is not None:

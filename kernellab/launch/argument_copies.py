@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 import torch
 
-from kernellab.interpreter.memory.address_space import is_pointer, memory_behind
+from kernellab.interpreter.memory.address_space import described, is_pointer, memory_behind
 
 ALIGNMENT = 512
 """The alignment of copied storages in bytes, as PyTorch's allocator for CUDA aligns them."""
@@ -31,29 +31,33 @@ def copied(values: Mapping[str, Any], copy_of: CopyOf | None = None) -> dict[str
     """
     storages: dict[int, torch.UntypedStorage] = {}
     made = aligned_copy if copy_of is None else copy_of
-    return {name: _copied(value, storages, made) for name, value in values.items()}
 
-
-# Not a function inside `copied`: a recursive closure would keep the copies until Python collects
-# cycles.
-def _copied(value: Any, storages: dict[int, torch.UntypedStorage], copy_of: CopyOf) -> Any:
-    """Return a value with copies of its tensors; `storages` has the copies by original address."""
-    if is_pointer(value):
-        value = memory_behind(value)
-    if isinstance(value, torch.Tensor):
-        original = value.detach().untyped_storage()
+    def copy_tensor(value: Any) -> torch.Tensor:
+        tensor = memory_behind(value)
+        assert tensor is not None, "tensors and pointers have memory"
+        original = tensor.detach().untyped_storage()
         if original.data_ptr() not in storages:
-            storages[original.data_ptr()] = copy_of(original)
+            storages[original.data_ptr()] = made(original)
         storage = storages[original.data_ptr()]
-        place = int(value.storage_offset()), value.shape, value.stride()
-        return torch.empty(0, dtype=value.dtype, device="cpu").set_(storage, *place)
+        place = int(tensor.storage_offset()), tensor.shape, tensor.stride()
+        return torch.empty(0, dtype=tensor.dtype, device="cpu").set_(storage, *place)
+
+    return {name: map_tensors(value, copy_tensor) for name, value in values.items()}
+
+
+def map_tensors(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a value with `change` applied to its tensors and other objects with `data_ptr()`: to
+    the value itself, the items of a tuple, or what a descriptor describes.
+    """
+    if isinstance(value, torch.Tensor) or is_pointer(value):
+        return change(value)
     if isinstance(value, tuple):
-        items = [_copied(item, storages, copy_of) for item in value]
+        items = [map_tensors(item, change) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    if memory_behind(value) is not None:  # a tensor descriptor
-        described = copy.copy(value)
-        described.base = _copied(value.base, storages, copy_of)
-        return described
+    if isinstance(base := described(value), torch.Tensor) or is_pointer(base):
+        changed = copy.copy(value)
+        changed.base = map_tensors(value.base, change)
+        return changed
     return value
 
 
@@ -116,23 +120,12 @@ def without_memory(value: Any) -> Any:
     """Return a value for a launch's description, with meta tensors in place of tensors, so that
     their memory is not kept.
     """
-    return with_tensors(value, lambda tensor: torch.empty_like(tensor, device="meta"))
 
+    def without(value: Any) -> Any:
+        is_tensor = isinstance(value, torch.Tensor)
+        return torch.empty_like(value, device="meta") if is_tensor else value
 
-def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Return a value with `change` applied to its tensors: to the value itself, the items of a
-    tuple, or the tensor of a descriptor.
-    """
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, tuple):
-        items = [with_tensors(item, change) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    if isinstance(getattr(value, "base", None), torch.Tensor):  # a tensor descriptor
-        twin = copy.copy(value)
-        twin.base = change(value.base)
-        return twin
-    return value
+    return map_tensors(value, without)
 
 
 def integers_of(values: Mapping[str, Any]) -> dict[str, int]:

@@ -36,6 +36,7 @@ from kernellab.interpreter.memory.address_space import (
     is_pointer,
     memory_behind,
 )
+from kernellab.interpreter.memory.buffers import extent_of
 from kernellab.launch.argument_copies import LARGEST_COPY, copied, copied_back, storage_bytes
 from kernellab.records import BoundLaunch, Target
 from kernellab.records.launches import DEFAULT, RunOptions, split_keywords
@@ -213,8 +214,8 @@ def _device_of(tensor: torch.Tensor) -> str:
 
 def _is_cut_off(tensor: torch.Tensor) -> bool:
     """Return whether the tensor's storage was shortened after the tensor was made."""
-    steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
-    needed = (tensor.storage_offset() + steps + 1) * tensor.itemsize
+    needed = tensor.storage_offset() + extent_of(tensor.shape, tensor.stride())
+    needed *= tensor.itemsize
     return bool(tensor.numel() and needed > tensor.untyped_storage().nbytes())
 
 

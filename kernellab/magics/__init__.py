@@ -62,7 +62,7 @@ def unload(shell: InteractiveShell) -> None:
 
     system.current_debugger = system.python_debugger
     for magic in _all_magics():
-        ipython_api.forget_magic(shell, magic.options)
+        ipython_api.forget_magic(shell, magic)
     ipython_api.show_errors_in_full()
     ipython_api.forget_listeners(shell)
     leave_gpu_alone()

@@ -26,7 +26,7 @@ from kernellab.common.text import remember_source
 from kernellab.errors import KernelLabError, SourcePosition, file_in_traceback, raise_at
 
 if TYPE_CHECKING:
-    from kernellab.magics.magic import Options
+    from kernellab.magics.magic import Magic
 
 Shell = InteractiveShell
 
@@ -373,22 +373,22 @@ def forget_listeners(shell: InteractiveShell) -> None:
 # Completion
 
 
-def complete_options(shell: InteractiveShell, options: Options) -> None:
-    """Let Tab on the magic's line offer the options' words for the text up to the cursor.
+def complete_options(shell: InteractiveShell, magic: Magic) -> None:
+    """Let Tab on a magic's line offer its options and their values for the text up to the cursor.
 
     On the line of a cell magic ("%%") there is nothing else to offer;
     on that of a line magic ("%") there are the user's names too.
     """
-    is_of_cell = options.sigil == "%%"
+    is_of_cell = magic.kind == "cell"
 
     def matcher(context: CompletionContext) -> dict[str, Any]:
         line = context.text_until_cursor
         above = context.full_text.split("\n")[: context.cursor_line]
         in_the_way = is_of_cell and any(text.strip() for text in above)
-        if not line.startswith(f"{options.magic} ") or in_the_way:
+        if not line.startswith(f"{magic.magic} ") or in_the_way:
             return {"completions": [], "suppress": False}
         fragment = "" if line[-1].isspace() else line.split()[-1]
-        names = options.words(line)
+        names = magic.words(line)
         if not is_of_cell and not names:
             names = [name for name in shell.user_ns if fragment and name.startswith(fragment)]
         fragment = fragment.rpartition(",")[2].rpartition("=")[2]
@@ -396,17 +396,17 @@ def complete_options(shell: InteractiveShell, options: Options) -> None:
         suppress = is_of_cell or bool(names)
         return {"completions": completions, "suppress": suppress, "matched_fragment": fragment}
 
-    _forget_matcher(shell, options)
-    identified = context_matcher(identifier=_identifier(options))(matcher)
+    _forget_matcher(shell, magic)
+    identified = context_matcher(identifier=_identifier(magic))(matcher)
     shell.Completer.custom_matchers.append(identified)
 
 
-def _identifier(options: Options) -> str:
-    return f"kernellab.{options.magic}"
+def _identifier(magic: Magic) -> str:
+    return f"kernellab.{magic.magic}"
 
 
-def _forget_matcher(shell: InteractiveShell, options: Options) -> None:
-    matchers, own = shell.Completer.custom_matchers, _identifier(options)
+def _forget_matcher(shell: InteractiveShell, magic: Magic) -> None:
+    matchers, own = shell.Completer.custom_matchers, _identifier(magic)
     matchers[:] = [m for m in matchers if getattr(m, "matcher_identifier", None) != own]
 
 
@@ -415,8 +415,8 @@ def show(value: Any) -> None:
     display(value)
 
 
-def forget_magic(shell: InteractiveShell, options: Options) -> None:
+def forget_magic(shell: InteractiveShell, magic: Magic) -> None:
     """Take a magic's registration and its completion back."""
     for magics in shell.magics_manager.magics.values():
-        magics.pop(options.name, None)
-    _forget_matcher(shell, options)
+        magics.pop(magic.name, None)
+    _forget_matcher(shell, magic)

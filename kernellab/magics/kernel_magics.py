@@ -4,7 +4,7 @@ kernel: "add --target sm_90".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -19,16 +19,7 @@ from kernellab.common.arguments import (
 )
 from kernellab.errors import OptionError, SourcePosition
 from kernellab.magics import ipython_api
-from kernellab.magics.ipython_api import RunningCell, Shell
-from kernellab.magics.magic import (
-    Option,
-    Options,
-    Position,
-    cell_magic,
-    line_magic,
-    read_variables,
-    unknown_name,
-)
+from kernellab.magics.magic import Cell, Line, magic, option, read_variables
 from kernellab.records.display import can_show, described, show
 
 if TYPE_CHECKING:
@@ -38,56 +29,44 @@ if TYPE_CHECKING:
 # Lines of magics that name a kernel: "add --target sm_90".
 
 
-def read_line(options: Options, line: str, position: Position) -> tuple[dict[str, Any], str]:
-    """Return the options, which may be before or after the kernel, and the kernel's name."""
-    _, rest = options.parse_leading(line, position)
-    before = line.strip()[: len(line.strip()) - len(rest)]
-    expression, dashes, after = rest.partition(" --")
-    return options.parse(f"{before} {'--' if dashes else ''}{after}", position), expression.strip()
-
-
 def evaluated(
-    expression: str,
-    namespace: Mapping[str, Any],
-    magic: str,
-    position: SourcePosition,
-    fits: Callable[[Any], bool] | None = None,
+    expression: str, line: Line, place: SourcePosition, fits: Callable[[Any], bool] | None = None
 ) -> Any:
-    """The value of what a line names, in the user's namespace.
+    """Return the value of what a line names, in the user's namespace.
 
     Args:
+        expression: a part of the line.
+        line: the magic's.
+        place: of the expression.
         fits: what the line may name, for the advice; kernels where left out.
 
     Raises OptionError where nothing is named, or no such name is known.
     """
-    there = _names_of(namespace, fits)
+    line = replace(line, place=place)
+    there = _names_of(line.namespace, fits)
     if not expression:
-        raise OptionError(f"{magic}: the line must name a kernel", advice=there, position=position)
+        raise OptionError(
+            f"{line.magic}: the line must name a kernel", advice=there, position=place
+        )
     try:
-        return eval(expression, dict(namespace))
+        return eval(expression, dict(line.namespace))
     except NameError as error:
-        raise unknown_name(str(error.name), namespace, magic, position, there=there) from None
+        raise line.unknown(str(error.name), there) from None
     except SyntaxError as error:
         raise OptionError(
-            f"{magic}: {expression!r} cannot be read: {error.msg}", position=position
+            f"{line.magic}: {expression!r} cannot be read: {error.msg}", position=place
         ) from None
 
 
-def refuse_no_kernel(
-    thing: Any,
-    expression: str,
-    namespace: Mapping[str, Any],
-    magic: str,
-    position: SourcePosition,
-) -> None:
+def refuse_no_kernel(thing: Any, expression: str, line: Line) -> None:
     """Raise OptionError where a line names what is neither a kernel nor anything
     that has a view.
     """
     if not can_show(thing):
         raise OptionError(
-            f"{magic}: {expression} is {described(thing)}, not a kernel",
-            advice=_names_of(namespace, None),
-            position=position,
+            f"{line.magic}: {expression} is {described(thing)}, not a kernel",
+            advice=_names_of(line.namespace, None),
+            position=line.place,
         )
 
 
@@ -147,88 +126,75 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
 # `%%tilekernel`: an ordinary cell whose Triton kernels run with or without a GPU, and are shown
 # compiled.
 
-COMPILING = (
-    Option(
-        "--target",
-        "GPU",
-        "The GPU to compile for, and to emulate when a launch runs on the CPU: sm_90 (the "
-        "default), sm_80, gfx942, ...",
-        later("kernellab.compiler.targets:parse_target"),
-        names_in("kernellab.compiler.targets:SUPPORTED_TARGETS"),
-    ),
-    Option(
-        "--sig",
-        "TYPES",
-        'Argument types for kernels that the cell does not launch: "*fp32:16, *fp32, i32". ":16" '
-        'promises that a pointer or integer is divisible by 16. An entry may be named: "n=i32".',
-        later("kernellab.compiler.arguments:parse_signature"),
-    ),
-    Option(
-        "--constexpr",
-        "NAME=VALUE",
-        "The value of a tl.constexpr parameter, for kernels that the cell does not launch: an int, "
-        "a float, True or False, a string, or a type such as tl.float16. Several with commas "
-        "between them: BM=64,BN=32.",
-        read_constexprs,
-        repeated=True,
-    ),
-    Option(
-        "--num-warps",
-        "N",
-        "Warps per program to compile with, where the launch does not say.",
-        read_warps,
-        lambda: ["1", "2", "4", "8", "16"],
-    ),
-    Option(
-        "--num-stages",
-        "N",
-        "Stages of the software pipeline to compile with, where the launch does not say.",
-        read_whole_number,
-        lambda: ["1", "2", "3", "4", "5"],
-    ),
-)
-"""The options that say what a kernel is compiled for."""
-
-KERNEL_OPTIONS = Options(
-    "tilekernel", (*COMPILING, Option("--no-compile", "", "Run the cell and show no cards."))
+TARGET = option(
+    later("kernellab.compiler.targets:parse_target"),
+    names_in("kernellab.compiler.targets:SUPPORTED_TARGETS"),
 )
 
-_KERNEL_HELP = """\
-Run the cell; its Triton kernels run on the CPU as on a GPU, and are shown compiled.
 
-The cell is an ordinary cell: any Python, any number of kernels and helper functions, everything it
-defines is in your namespace afterwards. Functions decorated with @triton.jit or @gluon.jit become
-TileKernels: a launch with CPU tensors or NumPy arrays runs in KernelLab's interpreter, in place;
-with CUDA tensors it runs on the GPU. After the cell, a card for each kernel says what the
-compiler made of it.
+def compiling(
+    *,
+    sig: Any = option(later("kernellab.compiler.arguments:parse_signature")),
+    constexpr: Any = option(read_constexprs, repeated=True),
+    num_warps: Any = option(read_warps, lambda: ["1", "2", "4", "8", "16"]),
+    num_stages: Any = option(read_whole_number, lambda: ["1", "2", "3", "4", "5"]),
+) -> None:
+    """
+    The options, besides the target, that say what a kernel is compiled for:
 
-The types that a card is compiled for come from the cell's launch of the kernel; without one, from
---sig; else from annotations (x_ptr: "*fp32"); else they are assumed, and the card says so.
-
-Options:
-
-{options}
-
-Examples:
-
-  %%tilekernel
-      Run the cell for the default GPU, sm_90; no GPU is needed.
-
-  %%tilekernel --target gfx942 --num-warps 8
-      Emulate an AMD MI300 and compile for it, with 8 warps per program.
-
-  %%tilekernel --sig "*fp16:16, *fp16:16, n=i32" --constexpr BLOCK=1024
-      Compile a kernel that the cell defines and does not launch.
-"""
+      --sig TYPES
+          Argument types for kernels that the cell does not launch: "*fp32:16, *fp32, i32".
+          ":16" promises that a pointer or integer is divisible by 16. An entry may be
+          named: "n=i32".
+      --constexpr NAME=VALUE
+          The value of a tl.constexpr parameter, for kernels that the cell does not launch:
+          an int, a float, True or False, a string, or a type such as tl.float16. Several
+          with commas between them: BM=64,BN=32.
+      --num-warps N
+          Warps per program to compile with, where the launch does not say.
+      --num-stages N
+          Stages of the software pipeline to compile with, where the launch does not say.
+    """
 
 
-@cell_magic(KERNEL_OPTIONS, _KERNEL_HELP.format(options=KERNEL_OPTIONS.help()))
-def tilekernel(running: RunningCell, line: str, body: str) -> None:
-    """Run a cell, and show the cards of its kernels."""
+@magic("cell", has="nothing", also=compiling)
+def tilekernel(
+    cell: Cell, *, target: Target | None = TARGET, no_compile: bool = option(), **given: Any
+) -> None:
+    """Run the cell; its Triton kernels run on the CPU as on a GPU, and are shown compiled.
+
+    The cell is an ordinary cell: any Python, any number of kernels and helper functions, everything
+    it defines is in your namespace afterwards. Functions decorated with @triton.jit or @gluon.jit
+    become TileKernels: a launch with CPU tensors or NumPy arrays runs in KernelLab's interpreter,
+    in place; with CUDA tensors it runs on the GPU. After the cell, a card for each kernel says what
+    the compiler made of it.
+
+    The types that a card is compiled for come from the cell's launch of the kernel; without one,
+    from --sig; else from annotations (x_ptr: "*fp32"); else they are assumed, and the card says so.
+
+    Options:
+
+      --target GPU
+          The GPU to compile for, and to emulate when a launch runs on the CPU: sm_90 (the
+          default), sm_80, gfx942, ...
+      --no-compile
+          Run the cell and show no cards.
+
+    Examples:
+
+      %%tilekernel
+          Run the cell for the default GPU, sm_90; no GPU is needed.
+
+      %%tilekernel --target gfx942 --num-warps 8
+          Emulate an AMD MI300 and compile for it, with 8 warps per program.
+
+      %%tilekernel --sig "*fp16:16, *fp16:16, n=i32" --constexpr BLOCK=1024
+          Compile a kernel that the cell defines and does not launch.
+    """
     # Imported here: torch and Triton take longer than the rest of loading the extension.
     from kernellab.magics.tile_cell import run_tile_cell
 
-    run_tile_cell(running, KERNEL_OPTIONS.parse(line, running.position), body)
+    run_tile_cell(cell, {**given, "target": target}, has_cards=not no_compile)
 
 
 # `%tileir`: the IR explorer.
@@ -243,83 +209,73 @@ def _targets(text: str) -> list[Target]:
     return targets
 
 
-IR_OPTIONS = Options(
-    "tileir",
-    (
-        replace(
-            COMPILING[0],
-            metavar="GPU[,GPU]",
-            help="The GPU to compile for; two of them are compared. The cell's own by default.",
-            read=_targets,
-        ),
-        *COMPILING[1:],
-        Option(
-            "--with",
-            "NAME[,NAME]",
-            "Variables that hold evidence: what kernellab.check, kernellab.accesses and "
-            "kernellab.read_ncu gave. Findings are shown in the margin, numbers next to the lines.",
-            read=read_variables,
-            repeated=True,
-        ),
-    ),
-    sigil="%",
-)
+@magic("line", has="around", also=compiling)
+def tileir(
+    line: Line,
+    *,
+    target: Sequence[Target] | None = replace(TARGET, read=_targets),
+    with_: Sequence[Sequence[str]] = option(read_variables, repeated=True),
+    **given: Any,
+) -> Any:
+    """Show every pass of a kernel's compilation, and all its stages with linked lines.
 
-_IR_HELP = """Show every pass of a kernel's compilation, and all its stages with linked lines.
+    Give a kernel, and it is compiled for its latest launch; without a launch, for --sig, else for
+    its annotations, else for assumed types. Or give what is compiled already: a Compilation, or
+    what kernellab.compare gives. docs/widgets.md explains what there is to see.
 
-Give a kernel, and it is compiled for its latest launch; without a launch, for --sig, else for its
-annotations, else for assumed types. Or give what is compiled already: a Compilation, or what
-kernellab.compare gives. docs/widgets.md explains what there is to see.
+    Options:
 
-Options:
+      --target GPU[,GPU]
+          The GPU to compile for; two of them are compared. The cell's own by default.
+      --with NAME[,NAME]
+          Variables that hold evidence: what kernellab.check, kernellab.accesses and
+          kernellab.read_ncu gave. Findings are shown in the margin, numbers next to the
+          lines.
 
-{options}
+    Examples:
 
-Examples:
+      %tileir add
+          The kernel as it was launched last.
 
-  %tileir add
-      The kernel as it was launched last.
+      %tileir matmul --target sm_80,sm_90
+          Two targets side by side.
 
-  %tileir matmul --target sm_80,sm_90
-      Two targets side by side.
+      %tileir add --with report,costs
+          Also what `report = kernellab.check(...)` found and `costs = kernellab.accesses(...)`
+          counted.
 
-  %tileir add --with report,costs
-      What `report = kernellab.check(...)` found and `costs = kernellab.accesses(...)` counted, too.
-
-  %tileir add --sig "*fp16:16, *fp16:16, n=i32" --constexpr BLOCK=1024
-      A kernel that was not launched.
-"""
-
-
-@line_magic(IR_OPTIONS, _IR_HELP.format(options=IR_OPTIONS.help()))
-def tileir(shell: Shell, line: str) -> Any:
-    """Explore the kernel on a line."""
-    position = ipython_api.running_line(shell, f"%tileir {line}".rstrip())
-    given, expression = read_line(IR_OPTIONS, line, position)
-    known, magic = shell.user_ns, IR_OPTIONS.magic
-    thing = evaluated(expression, known, magic, position(""))
-    names = [name for some in given["with"] for name in some]
+      %tileir add --sig "*fp16:16, *fp16:16, n=i32" --constexpr BLOCK=1024
+          A kernel that was not launched.
+    """
+    thing = evaluated(line.text, line, line.place)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
     from kernellab.errors import CompileError
     from kernellab.magics.tile_cell import is_kernel
     from kernellab.viz.explorer import can_annotate
 
-    annotations = [evaluated(name, known, magic, position(name), can_annotate) for name in names]
+    annotations = [
+        evaluated(name, line, line.position(name), can_annotate)
+        for name in chain.from_iterable(with_)
+    ]
     if not is_kernel(thing):
-        refuse_no_kernel(thing, expression, known, magic, position(""))
+        refuse_no_kernel(thing, line.text, line)
         return show(thing, *annotations)
     try:
-        return show(_compiled(thing, given, position("")), *annotations)
+        return show(_compiled(thing, target or [None], given, line.place), *annotations)
     except CompileError as error:
         ipython_api.show(show(error))
         raise
 
 
-def _compiled(kernel: Any, given: Mapping[str, Any], position: SourcePosition) -> Any:
+def _compiled(
+    kernel: Any,
+    targets: Sequence[Target | None],
+    given: Mapping[str, Any],
+    position: SourcePosition,
+) -> Any:
     """The compilation of a kernel, or two that are compared."""
     from kernellab.compiler.compare import compare
 
-    targets = given["target"] or [None]
     compilations = [
         compilation_of(kernel, {**given, "target": target}, position) for target in targets
     ]
@@ -328,65 +284,53 @@ def _compiled(kernel: Any, given: Mapping[str, Any], position: SourcePosition) -
 
 # `%tilelayout`: where the elements of a kernel's tiles are.
 
-LAYOUT_OPTIONS = Options(
-    "tilelayout",
-    (
-        *COMPILING,
-        Option(
-            "--after",
-            "PASS",
-            'The pass after which the tiles are looked at: "ttgir.coalesce". The finished TTGIR '
-            "where left out.",
-        ),
-    ),
-    sigil="%",
-)
 
-_LAYOUT_HELP = """Show which thread and register, or which place in memory,
-holds which element of a kernel's tiles.
+@magic("line", has="around", also=compiling)
+def tilelayout(
+    line: Line, *, target: Target | None = TARGET, after: str | None = option(), **given: Any
+) -> Any:
+    """Show which thread and register, or which place in memory, holds which element of a kernel's
+    tiles.
 
-Give a kernel, and after it the name of a tile; without one, all tiles can be chosen. The kernel is
-compiled for its latest launch, else for --sig, annotations or assumed types. A Compilation, and any
-layout (kernellab.Layout, compilation.layouts()["acc"][0]), can be given in the kernel's place.
-docs/widgets.md explains what there is to see.
+    Give a kernel, and after it the name of a tile; without one, all tiles can be chosen. The kernel
+    is compiled for its latest launch, else for --sig, annotations or assumed types. A Compilation,
+    and any layout (kernellab.Layout, compilation.layouts()["acc"][0]), can be given in the kernel's
+    place. docs/widgets.md explains what there is to see.
 
-Options:
+    Options:
 
-{options}
+      --target GPU
+          The GPU to compile for: sm_90 (the default), sm_80, gfx942, ...
+      --after PASS
+          The pass after which the tiles are looked at: "ttgir.coalesce". The finished TTGIR
+          where left out.
 
-Examples:
+    Examples:
 
-  %tilelayout matmul accumulator
-      The tiles that the kernel calls accumulator.
+      %tilelayout matmul accumulator
+          The tiles that the kernel calls accumulator.
 
-  %tilelayout matmul --after ttgir.coalesce --target sm_80
-      All tiles, as one pass left them.
-"""
-
-
-@line_magic(LAYOUT_OPTIONS, _LAYOUT_HELP.format(options=LAYOUT_OPTIONS.help()))
-def tilelayout(shell: Shell, line: str) -> Any:
-    """Show the layouts of the kernel on a line."""
-    position = ipython_api.running_line(shell, f"%tilelayout {line}".rstrip())
-    given, words = read_line(LAYOUT_OPTIONS, line, position)
-    expression, name = _split(words)
-    thing = evaluated(expression, shell.user_ns, LAYOUT_OPTIONS.magic, position(""))
+      %tilelayout matmul --after ttgir.coalesce --target sm_80
+          All tiles, as one pass left them.
+    """
+    expression, name = _split(line.text)
+    thing = evaluated(expression, line, line.place)
     # Imported here: torch and Triton take longer than the rest of loading the extension.
     from kernellab.compiler.compilations import Compilation
     from kernellab.magics.tile_cell import is_kernel
 
     if is_kernel(thing):
-        thing = compilation_of(thing, given, position(""))
+        thing = compilation_of(thing, {**given, "target": target}, line.place)
     if isinstance(thing, Compilation):
         from kernellab.viz.launch_tabs import beside
 
-        view = show(thing.layouts(given["after"] or "ttgir"), name=name)
+        view = show(thing.layouts(after or "ttgir"), name=name)
         return beside(view, thing)
-    refuse_no_kernel(thing, expression, shell.user_ns, LAYOUT_OPTIONS.magic, position(""))
-    if name is not None or given["after"]:
+    refuse_no_kernel(thing, expression, line)
+    if name is not None or after:
         raise OptionError(
-            f"{LAYOUT_OPTIONS.magic}: a tile's name and --after go with a kernel or a Compilation",
-            position=position(""),
+            f"{line.magic}: a tile's name and --after go with a kernel or a Compilation",
+            position=line.place,
         )
     return show(thing)
 

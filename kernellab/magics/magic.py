@@ -1,22 +1,24 @@
-"""A magic: a function under a name, and the options of its line. What its line may contain besides:
-names of the notebook, and a launch or a call, taken apart instead of carried out.
+"""A magic: a function, whose keyword-only parameters are the options of its line, and whose
+docstring is its help. What its line may contain besides: names of the notebook, and a launch or a
+call, taken apart instead of carried out.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import re
 import shlex
 import sys
-import textwrap
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Literal, NoReturn, TypeGuard
 
 from IPython.core.magic import no_var_expand
 
+from kernellab.common.arguments import keyword_only
 from kernellab.errors import KernelLabError, OptionError, SourcePosition, nearest
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell, Shell
@@ -29,6 +31,8 @@ Position = Callable[[str], SourcePosition]
 _OPTION = re.compile(r"\s*(?P<flag>--[\w-]+)(?P<equals>=?)")
 _VALUE = re.compile(r"""\s*("[^"]*"|'[^']*'|[^\s"'])+""")
 """A word as the shell reads it, quotes included."""
+_DESCRIBED = re.compile(r"^  (--[\w-]+) ?(\S*)((?:\n {6}.*)+)$", re.MULTILINE)
+"""An option in a docstring: its flag, its metavar, and its help on the lines below."""
 
 
 def no_values() -> Iterable[str]:
@@ -40,74 +44,195 @@ def no_values() -> Iterable[str]:
 class Option:
     """One option of a magic."""
 
-    flag: str
-    """ "--target"."""
-    metavar: str
-    """The value's name in the help; "" for an option that takes none."""
-    help: str
-    read: Callable[[str], Any] = str
+    read: Callable[[str], Any]
     """Turns the value's text into the value; raises ValueError or KernelLabError with words
     for the user."""
-    values: Callable[[], Iterable[str]] = no_values
+    values: Callable[[], Iterable[str]]
     """The values that Tab offers."""
-    repeated: bool = False
+    repeated: bool
     """Whether the option may be given several times; its value is then a list."""
+    name: str = ""
+    """The parameter: "num_warps" for "--num-warps"."""
+    flag: str = ""
+    metavar: str = ""
+    """The value's name in the help; "" for an option that takes none."""
+    help: str = ""
+
+
+def option(
+    read: Callable[[str], Any] = str,
+    values: Callable[[], Iterable[str]] = no_values,
+    *,
+    repeated: bool = False,
+) -> Any:
+    """Return the default value that makes a keyword-only parameter an option; see `Option`. The
+    docstring lists it with its metavar and its help. An option that is not given is None, [] where
+    it may be repeated, and False where it takes no value.
+    """
+    return Option(read, values, repeated)
+
+
+def _declared(function: Callable[..., Any], help: str) -> Iterator[Option]:
+    """Yield the options that the signature of a function declares and `help` explains."""
+    listed = _DESCRIBED.findall(help)
+    texts = {flag: (metavar, " ".join(text.split())) for flag, metavar, text in listed}
+    for parameter in keyword_only(function):
+        name = parameter.name.rstrip("_")  # "with" and "break" are Python's
+        flag = f"--{name.replace('_', '-')}"
+        metavar, text = texts[flag]
+        yield replace(parameter.default, name=parameter.name, flag=flag, metavar=metavar, help=text)
+
+
+@dataclass(frozen=True)
+class Line:
+    """The line of a magic that runs.
+
+    Attributes:
+        magic: the magic as the user writes it, "%tileir".
+        text: what the line has besides options.
+        shell: where it runs.
+        position: returns the position of a word on the line.
+        place: the position of the line.
+    """
+
+    magic: str
+    text: str
+    shell: Shell
+    position: Position
+    place: SourcePosition
 
     @property
-    def name(self) -> str:
-        """The key of the parsed value: "num_warps" for "--num-warps"."""
-        return self.flag.removeprefix("--").replace("-", "_")
+    def namespace(self) -> dict[str, Any]:
+        """The variables of the notebook."""
+        names: dict[str, Any] = self.shell.user_ns
+        return names
+
+    def unknown(self, name: str, there: str = "") -> OptionError:
+        """Return the error for a name that nothing in the notebook has; `there` says in a sentence
+        what it has.
+        """
+        return _unknown(name, self.namespace, self.magic, self.place, there)
+
+    def value(self, path: str | None, option: str) -> Any:
+        """Return what a variable of the notebook holds, or an attribute of that: "torch.add"; None
+        for an option that is not given.
+
+        Raises:
+            OptionError: nothing has the name; points at it, and says for which option it was
+                wanted.
+        """
+        if path is None:
+            return None
+        magic, place = f"{self.magic} {option}", self.position(path)
+        first, *attributes = path.split(".")
+        if first not in self.namespace:
+            raise _unknown(first, self.namespace, magic, place)
+        value = self.namespace[first]
+        for name in attributes:
+            if not hasattr(value, name):
+                known = [f"{path.rpartition('.')[0]}.{known}" for known in dir(value)]
+                raise _unknown(path, known, magic, place)
+            value = getattr(value, name)
+        return value
 
 
-class Options:
-    """The options that one magic takes."""
+@dataclass(frozen=True)
+class Cell(Line):
+    """The line of a magic that runs, and the cell below it.
 
-    def __init__(self, magic: str, options: Iterable[Option], sigil: str = "%%") -> None:
-        """`sigil` is "%" for a magic of one line."""
-        self.name, self.sigil = magic, sigil
-        self.magic = f"{sigil}{magic}"
-        self.by_flag: Mapping[str, Option] = {option.flag: option for option in options}
+    Attributes:
+        running: the whole cell.
+        body: the cell without the magic's line.
+    """
 
-    def parse(self, line: str, position: Position) -> dict[str, Any]:
-        """The values by name: None for an option that was not given (False for one without a value,
-        [] for a repeated one).
+    running: RunningCell
+    body: str
+
+
+@dataclass(frozen=True)
+class Magic:
+    """A magic, as IPython registers it.
+
+    Attributes:
+        kind: of a line, or of a cell.
+        name: without "%".
+        help: what `?` shows.
+        by_flag: its options.
+        has: where the line has text besides options: after them, around them, or nowhere.
+        function: it gets a `Line` or a `Cell`, and the values of the options.
+    """
+
+    kind: Literal["line", "cell"]
+    name: str
+    help: str
+    by_flag: Mapping[str, Option]
+    has: Literal["after", "around", "nothing"]
+    function: Callable[..., Any]
+
+    @property
+    def magic(self) -> str:
+        """The magic as the user writes it: "%tileir", "%%tiletune"."""
+        return f"{'%' if self.kind == 'line' else '%%'}{self.name}"
+
+    def register(self, shell: Shell) -> None:
+        """Make the magic known to a shell, with the completion of its line."""
+
+        @no_var_expand
+        def of_line(text: str) -> Any:
+            position = ipython_api.running_line(shell, f"{self.magic} {text}".rstrip())
+            given, rest = self.read(text, position)
+            return self.function(Line(self.magic, rest, shell, position, position("")), **given)
+
+        def of_cell(text: str, body: str) -> None:
+            with ipython_api.cell_of_magic(shell, self.magic, text, body) as running:
+                given, rest = self.read(text, running.position)
+                place = running.position(self.magic)
+                cell = Cell(self.magic, rest, shell, running.position, place, running, body)
+                self.function(cell, **given)
+
+        called: Callable[..., Any] = of_line if self.kind == "line" else of_cell
+        called.__doc__ = self.help
+        shell.magics_manager.register_function(called, self.kind, self.name)
+        ipython_api.complete_options(shell, self)
+
+    def read(self, text: str, position: Position) -> tuple[dict[str, Any], str]:
+        """Return the values of the options on a line, by name, and what else it has.
 
         Raises:
             OptionError: an unknown option, a missing or unreadable value, a stray word;
                 points at the word.
             KernelLabError: what an option's `read` raises, pointed at the word.
         """
+        if self.has == "nothing":
+            return self._values(text, position), ""
+        text = text.strip()
+        taken = 0
+        while (match := _OPTION.match(text, taken)) is not None:
+            option = self.by_flag.get(match["flag"])
+            takes_value = option is not None and option.metavar and not match["equals"]
+            value = _VALUE.match(text, match.end()) if takes_value or match["equals"] else None
+            taken = match.end() if value is None else value.end()
+        options, rest = text[:taken], text[taken:].strip()
+        if self.has == "around":
+            rest, dashes, after = rest.partition(" --")
+            options += f" {dashes.strip()}{after}"
+        return self._values(options, position), rest.strip()
+
+    def _values(self, text: str, position: Position) -> dict[str, Any]:
+        """Return the values of a line that has options alone."""
         given: dict[str, Any] = {
             option.name: [] if option.repeated else None if option.metavar else False
             for option in self.by_flag.values()
         }
-        words = self._words(line, position)
-        while words:
-            self._take(words, given, position)
-        return given
-
-    def parse_leading(self, line: str, position: Position) -> tuple[dict[str, Any], str]:
-        """As `parse`, for a line that goes on after its options; and what it goes on with.
-
-        Raises:
-            OptionError, KernelLabError: as `parse`.
-        """
-        rest = line.lstrip()
-        taken = 0
-        while (match := _OPTION.match(rest, taken)) is not None:
-            option = self.by_flag.get(match["flag"])
-            takes_value = option is not None and option.metavar and not match["equals"]
-            value = _VALUE.match(rest, match.end()) if takes_value or match["equals"] else None
-            taken = match.end() if value is None else value.end()
-        return self.parse(rest[:taken], position), rest[taken:].strip()
-
-    def _words(self, line: str, position: Position) -> list[str]:
         try:
-            return shlex.split(line)
+            words = shlex.split(text)
         except ValueError as error:
             raise OptionError(
                 f"the options of {self.magic} cannot be read: {error}", position=position("")
             ) from None
+        while words:
+            self._take(words, given, position)
+        return given
 
     def _take(self, words: list[str], given: dict[str, Any], position: Position) -> None:
         """Take one option, and its value, from the front of `words`."""
@@ -168,70 +293,41 @@ class Options:
         free = [o for o in self.by_flag.values() if o.repeated or o.flag not in words]
         return [o.flag for o in free if o.flag.startswith(fragment)]
 
-    def help(self) -> str:
-        """The options as a list for a docstring."""
-        lines = []
-        for option in self.by_flag.values():
-            lines.append(f"  {option.flag} {option.metavar}".rstrip())
-            lines += textwrap.wrap(
-                option.help, 88, initial_indent=" " * 6, subsequent_indent=" " * 6
-            )
-        return "\n".join(lines)
 
+def magic(
+    kind: Literal["line", "cell"],
+    *,
+    has: Literal["after", "around", "nothing"] = "after",
+    also: Callable[..., Any] | None = None,
+    beside: Magic | None = None,
+) -> Callable[[Callable[..., Any]], Magic]:
+    """Make a function a magic of a line or of a cell, whose name is the function's.
 
-def stated(given: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return those of the named options that a line gives."""
-    return {name: given[name] for name in names if given[name] is not None}
-
-
-OfLine = Callable[[Shell, str], Any]
-"""Takes the shell and the rest of the line; what it returns is the value of the line."""
-
-OfCell = Callable[[RunningCell, str, str], None]
-"""Takes the cell, the rest of the magic's line, and the cell below that line."""
-
-
-@dataclass(frozen=True)
-class Magic:
-    """What IPython registers.
-
-    Attributes:
+    Args:
         kind: of a line, or of a cell.
-        options: those of its line, with its name.
-        help: what `?` shows.
-        function: an `OfLine` or an `OfCell`.
+        has: see `Magic`.
+        also: a function that declares more options.
+        beside: the magic of the same name of the other kind, whose help has the options of both.
     """
 
-    kind: Literal["line", "cell"]
-    options: Options
-    help: str
-    function: Callable[..., Any]
+    def declare(function: Callable[..., Any]) -> Magic:
+        help = (inspect.getdoc(function) or "") if beside is None else beside.help
+        name = function.__name__ if beside is None else beside.name
+        options = list(_declared(function, help))
+        if also is not None:
+            more = inspect.getdoc(also) or ""
+            options += _declared(also, more)
+            listed = more[more.index("\n  --") :]
+            help = help.replace("\n\nExamples:", f"{listed}\n\nExamples:")
+        by_flag = {option.flag: option for option in options}
+        return Magic(kind, name, help, by_flag, has, function)
 
-    def register(self, shell: Shell) -> None:
-        """Make the magic known to a shell, with the completion of its line."""
-
-        @no_var_expand
-        def of_line(line: str) -> Any:
-            return self.function(shell, line)
-
-        def of_cell(line: str, cell: str) -> None:
-            with ipython_api.cell_of_magic(shell, self.options.magic, line, cell) as running:
-                self.function(running, line, cell)
-
-        called: Callable[..., Any] = of_line if self.kind == "line" else of_cell
-        called.__doc__ = self.help
-        shell.magics_manager.register_function(called, self.kind, self.options.name)
-        ipython_api.complete_options(shell, self.options)
+    return declare
 
 
-def line_magic(options: Options, help: str) -> Callable[[OfLine], Magic]:
-    """Make a function a magic of one line."""
-    return lambda function: Magic("line", options, help, function)
-
-
-def cell_magic(options: Options, help: str) -> Callable[[OfCell], Magic]:
-    """Make a function a magic of a cell; an error in it is the cell's."""
-    return lambda function: Magic("cell", options, help, function)
+def stated(**given: Any) -> dict[str, Any]:
+    """Return those of the options that a line gives."""
+    return {name: value for name, value in given.items() if value is not None}
 
 
 # What the line of a magic names in the notebook: variables, and the error for a name that
@@ -255,20 +351,6 @@ def read_variables(text: str) -> list[str]:
     return names
 
 
-def value_of(
-    name: str, namespace: Mapping[str, Any], magic: str, position: SourcePosition, option: str = ""
-) -> Any:
-    """The value of a variable of the notebook's.
-
-    Raises:
-        OptionError: nothing has the name; points at `position`, and says for which
-            option it was wanted.
-    """
-    if name not in namespace:
-        raise unknown_name(name, namespace, magic, position, option)
-    return namespace[name]
-
-
 def read_path(text: str) -> str:
     """ "torch.nn.functional.silu" as it is. Raises ValueError for anything else."""
     if not all(part.isidentifier() for part in text.split(".")):
@@ -276,58 +358,14 @@ def read_path(text: str) -> str:
     return text
 
 
-def value_at(
-    path: str, namespace: Mapping[str, Any], magic: str, position: SourcePosition, option: str = ""
-) -> Any:
-    """What a variable of the notebook's holds, or an attribute of that: "torch.add".
-
-    Raises:
-        OptionError: as for `value_of`, for an attribute that is not there too.
-    """
-    first, *attributes = path.split(".")
-    value = value_of(first, namespace, magic, position, option)
-    for name in attributes:
-        if not hasattr(value, name):
-            raise unknown_name(path, dict.fromkeys(_paths(path, value)), magic, position, option)
-        value = getattr(value, name)
-    return value
-
-
-def expected(
-    given: Mapping[str, Any],
-    shell: Shell,
-    magic: str,
-    position: Callable[[str], SourcePosition],
-) -> dict[str, Any]:
-    """The argument `expect` of a check or a trace, where the line has --expect; else nothing."""
-    path = given["expect"]
-    if path is None:
-        return {}
-    return {"expect": value_at(path, shell.user_ns, magic, position(path), "--expect")}
-
-
-def _paths(path: str, value: Any) -> list[str]:
-    start = path.rpartition(".")[0]
-    return [f"{start}.{name}" for name in dir(value)]
-
-
-def unknown_name(
-    name: str,
-    namespace: Mapping[str, Any],
-    magic: str,
-    position: SourcePosition,
-    option: str = "",
-    there: str = "",
+def _unknown(
+    name: str, names: Iterable[str], magic: str, place: SourcePosition, there: str = ""
 ) -> OptionError:
-    """The error for a name on a magic's line ("%tileir", "%%tiletune")
-    that nothing in the notebook has; `there` says in a sentence what it has.
-    """
-    close = nearest(name, (candidate for candidate in namespace if not candidate.startswith("_")))
-    advice = f"{close} {there}".strip() or f"Run the cell that defines {name} first."
+    close = nearest(name, (candidate for candidate in names if not candidate.startswith("_")))
     return OptionError(
-        f"{' '.join(filter(None, (magic, option)))}: the notebook has no variable {name!r}",
-        advice=advice,
-        position=position,
+        f"{magic}: the notebook has no variable {name!r}",
+        advice=f"{close} {there}".strip() or f"Run the cell that defines {name} first.",
+        position=place,
     )
 
 
@@ -337,50 +375,29 @@ def unknown_name(
 _COLLECT = "__kernellab_collect__"
 
 
-def options_before(
-    shell: Shell, options: Options, line: str
-) -> tuple[dict[str, Any], str, Position]:
-    """Return the options that a line begins with, its rest, and the positions of its words."""
-    position = ipython_api.running_line(shell, f"{options.magic} {line}".rstrip())
-    return *options.parse_leading(line, position), position
-
-
-def launch_on_line(
-    shell: Shell, options: Options, line: str
-) -> tuple[BoundLaunch, dict[str, Any], Position]:
-    """Return the launch of a line, the options before it, and the positions of its words."""
-    given, rest, position = options_before(shell, options, line)
-    return read_launch(rest, shell.user_ns, options.magic, position("")), given, position
-
-
-def read_launch(
-    text: str, namespace: Mapping[str, Any], magic: str, position: SourcePosition
-) -> BoundLaunch:
-    """Evaluate the parts of the launch in the user's namespace.
-
-    `magic` is written as the user does, "%tilestep" or "%%tiletune".
+def read_launch(line: Line, text: str | None = None) -> BoundLaunch:
+    """Evaluate the parts of a launch: that on the line, or `text`.
 
     Raises:
         OptionError: the text is not a launch, or names something that the notebook does not have;
-            points at `position`, the magic's line.
+            points at the magic's line.
         Exception: whatever evaluating a part raises.
     """
-    if not text.strip():
-        _refuse("no launch is given", magic, position)
+    text = line.text if text is None else text.strip()
+    if not text:
+        _refuse("no launch is given", line)
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        _refuse(f"{text.strip()!r} cannot be read: {error.msg}", magic, position)
+        _refuse(f"{text!r} cannot be read: {error.msg}", line)
     if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Subscript)):
-        _refuse(f"{text.strip()!r} is not a launch", magic, position)
-    _refuse_unknown_names(tree, namespace, magic, position)
-    kernel, grid = (_value(node, namespace) for node in (tree.func.value, tree.func.slice))
-    return BoundLaunch(kernel, grid, *_arguments(tree, namespace))
+        _refuse(f"{text!r} is not a launch", line)
+    _refuse_unknown_names(tree, line)
+    kernel, grid = (_value(node, line.namespace) for node in (tree.func.value, tree.func.slice))
+    return BoundLaunch(kernel, grid, *_arguments(tree, line.namespace))
 
 
-def read_expression(
-    text: str, namespace: Mapping[str, Any], magic: str, position: SourcePosition
-) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def read_expression(text: str, line: Line) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Return the function and the arguments whose call is an expression, without the call.
 
     Of a call of given values, `model(x)`, these are its own. Anything else, as `model(x).sum()` or
@@ -388,29 +405,28 @@ def read_expression(
 
     Args:
         text: the expression.
-        namespace: the user's.
-        magic: as the user writes it.
-        position: of the expression's first line.
+        line: the magic's; its place is that of the expression's first line.
 
     Raises:
         OptionError: nothing is computed, or the expression names something that the notebook does
             not have.
         Exception: whatever evaluating a part raises.
     """
+    namespace = line.namespace
     tree = ast.parse(text.strip(), mode="eval").body
     if isinstance(tree, ast.Name | ast.Constant):
         raise OptionError(
-            f"{magic}: {text.strip()!r} is not a call",
+            f"{line.magic}: {text.strip()!r} is not a call",
             advice="The cell's last line is the call to open, as in model(x).",
-            position=position,
+            position=line.place,
         )
-    _refuse_unknown_names(tree, namespace, magic, position)
+    _refuse_unknown_names(tree, line)
     given = [*tree.args, *(keyword.value for keyword in tree.keywords)] if _is_call(tree) else []
     if _is_call(tree) and not any(_computes(argument, namespace) for argument in given):
         function = _value(tree.func, namespace)
         if not _is_tensor(getattr(function, "__self__", None)):
             return function, *_arguments(tree, namespace)
-    return _function_of(tree, text.strip(), namespace, position)
+    return _function_of(tree, text.strip(), namespace, line.place)
 
 
 def _is_call(tree: ast.expr) -> TypeGuard[ast.Call]:
@@ -465,15 +481,11 @@ def _function_of(
     return function, tuple(namespace[name] for name in data), {}
 
 
-def run_above_last(
-    running: ipython_api.RunningCell, body: str, magic: str, what: str, advice: str
-) -> str:
+def run_above_last(cell: Cell, what: str, advice: str) -> str:
     """Run a cell above its last expression, and return that expression.
 
     Args:
-        running: the cell.
-        body: without the magic's line.
-        magic: as the user writes it: "%%tiletune".
+        cell: the magic's cell.
         what: it should end in: "launch".
         advice: for a cell that ends in something else.
 
@@ -482,29 +494,24 @@ def run_above_last(
         SyntaxError: it is not Python.
     """
     try:
-        statements = ast.parse(body).body
+        statements = ast.parse(cell.body).body
     except SyntaxError:
-        ipython_api.execute(
-            running, body
-        )  # raises it as any cell does; IPython's own syntax may be all it is
+        # raises it as any cell does; IPython's own syntax may be all it is
+        ipython_api.execute(cell.running, cell.body)
         statements = []
     if not statements or not isinstance(statements[-1], ast.Expr):
         raise OptionError(
-            f"{magic}: the cell must end in a {what}",
-            advice=advice,
-            position=running.position(magic),
+            f"{cell.magic}: the cell must end in a {what}", advice=advice, position=cell.place
         )
     last = statements[-1]
-    lines = body.splitlines(keepends=True)
+    lines = cell.body.splitlines(keepends=True)
     above = "".join(lines[: last.lineno - 1])
     if above.strip():
-        ipython_api.execute(running, above)
-    return ast.get_source_segment(body, last) or ""
+        ipython_api.execute(cell.running, above)
+    return ast.get_source_segment(cell.body, last) or ""
 
 
-def _refuse_unknown_names(
-    tree: ast.expr, namespace: Mapping[str, Any], magic: str, position: SourcePosition
-) -> None:
+def _refuse_unknown_names(tree: ast.expr, line: Line) -> None:
     """Refuse a launch with a name that nothing has;
     names that the launch itself gives a meaning (of a lambda, a comprehension) are left alone.
     """
@@ -513,9 +520,9 @@ def _refuse_unknown_names(
     own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     for node in named:
         name = node.id
-        if name in own or name in namespace or hasattr(builtins, name):
+        if name in own or name in line.namespace or hasattr(builtins, name):
             continue
-        raise unknown_name(name, namespace, magic, position)
+        raise line.unknown(name)
 
 
 def _arguments(call: ast.Call, names: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -531,16 +538,12 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
     return eval(compile(expression, "<magic>", "eval"), dict(names))
 
 
-def _refuse(problem: str, magic: str, position: SourcePosition) -> NoReturn:
+def _refuse(problem: str, line: Line) -> NoReturn:
+    example = "add[grid](x, y, n)"
+    if not isinstance(line, Cell):
+        example = f"{line.magic} add[grid](x, y, n, BLOCK=1024)"
     raise OptionError(
-        f"{magic}: {problem}",
-        advice=f"Write the launch as you would run it: {_example(magic)}.",
-        position=position,
+        f"{line.magic}: {problem}",
+        advice=f"Write the launch as you would run it: {example}.",
+        position=line.place,
     )
-
-
-def _example(magic: str) -> str:
-    """A launch on the line of a magic, or at the end of its cell."""
-    if magic.startswith("%%"):
-        return "add[grid](x, y, n)"
-    return f"{magic} add[grid](x, y, n, BLOCK=1024)"

@@ -20,8 +20,7 @@ from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import ArgumentError, CompileError, KernelLabError, OptionError, suggestion
 from kernellab.launch.tile_kernel import TileKernel, keep, tile_kernels_in
 from kernellab.magics import ipython_api
-from kernellab.magics.ipython_api import RunningCell
-from kernellab.magics.magic import stated
+from kernellab.magics.magic import Cell, stated
 from kernellab.records import Launch, Run, Target
 from kernellab.torch_api.inductor import is_inductor_kernel
 from kernellab.triton_api import definition_of, reachable_functions
@@ -34,7 +33,7 @@ from kernellab.viz.launch_tabs import FindLaunch, live_card
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """The values of the options in `tilekernel.COMPILING`."""
+    """The values of the options in `kernel_magics.compiling`."""
 
     target: Target
     signature: tuple[Sequence[Any], Mapping[str, Any]] | None
@@ -50,7 +49,7 @@ def compile_options_of(
         target=given["target"] or default,
         signature=given["sig"],
         constants=dict(chain.from_iterable(given["constexpr"])),
-        options=stated(given, "num_warps", "num_stages"),
+        options=stated(num_warps=given["num_warps"], num_stages=given["num_stages"]),
     )
 
 
@@ -111,13 +110,13 @@ def stated_call(kernel: Any, compile_options: CompileOptions) -> BoundCall:
     )
 
 
-def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> None:
+def run_tile_cell(cell: Cell, given: Mapping[str, Any], has_cards: bool) -> None:
     """Run the cell's body, its kernels as TileKernels, and show their cards.
 
     Args:
-        running: the cell.
-        given: the options on the magic's line, by name.
-        body: the cell without the magic's line.
+        cell: the cell.
+        given: the options of its line that say what is compiled.
+        has_cards: whether its kernels are compiled and shown.
 
     Raises:
         KernelLabError: no kernel in the cell; options that do not fit its kernels; a kernel that
@@ -125,11 +124,12 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
         BaseException: whatever the body raises.
     """
     compile_options = compile_options_of(given)
-    known = compiled_from(running.file)
-    with tile_kernels_in(running.file, compile_options.target) as made:
+    known = compiled_from(cell.running.file)
+    with tile_kernels_in(cell.running.file, compile_options.target) as made:
         # A card describes the last launch of its kernel.
-        has_card = not given["no_compile"]
-        ipython_api.execute(running, body, lambda value: has_card and _is_last_run(value, made))
+        ipython_api.execute(
+            cell.running, cell.body, lambda value: has_cards and _is_last_run(value, made)
+        )
     kernels = _latest(made)
     launches = _kept(made)
     if not kernels:
@@ -138,11 +138,11 @@ def run_tile_cell(running: RunningCell, given: Mapping[str, Any], body: str) -> 
             advice="Decorate a function with @triton.jit or @gluon.jit. "
             "A cell that only launches kernels needs no %%tilekernel. What the cell "
             "defined is kept.",
-            position=running.position("%%tilekernel"),
+            position=cell.place,
         )
-    if not given["no_compile"]:
-        _check_constants(compile_options, kernels, running)
-        _show_cards(kernels, compile_options, launches, running.shell.user_ns)
+    if has_cards:
+        _check_constants(compile_options, kernels, cell)
+        _show_cards(kernels, compile_options, launches, cell.namespace)
     del known  # until now, so that a cell that is run again finds them
 
 
@@ -164,7 +164,7 @@ def _latest(made: Iterable[TileKernel]) -> list[TileKernel]:
 
 
 def _check_constants(
-    compile_options: CompileOptions, kernels: Sequence[TileKernel], running: RunningCell
+    compile_options: CompileOptions, kernels: Sequence[TileKernel], cell: Cell
 ) -> None:
     names = {name for kernel in kernels for name in kernel.arg_names}
     for name in compile_options.constants:
@@ -172,7 +172,7 @@ def _check_constants(
             raise OptionError(
                 f"no kernel of this cell has a parameter {name!r}",
                 advice=suggestion(name, sorted(names), "Parameters:"),
-                position=running.position(f"{name}="),
+                position=cell.position(f"{name}="),
             )
 
 

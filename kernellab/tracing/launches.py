@@ -19,7 +19,6 @@ from kernellab.common.arguments import check_flags, check_whole
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.arguments import array_of
 from kernellab.compiler.binding import BoundCall
-from kernellab.compiler.modules import pointers_of
 from kernellab.errors import KernelFault
 from kernellab.interpreter.execution.grid import Programs, chosen_programs, linear_ids
 from kernellab.interpreter.execution.launcher import (
@@ -34,7 +33,6 @@ from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.interpreter.tiles import full
 from kernellab.ir.operations import global_effect
-from kernellab.ir.types import shape
 from kernellab.launch.argument_copies import copied, copied_back, tensors_in
 from kernellab.launch.dispatch import check_fits
 from kernellab.launch.preparation import EntryPoint, prepare_bound, takes_launch
@@ -165,7 +163,7 @@ class LastWriter:
         """Hear of an access."""
         if global_effect(seen.operation) == "load":
             return
-        extents = seen.shape or shape(pointers_of(seen.operation).type)
+        extents = seen.shape
         rank = len(extents)
         addresses = full(seen.addresses, extents)
         here = (addresses <= self._address) & (self._address < addresses + seen.size)

@@ -18,7 +18,6 @@ from xdsl.ir import Operation
 from kernellab import triton_api
 from kernellab.compiler.modules import kind
 from kernellab.interpreter.affine import AffineTile
-from kernellab.interpreter.codegen.code_writer import located_at
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.inspection import Fields, Pointer, shown
 from kernellab.interpreter.execution.stepping_code import SteppingCode
@@ -30,7 +29,7 @@ from kernellab.interpreter.memory.global_memory import (
     MemoryLayer,
     Store,
 )
-from kernellab.interpreter.memory.observers import AccessObserver
+from kernellab.interpreter.memory.observers import AccessObserver, DescriptorsThrough
 from kernellab.interpreter.tiles import Value
 from kernellab.ir import tt
 from kernellab.ir.operations import locate
@@ -599,19 +598,9 @@ class TracingObserver(AccessObserver):
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
         """As `RunObserver.modules`."""
-        return {**super().modules(memory), "memory": _TracedMemory(memory, self)}
-
-    def access(
-        self,
-        frame: FrameType,
-        access: MemoryAccess,
-        shape: tuple[int, ...] | None = None,
-    ) -> None:
-        """An access through a descriptor, by the one program that runs."""
-        del shape
-        self.hook.back_to(frame)
-        operation = located_at(frame.f_code, frame.f_lasti, self.operations)
-        self.record_access(_kind_of(operation), access)
+        traced = _TracedMemory(memory, self)
+        own = {"memory": traced, "descriptors": DescriptorsThrough(traced)}
+        return {**super().modules(memory), **own}
 
     def record_access(self, what: AccessKind, access: MemoryAccess) -> None:
         """Notify the recorder, after finding out whose memory it is."""
@@ -654,11 +643,3 @@ class _TracedMemory(MemoryLayer):
         self._observer.hook.back_to(sys._getframe(2))
         self._observer.record_access(what, access)
         return access.made_by(self._inner)
-
-
-def _kind_of(operation: Operation | None) -> AccessKind:
-    """What an operation on a descriptor does."""
-    name = "" if operation is None else operation.name
-    if "load" in name or "gather" in name:
-        return "load"
-    return "atomic" if "reduce" in name else "store"

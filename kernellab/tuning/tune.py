@@ -46,9 +46,17 @@ from kernellab.tuning.configs import (
 )
 from kernellab.tuning.descriptions import Amount, describe, work_given
 from kernellab.tuning.files import Store, contents_within, known_content
-from kernellab.tuning.pools import ExecutorPool, LocalPool, local_pool
 from kernellab.tuning.records import INTERRUPTED, Candidate, Dropped, Outcome, SweepMachine, Timing
-from kernellab.tuning.sweep import Conduct, Entry, Sweep, SweepProgress, WorkerPool
+from kernellab.tuning.sweep import (
+    Conduct,
+    Entry,
+    ExecutorPool,
+    LocalPool,
+    Sweep,
+    SweepProgress,
+    WorkerPool,
+    local_pool,
+)
 from kernellab.tuning.tuning import Tuning
 from kernellab.tuning.tunings import Recorded, recorded_sweeps, with_recorded_times
 from kernellab.tuning.worker import chosen_gpus, this_machine, time_baseline

@@ -22,7 +22,6 @@ from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import counted
 from kernellab.compiler.binding import bind
 from kernellab.compiler.compilations import Compilation
-from kernellab.compiler.modules import pointers_of
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import Diagnostic, KernelLabError, changes_between
 from kernellab.interpreter.execution.grid import check_grid
@@ -30,7 +29,6 @@ from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import program_code
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.interpreter.tiles import full
-from kernellab.ir.types import shape
 from kernellab.judging.code import Code
 from kernellab.judging.submissions import variants
 from kernellab.launch.argument_copies import copied
@@ -262,7 +260,7 @@ def _accessed(kernel: Any, case: Case, target: str) -> numpy.ndarray:
     elements = numpy.zeros(math.prod(check_grid(case.grid, call.values)), numpy.int64)
 
     def count(seen: ObservedAccess) -> None:
-        extents = seen.shape or shape(pointers_of(seen.operation).type)
+        extents = seen.shape
         each: Any = math.prod(extents)
         if seen.mask is not None:
             mask = full(seen.mask, extents)

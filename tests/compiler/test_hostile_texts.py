@@ -26,7 +26,7 @@ from kernellab.compiler.machine_code.instructions import (
 )
 from kernellab.compiler.source_map import _llvm_frames, module_frames
 from kernellab.errors import ArchiveError, CompileError, KernelLabError, NotRecorded
-from kernellab.graphs.runnable import script
+from kernellab.graphs.report import script
 from kernellab.records import SourceMap, Target
 from kernellab.records.graphs import GraphNode, Level
 from kernellab.triton_api.stages import generic_form

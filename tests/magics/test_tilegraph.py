@@ -4,13 +4,14 @@ kernel.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from kernellab.errors import OptionError, SourcePosition
-from kernellab.magics.magic import read_expression
+from kernellab.magics.magic import Line, read_expression
 from tests.support.notebook_session import NotebookSession, StartNotebook
 
 
@@ -53,7 +54,9 @@ def test_a_backend_that_is_nowhere_is_named(lab: NotebookSession) -> None:
 
 
 def read(text: str, **namespace: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    return read_expression(text, namespace, "%%tilegraph", SourcePosition("cell.py", 7))
+    shell: Any = SimpleNamespace(user_ns=namespace)
+    place = SourcePosition("cell.py", 7)
+    return read_expression(text, Line("%%tilegraph", "", shell, lambda _: place, place))
 
 
 def test_a_call_of_given_values_is_that_call() -> None:

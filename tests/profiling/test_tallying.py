@@ -74,7 +74,7 @@ def executions(seed: int) -> Iterator[ObservedAccess]:
         for _ in range(int(chance.integers(1, 5))):
             active = None if chance.random() < 0.5 else chance.random(PROGRAMS) < 0.7
             yield ObservedAccess(
-                cast(Any, None), addresses(chance), None, SIZE, mask(chance), active, programs
+                cast(Any, None), addresses(chance), SHAPE, SIZE, mask(chance), active, programs
             )
 
 
@@ -132,7 +132,7 @@ def test_counts_of_every_element(access: WarpAccess | Messages, turns: bool, see
         if batch is not seen.programs:
             tally.end_batch()
             batch = seen.programs
-        tally.add(seen, SHAPE)
+        tally.add(seen)
         for program in range(PROGRAMS):
             if seen.active is not None and not seen.active[program]:
                 continue
@@ -160,7 +160,7 @@ def test_many_executions_are_kept_as_one() -> None:
     for time in range(300):
         base = numpy.array([0, 1 << 20]) + 512 * (time % 100)
         tile = AffineTile(base, (64, 4), SHAPE, INT64)
-        tally.add(ObservedAccess(cast(Any, None), tile, None, SIZE, None, None, programs), SHAPE)
+        tally.add(ObservedAccess(cast(Any, None), tile, SHAPE, SIZE, None, None, programs))
     tally.end_batch()
     assert tally.executions == 600
     assert tally.touched == len(tally.different) == 2 * 100 * 16

@@ -37,9 +37,7 @@ from kernellab.interpreter.tiles import Value
 from kernellab.ir import flow, syntax
 from kernellab.ir.operations import FloatUnaryOperation, GlobalRead, PointerAccess
 from kernellab.magics import ipython_api
-from kernellab.magics.ipython_api import Shell
-from kernellab.magics.kernel_magics import read_line
-from kernellab.magics.magic import Option, Options, line_magic
+from kernellab.magics.magic import Line, magic, option
 from kernellab.records import Target
 from kernellab.viz.kit.data import ViewData
 from kernellab.viz.kit.view import Card, Table, View, card_of, view_of
@@ -146,16 +144,17 @@ def test_a_detector(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a negative number" in kernellab.show(report).text()
 
 
-SOURCE = Options("tilesource", (Option("--upper", "", "In capitals."),), sigil="%")
+@magic("line", has="around")
+def tilesource(line: Line, *, upper: bool = option()) -> str:
+    """Show the source of the kernel that a line names.
 
+    Options:
 
-@line_magic(SOURCE, SOURCE.help())
-def tilesource(shell: Shell, line: str) -> str:
-    """Show the source of the kernel that a line names."""
-    position = ipython_api.running_line(shell, f"%tilesource {line}".rstrip())
-    given, words = read_line(SOURCE, line, position)
-    source: str = shell.user_ns[words].src
-    return source.upper() if given["upper"] else source
+      --upper
+          In capitals.
+    """
+    source: str = line.namespace[line.text].src
+    return source.upper() if upper else source
 
 
 def test_a_magic() -> None:
@@ -164,7 +163,7 @@ def test_a_magic() -> None:
     tilesource.register(shell)
     assert "def taken_from_two(" in shell.run_line_magic("tilesource", "taken")
     assert "DEF TAKEN_FROM_TWO(" in shell.run_line_magic("tilesource", "--upper taken")
-    ipython_api.forget_magic(shell, SOURCE)
+    ipython_api.forget_magic(shell, tilesource)
     assert "tilesource" not in shell.magics_manager.magics["line"]
 
 

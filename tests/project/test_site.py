@@ -138,7 +138,7 @@ def test_every_magic_and_command_has_its_section() -> None:
         for name in ("magics", "command_line")
     }
     for magic in _all_magics():
-        assert f"```{{magic}} {magic.options.magic}\n" in pages["magics"]
+        assert f"```{{magic}} {magic.magic}\n" in pages["magics"]
     for command in COMMANDS:
         assert f"```{{command}} kernellab {command}\n" in pages["command_line"]
 

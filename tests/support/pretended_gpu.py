@@ -16,8 +16,8 @@ from kernellab.records import Target
 from kernellab.triton_api.kernel_contents import unpack
 from kernellab.tuning import tune, worker
 from kernellab.tuning.assignments import Setup, TrialOptions
-from kernellab.tuning.pools import LocalPool
 from kernellab.tuning.records import Outcome, Timing
+from kernellab.tuning.sweep import LocalPool
 from kernellab.tuning.worker import this_machine
 
 NAME = "a GPU that is not there"

@@ -34,7 +34,8 @@ from kernellab.errors import ArgumentError
 from kernellab.launch.tile_kernel import tile_kernels_in
 from kernellab.records import Target
 from kernellab.triton_api.kernel_contents import pack, unpack
-from kernellab.tuning import pools, tune
+from kernellab.tuning import sweep as sweep_module
+from kernellab.tuning import tune
 from kernellab.tuning.assignments import (
     Arguments,
     Delivery,
@@ -43,9 +44,8 @@ from kernellab.tuning.assignments import (
     setup_without_bytes,
     ship,
 )
-from kernellab.tuning.pools import LocalPool
 from kernellab.tuning.records import Outcome
-from kernellab.tuning.sweep import SweepProgress
+from kernellab.tuning.sweep import LocalPool, SweepProgress
 from kernellab.tuning.worker import machine_here, this_machine
 from tests.kernels.tuned import double
 from tests.support.messages import Raised
@@ -131,14 +131,14 @@ def test_a_worker_has_the_reference_on_whichever_gpu_it_gets(monkeypatch) -> Non
         asked.append(before)
         yield len(asked)
 
-    monkeypatch.setattr(pools, "_child", [Child()])
-    monkeypatch.setattr(pools, "_gpu_before", [])
-    monkeypatch.setattr(pools, "one_gpu_for_me", next_gpu)
+    monkeypatch.setattr(sweep_module, "_child", [Child()])
+    monkeypatch.setattr(sweep_module, "_gpu_before", [])
+    monkeypatch.setattr(sweep_module, "one_gpu_for_me", next_gpu)
     shipped = ship({"x": torch.ones(3)})
     whole = Delivery(shipped.digest, shipment=shipped)
     light = setup_without_bytes(Setup(b"", whole, whole, None, None))
     for _ in range(2):
-        pools.run_there(light, (whole, whole), b"", TRIAL_OPTIONS, 1, True)
+        sweep_module.run_there(light, (whole, whole), b"", TRIAL_OPTIONS, 1, True)
     assert [setup.device for setup in given] == [1, 2]
     assert all(setup.reference and setup.reference.open() == shipped for setup in given)
     assert asked == [(), (1,)]  # the one that has the arguments comes first
@@ -162,7 +162,7 @@ class IdleExecutor(ThreadPoolExecutor):
     """Says which machine it is, and does no work: all is known from the sweep before."""
 
     def submit(self, function, /, *args, **keywords):
-        assert function is pools.machine_there
+        assert function is sweep_module.machine_there
         return super().submit(machine_here, True)
 
 
@@ -170,7 +170,7 @@ class BreakingExecutor(IdleExecutor):
     """Breaks with the first config, as a pool of processes does when one of them is killed."""
 
     def submit(self, function, /, *args, **keywords):
-        if function is not pools.machine_there:
+        if function is not sweep_module.machine_there:
             raise BrokenExecutor("a process of the pool was terminated abruptly")
         return super().submit(function)
 
@@ -186,7 +186,7 @@ class OtherMachine(IdleExecutor):
     """Its processes have another Triton than the one that answered for all."""
 
     def submit(self, function, /, *args, **keywords):
-        if function is pools.machine_there:
+        if function is sweep_module.machine_there:
             there = replace(this_machine(None), triton="3.0.0")
             return ThreadPoolExecutor.submit(self, lambda: (there, None))
         return ThreadPoolExecutor.submit(self, function, *args)
@@ -209,7 +209,7 @@ def test_executors_that_cannot_answer_are_told(
     closed = ThreadPoolExecutor(1)
     closed.shutdown()
     raised(ArgumentError, swept, closed)
-    monkeypatch.setattr(pools, "SILENCE", 0.05)
+    monkeypatch.setattr(sweep_module, "SILENCE", 0.05)
     occupied = IdleExecutor(1)
     release = threading.Event()
     ThreadPoolExecutor.submit(occupied, release.wait)
@@ -248,7 +248,7 @@ TRIAL_OPTIONS = TrialOptions(check=True, measure=True, method=None)
 @pytest.fixture
 def pool(monkeypatch):
     """One process, in which `tests.tuning.misbehaving` runs."""
-    monkeypatch.setattr(pools, "_HERE", "tests.tuning.misbehaving")
+    monkeypatch.setattr(sweep_module, "_HERE", "tests.tuning.misbehaving")
     made = LocalPool(1, [])
     yield made
     made.stop()
@@ -304,7 +304,7 @@ def test_a_process_whose_gpu_met_an_error_is_replaced(pool) -> None:
 
 @pytest.mark.slow
 def test_a_config_that_hangs_on_one_gpu_holds_up_none_of_the_others(monkeypatch) -> None:
-    monkeypatch.setattr(pools, "_HERE", "tests.tuning.misbehaving")
+    monkeypatch.setattr(sweep_module, "_HERE", "tests.tuning.misbehaving")
     both = LocalPool(1, [0, 1])
     try:
         assert both.runs_at_once == 2

@@ -29,8 +29,8 @@ from kernellab.errors import CompileError
 from kernellab.triton_api.kernel_contents import content_of
 from kernellab.tuning import files
 from kernellab.tuning.files import Store
-from kernellab.tuning.pools import close_pools
 from kernellab.tuning.records import Dropped, Outcome, Reason
+from kernellab.tuning.sweep import close_pools
 from tests.kernels.tuned import double
 from tests.support.python_processes import is_running
 

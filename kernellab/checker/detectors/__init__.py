@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.asynchrony import MissingWait
-from kernellab.checker.detectors.autotuning import AutotunedInPlace
 from kernellab.checker.detectors.barriers import MissingBarrier
 from kernellab.checker.detectors.contracts import (
+    AutotunedInPlace,
     HistogramBins,
     NotAssociative,
     OverwrittenArgument,

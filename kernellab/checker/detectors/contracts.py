@@ -1,12 +1,14 @@
 """Find what Triton's functions require and do not check: combine functions that are not
 associative, values without a bin, sizes that are not powers of two; and arguments that share
-memory, one of which overwrites what the other stored.
+memory, one of which overwrites what the other stored; and what an autotuner does to a kernel that
+is right by itself, since it launches the kernel many times on the same arguments before.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -20,8 +22,15 @@ from kernellab.checker.kernel_source import NotReadable, Source
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.common.text import number_text, number_texts
 from kernellab.compiler.modules import users_line
-from kernellab.errors import SourcePosition
-from kernellab.interpreter.memory.global_memory import Store
+from kernellab.errors import SourcePosition, suggestion
+from kernellab.interpreter.memory.buffers import extent_of
+from kernellab.interpreter.memory.global_memory import (
+    Atomic,
+    CompareAndSwap,
+    Load,
+    MemoryAccess,
+    Store,
+)
 from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.ir import mlir, tt
 from kernellab.ir.operations import locate
@@ -227,8 +236,7 @@ def _shared_storages(run: CheckedRun) -> frozenset[int]:
             continue
         size = tensor.element_size()
         first = int(tensor.storage_offset()) * size
-        steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
-        last = first + (int(steps) + 1) * size
+        last = first + extent_of(tensor.shape, tensor.stride()) * size
         start = tensor.untyped_storage().data_ptr()
         if any(first < end and begin < last for begin, end in extents.get(start, ())):
             shared.add(start)
@@ -341,3 +349,120 @@ def _constant(node: ast.expr, source: Source, values: Mapping[str, Any]) -> int 
         value = values.get(node.id)
         return value if type(value) is int else None
     return None
+
+
+@dataclass
+class _Used:
+    """What the launch did with the elements of a storage.
+
+    Attributes:
+        written: which elements were written.
+        kept: which elements were read before they were written.
+        name: the argument that was read.
+    """
+
+    written: Array
+    kept: Array
+    name: str = ""
+
+
+def _is_of_lock(request: MemoryAccess) -> bool:
+    """Return whether an access takes or returns a lock, which is as before after a launch."""
+    is_exchange = isinstance(request, Atomic) and request.operation == "exchange"
+    return is_exchange or isinstance(request, CompareAndSwap)
+
+
+class AutotunedInPlace(Detector):
+    """Find arguments that a kernel reads and then overwrites, so that each trial of a config
+    changes what the next one reads; and names in key= that no parameter has.
+    """
+
+    kinds = ("autotune",)
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._used: dict[Hashable, _Used] = {}
+        self._reported: set[str] = set()
+
+    @classmethod
+    def concerns(cls, run: CheckedRun) -> bool:
+        return run.autotuner is not None
+
+    def before(self, access: CheckedAccess) -> None:
+        tuner = self.run.autotuner
+        if tuner is None or tuner.restores_otherwise or len(tuner.configs) < 2:
+            return
+        buffer = access.buffer
+        key = self.run.storage_of(buffer.tensor), buffer.itemsize
+        if key not in self._used:
+            size = len(buffer.elements)
+            self._used[key] = _Used(numpy.zeros(size, bool), numpy.zeros(size, bool))
+        used = self._used[key]
+        index, on = numpy.broadcast_arrays(
+            with_program_axis(access.index, access.rank),
+            True if access.on is None else with_program_axis(access.on, access.rank),
+        )
+        elements = index[on]
+        if access.action != "store":
+            fresh = elements[~used.written[elements]]
+            used.kept[fresh] = True
+            used.name = used.name or (buffer.name if len(fresh) else "")
+        if isinstance(access.request, Load):
+            return
+        used.written[elements] = True
+        changes = not _is_of_lock(access.request) and used.kept[elements].any()
+        if changes and not {used.name, buffer.name} & {*tuner.restored, *tuner.zeroed}:
+            self._report(access.operation, buffer.name or used.name)
+
+    def _report(self, op: Operation, name: str) -> None:
+        if name in self._reported:
+            return
+        self._reported.add(name)
+        facts: dict[str, Any] = {
+            "argument": name,
+            "places": locate(op.location).frames[::-1],
+            "message": (
+                f"the kernel reads and writes {name} under autotune without restore_value: each "
+                "trial of a config reads what the trial before it wrote"
+            ),
+            "advice": _RESTORED,
+        }
+        self.collector.add((op, name), facts)
+
+    def end(self) -> None:
+        tuner, names = self.run.autotuner, self.run.kernel.arg_names
+        assert tuner is not None
+        for key, used in self._used.items():
+            if used.name in tuner.zeroed and (used.written & used.kept).any():
+                self._report_zeroed(key, used.name)
+        for name in tuner.keys:
+            if name not in names:
+                facts = {
+                    "position": definition_of(self.run.kernel),
+                    "message": (
+                        f"key= of triton.autotune has {name!r}, which is not a parameter of the "
+                        "kernel: the configs are not tuned again for its values"
+                    ),
+                    "advice": suggestion(name, names, "Its parameters are"),
+                }
+                self.collector.add(("key", name), facts)
+
+    def _report_zeroed(self, key: Hashable, name: str) -> None:
+        """Report an argument with contents that the autotuner sets to zero."""
+        tuner = self.run.autotuner
+        assert tuner is not None
+        if name in tuner.lost:
+            facts = {
+                "argument": name,
+                "position": definition_of(self.run.kernel),
+                "message": (
+                    f"the kernel reads and writes {name} under autotune with reset_to_zero and "
+                    f"without restore_value: {name} holds numbers, and the autotuner sets them to "
+                    "zero before the kernel reads them"
+                ),
+                "advice": _RESTORED,
+            }
+            self.collector.add((key, name), facts)
+
+
+_RESTORED = "Triton restores the arguments that restore_value= names after each trial."

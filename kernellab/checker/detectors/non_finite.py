@@ -22,15 +22,16 @@ from kernellab.checker.checked_run import (
     stored_value,
 )
 from kernellab.checker.detector import Detector, ProgramSet, TwoPhaseDetector
-from kernellab.checker.nan_messages import advice, message
 from kernellab.checker.nan_sources import (
     NARROWING,
     Origin,
     Origins,
+    advice,
     calls_of_combiner,
     decides_integers,
     is_float_type,
     may_begin,
+    message,
     not_finite,
     too_large_for,
 )

@@ -25,7 +25,7 @@ from kernellab.interpreter.execution.program import (
     memory_effects,
     per_code,
 )
-from kernellab.interpreter.memory.buffers import Buffer
+from kernellab.interpreter.memory.buffers import Buffer, extent_of
 from kernellab.interpreter.tiles import Value
 from kernellab.ir import tt
 from kernellab.ir.operations import GlobalWrite, has, locate
@@ -214,10 +214,11 @@ class WrittenElements:
         self._join()
         starts, stops = self._rows[0]
         size = tensor.element_size()
-        steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
         first = int(tensor.storage_offset()) * size
         row = int(numpy.searchsorted(starts, first, side="right")) - 1
-        return row >= 0 and first + (steps + 1) * size <= int(stops[row])
+        return row >= 0 and first + extent_of(tensor.shape, tensor.stride()) * size <= int(
+            stops[row]
+        )
 
     def _join(self) -> None:
         """Make one row of those that overlap, or follow one on another."""

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed, behind, name_of
 from kernellab.checker.detector import Detector
-from kernellab.checker.nan_messages import type_name
+from kernellab.checker.nan_sources import type_name
 from kernellab.checker.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
 from kernellab.checker.shadow_values import Array

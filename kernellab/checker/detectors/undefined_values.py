@@ -17,8 +17,8 @@ from xdsl.traits import NoMemoryEffect
 from kernellab.checker.arguments import differences
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun
 from kernellab.checker.detector import Detector, PendingFinding, Stopped
-from kernellab.checker.events import Change
 from kernellab.checker.records import Proposal
+from kernellab.checker.session import Change
 from kernellab.checker.shadow_memory import ShadowArray, Storage, Storages
 from kernellab.checker.shadow_values import with_program_axis
 from kernellab.compiler.targets import may_leave_masked_lanes_open

@@ -15,13 +15,16 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab.compiler.analyses.allocations import Measure, alone
 from kernellab.compiler.analyses.layouts import (
+    Conversion,
+    Conversions,
     Flow,
+    Means,
+    Neighbor,
     QueryLayouts,
     layouts_by_type,
     tile_type,
     value_name,
 )
-from kernellab.compiler.analyses.tile_layouts import Conversion, Conversions, Means, Neighbor
 from kernellab.compiler.modules import (
     OpenedModules,
     integer,

@@ -27,7 +27,7 @@ from kernellab.compiler.arguments import tensor_of
 from kernellab.errors import ArgumentError
 from kernellab.interpreter.affine import AffineTile, as_array, base_of
 from kernellab.interpreter.memory import global_memory
-from kernellab.interpreter.memory.buffers import Buffer, ReadOnlyStore, ResolvedAccess
+from kernellab.interpreter.memory.buffers import Buffer, ReadOnlyStore, ResolvedAccess, extent_of
 from kernellab.interpreter.tiles import Active, LaneFault, Value, first_active, lanes_at_fault
 
 
@@ -462,7 +462,7 @@ def _tensor_at(value: Any) -> torch.Tensor:
         if _holds(storage, address):
             return _view(storage, address, value, sizes)
     if sizes is not None:
-        size = _extent(sizes) * _torch_type(value).itemsize
+        size = extent_of(*sizes) * _torch_type(value).itemsize
         if not is_mapped(address, size):
             raise UnknownExtent(
                 f"that points to {address:#x}, where this process has no {size:,} bytes of memory"
@@ -542,7 +542,7 @@ def _view(
     kind, skipped = _torch_type(value), address - storage.data_ptr()
     _check_aligned(address, skipped, kind)
     left = (storage.nbytes() - skipped) // kind.itemsize
-    if sizes is None or _extent(sizes) > left:
+    if sizes is None or extent_of(*sizes) > left:
         sizes = (left,), (1,)
     return torch.empty(0, dtype=kind, device="cpu").set_(storage, skipped // kind.itemsize, *sizes)
 
@@ -590,14 +590,6 @@ def _count(value: Any) -> int | None:
     if isinstance(nbytes, int | numpy.integer):
         return int(nbytes) // _torch_type(value).itemsize
     return None
-
-
-def _extent(sizes: Sizes) -> int:
-    """Elements from the first to the last."""
-    shape, strides = sizes
-    if 0 in shape:
-        return 0
-    return 1 + sum((count - 1) * stride for count, stride in zip(shape, strides))
 
 
 def _whole_numbers(numbers: Any) -> tuple[int, ...] | None:

@@ -46,6 +46,13 @@ class ReadOnlyStore(Exception):
     buffer: Buffer
 
 
+def extent_of(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Return how many elements are between the first and the last of a tensor, both included."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((count - 1) * stride for count, stride in zip(shape, strides))
+
+
 class Buffer:
     """One pointer argument: the storage behind a tensor, seen as a flat array of the pointee type.
 
@@ -82,8 +89,7 @@ class Buffer:
 
     def _keep_to_view(self) -> None:
         tensor, size = self.tensor, self.elements.itemsize
-        steps = sum((count - 1) * step for count, step in zip(tensor.shape, tensor.stride()))
-        extent = (steps + 1) * tensor.element_size() // size if tensor.numel() else 0
+        extent = extent_of(tensor.shape, tensor.stride()) * tensor.element_size() // size
         self.first, self.stop = self.origin, self.origin + extent
         if extent and not tensor.is_contiguous() and tensor.element_size() == size:
             present = numpy.zeros(len(self.elements), numpy.bool_)

@@ -5,7 +5,6 @@ modules that generated code calls.
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 import threading
 import types
@@ -19,6 +18,8 @@ import numpy
 from xdsl.ir import Block as XdslBlock
 from xdsl.ir import Operation
 
+from kernellab.compiler.modules import pointers_of
+from kernellab.interpreter.affine import BoxMask
 from kernellab.interpreter.codegen.code_writer import located_at
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.memory import descriptors, global_memory
@@ -27,6 +28,7 @@ from kernellab.interpreter.memory.buffers import Addressed, Buffer, OutOfBoundsA
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.memory.global_memory import Load, Memory, MemoryAccess, MemoryLayer
 from kernellab.interpreter.tiles import Active, Value
+from kernellab.ir.types import shape as type_shape
 
 # Global memory of an observed run: an observer is notified of every access before it is made.
 
@@ -46,8 +48,8 @@ class ObservedAccess:
         operation: what makes it.
         addresses: of its elements, in bytes: an affine tile or an array, programs first
             where they differ.
-        shape: of the block that a descriptor describes, or that is written for one; None where the
-            type of the pointers has it.
+        shape: of the tile of pointers, of the block that a descriptor describes, or of what is
+            written for one.
         size: of an element, in bytes.
         mask: which elements take part; None for all.
         active: which programs take part; None for all.
@@ -56,7 +58,7 @@ class ObservedAccess:
 
     operation: Operation
     addresses: Value
-    shape: tuple[int, ...] | None
+    shape: tuple[int, ...]
     size: int
     mask: Value | None
     active: Active
@@ -102,9 +104,10 @@ class AccessObserver:
 
     def modules(self, memory: Memory) -> Mapping[str, Any]:
         """As `RunObserver.modules`."""
+        observed = ObservedMemory(memory, self)
         return {
-            "memory": ObservedMemory(memory, self),
-            "descriptors": ObservedDescriptors(self),
+            "memory": observed,
+            "descriptors": DescriptorsThrough(observed),
             "tensormaps": ObservedTensormaps(self),
             "observer": self,
         }
@@ -131,7 +134,8 @@ class AccessObserver:
         """Report an access at addresses."""
         operation = located_at(frame.f_code, frame.f_lasti, self.operations)
         assert operation is not None, "every statement that accesses memory has a location"
-        seen = ObservedAccess(operation, addresses, shape, size, mask, active, self.programs)
+        extents = type_shape(pointers_of(operation).type) if shape is None else shape
+        seen = ObservedAccess(operation, addresses, extents, size, mask, active, self.programs)
         self._notify(seen)
 
 
@@ -144,45 +148,19 @@ class ObservedMemory(MemoryLayer):
 
     def around(self, access: MemoryAccess) -> Value | None:
         """Report the access, then make it."""
-        self._observer.access(sys._getframe(2), access)
+        frame, block = sys._getframe(2), None
+        if frame.f_code.co_filename == descriptors.__file__:
+            assert frame.f_back is not None, "generated code calls the functions of descriptors"
+            frame, block = frame.f_back, _block_of(access)
+        self._observer.access(frame, access, block)
         return access.made_by(self._inner)
 
 
-_PLACES: Mapping[str, tuple[Callable[..., tuple[Value, Value]], tuple[str, ...]]] = {
-    **dict.fromkeys(
-        ("load", "store", "reduce"), (descriptors.box, ("descriptor", "indices", "block"))
-    ),
-    **dict.fromkeys(
-        ("gather", "scatter"), (descriptors.rows_of, ("descriptor", "rows", "column", "shape"))
-    ),
-}
-"""What says where each function of `descriptors` reads or writes, and with which arguments."""
-
-
-class ObservedDescriptors:
-    """Replaces the module `descriptors` in generated code."""
-
-    def __init__(self, observer: AccessObserver) -> None:
-        self._observer = observer
-
-    def __getattr__(self, name: str) -> Any:
-        function = getattr(descriptors, name)
-        if name not in _PLACES:
-            return function
-        place, names = _PLACES[name]
-        signature = inspect.signature(function)
-
-        def observed(*arguments: Any, **keywords: Any) -> Any:
-            """Report the access, then make it."""
-            given = signature.bind(*arguments, **keywords).arguments
-            descriptor, *where = (given[name] for name in names)
-            offsets, mask = place(descriptor, *where)
-            shape, active = where[-1], given.get("active")
-            access = MemoryAccess(descriptor.buffer, offsets, len(shape), mask=mask, active=active)
-            self._observer.access(sys._getframe(1), access, shape)
-            return function(*arguments, **keywords)
-
-        return observed
+def _block_of(access: MemoryAccess) -> tuple[int, ...]:
+    """Return the shape of the block of a descriptor, which always has a mask."""
+    if isinstance(access.mask, BoxMask):
+        return access.mask.extents
+    return numpy.asarray(access.mask).shape[-access.rank :]
 
 
 class ObservedTensormaps:

@@ -101,17 +101,17 @@ class Alike:
     rows: Callable[[], Rows]
 
 
-def alike(seen: ObservedAccess, shape: tuple[int, ...]) -> Alike:
-    """The programs of an access to a tile of `shape`."""
+def alike(seen: ObservedAccess) -> Alike:
+    """The programs of an access."""
     count = seen.programs.count
     programs = numpy.arange(count) if seen.active is None else numpy.flatnonzero(seen.active)
     tile = seen.addresses
     if isinstance(tile, AffineTile) and len(programs):
         box = None if seen.mask is None else as_box(seen.mask, tile.extents)
         if box is not None or seen.mask is None:
-            return _by_pattern(tile, box, shape, programs)
+            return _by_pattern(tile, box, seen.shape, programs)
     each, nowhere = numpy.arange(len(programs)), numpy.zeros(len(programs), numpy.int64)
-    return Alike(programs, each, nowhere, None, partial(_one_by_one, seen, programs, shape))
+    return Alike(programs, each, nowhere, None, partial(_one_by_one, seen, programs))
 
 
 # With a pattern
@@ -179,8 +179,9 @@ def _offsets(strides: tuple[int, ...], extents: tuple[int, ...], shape: tuple[in
 # Without
 
 
-def _one_by_one(seen: ObservedAccess, programs: Numbers, shape: tuple[int, ...]) -> Rows:
+def _one_by_one(seen: ObservedAccess, programs: Numbers) -> Rows:
     """The rows of programs whose addresses or masks have no pattern."""
+    shape = seen.shape
 
     def flat(value: Any) -> Any:
         """A tile of every program: shape (programs, elements)."""
@@ -346,12 +347,12 @@ class Tally:
     def __post_init__(self) -> None:
         self._instructions = Instructions.of(self.access)
 
-    def add(self, seen: ObservedAccess, shape: tuple[int, ...]) -> None:
-        """Count an access to a tile of `shape`."""
-        programs = alike(seen, shape)
+    def add(self, seen: ObservedAccess) -> None:
+        """Count an access."""
+        programs = alike(seen)
         if not len(programs.programs):
             return
-        self._compare_steps(seen, shape, programs)
+        self._compare_steps(seen, programs)
         costs = self._costs(programs, seen.size)
         self.executions += len(programs.programs)
         weights = numpy.bincount(programs.row_of, minlength=len(costs.counts["requests"]))
@@ -359,7 +360,7 @@ class Tally:
             self.counts[name] += int(numbers @ weights)
         self._under_way.setdefault(seen.programs, Touched()).add(programs, costs.touched)
 
-    def _compare_steps(self, seen: ObservedAccess, shape: tuple[int, ...], programs: Alike) -> None:
+    def _compare_steps(self, seen: ObservedAccess, programs: Alike) -> None:
         """Keep the steps that are in this access what they were before."""
         if self.executions and self.steps is None:
             return
@@ -368,7 +369,10 @@ class Tally:
             steps = seen.addresses.strides
         else:
             dimension = self.access.dimension if isinstance(self.access, WarpAccess) else None
-            steps = None if dimension is None else _steps_along(dimension, *programs.rows(), shape)
+            if dimension is None:
+                steps = None
+            else:
+                steps = _steps_along(dimension, *programs.rows(), seen.shape)
         if self.executions and self.steps is not None and steps is not None:
             steps = tuple(new if new == was else None for new, was in zip(steps, self.steps))
         self.steps = None if steps is None or set(steps) == {None} else steps
@@ -581,7 +585,7 @@ class Counting:
         if seen.programs is not self._batch and not self._in_turns:
             self.end_batch()
             self._batch = seen.programs
-        tally.add(seen, seen.shape or shape(pointers_of(seen.operation).type))
+        tally.add(seen)
 
     def end_batch(self) -> None:
         """The programs that were seen are done."""

@@ -28,6 +28,7 @@ from kernellab.interpreter import numerics
 from kernellab.interpreter.codegen.emitter import emit_entry_events
 from kernellab.interpreter.execution.launcher import launch_sampled
 from kernellab.interpreter.execution.program import ProgramCode, program_of_module
+from kernellab.interpreter.memory.buffers import extent_of
 from kernellab.interpreter.memory.global_memory import Memory
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.interpreter.tiles import Active
@@ -41,8 +42,8 @@ from kernellab.launch.argument_copies import (
     aligned_copy,
     aligned_part,
     copied,
+    map_tensors,
     tensors_in,
-    with_tensors,
 )
 from kernellab.profiling.accesses.counts import Counting, Found, accesses_in
 from kernellab.profiling.accesses.records import Accesses, GlobalAccess, SharedAccess
@@ -245,14 +246,13 @@ def with_memory(values: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments with zeros on the CPU in the place of tensors without values, of torch's "meta"
     device, and of those on a GPU; they take memory only where something is written.
     """
-    return {name: with_tensors(value, _with_memory) for name, value in values.items()}
+    return {name: map_tensors(value, _with_memory) for name, value in values.items()}
 
 
-def _with_memory(tensor: torch.Tensor) -> torch.Tensor:
-    if tensor.device.type == "cpu":
+def _with_memory(tensor: Any) -> Any:
+    if not isinstance(tensor, torch.Tensor) or tensor.device.type == "cpu":
         return tensor
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    storage = _blank(max(last + 1, 0) * tensor.element_size())
+    storage = _blank(extent_of(tensor.shape, tensor.stride()) * tensor.element_size())
     empty = torch.empty(0, dtype=tensor.dtype, device="cpu")
     return empty.set_(storage, 0, tensor.shape, tensor.stride())
 

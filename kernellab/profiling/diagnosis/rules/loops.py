@@ -7,15 +7,14 @@ from dataclasses import replace
 from math import prod
 
 from kernellab.common.text import counted, joined_sizes
-from kernellab.compiler.analyses.tile_layouts import Conversion
+from kernellab.compiler.analyses.layouts import Conversion
 from kernellab.ir import flow, mlir, ttg
 from kernellab.ir.operations import DotLike, has
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import work_of
-from kernellab.profiling.diagnosis.evidence import Evidence, Loop
+from kernellab.profiling.diagnosis.evidence import Evidence, Loop, Staged, with_stages
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
-from kernellab.profiling.diagnosis.stages import Staged, with_stages
 from kernellab.profiling.diagnosis.traffic import Traffic
 
 # Loops that wait for their loads: not pipelined, with too few stages, or with little to load

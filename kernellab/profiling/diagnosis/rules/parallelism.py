@@ -13,10 +13,9 @@ from kernellab.ir import tt, ttg
 from kernellab.ir.types import shape
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import LOAD_LATENCY
-from kernellab.profiling.diagnosis.evidence import Evidence
+from kernellab.profiling.diagnosis.evidence import Evidence, with_stages
 from kernellab.profiling.diagnosis.records import SEVERE, CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
-from kernellab.profiling.diagnosis.stages import with_stages
 from kernellab.profiling.estimates.model import CALIBRATION
 
 # Multiprocessors and threads with little or nothing to do: few programs, tiles smaller than the
