@@ -35,6 +35,7 @@ class JudgedCase:
         words: what the case is called.
         args, keywords: the arguments.
         grid: of a kernel's launch; None for a function.
+        outputs: of a kernel's launch, the parameters of which it must write all elements.
         is_made: whether it was made of a given case.
         original: the case that has the same tensors with other values; None if there is none.
     """
@@ -43,6 +44,7 @@ class JudgedCase:
     args: tuple[Any, ...] = ()
     keywords: Mapping[str, Any] = field(default_factory=dict)
     grid: tuple[int, ...] | None = None
+    outputs: tuple[str, ...] = ()
     is_made: bool = False
     original: JudgedCase | None = None
 
@@ -51,7 +53,7 @@ class JudgedCase:
         """Return the case of what a caller gave.
 
         Raises:
-            ArgumentError: its grid is not one.
+            ArgumentError: its grid is not one, or its outputs are not tensors.
         """
         if not isinstance(given, Mapping):
             return cls(words, tuple(given))
@@ -62,7 +64,13 @@ class JudgedCase:
             return cls(words, (), keywords)
         if not isinstance(grid, list | tuple) or not all(type(size) is int for size in grid):
             raise ArgumentError(f'"grid" of a case must be one to three sizes, got {grid!r}.')
-        return cls(words, (), keywords, tuple(grid))
+        outputs = keywords.pop("outputs", ())
+        names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+        if not all(
+            isinstance(name, str) and [*tensors_within(keywords.get(name))] for name in names
+        ):
+            raise ArgumentError(f'"outputs" of a case must name its tensors, got {outputs!r}.')
+        return cls(words, (), keywords, tuple(grid), names)
 
     @property
     def values_only(self) -> bool:
@@ -88,8 +96,9 @@ class JudgedCase:
         """Return a case whose tensors and numbers are changed."""
         args, keywords = mapped(self.args, change), mapped(self.keywords, change)
         return JudgedCase(
-            f"{self.words} with {words}", args, keywords, self.grid, is_made=True, **facts
-        )
+            f"{self.words} with {words}", args, keywords, self.grid, self.outputs, is_made=True,
+            **facts,
+        )  # fmt: skip
 
 
 def listed(cases: Any) -> list[JudgedCase]:
@@ -327,8 +336,10 @@ class Storages:
         self, replay: Replay, case: JudgedCase, number: int, parameters: Mapping[str, torch.Tensor]
     ) -> None:
         """Put the inputs of a case into the memory of a replay."""
-        likes = tensors_within((case.like.args, case.like.keywords))
-        for like, tensor in zip(likes, tensors_within((case.args, case.keywords))):
+        given = {name: v for name, v in case.keywords.items() if name not in case.outputs}
+        likes = {name: case.like.keywords[name] for name in given}
+        pairs = zip(tensors_within((case.like.args, likes)), tensors_within((case.args, given)))
+        for like, tensor in pairs:
             replay.memory.load(self.view(like, "case").storage, _bytes_of(tensor), number)
         self.load_parameters(replay, parameters, number)
 

@@ -16,7 +16,7 @@ import torch
 
 from kernellab.checker.arguments import uninitialized
 from kernellab.checker.check import check
-from kernellab.checker.records import Findings
+from kernellab.checker.records import Finding, Findings
 from kernellab.common.arguments import check_tolerance, check_whole
 from kernellab.common.system import StoppedForGood, limited
 from kernellab.common.text import element_text, what_it_raised
@@ -55,7 +55,7 @@ from kernellab.judging.replay import (
 from kernellab.judging.requests import HostRequest
 from kernellab.judging.submissions import code_of, confined, foreign_code, name_of
 from kernellab.launch.reference_results import Results, right_results, usage_of
-from kernellab.launch.results import Tolerances, rounding_of
+from kernellab.launch.results import Tolerances, Within, rounding_of
 from kernellab.records import BoundLaunch, Target
 
 SECONDS = 60.0
@@ -92,8 +92,9 @@ def judge(
             arguments, or a class, which is called with `init` first. For a kernel, as `expect=` of
             `kernellab.check`. It runs in this process.
         cases: the arguments of each call: a tuple or a list for a function; for a kernel a mapping
-            by parameter with the key "grid". Or a function that returns them. A single case need
-            not be in a list.
+            by parameter with the key "grid", and with "outputs" if the kernel must write all of
+            these parameters, whose contents then count as uninitialized. Or a function that returns
+            them. A single case need not be in a list.
         targets: the GPUs to compile for; the launches are emulated for the first.
         baseline: the most microseconds that the first case may take by the estimate.
         claimed: the microseconds that the submission says to take for the first case; less than the
@@ -322,6 +323,7 @@ class _Judging:
         roughest = 0.0
         parts: Mapping[str, float] = {}
         results: Mapping[str, torch.Tensor] | None = None
+        problems: list[Finding] = []
         for launch in replay.steps(call["steps"], number):
             code = program_code(launch.kernel, launch.call, self.targets[0])
             roughest = max(roughest, *rounding_of(code).values(), 0.0)
@@ -329,7 +331,8 @@ class _Judging:
                 parts = rounding_of(code, own_formats=False)
                 results = self._right_of_kernel(launch, case)
             if not case.values_only:
-                self._check(launch, replay, case)
+                exact = self._tolerances(results or {}, parts)
+                problems += self._check(launch, replay, case, results, exact)
         if case.grid is None:
             views, only_read = outputs_of_function(call, case, self.storages, right)
             results = dict(zip(views, right))
@@ -341,29 +344,42 @@ class _Judging:
                 views, only_read = {name: view_of(given[name]) for name in results}, frozenset()
         seen = self.cases[: number + 1]
         exact = self._tolerances(results, parts)
-        outputs = CallOutputs(replay, seen, views, results, exact, only_read, failed, roughest)
+        outputs = CallOutputs(
+            replay, seen, views, results, exact, only_read, failed, roughest, problems
+        )
         traced = outputs.check()
         self.known = replace(
             self.known, cases=self.known.cases + 1, traced=self.known.traced if number else traced
         )
 
-    def _check(self, launch: RecordedLaunch, replay: Replay, case: JudgedCase) -> None:
-        """Run a launch with every detector."""
+    def _check(
+        self,
+        launch: RecordedLaunch,
+        replay: Replay,
+        case: JudgedCase,
+        results: Mapping[str, torch.Tensor] | None,
+        exact: Tolerances,
+    ) -> Sequence[Finding]:
+        """Run a launch with every detector; returns what may explain a wrong result."""
         values = {
             name: uninitialized(value)
             if isinstance(value, torch.Tensor) and replay.memory.is_unwritten(value)
             else value
             for name, value in launch.call.values.items()
         }
-        bound = BoundLaunch(launch.kernel, launch.grid, (), {**values, **launch.call.options})
-        findings: Findings = check(bound, target=self.targets[0], most_turns=_MOST_TURNS)
-        for finding in findings:
-            if finding.severity == "error":
-                stage = "safe" if finding.kind in _OF_ORDER else "runs"
-                self._reject(_before(stage) if stage == "safe" else stage, finding, case=case.words)
-        for finding in findings:
-            if finding.kind == "order-dependence":
-                self._reject("right", finding, case=case.words)
+        keywords = {**values, **launch.call.options}
+        expect: dict[str, Any] = {
+            name: Within(right, exact.elements(name, right, right))
+            for name, right in (results or {}).items()
+        }
+        bound = BoundLaunch(
+            launch.kernel, launch.grid, (), keywords, self.targets[0], expect or None
+        )
+        problems = problems_of(bound, case.outputs)
+        for problem in sorted(filter(is_fault, problems), key=_is_of_order):
+            reached = "right" if _is_of_order(problem) else "runs"
+            self._reject(reached, problem, case=case.words)
+        return problems
 
     def _tolerances(self, results: Mapping[str, Any], parts: Mapping[str, float]) -> Tolerances:
         """Return how far results may be off; `parts` is what the operations of a kernel explain."""
@@ -453,13 +469,49 @@ class _Judging:
             words = f"the estimated time is {total:.3g} us, and the budget is {self.baseline:g} us"
             self._reject("deterministic", Diagnostic("error", "over-budget", words))
 
-
 _MOVES = ("launch", "copy", "computed", "constant", "fill")
-_OF_ORDER = frozenset({"race", "lost-update"})
 
 
-def _before(stage: str) -> str:
-    return STAGES[STAGES.index(stage) - 1]
+def problems_of(
+    launch: BoundLaunch, outputs: Sequence[str] = (), *, is_strict: bool = False
+) -> list[Finding]:
+    """Return what is wrong with a launch, as `kernellab.check` finds it: its faults; or else its
+    wrong results, after the warnings that may explain them, such as the origin of a NaN.
+
+    Args:
+        launch: with the expected results, if they are to be compared.
+        outputs: the parameters of which the kernel must write all elements; what they hold before
+            the launch counts as uninitialized.
+        is_strict: whether a load without a value for masked elements that affect a result is a
+            problem even if the GPU happens to leave zeros there.
+    """
+    values = dict(launch.keywords)
+    for name in outputs:
+        if isinstance(values[name], torch.Tensor):
+            values[name] = uninitialized(values[name].clone())
+    launch = replace(launch, keywords=values)
+    findings: Findings = check(launch, outputs=outputs, most_turns=_MOST_TURNS)
+    faults = [finding for finding in findings if is_fault(finding)]
+    wrong = [*findings.of_kind("wrong-result"), *findings.of_kind("rounding")]
+    warnings = [
+        replace(finding, severity="warning")
+        for finding in findings
+        if (is_strict and finding.kind == "missing-other")
+        or (wrong and finding.severity == "warning" and finding not in wrong)
+    ]
+    return faults or [*warnings, *wrong]
+
+
+def is_fault(problem: Diagnostic) -> bool:
+    """Return whether a problem is a fault, which includes results that depend on the order of
+    programs.
+    """
+    is_error = problem.severity == "error" and problem.kind != "wrong-result"
+    return is_error or _is_of_order(problem)
+
+
+def _is_of_order(problem: Diagnostic) -> bool:
+    return problem.kind == "order-dependence"
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:

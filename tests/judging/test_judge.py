@@ -184,6 +184,29 @@ def test_a_kernel_is_judged_with_its_grid() -> None:
     assert (wrong.kind, wrong.reached) == ("wrong-result", "safe")
     assert wrong.element is not None
     assert wrong.element.name == "z_ptr"
+    assert wrong.diagnostic is not None
+    assert "computed in program (0, 0, 0)" in wrong.diagnostic.why
+    assert "from x_ptr[0] = " in wrong.diagnostic.why
+
+
+@triton.jit
+def positive_part(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(z_ptr + at, x * FACTOR, mask=(at < n) & (x > 0))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "kind"), [({}, "not-equal"), ({"outputs": "z_ptr"}, "unwritten-output")], ids=str
+)
+def test_what_is_in_an_output_before_the_launch_does_not_count(
+    outputs: dict[str, str], kind: str
+) -> None:
+    def reference(x_ptr: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"z_ptr": 2 * x_ptr.relu()}
+
+    verdict = kernellab.judge(positive_part, reference, {**launch(2.0), **outputs}, unseen=())
+    assert verdict.kind == kind, str(verdict)
 
 
 def test_a_function_may_write_to_its_arguments(tmp_path: Path) -> None:
@@ -335,6 +358,7 @@ def test_a_reference_that_is_constant_is_reported() -> None:
     [
         ({"cases": []}, ArgumentError),
         ({"cases": 5}, ArgumentError),
+        ({"cases": {"grid": (1,), "outputs": "y_ptr", "x_ptr": torch.zeros(1)}}, ArgumentError),
         ({"submission": "nothing.py::f"}, ArgumentError),
         ({"submission": 5}, ArgumentError),
         ({"unseen": ("weights",)}, OptionError),
