@@ -108,9 +108,10 @@ class CallOutputs:
             why.append(f"It is right for {right_before}.")
         if self.cases[-1].is_made and kind == "wrong-result":
             advice = _MADE
-        place = writer.position
-        found = Diagnostic("error", kind, str(difference), place, why=" ".join(why), advice=advice)
-        return self._ended(found, element=difference)
+        diagnostic = Diagnostic(
+            "error", kind, str(difference), writer.position, why=" ".join(why), advice=advice
+        )
+        return self._ended(diagnostic, element=difference)
 
     def _ended(self, problem: Diagnostic, **facts: Any) -> Ended:
         return Ended("safe", problem, case=self.cases[-1].words, **facts)
