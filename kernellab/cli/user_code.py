@@ -15,7 +15,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -94,6 +94,38 @@ def load_task(reference: str, cases: str | None) -> tuple[Any, Any, Sequence[Any
     given = _named_in(other, cases or path, own)
     init = getattr(other, "get_init_inputs", getattr(module, "get_init_inputs", list))
     return function, given, init()
+
+
+@contextmanager
+def locked_elsewhere(options: argparse.Namespace) -> Iterator[str | None]:
+    """The lock that `kernellab judge --triton ENVIRONMENT` compares with, which exists meanwhile:
+    what the kernels cost with the Triton of that environment. None without the option.
+
+    Raises:
+        KernelLabError: there is no such environment, or nothing was judged there.
+    """
+    if options.triton is None:
+        yield None
+        return
+    python = Path(options.triton, "bin", "python")
+    if not python.exists():
+        advice = "Name the folder of a virtual environment with torch and Triton."
+        raise KernelLabError(f"{str(python)!r} does not exist.", advice=advice)
+    names = ("reference", "cases", "target", "unseen", "rtol", "atol")
+    given = {name: getattr(options, name) for name in names}
+    words = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    with temporary_folder() as folder:
+        lock = Path(folder, "kernels.lock")
+        command = [python, "-m", "kernellab", "judge", options.submission, *words]
+        own = str(Path(__file__).parents[2])
+        environment = {**os.environ, "PYTHONPATH": own}
+        done = subprocess.run(
+            [*command, f"--update={lock}"], env=environment, capture_output=True, text=True
+        )
+        if not lock.exists():
+            words_there = (done.stdout + done.stderr).strip()[-2000:]
+            raise KernelLabError(f"The kernels were not judged by {python}:\n{words_there}")
+        yield str(lock)
 
 
 def load_named(place: str) -> Any:

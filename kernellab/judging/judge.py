@@ -10,10 +10,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 
+from kernellab import triton_api
 from kernellab.checker.arguments import uninitialized
 from kernellab.checker.check import check
 from kernellab.checker.records import Finding, Findings
@@ -31,6 +33,7 @@ from kernellab.errors import (
     UnsupportedOperation,
 )
 from kernellab.interpreter.execution.program import program_code
+from kernellab.judging.budgets import Lock, cost_of
 from kernellab.judging.cases import (
     UNSEEN,
     Cases,
@@ -78,6 +81,8 @@ def judge(
     unseen: Sequence[str] = UNSEEN,
     seed: int = 0,
     seconds: float = SECONDS,
+    lock: str | Path | None = None,
+    update: bool = False,
 ) -> Verdict:
     """Judge a kernel, or a function that launches kernels, against a reference.
 
@@ -107,12 +112,17 @@ def judge(
         unseen: which further cases are made of the given ones: "values", "shapes", "strides".
         seed: chooses their numbers.
         seconds: how long the submission's Python, and afterwards all of the rest, may take.
+        lock: a file with what the kernels of the first case may cost on each target: registers,
+            spills, sectors, instructions and the estimated time. More than that is rejected, with
+            the first pass of the compiler and the first line that differ.
+        update: whether to write to `lock` what they cost, and reject nothing.
 
     Returns:
         The Verdict. Whatever the submission and the reference do, no error is raised.
 
     Raises:
         ArgumentError: there is no such file, or `cases` or `unseen` are not what they must be.
+        ArchiveError: `lock` names a file of another kind.
         TargetError: there is no such target.
     """
     __tracebackhide__ = True
@@ -130,6 +140,7 @@ def judge(
         check_tolerance("rtol", rtol),
         check_tolerance("atol", atol),
         seconds,
+        None if lock is None else Lock(Path(lock), submission, update),
     )
     try:
         with limited(2 * seconds, StoppedForGood):
@@ -162,6 +173,7 @@ class _Judging:
     rtol: float | None
     atol: float | None
     seconds: float
+    lock: Lock | None
 
     def __post_init__(self) -> None:
         self.known = Verdict(self.name, "accepted")
@@ -178,9 +190,10 @@ class _Judging:
             self._not_judged("", Diagnostic("error", "reference", self.reference.problem))
         right = self._right_results()
         record = self._recorded(self.targets[0])
+        self.records = {self.targets[0]: record}
         try:
             replay = self._replayed(record)
-            self._compile(record)
+            self._compile()
             for number in range(len(self.cases)):
                 self._judge_case(replay, record["calls"][number], number, right[number])
         except UnsupportedOperation as error:
@@ -190,6 +203,8 @@ class _Judging:
         self._check_equality(record)
         self._check_steadiness(record)
         self._check_budget(record)
+        if self.lock is not None:
+            self._check_lock(self.lock)
         return replace(self.known, reached=STAGES[-1])
 
     def ending(self, ended: Ended) -> Verdict:
@@ -266,9 +281,9 @@ class _Judging:
         check_record(answer, len(self.cases))
         return answer
 
-    def _replayed(self, record: Mapping[str, Any]) -> Replay:
+    def _replayed(self, record: Mapping[str, Any], target: Target | None = None) -> Replay:
         """Return a replay of what the submission did before its first call."""
-        replay = Replay(record, self.targets[0], self._file)
+        replay = Replay(record, target or self.targets[0], self._file)
         self.storages.load_parameters(replay, self.reference.parameters, -1)
         replay.setup()
         return replay
@@ -283,10 +298,11 @@ class _Judging:
         position = SourcePosition(self._file, line) if type(line) is int and line > 0 else None
         return Diagnostic("error", kind, what, position, why=why, advice=advice)
 
-    def _compile(self, record: Mapping[str, Any]) -> None:
+    def _compile(self) -> None:
         """Compile every kernel for every target."""
         for target in self.targets:
-            own = record if target is self.targets[0] else self._recorded(target)
+            own = self.records.get(target) or self._recorded(target)
+            self.records[target] = own
             for launch in Replay(own, target, self._file).bound():
                 try:
                     made = compile_bound(launch.kernel, launch.call, target)
@@ -468,6 +484,25 @@ class _Judging:
         if self.baseline is not None and total > self.baseline:
             words = f"the estimated time is {total:.3g} us, and the budget is {self.baseline:g} us"
             self._reject("deterministic", Diagnostic("error", "over-budget", words))
+
+    def _check_lock(self, lock: Lock) -> None:
+        """Compare what the launches of the first case cost with what a lock allows."""
+        costs, places = [], {}
+        for target, record in self.records.items():
+            replay = self._replayed(record, target)
+            self.storages.load(replay, self.cases[0], 0, self.reference.parameters)
+            try:
+                for launch in replay.steps(record["calls"][0]["steps"], 0):
+                    costs.append(cost_of(launch, target))
+                    places[costs[-1].name] = triton_api.definition_of(launch.kernel)
+            except KernelLabError as error:
+                self._note(f"the lock: on {target}, {error.problem}")
+        problem = lock.examined(costs, places)
+        if isinstance(problem, str):
+            self._note(problem)
+        elif problem is not None:
+            self._reject("deterministic", problem)
+
 
 _MOVES = ("launch", "copy", "computed", "constant", "fill")
 
