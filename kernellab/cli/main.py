@@ -399,7 +399,8 @@ def _add_judge_options(parser: argparse.ArgumentParser) -> None:
         "--reference",
         metavar="FILE::NAME",
         required=True,
-        help="a function or a class that computes the right results; this file is trusted",
+        help="a function or a class that computes the right results, in a file that is trusted; or "
+        "the folder of a task of GPU MODE or robust-kbench",
     )
     parser.add_argument(
         "--cases",
@@ -470,16 +471,16 @@ def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _judge(options: argparse.Namespace) -> int:
-    from kernellab.cli.user_code import load_task, locked_elsewhere
+    from kernellab.cli.tasks import judged_task, locked_elsewhere
     from kernellab.judging.judge import judge
 
-    reference, cases, init = load_task(options.reference, options.cases)
-    with locked_elsewhere(options) as other:
+    with judged_task(options.reference, options.cases) as task, locked_elsewhere(options) as other:
         verdict = judge(
-            options.submission, reference, cases, targets=options.target, init=init,
+            options.submission, task.reference, task.cases, targets=options.target, init=task.init,
             baseline=options.budget, claimed=options.claimed, rtol=options.rtol, atol=options.atol,
             unseen=tuple(filter(None, options.unseen.split(","))),
             lock=other or options.lock or options.update, update=options.update is not None,
+            imports=task.imports,
         )  # fmt: skip
     print(verdict.json() if options.json else verdict)
     if options.junit is not None:

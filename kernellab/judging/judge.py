@@ -83,6 +83,7 @@ def judge(
     seconds: float = SECONDS,
     lock: str | Path | None = None,
     update: bool = False,
+    imports: Sequence[str] = (),
 ) -> Verdict:
     """Judge a kernel, or a function that launches kernels, against a reference.
 
@@ -116,6 +117,8 @@ def judge(
             spills, sectors, instructions and the estimated time. More than that is rejected, with
             the first pass of the compiler and the first line that differ.
         update: whether to write to `lock` what they cost, and reject nothing.
+        imports: folders with further modules that the submission may import; it may import those
+            beside its file.
 
     Returns:
         The Verdict. Whatever the submission and the reference do, no error is raised.
@@ -130,7 +133,7 @@ def judge(
     names = targets.split(",") if isinstance(targets, str) else targets
     judging = _Judging(
         name_of(submission),
-        code_of(submission),
+        code_of(submission, imports),
         Reference.of(reference, tuple(init)),
         derived(listed(cases), tuple(unseen), seed),
         [parse_target(name) for name in names],

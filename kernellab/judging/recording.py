@@ -130,6 +130,7 @@ class HostRecorder(Interception):
         code = self._request.code
         if isinstance(code, PackedKernel):
             return unpack(code.content)
+        sys.path[:0] = code.folders
         module = ModuleType(MODULE)
         sys.modules[MODULE] = module
         for part in code.parts:
