@@ -17,7 +17,7 @@ from kernellab.errors import ArgumentError
 from kernellab.judging.replay import Replay
 from kernellab.judging.requests import HostCall, TensorView, mapped
 from kernellab.records.display import described
-from kernellab.triton_api import TensorDescriptor
+from kernellab.triton_api.compilation import DESCRIPTORS
 
 UNSEEN = ("values", "shapes", "strides")
 """What the cases that are made differ in."""
@@ -81,7 +81,7 @@ class JudgedCase:
     def has_descriptors(self) -> bool:
         """Whether a tensor is given by a descriptor, which states its sizes once more."""
         values = (*self.args, *self.keywords.values())
-        return any(isinstance(value, TensorDescriptor) for value in values)
+        return any(isinstance(value, DESCRIPTORS) for value in values)
 
     @property
     def like(self) -> JudgedCase:
@@ -124,7 +124,7 @@ def tensors_within(value: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors in lists, tuples and mappings, and those of descriptors."""
     if isinstance(value, torch.Tensor):
         yield value
-    elif isinstance(value, TensorDescriptor):
+    elif isinstance(value, DESCRIPTORS):
         yield value.base
     elif isinstance(value, Mapping):
         yield from tensors_within(tuple(value.values()))

@@ -133,12 +133,14 @@ def test_a_verdict_is_data_and_the_same_again(tmp_path: Path) -> None:
 
 OTHERS = FOLDER / "other_kernels.py"
 SIZES = {"matmul": ((20, 24), (24, 18)), "norm": ((6, 20), (20,), (20,)), "total": ((6, 20),),
-         "relu": ((6, 20), (20,))}  # fmt: skip
+         "relu": ((6, 20), (20,)), "add": ((300,), (300,)), "double": ((64, 32),)}  # fmt: skip
 REFERENCES = {
     "matmul": torch.mm,
     "norm": lambda x, w, b: torch.nn.functional.layer_norm(x, (x.shape[1],), w, b),
     "total": lambda x: x.sum(1),
     "relu": lambda x, y: torch.relu(x + y),
+    "add": torch.add,
+    "double": lambda x: 2 * x,
 }
 
 
