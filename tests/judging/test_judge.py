@@ -186,6 +186,8 @@ def test_a_kernel_is_judged_with_its_grid() -> None:
     assert (wrong.kind, wrong.reached) == ("wrong-result", "safe")
     assert wrong.element is not None
     assert wrong.element.name == "z_ptr"
+    assert "verdict: accepted -> rejected" in right.diff(wrong)
+    assert right.diff(right) == ""
     assert wrong.diagnostic is not None
     assert "computed in program (0, 0, 0)" in wrong.diagnostic.why
     assert "from x_ptr[0] = " in wrong.diagnostic.why
