@@ -315,13 +315,11 @@ class Tries:
         most: the most sources.
         seconds: no try begins later.
         batch: how many sources are made together.
-        line: of the source, changed by what is tried first; 0 for none.
     """
 
     most: int
     seconds: float = math.inf
     batch: int = 1
-    line: int = 0
 
 
 @dataclass(frozen=True)
@@ -343,9 +341,6 @@ def search(
     """Return the first change whose kernel is right; None if none of those that were tried is."""
     end = time.monotonic() + tries.seconds
     rewrites = _distinct(_in_turn(source, families), source.text)
-    if tries.line:
-        line = source.text.splitlines()[tries.line - 1]
-        rewrites = iter(sorted(rewrites, key=lambda each: line in each.text.splitlines()))
     candidates = itertools.islice(rewrites, tries.most)
     for rewrite, kernel in _kernels(candidates, make, tries.batch):
         if time.monotonic() > end:

@@ -399,7 +399,8 @@ def _add_judge_options(parser: argparse.ArgumentParser) -> None:
         "--reference",
         metavar="FILE::NAME",
         required=True,
-        help="a function or a class that computes the right results; this file is trusted",
+        help="a function or a class that computes the right results, in a file that is trusted; or "
+        "the folder of a task of GPU MODE or robust-kbench",
     )
     parser.add_argument(
         "--cases",
@@ -425,6 +426,18 @@ def _add_judge_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", metavar="NUMBER", type=float, help=f"how far an element may be off: {name}"
         )
+    budgets = parser.add_mutually_exclusive_group()
+    budgets.add_argument(
+        "--lock", metavar="FILE", help="reject kernels that cost more than this file allows"
+    )
+    budgets.add_argument(
+        "--update", metavar="FILE", help="write what the kernels cost to this file"
+    )
+    budgets.add_argument(
+        "--triton",
+        metavar="ENVIRONMENT",
+        help="reject kernels that cost more than with the Triton of another virtual environment",
+    )
     parser.add_argument("--json", action="store_true", help="the same for machines, on one line")
     parser.add_argument("--junit", metavar="FILE", type=Path, help="write JUnit XML for CI, too")
     parser.add_argument("--sarif", metavar="FILE", type=Path, help="write SARIF for CI, too")
@@ -458,15 +471,17 @@ def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _judge(options: argparse.Namespace) -> int:
-    from kernellab.cli.user_code import load_task
+    from kernellab.cli.tasks import judged_task, locked_elsewhere
     from kernellab.judging.judge import judge
 
-    reference, cases, init = load_task(options.reference, options.cases)
-    verdict = judge(
-        options.submission, reference, cases, targets=options.target, init=init,
-        baseline=options.budget, claimed=options.claimed, rtol=options.rtol, atol=options.atol,
-        unseen=tuple(filter(None, options.unseen.split(","))),
-    )  # fmt: skip
+    with judged_task(options.reference, options.cases) as task, locked_elsewhere(options) as other:
+        verdict = judge(
+            options.submission, task.reference, task.cases, targets=options.target, init=task.init,
+            baseline=options.budget, claimed=options.claimed, rtol=options.rtol, atol=options.atol,
+            unseen=tuple(filter(None, options.unseen.split(","))),
+            lock=other or options.lock or options.update, update=options.update is not None,
+            imports=task.imports,
+        )  # fmt: skip
     print(verdict.json() if options.json else verdict)
     if options.junit is not None:
         save_whole(options.junit, verdict.junit().encode())

@@ -16,7 +16,8 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 from kernellab.checker.check import check as check_launch
-from kernellab.cli.user_code import load_kernel, load_named, load_task
+from kernellab.cli.tasks import judged_task
+from kernellab.cli.user_code import load_kernel, load_named
 from kernellab.common.system import OutOfTime, limited
 from kernellab.compiler.pipeline import compile as compile_kernel
 from kernellab.compiler.targets import parse_target
@@ -87,10 +88,11 @@ def judge(
 
     `cases` is a trusted file that defines `cases` or `get_inputs`; without it the reference's does.
     """
-    function, given, init = load_task(reference, cases or None)
-    verdict = judge_submission(
-        submission, function, given, targets=targets, init=init, rtol=rtol, atol=atol
-    )
+    with judged_task(reference, cases or None) as task:
+        verdict = judge_submission(
+            submission, task.reference, task.cases, targets=targets, init=task.init, rtol=rtol,
+            atol=atol, imports=task.imports,
+        )  # fmt: skip
     return verdict.to_dict()
 
 

@@ -59,7 +59,7 @@ def load_kernel(place: str) -> Any:
             else []
         )
         raise KernelLabError(f"There is no file {path!r}.", advice=nearest(path, here))
-    kernels = kernels_in(_run_file(file))
+    kernels = kernels_in(run_file(file))
     if not kernels:
         raise KernelLabError(
             f"{path} defines no kernel.",
@@ -78,24 +78,6 @@ def load_kernel(place: str) -> Any:
     return kernels[name]
 
 
-def load_task(reference: str, cases: str | None) -> tuple[Any, Any, Sequence[Any]]:
-    """What `kernellab judge` compares with: the function of FILE::FUNCTION; the cases, `cases` or
-    KernelBench's `get_inputs` of a file, which is the same one unless another is named; and what a
-    class is called with, `get_init_inputs()` if the file has it.
-
-    Raises:
-        KernelLabError: there is no such file, it cannot be run, or it has no such name.
-    """
-    path, _, name = reference.partition("::")
-    module = _run_file(Path(path))
-    function = _named_in(module, path, name or "Model")
-    other = module if cases is None else _run_file(Path(cases))
-    own = "cases" if hasattr(other, "cases") else "get_inputs"
-    given = _named_in(other, cases or path, own)
-    init = getattr(other, "get_init_inputs", getattr(module, "get_init_inputs", list))
-    return function, given, init()
-
-
 def load_named(place: str) -> Any:
     """What FILE::NAME names, for which the file is run.
 
@@ -103,10 +85,10 @@ def load_named(place: str) -> Any:
         KernelLabError: there is no such file, it cannot be run, or it has no such name.
     """
     path, _, name = place.partition("::")
-    return _named_in(_run_file(Path(path)), path, name)
+    return named_in(run_file(Path(path)), path, name)
 
 
-def _named_in(module: ModuleType, path: str, name: str) -> Any:
+def named_in(module: ModuleType, path: str, name: str) -> Any:
     if not hasattr(module, name):
         names = (known for known in vars(module) if not known.startswith("_"))
         raise KernelLabError(
@@ -135,7 +117,7 @@ def _function(kernel: Any) -> Any:
     return kernel
 
 
-def _run_file(file: Path) -> ModuleType:
+def run_file(file: Path) -> ModuleType:
     # A separate name: a file called json.py must not replace that module.
     name = f"kernels_of_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file.resolve())

@@ -301,7 +301,7 @@ class Comparison(PrintsAsCard):
     @cached_property
     def stages(self) -> tuple[StagePair, ...]:
         """Every stage that one side has, in the order of the pipelines."""
-        names = _merged(list(self.left.stages), list(self.right.stages))
+        names = merged(list(self.left.stages), list(self.right.stages))
         return tuple(_stage_pair(name, self.left, self.right) for name in names)
 
     @cached_property
@@ -353,8 +353,8 @@ class Comparison(PrintsAsCard):
         Raises:
             ArgumentError: a side has no such stage with lines of the source.
         """
-        sides = [_by_line(side, name) for side in (self.left, self.right)]
-        lines = _merged(list(sides[0]), list(sides[1]))
+        sides = [operations_by_line(side, name) for side in (self.left, self.right)]
+        lines = merged(list(sides[0]), list(sides[1]))
         pairs = (Sides(line, *(dict(side.get(line, {})) for side in sides)) for line in lines)
         return tuple(pair for pair in pairs if not pair.equal)
 
@@ -451,30 +451,30 @@ def compare(left: Compilation, right: Compilation) -> Comparison:
 
 
 def _differing(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[Sides]:
-    for name in _merged(list(left), list(right)):
+    for name in merged(list(left), list(right)):
         pair = Sides(name, left.get(name), right.get(name))
         if not pair.equal:
             yield pair
 
 
-def _merged(left: list[str], right: list[str]) -> list[str]:
+def merged(left: list[str], right: list[str]) -> list[str]:
     """Both lists in one: the left list in its order, with what only the right list has
     at the same place as there.
     """
-    merged: list[str] = []
+    both: list[str] = []
     on_the_left = set(left)
     matcher = difflib.SequenceMatcher(a=left, b=right, autojunk=False)
     for kind, left_start, left_end, right_start, right_end in matcher.get_opcodes():
-        merged += left[left_start:left_end]
+        both += left[left_start:left_end]
         if kind != "equal":
-            merged += [label for label in right[right_start:right_end] if label not in on_the_left]
-    return merged
+            both += [label for label in right[right_start:right_end] if label not in on_the_left]
+    return both
 
 
 def _pass_pairs(left: Iterable[PassRun], right: Iterable[PassRun]) -> Iterator[PassPair]:
     runs = {run.label: run for run in left}, {run.label: run for run in right}
     modules: list[StoredText | None] = [None, None]
-    for label in _merged(list(runs[0]), list(runs[1])):
+    for label in merged(list(runs[0]), list(runs[1])):
         pair = [side.get(label) for side in runs]
         modules = [run.text if run else module for run, module in zip(pair, modules)]
         yield PassPair(label, pair[0], pair[1], modules[0], modules[1])
@@ -507,7 +507,7 @@ _OPERATION = re.compile(
 """The operation of a line: the first word after results, addresses and predicates."""
 
 
-def _by_line(compilation: Compilation, name: str) -> dict[str, Counter[str]]:
+def operations_by_line(compilation: Compilation, name: str) -> dict[str, Counter[str]]:
     """The operations of a stage by the text of the kernel's line that they come from, in the order
     of the kernel.
     """

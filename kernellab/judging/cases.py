@@ -17,7 +17,7 @@ from kernellab.errors import ArgumentError
 from kernellab.judging.replay import Replay
 from kernellab.judging.requests import HostCall, TensorView, mapped
 from kernellab.records.display import described
-from kernellab.triton_api import TensorDescriptor
+from kernellab.triton_api.compilation import DESCRIPTORS
 
 UNSEEN = ("values", "shapes", "strides")
 """What the cases that are made differ in."""
@@ -35,6 +35,7 @@ class JudgedCase:
         words: what the case is called.
         args, keywords: the arguments.
         grid: of a kernel's launch; None for a function.
+        outputs: of a kernel's launch, the parameters of which it must write all elements.
         is_made: whether it was made of a given case.
         original: the case that has the same tensors with other values; None if there is none.
     """
@@ -43,6 +44,7 @@ class JudgedCase:
     args: tuple[Any, ...] = ()
     keywords: Mapping[str, Any] = field(default_factory=dict)
     grid: tuple[int, ...] | None = None
+    outputs: tuple[str, ...] = ()
     is_made: bool = False
     original: JudgedCase | None = None
 
@@ -51,7 +53,7 @@ class JudgedCase:
         """Return the case of what a caller gave.
 
         Raises:
-            ArgumentError: its grid is not one.
+            ArgumentError: its grid is not one, or its outputs are not tensors.
         """
         if not isinstance(given, Mapping):
             return cls(words, tuple(given))
@@ -62,7 +64,13 @@ class JudgedCase:
             return cls(words, (), keywords)
         if not isinstance(grid, list | tuple) or not all(type(size) is int for size in grid):
             raise ArgumentError(f'"grid" of a case must be one to three sizes, got {grid!r}.')
-        return cls(words, (), keywords, tuple(grid))
+        outputs = keywords.pop("outputs", ())
+        names = (outputs,) if isinstance(outputs, str) else tuple(outputs)
+        if not all(
+            isinstance(name, str) and [*tensors_within(keywords.get(name))] for name in names
+        ):
+            raise ArgumentError(f'"outputs" of a case must name its tensors, got {outputs!r}.')
+        return cls(words, (), keywords, tuple(grid), names)
 
     @property
     def values_only(self) -> bool:
@@ -73,7 +81,7 @@ class JudgedCase:
     def has_descriptors(self) -> bool:
         """Whether a tensor is given by a descriptor, which states its sizes once more."""
         values = (*self.args, *self.keywords.values())
-        return any(isinstance(value, TensorDescriptor) for value in values)
+        return any(isinstance(value, DESCRIPTORS) for value in values)
 
     @property
     def like(self) -> JudgedCase:
@@ -88,8 +96,9 @@ class JudgedCase:
         """Return a case whose tensors and numbers are changed."""
         args, keywords = mapped(self.args, change), mapped(self.keywords, change)
         return JudgedCase(
-            f"{self.words} with {words}", args, keywords, self.grid, is_made=True, **facts
-        )
+            f"{self.words} with {words}", args, keywords, self.grid, self.outputs, is_made=True,
+            **facts,
+        )  # fmt: skip
 
 
 def listed(cases: Any) -> list[JudgedCase]:
@@ -115,7 +124,7 @@ def tensors_within(value: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors in lists, tuples and mappings, and those of descriptors."""
     if isinstance(value, torch.Tensor):
         yield value
-    elif isinstance(value, TensorDescriptor):
+    elif isinstance(value, DESCRIPTORS):
         yield value.base
     elif isinstance(value, Mapping):
         yield from tensors_within(tuple(value.values()))
@@ -327,8 +336,10 @@ class Storages:
         self, replay: Replay, case: JudgedCase, number: int, parameters: Mapping[str, torch.Tensor]
     ) -> None:
         """Put the inputs of a case into the memory of a replay."""
-        likes = tensors_within((case.like.args, case.like.keywords))
-        for like, tensor in zip(likes, tensors_within((case.args, case.keywords))):
+        given = {name: v for name, v in case.keywords.items() if name not in case.outputs}
+        likes = {name: case.like.keywords[name] for name in given}
+        pairs = zip(tensors_within((case.like.args, likes)), tensors_within((case.args, given)))
+        for like, tensor in pairs:
             replay.memory.load(self.view(like, "case").storage, _bytes_of(tensor), number)
         self.load_parameters(replay, parameters, number)
 

@@ -65,10 +65,12 @@ class Texts:
     Attributes:
         parts: the texts.
         name: the kernel's name in the scope.
+        folders: from which they may import modules.
     """
 
     parts: tuple[SourcePart, ...]
     name: str
+    folders: tuple[str, ...] = ()
 
 
 Code = PackedKernel | Texts

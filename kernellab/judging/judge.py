@@ -10,13 +10,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 
+from kernellab import triton_api
 from kernellab.checker.arguments import uninitialized
 from kernellab.checker.check import check
-from kernellab.checker.records import Findings
+from kernellab.checker.records import Finding, Findings
 from kernellab.common.arguments import check_tolerance, check_whole
 from kernellab.common.system import StoppedForGood, limited
 from kernellab.common.text import element_text, what_it_raised
@@ -31,6 +33,7 @@ from kernellab.errors import (
     UnsupportedOperation,
 )
 from kernellab.interpreter.execution.program import program_code
+from kernellab.judging.budgets import Lock, cost_of
 from kernellab.judging.cases import (
     UNSEEN,
     Cases,
@@ -55,7 +58,7 @@ from kernellab.judging.replay import (
 from kernellab.judging.requests import HostRequest
 from kernellab.judging.submissions import code_of, confined, foreign_code, name_of
 from kernellab.launch.reference_results import Results, right_results, usage_of
-from kernellab.launch.results import Tolerances, rounding_of
+from kernellab.launch.results import Tolerances, Within, rounding_of
 from kernellab.records import BoundLaunch, Target
 
 SECONDS = 60.0
@@ -78,6 +81,9 @@ def judge(
     unseen: Sequence[str] = UNSEEN,
     seed: int = 0,
     seconds: float = SECONDS,
+    lock: str | Path | None = None,
+    update: bool = False,
+    imports: Sequence[str] = (),
 ) -> Verdict:
     """Judge a kernel, or a function that launches kernels, against a reference.
 
@@ -92,8 +98,9 @@ def judge(
             arguments, or a class, which is called with `init` first. For a kernel, as `expect=` of
             `kernellab.check`. It runs in this process.
         cases: the arguments of each call: a tuple or a list for a function; for a kernel a mapping
-            by parameter with the key "grid". Or a function that returns them. A single case need
-            not be in a list.
+            by parameter with the key "grid", and with "outputs" if the kernel must write all of
+            these parameters, whose contents then count as uninitialized. Or a function that returns
+            them. A single case need not be in a list.
         targets: the GPUs to compile for; the launches are emulated for the first.
         baseline: the most microseconds that the first case may take by the estimate.
         claimed: the microseconds that the submission says to take for the first case; less than the
@@ -106,12 +113,19 @@ def judge(
         unseen: which further cases are made of the given ones: "values", "shapes", "strides".
         seed: chooses their numbers.
         seconds: how long the submission's Python, and afterwards all of the rest, may take.
+        lock: a file with what the kernels of the first case may cost on each target: registers,
+            spills, sectors, instructions and the estimated time. More than that is rejected, with
+            the first pass of the compiler and the first line that differ.
+        update: whether to write to `lock` what they cost, and reject nothing.
+        imports: folders with further modules that the submission may import; it may import those
+            beside its file.
 
     Returns:
         The Verdict. Whatever the submission and the reference do, no error is raised.
 
     Raises:
         ArgumentError: there is no such file, or `cases` or `unseen` are not what they must be.
+        ArchiveError: `lock` names a file of another kind.
         TargetError: there is no such target.
     """
     __tracebackhide__ = True
@@ -119,7 +133,7 @@ def judge(
     names = targets.split(",") if isinstance(targets, str) else targets
     judging = _Judging(
         name_of(submission),
-        code_of(submission),
+        code_of(submission, imports),
         Reference.of(reference, tuple(init)),
         derived(listed(cases), tuple(unseen), seed),
         [parse_target(name) for name in names],
@@ -129,6 +143,7 @@ def judge(
         check_tolerance("rtol", rtol),
         check_tolerance("atol", atol),
         seconds,
+        None if lock is None else Lock(Path(lock), submission, update),
     )
     try:
         with limited(2 * seconds, StoppedForGood):
@@ -161,6 +176,7 @@ class _Judging:
     rtol: float | None
     atol: float | None
     seconds: float
+    lock: Lock | None
 
     def __post_init__(self) -> None:
         self.known = Verdict(self.name, "accepted")
@@ -177,9 +193,10 @@ class _Judging:
             self._not_judged("", Diagnostic("error", "reference", self.reference.problem))
         right = self._right_results()
         record = self._recorded(self.targets[0])
+        self.records = {self.targets[0]: record}
         try:
             replay = self._replayed(record)
-            self._compile(record)
+            self._compile()
             for number in range(len(self.cases)):
                 self._judge_case(replay, record["calls"][number], number, right[number])
         except UnsupportedOperation as error:
@@ -189,6 +206,8 @@ class _Judging:
         self._check_equality(record)
         self._check_steadiness(record)
         self._check_budget(record)
+        if self.lock is not None:
+            self._check_lock(self.lock)
         return replace(self.known, reached=STAGES[-1])
 
     def ending(self, ended: Ended) -> Verdict:
@@ -265,9 +284,9 @@ class _Judging:
         check_record(answer, len(self.cases))
         return answer
 
-    def _replayed(self, record: Mapping[str, Any]) -> Replay:
+    def _replayed(self, record: Mapping[str, Any], target: Target | None = None) -> Replay:
         """Return a replay of what the submission did before its first call."""
-        replay = Replay(record, self.targets[0], self._file)
+        replay = Replay(record, target or self.targets[0], self._file)
         self.storages.load_parameters(replay, self.reference.parameters, -1)
         replay.setup()
         return replay
@@ -282,10 +301,11 @@ class _Judging:
         position = SourcePosition(self._file, line) if type(line) is int and line > 0 else None
         return Diagnostic("error", kind, what, position, why=why, advice=advice)
 
-    def _compile(self, record: Mapping[str, Any]) -> None:
+    def _compile(self) -> None:
         """Compile every kernel for every target."""
         for target in self.targets:
-            own = record if target is self.targets[0] else self._recorded(target)
+            own = self.records.get(target) or self._recorded(target)
+            self.records[target] = own
             for launch in Replay(own, target, self._file).bound():
                 try:
                     made = compile_bound(launch.kernel, launch.call, target)
@@ -322,6 +342,7 @@ class _Judging:
         roughest = 0.0
         parts: Mapping[str, float] = {}
         results: Mapping[str, torch.Tensor] | None = None
+        problems: list[Finding] = []
         for launch in replay.steps(call["steps"], number):
             code = program_code(launch.kernel, launch.call, self.targets[0])
             roughest = max(roughest, *rounding_of(code).values(), 0.0)
@@ -329,7 +350,8 @@ class _Judging:
                 parts = rounding_of(code, own_formats=False)
                 results = self._right_of_kernel(launch, case)
             if not case.values_only:
-                self._check(launch, replay, case)
+                exact = self._tolerances(results or {}, parts)
+                problems += self._check(launch, replay, case, results, exact)
         if case.grid is None:
             views, only_read = outputs_of_function(call, case, self.storages, right)
             results = dict(zip(views, right))
@@ -341,29 +363,42 @@ class _Judging:
                 views, only_read = {name: view_of(given[name]) for name in results}, frozenset()
         seen = self.cases[: number + 1]
         exact = self._tolerances(results, parts)
-        outputs = CallOutputs(replay, seen, views, results, exact, only_read, failed, roughest)
+        outputs = CallOutputs(
+            replay, seen, views, results, exact, only_read, failed, roughest, problems
+        )
         traced = outputs.check()
         self.known = replace(
             self.known, cases=self.known.cases + 1, traced=self.known.traced if number else traced
         )
 
-    def _check(self, launch: RecordedLaunch, replay: Replay, case: JudgedCase) -> None:
-        """Run a launch with every detector."""
+    def _check(
+        self,
+        launch: RecordedLaunch,
+        replay: Replay,
+        case: JudgedCase,
+        results: Mapping[str, torch.Tensor] | None,
+        exact: Tolerances,
+    ) -> Sequence[Finding]:
+        """Run a launch with every detector; returns what may explain a wrong result."""
         values = {
             name: uninitialized(value)
             if isinstance(value, torch.Tensor) and replay.memory.is_unwritten(value)
             else value
             for name, value in launch.call.values.items()
         }
-        bound = BoundLaunch(launch.kernel, launch.grid, (), {**values, **launch.call.options})
-        findings: Findings = check(bound, target=self.targets[0], most_turns=_MOST_TURNS)
-        for finding in findings:
-            if finding.severity == "error":
-                stage = "safe" if finding.kind in _OF_ORDER else "runs"
-                self._reject(_before(stage) if stage == "safe" else stage, finding, case=case.words)
-        for finding in findings:
-            if finding.kind == "order-dependence":
-                self._reject("right", finding, case=case.words)
+        keywords = {**values, **launch.call.options}
+        expect: dict[str, Any] = {
+            name: Within(right, exact.elements(name, right, right))
+            for name, right in (results or {}).items()
+        }
+        bound = BoundLaunch(
+            launch.kernel, launch.grid, (), keywords, self.targets[0], expect or None
+        )
+        problems = problems_of(bound, case.outputs)
+        for problem in sorted(filter(is_fault, problems), key=_is_of_order):
+            reached = "right" if _is_of_order(problem) else "runs"
+            self._reject(reached, problem, case=case.words)
+        return problems
 
     def _tolerances(self, results: Mapping[str, Any], parts: Mapping[str, float]) -> Tolerances:
         """Return how far results may be off; `parts` is what the operations of a kernel explain."""
@@ -453,13 +488,68 @@ class _Judging:
             words = f"the estimated time is {total:.3g} us, and the budget is {self.baseline:g} us"
             self._reject("deterministic", Diagnostic("error", "over-budget", words))
 
+    def _check_lock(self, lock: Lock) -> None:
+        """Compare what the launches of the first case cost with what a lock allows."""
+        costs, places = [], {}
+        for target, record in self.records.items():
+            replay = self._replayed(record, target)
+            self.storages.load(replay, self.cases[0], 0, self.reference.parameters)
+            try:
+                for launch in replay.steps(record["calls"][0]["steps"], 0):
+                    costs.append(cost_of(launch, target))
+                    places[costs[-1].name] = triton_api.definition_of(launch.kernel)
+            except KernelLabError as error:
+                self._note(f"the lock: on {target}, {error.problem}")
+        problem = lock.examined(costs, places)
+        if isinstance(problem, str):
+            self._note(problem)
+        elif problem is not None:
+            self._reject("deterministic", problem)
+
 
 _MOVES = ("launch", "copy", "computed", "constant", "fill")
-_OF_ORDER = frozenset({"race", "lost-update"})
 
 
-def _before(stage: str) -> str:
-    return STAGES[STAGES.index(stage) - 1]
+def problems_of(
+    launch: BoundLaunch, outputs: Sequence[str] = (), *, is_strict: bool = False
+) -> list[Finding]:
+    """Return what is wrong with a launch, as `kernellab.check` finds it: its faults; or else its
+    wrong results, after the warnings that may explain them, such as the origin of a NaN.
+
+    Args:
+        launch: with the expected results, if they are to be compared.
+        outputs: the parameters of which the kernel must write all elements; what they hold before
+            the launch counts as uninitialized.
+        is_strict: whether a load without a value for masked elements that affect a result is a
+            problem even if the GPU happens to leave zeros there.
+    """
+    values = dict(launch.keywords)
+    for name in outputs:
+        if isinstance(values[name], torch.Tensor):
+            values[name] = uninitialized(values[name].clone())
+    launch = replace(launch, keywords=values)
+    findings: Findings = check(launch, outputs=outputs, most_turns=_MOST_TURNS)
+    faults = [finding for finding in findings if is_fault(finding)]
+    wrong = [*findings.of_kind("wrong-result"), *findings.of_kind("rounding")]
+    warnings = [
+        replace(finding, severity="warning")
+        for finding in findings
+        if (is_strict and finding.kind == "missing-other")
+        or (wrong and finding.severity == "warning" and finding not in wrong)
+    ]
+    return faults or [*warnings, *wrong]
+
+
+def is_fault(problem: Diagnostic) -> bool:
+    """Return whether a problem is a fault, which includes results that depend on the order of
+    programs.
+    """
+    is_error = problem.severity == "error" and problem.kind != "wrong-result"
+    return is_error or _is_of_order(problem)
+
+
+def _is_of_order(problem: Diagnostic) -> bool:
+    return problem.kind == "order-dependence"
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:

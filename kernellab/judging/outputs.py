@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from kernellab.checker.records import Finding
 from kernellab.errors import Diagnostic, SourcePosition
 from kernellab.judging.cases import JudgedCase, Storages, tensors_within
 from kernellab.judging.records import Ended
@@ -31,6 +32,7 @@ class CallOutputs:
         only_read: outputs that are arguments which the reference does not change.
         failed: the launches of the call that failed.
         roughest: the largest part of a result that the formats of the kernels explain.
+        problems: what `check` found in the launches, which may explain a wrong result.
     """
 
     replay: Replay
@@ -41,6 +43,7 @@ class CallOutputs:
     only_read: frozenset[str] = frozenset()
     failed: Sequence[Mapping[str, Any]] = ()
     roughest: float = 0.0
+    problems: Sequence[Finding] = ()
 
     @property
     def _number(self) -> int:
@@ -93,14 +96,22 @@ class CallOutputs:
         writer = self.replay.memory.writers[int(codes[difference.index])]
         stale = writer.kind == "kernel" and writer.call != self._number
         kind = "stale-result" if stale else "rounding" if is_rounding else "wrong-result"
+        why, advice = [_wrote(writer)], _ADVICE[kind]
+        for problem in self.problems:
+            if problem.kind not in ("wrong-result", "rounding"):
+                why, advice = [*why, f"{problem.what}."], problem.advice or advice
+            elif problem.argument == difference.name:
+                origin = problem.circumstances.get("computed from")
+                why += [f"It was computed in {problem.where}{f' from {origin}' * bool(origin)}."]
         right_before = ", ".join(each.words for each in self.cases[:-1])
-        why = f"It is right for {right_before}." if right_before else ""
-        is_made = self.cases[-1].is_made and kind == "wrong-result"
-        problem = Diagnostic(
-            "error", kind, str(difference), writer.position,
-            why=f"{_wrote(writer)} {why}".strip(), advice=_MADE if is_made else _ADVICE[kind],
-        )  # fmt: skip
-        return self._ended(problem, element=difference)
+        if right_before:
+            why.append(f"It is right for {right_before}.")
+        if self.cases[-1].is_made and kind == "wrong-result":
+            advice = _MADE
+        diagnostic = Diagnostic(
+            "error", kind, str(difference), writer.position, why=" ".join(why), advice=advice
+        )
+        return self._ended(diagnostic, element=difference)
 
     def _ended(self, problem: Diagnostic, **facts: Any) -> Ended:
         return Ended("safe", problem, case=self.cases[-1].words, **facts)

@@ -40,8 +40,8 @@ from kernellab.torch_api.emulation import (
     draws_numbers,
     identity_of,
 )
-from kernellab.triton_api import EmulatedDriver, TensorDescriptor
-from kernellab.triton_api.compilation import is_dtype
+from kernellab.triton_api import EmulatedDriver
+from kernellab.triton_api.compilation import DESCRIPTORS, descriptor_parts, is_dtype
 from kernellab.triton_api.kernel_contents import unpack
 
 MODULE = "submission"
@@ -131,6 +131,7 @@ class HostRecorder(Interception):
         code = self._request.code
         if isinstance(code, PackedKernel):
             return unpack(code.content)
+        sys.path[:0] = code.folders
         module = ModuleType(MODULE)
         sys.modules[MODULE] = module
         for part in code.parts:
@@ -244,12 +245,8 @@ class HostRecorder(Interception):
             return {"triton": str(value)}
         if isinstance(value, list | tuple):
             return {"items": [self.encoded(item) for item in value]}
-        if isinstance(value, TensorDescriptor):
-            return {
-                "descriptor": self.encoded(value.base),
-                "extents": [list(value.shape), list(value.strides), list(value.block_shape)],
-                "padding": value.padding,
-            }
+        if isinstance(value, DESCRIPTORS):
+            return {"descriptor": self.encoded(value.base), "parts": descriptor_parts(value)}
         raise TypeError(f"{type(value).__name__} is not a value that a judged launch may have")
 
     # What it does

@@ -129,6 +129,12 @@ class Verdict:
         """Return the verdict as JSON on one line; the same submission gives the same bytes."""
         return json.dumps(self.to_dict(), sort_keys=True)
 
+    def diff(self, other: Verdict) -> str:
+        """Return what another verdict says otherwise, a line for each key that differs."""
+        left, right = self.to_dict(), other.to_dict()
+        keys = (key for key in {**left, **right} if left.get(key) != right.get(key))
+        return visible("\n".join(f"{key}: {left.get(key)} -> {right.get(key)}" for key in keys))
+
     def sarif(self) -> dict[str, Any]:
         """Return the diagnostic as SARIF 2.1.0, which shows on the lines of a pull request."""
         results = []

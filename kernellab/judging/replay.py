@@ -30,8 +30,7 @@ from kernellab.judging.requests import TensorView
 from kernellab.judging.submissions import Refused
 from kernellab.launch.argument_copies import ALIGNMENT, aligned_part
 from kernellab.records import Target
-from kernellab.triton_api import TensorDescriptor
-from kernellab.triton_api.compilation import dtype_named
+from kernellab.triton_api.compilation import descriptor_of, dtype_named
 
 
 class BadRecord(Exception):
@@ -282,7 +281,7 @@ class Replay:
             return self.memory.tensor(view_of(value))
         if "descriptor" in value:
             base = self.memory.tensor(view_of(value["descriptor"]))
-            return TensorDescriptor(base, *map(list, value["extents"]), str(value["padding"]))
+            return descriptor_of(base, value["parts"])
         if "torch" in value:
             return _dtype(value["torch"])
         if "triton" in value:

@@ -11,7 +11,7 @@ import torch
 
 from kernellab.judging.code import Code
 from kernellab.records import Target
-from kernellab.triton_api import TensorDescriptor
+from kernellab.triton_api.compilation import DESCRIPTORS
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def leaves(value: Any) -> Iterator[Any]:
         for item in value:
             yield from leaves(item)
     else:
-        yield value.base if isinstance(value, TensorDescriptor) else value
+        yield value.base if isinstance(value, DESCRIPTORS) else value
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -85,7 +85,7 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
         return type(value)(mapped(item, change) for item in value)
     if isinstance(value, Mapping):
         return {name: mapped(item, change) for name, item in value.items()}
-    if isinstance(value, TensorDescriptor):
+    if isinstance(value, DESCRIPTORS):
         twin = copy.copy(value)  # whose checks are not made again, for a view is not a tensor
         twin.base = change(value.base)
         return twin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -58,8 +59,9 @@ def wait_for_worker() -> None:
     _worker.call("kernellab.judging.code:ready")
 
 
-def code_of(submission: Any) -> Code:
-    """Return the code of a submission, as it is sent to the confined process.
+def code_of(submission: Any, imports: Sequence[str] = ()) -> Code:
+    """Return the code of a submission, as it is sent to the confined process, which may import the
+    modules beside its file and in `imports`.
 
     Raises:
         ArgumentError: there is no such file, or the object has no source.
@@ -88,7 +90,9 @@ def code_of(submission: Any) -> Code:
             advice="Name it as FILE::NAME.",
         ) from error
     remember_source(path, text)
-    return Texts((SourcePart(path, text),), name)
+    return Texts(
+        (SourcePart(path, text),), name, (os.path.dirname(os.path.abspath(path)), *imports)
+    )
 
 
 def name_of(submission: Any) -> str:

@@ -46,7 +46,6 @@ from triton.experimental.gluon._runtime import GluonJITFunction
 from triton.runtime.autotuner import Autotuner, Config, Heuristics
 from triton.runtime.errors import OutOfResources, PTXASError
 from triton.runtime.jit import JITCallable, JITFunction
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 refuse_interpreter_mode()
 

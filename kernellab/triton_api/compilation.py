@@ -8,7 +8,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,10 @@ import triton.language as tl
 from triton import knobs
 from triton._C import libtriton
 from triton._C.libtriton import get_cache_invalidating_env_vars
+from triton.experimental.gluon.language import NVMMASharedLayout
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
 from triton.runtime.cache import FileCacheManager
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernellab.common.system import temporary_folder
 from kernellab.records import Specialization, Target
@@ -544,3 +547,30 @@ def dtype_named(name: str) -> Any:
 def is_dtype(value: Any) -> bool:
     """Whether a value is one of Triton's types of elements: tl.float32."""
     return isinstance(value, tl.dtype)
+
+
+DESCRIPTORS = (TensorDescriptor, GluonDescriptor)
+"""Descriptors of tensors that the host makes; `base` is the tensor."""
+
+
+def descriptor_parts(descriptor: Any) -> dict[str, Any]:
+    """Return what a descriptor states beside its tensor, in types that JSON has."""
+    parts = {field.name: getattr(descriptor, field.name) for field in fields(descriptor)}
+    del parts["base"]
+    for name in ("shape", "strides", "block_shape"):
+        parts[name] = [int(size) for size in parts[name]]
+    if "layout" in parts:
+        parts["layout"] = asdict(parts["layout"])
+    return parts
+
+
+def descriptor_of(base: Any, parts: Mapping[str, Any]) -> Any:
+    """Return the descriptor of a tensor with the parts that `descriptor_parts` returned.
+
+    Raises:
+        AssertionError, TypeError: they are not those of a descriptor.
+    """
+    if "layout" not in parts:
+        return TensorDescriptor(base, **parts)
+    layout = NVMMASharedLayout(**parts["layout"])
+    return GluonDescriptor(base, **{**parts, "layout": layout})

@@ -327,7 +327,7 @@ def entry_fits(text: str, specialization: Specialization) -> bool:
     if len(entries) != 1:
         return False
     types, promises = _stated(specialization)
-    if _TENSOR.sub(r"tensordesc<\1>", entries[0]["types"]) != ", ".join(types):
+    if _TENSOR_TYPE.sub(r"tensordesc<\1>", entries[0]["types"]) != ", ".join(types):
         return False
     assumed = _ATTRIBUTES.findall(entries[0]["attributes"] or "")
     return all(_is_stated(each, stated) for each, stated in zip(assumed, promises, strict=False))
@@ -341,8 +341,9 @@ _FUNCTION = re.compile(
 )
 _ATTRIBUTES = re.compile(r"\{([^{}]*)\}")
 _PROMISE = re.compile(r"(tt\.\w+) = (\d+) : i32")
-_DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[([\d, ]+)\]>")
-_TENSOR = re.compile(r"tensordesc<tensor<([^<>]*)>>")
+_DESCRIPTOR = re.compile(r"tensordesc<(\w+)\[([\d, ]+)\](?:,.*)?>")
+_TENSOR_TYPE = re.compile(r"tensordesc<(?:tensor<)?([^<>,]*)(?:, #\w+)?>>?")
+"""Of a descriptor, which Gluon gives a layout; `tensor` is spelled out before Triton 3.8."""
 
 
 def _stated(specialization: Specialization) -> tuple[list[str], list[dict[str, int]]]:

@@ -320,16 +320,12 @@ class Repairing:
     wrong: set[tuple[str, ...]] = field(default_factory=set)
     """The modules that went wrong: one in three changes compiles to a module that was tried."""
 
-    def found(self, families: Sequence[Family], suspect: int | None = None) -> Found | None:
-        """Return the change with which all launches are right; None if none was found. Changes of
-        a line of the file that is suspected are tried first.
-        """
+    def found(self, families: Sequence[Family]) -> Found | None:
+        """Return the change with which all launches are right; None if none was found."""
         case = self.cases[self.number]
         source = Source(str(self.kernel.src), case.keywords)
-        line = 0 if suspect is None else suspect - definition_of(self.kernel).line + 1
-        tries = replace(TRIES, line=line)
         try:
-            return search(source, families, partial(self._made, [case]), self._is_right, tries)
+            return search(source, families, partial(self._made, [case]), self._is_right, TRIES)
         except _NoneEnds:
             return None
 

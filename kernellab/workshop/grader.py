@@ -5,22 +5,16 @@ folder, or of a whole class.
 
 from __future__ import annotations
 
-import ast
 import json
 import secrets
 import sysconfig
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from kernellab.checker.arguments import uninitialized
-from kernellab.checker.check import check
-from kernellab.checker.records import Finding, Findings
+from kernellab.checker.records import Finding
 from kernellab.checker.rewrites import UNCOMPILED, UNSAFE, WRONG, Family
 from kernellab.common.arguments import check_whole
 from kernellab.common.processes import answer_of
@@ -43,10 +37,10 @@ from kernellab.errors import (
     Diagnostic,
     KernelFault,
     KernelLabError,
-    SourcePosition,
     source_line,
 )
 from kernellab.judging.code import Code, PackedKernel, SourcePart, Texts
+from kernellab.judging.judge import is_fault, problems_of
 from kernellab.judging.submissions import foreign_code, submit
 from kernellab.launch.results import Within
 from kernellab.records import BoundLaunch
@@ -60,8 +54,7 @@ from kernellab.workshop.exercise import EXERCISES, RUNGS, Answer, Exercise, exer
 from kernellab.workshop.feedback import Repairing, difference_of, over_budget, uneven_work, with_fix
 from kernellab.workshop.launches import Case, Draw
 
-# Recognize what does not answer an exercise: an object that is not a kernel, an installed
-# kernel, or a kernel that works only for the launches seen before.
+# Recognize what does not answer an exercise: an object that is not a kernel, or an installed one.
 
 
 _INSTALLED = (Path(__file__).parents[1], *map(Path, (sysconfig.get_path("purelib"),)))
@@ -106,100 +99,6 @@ def not_an_answer(exercise: Exercise, kernel: Any) -> Diagnostic | None:
     return None
 
 
-def suspicion(kernel: Any, cases: Sequence[Case], number: int) -> Diagnostic | None:
-    """Return the sizes that a kernel was written for, if they explain a launch that goes wrong."""
-    if number:
-        return _one_block(cases[number - 1], cases[number]) or _one_size(kernel, cases, number)
-    return None
-
-
-def constant_result(kernel: Any, traced: Trace, results: Mapping[str, Within]) -> Diagnostic | None:
-    """Return a diagnostic if a kernel stored one number everywhere and the right ones differ."""
-    for name, right in results.items():
-        stored = traced.final_memory(name).reshape(-1)
-        if (
-            stored.size > 1
-            and (stored == stored[0]).all()
-            and (right.values != right.values.reshape(-1)[0]).any()
-        ):
-            return Diagnostic(
-                "error",
-                "constant-result",
-                f"every element of {name} is {stored[0].item():g}, regardless of the inputs",
-                definition_of(kernel),
-                advice="Compute the result from the values that the kernel loads.",
-            )
-    return None
-
-
-def _one_block(before: Case, case: Case) -> Diagnostic | None:
-    """Return a diagnostic if only the tile sizes differ between this launch and the one before."""
-    changed = [
-        name for name, value in case.constants.items() if before.constants.get(name) != value
-    ]
-    same = all(
-        value.shape == before.arguments[name].shape
-        if isinstance(value, torch.Tensor)
-        else value == before.arguments[name]
-        for name, value in case.arguments.items()
-    )
-    if not changed or not same:
-        return None
-    words = ", ".join(f"{name} = {before.constants[name]}" for name in changed)
-    now = ", ".join(f"{name} = {case.constants[name]}" for name in changed)
-    return Diagnostic(
-        "error",
-        "one-block-only",
-        f"the results are right with {words}, and wrong with {now}",
-        advice=f"The kernel must work with every {changed[0]}.",
-    )
-
-
-def _one_size(kernel: Any, cases: Sequence[Case], number: int) -> Diagnostic | None:
-    """Return a diagnostic if the source contains a size of earlier launches only."""
-    now = set(_sizes(cases[number]))
-    seen = {size: name for case in cases[:number] for size, name in _sizes(case).items()}
-    for value, place in _numbers(kernel):
-        if value in seen and value not in now and value > _SMALL:
-            return Diagnostic(
-                "error",
-                "hard-coded-size",
-                f"the kernel contains the number {value}, which is {seen[value]} in the launches "
-                f"that were right; here {seen[value]} is {cases[number].keywords[seen[value]]}",
-                place,
-                advice=f"Use {seen[value]} instead of the number.",
-            )
-    return None
-
-
-_SMALL = 4
-"""Every kernel may contain numbers up to this."""
-
-
-def _sizes(case: Case) -> dict[int, str]:
-    """Return the integers among a case's arguments, with their parameters."""
-    return {
-        value: name
-        for name, value in case.keywords.items()
-        if isinstance(value, int) and not isinstance(value, bool)
-    }
-
-
-def _numbers(kernel: Any) -> Iterator[tuple[int, SourcePosition | None]]:
-    """Yield the integers in a kernel's source, with their lines."""
-    start = definition_of(kernel)
-    try:
-        tree = ast.parse(textwrap.dedent(kernel.src))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # a source that another process made up
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            place = None
-            if start is not None:
-                place = SourcePosition(start.file, start.line + node.lineno - 1)
-            yield node.value, place
-
-
 # `kernellab.exercise`: run a student's kernel on hidden launches, and check in order whether it
 # compiles, is safe, gives right results, and stays within budget.
 
@@ -211,9 +110,6 @@ _PARSED = parse_target(TARGET)
 
 SECONDS = 60.0
 """A kernel that takes longer counts as one that does not end."""
-
-_MOST_TURNS = 20_000
-"""The most iterations of a `while` loop; no exercise needs this many."""
 
 
 def exercise(name: str, kernel: Any, *, seed: int | None = None) -> Answer:
@@ -359,19 +255,14 @@ class _Answering:
 
     def _checked(self, kernel: Any, case: Case) -> Sequence[Diagnostic]:
         """Return what is wrong with one launch: its faults, or else a wrong result."""
-        arguments: dict[str, Any] = {
-            name: uninitialized(value.clone()) if name in case.outputs else value
-            for name, value in case.arguments.items()
-        }
+        launch = BoundLaunch(
+            kernel, case.grid, (), case.keywords, _PARSED, dict(self.exercise.right_results(case))
+        )
         try:
-            findings = check(
-                kernel, case.grid, **arguments, **case.constants, outputs=case.outputs,
-                expect=dict(self.exercise.right_results(case)), most_turns=_MOST_TURNS,
-                target=TARGET,
-            )  # fmt: skip
+            problems = problems_of(launch, case.outputs, is_strict=True)
         except KernelLabError as error:
             return [error.diagnostic]
-        return list(_blocking(findings))
+        return [_as_wrong(problem) for problem in problems]
 
     def _stopped(
         self,
@@ -383,26 +274,17 @@ class _Answering:
         """Return the answer for a launch that went wrong."""
         case = cases[number]
         self.hints = (*self.hints[case.hint - 1 :], *self.hints[: case.hint - 1])
-        families = UNSAFE if any(map(_is_fault, problems)) else WRONG
-        guess = suspicion(self.kernel, cases, number)
-        problems = self._fixed(problems, cases, number, families, guess)
+        is_unsafe = any(map(is_fault, problems))
+        problems = self._fixed(problems, cases, number, UNSAFE if is_unsafe else WRONG)
         diagnostics = [*problems, _where(cases, number)]
         launch = self._launch(case, right)
-        if any(map(_is_fault, problems)):
-            diagnostics = [*(() if guess is None else (guess,)), *diagnostics]
-            reached = (
-                "" if any(problem.kind == "compile-error" for problem in problems) else "compiles"
-            )
-            return replace(
-                self._ended(reached, diagnostics, len(cases), number),
-                launch=launch if reached else None,
-            )
-        traced = _traced(launch)
-        is_explained = any(problem.kind != "wrong-result" for problem in problems)
-        if guess is None and number == 0 and not is_explained and traced is not None:
-            guess = constant_result(self.kernel, traced, right)
-        diagnostics = [*(() if guess is None else (guess,)), *diagnostics]
+        if is_unsafe:
+            does_compile = all(problem.kind != "compile-error" for problem in problems)
+            reached = "compiles" if does_compile else ""
+            answer = self._ended(reached, diagnostics, len(cases), number)
+            return replace(answer, launch=launch if does_compile else None)
         answer = self._ended("safe", diagnostics, len(cases), number)
+        traced = _traced(launch)
         if traced is None:
             return replace(answer, launch=launch)
         return replace(
@@ -418,17 +300,15 @@ class _Answering:
         cases: Sequence[Case],
         number: int,
         families: Sequence[Family],
-        guess: Diagnostic | None = None,
     ) -> Sequence[Diagnostic]:
         """Return the problems of a launch, the first with a change that was tried, if there is
-        one. A guess says where to begin.
+        one.
         """
         assert not isinstance(self.code, str)
         repairing = Repairing(
             self.exercise, self.code, self.kernel, cases, number, _PARSED, self._checked
         )
-        suspect = guess.position.line if guess is not None and guess.position is not None else None
-        repair = repairing.found(families, suspect) if self.tries_fixes else None
+        repair = repairing.found(families) if self.tries_fixes else None
         if repair is None:
             return [_with_reading(problem, repairing) for problem in problems]
         first, *others = problems
@@ -480,32 +360,13 @@ def _traced(launch: BoundLaunch) -> Trace | None:
         return None
 
 
-def _blocking(findings: Findings) -> Iterator[Finding]:
-    """Yield the findings that a right kernel does not have.
-
-    These are its faults, which include results that depend on the order of programs. Without a
-    fault, they are loads without a value for masked elements that affect a result, even if the GPU
-    happens to leave zeros there, and the wrong results, after the warnings that may explain them
-    (such as the origin of a NaN). A result that only rounding makes wrong is wrong: the exercise
-    says how precise it must be, not the dtypes that the kernel chose.
+def _as_wrong(finding: Finding) -> Finding:
+    """Return a finding as the student reads it. A result that only rounding makes wrong is wrong:
+    the exercise says how precise it must be, not the dtypes that the kernel chose.
     """
-    faults = [finding for finding in findings if _is_fault(finding)]
-    yield from faults
-    if faults:
-        return
-    wrong = [*findings.of_kind("wrong-result"), *findings.of_kind("rounding")]
-    for finding in findings:
-        if finding.kind == "missing-other":
-            yield replace(finding, severity="warning")
-        elif wrong and finding.severity == "warning":
-            yield finding
-    for finding in wrong:
-        yield replace(finding, kind="wrong-result", severity="error", advice=_LOOK)
-
-
-def _is_fault(diagnostic: Diagnostic) -> bool:
-    is_error = diagnostic.severity == "error" and diagnostic.kind != "wrong-result"
-    return is_error or diagnostic.kind == "order-dependence"
+    if finding.kind not in ("wrong-result", "rounding"):
+        return finding
+    return replace(finding, kind="wrong-result", severity="error", advice=_LOOK)
 
 
 def _with_reading(problem: Diagnostic, repairing: Repairing) -> Diagnostic:
@@ -524,14 +385,16 @@ _LOOK = (
 
 def _where(cases: Sequence[Case], number: int) -> Diagnostic:
     """Return a note with the launch that went wrong and the one before it, which did not."""
-    words = (
-        f"This is launch {number + 1} of {len(cases)}: grid {cases[number].grid}, {cases[number]}."
-    )
+    case = cases[number]
+    words = f"This is launch {number + 1} of {len(cases)}: grid {case.grid}, {case}."
     if number:
         before = cases[number - 1]
         words += f" The launch before it was right: grid {before.grid}, {before}."
-    if cases[number].step:
-        words += f" What it needs more than those before: {cases[number].step}."
+        if before.sizes == case.sizes:
+            names = ", ".join(case.constants)
+            words += f" They differ only in {names}, and the kernel must work with all values."
+    if case.step:
+        words += f" What it needs more than those before: {case.step}."
     return Diagnostic("note", "launch", words)
 
 

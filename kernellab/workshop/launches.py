@@ -85,6 +85,12 @@ class Case:
         """All arguments by name, constexprs too."""
         return {**self.arguments, **self.constants}
 
+    @property
+    def sizes(self) -> list[Any]:
+        """The shapes of the tensors, and the numbers, without the constexprs."""
+        values = self.arguments.values()
+        return [tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in values]
+
     def __str__(self) -> str:
         """Return "n = 1000, BLOCK = 128, x_ptr: float32 (1000,)", which identifies the case."""
         numbers = [

@@ -1,12 +1,16 @@
 # mypy: ignore-errors
-"""Submissions of other tasks than a softmax: a matmul, a layer norm, a sum of rows, and a ReLU of a
-sum that broadcasts. Their names begin with the task's. The docstring of an attack is the kind of
-the diagnostic that rejects it; honest submissions have none.
+"""Submissions of other tasks than a softmax: a matmul, a layer norm, a sum of rows, a ReLU of a
+sum that broadcasts, and two tasks in Gluon. Their names begin with the task's. The docstring of an
+attack is the kind of the diagnostic that rejects it; honest submissions have none.
 """
 
 import torch
 import triton
 import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 
 @triton.jit
@@ -347,3 +351,57 @@ def relu_of_a_sum_of_torch(x, y):
 def relu_of_one_number(x, y):
     """wrong-result"""
     return flat(x, y[:1].expand(x.shape[1]).contiguous())
+
+
+# Gluon
+
+tma_load = getattr(tma, "async_load", None) or tma.async_copy_global_to_shared  # 3.9, before
+tma_store = getattr(tma, "async_store", None) or tma.async_copy_shared_to_global
+
+
+@gluon.jit
+def added(x_ptr, y_ptr, z_ptr, n, BLOCK: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    at = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, layout=layout)
+    x, y = gl.load(x_ptr + at, mask=at < n), gl.load(y_ptr + at, mask=at < n)
+    gl.store(z_ptr + at, x + y, mask=at < n)
+
+
+@gluon.jit
+def times(x, z, FACTOR: gl.constexpr):
+    tile = gl.allocate_shared_memory(x.dtype, x.block_type.shape, x.layout)
+    loaded = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    row = gl.program_id(0) * x.block_type.shape[0]
+    mbarrier.init(loaded, count=1)
+    mbarrier.expect(loaded, x.block_type.nbytes)
+    tma_load(x, [row, 0], loaded, tile)
+    mbarrier.wait(loaded, 0)
+    mbarrier.invalidate(loaded)
+    layout: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0])
+    tile.store(tile.load(layout) * FACTOR)
+    fence_async_shared()
+    tma_store(z, [row, 0], tile)
+    tma.store_wait(0)
+
+
+def add_in_gluon(x, y):
+    z = torch.empty_like(x)
+    added[(triton.cdiv(x.numel(), 128),)](x, y, z, x.numel(), BLOCK=128)
+    return z
+
+
+def _times(x, factor, rows):
+    z = torch.empty_like(x)
+    layout = gl.NVMMASharedLayout.get_default_for([16, 32], gl.float32)
+    descriptors = [TensorDescriptor.from_tensor(each, [16, 32], layout) for each in (x, z)]
+    times[(triton.cdiv(rows, 16),)](*descriptors, FACTOR=factor)
+    return z
+
+
+def double_by_descriptors(x):
+    return _times(x, 2.0, x.shape[0])
+
+
+def double_without_the_end(x):
+    """wrong-result|not-computed: the last rows are left out."""
+    return _times(x, 2.0, x.shape[0] - 16)

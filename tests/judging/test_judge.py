@@ -133,12 +133,14 @@ def test_a_verdict_is_data_and_the_same_again(tmp_path: Path) -> None:
 
 OTHERS = FOLDER / "other_kernels.py"
 SIZES = {"matmul": ((20, 24), (24, 18)), "norm": ((6, 20), (20,), (20,)), "total": ((6, 20),),
-         "relu": ((6, 20), (20,))}  # fmt: skip
+         "relu": ((6, 20), (20,)), "add": ((300,), (300,)), "double": ((64, 32),)}  # fmt: skip
 REFERENCES = {
     "matmul": torch.mm,
     "norm": lambda x, w, b: torch.nn.functional.layer_norm(x, (x.shape[1],), w, b),
     "total": lambda x: x.sum(1),
     "relu": lambda x, y: torch.relu(x + y),
+    "add": torch.add,
+    "double": lambda x: 2 * x,
 }
 
 
@@ -184,6 +186,31 @@ def test_a_kernel_is_judged_with_its_grid() -> None:
     assert (wrong.kind, wrong.reached) == ("wrong-result", "safe")
     assert wrong.element is not None
     assert wrong.element.name == "z_ptr"
+    assert "verdict: accepted -> rejected" in right.diff(wrong)
+    assert right.diff(right) == ""
+    assert wrong.diagnostic is not None
+    assert "computed in program (0, 0, 0)" in wrong.diagnostic.why
+    assert "from x_ptr[0] = " in wrong.diagnostic.why
+
+
+@triton.jit
+def positive_part(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(z_ptr + at, x * FACTOR, mask=(at < n) & (x > 0))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "kind"), [({}, "not-equal"), ({"outputs": "z_ptr"}, "unwritten-output")], ids=str
+)
+def test_what_is_in_an_output_before_the_launch_does_not_count(
+    outputs: dict[str, str], kind: str
+) -> None:
+    def reference(x_ptr: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"z_ptr": 2 * x_ptr.relu()}
+
+    verdict = kernellab.judge(positive_part, reference, {**launch(2.0), **outputs}, unseen=())
+    assert verdict.kind == kind, str(verdict)
 
 
 def test_a_function_may_write_to_its_arguments(tmp_path: Path) -> None:
@@ -335,6 +362,7 @@ def test_a_reference_that_is_constant_is_reported() -> None:
     [
         ({"cases": []}, ArgumentError),
         ({"cases": 5}, ArgumentError),
+        ({"cases": {"grid": (1,), "outputs": "y_ptr", "x_ptr": torch.zeros(1)}}, ArgumentError),
         ({"submission": "nothing.py::f"}, ArgumentError),
         ({"submission": 5}, ArgumentError),
         ({"unseen": ("weights",)}, OptionError),

@@ -65,8 +65,9 @@ def running(code: str, stored: str = "x - y", above: str = "") -> str:
 
 PATCHES = {
     "the checker finds nothing": """
-        import kernellab.workshop.grader as judge
-        judge.check = lambda *args, **keywords: ()
+        import kernellab.judging.judge, kernellab.workshop.grader as judge
+        kernellab.judging.judge.check = lambda *args, **keywords: ()
+        judge.problems_of = lambda *args, **keywords: []
         judge._Answering._checked = lambda *args: []
     """,
     "the costs are nothing": """
@@ -344,14 +345,14 @@ WRONG = [
             add("tl.where(n > 10000, x, x + y)"), "safe", "wrong-result"),
     Attempt("wrong but for the usual blocks", "add",
             add("x + y if BLOCK == 64 or BLOCK == 128 or BLOCK == 256 or BLOCK == 1024 else x"),
-            "safe", "hard-coded-size"),
+            "safe", "wrong-result"),
     Attempt("wrong for small blocks", "sum_rows",
             cell(_SUM.format(mask="lanes < columns",
                              stored="tl.sum(x, axis=0) if BLOCK > 32 else 0.0")),
             "safe", "wrong-result"),
     Attempt("wrong for rows beyond 1,024", "sum_rows",
             cell(_SUM.format(mask="lanes < tl.minimum(columns, 1024)", stored="tl.sum(x, axis=0)")),
-            "safe", "hard-coded-size"),
+            "safe", "wrong-result"),
     Attempt("one program does everything", "add", cell(_LOOPING_ADD), "right", "uneven-work"),
     Attempt("one program adds everything", "dot_product", cell(_LOOPING_DOT), "right",
             "uneven-work"),

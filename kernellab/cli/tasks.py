@@ -1,0 +1,190 @@
+"""What `kernellab judge` compares a submission with: a file and a name; a task of KernelBench, of
+robust-kbench or of GPU MODE, read as it is; and a lock that another Triton wrote.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernellab.cli.user_code import named_in, run_file
+from kernellab.common.saved_files import json_in, reading
+from kernellab.common.system import temporary_folder
+from kernellab.errors import KernelLabError
+from kernellab.judging.cases import tensors_within
+from kernellab.judging.requests import mapped
+from kernellab.launch.cuda_tensors import place
+from kernellab.launch.interception import interpreted
+
+_LARGEST = 1 << 20
+"""The most elements of all tensors of a test; larger tests are left out."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a submission is judged on.
+
+    Attributes:
+        reference, cases, init: as for `kernellab.judge`.
+        imports: folders with the modules that a submission may import.
+    """
+
+    reference: Any
+    cases: Any
+    init: Sequence[Any] = ()
+    imports: tuple[str, ...] = ()
+
+
+@contextmanager
+def judged_task(reference: str, cases: str | None) -> Iterator[Task]:
+    """The task of FILE::NAME, whose cases are `cases` or KernelBench's `get_inputs` of the same
+    file or of another; or the task in a folder.
+
+    Raises:
+        KernelLabError: there is no such file, it cannot be run, or it has no such name; or the
+            folder has no task.
+    """
+    path, _, name = reference.partition("::")
+    if os.path.isdir(path):
+        kind = next((each for each in _KINDS if Path(path, each).exists()), None)
+        if kind is None:
+            raise KernelLabError(f"{path} has neither {' nor '.join(_KINDS)}.")
+        with ExitStack() as open_:
+            try:
+                task = open_.enter_context(_KINDS[kind](Path(path)))
+            except (AttributeError, LookupError, TypeError, ValueError, OSError) as error:
+                words = f"{type(error).__name__}: {error}"
+                raise KernelLabError(f"The task in {path} cannot be read: {words}") from error
+            yield task
+        return
+    module = run_file(Path(path))
+    function = named_in(module, path, name or "Model")
+    other = module if cases is None else run_file(Path(cases))
+    own = "cases" if hasattr(other, "cases") else "get_inputs"
+    init = getattr(other, "get_init_inputs", getattr(module, "get_init_inputs", list))
+    yield Task(function, named_in(other, cases or path, own), init())
+
+
+@contextmanager
+def _robust_kbench(folder: Path) -> Iterator[Task]:
+    """The function of a task of robust-kbench, on what its `Model` calls it with."""
+    module = run_file(folder / "func_forward.py")
+    file = folder / "config_forward.json"
+    with reading(str(file)):
+        config = json_in(file.read_text())
+    cases: list[Any] = []
+
+    def function(*args: Any) -> Any:
+        cases.append(mapped(args, lambda x: x.detach() if isinstance(x, torch.Tensor) else x))
+        return module.forward_fn(*args)
+
+    kinds = ("single_init_configs", "single_input_configs", "single_shared_configs")
+    for init, inputs, shared in itertools.product(*(config[kind] for kind in kinds)):
+        model = module.Model(**{**init, **shared}).eval()
+        with torch.no_grad():
+            model(*module.get_inputs(**{**inputs, **shared}), fn=function)
+    yield Task(module.forward_fn, cases)
+
+
+@contextmanager
+def _gpu_mode(folder: Path) -> Iterator[Task]:
+    """The function of a task of GPU MODE's reference kernels, on those of its tests that are small
+    enough; it may use a GPU, which is emulated.
+    """
+    try:
+        yaml = importlib.import_module("yaml")
+    except ImportError as error:
+        raise KernelLabError(
+            "Reading task.yml needs PyYAML.", advice="pip install pyyaml"
+        ) from error
+    task = yaml.safe_load((folder / "task.yml").read_text())
+    files = {each["name"]: each["source"] for each in task["files"]}
+    with temporary_folder() as own:
+        for name, source in files.items():
+            if source != "@SUBMISSION@":
+                shutil.copy(folder / source, Path(own, name))
+        with _only_here(Path(name).stem for name in files):
+            module = run_file(Path(own, "reference.py"))
+        drawn = [(_on_a_gpu(module.generate_input)(**test),) for test in task["tests"]]
+        cases = [case for case in drawn if _elements(case) <= _LARGEST]
+        if not cases:
+            least = min(map(_elements, drawn))
+            raise ValueError(f"its smallest test has {least:,} elements; {_LARGEST:,} are judged")
+        yield Task(_on_a_gpu(module.ref_kernel), cases, (), (own,))
+
+
+_KINDS = {"task.yml": _gpu_mode, "func_forward.py": _robust_kbench}
+"""The file that a folder with a task has -> what reads it."""
+
+
+def _elements(case: Any) -> int:
+    return sum(tensor.numel() for tensor in tensors_within(case))
+
+
+@contextmanager
+def _only_here(names: Iterator[str]) -> Iterator[None]:
+    """Import modules of these names anew, and forget them afterwards."""
+    before = {name: sys.modules.pop(name, None) for name in names}
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            sys.modules.pop(name, None)
+            if module is not None:
+                sys.modules[name] = module
+
+
+def _on_a_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that runs on an emulated GPU, whose memory is the CPU's."""
+
+    def called(*args: Any, **keywords: Any) -> Any:
+        with interpreted(answers="gpu"):
+            for tensor in tensors_within(args):
+                place(tensor, "gpu")
+            return function(*args, **keywords)
+
+    return called
+
+
+@contextmanager
+def locked_elsewhere(options: argparse.Namespace) -> Iterator[str | None]:
+    """The lock that `kernellab judge --triton ENVIRONMENT` compares with, which exists meanwhile:
+    what the kernels cost with the Triton of that environment. None without the option.
+
+    Raises:
+        KernelLabError: there is no such environment, or nothing was judged there.
+    """
+    if options.triton is None:
+        yield None
+        return
+    python = Path(options.triton, "bin", "python")
+    if not python.exists():
+        advice = "Name the folder of a virtual environment with torch and Triton."
+        raise KernelLabError(f"{str(python)!r} does not exist.", advice=advice)
+    names = ("reference", "cases", "target", "unseen", "rtol", "atol")
+    given = {name: getattr(options, name) for name in names}
+    words = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    with temporary_folder() as folder:
+        lock = Path(folder, "kernels.lock")
+        command = [python, "-m", "kernellab", "judge", options.submission, *words]
+        own = str(Path(__file__).parents[2])
+        environment = {**os.environ, "PYTHONPATH": own}
+        done = subprocess.run(
+            [*command, f"--update={lock}"], env=environment, capture_output=True, text=True
+        )
+        if not lock.exists():
+            words_there = (done.stdout + done.stderr).strip()[-2000:]
+            raise KernelLabError(f"The kernels were not judged by {python}:\n{words_there}")
+        yield str(lock)

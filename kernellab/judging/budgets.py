@@ -1,0 +1,226 @@
+"""The budgets of kernels in a file such as kernels.lock: what each kernel costs, how each pass of
+the compiler left it, and what its lines became.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from kernellab.common.saved_files import Format, RecordReader, reading, regular_bytes, save_whole
+from kernellab.common.text import number_text
+from kernellab.compiler.compare import merged, operations_by_line, without_locations
+from kernellab.compiler.compilations import Compilation
+from kernellab.compiler.pipeline import compile_bound
+from kernellab.errors import ArgumentError, Diagnostic, SourcePosition, TargetError, source_lines
+from kernellab.judging.records import JudgedKernel
+from kernellab.judging.replay import RecordedLaunch
+from kernellab.profiling.accesses.counts import accesses
+from kernellab.records import BoundLaunch, Target
+
+FORMAT = Format("kernellab.lock", "lock", advice="kernellab judge --update FILE writes one.")
+
+_READER = RecordReader()
+_STAGES = ("ttir", "ttgir", "ptx", "amdgcn")
+"""The stages whose operations are compared line by line."""
+_SLACK = 1.02
+"""How much longer the estimated time may be, since it is the sum of rounded parts."""
+
+
+@dataclass(frozen=True)
+class KernelCost(JudgedKernel):
+    """What a launch of a kernel costs on a target; sizes are None where they are not known.
+
+    Attributes:
+        instructions: of the machine code.
+        sectors: of 32 bytes that the launch moves between global memory and its warps.
+        microseconds: the estimated time.
+        passes: for each pass that changed the module, a digest of the module after it.
+        lines: for each line of the kernel, a digest of its operations in each stage.
+    """
+
+    instructions: int | None = None
+    sectors: int | None = None
+    microseconds: float | None = None
+    passes: Mapping[str, str] = field(default_factory=dict)
+    lines: Mapping[str, str] = field(default_factory=dict)
+
+
+_MEASURES = {
+    "registers": "registers", "spilled_bytes": "spilled bytes", "shared_bytes": "shared bytes",
+    "instructions": "instructions", "sectors": "sectors", "microseconds": "us",
+}  # fmt: skip
+
+
+def cost_of(launch: RecordedLaunch, target: Target) -> KernelCost:
+    """Return what a launch costs on a target, whose memory holds the inputs.
+
+    Raises:
+        KernelLabError: the kernel does not compile, or it has a fault.
+    """
+    made = compile_bound(launch.kernel, launch.call, target, record="passes")
+    values = {**launch.call.values, **launch.call.options}
+    sectors: int | None = None
+    microseconds: float | None = None
+    try:
+        counted = accesses(BoundLaunch(launch.kernel, launch.grid, (), values), target=target)
+        sectors = sum(access.sectors for access in counted.accesses)
+        estimate = made.estimate(launch.grid, **launch.call.values)
+        microseconds = float(f"{estimate.microseconds:.4g}")
+    except TargetError:  # AMD's accesses are not counted
+        pass
+    used = made.resources
+    return KernelCost(
+        str(launch.kernel.__name__), str(target), used.registers, used.spills, used.shared_bytes,
+        len(made.instructions), sectors, microseconds, _passes(made), _lines(made),
+    )  # fmt: skip
+
+
+def _passes(made: Compilation) -> dict[str, str]:
+    return {
+        run.label: _digest(without_locations(run.text.read())) for run in made.passes if run.changed
+    }
+
+
+def _lines(made: Compilation) -> dict[str, str]:
+    stages = [operations_by_line(made, name) for name in _STAGES if name in made.stages]
+    lines = dict.fromkeys(line for stage in stages for line in stage)
+    return {
+        line: " ".join(_digest(repr(sorted(stage.get(line, {}).items()))) for stage in stages)
+        for line in lines
+    }
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+# The file
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The entry of a submission in a lock.
+
+    Attributes:
+        path: of the file.
+        submission: "FILE::NAME", or an object.
+        updates: whether to write the entry.
+    """
+
+    path: Path
+    submission: Any
+    updates: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the entry, the same wherever the folder of the lock is."""
+        if not isinstance(self.submission, str):
+            return str(getattr(self.submission, "__name__", type(self.submission).__name__))
+        file, _, name = self.submission.partition("::")
+        return f"{os.path.relpath(file, self.path.absolute().parent)}::{name}"
+
+    def examined(
+        self, costs: Sequence[KernelCost], places: Mapping[str, SourcePosition]
+    ) -> Diagnostic | str | None:
+        """Write what a submission costs, or compare it.
+
+        Args:
+            costs: of each launch, in their order.
+            places: the definition of each kernel.
+
+        Returns:
+            The diagnostic of the first launch that costs more than the lock allows; a sentence if
+            the lock does not have the submission.
+
+        Raises:
+            ArgumentError: there is no such file.
+            ArchiveError: it is not a lock.
+        """
+        known = _read(self.path) if self.path.exists() or not self.updates else {}
+        if self.updates:
+            submissions = dict(sorted({**known, self.name: tuple(costs)}.items()))
+            data = json.loads(FORMAT.text(triton=version("triton"), submissions=submissions))
+            save_whole(self.path, json.dumps(data, indent=1).encode() + b"\n", ArgumentError)
+            return None
+        if self.name not in known:
+            return f"the lock: {self.path} has no entry for {self.name}"
+        return _regression(self.path, known[self.name], costs, places)
+
+
+def _read(path: Path) -> dict[str, tuple[KernelCost, ...]]:
+    try:
+        content = regular_bytes(path)
+    except OSError as error:
+        raise ArgumentError(
+            f"The lock {str(path)!r} cannot be read: {error.strerror}.", advice=FORMAT.advice
+        ) from error
+    with reading(str(path), FORMAT.advice):
+        data = FORMAT.unpacked(content, str(path))["submissions"]
+        read: dict[str, tuple[KernelCost, ...]] = _READER.read(
+            Mapping[str, tuple[KernelCost, ...]], data
+        )
+    return read
+
+
+# What is worse than it was
+
+
+def _regression(
+    path: Path,
+    before: Sequence[KernelCost],
+    now: Sequence[KernelCost],
+    places: Mapping[str, SourcePosition],
+) -> Diagnostic | None:
+    """Return the diagnostic of the first launch that costs more than it did, with the first pass
+    and line that differ; None if there is none.
+    """
+    waiting: dict[tuple[str, str], list[KernelCost]] = {}
+    for known in before:
+        waiting.setdefault((known.name, known.target), []).append(known)
+    for cost in now:
+        for known in waiting.get((cost.name, cost.target), [])[:1]:
+            waiting[cost.name, cost.target].remove(known)
+            worse = [*filter(None, (_worse(name, known, cost) for name in _MEASURES))]
+            if worse:
+                return Diagnostic(
+                    "error",
+                    "regression",
+                    f"{cost.name} takes {' and '.join(worse)} on {cost.target}",
+                    _place(known, cost, places[cost.name]),
+                    why=_first_pass(known, cost),
+                    advice=f"Change the kernel; or accept it: kernellab judge --update {path}.",
+                )
+    return None
+
+
+def _worse(name: str, known: KernelCost, cost: KernelCost) -> str:
+    allowed, taken = getattr(known, name), getattr(cost, name)
+    slack = _SLACK if name == "microseconds" else 1.0
+    if allowed is None or taken is None or taken <= slack * allowed:
+        return ""
+    return f"{number_text(taken)} {_MEASURES[name]} (allowed: {number_text(allowed)})"
+
+
+def _first_pass(known: KernelCost, cost: KernelCost) -> str:
+    left = right = ""
+    for label in merged(list(known.passes), list(cost.passes)):
+        left, right = known.passes.get(label, left), cost.passes.get(label, right)
+        if left != right:
+            return f"The first pass after which the module differs is {label}."
+    return "The module is the same after every pass."
+
+
+def _place(known: KernelCost, cost: KernelCost, place: SourcePosition) -> SourcePosition:
+    """Return the first line whose operations differ, else the place of the kernel."""
+    lines = (line for line, digests in cost.lines.items() if known.lines.get(line) != digests)
+    line = next(lines, None)
+    texts = enumerate(source_lines(place.file), 1)
+    numbers = (number for number, text in texts if number >= place.line and text.strip() == line)
+    return SourcePosition(place.file, next(numbers, place.line))
