@@ -37,7 +37,6 @@ from kernellab.errors import (
 )
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import COUNT, TIME, ProfiledLine
-from kernellab.profiling.profiles.trees import totals_of
 
 # Kernels out of Python files, as the command line names them: FILE::KERNEL.
 
@@ -316,10 +315,9 @@ def _parts(kernel: _Total) -> Iterator[str]:
 
 def _totals(profile: Profile) -> list[_Total]:
     sums: dict[str, _Total] = {}
-    totals = totals_of(profile.root)
     for scope in profile.root.walk():
         if scope.kind == "kernel":
-            total, metrics = sums.setdefault(scope.name, _Total(scope.name)), totals[id(scope)]
+            total, metrics = sums.setdefault(scope.name, _Total(scope.name)), scope.totals
             total.nanoseconds += metrics.get(TIME, 0)
             total.launches += metrics.get(COUNT, 0)
     for line in profile.line_records:

@@ -195,7 +195,7 @@ def look_at_whole_profile(found: Any) -> None:
         lambda: found.table("util"),
         lambda: (found.tree(), found.tree(threshold=1, depth=2)),
         lambda: found.lines.to_string(),
-        lambda: found.timeline().records.to_string(),
+        lambda: repr(found.timeline().records),
         lambda: str(found - found),
         lambda: json.dumps(found.to_dict()),
         lambda: [(repr(one), one.compilation) for one in found.kernels],

@@ -43,7 +43,6 @@ from kernellab.profiling.estimates.model import notes_on
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import TIME, ProfiledKernel
 from kernellab.profiling.profiles.session import ProfileSession
-from kernellab.profiling.profiles.trees import totals_of
 from kernellab.records import BoundLaunch, Target
 
 T = TypeVar("T")
@@ -475,10 +474,9 @@ def diagnosed_session(session: ProfileSession, request: Asked) -> Diagnoses:
 def diagnosed_profile(profile: Profile, request: Asked) -> Diagnoses:
     """Of each kernel of a profile, with its share of the time of all."""
     request.takes_nothing_of_a_launch("a profile")
-    totals = totals_of(profile.root)
     times = {
         kernel.name: sum(
-            totals[id(scope)].get(TIME, 0.0)
+            scope.totals.get(TIME, 0.0)
             for scope in profile.root.walk()
             if scope.kind == "kernel" and profile.kernel(scope.name) is kernel
         )

@@ -379,7 +379,7 @@ class Profile(ProfileRecord, PrintsAsCard):
     @property
     def metrics(self) -> tuple[str, ...]:
         """The names of the metrics that were measured: "time (ns)", "count", ..."""
-        return tuple(dict.fromkeys(name for scope in self.root.walk() for name in scope.metrics))
+        return tuple(self.root.totals)
 
     def kernel(self, name: str) -> ProfiledKernel | None:
         """The kernel whose scopes are called so; None where the profile has none. A launch that

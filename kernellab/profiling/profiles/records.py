@@ -60,6 +60,15 @@ class Scope:
             yield scope
             waiting.extend(reversed(scope.children))
 
+    @functools.cached_property
+    def totals(self) -> Mapping[str, float]:
+        """Name of a metric -> its sum over the scope and all below it."""
+        total = dict(self.metrics)
+        for child in self.children:
+            for name, number in child.totals.items():
+                total[name] = total.get(name, 0) + number
+        return total
+
 
 @dataclass(eq=False)
 class GrowingScope:
