@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kernellab.common.arguments import check_whole, is_real, listed
+from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import shown
 from kernellab.errors import OptionError, nearest, visible
 from kernellab.profiling.profiles.records import COUNT, Device, ProfileRecord, Scope
@@ -29,6 +30,9 @@ WIDTHS = (8, 16, 32, 64)
 """Bits of the operands that floating-point operations are counted by."""
 
 _MOST_ASKED = 100
+
+_MOST_SECONDS = 5
+"""To match the names of a tree with the user's patterns: the names may be another's."""
 
 
 @dataclass(frozen=True)
@@ -285,6 +289,9 @@ def rows(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> Iter
 def filtered(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> Scope:
     """The tree without what a filter leaves out. What a pattern leaves out is gone; what is below
     a threshold or too deep counts in the scope above it.
+
+    Raises:
+        OptionError: matching a pattern takes longer than 5 s, as `(a+)+$` does of some names.
     """
     root, devices = record.root, record.machine.devices
     if keep == Filter():
@@ -317,7 +324,16 @@ def filtered(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> 
             return None
         return replace(scope, metrics=metrics, children=tuple(inner))
 
-    return kept(root, 0, False) or replace(root, metrics={}, children=())
+    patterns = [shown(each.pattern) for each in (keep.include, keep.exclude) if each is not None]
+    try:
+        with limited(_MOST_SECONDS if patterns else None):
+            return kept(root, 0, False) or replace(root, metrics={}, children=())
+    except OutOfTime as error:
+        raise OptionError(
+            f"The names of the scopes are not matched with {' and '.join(patterns)} within "
+            f"{_MOST_SECONDS} seconds.",
+            advice="Give a pattern without repeats within repeats, such as a part of the names.",
+        ) from error
 
 
 class TreeText(str):
