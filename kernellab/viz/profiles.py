@@ -137,6 +137,9 @@ _KINDS: Sequence[tuple[BarKind, re.Pattern[str]]] = (
     ("copy", re.compile(r"load|store|copy|atomic|gather|scatter")),
 )
 
+_MOST_KERNELS = 50
+"""Kernels whose lines are shown."""
+
 _MOST_AROUND = 200
 """Lines of a kernel; of a longer one only those that took something are shown."""
 
@@ -170,16 +173,19 @@ def _amount(line: ProfiledLine, measure: str) -> float:
 
 
 def kernel_costs(profile: Profile) -> list[KernelCosts]:
-    """The lines of each kernel, the kernel that took longest first."""
-    names = list(dict.fromkeys(line.kernel for line in profile.line_records))
-    times = _kernel_times(profile) if names else {}
-    names.sort(key=lambda name: -times.get(name, 0.0))
-    return [costs for name in names for costs in _of_kernel(profile, name, times)]
+    """The lines of the kernels that took longest, which come first."""
+    lines: dict[str, list[ProfiledLine]] = {}
+    for line in profile.line_records:
+        lines.setdefault(line.kernel, []).append(line)
+    times = profile.kernel_times if lines else {}
+    names = sorted(lines, key=lambda name: -times.get(name, 0.0))[:_MOST_KERNELS]
+    return [costs for name in names for costs in _of_kernel(profile, name, lines[name])]
 
 
-def _of_kernel(profile: Profile, name: str, times: Mapping[str, float]) -> Iterator[KernelCosts]:
-    kernel = profile.kernel(name)
-    records = [line for line in profile.line_records if line.kernel == name]
+def _of_kernel(
+    profile: Profile, name: str, records: Sequence[ProfiledLine]
+) -> Iterator[KernelCosts]:
+    kernel, times = profile.kernel(name), profile.kernel_times
     files: dict[str, dict[int, list[ProfiledLine]]] = {}
     for line in records:
         files.setdefault(line.file, {}).setdefault(line.line, []).append(line)
@@ -253,15 +259,6 @@ def _facts(line: ProfiledLine) -> str:
     return ", ".join(facts)
 
 
-def _kernel_times(profile: Profile) -> dict[str, float]:
-    """Nanoseconds of each kernel, with what is below its scopes."""
-    times: dict[str, float] = {}
-    for scope in profile.root.walk():
-        if scope.kind == "kernel":
-            times[scope.name] = times.get(scope.name, 0.0) + scope.totals.get(TIME, 0.0)
-    return times
-
-
 def answer_of(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
     """The time, and what takes most of it, in a line; without a GPU what was counted."""
     if not profile.is_of_gpu:
@@ -272,7 +269,7 @@ def answer_of(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
         launches = int(totals.get(COUNT, 1))
         several = f" in {launches:,} launches" if launches > 1 else ""
         parts.append(f"{time_text(totals[TIME] / 1000)}{several}")
-    times = _kernel_times(profile)
+    times = profile.kernel_times
     if len(times) > 1 and any(times.values()):
         first = max(times, key=lambda name: times[name])
         parts.append(f"{visible(first)} {_about(times[first] / sum(times.values()))}")
@@ -394,6 +391,8 @@ def profile_card(profile: Profile) -> Card:
 def _method(profile: Profile) -> list[str]:
     """How it was measured, and what measuring changed."""
     notes = [visible(note) for note in profile.notes]
+    if (count := len({line.kernel for line in profile.line_records})) > _MOST_KERNELS:
+        notes.append(f"Lines of {_MOST_KERNELS} of {count:,} kernels are shown.")
     if profile.perturbation is not None:
         notes.append(f"What measuring changed: {profile.perturbation}.")
     versions = ", ".join(f"{name} {version}" for name, version in profile.machine.versions.items())

@@ -524,15 +524,21 @@ def tried(kind: Kind, content: bytes, seed: str, folder: Path, seconds: float) -
     return None
 
 
+def warm_up(kind: Kind, folder: Path) -> bytes:
+    """Open and look at the good file, which imports what that needs; returns its content."""
+    content = kind.content()
+    folder.mkdir(exist_ok=True)
+    (folder / "good").write_bytes(content)
+    kind.look(kind.load(folder / "good"))
+    return content
+
+
 def findings(
     name: str, seeds: Iterator[str], folder: Path, seconds: float = SECONDS
 ) -> Iterator[Finding]:
     """What goes wrong with damaged files of a kind."""
     kind = KINDS[name]
-    content = kind.content()
-    folder.mkdir(exist_ok=True)
-    (folder / "good").write_bytes(content)
-    kind.look(kind.load(folder / "good"))  # imports, and the file itself is sound
+    content = warm_up(kind, folder)
     for seed in seeds:
         found = tried(kind, content, seed, folder, seconds)
         if found is not None:

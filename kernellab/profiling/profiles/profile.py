@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.records import (
     INTERPRETER,
     IS_INTERPRETER,
+    TIME,
     Events,
     ProfiledKernel,
     ProfileRecord,
@@ -385,9 +387,25 @@ class Profile(ProfileRecord, PrintsAsCard):
         """The kernel whose scopes are called so; None where the profile has none. A launch that
         its `launch_metadata` named is of the kernel that its name begins with.
         """
-        exact = (kernel for kernel in self.kernels if kernel.name == name)
-        begun = (kernel for kernel in self.kernels if kernel.name and name.startswith(kernel.name))
-        return next(exact, None) or max(begun, key=lambda kernel: len(kernel.name), default=None)
+        begun = (named.get(name[:length]) for length, named in self._kernels.items())
+        return next(filter(None, begun), None)
+
+    @cached_property
+    def _kernels(self) -> Mapping[int, Mapping[str, ProfiledKernel]]:
+        """The first kernel of each name by the name's length, the longest names first."""
+        kernels: dict[int, dict[str, ProfiledKernel]] = {}
+        for kernel in sorted(self.kernels, key=lambda kernel: -len(kernel.name)):
+            kernels.setdefault(len(kernel.name), {}).setdefault(kernel.name, kernel)
+        return kernels
+
+    @cached_property
+    def kernel_times(self) -> Mapping[str, float]:
+        """Nanoseconds of each kernel by its scopes' name, with what is below these."""
+        times: dict[str, float] = {}
+        for scope in self.root.walk():
+            if scope.kind == "kernel":
+                times[scope.name] = times.get(scope.name, 0.0) + scope.totals.get(TIME, 0.0)
+        return times
 
     def table(
         self,
