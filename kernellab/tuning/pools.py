@@ -16,7 +16,7 @@ from typing import Any
 
 from kernellab.common.processes import Worker
 from kernellab.common.system import translated_system_faults
-from kernellab.common.text import format_seconds
+from kernellab.common.text import format_seconds, shown
 from kernellab.errors import ArgumentError, KernelLabError, WorkerError, WorkerLost
 from kernellab.records import Target
 from kernellab.tuning.assignments import Delivery, Setup, TrialOptions, setup_without_bytes
@@ -267,6 +267,8 @@ class ExecutorPool:
         """Return the machine and target that one of the processes reports, including its GPU."""
         try:
             machine, target = self._first_answer(self._submit(machine_there))
+            if not isinstance(machine, SweepMachine):
+                raise TypeError(f"they returned {shown(machine)}")
         except Exception as error:  # an executor of the user's may raise anything
             raise ArgumentError(
                 f"the executor's processes cannot sweep: {type(error).__name__}: {error}",

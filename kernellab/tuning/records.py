@@ -209,7 +209,7 @@ class Candidate:
     )
     """Called with all arguments by name before a launch, as that of a `triton.Config`."""
     named_hook: str = field(default="", compare=False, repr=False)
-    """The hook's name in a saved file; the hook itself is looked up in the kernel's module."""
+    """The hook's name in a saved file; the hook itself is that of the autotuner's equal config."""
 
     @property
     def hook_name(self) -> str:
