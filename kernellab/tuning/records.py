@@ -117,8 +117,12 @@ def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str
         then: what the user calls next, such as ".show()".
     """
     place = "" if source is None else f", the one of {source.place}"
-    imported = f"from {source.module} import {kernel}; " if source and source.module else ""
-    return f"Pass the kernel{place}: {imported}tuning.with_kernel({kernel}){then}."
+    # A reader may copy the advice: of the file, it contains nothing but names.
+    name = kernel if kernel.isidentifier() else "kernel"
+    module = "" if source is None else source.module
+    is_named = all(part.isidentifier() for part in module.split("."))
+    imported = f"from {module} import {name}; " if is_named else ""
+    return f"Pass the kernel{place}: {imported}tuning.with_kernel({name}){then}."
 
 
 def differs(left: KernelSource | None, right: KernelSource | None) -> bool:
