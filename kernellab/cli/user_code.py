@@ -22,8 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from kernellab.common.patches import replaced
-from kernellab.common.saved_files import check_place, save_whole
-from kernellab.common.system import temporary_folder
+from kernellab.common.system import check_place, save_whole, temporary_folder
 from kernellab.common.text import counted, percent, time_text
 from kernellab.errors import (
     KernelFault,

@@ -28,10 +28,10 @@ from kernellab.common.saved_files import (
     json_in,
     pairs_of,
     reading,
-    saved_path,
     text_in,
     value_of,
 )
+from kernellab.common.system import saved_path
 from kernellab.common.text import counted, string_of_ir
 from kernellab.compiler.compilations import LANGUAGES, Compilation, Sources, make_stages
 from kernellab.compiler.machine_code.resources import resource_reader

@@ -22,13 +22,10 @@ from kernellab.common.saved_files import (
     file_bytes,
     reading,
     regular_bytes,
-    save_whole,
-    saved_path,
     value_of,
     value_to_json,
-    write_whole,
 )
-from kernellab.common.system import cache_folder, own_folder
+from kernellab.common.system import cache_folder, own_folder, save_whole, saved_path, write_whole
 from kernellab.compiler.files import target_from_json
 from kernellab.errors import ArchiveError, ArgumentError, MachineError
 from kernellab.records import Target

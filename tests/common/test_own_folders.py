@@ -21,8 +21,7 @@ import pytest
 
 import kernellab
 from kernellab.cli import main
-from kernellab.common.saved_files import write_whole
-from kernellab.common.system import lock_file, own_folder
+from kernellab.common.system import lock_file, own_folder, write_whole
 from kernellab.errors import (
     ArchiveError,
     KernelLabError,

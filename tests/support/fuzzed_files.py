@@ -106,8 +106,9 @@ def shown(record: Any, folder: Path) -> tuple[list[str], list[str]]:
         card = record._repr_mimebundle_()
         texts.append(card["text/plain"])
         pages.append(card["text/html"])
+    look = getattr(record, "show", None) or getattr(record, "explore", lambda: "")
     with contextlib.suppress(KernelLabError):
-        view = record.show() if hasattr(record, "show") else record.explore()
+        view = look()
         texts.append(str(view))
         if hasattr(view, "to_html"):
             pages += [view.still_html(), view.to_html(folder / "page.html").read_text()]

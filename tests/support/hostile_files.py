@@ -372,6 +372,15 @@ TEXTS: Mapping[tuple[str, str], Callable[[], str]] = {
     ("notebook", "brackets"): lambda: json.dumps(
         {"cells": [{"cell_type": "code", "source": f"x = {'(' * 5_000}\n-{'-' * 100_000}1"}]}
     ),
+    ("progress", "many exercises"): lambda: json.dumps(
+        {f"e{n}": ["compiles", 3] for n in range(50_000)}
+    ),
+    ("debug folder", "large texts"): lambda: json.dumps(
+        {
+            name: text + "\nx = y" * 1_000_000
+            for name, text in json.loads(KINDS["debug folder"].content()).items()
+        }
+    ),
     ("cache", "many CTAs"): lambda: json.dumps(
         {
             **json.loads(KINDS["cache"].content()),

@@ -26,8 +26,9 @@ from kernellab.common.saved_files import (
     reading,
     text_in,
 )
-from kernellab.profiling.profiles.profile import COLUMNS, FORMAT, Profile
+from kernellab.profiling.profiles.profile import FORMAT, Profile
 from kernellab.profiling.profiles.records import (
+    COLUMNS,
     COUNT,
     PROTON,
     TIME,

@@ -16,10 +16,12 @@ from typing import Any
 
 import numpy
 
-from kernellab.common.saved_files import Format, kernellab_version, save_whole, saved_path
+from kernellab.common.saved_files import Format, kernellab_version
+from kernellab.common.system import save_whole, saved_path
 from kernellab.errors import ArchiveError, ArgumentError, visible
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.records import (
+    COLUMNS,
     INTERPRETER,
     IS_INTERPRETER,
     TIME,
@@ -37,9 +39,6 @@ from kernellab.records.display import PrintsAsCard, described, frame_of, plot, s
 # Profiles to files: all of one in our own form, its tree in Proton's and in speedscope's.
 
 FORMAT = Format("kernellab.profile", "profile")
-
-COLUMNS = ("program", "warp", "scope", "start", "end")
-"""Of events, each as base64 of its little-endian integers of 64 bits."""
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -116,6 +115,7 @@ def _scopes(root: Scope) -> list[dict[str, Any]]:
 
 
 def _events(events: Events) -> dict[str, Any]:
+    """The columns as base64 of their little-endian integers of 64 bits."""
     columns = {
         name: base64.b64encode(
             numpy.ascontiguousarray(getattr(events, name), dtype="<i8").tobytes()
@@ -130,7 +130,7 @@ def _events(events: Events) -> dict[str, Any]:
 
 def _hatchet(record: ProfileRecord) -> bytes:
     """The list that Proton writes and llnl-hatchet reads: the tree, and the devices."""
-    names = dict.fromkeys(name for scope in record.root.walk() for name in scope.metrics)
+    names = record.root.totals
     tree = _literal(record.root)
     # proton-viewer reads from the root which metrics add up.
     tree["metrics"] = {**dict.fromkeys(names, 0), **tree["metrics"]}
@@ -161,9 +161,8 @@ def _literal(scope: Scope) -> dict[str, Any]:
 
 def _speedscope(record: ProfileRecord) -> bytes:
     """A profile for each metric that adds up: stacks, as wide as each has of it."""
-    names = dict.fromkeys(name for scope in record.root.walk() for name in scope.metrics)
     frames: dict[str, int] = {}
-    profiles = [_stacks(record.root, name, frames) for name in names]
+    profiles = [_stacks(record.root, name, frames) for name in record.root.totals]
     data = {
         "$schema": _SCHEMA,
         "name": record.name or record.measured_by,
