@@ -106,7 +106,7 @@ def shown(record: Any, folder: Path) -> tuple[list[str], list[str]]:
         card = record._repr_mimebundle_()
         texts.append(card["text/plain"])
         pages.append(card["text/html"])
-    look = getattr(record, "show", None) or getattr(record, "explore", lambda: "")
+    look: Any = getattr(record, "show", None) or getattr(record, "explore", str)
     with contextlib.suppress(KernelLabError):
         view = look()
         texts.append(str(view))
