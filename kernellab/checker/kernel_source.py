@@ -112,12 +112,6 @@ class Source:
             return bare
         return bare if is_tight and is_in_sum else f"({bare})"
 
-    def replaced_in(self, outer: ast.AST, node: ast.AST, text: str) -> str:
-        """Return the text of a node with a part of it replaced."""
-        (first, last), (start, end) = self.span(outer), self.span(node)
-        content = self.text.encode()
-        return (content[first:start] + text.encode() + content[end:last]).decode()
-
     def without(self, statement: ast.stmt) -> str:
         """Return the text with `pass` in place of a statement."""
         return self.replaced((statement, "pass"))

@@ -23,11 +23,13 @@ from kernellab.common.arguments import (
     spread_constexprs,
     stated_by_options,
 )
-from kernellab.common.saved_files import check_place, kernellab_version, save_whole
+from kernellab.common.saved_files import kernellab_version
 from kernellab.common.system import (
     abandon_output,
+    check_place,
     escape_unknown_letters,
     hold_standard_descriptors,
+    save_whole,
 )
 from kernellab.errors import CompileError, KernelLabError, MissingArguments, suggestion
 

@@ -22,8 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from kernellab.common.patches import replaced
-from kernellab.common.saved_files import check_place, save_whole
-from kernellab.common.system import temporary_folder
+from kernellab.common.system import check_place, save_whole, temporary_folder
 from kernellab.common.text import counted, percent, time_text
 from kernellab.errors import (
     KernelFault,
@@ -37,7 +36,6 @@ from kernellab.errors import (
 )
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import COUNT, TIME, ProfiledLine
-from kernellab.profiling.profiles.trees import totals_of
 
 # Kernels out of Python files, as the command line names them: FILE::KERNEL.
 
@@ -298,10 +296,9 @@ def _parts(kernel: _Total) -> Iterator[str]:
 
 def _totals(profile: Profile) -> list[_Total]:
     sums: dict[str, _Total] = {}
-    totals = totals_of(profile.root)
     for scope in profile.root.walk():
         if scope.kind == "kernel":
-            total, metrics = sums.setdefault(scope.name, _Total(scope.name)), totals[id(scope)]
+            total, metrics = sums.setdefault(scope.name, _Total(scope.name)), scope.totals
             total.nanoseconds += metrics.get(TIME, 0)
             total.launches += metrics.get(COUNT, 0)
     for line in profile.line_records:

@@ -73,7 +73,8 @@ def request_consent(
         agreed = input("Run it? [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         agreed = False
-    except NotImplementedError as error:  # A notebook that runs unattended, such as nbconvert's.
+    # A notebook that runs unattended, such as nbconvert's, or a process whose stdin is closed.
+    except (RuntimeError, OSError) as error:
         raise cannot_request(name, call, trusting) from error
     if not agreed:
         raise ArgumentError(

@@ -7,17 +7,14 @@ from __future__ import annotations
 import dataclasses
 import errno
 import gzip
-import io
 import json
 import math
 import os
 import re
-import secrets
 import stat
 import sys
 import types
 import typing
-import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,13 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from kernellab.common.system import without_collections
+from kernellab.common.system import why_unreadable, without_collections
 from kernellab.common.text import shown
 from kernellab.errors import ArchiveError, KernelLabError, SourcePosition
-
-# Python values as JSON and back; writing a file whole or not at all; reading JSON that somebody
-# saved: every part knows its place, so that an error can name it.
-
 
 MOST_DEPTH = 64
 """Lists and objects within each other."""
@@ -79,10 +72,13 @@ class SavedData:
         """The error to raise where this part is not what is expected."""
         return SchemaError(f"{self.place or 'the file'} should be {expected[:_LONGEST]}")
 
+    def _of(self, kind: type, expected: str) -> Any:
+        if type(self._data) is not kind:
+            raise self.misfit(expected)
+        return self._data
+
     def __getitem__(self, key: str) -> SavedData:
-        data = self._data
-        if type(data) is not dict:
-            raise self.misfit("an object")
+        data = self._of(dict, "an object")
         if key not in data:
             raise SchemaError(f"{SavedData(None, key, self).place} is missing")
         return SavedData(data[key], key, self)
@@ -93,15 +89,12 @@ class SavedData:
 
     def names(self) -> list[str]:
         """The keys of an object."""
-        if not isinstance(self._data, dict):
-            raise self.misfit("an object")
-        return list(self._data)
+        return list(self._of(dict, "an object"))
 
     def items(self) -> list[SavedData]:
         """The items of a list."""
-        if not isinstance(self._data, list):
-            raise self.misfit("a list")
-        return [SavedData(item, n, self) for n, item in enumerate(self._data)]
+        items = self._of(list, "a list")
+        return [SavedData(item, n, self) for n, item in enumerate(items)]
 
     def parts(self, count: int) -> list[SavedData]:
         """The items of a list of that many."""
@@ -120,15 +113,12 @@ class SavedData:
 
     def text(self) -> str:
         """A string."""
-        if not isinstance(self._data, str):
-            raise self.misfit("a text")
-        return self._data
+        text: str = self._of(str, "a text")
+        return text
 
     def number(self, least: float = -_LARGEST, most: float = _LARGEST) -> float:
         """A finite number, not below `least` and not above `most`."""
-        data = self._data
-        if type(data) is not float and type(data) is not int:
-            raise self.misfit("a number")
+        data = self._data if type(self._data) is int else self._of(float, "a number")
         if not -_LARGEST <= data <= _LARGEST:
             raise self.misfit("a finite number")
         if data < least:
@@ -139,11 +129,10 @@ class SavedData:
 
     def integer(self, least: int = -(2**63), most: int = 2**63 - 1) -> int:
         """A whole number, of 64 bits unless limits are given."""
-        if type(self._data) is not int:
-            raise self.misfit("a whole number")
-        if not least <= self._data <= most:
+        number: int = self._of(int, "a whole number")
+        if not least <= number <= most:
             raise self.misfit(f"a whole number from {least} to {most}")
-        return self._data
+        return number
 
     def count(self) -> int:
         """A whole number that is not negative."""
@@ -151,9 +140,8 @@ class SavedData:
 
     def boolean(self) -> bool:
         """True or false."""
-        if not isinstance(self._data, bool):
-            raise self.misfit("true or false")
-        return self._data
+        value: bool = self._of(bool, "true or false")
+        return value
 
     def one_of(self, *words: str) -> Any:
         """One of these words."""
@@ -169,9 +157,7 @@ class SavedData:
         return things[place]
 
 
-# --------------------------------------------------------------------------------------------------
 # Values
-# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -234,13 +220,11 @@ def pairs_of(data: SavedData, own: FromJson = _saved_value) -> dict[Any, Any]:
     """Return the dictionary that `pairs_to_json` wrote as this data."""
     pairs = {}
     for pair in data.items():
-        parts = pair.items()
-        if len(parts) != 2:
-            raise pair.misfit("a pair")
+        key, value = pair.parts(2)
         try:
-            pairs[value_of(parts[0], own)] = value_of(parts[1], own)
+            pairs[value_of(key, own)] = value_of(value, own)
         except TypeError as error:
-            raise parts[0].misfit("a key") from error
+            raise key.misfit("a key") from error
     return pairs
 
 
@@ -258,114 +242,6 @@ def value_of(data: SavedData, own: FromJson = _saved_value) -> Any:
     if data.has("float"):
         return float(data["float"].one_of("nan", "inf", "-inf"))
     return own(data)
-
-
-_NAME_BYTES = 200
-
-
-def write_whole(path: str | os.PathLike[str], content: bytes, *, is_named: bool = True) -> Path:
-    """Write a file; one that is there is replaced once the new one is complete,
-    and an interrupt leaves no half of it. Returns the path.
-
-    Args:
-        path: the file's.
-        content: what it holds then.
-        is_named: whether the user named it, not only its folder. What a link leads to is then
-            replaced, not the link; a pipe or a device, which nothing can replace, is written to.
-            Otherwise a link or a pipe may be someone else's, and is replaced itself.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    file = Path(path)
-    if is_named and file.exists() and not file.is_file():
-        file.write_bytes(content)
-        return file
-    target = file.resolve() if is_named else file
-    # Its name is no longer than a file's may be, whatever the target's is.
-    name = os.fsdecode(os.fsencode(target.name)[:_NAME_BYTES])
-    unfinished = target.with_name(f"{name}.{secrets.token_hex(8)}.part")
-    # In a folder that others can write in, a link of that name could be anyone's.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with open(os.open(unfinished, flags, 0o666), "wb") as opened:
-            opened.write(content)
-        unfinished.replace(target)
-    except BaseException:  # Ctrl-C too: no half of a file stays
-        unfinished.unlink(missing_ok=True)
-        raise
-    return file
-
-
-def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
-    """Return a path that a user gave.
-
-    Raises:
-        KernelLabError: of the class `refused`: the value is not a path. A number is not one,
-            although Python would take it for an open file.
-    """
-    text = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if not isinstance(text, str):
-        raise refused(f"path must be a str or a pathlib.Path, got {shown(path)}.")
-    if not text:
-        raise refused("path must name a file, got an empty string.")
-    if "\0" in text:
-        raise refused(f"path must have no null character, got {shown(text)}.")
-    try:
-        os.fsencode(text)
-    except UnicodeEncodeError as error:
-        raise refused(f"path must be valid Unicode, got {shown(text)}: {error.reason}.") from error
-    return Path(text)
-
-
-def save_whole(
-    path: str | os.PathLike[str],
-    content: bytes,
-    refused: type[KernelLabError] = KernelLabError,
-    *,
-    is_named: bool = True,
-) -> Path:
-    """`write_whole`, with errors that say what cannot be written; returns the path.
-
-    Raises:
-        KernelLabError: of the class `refused`: it cannot be written.
-    """
-    check_place(path, refused)
-    try:
-        return write_whole(path, content, is_named=is_named)
-    except OSError as error:
-        raise refused(f"{str(path)!r} cannot be written: {error.strerror or error}.") from error
-
-
-def check_place(
-    path: str | os.PathLike[str], refused: type[KernelLabError] = KernelLabError
-) -> None:
-    """Raise `refused` where no file can be at a path: before the work, for a user who named it."""
-    file = saved_path(path, refused)
-    if os.path.isdir(file):
-        raise refused(f"{file} is a folder.", advice="Name a file in it.")
-    try:
-        folder = file.absolute().parent
-    except OSError as error:  # of os.getcwd()
-        raise refused(
-            f"{shown(str(file))} names a file in this process's folder, which was removed.",
-            advice="Name it from the root on, or change to another folder (os.chdir).",
-        ) from error
-    if not os.path.isdir(folder):
-        raise refused(f"There is no folder {folder} to write {file.name} in.")
-
-
-def why_unreadable(path: str | os.PathLike[str], error: OSError) -> str:
-    """A sentence: why a file that the user named cannot be read."""
-    if isinstance(error, FileNotFoundError):
-        return f"There is no file {str(path)!r}."
-    if isinstance(error, IsADirectoryError):
-        return f"{str(path)!r} is a folder, not a file."
-    return f"{str(path)!r} cannot be read: {error.strerror or error}."
-
-
-# Data classes read from saved JSON, by the annotations of their fields: one reader for every
-# format. Where a type needs more than its annotation says, a format gives a function for it.
 
 
 Read = Callable[[SavedData], Any]
@@ -625,9 +501,7 @@ class NotText(BadFile):
     """It holds other bytes than UTF-8."""
 
 
-# --------------------------------------------------------------------------------------------------
 # Bytes
-# --------------------------------------------------------------------------------------------------
 
 
 def file_bytes(
@@ -687,9 +561,7 @@ def _check_regular(status: os.stat_result, most: int) -> None:
         raise BadFile(f"has {status.st_size:,} bytes; no more than {most:,} are read")
 
 
-# --------------------------------------------------------------------------------------------------
 # Compressed bytes
-# --------------------------------------------------------------------------------------------------
 
 
 def inflated_limit(packed: int) -> int:
@@ -725,81 +597,7 @@ def gunzipped(content: bytes) -> bytes:
     return bytes(parts)
 
 
-_STEP = 1 << 16
-"""Compressed bytes that are unpacked at once."""
-
-_MOST_AT_ONCE = 1 << 20
-"""Bytes that come of them at once."""
-
-
-def inflated(data: bytes, size: int) -> Iterator[bytes]:
-    """Deflated data, which must unpack to `size` bytes, part by part; not a part more is unpacked.
-
-    Raises:
-        ValueError: it does not, at the latest when the last part was taken.
-    """
-    unpacking = zlib.decompressobj()
-    left = size
-    try:
-        for at in range(0, len(data), _STEP):
-            waiting: bytes = data[at : at + _STEP]
-            while waiting and not unpacking.eof:
-                # One byte more, so that the end is seen.
-                content = unpacking.decompress(waiting, min(left + 1, _MOST_AT_ONCE))
-                waiting = unpacking.unconsumed_tail
-                left -= len(content)
-                if left < 0:
-                    raise ValueError(f"compressed data is not of {size:,} bytes")
-                yield content
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
-    if left or not unpacking.eof:
-        raise ValueError(f"compressed data is not of {size:,} bytes")
-
-
-def zip_members(content: bytes, *names: str) -> list[bytes]:
-    """Entries of a zip file.
-
-    Raises:
-        KeyError: there is no such entry.
-        BadFile: it is damaged, encrypted, compressed otherwise than by deflation, or unpacks to
-            more than `inflated_limit`.
-    """
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            entries = [archive.getinfo(name) for name in names]
-            return [_member(archive, entry, len(content)) for entry in entries]
-    except (KeyError, BadFile):
-        raise
-    except Exception as error:  # zipfile raises whatever its parts do
-        words = str(error)[:200] or type(error).__name__
-        raise BadFile(f"is cut off or damaged: {words}") from error
-
-
-def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, there: int) -> bytes:
-    if entry.flag_bits & 0x1:
-        raise BadFile(f"is damaged: its entry {entry.filename!r} is encrypted")
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise BadFile(
-            f"is damaged: its entry {entry.filename!r} is compressed by method "
-            f"{entry.compress_type}, which no trace is"
-        )
-    most = there if entry.compress_type == zipfile.ZIP_STORED else inflated_limit(there)
-    if entry.file_size > most:
-        raise BadFile(
-            f"is not a valid file: its entry {entry.filename!r} would unpack to "
-            f"{entry.file_size:,} bytes, and no more than {most:,} are read"
-        )
-    with archive.open(entry) as opened:
-        content = opened.read(entry.file_size + 1)
-    if len(content) != entry.file_size:
-        raise BadFile(f"is cut off or damaged: its entry {entry.filename!r} has another size")
-    return content
-
-
-# --------------------------------------------------------------------------------------------------
 # JSON
-# --------------------------------------------------------------------------------------------------
 
 
 def text_in(content: bytes) -> str:
@@ -837,7 +635,10 @@ def json_in(text: str, packed: int = 0) -> Any:
         if not text.lstrip().startswith(("{", "[")):
             raise BadFile("does not contain JSON" if text.strip() else "is empty") from error
         raise BadFile(f"is cut off or damaged: {error}") from error
-    return _with_whole_characters(data) if _SURROGATE.search(text) else data
+    if _SURROGATE.search(text):
+        whole = json.dumps(data, ensure_ascii=False).encode("utf-16", "surrogatepass")
+        return json.loads(whole.decode("utf-16", "replace"))
+    return data
 
 
 def _parts(text: str) -> int:
@@ -856,7 +657,7 @@ _STRING = re.compile(r'"[^"]*"')
 _TOO_DEEP = f"is damaged: its lists and objects are nested deeper than {MOST_DEPTH} levels"
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-"""Half of a character, whose other half may be missing."""
+"""Half of a character; the sign for an unknown character stands for one without its other half."""
 
 
 def _whole(digits: str) -> int:
@@ -877,22 +678,6 @@ def _finite(digits: str) -> float:
 
 def _no_number(word: str) -> Any:
     raise BadFile(f"is damaged: {word} is not a number in JSON")
-
-
-def _with_whole_characters(value: Any, depth: int = 0) -> Any:
-    """The value, with the sign for an unknown character where a text has half of one."""
-    if depth > MOST_DEPTH:
-        raise BadFile(_TOO_DEEP)
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_with_whole_characters(item, depth + 1) for item in value]
-    if isinstance(value, dict):
-        return {
-            _with_whole_characters(name): _with_whole_characters(item, depth + 1)
-            for name, item in value.items()
-        }
-    return value
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """What the operating system gives to this process, and what it refuses: temporary files, the
-folder of caches, cores, standard streams, Ctrl-C, time limits; and which debugger a session uses.
+folder of caches, files to write, cores, standard streams, Ctrl-C, time limits; and which debugger a
+session uses.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import io
 import os
 import pdb  # noqa: T100 - no one debugs this file
 import re
+import secrets
 import shutil
 import signal
 import stat
@@ -27,7 +29,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, BinaryIO, cast
 
-from kernellab.errors import MachineError
+from kernellab.common.text import shown
+from kernellab.errors import KernelLabError, MachineError
 
 # What the operating system refuses, as this machine's fault: space on disks, folders, memory,
 # processes, open files.
@@ -307,6 +310,112 @@ def _check_owner(
         f"{str(path)!r} {what}, so it is not used.",
         advice="Remove it, or set TMPDIR to a folder of yours.",
     )
+
+
+# Files that a user named: their paths, and writing them whole or not at all.
+
+_NAME_BYTES = 200
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes, *, is_named: bool = True) -> Path:
+    """Write a file; one that is there is replaced once the new one is complete,
+    and an interrupt leaves no half of it. Returns the path.
+
+    Args:
+        path: the file's.
+        content: what it holds then.
+        is_named: whether the user named it, not only its folder. What a link leads to is then
+            replaced, not the link; a pipe or a device, which nothing can replace, is written to.
+            Otherwise a link or a pipe may be someone else's, and is replaced itself.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    file = Path(path)
+    if is_named and file.exists() and not file.is_file():
+        file.write_bytes(content)
+        return file
+    target = file.resolve() if is_named else file
+    # Its name is no longer than a file's may be, whatever the target's is.
+    name = os.fsdecode(os.fsencode(target.name)[:_NAME_BYTES])
+    unfinished = target.with_name(f"{name}.{secrets.token_hex(8)}.part")
+    # In a folder that others can write in, a link of that name could be anyone's.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(unfinished, flags, 0o666), "wb") as opened:
+            opened.write(content)
+        unfinished.replace(target)
+    except BaseException:  # Ctrl-C too: no half of a file stays
+        unfinished.unlink(missing_ok=True)
+        raise
+    return file
+
+
+def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
+    """Return a path that a user gave.
+
+    Raises:
+        KernelLabError: of the class `refused`: the value is not a path. A number is not one,
+            although Python would take it for an open file.
+    """
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str):
+        raise refused(f"path must be a str or a pathlib.Path, got {shown(path)}.")
+    if not text:
+        raise refused("path must name a file, got an empty string.")
+    if "\0" in text:
+        raise refused(f"path must have no null character, got {shown(text)}.")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise refused(f"path must be valid Unicode, got {shown(text)}: {error.reason}.") from error
+    return Path(text)
+
+
+def save_whole(
+    path: str | os.PathLike[str],
+    content: bytes,
+    refused: type[KernelLabError] = KernelLabError,
+    *,
+    is_named: bool = True,
+) -> Path:
+    """`write_whole`, with errors that say what cannot be written; returns the path.
+
+    Raises:
+        KernelLabError: of the class `refused`: it cannot be written.
+    """
+    check_place(path, refused)
+    try:
+        return write_whole(path, content, is_named=is_named)
+    except OSError as error:
+        raise refused(f"{str(path)!r} cannot be written: {error.strerror or error}.") from error
+
+
+def check_place(
+    path: str | os.PathLike[str], refused: type[KernelLabError] = KernelLabError
+) -> None:
+    """Raise `refused` where no file can be at a path: before the work, for a user who named it."""
+    file = saved_path(path, refused)
+    if os.path.isdir(file):
+        raise refused(f"{file} is a folder.", advice="Name a file in it.")
+    try:
+        folder = file.absolute().parent
+    except OSError as error:  # of os.getcwd()
+        raise refused(
+            f"{shown(str(file))} names a file in this process's folder, which was removed.",
+            advice="Name it from the root on, or change to another folder (os.chdir).",
+        ) from error
+    if not os.path.isdir(folder):
+        raise refused(f"There is no folder {folder} to write {file.name} in.")
+
+
+def why_unreadable(path: str | os.PathLike[str], error: OSError) -> str:
+    """A sentence: why a file that the user named cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        return f"There is no file {str(path)!r}."
+    if isinstance(error, IsADirectoryError):
+        return f"{str(path)!r} is a folder, not a file."
+    return f"{str(path)!r} cannot be read: {error.strerror or error}."
 
 
 # How much of the machine is this process's.

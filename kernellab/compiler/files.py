@@ -28,7 +28,6 @@ from kernellab.common.saved_files import (
     json_in,
     pairs_of,
     reading,
-    saved_path,
     text_in,
     value_of,
 )
@@ -577,27 +576,13 @@ def _stages(passes: Iterable[PassRun]) -> Iterator[tuple[str, Stage]]:
 # Compilations from files: one that was saved, or what others left on disk.
 
 
-def load(path: str | os.PathLike[str]) -> Compilation:
-    """Read a compilation from a file, or from what others left on disk.
-
-    Args:
-        path: a file that `compilation.save` wrote; a folder of Triton's cache
-            (~/.triton/cache/<hash>), or the .json in it; or the text that `MLIR_ENABLE_DUMP=1`
-            prints. A record from elsewhere has what is there: a cache folder holds no passes, a
-            dump no machine code, neither holds remarks.
+def compilation_in(content: bytes, file: Path) -> Compilation:
+    """The compilation that the bytes of a file hold: one that was saved, a dump, or the metadata of
+    a kernel in Triton's cache.
 
     Raises:
-        ArchiveError: there is no such file, it is none of these, it is damaged, or of
-            another version.
+        ArchiveError: they are none of these, damaged, or of another version.
     """
-    file = saved_path(path, ArchiveError)
-    if os.path.isdir(file):
-        return read_cache_folder(file)
-    return compilation_in(file_bytes(file, ArchiveError), file)
-
-
-def compilation_in(content: bytes, file: Path) -> Compilation:
-    """The compilation that the bytes of a file hold; raises as `load`."""
     _refuse_stub(content, file)
     try:
         text = text_in(gunzipped(content) if content.startswith(GZIP) else content)

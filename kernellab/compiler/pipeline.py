@@ -18,7 +18,8 @@ from kernellab.common.arguments import (
     plain_scalar,
 )
 from kernellab.common.progress import ProgressBar
-from kernellab.common.saved_files import BadFile, regular_bytes, saved_path, why_unreadable
+from kernellab.common.saved_files import BadFile, regular_bytes
+from kernellab.common.system import saved_path, why_unreadable
 from kernellab.common.text import remember_source, shown
 from kernellab.compiler import passes
 from kernellab.compiler.binding import BoundCall, bind

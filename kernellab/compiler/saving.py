@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import triton
 
-from kernellab.common.saved_files import (
-    Format,
-    pairs_to_json,
-    save_whole,
-    saved_path,
-    value_to_json,
-)
+from kernellab.common.saved_files import Format, pairs_to_json, value_to_json
+from kernellab.common.system import save_whole, saved_path
 from kernellab.compiler.records import Remark
 from kernellab.errors import ArchiveError, KernelLabError, SourcePosition
 from kernellab.records import PassRun, Specialization, Stage, StoredText

@@ -14,13 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kernellab.common.arguments import check_choice, check_flags, check_mapping, check_whole
 from kernellab.common.consent import trust
-from kernellab.common.saved_files import (
-    Format,
-    RecordReader,
-    reading,
-    save_whole,
-    saved_path,
-)
+from kernellab.common.saved_files import Format, RecordReader, reading
+from kernellab.common.system import save_whole, saved_path
 from kernellab.common.text import counted, shown
 from kernellab.errors import (
     ArchiveError,

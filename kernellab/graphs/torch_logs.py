@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.saved_files import BadFile, file_bytes, json_in, why_unreadable
+from kernellab.common.saved_files import BadFile, file_bytes, json_in
+from kernellab.common.system import why_unreadable
 from kernellab.errors import ArchiveError, SourcePosition
 from kernellab.graphs.guards import guards_in, recompilations_in, symbols_in, with_advice
 from kernellab.graphs.torch_texts import (

@@ -13,7 +13,8 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common.processes import Worker
-from kernellab.common.saved_files import BadFile, regular_bytes, saved_path, text_in
+from kernellab.common.saved_files import BadFile, regular_bytes, text_in
+from kernellab.common.system import saved_path
 from kernellab.common.text import remember_source
 from kernellab.compiler.binding import bind
 from kernellab.compiler.modules import position_of

@@ -7,7 +7,9 @@ A change that an older reader would misread gets a new version number.
 from __future__ import annotations
 
 import base64
+import io
 import math
+import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -16,16 +18,16 @@ from typing import Annotated
 import numpy
 
 from kernellab.common.saved_files import (
+    BadFile,
     Limits,
     RecordReader,
     SavedData,
     SchemaError,
-    inflated,
+    inflated_limit,
     json_in,
     reading,
     text_in,
     value_of,
-    zip_members,
 )
 from kernellab.errors import ArchiveError
 from kernellab.tracing.records import Trace
@@ -59,6 +61,7 @@ from kernellab.tracing.values import (
     ValueStore,
     decompressed,
     dtype_named,
+    inflated,
 )
 
 
@@ -73,7 +76,7 @@ def trace_in(content: bytes, file: Path) -> Trace:
     name = str(file)
     with reading(name):
         try:
-            document, heap = zip_members(content, DOCUMENT, VALUES)
+            document, heap = _zip_members(content, DOCUMENT, VALUES)
         except KeyError as error:
             raise ArchiveError(
                 f"{name!r} is a zip file, but no trace that KernelLab saved."
@@ -83,6 +86,46 @@ def trace_in(content: bytes, file: Path) -> Trace:
             return _Reader(data, heap).trace()
         except (ValueError, TypeError) as error:
             raise SchemaError(str(error)) from error
+
+
+def _zip_members(content: bytes, *names: str) -> list[bytes]:
+    """Entries of a zip file.
+
+    Raises:
+        KeyError: there is no such entry.
+        BadFile: it is damaged, encrypted, compressed otherwise than by deflation, or unpacks to
+            more than `inflated_limit`.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            entries = [archive.getinfo(name) for name in names]
+            return [_member(archive, entry, len(content)) for entry in entries]
+    except (KeyError, BadFile):
+        raise
+    except Exception as error:  # zipfile raises whatever its parts do
+        words = str(error)[:200] or type(error).__name__
+        raise BadFile(f"is cut off or damaged: {words}") from error
+
+
+def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, there: int) -> bytes:
+    if entry.flag_bits & 0x1:
+        raise BadFile(f"is damaged: its entry {entry.filename!r} is encrypted")
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise BadFile(
+            f"is damaged: its entry {entry.filename!r} is compressed by method "
+            f"{entry.compress_type}, which no trace is"
+        )
+    most = there if entry.compress_type == zipfile.ZIP_STORED else inflated_limit(there)
+    if entry.file_size > most:
+        raise BadFile(
+            f"is not a valid file: its entry {entry.filename!r} would unpack to "
+            f"{entry.file_size:,} bytes, and no more than {most:,} are read"
+        )
+    with archive.open(entry) as opened:
+        content = opened.read(entry.file_size + 1)
+    if len(content) != entry.file_size:
+        raise BadFile(f"is cut off or damaged: its entry {entry.filename!r} has another size")
+    return content
 
 
 _MOST_LANES = 1 << 20

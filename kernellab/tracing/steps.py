@@ -26,10 +26,9 @@ from kernellab.common.saved_files import (
     Format,
     Limits,
     Line,
-    save_whole,
-    saved_path,
     value_to_json,
 )
+from kernellab.common.system import save_whole, saved_path
 from kernellab.common.text import counted, shown
 from kernellab.errors import ArchiveError, ArgumentError, SourcePosition
 from kernellab.tracing.values import StoredValue, ValueStore, compressed, dtype_named

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import ml_dtypes
 import numpy
 
-from kernellab.common.saved_files import SavedValue, inflated
+from kernellab.common.saved_files import SavedValue
 from kernellab.common.text import index_text
 from kernellab.errors import NotRecorded
 
@@ -480,6 +480,38 @@ def compressed(array: numpy.ndarray) -> bytes:
     flat = numpy.ascontiguousarray(array).reshape(-1)
     planes = flat.view(numpy.uint8).reshape(-1, array.dtype.itemsize).T
     return zlib.compress(planes.tobytes(), _COMPRESSION)
+
+
+_STEP = 1 << 16
+"""Compressed bytes that are unpacked at once."""
+
+_MOST_AT_ONCE = 1 << 20
+"""Bytes that come of them at once."""
+
+
+def inflated(data: bytes, size: int) -> Iterator[bytes]:
+    """Deflated data, which must unpack to `size` bytes, part by part; not a part more is unpacked.
+
+    Raises:
+        ValueError: it does not, at the latest when the last part was taken.
+    """
+    unpacking = zlib.decompressobj()
+    left = size
+    try:
+        for at in range(0, len(data), _STEP):
+            waiting: bytes = data[at : at + _STEP]
+            while waiting and not unpacking.eof:
+                # One byte more, so that the end is seen.
+                content = unpacking.decompress(waiting, min(left + 1, _MOST_AT_ONCE))
+                waiting = unpacking.unconsumed_tail
+                left -= len(content)
+                if left < 0:
+                    raise ValueError(f"compressed data is not of {size:,} bytes")
+                yield content
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if left or not unpacking.eof:
+        raise ValueError(f"compressed data is not of {size:,} bytes")
 
 
 def decompressed(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarray:

@@ -22,13 +22,10 @@ from kernellab.common.saved_files import (
     file_bytes,
     reading,
     regular_bytes,
-    save_whole,
-    saved_path,
     value_of,
     value_to_json,
-    write_whole,
 )
-from kernellab.common.system import cache_folder, own_folder
+from kernellab.common.system import cache_folder, own_folder, save_whole, saved_path, write_whole
 from kernellab.compiler.files import target_from_json
 from kernellab.errors import ArchiveError, ArgumentError, MachineError
 from kernellab.records import Target
@@ -295,7 +292,6 @@ class Store:
         with contextlib.suppress(Exception):
             file = self._file(parts)
             if file.is_file():
-                own_folder(file.parent)
                 kept = json.loads(regular_bytes(file, is_named=False))
                 if kept["digest"] == _digest(kept["outcome"]):
                     return outcome_from_json(SavedData(kept["outcome"]))
@@ -308,7 +304,6 @@ class Store:
         # A cache that cannot be written, or has no home folder, must not end the sweep.
         with contextlib.suppress(OSError, RuntimeError, MachineError):
             file = self._file(parts)
-            own_folder(file.parent)
             data = outcome_to_json(outcome)
             content = json.dumps({"digest": _digest(data), "outcome": data}).encode()
             write_whole(file, content, is_named=False)
@@ -316,7 +311,7 @@ class Store:
     def _file(self, parts: Iterable[Any]) -> Path:
         text = json.dumps([self._key, *map(str, parts)])
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        return cache_folder("tuning") / digest[:2] / f"{digest}.json"
+        return own_folder(own_folder(cache_folder("tuning")) / digest[:2]) / f"{digest}.json"
 
 
 def _is_lasting(outcome: Outcome) -> bool:

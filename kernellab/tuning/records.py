@@ -117,8 +117,12 @@ def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str
         then: what the user calls next, such as ".show()".
     """
     place = "" if source is None else f", the one of {source.place}"
-    imported = f"from {source.module} import {kernel}; " if source and source.module else ""
-    return f"Pass the kernel{place}: {imported}tuning.with_kernel({kernel}){then}."
+    # A reader may copy the advice: of the file, it contains nothing but names.
+    name = kernel if kernel.isidentifier() else "kernel"
+    module = "" if source is None else source.module
+    is_named = all(part.isidentifier() for part in module.split("."))
+    imported = f"from {module} import {name}; " if is_named else ""
+    return f"Pass the kernel{place}: {imported}tuning.with_kernel({name}){then}."
 
 
 def differs(left: KernelSource | None, right: KernelSource | None) -> bool:
@@ -209,7 +213,7 @@ class Candidate:
     )
     """Called with all arguments by name before a launch, as that of a `triton.Config`."""
     named_hook: str = field(default="", compare=False, repr=False)
-    """The hook's name in a saved file; the hook itself is looked up in the kernel's module."""
+    """The hook's name in a saved file; the hook itself is that of the autotuner's equal config."""
 
     @property
     def hook_name(self) -> str:

@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from kernellab.common.processes import Worker
 from kernellab.common.progress import ProgressBar
 from kernellab.common.system import translated_system_faults
-from kernellab.common.text import format_seconds, time_text
+from kernellab.common.text import format_seconds, shown, time_text
 from kernellab.errors import ArgumentError, KernelLabError, WorkerError, WorkerLost
 from kernellab.records import Target
 from kernellab.tuning.assignments import Delivery, Setup, TrialOptions, setup_without_bytes
@@ -290,6 +290,8 @@ class ExecutorPool:
         """Return the machine and target that one of the processes reports, including its GPU."""
         try:
             machine, target = self._first_answer(self._submit(machine_there))
+            if not isinstance(machine, SweepMachine):
+                raise TypeError(f"they returned {shown(machine)}")
         except Exception as error:  # an executor of the user's may raise anything
             raise ArgumentError(
                 f"the executor's processes cannot sweep: {type(error).__name__}: {error}",
@@ -609,7 +611,9 @@ class Sweep:
         """Give out what can be run, then wait for something to come back."""
         self._give_out()
         # A short wait, so that Ctrl-C is noticed.
-        done, _ = wait(self._under_way, timeout=0.5, return_when=FIRST_COMPLETED)
+        wait(self._under_way, timeout=0.5, return_when=FIRST_COMPLETED)
+        # `wait` does not return cancelled calls, as of an executor that was shut down.
+        done = [future for future in self._under_way if future.done()]
         for future in sorted(done, key=lambda future: self._under_way[future].entry.number):
             self._take(future, self._under_way.pop(future))
 
@@ -662,10 +666,12 @@ class Sweep:
         )
         return self._pool.run(setup, entry.task, trial_options, conduct.seconds)
 
-    def _take(self, future: Future[Outcome], step: _Step) -> None:
+    def _take(self, future: Future[Any], step: _Step) -> None:
         try:
             outcome = future.result()
-        except (Exception, CancelledError) as error:
+            if not isinstance(outcome, Outcome):
+                raise TypeError(f"the executor returned {shown(outcome)}")
+        except (Exception, CancelledError, SystemExit) as error:
             outcome = Outcome(dropped=Dropped("lost", f"{type(error).__name__}: {error}"))
         if self._is_lost(outcome, step):
             return

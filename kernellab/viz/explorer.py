@@ -331,9 +331,10 @@ def annotations_of_lines(profile: Profile, compilation: Compilation) -> Annotati
     """Cycles, executions and what else was measured, on the kernel's lines."""
     lines = [record for record in profile.line_records if record.kernel == compilation.kernel]
     if not lines:
-        names = ", ".join(sorted({record.kernel for record in profile.line_records})) or "no kernel"
+        names = sorted({record.kernel for record in profile.line_records})[:_MOST_METRICS]
         raise ProfileError(
-            f"The profile has lines of {names}, and the compilation is of {compilation.kernel!r}."
+            f"The profile has lines of {', '.join(names) or 'no kernel'}, "
+            f"and the compilation is of {compilation.kernel!r}."
         )
     _check_lines(profile, lines, compilation)
     notes = [MarginNote("note", words, profile.origin, 0) for words in profile.notes]

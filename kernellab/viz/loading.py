@@ -54,7 +54,8 @@ def load(path: str | os.PathLike[str], *, trust: bool = False) -> Any:
 
 
 def _load(path: str | os.PathLike[str]) -> Any:
-    from kernellab.common.saved_files import GZIP, file_bytes, saved_path
+    from kernellab.common.saved_files import GZIP, file_bytes
+    from kernellab.common.system import saved_path
     from kernellab.errors import ArchiveError
 
     file = saved_path(path, ArchiveError)

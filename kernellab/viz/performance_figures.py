@@ -575,12 +575,9 @@ class FlameGraph(FigurePicture):
 
 def _boxes(record: ProfileRecord, metric: str) -> Iterator[_Box]:
     (read_metric,) = trees.read(metric, record.root)
-    totals = trees.totals_of(record.root)
-    whole = totals[id(record.root)]
 
     def size(scope: Scope) -> float:
-        place = trees.Place(scope, totals[id(scope)], whole, record.machine.devices)
-        value = read_metric.of(place)
+        value = read_metric.of(trees.Place(scope, record.root, record.machine.devices))
         return value if value > 0 else 0.0
 
     all_of_it = size(record.root)

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Literal, Self
 
@@ -95,7 +96,7 @@ class TimelineData:
     unit: Literal["cycles", "ns"]
     rows: tuple[TimelineRow, ...]
     left_out: str
-    """Which programs are not drawn; "" for none."""
+    """Which programs or events are not drawn; "" for none."""
     events: bytes
     """The starts of all events, row by row, and their ends, as little-endian floats of 64 bits
     that begin at 0; then their names' places, as integers of 32 bits."""
@@ -136,6 +137,9 @@ _KINDS: Sequence[tuple[BarKind, re.Pattern[str]]] = (
     ("copy", re.compile(r"load|store|copy|atomic|gather|scatter")),
 )
 
+_MOST_KERNELS = 50
+"""Kernels whose lines are shown."""
+
 _MOST_AROUND = 200
 """Lines of a kernel; of a longer one only those that took something are shown."""
 
@@ -169,16 +173,19 @@ def _amount(line: ProfiledLine, measure: str) -> float:
 
 
 def kernel_costs(profile: Profile) -> list[KernelCosts]:
-    """The lines of each kernel, the kernel that took longest first."""
-    times = _kernel_times(profile)
-    names = list(dict.fromkeys(line.kernel for line in profile.line_records))
-    names.sort(key=lambda name: -times.get(name, 0.0))
-    return [costs for name in names for costs in _of_kernel(profile, name, times)]
+    """The lines of the kernels that took longest, which come first."""
+    lines: dict[str, list[ProfiledLine]] = {}
+    for line in profile.line_records:
+        lines.setdefault(line.kernel, []).append(line)
+    times = profile.kernel_times if lines else {}
+    names = sorted(lines, key=lambda name: -times.get(name, 0.0))[:_MOST_KERNELS]
+    return [costs for name in names for costs in _of_kernel(profile, name, lines[name])]
 
 
-def _of_kernel(profile: Profile, name: str, times: Mapping[str, float]) -> Iterator[KernelCosts]:
-    kernel = profile.kernel(name)
-    records = [line for line in profile.line_records if line.kernel == name]
+def _of_kernel(
+    profile: Profile, name: str, records: Sequence[ProfiledLine]
+) -> Iterator[KernelCosts]:
+    kernel, times = profile.kernel(name), profile.kernel_times
     files: dict[str, dict[int, list[ProfiledLine]]] = {}
     for line in records:
         files.setdefault(line.file, {}).setdefault(line.line, []).append(line)
@@ -252,28 +259,17 @@ def _facts(line: ProfiledLine) -> str:
     return ", ".join(facts)
 
 
-def _kernel_times(profile: Profile) -> dict[str, float]:
-    """Nanoseconds of each kernel, with what is below its scopes."""
-    totals = trees.totals_of(profile.root)
-    times: dict[str, float] = {}
-    for scope in profile.root.walk():
-        if scope.kind == "kernel":
-            time = totals[id(scope)].get(TIME, 0.0)
-            times[scope.name] = times.get(scope.name, 0.0) + time
-    return times
-
-
 def answer_of(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
     """The time, and what takes most of it, in a line; without a GPU what was counted."""
     if not profile.is_of_gpu:
         return _counted_answer(profile, kernels)
-    totals = trees.totals_of(profile.root)[id(profile.root)]
+    totals = profile.root.totals
     parts = []
     if totals.get(TIME):
         launches = int(totals.get(COUNT, 1))
         several = f" in {launches:,} launches" if launches > 1 else ""
         parts.append(f"{time_text(totals[TIME] / 1000)}{several}")
-    times = _kernel_times(profile)
+    times = profile.kernel_times
     if len(times) > 1 and any(times.values()):
         first = max(times, key=lambda name: times[name])
         parts.append(f"{visible(first)} {_about(times[first] / sum(times.values()))}")
@@ -309,7 +305,7 @@ def _about(share: float) -> str:
 # Events over time.
 
 _MOST_ROWS, _MOST_EVENTS = 128, 60_000
-"""Of a timeline: whole programs are left out of a larger one."""
+"""Of a timeline: whole programs are left out of a larger one, and the end of a longer row."""
 
 
 def timeline_of(events: Events | None) -> TimelineData | None:
@@ -323,13 +319,21 @@ def timeline_of(events: Events | None) -> TimelineData | None:
     begins = numpy.concatenate([[0], begins])
     ends = numpy.concatenate([begins[1:], [len(kept)]])
     shown = _rows_drawn(kept.program[begins], ends)
-    count = int(ends[shown - 1])
+    count = min(int(ends[shown - 1]), _MOST_EVENTS)
     drawn = kept.at(numpy.arange(count))
     first = int(drawn.start.min())
     starts, stops = ((column - first).astype("<f8") for column in (drawn.start, drawn.end))
-    programs, all_programs = (len(numpy.unique(events.program)) for events in (drawn, kept))
-    rows = zip(drawn.program[begins[:shown]], drawn.warp[begins[:shown]], ends - begins)
-    left_out = f"{programs:,} of {all_programs:,} programs" if programs < all_programs else ""
+    # Sorted: each begins where the one before it ends.
+    programs, all_programs = (
+        1 + numpy.count_nonzero(numpy.diff(kept.program[places]))
+        for places in (begins[:shown], begins)
+    )
+    rows = zip(
+        kept.program[begins[:shown]], kept.warp[begins[:shown]], numpy.minimum(ends, count) - begins
+    )
+    left_out = f"{count:,} of {len(kept):,} events" if count < len(kept) else ""
+    if programs < all_programs:
+        left_out = f"{programs:,} of {all_programs:,} programs"
     return TimelineData(
         names=tuple(map(visible, events.names)),
         kinds=tuple(map(kind_of, events.names)),
@@ -387,6 +391,8 @@ def profile_card(profile: Profile) -> Card:
 def _method(profile: Profile) -> list[str]:
     """How it was measured, and what measuring changed."""
     notes = [visible(note) for note in profile.notes]
+    if (count := len({line.kernel for line in profile.line_records})) > _MOST_KERNELS:
+        notes.append(f"Lines of {_MOST_KERNELS} of {count:,} kernels are shown.")
     if profile.perturbation is not None:
         notes.append(f"What measuring changed: {profile.perturbation}.")
     versions = ", ".join(f"{name} {version}" for name, version in profile.machine.versions.items())
@@ -450,14 +456,13 @@ def _bars(lines: Sequence[CostLine]) -> list[Bar]:
 
 def _scopes(profile: Profile) -> Table | None:
     """The tree of scopes, without lines where these have a table; None where it is one kernel."""
-    root = profile.root
-    if profile.line_records:
-        root = _without_lines(root)
-        if len(list(root.walk())) <= 2:
-            return None
+    root = _without_lines(profile.root) if profile.line_records else profile.root
+    count = sum(1 for _ in root.walk())
+    if profile.line_records and count <= 2:
+        return None
     pruned = replace(profile, root=root)
     metrics = trees.read(None, profile.root)[:_MOST_METRICS]
-    rows = trees.rows(pruned, metrics, trees.Filter())
+    rows = list(islice(trees.rows(pruned, metrics, trees.Filter()), _MOST_SCOPES))
     whole = rows[0].values[0] if metrics else math.nan
     shares = [row.values[0] / whole if metrics and whole else math.nan for row in rows]
     cells = [
@@ -466,7 +471,7 @@ def _scopes(profile: Profile) -> Table | None:
             *([_share(share), ""] if metrics else []),
             *(_metric_text(value) for value in row.values),
         ]
-        for row, share in zip(rows[:_MOST_SCOPES], shares)
+        for row, share in zip(rows, shares)
     ]
     names = [visible(metric.text) for metric in metrics]
     columns = ["scope", *(["share", ""] if metrics else []), *names]
@@ -474,25 +479,20 @@ def _scopes(profile: Profile) -> Table | None:
     if metrics:
         bars[2] = [
             () if math.isnan(share) else (BarPart("used", min(max(share, 0.0), 1.0)),)
-            for share in shares[:_MOST_SCOPES]
+            for share in shares
         ]
     title = "Scopes"
-    if len(rows) > _MOST_SCOPES:
-        title = f"The first {_MOST_SCOPES} of {len(rows):,} scopes"
+    if count > _MOST_SCOPES:
+        title = f"The first {_MOST_SCOPES} of {count:,} scopes"
     numbers = (1, *range(3, len(columns)))
     return Table(title, columns, cells, numbers=numbers, is_listing=True, bars=bars)
 
 
 def _without_lines(scope: Scope) -> Scope:
     """A tree in which the metrics of lines count where the lines are."""
-    totals = trees.totals_of(scope)
-
-    def pruned(scope: Scope) -> Scope:
-        if scope.kind == "kernel":
-            return replace(scope, metrics=totals[id(scope)], children=())
-        return replace(scope, children=tuple(map(pruned, scope.children)))
-
-    return pruned(scope)
+    if scope.kind == "kernel":
+        return replace(scope, metrics=scope.totals, children=())
+    return replace(scope, children=tuple(map(_without_lines, scope.children)))
 
 
 def _kernel_row(kernel: ProfiledKernel) -> list[str]:

@@ -14,14 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.saved_files import (
-    BadFile,
-    json_in,
-    regular_bytes,
-    save_whole,
-    text_in,
-    write_whole,
-)
+from kernellab.common.saved_files import BadFile, json_in, regular_bytes, text_in
+from kernellab.common.system import save_whole, write_whole
 from kernellab.errors import ArgumentError
 from kernellab.records.display import PrintsAsCard, RowSequence, column_names, data_frame
 from kernellab.workshop.exercise import EXERCISES, RUNGS, Answer, Budget, Exercise, exercise_named

@@ -85,6 +85,13 @@ def refused(capsys, *arguments: str) -> str:
     return str(printed.err)
 
 
+def test_no_module_of_the_current_folder_is_imported(file) -> None:
+    for name in ("argparse", "typing", "dataclasses", "random"):
+        (file.parent / f"{name}.py").write_text("open('ran', 'w').close()")
+    assert kernellab("--version").returncode == 0
+    assert not (file.parent / "ran").exists()
+
+
 # compile
 
 

@@ -112,7 +112,9 @@ def test_showing_runs_nothing(report: Path, tmp_path: Path, marker: Path, way: s
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("answer", ["", "n", "no", "yes please", EOFError, NotImplementedError])
+@pytest.mark.parametrize(
+    "answer", ["", "n", "no", "yes please", EOFError, NotImplementedError, RuntimeError, OSError]
+)
 def test_anything_but_a_yes_runs_nothing(
     report: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -10,6 +10,7 @@ import json
 import linecache
 import os
 import re
+import shutil
 import stat
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,8 +21,7 @@ import pytest
 
 import kernellab
 from kernellab.cli import main
-from kernellab.common.saved_files import write_whole
-from kernellab.common.system import lock_file, own_folder
+from kernellab.common.system import lock_file, own_folder, write_whole
 from kernellab.errors import (
     ArchiveError,
     KernelLabError,
@@ -204,8 +204,9 @@ def test_code_in_another_users_cache_is_not_loaded(tmp_path: Path, make: Make) -
 
 
 @pytest.mark.parametrize("make", [others_write, pytest.param(of_someone, marks=only_root)])
+@pytest.mark.parametrize("level", [0, 1])
 def test_outcomes_in_another_users_cache_are_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Make
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Make, level: int
 ) -> None:
     monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
     store = Store(["a sweep"])
@@ -213,13 +214,14 @@ def test_outcomes_in_another_users_cache_are_not_used(
     (file,) = (tmp_path / "tuning").rglob("*.json")
     assert store.get(["a config"]) == Outcome(checked="the reference")
     content = file.read_bytes()
-    file.unlink()
-    file.parent.rmdir()
-    make(file.parent, tmp_path)
+    folder = file.parents[level]
+    shutil.rmtree(folder)
+    make(folder, tmp_path)
+    file.parent.mkdir(mode=0o700, exist_ok=True)
     file.write_bytes(content)
     assert store.get(["a config"]) is None
     store.put(["another config"], Outcome())
-    assert list(file.parent.iterdir()) == [file]
+    assert list(folder.rglob("*.json")) == [file]
 
 
 def put_outcome(folder: Path) -> None:

@@ -20,7 +20,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from kernellab.common import progress
 from kernellab.common.progress import ProgressBar
-from kernellab.common.saved_files import write_whole
+from kernellab.common.system import write_whole
 from kernellab.viz.kit.progress_bar import open_bar
 from tests.support.notebook_session import WIDGET, NotebookSession, StartNotebook
 from tests.support.python_processes import run_python

@@ -5,6 +5,7 @@ within seconds, and without running anything.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import gzip
 import io
 import itertools
@@ -17,6 +18,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
+from kernellab.common.processes import Forked
 from kernellab.common.saved_files import json_in
 from kernellab.errors import (
     ArchiveError,
@@ -37,7 +40,7 @@ from kernellab.errors import (
 from kernellab.judging.records import Verdict
 from kernellab.tracing.steps import TracedArgument
 from kernellab.workshop.course import cells_of
-from tests.support import damages, fuzzed_files
+from tests.support import damages, fuzzed_files, hostile_files
 from tests.support.messages import Raised
 from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
@@ -65,6 +68,22 @@ def test_damaged_files_are_refused_or_can_be_looked_at(
     seeds = (f"test {number}" for number in range(count))
     found = list(fuzzed_files.findings(kind, seeds, tmp_path / "files"))
     assert not found, "\n\n".join(f"{one.seed!r}: {one.what}\n{one.trace}" for one in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", hostile_files.FILES)
+def test_hostile_files_take_no_time_and_no_memory(name: str, tmp_path: Path) -> None:
+    file = hostile_files.FILES[name]
+    good, content = fuzzed_files.KINDS[file.kind], file.content()
+    looks = good.look, lambda found: fuzzed_files.shown(found, tmp_path)
+    for number, look in enumerate(looks):
+        kind = dataclasses.replace(good, damaged=lambda content, _: content, look=look)
+        folder = tmp_path / str(number)
+        fuzzed_files.warm_up(kind, folder)
+        seconds = fuzzed_files.SECONDS * max(1, len(content) / 1_000_000)
+        measured = partial(fuzzed_files.tried, kind, content, "", folder, seconds)
+        # The better of two measurements: other processes slow the first one down by a fifth.
+        assert Forked(measured).result(300) is None or Forked(measured).result(300) is None
 
 
 # Texts that a terminal or a page would obey

@@ -280,24 +280,3 @@ def test_a_layout_whose_field_is_an_object_is_text(tmp_path: Path) -> None:
     (tmp_path / "sweep.json").write_text(json.dumps(data))
     loaded = kernellab.load(tmp_path / "sweep.json")
     assert repr(loaded.constants["LAYOUT"]) == "a layout"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("change", ["no links", "a late line", "a late function"])
-def test_a_source_map_with_odd_lines_is_shown(tmp_path: Path, change: str) -> None:
-    kind = fuzzed_files.KINDS["compilation"]
-    data = json.loads(gzip.decompress(kind.content()))
-    source_map = data["source_map"]
-    if change == "no links":
-        source_map["links"] = {}
-    elif change == "a late line":
-        for chain in source_map["chains"]:
-            chain[1::3] = [1_999_000] * len(chain[1::3])
-    else:
-        for function in data["functions"]:
-            function["first_line"] = 1_990_000
-    file = tmp_path / "file"
-    file.write_bytes(gzip.compress(json.dumps(data).encode()))
-    started = time.process_time()
-    kind.look(kernellab.load(file))  # raises nothing but KernelLabError
-    assert time.process_time() - started < 5 * SECONDS

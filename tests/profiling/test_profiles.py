@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy
@@ -12,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArchiveError, ArgumentError, OptionError, ProfileError
+from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.records import Scope
 from tests.support.made_profiles import made_profile
 from tests.support.messages import Raised
@@ -161,11 +163,16 @@ def test_the_card_and_the_flame_graph() -> None:
     assert made.tree().plot().svg().count("matmul") >= 1
 
 
-def test_what_means_nothing_is_refused(messages: SnapshotAssertion, raised: Raised) -> None:
+def test_what_means_nothing_is_refused(
+    messages: SnapshotAssertion, raised: Raised, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = made_profile()
     raised(OptionError, made.table, "tflop8/s", match="tflop8/s")
     raised(OptionError, made.table, "cuont")
     raised(OptionError, made.tree, include="(")
+    monkeypatch.setattr(trees, "_MOST_SECONDS", 0.05)
+    named = replace(made, root=Scope("a" * 40 + "!", "root"))
+    raised(OptionError, named.tree, exclude="(a+)+$", match="not matched")
     raised(OptionError, made.table, metrics=5)
     with pytest.raises(OptionError, match="threshold"):
         made.tree(threshold="x")  # type: ignore[arg-type]

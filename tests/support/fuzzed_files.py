@@ -106,8 +106,9 @@ def shown(record: Any, folder: Path) -> tuple[list[str], list[str]]:
         card = record._repr_mimebundle_()
         texts.append(card["text/plain"])
         pages.append(card["text/html"])
+    look: Any = getattr(record, "show", None) or getattr(record, "explore", str)
     with contextlib.suppress(KernelLabError):
-        view = record.show() if hasattr(record, "show") else record.explore()
+        view = look()
         texts.append(str(view))
         if hasattr(view, "to_html"):
             pages += [view.still_html(), view.to_html(folder / "page.html").read_text()]
@@ -195,7 +196,7 @@ def look_at_whole_profile(found: Any) -> None:
         lambda: found.table("util"),
         lambda: (found.tree(), found.tree(threshold=1, depth=2)),
         lambda: found.lines.to_string(),
-        lambda: found.timeline().records.to_string(),
+        lambda: repr(found.timeline().records),
         lambda: str(found - found),
         lambda: json.dumps(found.to_dict()),
         lambda: [(repr(one), one.compilation) for one in found.kernels],
@@ -524,15 +525,21 @@ def tried(kind: Kind, content: bytes, seed: str, folder: Path, seconds: float) -
     return None
 
 
+def warm_up(kind: Kind, folder: Path) -> bytes:
+    """Open and look at the good file, which imports what that needs; returns its content."""
+    content = kind.content()
+    folder.mkdir(exist_ok=True)
+    (folder / "good").write_bytes(content)
+    kind.look(kind.load(folder / "good"))
+    return content
+
+
 def findings(
     name: str, seeds: Iterator[str], folder: Path, seconds: float = SECONDS
 ) -> Iterator[Finding]:
     """What goes wrong with damaged files of a kind."""
     kind = KINDS[name]
-    content = kind.content()
-    folder.mkdir(exist_ok=True)
-    (folder / "good").write_bytes(content)
-    kind.look(kind.load(folder / "good"))  # imports, and the file itself is sound
+    content = warm_up(kind, folder)
     for seed in seeds:
         found = tried(kind, content, seed, folder, seconds)
         if found is not None:

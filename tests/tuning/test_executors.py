@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
@@ -180,6 +180,23 @@ def test_an_executor_that_breaks_gives_the_table_with_what_was_lost() -> None:
     assert set(sweep.table["dropped"]) == {"lost"}
     assert "BrokenExecutor: a process of the pool was terminated abruptly" in sweep.table["why"][1]
     assert len(list(cache_folder("tuning").rglob("*.json"))) == 0  # to be tried again the next time
+
+
+@pytest.mark.parametrize("answer", ["cancelled", SystemExit(3), None])
+def test_calls_without_an_outcome_are_lost(answer: Any) -> None:
+    class Answering(IdleExecutor):
+        def submit(self, function, /, *args, **keywords):
+            if function is pools.machine_there:
+                return super().submit(function)
+            future: Future[Any] = Future()
+            if isinstance(answer, BaseException):
+                future.set_exception(answer)
+            else:
+                future.cancel() if answer == "cancelled" else future.set_result(answer)
+            return future
+
+    sweep = swept(Answering(), space={"BLOCK": [64]})
+    assert list(sweep.table["dropped"]) == ["lost"]
 
 
 class OtherMachine(IdleExecutor):

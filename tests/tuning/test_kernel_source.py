@@ -27,7 +27,7 @@ from kernellab.compiler.compare import without_locations
 from kernellab.errors import ArgumentError
 from kernellab.triton_api.kernel_contents import pack, unpack
 from kernellab.tuning.files import from_json
-from kernellab.tuning.records import KernelSource, differs, source_of
+from kernellab.tuning.records import KernelSource, differs, how_to_open, source_of
 from kernellab.viz.sweeps import sweeps_data
 from tests.kernels.tuned import double
 from tests.kernels.tuned import scaled as kernels_scaled
@@ -95,6 +95,11 @@ def test_a_file_without_a_source_says_so_and_what_to_do(
     assert "tuning.with_kernel(matmul).show()" in sweep.how_to_open
     (sweep,) = sweeps_data("", "times", [loaded.with_kernel(matmul)], [], []).sweeps
     assert sweep.how_to_open == ""
+
+
+def test_advice_that_may_be_copied_has_no_code_of_a_file() -> None:
+    source = KernelSource("k", "os; bad()", "", 1, "")
+    assert "bad" not in how_to_open("k); bad(", source)
 
 
 def test_another_source_than_the_swept_one_is_said(tmp_path, messages: SnapshotAssertion) -> None:

@@ -76,6 +76,10 @@ def test_a_large_timeline_has_whole_programs() -> None:
     assert timeline.kinds == ("copy", "dot")
     assert len(timeline.rows) == 16 * warps
     assert timeline_of(events.at(numpy.array([0]))) is None
+    one_warp = timeline_of(events.at(numpy.repeat(0, 70_000)))
+    assert one_warp is not None
+    assert [row.events for row in one_warp.rows] == [60_000] == [len(one_warp.events) // 20]
+    assert one_warp.left_out == "60,000 of 70,000 events"
 
 
 @pytest.mark.parametrize(

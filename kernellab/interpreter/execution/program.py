@@ -27,8 +27,8 @@ from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab import triton_api
 from kernellab.common.containers import Latest
-from kernellab.common.saved_files import BadFile, regular_bytes, write_whole
-from kernellab.common.system import cache_folder, own_folder, without_collections
+from kernellab.common.saved_files import BadFile, regular_bytes
+from kernellab.common.system import cache_folder, own_folder, without_collections, write_whole
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.passes import module_after
 from kernellab.errors import MachineError, UnsupportedOperation

@@ -41,9 +41,8 @@ from kernellab.profiling.estimates.counts import sampled, with_memory
 from kernellab.profiling.estimates.estimate import estimate
 from kernellab.profiling.estimates.model import notes_on
 from kernellab.profiling.profiles.profile import Profile
-from kernellab.profiling.profiles.records import TIME, ProfiledKernel
+from kernellab.profiling.profiles.records import ProfiledKernel
 from kernellab.profiling.profiles.session import ProfileSession
-from kernellab.profiling.profiles.trees import totals_of
 from kernellab.records import BoundLaunch, Target
 
 T = TypeVar("T")
@@ -475,15 +474,10 @@ def diagnosed_session(session: ProfileSession, request: Asked) -> Diagnoses:
 def diagnosed_profile(profile: Profile, request: Asked) -> Diagnoses:
     """Of each kernel of a profile, with its share of the time of all."""
     request.takes_nothing_of_a_launch("a profile")
-    totals = totals_of(profile.root)
-    times = {
-        kernel.name: sum(
-            totals[id(scope)].get(TIME, 0.0)
-            for scope in profile.root.walk()
-            if scope.kind == "kernel" and profile.kernel(scope.name) is kernel
-        )
-        for kernel in profile.kernels
-    }
+    times = dict.fromkeys((kernel.name for kernel in profile.kernels), 0.0)
+    for name, time in profile.kernel_times.items():
+        if (kernel := profile.kernel(name)) is not None:
+            times[kernel.name] += time
     whole = sum(times.values())
     shared_diagnoses: list[tuple[Diagnosis, float | None]] = []
     notes = []

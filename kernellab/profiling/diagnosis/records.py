@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.saved_files import save_whole
+from kernellab.common.system import save_whole
 from kernellab.common.text import counted, joined_sizes, time_text
 from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArchiveError, Diagnostic

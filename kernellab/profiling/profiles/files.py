@@ -26,8 +26,9 @@ from kernellab.common.saved_files import (
     reading,
     text_in,
 )
-from kernellab.profiling.profiles.profile import COLUMNS, FORMAT, Profile
+from kernellab.profiling.profiles.profile import FORMAT, Profile
 from kernellab.profiling.profiles.records import (
+    COLUMNS,
     COUNT,
     PROTON,
     TIME,
@@ -313,23 +314,26 @@ def profile_in(content: bytes, file: Path) -> Profile | None:
     name = str(file)
     with reading(name):
         if FORMAT.begins(content):
-            return _with_few_metrics(_profile(FORMAT.unpacked(content, name)["profile"]))
+            return _within_limits(_profile(FORMAT.unpacked(content, name)["profile"]))
         if is_hatchet(content):
-            return _with_few_metrics(replace(hatchet_in(content, PROTON), name=file.name))
+            return _within_limits(replace(hatchet_in(content, PROTON), name=file.name))
         if is_chrome(content):
             return replace(chrome_in(content, "a trace in Chrome's form"), name=file.name)
     return None
 
 
-MOST_METRICS = 300
-"""Of a profile: each is a column of its table."""
+_MOST_METRICS, _MOST_KERNELS, _MOST_NOTES = 300, 10_000, 300_000
+"""Of a profile: each metric is a column of its table; of notes, the characters."""
 
 
-def _with_few_metrics(profile: Profile) -> Profile:
+def _within_limits(profile: Profile) -> Profile:
     metrics = {name for scope in profile.root.walk() for name in scope.metrics}
-    if len(metrics) > MOST_METRICS:
-        raise SchemaError(f"it has {len(metrics):,} metrics, but at most {MOST_METRICS} are read")
-    if sum(map(len, profile.notes)) > MOST_METRICS * 1_000:
+    metrics.update(name for line in profile.line_records for name in line.metrics)
+    if len(metrics) > _MOST_METRICS:
+        raise SchemaError(f"it has {len(metrics):,} metrics, but at most {_MOST_METRICS} are read")
+    if (count := len(profile.kernels)) > _MOST_KERNELS:
+        raise SchemaError(f"it has {count:,} kernels, but at most {_MOST_KERNELS:,} are read")
+    if sum(map(len, profile.notes)) > _MOST_NOTES:
         raise SchemaError("its notes are longer than any that are written")
     return profile
 

@@ -18,7 +18,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kernellab.common.saved_files import file_bytes, saved_path, why_unreadable
+from kernellab.common.saved_files import file_bytes
+from kernellab.common.system import saved_path, why_unreadable
 from kernellab.common.text import counted, joined_sizes, shown
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.records import Instruction

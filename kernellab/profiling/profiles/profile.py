@@ -10,17 +10,21 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy
 
-from kernellab.common.saved_files import Format, kernellab_version, save_whole, saved_path
+from kernellab.common.saved_files import Format, kernellab_version
+from kernellab.common.system import save_whole, saved_path
 from kernellab.errors import ArchiveError, ArgumentError, visible
 from kernellab.profiling.profiles import trees
 from kernellab.profiling.profiles.records import (
+    COLUMNS,
     INTERPRETER,
     IS_INTERPRETER,
+    TIME,
     Events,
     ProfiledKernel,
     ProfileRecord,
@@ -35,9 +39,6 @@ from kernellab.records.display import PrintsAsCard, described, frame_of, plot, s
 # Profiles to files: all of one in our own form, its tree in Proton's and in speedscope's.
 
 FORMAT = Format("kernellab.profile", "profile")
-
-COLUMNS = ("program", "warp", "scope", "start", "end")
-"""Of events, each as base64 of its little-endian integers of 64 bits."""
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -114,6 +115,7 @@ def _scopes(root: Scope) -> list[dict[str, Any]]:
 
 
 def _events(events: Events) -> dict[str, Any]:
+    """The columns as base64 of their little-endian integers of 64 bits."""
     columns = {
         name: base64.b64encode(
             numpy.ascontiguousarray(getattr(events, name), dtype="<i8").tobytes()
@@ -128,7 +130,7 @@ def _events(events: Events) -> dict[str, Any]:
 
 def _hatchet(record: ProfileRecord) -> bytes:
     """The list that Proton writes and llnl-hatchet reads: the tree, and the devices."""
-    names = dict.fromkeys(name for scope in record.root.walk() for name in scope.metrics)
+    names = record.root.totals
     tree = _literal(record.root)
     # proton-viewer reads from the root which metrics add up.
     tree["metrics"] = {**dict.fromkeys(names, 0), **tree["metrics"]}
@@ -159,9 +161,8 @@ def _literal(scope: Scope) -> dict[str, Any]:
 
 def _speedscope(record: ProfileRecord) -> bytes:
     """A profile for each metric that adds up: stacks, as wide as each has of it."""
-    names = dict.fromkeys(name for scope in record.root.walk() for name in scope.metrics)
     frames: dict[str, int] = {}
-    profiles = [_stacks(record.root, name, frames) for name in names]
+    profiles = [_stacks(record.root, name, frames) for name in record.root.totals]
     data = {
         "$schema": _SCHEMA,
         "name": record.name or record.measured_by,
@@ -379,15 +380,31 @@ class Profile(ProfileRecord, PrintsAsCard):
     @property
     def metrics(self) -> tuple[str, ...]:
         """The names of the metrics that were measured: "time (ns)", "count", ..."""
-        return tuple(dict.fromkeys(name for scope in self.root.walk() for name in scope.metrics))
+        return tuple(self.root.totals)
 
     def kernel(self, name: str) -> ProfiledKernel | None:
         """The kernel whose scopes are called so; None where the profile has none. A launch that
         its `launch_metadata` named is of the kernel that its name begins with.
         """
-        exact = (kernel for kernel in self.kernels if kernel.name == name)
-        begun = (kernel for kernel in self.kernels if kernel.name and name.startswith(kernel.name))
-        return next(exact, None) or max(begun, key=lambda kernel: len(kernel.name), default=None)
+        begun = (named.get(name[:length]) for length, named in self._kernels.items())
+        return next(filter(None, begun), None)
+
+    @cached_property
+    def _kernels(self) -> Mapping[int, Mapping[str, ProfiledKernel]]:
+        """The first kernel of each name by the name's length, the longest names first."""
+        kernels: dict[int, dict[str, ProfiledKernel]] = {}
+        for kernel in sorted(self.kernels, key=lambda kernel: -len(kernel.name)):
+            kernels.setdefault(len(kernel.name), {}).setdefault(kernel.name, kernel)
+        return kernels
+
+    @cached_property
+    def kernel_times(self) -> Mapping[str, float]:
+        """Nanoseconds of each kernel by its scopes' name, with what is below these."""
+        times: dict[str, float] = {}
+        for scope in self.root.walk():
+            if scope.kind == "kernel":
+                times[scope.name] = times.get(scope.name, 0.0) + scope.totals.get(TIME, 0.0)
+        return times
 
     def table(
         self,

@@ -7,14 +7,15 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy
 
 from kernellab.common.arguments import check_whole
-from kernellab.common.saved_files import Amount, Count, Limits, save_whole, saved_path
+from kernellab.common.saved_files import Amount, Count, Limits
+from kernellab.common.system import save_whole, saved_path
 from kernellab.common.text import counted
 from kernellab.compiler.machine_code.cubin import sections
 from kernellab.errors import ArchiveError, CompileError, OptionError, ProfileError
@@ -59,6 +60,15 @@ class Scope:
             scope = waiting.pop()
             yield scope
             waiting.extend(reversed(scope.children))
+
+    @functools.cached_property
+    def totals(self) -> Mapping[str, float]:
+        """Name of a metric -> its sum over the scope and all below it."""
+        total = dict(self.metrics)
+        for child in self.children:
+            for name, number in child.totals.items():
+                total[name] = total.get(name, 0) + number
+        return total
 
 
 @dataclass(eq=False)
@@ -197,6 +207,10 @@ class ProfiledLine:
     """What else is known: "time (ns)", "bytes", "flops32", "stalled_long_scoreboard"."""
 
 
+COLUMNS = ("program", "warp", "scope", "start", "end")
+"""Of events."""
+
+
 @dataclass(frozen=True, eq=False)
 class Events:
     """Single executions of scopes, one column for each fact: integers of 64 bits, of one length."""
@@ -217,15 +231,7 @@ class Events:
 
     def at(self, places: numpy.ndarray) -> Events:
         """Some of them, in the order of `places`."""
-        return Events(
-            self.program[places],
-            self.warp[places],
-            self.scope[places],
-            self.start[places],
-            self.end[places],
-            self.names,
-            self.unit,
-        )
+        return replace(self, **{name: getattr(self, name)[places] for name in COLUMNS})
 
 
 @dataclass(frozen=True)
@@ -380,8 +386,8 @@ def _names(events: Events) -> Iterator[dict[str, Any]]:
 
 def _complete(events: Events) -> Iterator[dict[str, Any]]:
     first = int(events.start.min()) if len(events) else 0
-    columns = (events.program, events.warp, events.scope, events.start, events.end)
-    for program, warp, scope, start, end in zip(*(column.tolist() for column in columns)):
+    columns = (getattr(events, name).tolist() for name in COLUMNS)
+    for program, warp, scope, start, end in zip(*columns):
         yield {
             "ph": "X",
             "name": events.names[scope],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kernellab.common.arguments import check_whole, is_real, listed
+from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import shown
 from kernellab.errors import OptionError, nearest, visible
 from kernellab.profiling.profiles.records import COUNT, Device, ProfileRecord, Scope
@@ -30,8 +31,8 @@ WIDTHS = (8, 16, 32, 64)
 
 _MOST_ASKED = 100
 
-Totals = Mapping[str, float]
-"""Name of a metric -> its sum over a scope and all below it."""
+_MOST_SECONDS = 5
+"""To match the names of a tree with the user's patterns: the names may be another's."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,7 @@ class Place:
     """A scope, and what its metrics are computed from."""
 
     scope: Scope
-    totals: Totals
-    whole: Totals
-    """Those of the root."""
+    root: Scope
     devices: tuple[Device, ...]
 
 
@@ -68,7 +67,7 @@ def read(given: Any, root: Scope, *, first_alone: bool = False) -> tuple[Metric,
     Raises:
         OptionError: a metric that there is not.
     """
-    names = tuple(dict.fromkeys(name for scope in root.walk() for name in scope.metrics))
+    names = tuple(root.totals)
     if given is None:
         usual = _usual(names)
         return tuple(_metric(metric, names) for metric in (usual[:1] if first_alone else usual))
@@ -123,7 +122,7 @@ def _metric(text: str, names: tuple[str, ...]) -> Metric:
         return Metric(text, lambda at: _over(_least_seconds(at), seconds(at)))
     if wanted_name.endswith("/%"):
         name = _known(wanted_name.removesuffix("/%"), text, names)
-        return Metric(text, lambda at: 100 * _over(_total(at, name), at.whole.get(name, 0)))
+        return Metric(text, lambda at: 100 * _over(_total(at, name), at.root.totals.get(name, 0)))
     name = _known(wanted_name, text, names)
     return Metric(text, lambda at: _total(at, name))
 
@@ -162,14 +161,15 @@ def _amount(what: str, width: str, text: str, names: tuple[str, ...]) -> Callabl
         _known(wanted[0], text, names)  # which is not there
 
     def amount(at: Place) -> float:
-        there = [at.totals[name] for name in present if name in at.totals]
+        totals = at.scope.totals
+        there = [totals[name] for name in present if name in totals]
         return sum(there) if there else math.nan
 
     return amount
 
 
 def _total(at: Place, name: str) -> float:
-    return at.totals.get(name, math.nan)
+    return at.scope.totals.get(name, math.nan)
 
 
 def _over(number: float, divisor: float) -> float:
@@ -186,13 +186,14 @@ def _least_seconds(at: Place) -> float:
     )
     if device is None:
         return math.nan
+    totals = at.scope.totals
     flops = sum(
-        at.totals[name] / peak
+        totals[name] / peak
         for width in WIDTHS
-        if (name := f"flops{width}") in at.totals and (peak := _peak(device, width))
+        if (name := f"flops{width}") in totals and (peak := _peak(device, width))
     )
     peak_bytes = _peak(device, None)
-    moving = at.totals.get("bytes", 0) / peak_bytes if peak_bytes else 0.0
+    moving = totals.get("bytes", 0) / peak_bytes if peak_bytes else 0.0
     return max(flops, moving) or math.nan
 
 
@@ -217,18 +218,6 @@ MOST_LEVELS = 200
 """Scopes within each other that a file may have."""
 
 
-def totals_of(root: Scope) -> Mapping[int, Totals]:
-    """`id` of each scope -> its metrics, and those of all below it, added up."""
-    totals: dict[int, dict[str, float]] = {}
-    for scope in reversed(list(root.walk())):  # children come before their parents
-        total = dict(scope.metrics)
-        for child in scope.children:
-            for name, number in totals[id(child)].items():
-                total[name] = total.get(name, 0) + number
-        totals[id(scope)] = total
-    return totals
-
-
 @dataclass(frozen=True)
 class Row:
     """A scope of a tree that is shown."""
@@ -238,7 +227,6 @@ class Row:
     """0 for the root."""
     values: tuple[float, ...]
     """Of the metrics that were asked for; NaN for none."""
-    totals: Totals
     lines: str
     """What is drawn before it: "│  ├─ "."""
 
@@ -285,38 +273,34 @@ def _pattern(name: str, given: Any) -> re.Pattern[str] | None:
         ) from error
 
 
-def rows(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> list[Row]:
+def rows(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> Iterator[Row]:
     """The scopes that are shown, from the root down."""
-    root = filtered(record, metrics, keep)
-    totals = totals_of(root)
-    whole, devices = totals[id(root)], record.machine.devices
-    listed: list[Row] = []
+    root, devices = filtered(record, metrics, keep), record.machine.devices
     waiting = [(root, 0, "", "")]
     while waiting:
         scope, depth, lines, below = waiting.pop()
-        place = Place(scope, totals[id(scope)], whole, devices)
-        values = tuple(metric.of(place) for metric in metrics)
-        listed.append(Row(scope, depth, values, place.totals, lines))
+        place = Place(scope, root, devices)
+        yield Row(scope, depth, tuple(metric.of(place) for metric in metrics), lines)
         for number, child in enumerate(reversed(scope.children)):
             drawn = f"{below}{'└─ ' if number == 0 else '├─ '}"
             waiting.append((child, depth + 1, drawn, f"{below}{'   ' if number == 0 else '│  '}"))
-    return listed
 
 
 def filtered(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> Scope:
     """The tree without what a filter leaves out. What a pattern leaves out is gone; what is below
     a threshold or too deep counts in the scope above it.
+
+    Raises:
+        OptionError: matching a pattern takes longer than 5 s, as `(a+)+$` does of some names.
     """
-    root = record.root
+    root, devices = record.root, record.machine.devices
     if keep == Filter():
         return root
-    totals = totals_of(root)
-    whole, devices = totals[id(root)], record.machine.devices
 
     def is_large(scope: Scope) -> bool:
         if keep.threshold is None or not metrics:
             return True
-        return metrics[0].of(Place(scope, totals[id(scope)], whole, devices)) >= keep.threshold
+        return metrics[0].of(Place(scope, root, devices)) >= keep.threshold
 
     def kept(scope: Scope, depth: int, is_inside: bool) -> Scope | None:
         """The scope with what is kept below it; None where it goes. `is_inside` says whether a
@@ -332,7 +316,7 @@ def filtered(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> 
                 continue
             is_deep = keep.depth is not None and depth + 1 > keep.depth
             if is_deep or not (inside.children or is_large(child)):
-                for name, number in totals_of(inside)[id(inside)].items():
+                for name, number in inside.totals.items():
                     metrics[name] = metrics.get(name, 0) + number
             else:
                 inner.append(inside)
@@ -340,7 +324,16 @@ def filtered(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> 
             return None
         return replace(scope, metrics=metrics, children=tuple(inner))
 
-    return kept(root, 0, False) or replace(root, metrics={}, children=())
+    patterns = [shown(each.pattern) for each in (keep.include, keep.exclude) if each is not None]
+    try:
+        with limited(_MOST_SECONDS if patterns else None):
+            return kept(root, 0, False) or replace(root, metrics={}, children=())
+    except OutOfTime as error:
+        raise OptionError(
+            f"The names of the scopes are not matched with {' and '.join(patterns)} within "
+            f"{_MOST_SECONDS} seconds.",
+            advice="Give a pattern without repeats within repeats, such as a part of the names.",
+        ) from error
 
 
 class TreeText(str):

@@ -20,7 +20,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from PIL import Image
 
-from kernellab.common.saved_files import save_whole, saved_path
+from kernellab.common.system import save_whole, saved_path
 from kernellab.errors import ArgumentError
 from kernellab.viz.kit.palette import INK, ORDERED, VIRIDIS
 

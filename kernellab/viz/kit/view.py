@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab.common.progress import in_notebook
-from kernellab.common.saved_files import check_place, save_whole
+from kernellab.common.system import check_place, save_whole
 from kernellab.errors import ArgumentError, visible
 from kernellab.records.display import described
 from kernellab.viz.kit.data import (
