@@ -13,7 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from kernellab.common.saved_files import Format, RecordReader, reading, regular_bytes, save_whole
+from kernellab.common.saved_files import Format, RecordReader, reading, regular_bytes
+from kernellab.common.system import save_whole
 from kernellab.common.text import number_text
 from kernellab.compiler.compare import merged, operations_by_line, without_locations
 from kernellab.compiler.compilations import Compilation
