@@ -293,26 +293,28 @@ class _Answering:
         problem = self._submitted([priced, *cases])
         if problem is not None:
             return self._ended("", [problem])
-        passed = 0
+        passed, problems = 0, list[Diagnostic]()
         try:
             with limited(SECONDS, StoppedForGood):
                 compiled = self._compiled(priced)
-                if not isinstance(compiled, Compilation):
-                    fixed = self._fixed([compiled], cases, 0, UNCOMPILED)
-                    return self._ended("", fixed, len(cases))
-                for number, case in enumerate(cases):
-                    right = dict(self.exercise.right_results(case))
-                    problems = self._checked(self.kernel, case)
-                    if problems:
-                        return self._stopped(problems, cases, number, right)
-                    passed = number + 1
-                return self._priced(priced, compiled, cases)
+                if isinstance(compiled, Compilation):
+                    for case in cases:
+                        problems = self._checked(self.kernel, case)
+                        if problems:
+                            break
+                        passed += 1
+                    else:
+                        return self._priced(priced, compiled, cases)
         except StoppedForGood:
             words = cases[passed] if passed < len(cases) else f"the launch for the budget: {priced}"
-        endless: Sequence[Diagnostic] = [self._endless(str(words))]
-        if passed < len(cases):
-            endless = self._fixed(endless, cases, passed, UNSAFE)
-        return self._ended("compiles", endless, len(cases), passed)
+            endless: Sequence[Diagnostic] = [self._endless(str(words))]
+            if passed < len(cases):
+                endless = self._fixed(endless, cases, passed, UNSAFE)
+            return self._ended("compiles", endless, len(cases), passed)
+        # The search for a change has its own limit: what it takes is not the kernel's time.
+        if not isinstance(compiled, Compilation):
+            return self._ended("", self._fixed([compiled], cases, 0, UNCOMPILED), len(cases))
+        return self._stopped(problems, cases, passed)
 
     def _submitted(self, launches: Sequence[Case]) -> Diagnostic | None:
         """Compile the kernel for launches, and return what keeps it from being an answer."""
@@ -357,7 +359,7 @@ class _Answering:
         except KernelLabError as error:
             return error.diagnostic
 
-    def _checked(self, kernel: Any, case: Case) -> Sequence[Diagnostic]:
+    def _checked(self, kernel: Any, case: Case) -> list[Diagnostic]:
         """Return what is wrong with one launch: its faults, or else a wrong result."""
         arguments: dict[str, Any] = {
             name: uninitialized(value.clone()) if name in case.outputs else value
@@ -378,7 +380,6 @@ class _Answering:
         problems: Sequence[Diagnostic],
         cases: Sequence[Case],
         number: int,
-        right: Mapping[str, Within],
     ) -> Answer:
         """Return the answer for a launch that went wrong."""
         case = cases[number]
@@ -387,6 +388,7 @@ class _Answering:
         guess = suspicion(self.kernel, cases, number)
         problems = self._fixed(problems, cases, number, families, guess)
         diagnostics = [*problems, _where(cases, number)]
+        right = dict(self.exercise.right_results(case))
         launch = self._launch(case, right)
         if any(map(_is_fault, problems)):
             diagnostics = [*(() if guess is None else (guess,)), *diagnostics]
