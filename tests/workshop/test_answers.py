@@ -138,7 +138,8 @@ def test_the_search_for_a_change_does_not_count_as_the_kernels_time(
 
     monkeypatch.setattr(grader, "limited", limited)
     searched: list[int] = []
-    monkeypatch.setattr(grader.Repairing, "found", lambda *_: searched.append(len(limits)))
+    repairing = "kernellab.workshop.feedback.Repairing.found"
+    monkeypatch.setattr(repairing, lambda *_: searched.append(len(limits)))
     for kernel in (wrong.add_in_float16, wrong.add_that_does_not_compile):
         kernellab.exercise("add", kernel)
     assert searched == [0, 0]
