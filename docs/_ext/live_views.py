@@ -22,7 +22,7 @@ PLACES = {
 
 FOLDER = "_views"
 
-EMBEDDED = """<style>body > h1, body > p:has(#kernellab-theme) { display: none; }
+EMBEDDED = """<style>main > h1, main > p:has(#kernellab-theme) { display: none; }
 body { padding: 0; } h2 { margin-top: 0; }
 .kernellab-view :is(.kl-ir, .kl-tuning, .kl-graph) { height: calc(100vh - 2.5rem); }</style>
 <script>

@@ -19,6 +19,15 @@ export function element<Name extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
+/** Let an element have the focus while its content is wider, so that arrow keys scroll it. */
+export function scrolledByKeys(box: HTMLElement): HTMLElement {
+  new ResizeObserver(() => {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    else box.removeAttribute("tabindex");
+  }).observe(box);
+  return box;
+}
+
 /** A button that looks like one of ours. */
 export function button(words: string, title: string, onclick: () => void): HTMLButtonElement {
   return element("button", { type: "button", class: "kl-button", title, onclick }, words);

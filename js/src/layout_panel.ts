@@ -28,7 +28,7 @@ const TOP = 18;
 /** Pixels of a cell. */
 const CELL = { smallest: 2, largest: 38, labeled: 24, framed: 6, strip: 64 };
 /** Pixels of a picture's height; what is higher is scrolled. */
-const HEIGHT = 640;
+const HEIGHT = 440;
 const SCROLLBAR = 16;
 
 export class LayoutPanel {
@@ -60,9 +60,13 @@ export class LayoutPanel {
     [this.columns, this.rows] = [size.x, size.y];
     // Few rows are given a height to be seen, and scroll sideways.
     const seen = Math.min(CELL.strip / size.y, CELL.framed * 2);
-    this.cell = Math.floor(
-      Math.max(CELL.smallest, seen, Math.min(CELL.largest, (space - LEFT) / size.x)),
-    );
+    const [wide, tall] = [(space - LEFT) / size.x, (HEIGHT - TOP - 1) / size.y];
+    // Where labels do not fit, all rows are shown if they can be.
+    const most =
+      wide < CELL.labeled
+        ? Math.max(CELL.framed, tall)
+        : Math.min(CELL.largest, Math.max(CELL.labeled, tall));
+    this.cell = Math.floor(Math.max(CELL.smallest, seen, Math.min(wide, most)));
     const whole = { x: LEFT + size.x * this.cell + 1, y: TOP + size.y * this.cell + 1 };
     this.view = { x: Math.min(whole.x, Math.floor(space)), y: Math.min(whole.y, HEIGHT) };
     const scale = window.devicePixelRatio || 1;

@@ -53,7 +53,7 @@ export class ConfigTable {
       element(
         "tr",
         {},
-        element("th", { class: "kl-mark-cell kl-frozen", "aria-label": "standing" }),
+        element("td", { class: "kl-mark-cell kl-frozen" }),
         ...columns.map((column, at) => this.heading(column, at + 1)),
       ),
     );
@@ -70,7 +70,7 @@ export class ConfigTable {
   freeze(): void {
     cancelAnimationFrame(this.freezing);
     this.freezing = requestAnimationFrame(() => {
-      const heads = [...this.head.querySelectorAll<HTMLElement>("th")];
+      const heads = [...this.head.querySelectorAll<HTMLElement>("th, td")];
       const most = 0.6 * this.dom.clientWidth;
       const lefts: number[] = [];
       let left = 0;

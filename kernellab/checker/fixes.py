@@ -623,13 +623,13 @@ def key_of(finding: Finding) -> tuple[str, str]:
 
 def fix_words(reason: str, effect: str, changes: Sequence[Change]) -> str:
     """Return a change as text: why it is needed, what it does, and the new lines."""
-    lines = "\n".join(
-        f"line {change.line}: {change.new}"
-        if change.new.strip()
-        else f"line {change.line}: deleted"
+    lines = [
+        f"line {change.line}: {change.new if change.new.strip() else 'deleted'}"
+        if change.old.strip()
+        else f"new line {change.line}: {change.new.strip()}"
         for change in changes
-    )
-    return f"{reason} {effect}:\n{lines}"
+    ]
+    return "\n".join([f"{reason} {effect}:", *lines])
 
 
 def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) -> Iterator[str]:

@@ -89,11 +89,13 @@ class _Kinds(dict[str, str]):
         return fixed.get(called(node), max(inner, default=0) - is_reduced)
 
     def of(self, node: ast.AST) -> str:
-        """Return what an expression holds."""
+        """Return what an expression holds; "" for what no operation takes, as in `x[:, None]`."""
         if isinstance(node, ast.Name):
             return self.get(node.id, "index")
         if isinstance(node, ast.Constant):
-            return "index" if isinstance(node.value, int) else "value"
+            return {int: "index", float: "value"}.get(type(node.value), "")
+        if isinstance(node, _AXES):
+            return ""
         if isinstance(node, ast.expr) and is_condition(node):
             return "mask"
         if isinstance(node, ast.Call):
@@ -111,6 +113,8 @@ class _Kinds(dict[str, str]):
             return "value" if not tensors or tensors[0].is_floating_point() else "index"
         if called(call) in _INDICES:
             return "index"
+        if called(call) in _ACCESSES[1:]:
+            return ""
         if called(call) in ("where", "minimum", "maximum") and call.args:
             return self.of(call.args[-1])
         return "value"
@@ -157,6 +161,7 @@ _CHOICES: Mapping[str, Callable[[Source], Sequence[str]]] = {
     "row": lambda source: _rows(source),
     "spread": lambda _: ("", "[None, :]", "[:, None]"),
     "unused": lambda source: _unread(source, [*source.numbers, *source.floats, *source.assigned]),
+    "unused_tile": lambda source: _unread(source, [*source.assigned]),
     "unread": lambda source: _loads(source),
     "shrunk": lambda source: _shrunk(source),
     "factor": lambda source: [*source.floats, *_plain(source), "2"],
@@ -295,6 +300,11 @@ def _is_read(node: ast.AST) -> bool:
     return isinstance(getattr(node, "ctx", None), ast.Load | None)
 
 
+def _is_function(source: Source, node: ast.expr) -> bool:
+    call = source.parents[node]
+    return isinstance(call, ast.Call) and call.func is node
+
+
 def _is_stored(source: Source, node: ast.AST) -> bool:
     call = source.parents[node]
     return isinstance(call, ast.Call) and called(call) in _ACCESSES[1:] and node in call.args[1:2]
@@ -312,6 +322,8 @@ def _matches(
     variable has the form of what it was assigned, unless it is the whole node.
     """
     if isinstance(pattern, ast.Name) and len(pattern.id) == 1 and pattern.id.isupper():
+        if not isinstance(node, ast.expr) or _is_function(source, node):
+            return False
         known = slots.setdefault(pattern.id, node)
         return known is node or ast.unparse(known) == ast.unparse(node)
     if isinstance(node, ast.Name) and not is_whole and not isinstance(pattern, ast.Name):

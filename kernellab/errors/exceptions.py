@@ -76,7 +76,7 @@ class Change:
     Attributes:
         line: the number of the (first) line in its file.
         old, new: its text before and after, without indentation if it is one line whose
-            indentation stays.
+            indentation stays. What has no text before is inserted above that line.
     """
 
     line: int

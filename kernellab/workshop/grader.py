@@ -189,26 +189,28 @@ class _Answering:
         problem = self._submitted([priced, *cases])
         if problem is not None:
             return self._ended("", [problem])
-        passed = 0
+        passed, problems = 0, list[Diagnostic]()
         try:
             with limited(SECONDS, StoppedForGood):
                 compiled = self._compiled(priced)
-                if not isinstance(compiled, Compilation):
-                    fixed = self._fixed([compiled], cases, 0, UNCOMPILED)
-                    return self._ended("", fixed, len(cases))
-                for number, case in enumerate(cases):
-                    right = dict(self.exercise.right_results(case))
-                    problems = self._checked(self.kernel, case)
-                    if problems:
-                        return self._stopped(problems, cases, number, right)
-                    passed = number + 1
-                return self._priced(priced, compiled, cases)
+                if isinstance(compiled, Compilation):
+                    for case in cases:
+                        problems = self._checked(self.kernel, case)
+                        if problems:
+                            break
+                        passed += 1
+                    else:
+                        return self._priced(priced, compiled, cases)
         except StoppedForGood:
             words = cases[passed] if passed < len(cases) else f"the launch for the budget: {priced}"
-        endless: Sequence[Diagnostic] = [self._endless(str(words))]
-        if passed < len(cases):
-            endless = self._fixed(endless, cases, passed, UNSAFE)
-        return self._ended("compiles", endless, len(cases), passed)
+            endless: Sequence[Diagnostic] = [self._endless(str(words))]
+            if passed < len(cases):
+                endless = self._fixed(endless, cases, passed, UNSAFE)
+            return self._ended("compiles", endless, len(cases), passed)
+        # The search for a change has its own limit: what it takes is not the kernel's time.
+        if not isinstance(compiled, Compilation):
+            return self._ended("", self._fixed([compiled], cases, 0, UNCOMPILED), len(cases))
+        return self._stopped(problems, cases, passed)
 
     def _submitted(self, launches: Sequence[Case]) -> Diagnostic | None:
         """Compile the kernel for launches, and return what keeps it from being an answer."""
@@ -253,7 +255,7 @@ class _Answering:
         except KernelLabError as error:
             return error.diagnostic
 
-    def _checked(self, kernel: Any, case: Case) -> Sequence[Diagnostic]:
+    def _checked(self, kernel: Any, case: Case) -> list[Diagnostic]:
         """Return what is wrong with one launch: its faults, or else a wrong result."""
         launch = BoundLaunch(
             kernel, case.grid, (), case.keywords, _PARSED, dict(self.exercise.right_results(case))
@@ -269,7 +271,6 @@ class _Answering:
         problems: Sequence[Diagnostic],
         cases: Sequence[Case],
         number: int,
-        right: Mapping[str, Within],
     ) -> Answer:
         """Return the answer for a launch that went wrong."""
         case = cases[number]
@@ -277,6 +278,7 @@ class _Answering:
         is_unsafe = any(map(is_fault, problems))
         problems = self._fixed(problems, cases, number, UNSAFE if is_unsafe else WRONG)
         diagnostics = [*problems, _where(cases, number)]
+        right = dict(self.exercise.right_results(case))
         launch = self._launch(case, right)
         if is_unsafe:
             does_compile = all(problem.kind != "compile-error" for problem in problems)

@@ -136,10 +136,11 @@ def canvas(page: Page, number: int) -> Locator:
 
 
 def point(page: Page, number: int, x: int, y: int) -> str:
-    """What is said of a cell (column x, row y) of a picture, whose cells are as large
-    as they get: 38 pixels.
+    """What is said of a cell (column x, row y) of a picture: 16 elements are as high as the
+    picture may be, and 32 threads get the smallest cells with labels.
     """
-    canvas(page, number).hover(position={"x": 38 + 38 * x + 19, "y": 18 + 38 * y + 19})
+    cell = (26, 24)[number]
+    canvas(page, number).hover(position={"x": 38 + cell * (x + 0.5), "y": 18 + cell * (y + 0.5)})
     return page.locator(".kl-status").inner_text()
 
 
@@ -169,7 +170,7 @@ def test_what_a_thread_holds_is_outlined_in_white_on_black(open_page: OpenPage) 
             const dense = width / canvas.clientWidth;
             const pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
             const shades = (row, column) => {
-                const [x, y] = [38 + 38 * column, 18 + 38 * row + 19];
+                const [x, y] = [38 + 26 * column, 18 + 26 * row + 13];
                 const found = new Set();
                 for (let by = -4; by <= 4; by++) {
                     const pixel = Math.round(y * dense) * width + Math.round((x + by) * dense);

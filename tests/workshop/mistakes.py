@@ -348,7 +348,6 @@ UNFIXED = frozenset(
         "gather_rows: no gather",
         "moments: the mean is not subtracted",
         "log_softmax: no log",
-        "online_softmax: the maximum is not kept",
         "softmax_backward: the sum of dy",
         "rms_norm: weights by rows",
         "rope: both signs",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -121,6 +123,26 @@ def test_what_takes_too_long_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> No
     answer = kernellab.exercise("matmul", solutions.matmul)
     assert answer.reached in ("", "compiles")
     assert answer.diagnostics[0].kind == "no-end"
+
+
+def test_the_search_for_a_change_does_not_count_as_the_kernels_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits: list[float] = []
+
+    @contextmanager
+    def limited(seconds: float, _: type[Exception]) -> Iterator[None]:
+        limits.append(seconds)
+        yield
+        limits.pop()
+
+    monkeypatch.setattr(grader, "limited", limited)
+    searched: list[int] = []
+    repairing = "kernellab.workshop.feedback.Repairing.found"
+    monkeypatch.setattr(repairing, lambda *_: searched.append(len(limits)))
+    for kernel in (wrong.add_in_float16, wrong.add_that_does_not_compile):
+        kernellab.exercise("add", kernel)
+    assert searched == [0, 0]
 
 
 def test_lanes_that_take_turns_at_an_element_are_told_to_combine(

@@ -44,12 +44,12 @@ def followed(cell: str, diagnostic: Diagnostic) -> str:
     """Return a cell in which the changes of a diagnostic were made."""
     lines = cell.split("\n")
     for change in diagnostic.changes:
-        count = max(1, len(change.old.split("\n")))
-        first = lines[change.line - 1]
-        indent = "" if count > 1 else first[: len(first) - len(first.lstrip())]
-        assert count > 1 or first.strip() == change.old
-        new = [indent + line for line in change.new.split("\n")] if change.new else []
-        lines[change.line - 1 : change.line - 1 + count] = new
+        gone = change.old.split("\n") if change.old else []
+        place = slice(change.line - 1, change.line - 1 + len(gone))
+        assert [line.strip() for line in lines[place]] == [line.strip() for line in gone]
+        is_one = len(gone) == 1 and "\n" not in change.new
+        indent = lines[place][0].removesuffix(lines[place][0].lstrip()) if is_one else ""
+        lines[place] = [indent + line for line in change.new.split("\n")] if change.new else []
     return "\n".join(lines)
 
 

@@ -1,6 +1,6 @@
 // A table of a card: cells of words, of code, of numbers and of bars, and rows that lead elsewhere.
 import type { Link, Strip, TableData } from "../data";
-import { element } from "../dom";
+import { element, scrolledByKeys } from "../dom";
 import { bar } from "./bar";
 import { tileRow, type Ways } from "./tile";
 import { marked, toneClass } from "./tone";
@@ -33,7 +33,7 @@ export function cardTable(data: TableData, ways: TableWays = NOWHERE): HTMLEleme
   ];
   const title = element("div", { class: "kl-card-title" }, ...heading, ...own);
   const isStriped = data.tone !== "";
-  return element(
+  const box = element(
     "div",
     {
       class: `${data.is_wide ? "kl-card-wide" : "kl-card-table"}${isStriped ? " kl-striped" : ""}${toneClass(data.tone)}`,
@@ -42,6 +42,7 @@ export function cardTable(data: TableData, ways: TableWays = NOWHERE): HTMLEleme
       ? [element("details", {}, element("summary", {}, ...heading), ...own, ...content)]
       : [...(title.childNodes.length > 0 ? [title] : []), ...content]),
   );
+  return data.is_wide ? scrolledByKeys(box) : box;
 }
 
 function rowsOf(data: TableData, of: (row: number) => readonly [Link, HTMLElement][]): HTMLElement {

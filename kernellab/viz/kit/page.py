@@ -75,9 +75,11 @@ def page(title: str, lead: Html, body: Iterable[Html]) -> str:
 <style>{PAGE_STYLE}</style>
 </head>
 <body>
+<main>
 <h1>{escape(title)}</h1>
 {lead}
 {join(body, between=chr(10))}
+</main>
 </body>
 </html>
 """
