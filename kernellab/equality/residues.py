@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy
 
+from kernellab.ir import mlir
+
 Array = numpy.ndarray[Any, Any]
 Value = Any
 """An array of pairs, or one pair as a NumPy scalar."""
@@ -401,18 +403,8 @@ def compare(predicate: str, a: Value, b: Value) -> Any:
     unordered = numpy.isnan(of_a) | numpy.isnan(of_b)
     if predicate in ("ord", "uno"):
         return unordered if predicate == "uno" else ~unordered
-    holds = _RELATIONS[predicate[1:]](of_a, of_b)
+    holds = mlir.RELATIONS[predicate[1:]](of_a, of_b)
     return holds | unordered if predicate[0] == "u" else holds & ~unordered
-
-
-_RELATIONS = {
-    "eq": numpy.equal,
-    "ne": numpy.not_equal,
-    "lt": numpy.less,
-    "le": numpy.less_equal,
-    "gt": numpy.greater,
-    "ge": numpy.greater_equal,
-}
 
 
 def absolute(a: Value) -> Value:
