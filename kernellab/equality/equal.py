@@ -50,7 +50,7 @@ from kernellab.launch.preparation import (
     takes_launch,
 )
 from kernellab.launch.reference_results import usage_of
-from kernellab.launch.results import elements_off, relative_tolerance, size_of
+from kernellab.launch.results import elements_off, relative_tolerance, rounding_of, size_of
 from kernellab.records import BoundLaunch, PassRun, Target
 
 # What is compared: a kernel's launch, or a function of torch.
@@ -87,6 +87,12 @@ class Side(Protocol):
 
     def run_floats(self) -> dict[str, torch.Tensor]:
         """As `run`, with the floats that it was given."""
+
+    def rounding(self) -> Mapping[str, float]:
+        """Which part of its results rounding may change, by name, where it is known."""
+
+    def zeros(self) -> dict[str, torch.Tensor]:
+        """The tensors that hold zeros to which it adds by atomics."""
 
 
 def side_of(
@@ -166,6 +172,16 @@ class KernelSide:
         launch(kernel, self.prepared.grid, call, target, program_code(kernel, call, target))
         return dict(tensors_in(values))
 
+    def rounding(self) -> Mapping[str, float]:
+        prepared = self.prepared
+        return rounding_of(program_code(prepared.kernel, prepared.call, prepared.target))
+
+    def zeros(self) -> dict[str, torch.Tensor]:
+        updated = usage_of(self._launch.code, self.prepared.call).updates
+        return {
+            name: tensor for name, tensor in self.tensors() if name in updated and not tensor.any()
+        }
+
     def stored_at(
         self, name: str, index: tuple[int, ...], tensors: ExactTensors
     ) -> SourcePosition | None:
@@ -228,7 +244,9 @@ class FunctionSide:
         if needed is not None and None not in named.values():
             given = {name: values[its] for name, its in named.items() if its is not None}
             self._call = lambda: self._function(**given)
-        elif needed is None or len(needed) == len(reads):
+        elif needed is None:
+            self._call = lambda: self._of_unknown_parameters(kernel, reads)
+        elif len(needed) == len(reads):
             self._call = lambda: self._function(*(values[name] for name in reads))
         else:
             raise ArgumentError(
@@ -237,6 +255,17 @@ class FunctionSide:
                 f"({', '.join(reads)}).",
                 advice=f"Name its parameters as the kernel does: {', '.join(values)}.",
             )
+
+    def _of_unknown_parameters(self, kernel: KernelSide, reads: Sequence[str]) -> Any:
+        """Call a function in C with the tensors that the kernel only reads."""
+        try:
+            return self._function(*(kernel.prepared.call.values[name] for name in reads))
+        except TypeError as refused:
+            raise ArgumentError(
+                f"{self.name} cannot be called with the tensors that {kernel.name} only reads "
+                f"({', '.join(reads) or 'there are none'}): {str(refused).split(' - ')[0]}.",
+                advice="Pass a lambda whose parameters have the names of the kernel's.",
+            ) from refused
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         return iter(())
@@ -251,6 +280,12 @@ class FunctionSide:
 
     def run_floats(self) -> dict[str, torch.Tensor]:
         return _numbered(list(tensors_returned(self._call())))
+
+    def rounding(self) -> Mapping[str, float]:
+        return {}
+
+    def zeros(self) -> dict[str, torch.Tensor]:
+        return {}
 
 
 def _needed_parameters(function: Callable[..., Any]) -> list[str] | None:
@@ -369,10 +404,15 @@ class Comparison:
             if not pair.decided.all():
                 return self._unequal(pair, ~pair.decided, _without_residue(pair))
         for pair in self.pairs:
-            floats = self._visible(pair, ())
-            if floats is not None and all(map(math.isfinite, floats[1:])):
-                element = UnequalElement(pair.names[0], floats[0], 0, pair.differs.size, floats)
-                return self._verdict("not decided", _CONTRADICTED, element)
+            for inputs in ((), _INPUTS[:1]):
+                floats, _ = self._visible(pair, inputs)
+                if floats is None:
+                    continue
+                finite = all(map(math.isfinite, floats[1:]))
+                if not finite or not inputs:
+                    element = UnequalElement(pair.names[0], floats[0], 0, pair.differs.size, floats)
+                    reason = _CONTRADICTED if finite else _NOT_FINITE
+                    return self._verdict("not decided", reason, element)
         return self._verdict("equal")
 
     def _verdict(
@@ -384,14 +424,18 @@ class Comparison:
     ) -> Equality:
         compared = {pair.names[0]: pair.differs.size for pair in self.pairs}
         names = self.first.name, self.second.name
-        return Equality(
-            *names, verdict, self.seeds, compared, difference, reason, position, self.uninterpreted
+        zeros = dict.fromkeys((*self.first.zeros(), *self.second.zeros()))
+        notes = tuple(
+            f"`{name}` holds zeros before, as given, and atomics add to them." for name in zeros
         )
+        what = difference, reason, position, self.uninterpreted, notes
+        return Equality(*names, verdict, self.seeds, compared, *what)
 
     def _unequal(self, pair: ResultPair, off: numpy.ndarray, otherwise: str) -> Equality:
         """The verdict if elements are off: "different" only if floats show it."""
+        floats, visible = self._visible(pair, _INPUTS)
+        off = off | visible
         index = tuple(int(place) for place in numpy.argwhere(off)[0])
-        floats = self._visible(pair, _INPUTS)
         element = UnequalElement(pair.names[0], index, int(off.sum()), off.size, floats)
         position = self._stored_at(pair, index)
         if floats is None:
@@ -416,18 +460,25 @@ class Comparison:
                     return position
         return None
 
-    def _visible(self, pair: ResultPair, inputs: Sequence[MadeOfNormal]) -> FloatPair | None:
-        """An element that differs by more than rounding explains, after runs with the floats that
-        were given and with others.
+    def _visible(
+        self, pair: ResultPair, inputs: Sequence[MadeOfNormal]
+    ) -> tuple[FloatPair | None, numpy.ndarray]:
+        """Where runs with the floats that were given, or else with others, differ by more than
+        rounding explains: the farthest element, and a bool for each element.
         """
         sides = self.first, self.second
         tensors = {tensor.data_ptr(): tensor for side in sides for _, tensor in side.tensors()}
+        for side in sides:
+            for zeros in side.zeros().values():
+                tensors.pop(zeros.data_ptr(), None)
+        own = [side.rounding().get(name, 0.0) for side, name in zip(sides, pair.names)]
         for numbers in (None, *inputs):
             with nullcontext() if numbers is None else _holding(tensors.values(), numbers):
                 results = [
                     side.run_floats()[name].detach() for side, name in zip(sides, pair.names)
                 ]
-            parts = [_TIMES_ROUNDING * relative_tolerance(result.dtype) for result in results]
+            usual = (relative_tolerance(result.dtype) for result in results)
+            parts = [_TIMES_ROUNDING * max(each, *own) for each in usual]
             sizes = [part * size_of(result) for part, result in zip(parts, results)]
             left, right = map(_finite, results)
             off = elements_off(right, left, max(sizes) + max(parts) * left.abs())
@@ -435,13 +486,18 @@ class Comparison:
                 away = (right - left).abs().nan_to_num(nan=torch.inf)
                 farthest = torch.where(off, away, -1.0).argmax()
                 index = tuple(int(place) for place in torch.unravel_index(farthest, off.shape))
-                return index, float(results[0][index]), float(results[1][index])
-        return None
+                return (index, float(results[0][index]), float(results[1][index])), off.numpy()
+        return None, numpy.zeros(pair.differs.shape, numpy.bool_)
 
 
 _CONTRADICTED = (
     "The exact values agree, and a run with the given floats differs by more than the usual "
     "rounding: by a race between programs (see kernellab.check), or by rounding"
+)
+
+_NOT_FINITE = (
+    "The exact values agree, and a run with floats gives infinity or NaN in one only: by overflow, "
+    "or by the root or the logarithm of a negative number"
 )
 
 _TIMES_ROUNDING = 4
@@ -578,10 +634,8 @@ def _compared(first: Side, second: Side, seeds: int) -> Equality:
             pairs = pairs or paired(first, second, *results)
             for pair in pairs:
                 pair.note(*results)
-            if any(pair.differs.any() for pair in pairs):
-                break
-    again = fresh_tensors(seed, first, second)
-    comparison = Comparison(first, second, seed + 1, pairs, tuple(sorted(uninterpreted)), again)
+    again = fresh_tensors(0, first, second)
+    comparison = Comparison(first, second, seeds, pairs, tuple(sorted(uninterpreted)), again)
     return comparison.equality()
 
 
@@ -591,6 +645,9 @@ def fresh_tensors(seed: int, *sides: Side) -> ExactTensors:
     for side in sides:
         for name, tensor in side.tensors():
             tensors.of(tensor, name)
+    for side in sides:
+        for name, tensor in side.zeros().items():
+            tensors.of(tensor, name).zero_()
     return tensors
 
 

@@ -49,6 +49,8 @@ def applied(x_ptr, y_ptr, n, FUNCTION: tl.constexpr, BLOCK: tl.constexpr):
         x = tl.sin(x)
     elif FUNCTION == "sine of the negative":
         x = -tl.sin(-x)
+    elif FUNCTION == "logarithm of the negative":
+        x = tl.log(-x)
     elif FUNCTION == "eighth":
         x = x * x * x * x * x * x * x * x
     elif FUNCTION == "bits":
@@ -127,6 +129,7 @@ def test_functions_without_a_law() -> None:
     assert undecided.uninterpreted == ("sin",)
     assert "sin" in undecided.reason
     assert elementwise("sin", torch.cos).verdict == "different"
+    assert elementwise("logarithm of the negative", torch.log).verdict == "not decided"
     assert elementwise("eighth", lambda x: x**8).verdict == "equal"
     assert elementwise("eighth", lambda x: x**7).verdict == "different"
 
@@ -146,6 +149,7 @@ def test_results_of_another_shape_or_number(x: torch.Tensor, raised: Raised) -> 
         kernellab.equal(launch, lambda: x.softmax(1).T)
     raised(ArgumentError, kernellab.equal, launch, lambda: (x, x))
     raised(ArgumentError, kernellab.equal, launch, lambda a, b, c: a)
+    raised(ArgumentError, kernellab.equal, launch, torch.mm)
     raised(ArgumentError, kernellab.equal, torch.add, torch.sub)
     with pytest.raises(OptionError, match="seeds"):
         kernellab.equal(launch, launch, seeds=0)
