@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy
 import torch
 from xdsl.ir import Operation
 
 from kernellab import triton_api
-from kernellab.common.arguments import check_whole, parameters_first
+from kernellab.common.arguments import check_choice, check_whole, parameters_first
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.common.text import counted
 from kernellab.compiler import passes
@@ -28,6 +28,7 @@ from kernellab.equality.functions import ExactLaunch, ExactTensors, run_exactly,
 from kernellab.equality.records import (
     Equality,
     FloatPair,
+    Rounding,
     UnequalElement,
     ValidatedPass,
     Validation,
@@ -101,6 +102,8 @@ def side_of(
     args: Sequence[Any],
     keywords: Mapping[str, Any],
     target: str | Target | None,
+    *,
+    rounds: bool = False,
 ) -> Side:
     """The side that an argument of `equal` is.
 
@@ -108,12 +111,12 @@ def side_of(
         ArgumentError: it is neither a kernel, nor a bound launch, nor a function.
     """
     if isinstance(subject, BoundLaunch):
-        return KernelSide(prepare_bound(subject, target or subject.target, _EQUAL))
+        return KernelSide(prepare_bound(subject, target or subject.target, _EQUAL), rounds=rounds)
     if inspect.isroutine(subject) or isinstance(subject, torch.nn.Module):
         return FunctionSide(subject)
     innermost(subject)
     given = bound_launch("equal", subject, grid, tuple(args), dict(keywords))
-    return KernelSide(prepare_bound(given, target, _EQUAL))
+    return KernelSide(prepare_bound(given, target, _EQUAL), rounds=rounds)
 
 
 def name_of(subject: Any) -> str:
@@ -126,10 +129,10 @@ def name_of(subject: Any) -> str:
 class KernelSide:
     """A kernel's launch."""
 
-    def __init__(self, prepared: PreparedLaunch) -> None:
+    def __init__(self, prepared: PreparedLaunch, *, rounds: bool = False) -> None:
         self.prepared = prepared
         self.name = prepared.kernel.__name__
-        self._launch = ExactLaunch.of_ttir(prepared)
+        self._launch = ExactLaunch.of_ttir(prepared, rounds=rounds)
         self._written: list[str] | None = None
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
@@ -429,7 +432,8 @@ class Comparison:
             f"`{name}` holds zeros before, as given, and atomics add to them." for name in zeros
         )
         what = difference, reason, position, self.uninterpreted, notes
-        return Equality(*names, verdict, self.seeds, compared, *what)
+        kept: Rounding = "kept" if self.again.rounds else "ignored"
+        return Equality(*names, verdict, self.seeds, compared, *what, rounding=kept)
 
     def _unequal(self, pair: ResultPair, off: numpy.ndarray, otherwise: str) -> Equality:
         """The verdict if elements are off: "different" only if floats show it."""
@@ -560,6 +564,7 @@ def equal(
     *,
     seeds: int = 3,
     target: str | Target | None = None,
+    rounding: Rounding = "ignored",
 ) -> Equality:
     """Decide whether two computations give the same results for all inputs of these sizes.
 
@@ -580,6 +585,8 @@ def equal(
         grid, args, keywords: those of the kernels that are not bound.
         seeds: how many sets of random residues both run with.
         target: the GPU to compile for; it matters little, because TTIR runs.
+        rounding: with "kept", results in formats narrower than float32 are rounded, by a function
+            of which nothing else is known, so that equal computations also round the same numbers.
 
     Returns:
         The Equality: "equal"; "different", with the first element, the line that stores it, and
@@ -591,9 +598,17 @@ def equal(
         CompileError, KernelFault, GridError: as `kernellab.run`.
     """
     check_whole("seeds", seeds, 1)
+    check_choice("rounding", rounding, get_args(Rounding))
+
+    def decided(rounds: bool) -> Equality:
+        sides = _sides(first, second, grid, args, keywords or {}, target, rounds=rounds)
+        return _compared(*sides, seeds, rounds=rounds)
+
     try:
-        sides = _sides(first, second, grid, args, keywords or {}, target)
-        return _compared(*sides, seeds)
+        found = decided(rounding == "kept")
+        if rounding == "kept" and found.difference is not None and decided(False):
+            return replace(found, verdict="not decided", reason=_ROUNDS_ELSEWHERE)
+        return found
     except UnsupportedOperation as unknown:
         return Equality(
             name_of(first),
@@ -603,7 +618,13 @@ def equal(
             {},
             reason=unknown.problem.rstrip("."),
             position=unknown.position,
+            rounding=rounding,
         )
+
+
+_ROUNDS_ELSEWHERE = (
+    "The two are the same algorithm, equal over the reals, and round other numbers on the way"
+)
 
 
 def _sides(
@@ -613,8 +634,12 @@ def _sides(
     args: Sequence[Any],
     keywords: Mapping[str, Any],
     target: str | Target | None,
+    *,
+    rounds: bool,
 ) -> tuple[Side, Side]:
-    left, right = (side_of(subject, grid, args, keywords, target) for subject in (first, second))
+    left, right = (
+        side_of(subject, grid, args, keywords, target, rounds=rounds) for subject in (first, second)
+    )
     for function, kernel in ((left, right), (right, left)):
         if isinstance(function, FunctionSide):
             if not isinstance(kernel, KernelSide):
@@ -626,22 +651,25 @@ def _sides(
     return left, right
 
 
-def _compared(first: Side, second: Side, seeds: int) -> Equality:
+def _compared(first: Side, second: Side, seeds: int, *, rounds: bool) -> Equality:
     pairs: tuple[ResultPair, ...] = ()
     with residues.uninterpreted_noted() as uninterpreted:
         for seed in range(seeds):
-            results = [side.run(fresh_tensors(seed, first, second)) for side in (first, second)]
+            results = [
+                side.run(fresh_tensors(seed, first, second, rounds=rounds))
+                for side in (first, second)
+            ]
             pairs = pairs or paired(first, second, *results)
             for pair in pairs:
                 pair.note(*results)
-    again = fresh_tensors(0, first, second)
+    again = fresh_tensors(0, first, second, rounds=rounds)
     comparison = Comparison(first, second, seeds, pairs, tuple(sorted(uninterpreted)), again)
     return comparison.equality()
 
 
-def fresh_tensors(seed: int, *sides: Side) -> ExactTensors:
+def fresh_tensors(seed: int, *sides: Side, rounds: bool = False) -> ExactTensors:
     """Residues for the tensors of both sides, before either has run."""
-    tensors = ExactTensors(seed)
+    tensors = ExactTensors(seed, rounds)
     for side in sides:
         for name, tensor in side.tensors():
             tensors.of(tensor, name)

@@ -261,6 +261,12 @@ EQUAL_OPTIONS = Options(
             "--seeds", "N", "How many sets of random residues; 3 by default.", read_whole_number
         ),
         Option("--target", "GPU", "The GPU to compile for: sm_90, gfx942, ..."),
+        Option(
+            "--rounding",
+            "HOW",
+            '"ignored", the default, or "kept": whether results in formats narrower than float32 '
+            "must round the same numbers.",
+        ),
     ),
     sigil="%",
 )
@@ -301,7 +307,7 @@ def tileequal(shell: Shell, line: str) -> Equality:
             advice="For example %tileequal --with torch.add add[grid](x, y, z, n, BLOCK=1024).",
         )
     other = value_at(path, shell.user_ns, EQUAL_OPTIONS.magic, position(path), "--with")
-    own = stated(given, "seeds", "target")
+    own = stated(given, "seeds", "target", "rounding")
     return equal(launch, other, **own)
 
 

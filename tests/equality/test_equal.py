@@ -60,6 +60,14 @@ def applied(x_ptr, y_ptr, n, FUNCTION: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(y_ptr + offsets, x, mask=offsets < n)
 
 
+@triton.jit
+def half_precision(x_ptr, y_ptr, out_ptr, n, FLOAT: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n).to(FLOAT)
+    y = tl.load(y_ptr + at, mask=at < n).to(FLOAT)
+    tl.store(out_ptr + at, x * (y + 2 * x), mask=at < n)
+
+
 @pytest.fixture
 def x() -> torch.Tensor:
     return torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0))
@@ -134,6 +142,28 @@ def test_functions_without_a_law() -> None:
     assert elementwise("eighth", lambda x: x**7).verdict == "different"
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_kept_rounding_tells_where_a_kernel_rounds(wide: bool) -> None:
+    x, y, out = (torch.randn(50).half() for _ in range(3))
+
+    def found(function: Any, **options: Any) -> Equality:
+        own = {"FLOAT": tl.float32 if wide else tl.float16, "BLOCK": 32}
+        return kernellab.equal(half_precision, function, (2,), x, y, out, 50, **own, **options)
+
+    def same(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return ((x.float() * 2 + y.float()) * x.float()).half() if wide else (x * 2 + y) * x
+
+    def other(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x.double() * (x.double() * 2 + y)).to(torch.bfloat16).half()
+
+    assert found(same, rounding="kept").verdict == "equal"
+    assert found(other).verdict == "equal"
+    kept = found(other, rounding="kept")
+    assert kept.verdict == "not decided"
+    assert "the same algorithm" in kept.reason
+    assert found(lambda x, y: (x * 2 + y) * y, rounding="kept").verdict == "different"
+
+
 @pytest.mark.parametrize("function", ["bits", "whole"])
 def test_what_has_no_exact_form_is_not_decided(function: str) -> None:
     found = elementwise(function, torch.sin)
@@ -153,6 +183,7 @@ def test_results_of_another_shape_or_number(x: torch.Tensor, raised: Raised) -> 
     raised(ArgumentError, kernellab.equal, torch.add, torch.sub)
     with pytest.raises(OptionError, match="seeds"):
         kernellab.equal(launch, launch, seeds=0)
+    raised(OptionError, kernellab.equal, launch, launch, rounding="keep")
 
 
 def test_the_record(x: torch.Tensor) -> None:
