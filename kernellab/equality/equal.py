@@ -431,9 +431,18 @@ class Comparison:
         notes = tuple(
             f"`{name}` holds zeros before, as given, and atomics add to them." for name in zeros
         )
-        what = difference, reason, position, self.uninterpreted, notes
-        kept: Rounding = "kept" if self.again.rounds else "ignored"
-        return Equality(*names, verdict, self.seeds, compared, *what, rounding=kept)
+        return Equality(
+            *names,
+            verdict,
+            self.seeds,
+            compared,
+            difference,
+            reason,
+            position,
+            self.uninterpreted,
+            notes,
+            "kept" if self.again.rounds else "ignored",
+        )
 
     def _unequal(self, pair: ResultPair, off: numpy.ndarray, otherwise: str) -> Equality:
         """The verdict if elements are off: "different" only if floats show it."""

@@ -152,7 +152,7 @@ class ExactTensors:
         generator = numpy.random.default_rng((self.seed, zlib.crc32(name.encode())))
         drawn = numpy.atleast_1d(residues.drawn((count,), generator))
         order = _ORDERS[self.seed % len(_ORDERS)]
-        made = self.rounded(torch.from_numpy(drawn), tensor.dtype)
+        made: torch.Tensor = self.rounded(torch.from_numpy(drawn), tensor.dtype)
         return made if order is None else made[torch.from_numpy(order(made.numpy().real))]
 
 

@@ -114,8 +114,9 @@ _ATOMICS = (tt.AtomicRMWOp, amd.BufferAtomicRMWOp)
 def _adds_in_memory(op: Operation) -> bool:
     if isinstance(op, _ATOMICS):
         return tt.ATOMIC_OPERATIONS[op.operation.value.data] == "fadd"
-    adds = isinstance(op, tt.DescriptorReduceOp | ttng.AsyncTmaReduceOp)
-    return adds and tt.REDUCE_KINDS[op.kind.value.data] == "add"
+    if isinstance(op, tt.DescriptorReduceOp | ttng.AsyncTmaReduceOp):
+        return tt.REDUCE_KINDS[op.kind.value.data] == "add"
+    return False
 
 
 _MOVE = (

@@ -1,9 +1,10 @@
-"""The magics of a cell: `%%tiletune` and `%%tilegraph`, for the launch or the call at its end, and
-`%%tileexercise`, for the kernel in it.
+"""The magics of a cell: `%%tiletune` and `%%tilegraph`, for the launch or the call at its end,
+`%%tileexercise`, for the kernel in it, and `%%tilepass`, for the compiler pass in it.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -447,3 +448,62 @@ def _answered(running: RunningCell, name: str, body: str, seed: int | None) -> A
     answer = exercise(chosen.name, running.shell.user_ns.get(chosen.name), seed=seed)
     note(answer)
     return answer
+
+
+# `%%tilepass`: a compiler pass, written in the cell.
+
+PASS_OPTIONS = Options(
+    "tilepass",
+    (
+        Option(
+            "--after",
+            "PASS",
+            "The pass of TTIR or TTGIR after which it runs: ttgir.coalesce.",
+        ),
+        Option("--kernels", "NAMES", "The kernels that it runs for; all by default.", read_names),
+        Option("--seconds", "N", "How long it may take: 10 by default.", read_whole_number),
+        Option("--remove", "", "Only run the cell, and remove the pass that ran before."),
+    ),
+)
+
+_PASS_HELP = """\
+Run a compiler pass that the cell defines inside Triton's pipeline.
+
+The last statement of the cell is a function of the module, or a RewritePattern of xDSL. Later
+compilations run it, record it and show it like any pass: see docs/passes.md. A cell that is run
+again replaces its pass.
+
+Options:
+
+{options}
+
+Example:
+
+  %%tilepass --after ttgir.coalesce --kernels add
+  def count_loads(module):
+      print(sum(op.name == "tt.load" for op in module.walk()), "loads")
+"""
+
+
+@cell_magic(PASS_OPTIONS, _PASS_HELP.format(options=PASS_OPTIONS.help()))
+def tilepass(running: RunningCell, line: str, body: str) -> None:
+    """Run the cell, and register what its last statement defines."""
+    given = PASS_OPTIONS.parse(line, running.position)
+    tree = ast.parse(body)
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.FunctionDef | ast.ClassDef) or not (
+        given["after"] or given["remove"]
+    ):
+        raise OptionError(
+            "%%tilepass needs --after, and a function or a class as the cell's last statement.",
+            position=running.position(PASS_OPTIONS.magic),
+            advice="For example %%tilepass --after ttgir.coalesce, above def count_loads(module):",
+        )
+    ipython_api.execute(running, body)
+    # Imported here: torch and Triton take longer than the rest of loading the extension.
+    from kernellab.compiler.registered_passes import register_pass
+
+    own = stated(given, "kernels", "seconds")
+    made = register_pass(running.shell.user_ns[last.name], after=given["after"] or "", **own)
+    if given["remove"]:
+        made.remove()

@@ -204,7 +204,8 @@ def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 def _gelu(x: Tensor) -> Tensor:
     inner = (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)
-    return 0.5 * x * (1 + inner.tanh())
+    result: Tensor = 0.5 * x * (1 + inner.tanh())
+    return result
 
 
 def _centered(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
@@ -213,7 +214,7 @@ def _centered(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 
 _INPUTS: dict[str, Any] = {"a_ptr": normal(M, K), "b_ptr": normal(M, K, seed=1)}
 _BY_STEPS = {**_INPUTS, "n": K, "out_ptr": torch.zeros(M, K)}
-_ONE = {"out_ptr": torch.zeros(M)}
+_ONE: dict[str, Any] = {"out_ptr": torch.zeros(M)}
 
 PAIRS: Mapping[str, Pair] = {
     "softmax without its maximum": _rows(kernels.softmax_without_maximum,
