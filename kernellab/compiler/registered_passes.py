@@ -127,14 +127,16 @@ def register_pass(
     names = tuple(str(getattr(kernel, "__name__", kernel)) for kernel in given)
     name = getattr(rewrite, "__name__", type(rewrite).__name__)
     made = RegisteredPass(name, after, names, seconds, rewrite)
-    _REGISTERED[:] = [one for one in _REGISTERED if one.name != name]
+    _REGISTERED[:] = [added for added in _REGISTERED if added.name != name]
     _REGISTERED.append(made)
     return made
 
 
 def registered_for(kernel: Any) -> tuple[RegisteredPass, ...]:
     """The passes that run for a kernel."""
-    return tuple(one for one in _REGISTERED if not one.kernels or kernel.__name__ in one.kernels)
+    return tuple(
+        added for added in _REGISTERED if not added.kernels or kernel.__name__ in added.kernels
+    )
 
 
 def compile_with(
@@ -168,22 +170,22 @@ def compile_with(
             refused.passes = done
             raise refused from error
 
-    for place, one in sorted(_placed(registered, plan, calls), key=lambda each: each[0]):
+    for place, added in sorted(_placed(registered, plan, calls), key=lambda each: each[0]):
         before = calls[place]
         outcome = compiled(replace(plan, stop_after=before.label))
         done = _joined(done, outcome.passes)
         stages |= outcome.stages
-        label = f"{before.stage}.{one.name}"
+        label = f"{before.stage}.{added.name}"
         module = read_module(triton_api.generic_form(done[-1].text.read(), target))
         text, counts = write_module(module), _counts(module)
         started = time.perf_counter()
         try:
-            one.apply(module, label)
+            added.apply(module, label)
         except CompileError as error:
             error.passes = done
             raise
         changed, took = write_module(module), time.perf_counter() - started
-        run = (before.stage, one.name, 1, (), took, changed != text, counts, _counts(module))
+        run = (before.stage, added.name, 1, (), took, changed != text, counts, _counts(module))
         done += (PassRun(*run, StoredText(changed)),)
         first = next(n for n, call in enumerate(calls) if call.stage == before.stage)
         language = calls[first - 1].stage if first else given.language
@@ -223,17 +225,17 @@ def _placed(
         OptionError: there is no such pass, or it is not one of TTIR or TTGIR.
     """
     ends = [n for n, call in enumerate(calls) if plan.stop_after in (call.stage, call.label)]
-    for one in registered:
-        before = find_passes(one.after, calls)[0]
+    for added in registered:
+        before = find_passes(added.after, calls)[0]
         if before.stage not in _STAGES:
             raise OptionError(
-                f"{one.name} is registered after {before.label}, and registered passes run in "
+                f"{added.name} is registered after {before.label}, and registered passes run in "
                 f"{' and '.join(_STAGES)}.",
                 advice="Register it after the last pass of ttgir.",
             )
         place = calls.index(before)
         if not ends or place <= ends[-1]:
-            yield place, one
+            yield place, added
 
 
 def _counts(module: ModuleOp) -> Mapping[str, int]:

@@ -614,10 +614,10 @@ def equal(
         return _compared(*sides, seeds, rounds=rounds)
 
     try:
-        found = decided(rounding == "kept")
-        if rounding == "kept" and found.difference is not None and decided(False):
-            return replace(found, verdict="not decided", reason=_ROUNDS_ELSEWHERE)
-        return found
+        equality = decided(rounding == "kept")
+        if rounding == "kept" and equality.difference is not None and decided(False):
+            return replace(equality, verdict="not decided", reason=_ROUNDS_ELSEWHERE)
+        return equality
     except UnsupportedOperation as unknown:
         return Equality(
             name_of(first),

@@ -1,4 +1,4 @@
-"""Proofs for every size of kernels of `tests.equality.pairs`, and faulty twins refuted."""
+"""Proofs for every size of kernels of `tests.support.equal_pairs`, and faulty twins refuted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kernellab
-from tests.equality.pairs import PAIRS, mutants
+from tests.support.equal_pairs import PAIRS, mutants
 
 Grid = tuple[tuple[str, int] | int, ...]
 

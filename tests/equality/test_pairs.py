@@ -11,7 +11,7 @@ import torch
 import kernellab
 from kernellab.errors import KernelLabError
 from tests.cases.case import normal
-from tests.equality.pairs import PAIRS, Pair, mutants
+from tests.support.equal_pairs import PAIRS, Pair, mutants
 
 MOST, SEEDS = 12, range(20)
 """How many of the wrong kernels of a pair are tried, and with which inputs their floats run."""

@@ -21,10 +21,9 @@ from kernellab.cli.demo import kernels as demo
 from kernellab.records import BoundLaunch
 from tests.cases.case import normal, whole
 from tests.corpus import attention, matmuls, rows
-from tests.equality import kernels
-from tests.workshop.attempts import cell
-from tests.workshop.rewrites import Names, rewritten
-from tests.workshop.trials import loaded
+from tests.kernels import equal as kernels
+from tests.support.imported import imported
+from tests.support.rewrites import Names, rewritten
 
 M, N, K, HEAD = 6, 100, 20, 16
 
@@ -328,7 +327,7 @@ class WrongKernel:
 
 
 def mutants(pair: Pair, folder: Path) -> Iterator[WrongKernel]:
-    """Yield what the rules of `tests.workshop.rewrites` make of a pair's kernel."""
+    """Yield what the rules of `tests.support.rewrites` make of a pair's kernel."""
     text = _source(pair.kernel)
     tensors = [name for name, value in pair.arguments.items() if isinstance(value, Tensor)]
     names = Names(
@@ -337,8 +336,12 @@ def mutants(pair: Pair, folder: Path) -> Iterator[WrongKernel]:
         tuple(pair.constants),
         frozenset(int(axis) for axis in re.findall(r"program_id\((\d)\)", text)),
     )
-    for name, wrong in rewritten(text, names):
-        yield WrongKernel(name, loaded(cell(wrong), pair.kernel.__name__, folder))
+    for number, (name, wrong) in enumerate(rewritten(text, names)):
+        module = imported(folder / f"mutant_{number}.py", f"{_IMPORTS}{wrong}\n")
+        yield WrongKernel(name, getattr(module, pair.kernel.__name__))
+
+
+_IMPORTS = "import triton\nimport triton.language as tl\n\n\n"
 
 
 def _source(kernel: Any) -> str:
