@@ -407,12 +407,12 @@ class Comparison:
             if not pair.decided.all():
                 return self._unequal(pair, ~pair.decided, _without_residue(pair))
         for pair in self.pairs:
-            for inputs in ((), _INPUTS[:1]):
-                floats, _ = self._visible(pair, inputs)
+            for inputs in (None, _INPUTS[0]):
+                floats, _ = self._visible(pair, (inputs,))
                 if floats is None:
                     continue
                 finite = all(map(math.isfinite, floats[1:]))
-                if not finite or not inputs:
+                if finite == (inputs is None):  # the given floats may overflow
                     element = UnequalElement(pair.names[0], floats[0], 0, pair.differs.size, floats)
                     reason = _CONTRADICTED if finite else _NOT_FINITE
                     return self._verdict("not decided", reason, element)
@@ -446,7 +446,7 @@ class Comparison:
 
     def _unequal(self, pair: ResultPair, off: numpy.ndarray, otherwise: str) -> Equality:
         """The verdict if elements are off: "different" only if floats show it."""
-        floats, visible = self._visible(pair, _INPUTS)
+        floats, visible = self._visible(pair, (None, *_INPUTS))
         off = off | visible
         index = tuple(int(place) for place in numpy.argwhere(off)[0])
         element = UnequalElement(pair.names[0], index, int(off.sum()), off.size, floats)
@@ -474,9 +474,9 @@ class Comparison:
         return None
 
     def _visible(
-        self, pair: ResultPair, inputs: Sequence[MadeOfNormal]
+        self, pair: ResultPair, inputs: Sequence[MadeOfNormal | None]
     ) -> tuple[FloatPair | None, numpy.ndarray]:
-        """Where runs with the floats that were given, or else with others, differ by more than
+        """Where runs with the floats that were given, for None, or with others differ by more than
         rounding explains: the farthest element, and a bool for each element.
         """
         sides = self.first, self.second
@@ -485,7 +485,7 @@ class Comparison:
             for zeros in side.zeros().values():
                 tensors.pop(zeros.data_ptr(), None)
         own = [side.rounding().get(name, 0.0) for side, name in zip(sides, pair.names)]
-        for numbers in (None, *inputs):
+        for numbers in inputs:
             with nullcontext() if numbers is None else _holding(tensors.values(), numbers):
                 results = [
                     side.run_floats()[name].detach() for side, name in zip(sides, pair.names)
