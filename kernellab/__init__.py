@@ -24,6 +24,7 @@ without %%tilekernel). The same launch line also gives:
     bisect(add, (4,), x, y, z, n, BLOCK=256)     the pass that changes its result
     validate(add, (4,), x, y, z, n, BLOCK=256)   whether every pass keeps its results
     minimize(add, (4,), x, y, z, n, BLOCK=256)   the smallest launch that fails so
+    register_pass(rewrite, after="ttgir.coalesce")   a compiler pass of yours      %%tilepass
     bind(add, (4,), x, y, z, n, BLOCK=256)       the launch, for any of these: check(launch)
     equal(add, other_add, (4,), x, y, z, n, BLOCK=256)   the same for all inputs, or not
     compare(one, other)                          two compilations side by side
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation as Compilation
     from kernellab.compiler.pipeline import compile as compile
     from kernellab.compiler.records import Resources as Resources
+    from kernellab.compiler.registered_passes import register_pass as register_pass
     from kernellab.debugger import debug as debug
     from kernellab.equality.equal import equal as equal
     from kernellab.equality.equal import validate as validate
@@ -150,6 +152,7 @@ _PUBLIC = {
         "KernelFault KernelLabError LayoutError MachineError NoSuchStep OptionError "
         "OutOfBounds ProfileError TargetError UnsupportedOperation"
     ),
+    "compiler.registered_passes": "register_pass",
     "graphs.backend": "last_report",
     "graphs.captures": "backends",
     "graphs.graph": "graph tracers",

@@ -228,15 +228,6 @@ _LOGIC: dict[type[Operation], Function] = {
 }
 """Operations on truth values. Bitwise operations on numbers are not arithmetic and not followed."""
 
-_COMPARISONS: dict[str, Function] = {
-    "eq": numpy.equal,
-    "ne": numpy.not_equal,
-    "lt": numpy.less,
-    "le": numpy.less_equal,
-    "gt": numpy.greater,
-    "ge": numpy.greater_equal,
-}
-
 
 @lru_cache(maxsize=1024)
 def carries(op: Operation) -> bool:
@@ -337,7 +328,7 @@ def _is_of_sums(value: SSAValue) -> bool:
 
 
 def _comparison(predicate: str) -> Function | None:
-    compare = _COMPARISONS.get(predicate[-2:])
+    compare = mlir.RELATIONS.get(predicate[-2:])
     if compare is None:
         return None
 

@@ -26,6 +26,7 @@ from kernellab.compiler.binding import BoundCall, bind
 from kernellab.compiler.compilations import Compilation, compilation_of, compilation_of_text
 from kernellab.compiler.kernels import InductorKernel, assume, parameter_names, unwrap_kernel
 from kernellab.compiler.passes import PassRecorder
+from kernellab.compiler.registered_passes import compile_with, registered_for
 from kernellab.compiler.source_map import module_frames
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
 from kernellab.errors import (
@@ -84,11 +85,13 @@ def compile_edited(kernel: Any, call: BoundCall, target: Target, edits: Edits) -
         OptionError: an edit, or an option's value, that does not fit the target.
         WorkerError: it took longer than `edits.seconds`.
     """
-    options = triton_api.options_of_launch(kernel, call.options)
-    plan = edits.plan(target, options, bool(kernel.is_gluon()))
+    options, is_gluon = triton_api.options_of_launch(kernel, call.options), bool(kernel.is_gluon())
+    plan = edits.plan(target, options, is_gluon)
     given = triton_pipeline.front_end_text(kernel, call.specialization, target, call.options)
+    listed = list_passes(target, options, is_gluon)
+    registered = registered_for(kernel)
     try:
-        outcome = passes.compile_in_worker(given, target, options, plan, edits.seconds)
+        outcome = compile_with(registered, given, target, options, plan, listed, edits.seconds)
     except CompileError as error:
         if error.position is not None:
             place = error.position
@@ -310,6 +313,8 @@ def compile_bound(
         CompileError: the compiler refused the kernel, or it needs more shared memory or threads
             than the target has.
     """
+    if registered_for(kernel):
+        return compile_edited(kernel, call, target, Edits((), None, None, processes.SECONDS))
     if ttgir_lines is None:
         ttgir_lines = record == "passes"
     compiled, passes = _compile_and_record(kernel, call, target, record, ttgir_lines, for_launch)
@@ -431,7 +436,7 @@ def compile_kept(kernel: Any, call: BoundCall, target: Target) -> Compilation:
         repr(call.specialization),
         target,
         repr(sorted(call.options.items())),
-        triton_api.compiler_key(target),
+        f"{triton_api.compiler_key(target)} {registered_for(kernel)}",
     )
     kept: dict[_Asked, Compilation] = vars(kernel).setdefault(_KEPT, {})
     compilation = kept.pop(key, None) or _of_same_content(kernel, call, key, bool(given))

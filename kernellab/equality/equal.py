@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy
 import torch
 from xdsl.ir import Operation
 
 from kernellab import triton_api
-from kernellab.common.arguments import check_whole, parameters_first
+from kernellab.common.arguments import check_choice, check_whole, parameters_first
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.common.text import counted
 from kernellab.compiler import passes
@@ -28,6 +28,7 @@ from kernellab.equality.functions import ExactLaunch, ExactTensors, run_exactly,
 from kernellab.equality.records import (
     Equality,
     FloatPair,
+    Rounding,
     UnequalElement,
     ValidatedPass,
     Validation,
@@ -50,7 +51,7 @@ from kernellab.launch.preparation import (
     takes_launch,
 )
 from kernellab.launch.reference_results import usage_of
-from kernellab.launch.results import elements_off, relative_tolerance, size_of
+from kernellab.launch.results import elements_off, relative_tolerance, rounding_of, size_of
 from kernellab.records import BoundLaunch, PassRun, Target
 
 # What is compared: a kernel's launch, or a function of torch.
@@ -88,6 +89,12 @@ class Side(Protocol):
     def run_floats(self) -> dict[str, torch.Tensor]:
         """As `run`, with the floats that it was given."""
 
+    def rounding(self) -> Mapping[str, float]:
+        """Which part of its results rounding may change, by name, where it is known."""
+
+    def zeros(self) -> dict[str, torch.Tensor]:
+        """The tensors that hold zeros to which it adds by atomics."""
+
 
 def side_of(
     subject: Any,
@@ -95,6 +102,8 @@ def side_of(
     args: Sequence[Any],
     keywords: Mapping[str, Any],
     target: str | Target | None,
+    *,
+    rounds: bool = False,
 ) -> Side:
     """The side that an argument of `equal` is.
 
@@ -102,12 +111,12 @@ def side_of(
         ArgumentError: it is neither a kernel, nor a bound launch, nor a function.
     """
     if isinstance(subject, BoundLaunch):
-        return KernelSide(prepare_bound(subject, target or subject.target, _EQUAL))
+        return KernelSide(prepare_bound(subject, target or subject.target, _EQUAL), rounds=rounds)
     if inspect.isroutine(subject) or isinstance(subject, torch.nn.Module):
         return FunctionSide(subject)
     innermost(subject)
     given = bound_launch("equal", subject, grid, tuple(args), dict(keywords))
-    return KernelSide(prepare_bound(given, target, _EQUAL))
+    return KernelSide(prepare_bound(given, target, _EQUAL), rounds=rounds)
 
 
 def name_of(subject: Any) -> str:
@@ -120,10 +129,10 @@ def name_of(subject: Any) -> str:
 class KernelSide:
     """A kernel's launch."""
 
-    def __init__(self, prepared: PreparedLaunch) -> None:
+    def __init__(self, prepared: PreparedLaunch, *, rounds: bool = False) -> None:
         self.prepared = prepared
         self.name = prepared.kernel.__name__
-        self._launch = ExactLaunch.of_ttir(prepared)
+        self._launch = ExactLaunch.of_ttir(prepared, rounds=rounds)
         self._written: list[str] | None = None
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
@@ -165,6 +174,16 @@ class KernelSide:
         kernel, target = self.prepared.kernel, self.prepared.target
         launch(kernel, self.prepared.grid, call, target, program_code(kernel, call, target))
         return dict(tensors_in(values))
+
+    def rounding(self) -> Mapping[str, float]:
+        prepared = self.prepared
+        return rounding_of(program_code(prepared.kernel, prepared.call, prepared.target))
+
+    def zeros(self) -> dict[str, torch.Tensor]:
+        updated = usage_of(self._launch.code, self.prepared.call).updates
+        return {
+            name: tensor for name, tensor in self.tensors() if name in updated and not tensor.any()
+        }
 
     def stored_at(
         self, name: str, index: tuple[int, ...], tensors: ExactTensors
@@ -228,7 +247,9 @@ class FunctionSide:
         if needed is not None and None not in named.values():
             given = {name: values[its] for name, its in named.items() if its is not None}
             self._call = lambda: self._function(**given)
-        elif needed is None or len(needed) == len(reads):
+        elif needed is None:
+            self._call = lambda: self._of_unknown_parameters(kernel, reads)
+        elif len(needed) == len(reads):
             self._call = lambda: self._function(*(values[name] for name in reads))
         else:
             raise ArgumentError(
@@ -237,6 +258,17 @@ class FunctionSide:
                 f"({', '.join(reads)}).",
                 advice=f"Name its parameters as the kernel does: {', '.join(values)}.",
             )
+
+    def _of_unknown_parameters(self, kernel: KernelSide, reads: Sequence[str]) -> Any:
+        """Call a function in C with the tensors that the kernel only reads."""
+        try:
+            return self._function(*(kernel.prepared.call.values[name] for name in reads))
+        except TypeError as refused:
+            raise ArgumentError(
+                f"{self.name} cannot be called with the tensors that {kernel.name} only reads "
+                f"({', '.join(reads) or 'there are none'}): {str(refused).split(' - ')[0]}.",
+                advice="Pass a lambda whose parameters have the names of the kernel's.",
+            ) from refused
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         return iter(())
@@ -251,6 +283,12 @@ class FunctionSide:
 
     def run_floats(self) -> dict[str, torch.Tensor]:
         return _numbered(list(tensors_returned(self._call())))
+
+    def rounding(self) -> Mapping[str, float]:
+        return {}
+
+    def zeros(self) -> dict[str, torch.Tensor]:
+        return {}
 
 
 def _needed_parameters(function: Callable[..., Any]) -> list[str] | None:
@@ -369,10 +407,15 @@ class Comparison:
             if not pair.decided.all():
                 return self._unequal(pair, ~pair.decided, _without_residue(pair))
         for pair in self.pairs:
-            floats = self._visible(pair, ())
-            if floats is not None and all(map(math.isfinite, floats[1:])):
-                element = UnequalElement(pair.names[0], floats[0], 0, pair.differs.size, floats)
-                return self._verdict("not decided", _CONTRADICTED, element)
+            for inputs in (None, _INPUTS[0]):
+                floats, _ = self._visible(pair, (inputs,))
+                if floats is None:
+                    continue
+                finite = all(map(math.isfinite, floats[1:]))
+                if finite == (inputs is None):  # the given floats may overflow
+                    element = UnequalElement(pair.names[0], floats[0], 0, pair.differs.size, floats)
+                    reason = _CONTRADICTED if finite else _NOT_FINITE
+                    return self._verdict("not decided", reason, element)
         return self._verdict("equal")
 
     def _verdict(
@@ -384,14 +427,28 @@ class Comparison:
     ) -> Equality:
         compared = {pair.names[0]: pair.differs.size for pair in self.pairs}
         names = self.first.name, self.second.name
+        zeros = dict.fromkeys((*self.first.zeros(), *self.second.zeros()))
+        notes = tuple(
+            f"`{name}` holds zeros before, as given, and atomics add to them." for name in zeros
+        )
         return Equality(
-            *names, verdict, self.seeds, compared, difference, reason, position, self.uninterpreted
+            *names,
+            verdict,
+            self.seeds,
+            compared,
+            difference,
+            reason,
+            position,
+            self.uninterpreted,
+            notes,
+            "kept" if self.again.rounds else "ignored",
         )
 
     def _unequal(self, pair: ResultPair, off: numpy.ndarray, otherwise: str) -> Equality:
         """The verdict if elements are off: "different" only if floats show it."""
+        floats, visible = self._visible(pair, (None, *_INPUTS))
+        off = off | visible
         index = tuple(int(place) for place in numpy.argwhere(off)[0])
-        floats = self._visible(pair, _INPUTS)
         element = UnequalElement(pair.names[0], index, int(off.sum()), off.size, floats)
         position = self._stored_at(pair, index)
         if floats is None:
@@ -416,18 +473,25 @@ class Comparison:
                     return position
         return None
 
-    def _visible(self, pair: ResultPair, inputs: Sequence[MadeOfNormal]) -> FloatPair | None:
-        """An element that differs by more than rounding explains, after runs with the floats that
-        were given and with others.
+    def _visible(
+        self, pair: ResultPair, inputs: Sequence[MadeOfNormal | None]
+    ) -> tuple[FloatPair | None, numpy.ndarray]:
+        """Where runs with the floats that were given, for None, or with others differ by more than
+        rounding explains: the farthest element, and a bool for each element.
         """
         sides = self.first, self.second
         tensors = {tensor.data_ptr(): tensor for side in sides for _, tensor in side.tensors()}
-        for numbers in (None, *inputs):
+        for side in sides:
+            for zeros in side.zeros().values():
+                tensors.pop(zeros.data_ptr(), None)
+        own = [side.rounding().get(name, 0.0) for side, name in zip(sides, pair.names)]
+        for numbers in inputs:
             with nullcontext() if numbers is None else _holding(tensors.values(), numbers):
                 results = [
                     side.run_floats()[name].detach() for side, name in zip(sides, pair.names)
                 ]
-            parts = [_TIMES_ROUNDING * relative_tolerance(result.dtype) for result in results]
+            usual = (relative_tolerance(result.dtype) for result in results)
+            parts = [_TIMES_ROUNDING * max(each, *own) for each in usual]
             sizes = [part * size_of(result) for part, result in zip(parts, results)]
             left, right = map(_finite, results)
             off = elements_off(right, left, max(sizes) + max(parts) * left.abs())
@@ -435,13 +499,18 @@ class Comparison:
                 away = (right - left).abs().nan_to_num(nan=torch.inf)
                 farthest = torch.where(off, away, -1.0).argmax()
                 index = tuple(int(place) for place in torch.unravel_index(farthest, off.shape))
-                return index, float(results[0][index]), float(results[1][index])
-        return None
+                return (index, float(results[0][index]), float(results[1][index])), off.numpy()
+        return None, numpy.zeros(pair.differs.shape, numpy.bool_)
 
 
 _CONTRADICTED = (
     "The exact values agree, and a run with the given floats differs by more than the usual "
     "rounding: by a race between programs (see kernellab.check), or by rounding"
+)
+
+_NOT_FINITE = (
+    "The exact values agree, and a run with floats gives infinity or NaN in one only: by overflow, "
+    "or by the root or the logarithm of a negative number"
 )
 
 _TIMES_ROUNDING = 4
@@ -504,6 +573,7 @@ def equal(
     *,
     seeds: int = 3,
     target: str | Target | None = None,
+    rounding: Rounding = "ignored",
 ) -> Equality:
     """Decide whether two computations give the same results for all inputs of these sizes.
 
@@ -524,6 +594,8 @@ def equal(
         grid, args, keywords: those of the kernels that are not bound.
         seeds: how many sets of random residues both run with.
         target: the GPU to compile for; it matters little, because TTIR runs.
+        rounding: with "kept", results in formats narrower than float32 are rounded, by a function
+            of which nothing else is known, so that equal computations also round the same numbers.
 
     Returns:
         The Equality: "equal"; "different", with the first element, the line that stores it, and
@@ -535,9 +607,17 @@ def equal(
         CompileError, KernelFault, GridError: as `kernellab.run`.
     """
     check_whole("seeds", seeds, 1)
+    check_choice("rounding", rounding, get_args(Rounding))
+
+    def decided(rounds: bool) -> Equality:
+        sides = _sides(first, second, grid, args, keywords or {}, target, rounds=rounds)
+        return _compared(*sides, seeds, rounds=rounds)
+
     try:
-        sides = _sides(first, second, grid, args, keywords or {}, target)
-        return _compared(*sides, seeds)
+        equality = decided(rounding == "kept")
+        if rounding == "kept" and equality.difference is not None and decided(False):
+            return replace(equality, verdict="not decided", reason=_ROUNDS_ELSEWHERE)
+        return equality
     except UnsupportedOperation as unknown:
         return Equality(
             name_of(first),
@@ -547,7 +627,13 @@ def equal(
             {},
             reason=unknown.problem.rstrip("."),
             position=unknown.position,
+            rounding=rounding,
         )
+
+
+_ROUNDS_ELSEWHERE = (
+    "The two are the same algorithm, equal over the reals, and round other numbers on the way"
+)
 
 
 def _sides(
@@ -557,8 +643,12 @@ def _sides(
     args: Sequence[Any],
     keywords: Mapping[str, Any],
     target: str | Target | None,
+    *,
+    rounds: bool,
 ) -> tuple[Side, Side]:
-    left, right = (side_of(subject, grid, args, keywords, target) for subject in (first, second))
+    left, right = (
+        side_of(subject, grid, args, keywords, target, rounds=rounds) for subject in (first, second)
+    )
     for function, kernel in ((left, right), (right, left)):
         if isinstance(function, FunctionSide):
             if not isinstance(kernel, KernelSide):
@@ -570,27 +660,31 @@ def _sides(
     return left, right
 
 
-def _compared(first: Side, second: Side, seeds: int) -> Equality:
+def _compared(first: Side, second: Side, seeds: int, *, rounds: bool) -> Equality:
     pairs: tuple[ResultPair, ...] = ()
     with residues.uninterpreted_noted() as uninterpreted:
         for seed in range(seeds):
-            results = [side.run(fresh_tensors(seed, first, second)) for side in (first, second)]
+            results = [
+                side.run(fresh_tensors(seed, first, second, rounds=rounds))
+                for side in (first, second)
+            ]
             pairs = pairs or paired(first, second, *results)
             for pair in pairs:
                 pair.note(*results)
-            if any(pair.differs.any() for pair in pairs):
-                break
-    again = fresh_tensors(seed, first, second)
-    comparison = Comparison(first, second, seed + 1, pairs, tuple(sorted(uninterpreted)), again)
+    again = fresh_tensors(0, first, second, rounds=rounds)
+    comparison = Comparison(first, second, seeds, pairs, tuple(sorted(uninterpreted)), again)
     return comparison.equality()
 
 
-def fresh_tensors(seed: int, *sides: Side) -> ExactTensors:
+def fresh_tensors(seed: int, *sides: Side, rounds: bool = False) -> ExactTensors:
     """Residues for the tensors of both sides, before either has run."""
-    tensors = ExactTensors(seed)
+    tensors = ExactTensors(seed, rounds)
     for side in sides:
         for name, tensor in side.tensors():
             tensors.of(tensor, name)
+    for side in sides:
+        for name, tensor in side.zeros().items():
+            tensors.of(tensor, name).zero_()
     return tensors
 
 

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from kernellab import triton_api
 from kernellab.equality import residues
-from kernellab.equality.lowering import rule_of
+from kernellab.equality.lowering import rule_of, rule_with_rounding
 from kernellab.equality.residues import ONE, ZERO
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.execution.launcher import launch_observed
@@ -35,8 +35,11 @@ from kernellab.torch_api.emulation import OperationMode, changes_an_argument, de
 # The code of a kernel that computes with residues: its module with another type for floats.
 
 
-def exact_code(text: str, kernel: Any) -> ProgramCode:
+def exact_code(text: str, kernel: Any, *, rounds: bool = False) -> ProgramCode:
     """The code of a module in MLIR's generic form.
+
+    Args:
+        rounds: whether results in formats narrower than float32 are rounded.
 
     Raises:
         UnsupportedOperation: an operation on floats that has no law and moves no elements; it names
@@ -44,7 +47,7 @@ def exact_code(text: str, kernel: Any) -> ProgramCode:
     """
     module = read_module(text)
     _replace_floats(module)
-    return program_of_module(module, kernel, rules=rule_of)
+    return program_of_module(module, kernel, rules=rule_with_rounding if rounds else rule_of)
 
 
 def _replace_floats(module: ModuleOp) -> None:
@@ -91,9 +94,14 @@ class ExactTensors:
 
     Tensors that share memory share it here too. A tensor gets residues drawn for its name, so that
     two launches with different tensors of one name and size compute with the same.
+
+    Attributes:
+        seed: which residues are drawn.
+        rounds: whether tensors of formats narrower than float32 hold rounded residues.
     """
 
     seed: int
+    rounds: bool = False
     _storages: dict[int, torch.Tensor] = field(default_factory=dict)
     _owners: list[torch.UntypedStorage] = field(default_factory=list)
 
@@ -116,6 +124,13 @@ class ExactTensors:
         """Whether something stands for the memory of a tensor."""
         return tensor.detach().untyped_storage().data_ptr() in self._storages
 
+    def rounded(self, exact: Any, kind: torch.dtype) -> Any:
+        """Residues that are computed for a tensor of a dtype of torch."""
+        if not self.rounds or not kind.is_floating_point or not exact.is_complex():
+            return exact
+        bits = 1 - round(math.log2(torch.finfo(kind).eps))
+        return _as_tensor(residues.rounded(exact.numpy(), bits))
+
     def put(self, tensor: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
         """Let residues stand for a tensor whose memory nothing stands for yet; return them in its
         shape and strides.
@@ -137,7 +152,8 @@ class ExactTensors:
         generator = numpy.random.default_rng((self.seed, zlib.crc32(name.encode())))
         drawn = numpy.atleast_1d(residues.drawn((count,), generator))
         order = _ORDERS[self.seed % len(_ORDERS)]
-        return torch.from_numpy(drawn if order is None else drawn[order(drawn.real)])
+        made: torch.Tensor = self.rounded(torch.from_numpy(drawn), tensor.dtype)
+        return made if order is None else made[torch.from_numpy(order(made.numpy().real))]
 
 
 def _rising(key: numpy.ndarray) -> numpy.ndarray:
@@ -159,22 +175,23 @@ class ExactLaunch:
     Args:
         prepared: the launch with floats.
         text: the module that runs, in MLIR's generic form.
+        rounds: as for `exact_code`.
 
     Raises:
         UnsupportedOperation: an operation on floats that has no law.
     """
 
-    def __init__(self, prepared: PreparedLaunch, text: str) -> None:
+    def __init__(self, prepared: PreparedLaunch, text: str, *, rounds: bool = False) -> None:
         self._prepared = prepared
-        self.code: ProgramCode = exact_code(text, prepared.kernel)
+        self.code: ProgramCode = exact_code(text, prepared.kernel, rounds=rounds)
 
     @classmethod
-    def of_ttir(cls, prepared: PreparedLaunch) -> ExactLaunch:
+    def of_ttir(cls, prepared: PreparedLaunch, *, rounds: bool = False) -> ExactLaunch:
         """The launch of the module that Triton's front end makes."""
         call, target = prepared.call, prepared.target
         made = triton_api.make_ttir(prepared.kernel, call.specialization, target, call.options)
         with triton_api.freed_after(made) as module:
-            return cls(prepared, triton_api.generic_text(module))
+            return cls(prepared, triton_api.generic_text(module), rounds=rounds)
 
     def run(
         self, tensors: ExactTensors, observer: RunObserver | None = None
@@ -521,7 +538,7 @@ class _ExactMode(OperationMode):
             result, exact = (result,), (exact,)
         for tensor, value in zip(result, exact, strict=True):
             if tensor.is_floating_point():
-                self._tensors.put(tensor, value)
+                self._tensors.put(tensor, self._tensors.rounded(value, tensor.dtype))
             else:
                 tensor.copy_(value)
         return result if len(result) > 1 else result[0]
@@ -580,7 +597,7 @@ class _ExactMode(OperationMode):
             out_of_place = getattr(torch.ops.aten, plain)
             overload = getattr(out_of_place, func._overloadname, out_of_place.default)
             exact = self._exact_result(plain, overload, given, rest)
-        exact_target.copy_(exact)
+        exact_target.copy_(self._tensors.rounded(exact, target.dtype))
         return target
 
 

@@ -5,6 +5,7 @@ ever.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,42 @@ from kernellab.ir.operations import MovesElements, has, operation_name
 from kernellab.ir.types import ResidueType, dtype, element_type, is_pointer, shape
 
 Lower = Callable[[Any, Emitter], Any]
+
+
+def rule_with_rounding(op: Operation) -> LoweringRule | None:
+    """As `rule_of`, where results in formats narrower than float32 are rounded."""
+    bits = min(map(_bits, (*op.operands, *op.results)), default=residues.FLOAT32_BITS)
+    narrow = min(map(_bits, op.results), default=residues.FLOAT32_BITS)
+    if bits < residues.FLOAT32_BITS and _adds_in_memory(op):
+        return LoweringRule(_refuse, pure=False, rounds=False)
+    rule = rule_of(op)
+    if rule is None or narrow == residues.FLOAT32_BITS or not _rounds(op):
+        return rule
+    how = "toward zero, " if isinstance(op, tt.FpToFpOp) and _is_toward_zero(op) else ""
+
+    def lower(op: Any, value: Emitter) -> Any:
+        return _calls(residues.rounded, value)(rule.lower(op, value), narrow, how)
+
+    return replace(rule, lower=lower)
+
+
+def _bits(value: SSAValue) -> int:
+    kind = element_type(value.type) if _has_residues(value) else None
+    if not isinstance(kind, ResidueType):
+        return residues.FLOAT32_BITS
+    return residues.bits_of(dtype(kind.stands_for))
+
+
+def _rounds(op: Operation) -> bool:
+    """Whether an operation computes one number; what reductions compute, their regions round."""
+    if isinstance(op, tt.ReduceOp | tt.ScanOp):
+        return single_combiner(op.combine) is mlir.AddFOp
+    exact = (mlir.ConstantOp, mlir.BitcastOp, tt.BitcastOp, ttg.Fp4ToFpOp)
+    return type(op) in _LOWERINGS and not isinstance(op, exact)
+
+
+def _is_toward_zero(op: tt.FpToFpOp) -> bool:
+    return op.rounding is not None and tt.ROUNDING_MODES[op.rounding.value.data] == "rtz"
 
 
 def rule_of(op: Operation) -> LoweringRule | None:
@@ -66,12 +103,20 @@ def _has_residues(value: SSAValue) -> bool:
 
 
 def _only_moves(op: Operation) -> bool:
-    match op:
-        case tt.AtomicRMWOp() | amd.BufferAtomicRMWOp():
-            return tt.ATOMIC_OPERATIONS[op.operation.value.data] in ("fadd", "exchange")
-        case tt.DescriptorReduceOp() | ttng.AsyncTmaReduceOp():
-            return tt.REDUCE_KINDS[op.kind.value.data] == "add"
-    return isinstance(op, _MOVE) or has(op, MovesElements)
+    if isinstance(op, _ATOMICS) and tt.ATOMIC_OPERATIONS[op.operation.value.data] == "exchange":
+        return True
+    return _adds_in_memory(op) or isinstance(op, _MOVE) or has(op, MovesElements)
+
+
+_ATOMICS = (tt.AtomicRMWOp, amd.BufferAtomicRMWOp)
+
+
+def _adds_in_memory(op: Operation) -> bool:
+    if isinstance(op, _ATOMICS):
+        return tt.ATOMIC_OPERATIONS[op.operation.value.data] == "fadd"
+    if isinstance(op, tt.DescriptorReduceOp | ttng.AsyncTmaReduceOp):
+        return tt.REDUCE_KINDS[op.kind.value.data] == "add"
+    return False
 
 
 _MOVE = (

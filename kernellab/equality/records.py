@@ -14,6 +14,8 @@ FloatPair = tuple[tuple[int, ...], float, float]
 
 Verdict = Literal["equal", "different", "not decided"]
 
+Rounding = Literal["ignored", "kept"]
+
 
 @dataclass(frozen=True)
 class UnequalElement:
@@ -54,6 +56,8 @@ class Equality(PrintsAsCard):
     uninterpreted: tuple[str, ...] = ()
     """Functions that have no law here: only equal arguments are known to give equal results."""
     notes: tuple[str, ...] = ()
+    rounding: Rounding = "ignored"
+    """Whether rounding to formats narrower than float32 counted."""
 
     def __bool__(self) -> bool:
         """True only for "equal"."""

@@ -23,7 +23,10 @@ from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any
 
+import ml_dtypes
 import numpy
+
+from kernellab.ir import mlir
 
 Array = numpy.ndarray[Any, Any]
 Value = Any
@@ -352,6 +355,43 @@ def _scrambled(name: str, residues: Array, modulus: int = P) -> Array:
     return numpy.where(known, made, numpy.nan)
 
 
+# Rounding, where it is kept: an uninterpreted function that leaves alone what it gives.
+
+
+def bits_of(kind: numpy.dtype) -> int:
+    """How many significant bits a floating-point dtype of NumPy's keeps."""
+    return int(_finfo(kind).nmant) + 1
+
+
+_finfo: Any = ml_dtypes.finfo  # its call has no types
+
+FLOAT32_BITS = 24
+
+
+def rounded(a: Value, bits: int, how: str = "") -> Value:
+    """A value rounded to so many significant bits; those of float32 and more keep all.
+
+    The residues near 0 are the numbers of the format, and those of a wider format contain those of
+    a narrower one. All other residues get one of them each, and a negative one that of its
+    opposite.
+
+    Args:
+        how: the name of the way to round, if it is not the usual one.
+    """
+    if bits >= FLOAT32_BITS:
+        return a
+    a, most, name = numpy.asarray(a, PAIR), 2 ** (10 + bits // 2), f"{how}{bits} bits"
+    first, second = (
+        numpy.where(
+            numpy.isfinite(part) & (abs(part) > most),
+            numpy.sign(part) * _scrambled(f"{name}, {place}", abs(part), most),
+            part,
+        )
+        for place, part in enumerate((a.real, a.imag))
+    )
+    return pair(first, second)
+
+
 # Order
 
 
@@ -401,18 +441,8 @@ def compare(predicate: str, a: Value, b: Value) -> Any:
     unordered = numpy.isnan(of_a) | numpy.isnan(of_b)
     if predicate in ("ord", "uno"):
         return unordered if predicate == "uno" else ~unordered
-    holds = _RELATIONS[predicate[1:]](of_a, of_b)
+    holds = mlir.RELATIONS[predicate[1:]](of_a, of_b)
     return holds | unordered if predicate[0] == "u" else holds & ~unordered
-
-
-_RELATIONS = {
-    "eq": numpy.equal,
-    "ne": numpy.not_equal,
-    "lt": numpy.less,
-    "le": numpy.less_equal,
-    "gt": numpy.greater,
-    "ge": numpy.greater_equal,
-}
 
 
 def absolute(a: Value) -> Value:

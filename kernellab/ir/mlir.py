@@ -6,7 +6,10 @@ of `gpu` and `llvm`.
 
 from __future__ import annotations
 
+import operator
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from xdsl.dialects import builtin
 from xdsl.ir import Block, Dialect
@@ -357,6 +360,11 @@ FLOAT_PREDICATES = (
     "true",
 )
 """`arith.cmpf`'s predicates by number."""
+
+RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
+    name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")
+}
+"""By the last two letters of a predicate, what it compares by."""
 
 ARITH = dialect("arith", sys.modules[__name__])
 

@@ -56,10 +56,12 @@ class Usage:
         reads: the parameters of tensors that it only reads; if there are none, of all that it
             reads.
         writes: the parameters of tensors that it writes.
+        updates: those of them that only its atomics use.
     """
 
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    updates: tuple[str, ...]
 
 
 def usage_of(code: ProgramCode, call: BoundCall) -> Usage:
@@ -75,10 +77,11 @@ def usage_of(code: ProgramCode, call: BoundCall) -> Usage:
         return set(tensors) if numbers is EVERYTHING else {names[n] or "" for n in numbers}
 
     written = named(effects.stored) | named(effects.updated)
-    read = named(effects.loaded)
+    read, stored = named(effects.loaded), named(effects.stored)
     return Usage(
         tuple(name for name in tensors if name in (read - written or read)),
         tuple(name for name in tensors if name in written),
+        tuple(name for name in tensors if name in written - read - stored),
     )
 
 

@@ -30,6 +30,7 @@ def _all_magics() -> tuple[Magic, ...]:
         cell_magics.tilegraph,
         kernel_magics.tileir,
         kernel_magics.tilelayout,
+        cell_magics.tilepass,
         launch_magics.tileprofile,
         launch_magics.tileprofile_of_cell,
         launch_magics.tilestep,

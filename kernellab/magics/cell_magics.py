@@ -1,9 +1,10 @@
-"""The magics of a cell: `%%tiletune` and `%%tilegraph`, for the launch or the call at its end, and
-`%%tileexercise`, for the kernel in it.
+"""The magics of a cell: `%%tiletune` and `%%tilegraph`, for the launch or the call at its end,
+`%%tileexercise`, for the kernel in it, and `%%tilepass`, for the compiler pass in it.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -349,3 +350,56 @@ def _answered(cell: Cell, seed: int | None) -> Answer:
     answer = exercise(chosen.name, cell.namespace.get(chosen.name), seed=seed)
     note(answer)
     return answer
+
+
+# `%%tilepass`: a compiler pass, written in the cell.
+
+
+@magic("cell", has="nothing")
+def tilepass(
+    cell: Cell,
+    *,
+    after: str | None = option(),
+    kernels: Sequence[str] | None = option(read_names),
+    seconds: int | None = option(read_whole_number),
+    remove: bool = option(),
+) -> None:
+    """Run a compiler pass that the cell defines inside Triton's pipeline.
+
+    The last statement of the cell is a function of the module, or a RewritePattern of xDSL. Later
+    compilations run it, record it and show it like any pass: see docs/passes.md. A cell that is run
+    again replaces its pass.
+
+    Options:
+
+      --after PASS
+          The pass of TTIR or TTGIR after which it runs: ttgir.coalesce.
+      --kernels NAMES
+          The kernels that it runs for; all by default.
+      --seconds N
+          How long it may take: 10 by default.
+      --remove
+          Only run the cell, and remove the pass that ran before.
+
+    Examples:
+
+      %%tilepass --after ttgir.coalesce --kernels add
+      def count_loads(module):
+          print(sum(op.name == "tt.load" for op in module.walk()), "loads")
+    """
+    tree = ast.parse(cell.body)
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.FunctionDef | ast.ClassDef) or not (after or remove):
+        raise OptionError(
+            "%%tilepass needs --after, and a function or a class as the cell's last statement.",
+            position=cell.place,
+            advice="For example %%tilepass --after ttgir.coalesce, above def count_loads(module):",
+        )
+    ipython_api.execute(cell.running, cell.body)
+    # Imported here: torch and Triton take longer than the rest of loading the extension.
+    from kernellab.compiler.registered_passes import register_pass
+
+    own = stated(kernels=kernels, seconds=seconds)
+    made = register_pass(cell.namespace[last.name], after=after or "", **own)
+    if remove:
+        made.remove()

@@ -178,6 +178,7 @@ def tileequal(
     with_: str | None = option(read_path),
     seeds: int | None = option(read_whole_number),
     target: str | None = option(),
+    rounding: str | None = option(),
 ) -> Equality:
     """Decide whether a launch computes the same as something else, for all inputs of its sizes.
 
@@ -193,6 +194,9 @@ def tileequal(
           How many sets of random residues; 3 by default.
       --target GPU
           The GPU to compile for: sm_90, gfx942, ...
+      --rounding HOW
+          "ignored", the default, or "kept": whether results in formats narrower than float32 must
+          round the same numbers.
 
     Examples:
 
@@ -211,7 +215,9 @@ def tileequal(
             position=line.place,
             advice="For example %tileequal --with torch.add add[grid](x, y, z, n, BLOCK=1024).",
         )
-    return equal(launch, line.value(with_, "--with"), **stated(seeds=seeds, target=target))
+    return equal(
+        launch, line.value(with_, "--with"), **stated(seeds=seeds, target=target, rounding=rounding)
+    )
 
 
 _BACKEND = option(values=names_in("kernellab.profiling.profiles.session:BACKENDS"))

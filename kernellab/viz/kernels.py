@@ -582,7 +582,8 @@ def _words(equality: Equality) -> Iterator[str]:
     seeds = counted(equality.seeds, "set") + " of random residues"
     if equality.verdict == "equal":
         yield f"Both compute the same for all inputs of these sizes, by {seeds}."
-        yield "Rounding, overflow and the order of sums do not count."
+        kept = " in float32" if equality.rounding == "kept" else ""
+        yield f"Rounding{kept}, overflow and the order of sums do not count."
     elif equality.verdict == "different":
         yield "They compute different functions of their inputs."
     elif equality.reason:

@@ -49,6 +49,8 @@ def applied(x_ptr, y_ptr, n, FUNCTION: tl.constexpr, BLOCK: tl.constexpr):
         x = tl.sin(x)
     elif FUNCTION == "sine of the negative":
         x = -tl.sin(-x)
+    elif FUNCTION == "logarithm of the negative":
+        x = tl.log(-x)
     elif FUNCTION == "eighth":
         x = x * x * x * x * x * x * x * x
     elif FUNCTION == "bits":
@@ -56,6 +58,14 @@ def applied(x_ptr, y_ptr, n, FUNCTION: tl.constexpr, BLOCK: tl.constexpr):
     elif FUNCTION == "whole":
         x = x.to(tl.int32).to(tl.float32)
     tl.store(y_ptr + offsets, x, mask=offsets < n)
+
+
+@triton.jit
+def half_precision(x_ptr, y_ptr, out_ptr, n, FLOAT: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n).to(FLOAT)
+    y = tl.load(y_ptr + at, mask=at < n).to(FLOAT)
+    tl.store(out_ptr + at, x * (y + 2 * x), mask=at < n)
 
 
 @pytest.fixture
@@ -127,8 +137,31 @@ def test_functions_without_a_law() -> None:
     assert undecided.uninterpreted == ("sin",)
     assert "sin" in undecided.reason
     assert elementwise("sin", torch.cos).verdict == "different"
+    assert elementwise("logarithm of the negative", torch.log).verdict == "not decided"
     assert elementwise("eighth", lambda x: x**8).verdict == "equal"
     assert elementwise("eighth", lambda x: x**7).verdict == "different"
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_kept_rounding_tells_where_a_kernel_rounds(wide: bool) -> None:
+    x, y, out = (torch.randn(50).half() for _ in range(3))
+
+    def found(function: Any, **options: Any) -> Equality:
+        own = {"FLOAT": tl.float32 if wide else tl.float16, "BLOCK": 32}
+        return kernellab.equal(half_precision, function, (2,), x, y, out, 50, **own, **options)
+
+    def same(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return ((x.float() * 2 + y.float()) * x.float()).half() if wide else (x * 2 + y) * x
+
+    def other(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x.double() * (x.double() * 2 + y)).to(torch.bfloat16).half()
+
+    assert found(same, rounding="kept").verdict == "equal"
+    assert found(other).verdict == "equal"
+    kept = found(other, rounding="kept")
+    assert kept.verdict == "not decided"
+    assert "the same algorithm" in kept.reason
+    assert found(lambda x, y: (x * 2 + y) * y, rounding="kept").verdict == "different"
 
 
 @pytest.mark.parametrize("function", ["bits", "whole"])
@@ -146,9 +179,11 @@ def test_results_of_another_shape_or_number(x: torch.Tensor, raised: Raised) -> 
         kernellab.equal(launch, lambda: x.softmax(1).T)
     raised(ArgumentError, kernellab.equal, launch, lambda: (x, x))
     raised(ArgumentError, kernellab.equal, launch, lambda a, b, c: a)
+    raised(ArgumentError, kernellab.equal, launch, torch.mm)
     raised(ArgumentError, kernellab.equal, torch.add, torch.sub)
     with pytest.raises(OptionError, match="seeds"):
         kernellab.equal(launch, launch, seeds=0)
+    raised(OptionError, kernellab.equal, launch, launch, rounding="keep")
 
 
 def test_the_record(x: torch.Tensor) -> None:

@@ -107,6 +107,16 @@ def test_whole_powers_of_two() -> None:
     assert residues.exp(natural).real == eight.real
 
 
+@pytest.mark.parametrize("bits", [3, 4, 8, 11])
+def test_rounding_gives_numbers_that_it_leaves_alone(bits: int) -> None:
+    once, opposite = residues.rounded(A, bits), residues.rounded(residues.negative(A), bits)
+    assert (once != A).mean() > 0.7
+    assert numpy.array_equal(residues.rounded(once, bits), once)
+    assert numpy.array_equal(residues.rounded(once, 11), once), "a wider format has them too"
+    assert numpy.array_equal(residues.negative(once), opposite)
+    assert residues.rounded(residues.ONE, bits) == residues.ONE
+
+
 def test_infinity() -> None:
     lowest = residues.of_float(-math.inf)
     assert residues.exp(lowest) == 0

@@ -41,3 +41,13 @@ def test_a_launch_and_functions_of_torch(lab: NotebookSession) -> None:
 def test_without_another_side(lab: NotebookSession, messages: SnapshotAssertion) -> None:
     outcome = lab.run("%tileequal add[(4,)](x, y, z, 60, BLOCK=16)")
     assert outcome.message == messages
+
+
+def test_a_pass_in_a_cell(lab: NotebookSession, messages: SnapshotAssertion) -> None:
+    count = 'def loads(module):\n    print(sum(op.name == "tt.load" for op in module.walk()))'
+    lab.run("import kernellab")
+    lab.run(f"%%tilepass --after ttgir.coalesce --kernels add\n{count}")
+    outcome = lab.run('c = kernellab.compile(add, x, y, z, 60, BLOCK=16, target="sm_80")')
+    assert outcome.streams["stdout"].strip() == "2"
+    assert lab.ask("[p.label for p in c.passes if p.name == 'loads']") == "['ttgir.loads']"
+    assert lab.run("%%tilepass\n1").message == messages

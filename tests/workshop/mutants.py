@@ -15,9 +15,9 @@ import torch
 
 from kernellab.workshop.exercise import Exercise
 from kernellab.workshop.launches import Draw
+from tests.support.rewrites import Names, rewritten
 from tests.workshop import solutions
 from tests.workshop.attempts import cell
-from tests.workshop.rewrites import Names, rewritten
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from kernellab.judging.code import SourcePart, Texts
 from kernellab.judging.submissions import wait_for_worker
 from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
 from kernellab.workshop.grader import answered
+from tests.support.rewrites import RULES
 from tests.workshop import mutants
 from tests.workshop.attempts import cell
 from tests.workshop.mutants import (
@@ -22,7 +23,6 @@ from tests.workshop.mutants import (
     too_few,
     wrong_kernels,
 )
-from tests.workshop.rewrites import RULES
 from tests.workshop.trials import accepted, trials_of
 
 _EPS = "eps: tl.rsqrt({} / columns + eps) -> "

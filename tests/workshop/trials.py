@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import sys
 import tempfile
 import time
@@ -24,6 +23,7 @@ from kernellab.launch.results import Within, is_within
 from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
 from kernellab.workshop.grader import _Answering
 from kernellab.workshop.launches import Case, Draw
+from tests.support.imported import imported
 from tests.workshop.mutants import Mutant, wrong_kernels
 
 
@@ -99,14 +99,7 @@ class Trial:
 
 def loaded(text: str, name: str, folder: Path) -> Any:
     """Return the kernel of a cell, defined in a file in a folder."""
-    file = folder / f"kernel_{len(list(folder.iterdir()))}.py"
-    file.write_text(text)
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return getattr(module, name)
+    return getattr(imported(folder / f"kernel_{len(list(folder.iterdir()))}.py", text), name)
 
 
 def _fresh(value: Any, is_output: bool) -> Any:

@@ -132,12 +132,9 @@ def compare_integers(op: mlir.CmpIOp, value: Emitter) -> Expression:
 
 
 _RELATIONS: dict[str, Combined] = {
+    **mlir.RELATIONS,
     "eq": Expression.equals,
     "ne": Expression.differs,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
 }
 
 
