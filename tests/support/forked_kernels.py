@@ -38,7 +38,7 @@ _ADDRESS = "KERNELLAB_TEST_FORKED_KERNELS"
 _OWN_VARIABLES = (
     "CLICOLOR", "COLUMNS", "CUDA_VISIBLE_DEVICES", "FORCE_COLOR", "GIT_PAGER", "JPY_", "JUPYTER",
     "KERNELLAB_TEST_", "LINES", "MPLBACKEND", "OLDPWD", "PAGER", "PWD", "PYDEVD_", "PYTEST_",
-    "PYTHONPATH", "SHLVL", "TERM", "TORCHINDUCTOR_CACHE_DIR", "_",
+    "PYTHONPATH", "SHLVL", "TERM", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "_",
 )  # fmt: skip
 """Prefixes of variables that differ from kernel to kernel and are read by no import."""
 
