@@ -13,6 +13,7 @@ from __future__ import annotations
 import array
 import atexit
 import contextlib
+import dataclasses
 import gc
 import importlib
 import json
@@ -34,6 +35,9 @@ import ipykernel.kernelapp
 
 _ADDRESS = "KERNELLAB_TEST_FORKED_KERNELS"
 """The environment variable with the path of the server's socket."""
+
+MOST_TRIES = "KERNELLAB_TEST_MOST_TRIES"
+"""The environment variable with the most changes that a kernel tries to fix a wrong result."""
 
 _OWN_VARIABLES = (
     "CLICOLOR", "COLUMNS", "CUDA_VISIBLE_DEVICES", "FORCE_COLOR", "GIT_PAGER", "JPY_", "JUPYTER",
@@ -284,6 +288,12 @@ def main() -> None:
         getattr(kernellab, name)
     for package in ("kernellab.magics", "kernellab.viz.registry"):
         importlib.import_module(package)
+    if most := int(os.environ.get(MOST_TRIES, "0")):
+        from kernellab.checker import fixes
+        from kernellab.workshop import feedback
+
+        fixes.MOST_TRIES = most
+        feedback.TRIES = dataclasses.replace(feedback.TRIES, most=most)
     triton_key()  # hashes the whole of Triton, which takes most of a second
 
     pandas.set_option("display.max_columns", 20)  # what pandas chooses when a kernel imports it
