@@ -1,7 +1,5 @@
 """Accesses to memory beside an H200: what Nsight Compute counted there is predicted here."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -6,8 +6,6 @@ what a check of the faulty launch must find, all of it and nothing else. A check
 must find nothing. Both may launch one kernel: the fault is then in the launch.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Every fault of the corpus is found on its line, and nothing else; a clean twin has no finding."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.checker.launches import Pair, all_pairs

@@ -1,7 +1,5 @@
 """Loops that memory decides: a search without an end is stopped soon, and one with an end never."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

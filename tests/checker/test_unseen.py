@@ -2,8 +2,6 @@
 nothing is found in the twins, whose results are right.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 

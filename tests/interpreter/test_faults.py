@@ -3,8 +3,6 @@ that made it; and that nothing was written. Whoever runs a launch, the first pro
 is at fault is named.
 """
 
-from __future__ import annotations
-
 import pickle
 import traceback
 from typing import Any

@@ -2,8 +2,6 @@
 every entry_point takes them.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import sys

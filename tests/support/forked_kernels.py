@@ -8,8 +8,6 @@ process ends. A process with other environment variables than the server's, with
 fork does not have, or with more open files than three is started in the usual way.
 """
 
-from __future__ import annotations
-
 import array
 import atexit
 import contextlib

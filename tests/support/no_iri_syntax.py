@@ -4,8 +4,6 @@ The check takes three seconds to import, in each process that runs tests, and no
 pyproject.toml loads this file before nbval imports jsonschema.
 """
 
-from __future__ import annotations
-
 import sys
 
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # an import then fails

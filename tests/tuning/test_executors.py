@@ -2,8 +2,6 @@
 and arguments that travel there.
 """
 
-from __future__ import annotations
-
 import linecache
 import os
 import signal

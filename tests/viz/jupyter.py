@@ -2,8 +2,6 @@
 in JupyterLab or Notebook 7.
 """
 
-from __future__ import annotations
-
 import secrets
 import subprocess
 import sys
