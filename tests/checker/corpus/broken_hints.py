@@ -27,15 +27,6 @@ def block_of_rows(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def block_of_rows_clean(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    pid = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    offsets = (pid * BLOCK + lanes) % n
-    offsets = tl.max_contiguous(tl.multiple_of(offsets, BLOCK), BLOCK)
-    tl.store(out_ptr + pid * BLOCK + lanes, tl.load(x_ptr + offsets))
-
-
-@triton.jit
 def groups(x_ptr, out_ptr, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     group = lanes // 4
