@@ -36,6 +36,10 @@ os.environ.setdefault("KERNELLAB_PROGRESS", "0")
 # Triton 3.9 warns where this is unset. Fusion is on in every version.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
+# A thread of torch that waits for another would spin, which takes the processor from that thread:
+# there are as many threads in each worker as there are cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 # How long one example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("without deadlines", deadline=None)
 settings.load_profile("without deadlines")
