@@ -36,6 +36,10 @@ os.environ.setdefault("KERNELLAB_PROGRESS", "0")
 # Triton 3.9 warns where this is unset. Fusion is on in every version.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 
+# A thread of torch that waits for another would spin, which takes the processor from that thread:
+# there are as many threads in each worker as there are cores.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 # How long one example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("without deadlines", deadline=None)
 settings.load_profile("without deadlines")
@@ -82,6 +86,11 @@ LONG_FOR_A_REASON = {
 }
 """The tests of `make test` that may take longer, each with what takes it so long."""
 
+FEW_TRIES = "24"
+"""How many changes a notebook's kernel tries in `make test` to fix a wrong result: those that help
+are among them. In `make test-all` it tries as many as for a user.
+"""
+
 PROCESSOR_SECONDS = "processor_seconds"
 """The property of a test's report that holds its processor time."""
 
@@ -110,6 +119,8 @@ def pytest_configure(config: pytest.Config) -> None:
     outputs where another Triton or torch is installed than the one that they were saved with: the
     compiler's output differs.
     """
+    if config.option.markexpr == "not slow":
+        os.environ[forked_kernels.MOST_TRIES] = FEW_TRIES
     if not hasattr(config, "workerinput"):  # workers inherit the folder
         cache = _running.enter_context(TemporaryDirectory(prefix="kernellab-cache-"))
         os.environ["KERNELLAB_CACHE_DIR"] = cache

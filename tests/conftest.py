@@ -6,15 +6,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from kernellab.tracing.records import Trace
 from tests.support.messages import E, MessagePage, Raised
 from tests.support.notebook_session import NotebookSession, StartNotebook, notebook_session
-from tests.support.trace_events import Events
+
+if TYPE_CHECKING:  # the process that only distributes the tests never imports torch
+    from kernellab.tracing.records import Trace
+    from tests.support.trace_events import Events
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +65,8 @@ def no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def events(tmp_path: Path) -> Events:
     """The events of a small program, told to a recorder."""
+    from tests.support.trace_events import Events
+
     told = Events(tmp_path)
     told.run()
     return told

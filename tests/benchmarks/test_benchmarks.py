@@ -2,8 +2,6 @@
 and the kernels it measures.
 """
 
-from __future__ import annotations
-
 import os
 
 import pandas

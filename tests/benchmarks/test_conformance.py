@@ -1,7 +1,5 @@
 """The conformance tool: a made-up file of tests in each mode, and what it makes of outcomes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The estimate held against recorded times of an H200: what docs/estimates.md says."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

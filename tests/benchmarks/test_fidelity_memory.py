@@ -1,7 +1,5 @@
 """Accesses to memory beside an H200: what Nsight Compute counted there is predicted here."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +19,7 @@ def recorded() -> Mapping[str, Any]:
     return rows
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", MEMORY_CASES, ids=lambda case: case.name)
 def test_the_counters_are_predicted(case: MemoryCase, recorded: Mapping[str, Any]) -> None:
     if (

@@ -1,7 +1,5 @@
 """The tool that runs other people's libraries: a made-up library, and what it makes of outcomes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The gallery: what was recorded on an H200, and its kernels in the lab's interpreter."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

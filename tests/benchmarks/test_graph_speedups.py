@@ -1,7 +1,5 @@
 """Speed-ups of models on an H200, as recorded: the page says what the file says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -6,8 +6,6 @@ descriptors, threads, processes and files that rise, are a leak. What rises unti
 takes more rounds to tell, and is the benchmark's matter.
 """
 
-from __future__ import annotations
-
 import functools
 import gc
 import linecache

@@ -1,7 +1,5 @@
 """The recorded faults of asynchronous kernels are those that the tests of the check have."""
 
-from __future__ import annotations
-
 import json
 
 from benchmarks.missing_waits import RECORDED, cases

@@ -1,7 +1,5 @@
 """The recording script, as far as it goes with no GPU."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

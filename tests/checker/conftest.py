@@ -1,7 +1,5 @@
 """What tests of checks share."""
 
-from __future__ import annotations
-
 import pytest
 
 from kernellab.checker import fixes

@@ -3,16 +3,16 @@ pairs of launches, one with a fault and its clean twin.
 
 The faulty line carries the comment `# fault: race`, or several kinds, `# fault: race, nan`; that is
 what a check of the faulty launch must find, all of it and nothing else. A check of the clean twin
-must find nothing. Both may launch one kernel: the fault is then in the launch.
+must find nothing. Both may launch one kernel: the fault is then in the launch. Where a few words
+make the difference, the twin is given by them: {"mask=i <= n": "mask=i < n"}.
 """
-
-from __future__ import annotations
 
 import importlib
 import inspect
+import linecache
 import re
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,11 +77,25 @@ def pair(
     outputs: str | tuple[str, ...] = (),
     **constants: Any,
 ) -> Pair:
-    """Two kernels that are launched alike."""
+    """Two kernels that are launched alike; `clean` may be what to replace in the faulty one."""
+    if isinstance(clean, Mapping):
+        clean = _changed(faulty, clean)
     return Pair(
         Launch(faulty, grid, arguments, constants, outputs),
         Launch(clean, grid, arguments, constants, outputs),
     )
+
+
+def _changed(kernel: Any, changes: Mapping[str, str]) -> Any:
+    """The kernel with changes of its source, each old text of which it has once."""
+    source, place = inspect.getsource(kernel.fn), f"<clean twin of {kernel.__name__}>"
+    for old, new in changes.items():
+        assert source.count(old) == 1, f"{kernel.__name__} has {old!r} {source.count(old)} times"
+        source = source.replace(old, new)
+    linecache.cache[place] = len(source), None, source.splitlines(keepends=True), place
+    names = dict(kernel.fn.__globals__)
+    exec(compile(source, place, "exec", dont_inherit=True), names)  # noqa: S102
+    return names[kernel.__name__]
 
 
 def all_pairs() -> list[Pair]:

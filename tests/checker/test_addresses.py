@@ -1,7 +1,5 @@
 """Detectors hear of accesses through addresses as of any others, where they go to one tensor."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import triton

@@ -1,7 +1,5 @@
 """What findings call values, where they stand, and what they advise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Assertions count in a check, a trace and a debugger, whatever the launch says of debugging."""
 
-from __future__ import annotations
-
 import torch
 import triton
 import triton.language as tl

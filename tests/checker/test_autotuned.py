@@ -1,7 +1,5 @@
 """What an autotuner does to the arguments of a kernel between the trials of its configs."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hints beside what they mean, spelled out in plain Python; and their positions in the source."""
 
-from __future__ import annotations
-
 import itertools
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """`kernellab.check` and `%tilecheck`: what they give, what they leave alone, and what they refuse."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import partial

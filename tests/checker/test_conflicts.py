@@ -1,7 +1,5 @@
 """Which elements programs share, and what orders them, beside plain Python that looks at every lane."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any
 

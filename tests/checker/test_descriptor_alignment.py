@@ -2,8 +2,6 @@
 Triton's own class for the host says the same of one made there.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from syrupy.assertion import SnapshotAssertion

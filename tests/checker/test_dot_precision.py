@@ -1,7 +1,5 @@
 """What a product is said to lose, beside float64 and a rounding written with torch."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

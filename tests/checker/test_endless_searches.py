@@ -1,7 +1,5 @@
 """Loops that memory decides: a search without an end is stopped soon, and one with an end never."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -88,7 +86,7 @@ def check(kernel: Any, key: int, n: int = 600) -> Findings:
     return kernellab.check(kernel, (2,), x, out, n, key)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kernel", [looks_on, goes_round, tile_by_tile, probes, bisects])
 def test_a_search_that_never_ends_is_stopped_after_some_thousand_turns(
     kernel: Any, messages: SnapshotAssertion

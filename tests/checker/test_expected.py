@@ -2,8 +2,6 @@
 program, its lane.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

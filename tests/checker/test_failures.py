@@ -1,7 +1,5 @@
 """A detector that fails is told as that, and costs no finding of another."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

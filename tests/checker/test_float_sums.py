@@ -1,7 +1,5 @@
 """What is said of floats that depend on the order of the programs: numbers that differ."""
 
-from __future__ import annotations
-
 import re
 
 import numpy

@@ -2,8 +2,6 @@
 changed kernel has the finding no more, and no new one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Advice that helps: a fix is shown after it was tried on the kernel, and else the cause alone."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

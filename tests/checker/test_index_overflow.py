@@ -1,7 +1,5 @@
 """What a finding of index arithmetic says, beside exact integers; and that an access led astray is told once."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import triton

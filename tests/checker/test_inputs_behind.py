@@ -1,7 +1,5 @@
 """What one element of a result was computed from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

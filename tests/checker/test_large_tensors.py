@@ -1,7 +1,5 @@
 """A check of a launch on a large tensor takes memory for what the launch touches of it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

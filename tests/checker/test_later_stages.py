@@ -1,7 +1,5 @@
 """What a check of a later stage finds: layouts move elements to other threads, no more."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

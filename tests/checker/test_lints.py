@@ -1,7 +1,5 @@
 """What is said of launches that are no fault of memory's: the words, with strides and fixes."""
 
-from __future__ import annotations
-
 import torch
 from syrupy.assertion import SnapshotAssertion
 

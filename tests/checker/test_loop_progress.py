@@ -1,7 +1,5 @@
 """Loops whose counter never ends them, or only after very many iterations."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

@@ -1,7 +1,5 @@
 """`kernellab.minimize`: the smallest launch that fails as a given one does."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

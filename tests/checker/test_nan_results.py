@@ -1,7 +1,5 @@
 """Results that hold NaN which the kernel did not produce."""
 
-from __future__ import annotations
-
 import torch
 import triton
 import triton.language as tl

@@ -1,7 +1,5 @@
 """Where NaN and infinity are said to begin, beside a lane-by-lane computation in plain Python."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """What is in lanes that a mask switches off: what is said of them, beside the compiled code."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What is said of races: through which argument, and what would order the two."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

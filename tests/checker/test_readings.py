@@ -1,7 +1,5 @@
 """What wrong results say by themselves."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """One further run follows all causes of inexact results that a launch has, each by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -2,8 +2,6 @@
 a fault that looks like it, and what a check says of them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 is no fault, and what other views read beside themselves still is.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

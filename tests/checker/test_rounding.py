@@ -2,8 +2,6 @@
 errors, and it is an error only beyond the bound of the kernel's operations.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

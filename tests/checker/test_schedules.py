@@ -1,7 +1,5 @@
 """Faults that show only in some schedules: whatever the values, and what is said of them."""
 
-from __future__ import annotations
-
 import pytest
 from syrupy.assertion import SnapshotAssertion
 

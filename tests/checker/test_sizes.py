@@ -1,7 +1,5 @@
 """`kernellab.check(..., sizes=...)`: proofs for every size, and the smallest launch that fails."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 from typing import Any

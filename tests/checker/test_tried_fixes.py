@@ -1,7 +1,5 @@
 """A fix of a finding is shown only if it was tried, and no advice is false."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from typing import Any

@@ -2,8 +2,6 @@
 nothing is found in the twins, whose results are right.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 
@@ -12,7 +10,7 @@ from tests.checker.unseen import memory, numbers, order  # noqa: F401 - they add
 from tests.checker.unseen.twins import TWINS, Twins
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", TWINS, ids=lambda case: case.name)
 def test_the_fault_is_found_on_its_line(case: Twins) -> None:
     torch.manual_seed(3)
@@ -23,7 +21,7 @@ def test_the_fault_is_found_on_its_line(case: Twins) -> None:
     assert {(one.kind, one.line) for one in found} == expected, f"{found}\n{found.notes}"
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", TWINS, ids=lambda case: case.name)
 def test_its_twin_is_right_and_has_no_finding(case: Twins) -> None:
     torch.manual_seed(3)

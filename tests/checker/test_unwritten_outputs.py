@@ -1,7 +1,5 @@
 """Outputs that no program writes, and stores that a constexpr removes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import triton

@@ -2,8 +2,6 @@
 lines, hints and helpers are the cell's own.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.notebook_session import StartNotebook

@@ -1,7 +1,5 @@
 """The command line: through a real process where the process matters, else through `main`."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

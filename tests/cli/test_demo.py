@@ -1,7 +1,5 @@
 """The demo: its references are right, its checks can fail, and the command does what it says."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import subprocess

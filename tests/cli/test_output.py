@@ -2,8 +2,6 @@
 of a narrow encoding.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

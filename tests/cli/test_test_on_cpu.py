@@ -1,7 +1,5 @@
 """`kernellab test-on-cpu`: the tests of a small library that insists on a GPU."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

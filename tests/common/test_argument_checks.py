@@ -2,8 +2,6 @@
 the public functions that use the checks.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

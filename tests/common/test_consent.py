@@ -2,8 +2,6 @@
 clicked.
 """
 
-from __future__ import annotations
-
 import builtins
 import json
 import sys

@@ -1,7 +1,5 @@
 """Work in a copy of this process, and limits of time: what takes longer is stopped where it is."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -2,8 +2,6 @@
 what another user put there is not used, lines of other files are not shown, links not followed.
 """
 
-from __future__ import annotations
-
 import fcntl
 import gzip
 import json

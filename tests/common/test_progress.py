@@ -1,7 +1,5 @@
 """Long work: bars where somebody watches, none for short work, and interrupts that end it soon."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

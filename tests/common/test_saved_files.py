@@ -2,8 +2,6 @@
 within seconds, and without running anything.
 """
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import gzip

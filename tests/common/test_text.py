@@ -1,7 +1,5 @@
 """How values, places and sizes are written, what is suggested for names; other small helpers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

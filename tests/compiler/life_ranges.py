@@ -4,8 +4,6 @@ nvdisasm prints them only for cubins of the newer kind, so the PTX is assembled 
 by the ptxas that writes those.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 from dataclasses import dataclass

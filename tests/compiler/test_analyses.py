@@ -2,8 +2,6 @@
 and counting by hand.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Saved compilations: what is read back is what was saved, and a bad file is a clear error."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import gzip

@@ -1,7 +1,5 @@
 """What a compilation says that it can answer, and that it keeps its word."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Two compilations side by side, held against the two sides themselves."""
 
-from __future__ import annotations
-
 import functools
 import linecache
 import types

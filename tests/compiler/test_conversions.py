@@ -1,7 +1,5 @@
 """Conversions between layouts: what is said of them against the machine code, and against layouts worked out by hand."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

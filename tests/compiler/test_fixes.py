@@ -1,7 +1,5 @@
 """Mistakes of the first hour: each is told with a fix, and the fix helps."""
 
-from __future__ import annotations
-
 import itertools
 import runpy
 from functools import partial

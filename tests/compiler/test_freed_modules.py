@@ -1,7 +1,5 @@
 """Triton's bindings free no module of MLIR: whoever has one made frees it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

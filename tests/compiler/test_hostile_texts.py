@@ -1,7 +1,5 @@
 """Texts of a file that would take forever, or all memory: they are read within limits."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import struct

@@ -1,7 +1,5 @@
 """What this machine lacks while a kernel is compiled: one line that blames no kernel."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Any

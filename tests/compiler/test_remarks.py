@@ -2,8 +2,6 @@
 held against ptxas's own report and against what MLIR prints.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

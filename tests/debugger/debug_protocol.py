@@ -2,8 +2,6 @@
 as a front end sends them to a notebook's kernel.
 """
 
-from __future__ import annotations
-
 import queue
 import time
 from typing import Any

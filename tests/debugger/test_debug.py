@@ -1,7 +1,5 @@
 """`kernellab.debug` and `%tiledebug`: Python's debugger on a kernel's lines."""
 
-from __future__ import annotations
-
 import bdb
 import io
 import pdb  # noqa: T100

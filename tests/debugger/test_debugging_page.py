@@ -2,8 +2,6 @@
 and print what the page shows.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

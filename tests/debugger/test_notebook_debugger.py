@@ -2,8 +2,6 @@
 VS Code's is the same.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.debugger.debug_protocol import NotebookDebugger

@@ -1,7 +1,5 @@
 """Results of a call against fp64, and scripts of graphs that need torch only."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`torch.compile(..., backend="kernellab")`: on the CPU, in ATen or in the generated kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.metadata import entry_points

@@ -1,7 +1,5 @@
 """What cannot be captured, or not whole: a report that says how far it came and why."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

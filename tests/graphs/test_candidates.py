@@ -1,7 +1,5 @@
 """What max-autotune would choose from, for a GPU that is not there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Functions of a notebook's cells, whose lines stand in no file."""
 
-from __future__ import annotations
-
 import linecache
 from typing import Any
 

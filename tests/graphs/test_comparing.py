@@ -1,7 +1,5 @@
 """`report.compare()`: the first node whose compiled value is not eager's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two reports of torch.compile, compared kernel by kernel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What is generated with no GPU, beside what an H200 recorded (docs/fidelity.md)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`kernellab.graph`: every level of a call under torch.compile, for a GPU that is not there."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

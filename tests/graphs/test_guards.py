@@ -1,7 +1,5 @@
 """Several calls of one function: what was compiled again and why, and symbolic sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Logs of torch.compile from elsewhere: `TORCH_TRACE` and `TORCH_COMPILE_DEBUG`."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

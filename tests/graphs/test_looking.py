@@ -1,7 +1,5 @@
 """Looking changes nothing: no guard is added, and no random number drawn."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

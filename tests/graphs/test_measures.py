@@ -2,8 +2,6 @@
 optimizations are worth.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The compiler of one's own, as docs/torch_compile.md and notebook 12 have it."""
 
-from __future__ import annotations
-
 import linecache
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """`kernellab.tracers`: torch's tracers on the five functions of docs/torch_compile.md."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

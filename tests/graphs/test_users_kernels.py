@@ -2,8 +2,6 @@
 write to, and the comparison of those.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a capture has of the user's process: all of it, as it runs in a copy."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Sixty wrong lowerings: `report.compare()` finds each, and raises no alarm for the right ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -2,8 +2,6 @@
 inside its storage; and what is advised of accesses that are outside.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

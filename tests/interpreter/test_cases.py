@@ -2,8 +2,6 @@
 and that the cases reach every operation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -2,8 +2,6 @@
 and a missing wait shows in the results.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@ that made it; and that nothing was written. Whoever runs a launch, the first pro
 is at fault is named.
 """
 
-from __future__ import annotations
-
 import pickle
 import traceback
 from typing import Any
@@ -273,6 +271,7 @@ def test_a_fault_in_a_called_function_shows_the_call() -> None:
     assert lines == [marked_line(calls, "CALL: too_far"), marked_line(calls, "FAULT: too_far")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", [calls.searched, calls.searched_by_some])
 def test_a_fault_in_a_function_of_elements_names_program_and_lane(kernel: Any) -> None:
     """A table that is shorter than the search believes; only keys beyond it find out."""

@@ -2,8 +2,6 @@
 what kernels print, and what the emulated target has; and the error that names the rest.
 """
 
-from __future__ import annotations
-
 import time
 import traceback
 from typing import Any

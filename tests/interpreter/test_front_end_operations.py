@@ -1,7 +1,5 @@
 """Every operation that Triton's front end can write is lowered, or has a reason why not."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

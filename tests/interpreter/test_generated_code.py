@@ -2,8 +2,6 @@
 its lines, and how much work it is.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """Gluon kernels on the CPU: their TTGIR runs, shared memory, copies and barriers included."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from triton.experimental import gluon

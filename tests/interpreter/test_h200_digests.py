@@ -2,8 +2,6 @@
 65,536 numbers each (Triton 3.6); and arithmetic in every mode, against Python's fractions.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Callable

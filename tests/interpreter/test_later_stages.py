@@ -2,8 +2,6 @@
 every case of the interpreter once more, in TTGIR.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

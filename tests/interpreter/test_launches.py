@@ -2,8 +2,6 @@
 programs; and grids of hundreds of millions, whose memory stays bounded and which Ctrl-C ends.
 """
 
-from __future__ import annotations
-
 import itertools
 import tracemalloc
 from typing import Any

@@ -1,7 +1,5 @@
 """Pointers that come out of memory or out of integers: where they lead, and where they may not."""
 
-from __future__ import annotations
-
 import gc
 from typing import Any
 

@@ -2,8 +2,6 @@
 against Python's own integers, mpmath, NumPy and ml_dtypes.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

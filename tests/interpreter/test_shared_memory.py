@@ -2,8 +2,6 @@
 that counts one program at a time.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -2,8 +2,6 @@
 and a deadlock is told, never waited for.
 """
 
-from __future__ import annotations
-
 import pickle
 import signal
 import traceback

@@ -1,7 +1,5 @@
 """Accesses that begin at the start of their arguments, and share their offsets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

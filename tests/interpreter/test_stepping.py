@@ -2,8 +2,6 @@
 and names in it.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator

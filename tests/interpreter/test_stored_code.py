@@ -2,8 +2,6 @@
 is never out of date, and may be lost; in memory is that of the latest specializations.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import weakref

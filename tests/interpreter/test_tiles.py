@@ -2,8 +2,6 @@
 arrays would give; and choosing and merging of large tiles.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

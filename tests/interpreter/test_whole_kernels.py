@@ -1,7 +1,5 @@
 """Whole kernels over random sizes, strides, masks and grids, against torch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -2,8 +2,6 @@
 Made for a process of its own: MLIR may abort.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from dataclasses import dataclass

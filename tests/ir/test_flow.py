@@ -1,7 +1,5 @@
 """How values flow: through every kind of control flow, as slices, and to a fixpoint."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

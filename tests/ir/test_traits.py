@@ -1,7 +1,5 @@
 """Every op class states its facts, so that no one who asks for them forgets a new one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from inspect import getattr_static

@@ -1,7 +1,5 @@
 """What tests of launches share."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """When Triton's autotuner is another, and when it is its own again."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """`kernellab.bisect` finds the pass that was made wrong, and no other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

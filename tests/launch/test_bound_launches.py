@@ -1,7 +1,5 @@
 """Which keywords are a kernel's and which are a function's own, and launches that are bound."""
 
-from __future__ import annotations
-
 import inspect
 import runpy
 import shutil

@@ -1,7 +1,5 @@
 """`interpreted(on_fault="collect")`: launches go on after accesses out of bounds."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import triton

@@ -1,7 +1,5 @@
 """A file that is edited after its import: errors, findings and views show what was compiled."""
 
-from __future__ import annotations
-
 import html
 import importlib
 import sys

@@ -1,7 +1,5 @@
 """Whether a program fits on the emulated GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

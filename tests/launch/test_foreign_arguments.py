@@ -1,7 +1,5 @@
 """Arguments, grids and relaunches as other people's libraries write them: whatever Triton takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

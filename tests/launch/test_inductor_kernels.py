@@ -1,7 +1,5 @@
 """Kernels that Inductor generated for a GPU that is not there, through every entry point."""
 
-from __future__ import annotations
-
 import copy
 import importlib.util
 import sys

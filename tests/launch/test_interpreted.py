@@ -2,8 +2,6 @@
 and Triton is left as it was.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

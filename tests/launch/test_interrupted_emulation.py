@@ -2,8 +2,6 @@
 Python are what they were.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -5,8 +5,6 @@ Each goes through both entry_points, `kernellab.run` and an ordinary launch insi
 and copies or scales `x` into `y`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

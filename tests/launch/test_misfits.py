@@ -1,7 +1,5 @@
 """Every entry point refuses a launch that does not fit on the target with one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

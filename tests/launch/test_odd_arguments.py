@@ -1,7 +1,5 @@
 """What is no grid, no path, no text and no plain tensor is refused by its name."""
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import itertools

@@ -2,8 +2,6 @@
 leaves out is refused.
 """
 
-from __future__ import annotations
-
 import io
 import linecache
 import os

@@ -2,8 +2,6 @@
 on copies on the CPU.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 

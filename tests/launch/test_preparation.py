@@ -1,7 +1,5 @@
 """What comes before a launch is the same, whoever launches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A helper that another cell defines again, in a real notebook kernel: the next launch takes it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.notebook_session import NotebookSession, StartNotebook

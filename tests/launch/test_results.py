@@ -1,7 +1,5 @@
 """Which elements of a result count as different, for every function that compares results."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import triton

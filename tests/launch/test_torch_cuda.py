@@ -2,8 +2,6 @@
 torch is left as it was.
 """
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import copy

@@ -2,8 +2,6 @@
 GPU's. Which operation has which type, torch's own tests of autocast say.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 import types

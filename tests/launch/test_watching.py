@@ -1,7 +1,5 @@
 """`on_launch` and `guarded_launches`: on the interpreter, and through Triton's own launcher."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

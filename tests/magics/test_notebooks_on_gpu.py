@@ -1,7 +1,5 @@
 """The notebooks from top to bottom on a machine with a GPU."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import nbformat

@@ -1,7 +1,5 @@
 """`%tileequal` through a real notebook kernel."""
 
-from __future__ import annotations
-
 import pytest
 from syrupy.assertion import SnapshotAssertion
 

@@ -2,8 +2,6 @@
 kernel.
 """
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`%tileir` through a real notebook kernel: what it compiles, what it shows, what it refuses."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """`%tileprofile`, `%%tileprofile` and `%tilediagnose` in a real notebook kernel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

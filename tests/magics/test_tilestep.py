@@ -2,8 +2,6 @@
 faults, Ctrl-C, help.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

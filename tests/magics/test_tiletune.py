@@ -1,7 +1,5 @@
 """`%%tiletune` in a real notebook kernel."""
 
-from __future__ import annotations
-
 import pytest
 from syrupy.assertion import SnapshotAssertion
 

@@ -1,7 +1,5 @@
 """`kernellab.accesses`, held against counts made by hand and by brute force; tests/benchmarks/test_fidelity_memory.py holds it against a GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy

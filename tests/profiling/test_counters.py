@@ -1,7 +1,5 @@
 """Counters of Nsight Compute beside predictions; a launch of 1 Mi elements, recorded on an H200."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`kernellab.diagnose`: the corpus of slow kernels beside good twins, and what else it takes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache

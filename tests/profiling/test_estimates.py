@@ -1,7 +1,5 @@
 """Estimates of time and rooflines: what is counted, what is made of it, what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -120,7 +118,9 @@ def repeated(x_ptr, out_ptr, turns, EVERY: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out_ptr + at, x)
 
 
-@pytest.mark.parametrize(("every", "turns"), [(1, 1000), (2, 1000), (1, 3)])
+@pytest.mark.parametrize(
+    ("every", "turns"), [(1, 1000), pytest.param(2, 1000, marks=pytest.mark.slow), (1, 3)]
+)
 def test_loops_are_counted_as_often_as_they_run(every: int, turns: int) -> None:
     """The machine code has four turns in its loop, and two and one for the rest behind it."""
     x, programs = torch.empty(SIZE, device="meta"), SIZE // 1024

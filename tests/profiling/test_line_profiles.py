@@ -2,8 +2,6 @@
 tensors, what is said.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

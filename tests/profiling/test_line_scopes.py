@@ -1,7 +1,5 @@
 """Marks in kernels, compiled without a GPU; and what a launch would have noted, read and summed."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """Profiles: metrics by expression, filters, differences, timelines, files."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -5,8 +5,6 @@ bad files are refused.
 its numbers are no measurement.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

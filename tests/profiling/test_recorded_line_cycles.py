@@ -1,7 +1,5 @@
 """Cycles by line that `python -m benchmarks.line_cycles` recorded on an H200, replayed."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from functools import cache

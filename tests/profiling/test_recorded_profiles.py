@@ -2,8 +2,6 @@
 they line up with the code that ran, and are read through its source map.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

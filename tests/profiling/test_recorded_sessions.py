@@ -1,7 +1,5 @@
 """Profiles that `benchmarks/profiling_on_gpu.py` recorded on an H200, opened without one."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from typing import Any

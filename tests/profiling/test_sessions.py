@@ -1,7 +1,5 @@
 """Profiles of launches on the interpreter: what is counted, scopes, sessions, what goes wrong."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

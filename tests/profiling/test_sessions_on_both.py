@@ -1,7 +1,5 @@
 """A session on a machine with a GPU: launches on it and on the interpreter."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from types import SimpleNamespace

@@ -3,8 +3,6 @@
 tests/benchmarks/test_fidelity_memory.py holds them against a GPU.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """What a tally counts, held against counting every element by itself, in sets."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, cast

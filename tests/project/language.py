@@ -4,8 +4,6 @@
 `test_language.py` checks that there are none. The rules are in CONTRIBUTING.md, "Language".
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import json

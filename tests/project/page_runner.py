@@ -4,8 +4,6 @@ A page's blocks run in order, as the cells of a notebook, in a folder of its own
 raises is right if the block after it is an output that begins with the error: "Type: words".
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The code blocks of README.md and docs/: what they take for granted, and which do not run here."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

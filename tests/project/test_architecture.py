@@ -1,7 +1,5 @@
 """The house's rules, held against its files."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.metadata

@@ -2,8 +2,6 @@
 repository has. Nothing is built here; docs/environments.md says how far each was tried.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

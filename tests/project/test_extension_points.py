@@ -1,7 +1,5 @@
 """The extension points of docs/contributing, each with a small example that is added and works."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A fact about operations is a trait of their classes: other files keep no lists of classes."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

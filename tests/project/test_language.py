@@ -1,7 +1,5 @@
 """The words of messages, docstrings, pages and notebooks: CONTRIBUTING.md, "Language"."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

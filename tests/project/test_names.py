@@ -2,8 +2,6 @@
 every entry_point takes them.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import sys
@@ -191,7 +189,7 @@ def test_a_path_that_is_no_text_is_named(load: Load, raised: Raised) -> None:
     str(caught).encode()  # so that a terminal can print it
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("mark", ["\f", "\u2028", "\x85", "\x1c"])
 def test_marks_that_end_no_line_of_python(load: Load, tmp_path: Path, mark: str) -> None:
     """A form feed between parts of a file, say: `str.splitlines` ends a line there."""

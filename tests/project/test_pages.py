@@ -2,8 +2,6 @@
 what is typed in a terminal is parsed.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """The docs site, as `make docs` builds it: no warnings, no dead links, nothing from elsewhere."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,7 +1,5 @@
 """The lab in odd surroundings, each in a process of its own: it works, or says one clear line."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

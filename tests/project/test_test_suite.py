@@ -1,7 +1,5 @@
 """The rules of the tests themselves."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """What is said of a kernel, a launch or this machine: one class, one JSON, one card."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import json

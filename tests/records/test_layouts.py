@@ -4,8 +4,6 @@ The fragments are those of the PTX ISA, "Matrix Fragments for mma.m16n8k8", "...
 wgmma.mma_async.m64nNk16", "ldmatrix"; the AMD ones those of AMD's matrix instruction calculator.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

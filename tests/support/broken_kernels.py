@@ -4,8 +4,6 @@ A line with the comment "A removed" or "B old -> new" changes for the fault A or
 "missing-wait with A, B" is where a check finds them. A function `kernel__part` belongs to `kernel`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Compilations that several test files look at, made once."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import linecache

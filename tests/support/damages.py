@@ -1,7 +1,5 @@
 """Damage to saved files, at random: to bytes, JSON, texts, zip files and what lies in them."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import io

@@ -8,11 +8,10 @@ process ends. A process with other environment variables than the server's, with
 fork does not have, or with more open files than three is started in the usual way.
 """
 
-from __future__ import annotations
-
 import array
 import atexit
 import contextlib
+import dataclasses
 import gc
 import importlib
 import json
@@ -35,10 +34,13 @@ import ipykernel.kernelapp
 _ADDRESS = "KERNELLAB_TEST_FORKED_KERNELS"
 """The environment variable with the path of the server's socket."""
 
+MOST_TRIES = "KERNELLAB_TEST_MOST_TRIES"
+"""The environment variable with the most changes that a kernel tries to fix a wrong result."""
+
 _OWN_VARIABLES = (
     "CLICOLOR", "COLUMNS", "CUDA_VISIBLE_DEVICES", "FORCE_COLOR", "GIT_PAGER", "JPY_", "JUPYTER",
     "KERNELLAB_TEST_", "LINES", "MPLBACKEND", "OLDPWD", "PAGER", "PWD", "PYDEVD_", "PYTEST_",
-    "PYTHONPATH", "SHLVL", "TERM", "TORCHINDUCTOR_CACHE_DIR", "_",
+    "PYTHONPATH", "SHLVL", "TERM", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "_",
 )  # fmt: skip
 """Prefixes of variables that differ from kernel to kernel and are read by no import."""
 
@@ -284,6 +286,12 @@ def main() -> None:
         getattr(kernellab, name)
     for package in ("kernellab.magics", "kernellab.viz.registry"):
         importlib.import_module(package)
+    if most := int(os.environ.get(MOST_TRIES, "0")):
+        from kernellab.checker import fixes
+        from kernellab.workshop import feedback
+
+        fixes.MOST_TRIES = most
+        feedback.TRIES = dataclasses.replace(feedback.TRIES, most=most)
     triton_key()  # hashes the whole of Triton, which takes most of a second
 
     pandas.set_option("display.max_columns", 20)  # what pandas chooses when a kernel imports it

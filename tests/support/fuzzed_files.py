@@ -5,8 +5,6 @@ some hundred of the same. A file either opens and can be looked at, or is refuse
 KernelLabError is a finding, and so is what takes too long.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import gzip

@@ -1,7 +1,5 @@
 """The kernels that are generated for a graph of the corpus, and how two sets of them differ."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterator

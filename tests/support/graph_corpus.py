@@ -4,8 +4,6 @@ what it makes of them on one.
 Each case gives a function or module and its arguments. Those that need a gradient are run backward.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Modules that a test writes."""
 
-from __future__ import annotations
-
 import importlib.util
 import linecache
 from pathlib import Path

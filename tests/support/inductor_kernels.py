@@ -6,8 +6,6 @@ writes FOLDER/NAME.py for each of `FUNCTIONS`: a module with the kernels, as `to
 it in its cache. It is a process of its own, because torch takes a GPU for there meanwhile.
 """
 
-from __future__ import annotations
-
 import ast
 import ctypes
 import os

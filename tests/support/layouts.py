@@ -1,7 +1,5 @@
 """Layouts by the lists of their text, in its order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kernellab.records.layouts import Layout, RegisterLayout

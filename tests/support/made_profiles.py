@@ -1,7 +1,5 @@
 """A small profile whose every number is known: two kernels in two scopes, lines, events."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy

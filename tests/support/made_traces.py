@@ -1,7 +1,5 @@
 """Files of traces that no kernel left: consistent, and as large as one likes."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

@@ -5,8 +5,6 @@ and text: `raised(OptionError, kernellab.debug, kernel, (3,), x)`. The page has 
 test's name. tests/README.md says how the pages are updated.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path

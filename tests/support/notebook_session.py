@@ -2,8 +2,6 @@
 outputs come back as a front end gets them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import queue

@@ -2,8 +2,6 @@
 the other side's work, in Python.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import itertools

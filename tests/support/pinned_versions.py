@@ -1,7 +1,5 @@
 """The versions of torch and Triton that saved outputs and messages are from."""
 
-from __future__ import annotations
-
 import re
 from importlib.metadata import version
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Objects that Triton takes for pointers, as other libraries have them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

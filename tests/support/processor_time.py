@@ -1,7 +1,5 @@
 """The processor time of a test: of this process and of every process that it has started."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from pathlib import Path

@@ -2,8 +2,6 @@
 with the compilations that ran.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Lines of source, found by what they say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import ModuleType
 from typing import Any

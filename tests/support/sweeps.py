@@ -1,7 +1,5 @@
 """Sweeps of made-up times."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import kernellab

@@ -1,7 +1,5 @@
 """A program in a real terminal for tests: keys go in, and what a person would see comes out."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

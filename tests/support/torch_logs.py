@@ -5,8 +5,6 @@ writes trace.log, what `TORCH_TRACE` logged, and folder.json, the files that `TO
 left of its first graph, path by path.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

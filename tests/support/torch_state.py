@@ -1,7 +1,5 @@
 """What an emulated GPU changes of torch, Triton and Python while it answers."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from typing import Any

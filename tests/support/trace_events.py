@@ -1,7 +1,5 @@
 """Traces of hand-made events: what a program would tell, without a kernel."""
 
-from __future__ import annotations
-
 import linecache
 from collections.abc import Callable, Mapping
 from pathlib import Path

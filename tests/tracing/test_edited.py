@@ -2,8 +2,6 @@
 of generated code: what ran is what is shown.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import io

@@ -2,8 +2,6 @@
 what is left out is said.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

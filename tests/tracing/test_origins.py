@@ -1,7 +1,5 @@
 """`trace.why`: what an element was computed from, against what happens if an input changes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

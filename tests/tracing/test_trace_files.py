@@ -1,7 +1,5 @@
 """Traces on disk: what is read back is what was saved, and a bad file is a clear error."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

@@ -2,8 +2,6 @@
 results, which open where the first wrong element was written.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 from pathlib import Path

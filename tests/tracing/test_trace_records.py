@@ -2,8 +2,6 @@
 and what was not kept.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

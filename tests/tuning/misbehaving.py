@@ -1,7 +1,5 @@
 """What stands for `kernellab.tuning.worker` where a process is to hang or die."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Autotuned launches leave their timings behind, as a GPU's would."""
 
-from __future__ import annotations
-
 import torch
 import triton
 import triton.language as tl

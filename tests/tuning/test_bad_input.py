@@ -1,7 +1,5 @@
 """Bad input of a sweep, through its entry_point: what is said, and that the sweep goes on."""
 
-from __future__ import annotations
-
 import numpy
 import pytest
 import torch

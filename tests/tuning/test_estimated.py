@@ -2,8 +2,6 @@
 ranked, and what a launch moves and computes, counted from its IR.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 and arguments that travel there.
 """
 
-from __future__ import annotations
-
 import linecache
 import os
 import signal
@@ -186,7 +184,7 @@ def test_an_executor_that_breaks_gives_the_table_with_what_was_lost() -> None:
 def test_calls_without_an_outcome_are_lost(answer: Any) -> None:
     class Answering(IdleExecutor):
         def submit(self, function, /, *args, **keywords):
-            if function is pools.machine_there:
+            if function is sweep_module.machine_there:
                 return super().submit(function)
             future: Future[Any] = Future()
             if isinstance(answer, BaseException):

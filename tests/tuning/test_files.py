@@ -2,8 +2,6 @@
 may say, which reaches no command line and names no file.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -2,8 +2,6 @@
 that take from modules of the user's.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

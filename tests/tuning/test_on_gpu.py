@@ -1,7 +1,5 @@
 """Sweeps on a GPU that is there: kernels that break its context, hang on it, work in place; and Triton's own autotuner."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import triton

@@ -1,7 +1,5 @@
 """What is drawn of a sweep, and its card."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

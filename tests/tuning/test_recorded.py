@@ -2,8 +2,6 @@
 what they say, and how they are used with no GPU.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

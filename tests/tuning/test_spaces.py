@@ -1,7 +1,5 @@
 """Which configs a sweep tries, and its table: plain columns, whatever the parameters are."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

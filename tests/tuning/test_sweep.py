@@ -1,7 +1,5 @@
 """The course of a sweep, with a crew that does as it is told."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`kernellab.tune` through its entry_point, with no GPU: everything but times."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy

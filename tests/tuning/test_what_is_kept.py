@@ -2,8 +2,6 @@
 processes of their own, and outcomes that are no property of a config.
 """
 
-from __future__ import annotations
-
 import json
 import linecache
 import os

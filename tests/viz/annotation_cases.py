@@ -2,8 +2,6 @@
 compiled, checked, counted, and profiled as if on a GPU.
 """
 
-from __future__ import annotations
-
 import csv
 import functools
 import io

@@ -2,8 +2,6 @@
 or by a request to elsewhere.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

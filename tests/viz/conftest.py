@@ -1,7 +1,5 @@
 """What tests of views share: a browser, and for a file a Jupyter server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The colors of the views' style sheet."""
 
-from __future__ import annotations
-
 import re
 
 from tests.support.source_files import ROOT

@@ -2,8 +2,6 @@
 and of the keyboard get everything.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ an H200. Tests read its file: capturing it takes longer than all of them.
 python -m tests.viz.graph_report    writes the file anew
 """
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import replace
 from pathlib import Path

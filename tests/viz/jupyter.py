@@ -2,8 +2,6 @@
 in JupyterLab or Notebook 7.
 """
 
-from __future__ import annotations
-
 import secrets
 import subprocess
 import sys
@@ -114,6 +112,13 @@ class Jupyter:
             yield shown.page
 
 
+_LAB = """\
+from tests.support import no_iri_syntax
+from jupyterlab.labapp import main
+main()"""
+"""The program of the server."""
+
+
 @contextmanager
 def jupyterlab(folder: Path) -> Iterator[Jupyter]:
     """A server on a free port, quiet, with settings of its own;
@@ -124,9 +129,8 @@ def jupyterlab(folder: Path) -> Iterator[Jupyter]:
     port, token = free_port(), secrets.token_hex(16)
     command = [
         sys.executable,
-        "-m",
-        "jupyter",
-        "lab",
+        "-c",
+        _LAB,
         "--no-browser",
         "--allow-root",
         "--ServerApp.ip=127.0.0.1",

@@ -4,8 +4,6 @@ which the TypeScript has to say too.
 python -m tests.viz.layout_fixture
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -4,8 +4,6 @@ which the TypeScript has to give too.
 python -m tests.viz.source_map_fixture
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -2,8 +2,6 @@
 on which lines, with which numbers, and when it is refused.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections import Counter

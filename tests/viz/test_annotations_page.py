@@ -2,8 +2,6 @@
 bars by origin, marks, words and advice, keys; and in JupyterLab.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

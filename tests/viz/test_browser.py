@@ -2,8 +2,6 @@
 for anything, fails its test.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

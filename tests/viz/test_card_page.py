@@ -1,7 +1,5 @@
 """The cards of a check and of the exercises as pages, at the width of a phone and of a screen."""
 
-from __future__ import annotations
-
 from playwright.sync_api import expect
 
 from kernellab.checker.records import Finding, Findings

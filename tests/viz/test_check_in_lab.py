@@ -2,8 +2,6 @@
 finding, and a tried change that is written into the kernel's cell and checked again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -2,8 +2,6 @@
 and the still, in a page with what Colab gives a cell's outputs.
 """
 
-from __future__ import annotations
-
 import base64
 from pathlib import Path
 

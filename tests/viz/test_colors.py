@@ -2,8 +2,6 @@
 `test_contrast.py` measures text.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 

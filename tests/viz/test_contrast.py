@@ -6,8 +6,6 @@ Ratios as WCAG 2.2 defines them: 4.5 for text (success criterion 1.4.3), 3 for m
 of a difference), so that no reader needs to tell colors apart.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from kernellab.viz.kit.palette import contrast

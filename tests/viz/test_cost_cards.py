@@ -1,7 +1,5 @@
 """The cards of a diagnosis and of accesses: bars for what is busy, costs and is wasted."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from playwright.sync_api import expect

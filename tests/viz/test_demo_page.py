@@ -1,7 +1,5 @@
 """The page of `kernellab demo` in a browser."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

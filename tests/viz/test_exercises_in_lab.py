@@ -2,8 +2,6 @@
 its steps as a ladder, with its hints one click away.
 """
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import Browser, expect
 

@@ -1,7 +1,5 @@
 """What the IR explorer does with what no one wishes for: hostile texts, huge ones, nearly nothing."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import time

@@ -1,7 +1,5 @@
 """What the IR explorer draws, held against the compilation that it is made from."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -2,8 +2,6 @@
 between two compilations, and every pass and type in sight in a cell of any width.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 linked lines, passes, differences, keys, themes, bad input.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import html
 import re

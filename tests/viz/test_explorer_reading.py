@@ -1,7 +1,5 @@
 """Reading in the IR explorer without a mouse, in a narrow place, with a reader of the screen."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 and what they show is what was asked for.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The page of a class: mistakes with the students' lines, on a phone and on a screen."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from playwright.sync_api import expect

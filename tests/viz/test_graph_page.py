@@ -2,8 +2,6 @@
 kernel's IR and back, names that are HTML.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -2,8 +2,6 @@
 reports that are empty, failed, hostile, huge.
 """
 
-from __future__ import annotations
-
 import base64
 import dis
 import io

@@ -2,8 +2,6 @@
 the theme changes, the kernel stops and goes away.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

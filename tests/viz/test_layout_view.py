@@ -1,7 +1,5 @@
 """The layout view: its data against the layouts, its pictures in Chromium, and `%tilelayout`."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,7 +1,5 @@
 """A profile's lines in the explorer: bars on the kernel's source."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kernellab.errors import ProfileError

@@ -2,8 +2,6 @@
 Chromium.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy

@@ -1,7 +1,5 @@
 """Reports: text comes out as it went in, and a page needs nothing from anywhere."""
 
-from __future__ import annotations
-
 import pandas
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """What a live view asks the kernel, and what comes back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 what is stored, what nbconvert makes of it, and what a front end shows before anything is run.
 """
 
-from __future__ import annotations
-
 import copy
 import subprocess
 import sys

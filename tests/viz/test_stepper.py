@@ -2,8 +2,6 @@
 and the plain data behind them.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """The live stepper: its data against the trace, and an exported page in Chromium."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

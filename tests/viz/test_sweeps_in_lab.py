@@ -2,8 +2,6 @@
 kernel compile its config.
 """
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import Browser, expect
 

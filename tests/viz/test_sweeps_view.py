@@ -2,8 +2,6 @@
 and what it asks the kernel.
 """
 
-from __future__ import annotations
-
 import ast
 import csv
 import io

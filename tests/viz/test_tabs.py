@@ -1,7 +1,5 @@
 """The views of one launch lead to each other: what the kernel answers, and anchors in a page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

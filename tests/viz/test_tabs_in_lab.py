@@ -2,8 +2,6 @@
 from the map to a program that was not traced; and the wheel over a view.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -2,8 +2,6 @@
 what is displayed, saved and sent, how often, and what nbconvert makes of it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

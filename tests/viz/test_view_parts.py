@@ -1,7 +1,5 @@
 """Each card, view and figure is found by the class of its record; only figures load matplotlib."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 the theme changes, the kernel is restarted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

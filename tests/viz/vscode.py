@@ -6,8 +6,6 @@ what the body says of the theme are as in VS Code's page. What stands in for VS 
 connection to the kernel, which JupyterLab lends, and the choice of a type for each output.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

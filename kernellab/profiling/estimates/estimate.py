@@ -35,6 +35,7 @@ from kernellab.profiling.estimates.model import (
     notes_on,
 )
 from kernellab.records.display import HasCard, data_frame, plot
+from kernellab.triton_api import TTGIR_FILE_SUFFIX
 
 # What a launch takes, as plain facts: an estimate of its time, and its place under the roofs of
 # a GPU. Nothing here was measured, unless it says so.
@@ -428,8 +429,9 @@ def _counted(
 
 def _with_lines(compilation: Compilation, kernel: Any) -> Compilation:
     """A compilation whose machine code names lines of its TTGIR: this one, or the same again."""
-    if ("ttgir", "sass") in compilation.source_map.links:
-        return compilation
+    stages = compilation.stages
+    if "ptx" in stages and TTGIR_FILE_SUFFIX in stages["ptx"].text:
+        return compilation  # SASS has the lines of the PTX, and takes long to disassemble
     made_for = compilation.sources.call
     assert made_for is not None, "the kernel is at hand"
     call = BoundCall(compilation.specialization, {}, made_for.options)

@@ -19,14 +19,6 @@ def turns(x_ptr, t_ptr, y_ptr, N: tl.constexpr):
 
 
 @triton.jit
-def turns_with_a_barrier(x_ptr, t_ptr, y_ptr, N: tl.constexpr):
-    i = tl.arange(0, N)
-    tl.store(t_ptr + i, tl.load(x_ptr + i))
-    tl.debug_barrier()
-    tl.store(y_ptr + i, tl.load(t_ptr + N - 1 - i))
-
-
-@triton.jit
 def passes_through(x_ptr, t_ptr, y_ptr, N: tl.constexpr):
     """Each thread loads what it has stored."""
     i = tl.arange(0, N)
@@ -182,7 +174,7 @@ _WITH_AND_WITHOUT: list[Any] = [
 
 
 PAIRS: list[Pair] = [
-    pair(turns, turns_with_a_barrier, (1,), lambda: vectors(512), N=512),
+    pair(turns, {"tl.store(y_ptr + i, tl.load(t_ptr + N - 1 - i))": "tl.debug_barrier()\n    tl.store(y_ptr + i, tl.load(t_ptr + N - 1 - i))"}, (1,), lambda: vectors(512), N=512),
     Pair(
         Launch(turns, (1,), lambda: vectors(128), {"N": 128}),
         Launch(passes_through, (1,), lambda: vectors(512), {"N": 512}),

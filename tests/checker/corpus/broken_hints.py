@@ -17,29 +17,12 @@ def row_start(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def row_start_clean(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
-    pid = tl.program_id(0)
-    start = tl.multiple_of(pid * stride, 4)
-    lanes = tl.arange(0, BLOCK)
-    tl.store(out_ptr + pid * BLOCK + lanes, tl.load(x_ptr + start + lanes))
-
-
-@triton.jit
 def block_of_rows(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     """The hints of many matrix products, which a size that is not a multiple of a vector breaks."""
     pid = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
     offsets = (pid * BLOCK + lanes) % n
     offsets = tl.max_contiguous(tl.multiple_of(offsets, BLOCK), BLOCK)  # fault: broken-hint
-    tl.store(out_ptr + pid * BLOCK + lanes, tl.load(x_ptr + offsets))
-
-
-@triton.jit
-def block_of_rows_clean(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    pid = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    offsets = (pid * BLOCK + lanes) % n
-    offsets = tl.max_contiguous(tl.multiple_of(offsets, BLOCK), BLOCK)
     tl.store(out_ptr + pid * BLOCK + lanes, tl.load(x_ptr + offsets))
 
 
@@ -52,24 +35,8 @@ def groups(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def groups_clean(x_ptr, out_ptr, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    group = lanes // 4
-    group = tl.max_constancy(group, 4)
-    tl.store(out_ptr + lanes, tl.load(x_ptr + group))
-
-
-@triton.jit
 def assumed(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.assume(n % 16 == 0)  # fault: broken-hint
-    lanes = tl.arange(0, BLOCK)
-    inside = lanes < n
-    tl.store(out_ptr + lanes, tl.load(x_ptr + lanes, mask=inside), mask=inside)
-
-
-@triton.jit
-def assumed_clean(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    tl.assume(n > 0)
     lanes = tl.arange(0, BLOCK)
     inside = lanes < n
     tl.store(out_ptr + lanes, tl.load(x_ptr + lanes, mask=inside), mask=inside)
@@ -112,24 +79,9 @@ def aligned_pointer(x_ptr, out_ptr, skip, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def aligned_pointer_clean(x_ptr, out_ptr, skip, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    start = x_ptr + skip
-    start = tl.multiple_of(start, 4)
-    tl.store(out_ptr + lanes, tl.load(start + lanes))
-
-
-@triton.jit
 def contiguous_indices(x_ptr, index_ptr, out_ptr, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     index = tl.max_contiguous(tl.load(index_ptr + lanes), 8)  # fault: broken-hint
-    tl.store(out_ptr + lanes, tl.load(x_ptr + index))
-
-
-@triton.jit
-def contiguous_indices_clean(x_ptr, index_ptr, out_ptr, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    index = tl.max_contiguous(tl.load(index_ptr + lanes), 4)
     tl.store(out_ptr + lanes, tl.load(x_ptr + index))
 
 
@@ -139,16 +91,6 @@ def in_a_loop(x_ptr, out_ptr, n, step, BLOCK: tl.constexpr):
     total = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, n, BLOCK):
         place = tl.multiple_of(start * step, 16)  # fault: broken-hint
-        total += tl.load(x_ptr + place + lanes)
-    tl.store(out_ptr + lanes, total)
-
-
-@triton.jit
-def in_a_loop_clean(x_ptr, out_ptr, n, step, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    total = tl.zeros((BLOCK,), tl.float32)
-    for start in range(0, n, BLOCK):
-        place = tl.multiple_of(start * step, BLOCK)
         total += tl.load(x_ptr + place + lanes)
     tl.store(out_ptr + lanes, total)
 
@@ -176,13 +118,13 @@ def tile_of_two(x_ptr, out_ptr, stride, ROWS: tl.constexpr, COLUMNS: tl.constexp
 
 
 PAIRS = [
-    pair(row_start, row_start_clean, (4,), lambda: (normal(100), zeros(32), 20), BLOCK=8),
+    pair(row_start, {"start = tl.multiple_of(pid * stride, 16)": "start = tl.multiple_of(pid * stride, 4)"}, (4,), lambda: (normal(100), zeros(32), 20), BLOCK=8),
     Pair(
         faulty=Launch(block_of_rows, (4,), lambda: (normal(126), zeros(128), 126), {"BLOCK": 32}),
         clean=Launch(block_of_rows, (4,), lambda: (normal(96), zeros(128), 96), {"BLOCK": 32}),
     ),
-    pair(groups, groups_clean, (1,), lambda: (normal(8), zeros(16)), BLOCK=16),
-    pair(assumed, assumed_clean, (1,), lambda: (normal(20), zeros(20), 20), BLOCK=32),
+    pair(groups, {"group = tl.max_constancy(group, 8)": "group = tl.max_constancy(group, 4)"}, (1,), lambda: (normal(8), zeros(16)), BLOCK=16),
+    pair(assumed, {"tl.assume(n % 16 == 0)": "tl.assume(n > 0)"}, (1,), lambda: (normal(20), zeros(20), 20), BLOCK=32),
     Pair(
         faulty=Launch(assumed_of_programs, (4,), lambda: (normal(32), zeros(32), 3), {"BLOCK": 8}),
         clean=Launch(assumed_in_a_branch, (4,), lambda: (normal(32), zeros(32), 3), {"BLOCK": 8}),
@@ -191,9 +133,9 @@ PAIRS = [
         faulty=Launch(starts_from_memory, (3,), lambda: (normal(64), indices(0, 12, 16), zeros(24)), {"BLOCK": 8}),
         clean=Launch(starts_from_memory, (3,), lambda: (normal(64), indices(0, 8, 16), zeros(24)), {"BLOCK": 8}),
     ),
-    pair(aligned_pointer, aligned_pointer_clean, (1,), lambda: (normal(32), zeros(8), 3), BLOCK=8),
-    pair(contiguous_indices, contiguous_indices_clean, (1,), lambda: (normal(32), indices(4, 5, 6, 7, 12, 13, 14, 15), zeros(8)), BLOCK=8),
-    pair(in_a_loop, in_a_loop_clean, (1,), lambda: (normal(256), zeros(8), 24, 3), BLOCK=8),
+    pair(aligned_pointer, {"start = tl.multiple_of(start, 16)": "start = tl.multiple_of(start, 4)"}, (1,), lambda: (normal(32), zeros(8), 3), BLOCK=8),
+    pair(contiguous_indices, {"load(index_ptr + lanes), 8": "load(index_ptr + lanes), 4"}, (1,), lambda: (normal(32), indices(4, 5, 6, 7, 12, 13, 14, 15), zeros(8)), BLOCK=8),
+    pair(in_a_loop, {"place = tl.multiple_of(start * step, 16)": "place = tl.multiple_of(start * step, BLOCK)"}, (1,), lambda: (normal(256), zeros(8), 24, 3), BLOCK=8),
     Pair(
         faulty=Launch(carried, (1,), lambda: (normal(64), zeros(8), 8, 12, 3), {"BLOCK": 8}),
         clean=Launch(carried, (1,), lambda: (normal(64), zeros(8), 8, 16, 3), {"BLOCK": 8}),

@@ -20,29 +20,11 @@ def quantize(x_ptr, scale_ptr, q_ptr, stride, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def quantize_clamped(x_ptr, scale_ptr, q_ptr, stride, n, BLOCK: tl.constexpr):
-    row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * stride + lanes, mask=lanes < n, other=0.0)
-    scaled = x / tl.load(scale_ptr + row)
-    rounded = tl.where(scaled >= 0, tl.floor(scaled + 0.5), tl.ceil(scaled - 0.5))
-    q = tl.clamp(rounded, -128.0, 127.0).to(tl.int8)
-    tl.store(q_ptr + row * stride + lanes, q, mask=lanes < n)
-
-
-@triton.jit
 def pixels(x_ptr, out_ptr, BLOCK: tl.constexpr):
     """Through int32, which holds them."""
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     level = (tl.load(x_ptr + lanes) * 255.0 + 0.5).to(tl.int32)
     tl.store(out_ptr + lanes, level.to(tl.uint8))  # fault: cast-overflow
-
-
-@triton.jit
-def pixels_clamped(x_ptr, out_ptr, BLOCK: tl.constexpr):
-    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    level = (tl.load(x_ptr + lanes) * 255.0 + 0.5).to(tl.int32)
-    level = tl.minimum(tl.maximum(level, 0), 255)
-    tl.store(out_ptr + lanes, level.to(tl.uint8))
 
 
 @triton.jit
@@ -52,15 +34,6 @@ def with_zero_point(x_ptr, q_ptr, back_ptr, scale, zero, BLOCK: tl.constexpr):
     q = (tl.load(x_ptr + lanes) / scale).to(tl.int32) + zero
     narrow = q.to(tl.int8)  # fault: cast-overflow
     narrow = tl.minimum(tl.maximum(narrow, -120), 120)
-    tl.store(q_ptr + lanes, narrow)
-    tl.store(back_ptr + lanes, (narrow.to(tl.int32) - zero) * scale)
-
-
-@triton.jit
-def with_zero_point_clamped(x_ptr, q_ptr, back_ptr, scale, zero, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    q = (tl.load(x_ptr + lanes) / scale).to(tl.int32) + zero
-    narrow = tl.minimum(tl.maximum(q, -120), 120).to(tl.int8)
     tl.store(q_ptr + lanes, narrow)
     tl.store(back_ptr + lanes, (narrow.to(tl.int32) - zero) * scale)
 
@@ -91,16 +64,16 @@ def years() -> torch.Tensor:
 
 PAIRS = [
     pair(
-        quantize, quantize_clamped, (3,),
+        quantize, {"q = rounded.to(tl.int8)": "q = tl.clamp(rounded, -128.0, 127.0).to(tl.int8)"}, (3,),
         lambda: (normal(3, 100), normal(3, 100).abs().amax(1) / 200, zeros(3, 100, dtype=torch.int8), 100, 100), BLOCK=128,
     ),
     Pair(
         faulty=Launch(quantize, (1,), lambda: (normal(1, 64) * 100, torch.ones(1), zeros(1, 64, dtype=torch.int8), 64, 64), {"BLOCK": 64}),
         clean=Launch(quantize, (1,), lambda: (normal(1, 64) * 10, torch.ones(1), zeros(1, 64, dtype=torch.int8), 64, 64), {"BLOCK": 64}),
     ),
-    pair(pixels, pixels_clamped, (2,), lambda: (normal(128), zeros(128, dtype=torch.uint8)), BLOCK=64),
+    pair(pixels, {"tl.store(out_ptr + lanes, level.to(tl.uint8))": "level = tl.minimum(tl.maximum(level, 0), 255)\n    tl.store(out_ptr + lanes, level.to(tl.uint8))"}, (2,), lambda: (normal(128), zeros(128, dtype=torch.uint8)), BLOCK=64),
     pair(
-        with_zero_point, with_zero_point_clamped, (1,),
+        with_zero_point, {"narrow = q.to(tl.int8)  # fault: cast-overflow\n    narrow = tl.minimum(tl.maximum(narrow, -120), 120)": "narrow = tl.minimum(tl.maximum(q, -120), 120).to(tl.int8)"}, (1,),
         lambda: (normal(64) * 100, zeros(64, dtype=torch.int8), zeros(64), 2.0, 50), BLOCK=64,
     ),
     Pair(

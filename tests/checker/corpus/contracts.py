@@ -70,12 +70,6 @@ def reduces(x_ptr, out_ptr, N: tl.constexpr):
 
 
 @triton.jit
-def reduces_sums(x_ptr, out_ptr, N: tl.constexpr):
-    x = tl.load(x_ptr + tl.arange(0, N))
-    tl.store(out_ptr, tl.reduce(x, 0, adds) / N + tl.reduce(x, 0, larger))
-
-
-@triton.jit
 def deviates(x_ptr, out_ptr, N: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, N))
     mean, m2, n = tl.reduce((x, x * 0.0, x * 0.0 + 1.0), 0, merges)
@@ -94,14 +88,6 @@ def stores_both(loss_ptr, z_ptr, n, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(loss_ptr + i, i + 1.0, mask=i < n)
     tl.store(z_ptr + i, i * 0.5, mask=i < n)  # fault: overwritten-argument
-
-
-@triton.jit
-def stores_and_reads(loss_ptr, z_ptr, n, BLOCK: tl.constexpr):
-    i = tl.arange(0, BLOCK)
-    tl.store(loss_ptr + i, i + 1.0, mask=i < n)
-    x = tl.load(loss_ptr + i, mask=i < n, other=0.0)
-    tl.store(z_ptr + i, x * 0.5, mask=i < n)
 
 
 def one_for_both() -> list[object]:
@@ -157,14 +143,6 @@ def second(x_ptr, out_ptr, N: tl.constexpr):
     tl.store(out_ptr, tl.argmax(x, 0))
 
 
-@triton.jit
-def second_excluded(x_ptr, out_ptr, N: tl.constexpr):
-    i = tl.arange(0, N)
-    x = tl.load(x_ptr + i)
-    x = tl.where(i != tl.argmax(x, 0), x, -float("inf"))
-    tl.store(out_ptr, tl.argmax(x, 0))
-
-
 def with_infinity() -> list[object]:
     return [torch.tensor([0.5, float("inf"), 0.25, 0.75]), zeros(1, dtype=torch.int32)]
 
@@ -174,15 +152,6 @@ def buckets(x_ptr, out_ptr, N: tl.constexpr):
     i = tl.arange(0, N)
     x = tl.load(x_ptr + i)
     share = x / tl.sum(x)  # fault: nan
-    tl.store(out_ptr + i, (share * 10).to(tl.int32))
-
-
-@triton.jit
-def buckets_guarded(x_ptr, out_ptr, N: tl.constexpr):
-    i = tl.arange(0, N)
-    x = tl.load(x_ptr + i)
-    total = tl.sum(x)
-    share = x / tl.where(total == 0, 1.0, total)
     tl.store(out_ptr + i, (share * 10).to(tl.int32))
 
 
@@ -200,7 +169,7 @@ def nothing() -> list[object]:
 
 PAIRS: list[Pair] = [
     pair(scans, scans_pairs, (1,), lambda: [normal(64), zeros(64)], N=64),
-    pair(reduces, reduces_sums, (1,), lambda: [normal(64), zeros(1)], N=64),
+    pair(reduces, {"reduce(x, 0, halves)": "reduce(x, 0, adds) / N + tl.reduce(x, 0, larger)"}, (1,), lambda: [normal(64), zeros(1)], N=64),
     Pair(
         Launch(reduces, (1,), lambda: [normal(128), zeros(1)], {"N": 128}),
         Launch(deviates, (1,), lambda: [normal(128), zeros(1)], {"N": 128}),
@@ -209,7 +178,7 @@ PAIRS: list[Pair] = [
         Launch(scans, (1,), lambda: [normal(32), zeros(32)], {"N": 32}),
         Launch(totals, (1,), lambda: [normal(64), zeros(1)], {"N": 64}),
     ),
-    pair(stores_both, stores_and_reads, (1,), one_for_both, BLOCK=8),
+    pair(stores_both, {"tl.store(z_ptr + i, i * 0.5, mask=i < n)": "x = tl.load(loss_ptr + i, mask=i < n, other=0.0)\n    tl.store(z_ptr + i, x * 0.5, mask=i < n)"}, (1,), one_for_both, BLOCK=8),
     Pair(
         Launch(stores_both, (1,), overlapping, {"BLOCK": 8}),
         Launch(stores_both, (1,), halves_of_one, {"BLOCK": 8}),
@@ -230,8 +199,8 @@ PAIRS: list[Pair] = [
         Launch(moments, (2,), lambda: [normal(2, 16), *rows_of_one(0)], {"N": 16}),
         Launch(moments, (2,), lambda: [normal(2, 16), *rows_of_one(1)], {"N": 16}),
     ),
-    pair(second, second_excluded, (1,), with_infinity, N=4),
-    pair(buckets, buckets_guarded, (1,), nothing, N=4),
+    pair(second, {"x * (i != tl.argmax(x, 0)).to(tl.float32)": 'tl.where(i != tl.argmax(x, 0), x, -float("inf"))'}, (1,), with_infinity, N=4),
+    pair(buckets, {"share = x / tl.sum(x)": "total = tl.sum(x)\n    share = x / tl.where(total == 0, 1.0, total)"}, (1,), nothing, N=4),
     Pair(
         Launch(takes, (1,), lambda: [zeros(4), zeros(1)], {"N": 4}),
         Launch(takes, (1,), lambda: [normal(4).abs(), zeros(1)], {"N": 4}),

@@ -60,26 +60,10 @@ def split_rows(x_ptr, out_ptr, n, splits):
 
 
 @triton.jit
-def split_rows_of_one_at_least(x_ptr, out_ptr, n, splits):
-    rows = n // tl.maximum(splits, 1)
-    total = 0.0
-    for row in range(rows):
-        total += tl.load(x_ptr + row)
-    tl.store(out_ptr + tl.program_id(0), total)
-
-
-@triton.jit
 def every_nth(x_ptr, out_ptr, step, N: tl.constexpr):
     """Which lanes are on is not known."""
     lanes = tl.arange(0, N)
     chosen = lanes % step == 0  # fault: division-by-zero
-    tl.store(out_ptr + lanes, tl.load(x_ptr + lanes), mask=chosen)
-
-
-@triton.jit
-def every_nth_of_all(x_ptr, out_ptr, step, N: tl.constexpr):
-    lanes = tl.arange(0, N)
-    chosen = (step != 0) & (lanes % step == 0)
     tl.store(out_ptr + lanes, tl.load(x_ptr + lanes), mask=chosen)
 
 
@@ -94,6 +78,6 @@ PAIRS = [
         clean=Launch(mean_of_groups, (2,), lambda: (indices(*range(9)), indices(*range(1, 10)), zeros(9, dtype=torch.int32), 9), {"BLOCK": 8}),
     ),
     pair(bucket, bucket_of_some, (1,), lambda: (indices(3, 5, 8, 9), indices(1, 2, 3), zeros(4, dtype=torch.int32), 0), N=4),
-    pair(split_rows, split_rows_of_one_at_least, (2,), lambda: (torch.ones(8), zeros(2), 8, 0)),
-    pair(every_nth, every_nth_of_all, (1,), lambda: (torch.ones(8), zeros(8), 0), N=8),
+    pair(split_rows, {"rows = n // splits": "rows = n // tl.maximum(splits, 1)"}, (2,), lambda: (torch.ones(8), zeros(2), 8, 0)),
+    pair(every_nth, {"chosen = lanes % step == 0": "chosen = (step != 0) & (lanes % step == 0)"}, (1,), lambda: (torch.ones(8), zeros(8), 0), N=8),
 ]  # fmt: skip

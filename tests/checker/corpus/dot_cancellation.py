@@ -22,17 +22,6 @@ def distances(a_ptr, b_ptr, out_ptr, N: tl.constexpr, D: tl.constexpr):
 
 
 @triton.jit
-def distances_in_ieee(a_ptr, b_ptr, out_ptr, N: tl.constexpr, D: tl.constexpr):
-    i, d = tl.arange(0, N), tl.arange(0, D)
-    a = tl.load(a_ptr + tl.program_id(0) * N * D + i[:, None] * D + d[None, :])
-    b = tl.load(b_ptr + i[:, None] * D + d[None, :])
-    products = tl.dot(a, tl.trans(b), input_precision="ieee")
-    a2, b2 = tl.sum(a * a, axis=1), tl.sum(b * b, axis=1)
-    squares = a2[:, None] + b2[None, :] - 2.0 * products
-    tl.store(out_ptr + tl.program_id(0) * N * N + i[:, None] * N + i[None, :], squares)
-
-
-@triton.jit
 def nearest(a_ptr, b_ptr, out_ptr, depth, N: tl.constexpr, D: tl.constexpr):
     """The distance to the nearest, over a loop: most of the others are far away."""
     i, d = tl.arange(0, N), tl.arange(0, D)
@@ -49,34 +38,11 @@ def nearest(a_ptr, b_ptr, out_ptr, depth, N: tl.constexpr, D: tl.constexpr):
 
 
 @triton.jit
-def nearest_in_ieee(a_ptr, b_ptr, out_ptr, depth, N: tl.constexpr, D: tl.constexpr):
-    i, d = tl.arange(0, N), tl.arange(0, D)
-    products = tl.zeros((N, N), tl.float32)
-    a2, b2 = tl.zeros((N,), tl.float32), tl.zeros((N,), tl.float32)
-    for start in range(0, depth, D):
-        a = tl.load(a_ptr + i[:, None] * depth + start + d[None, :])
-        b = tl.load(b_ptr + i[:, None] * depth + start + d[None, :])
-        products = tl.dot(a, tl.trans(b), products, input_precision="ieee")
-        a2 += tl.sum(a * a, axis=1)
-        b2 += tl.sum(b * b, axis=1)
-    squares = (b2[None, :] - 2.0 * products) + a2[:, None]
-    tl.store(out_ptr + i, tl.sqrt(tl.maximum(tl.min(squares, axis=1), 0.0)))
-
-
-@triton.jit
 def residual(a_ptr, x_ptr, y_ptr, out_ptr, N: tl.constexpr):
     """What is left of y when the product has explained it: a step of an iterative solver."""
     i = tl.arange(0, N)
     tile = i[:, None] * N + i[None, :]
     explained = tl.dot(tl.load(a_ptr + tile), tl.load(x_ptr + tile))  # fault: dot-precision
-    tl.store(out_ptr + tile, tl.load(y_ptr + tile) - explained)
-
-
-@triton.jit
-def residual_in_ieee(a_ptr, x_ptr, y_ptr, out_ptr, N: tl.constexpr):
-    i = tl.arange(0, N)
-    tile = i[:, None] * N + i[None, :]
-    explained = tl.dot(tl.load(a_ptr + tile), tl.load(x_ptr + tile), input_precision="ieee")
     tl.store(out_ptr + tile, tl.load(y_ptr + tile) - explained)
 
 
@@ -107,17 +73,17 @@ def clustered(*size: int) -> torch.Tensor:
 
 
 PAIRS = [
-    pair(distances, distances_in_ieee, (2,), lambda: (clustered(2, 16, 32), clustered(16, 32) + 0.01, zeros(2, 16, 16)), N=16, D=32),
+    pair(distances, {"products = tl.dot(a, tl.trans(b))": 'products = tl.dot(a, tl.trans(b), input_precision="ieee")'}, (2,), lambda: (clustered(2, 16, 32), clustered(16, 32) + 0.01, zeros(2, 16, 16)), N=16, D=32),
     Pair(
         faulty=Launch(distances, (1,), lambda: (clustered(16, 64), clustered(16, 64) + 0.01, zeros(16, 16)), {"N": 16, "D": 64}),
         clean=Launch(distances, (1,), lambda: (normal(16, 64), normal(16, 64, seed=1), zeros(16, 16)), {"N": 16, "D": 64}),
     ),
-    pair(nearest, nearest_in_ieee, (1,), lambda: (*near(16, 64), zeros(16), 64), N=16, D=32),
+    pair(nearest, {", products": ', products, input_precision="ieee"'}, (1,), lambda: (*near(16, 64), zeros(16), 64), N=16, D=32),
     Pair(
         faulty=Launch(nearest, (1,), lambda: (*near(32, 128), zeros(32), 128), {"N": 32, "D": 32}),
         clean=Launch(nearest, (1,), lambda: (normal(32, 128), normal(32, 128, seed=4), zeros(32), 128), {"N": 32, "D": 32}),
     ),
-    pair(residual, residual_in_ieee, (1,), solved, N=16),
+    pair(residual, {"load(x_ptr + tile)": 'load(x_ptr + tile), input_precision="ieee"'}, (1,), solved, N=16),
     Pair(
         faulty=Launch(residual, (1,), solved, {"N": 16}),
         clean=Launch(residual, (1,), lambda: (normal(16, 16), normal(16, 16, seed=1), normal(16, 16, seed=2), zeros(16, 16)), {"N": 16}),

@@ -21,15 +21,6 @@ def product(a_ptr, b_ptr, out_ptr, M: tl.constexpr, K: tl.constexpr, N: tl.const
 
 
 @triton.jit
-def product_in_ieee(a_ptr, b_ptr, out_ptr, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
-    m, k, n = tl.arange(0, M), tl.arange(0, K), tl.arange(0, N)
-    a = tl.load(a_ptr + m[:, None] * K + k[None, :])
-    b = tl.load(b_ptr + k[:, None] * N + n[None, :])
-    c = tl.dot(a, b, input_precision="ieee")
-    tl.store(out_ptr + m[:, None] * N + n[None, :], c)
-
-
-@triton.jit
 def long_product(a_ptr, b_ptr, out_ptr, depth, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
     """Adds up along a loop; what cancels, cancels between its turns."""
     m, k, n = tl.arange(0, M), tl.arange(0, K), tl.arange(0, N)
@@ -38,17 +29,6 @@ def long_product(a_ptr, b_ptr, out_ptr, depth, M: tl.constexpr, K: tl.constexpr,
         a = tl.load(a_ptr + m[:, None] * depth + start + k[None, :])
         b = tl.load(b_ptr + (start + k[:, None]) * N + n[None, :])
         c = tl.dot(a, b, c)  # fault: dot-precision
-    tl.store(out_ptr + m[:, None] * N + n[None, :], c)
-
-
-@triton.jit
-def long_product_in_ieee(a_ptr, b_ptr, out_ptr, depth, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
-    m, k, n = tl.arange(0, M), tl.arange(0, K), tl.arange(0, N)
-    c = tl.zeros((M, N), tl.float32)
-    for start in range(0, depth, K):
-        a = tl.load(a_ptr + m[:, None] * depth + start + k[None, :])
-        b = tl.load(b_ptr + (start + k[:, None]) * N + n[None, :])
-        c = tl.dot(a, b, c, input_precision="ieee")
     tl.store(out_ptr + m[:, None] * N + n[None, :], c)
 
 
@@ -92,13 +72,13 @@ def halves(depth: int, columns: int) -> torch.Tensor:
 M_K_N: dict[str, Any] = {"M": 16, "K": 32, "N": 16}
 
 PAIRS = [
-    pair(product, product_in_ieee, (1,), lambda: (shifted(16, 32), balanced(32, 16), zeros(16, 16)), **M_K_N),
+    pair(product, {"c = tl.dot(a, b)": 'c = tl.dot(a, b, input_precision="ieee")'}, (1,), lambda: (shifted(16, 32), balanced(32, 16), zeros(16, 16)), **M_K_N),
     Pair(
         faulty=Launch(product, (1,), lambda: (shifted(16, 32), balanced(32, 16), zeros(16, 16)), M_K_N),
         clean=Launch(product, (1,), lambda: (normal(16, 32), normal(32, 16), zeros(16, 16)), M_K_N),
     ),
     pair(
-        long_product, long_product_in_ieee, (1,),
+        long_product, {"c = tl.dot(a, b, c)": 'c = tl.dot(a, b, c, input_precision="ieee")'}, (1,),
         lambda: (shifted(16, 256), halves(256, 16), zeros(16, 16), 256), **M_K_N,
     ),
     Pair(

@@ -41,15 +41,6 @@ def chunks(x_ptr, out_ptr, n, CHUNK: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def chunks_clean(x_ptr, out_ptr, n, CHUNK: tl.constexpr, BLOCK: tl.constexpr):
-    pid = tl.program_id(0).to(tl.int64)
-    offsets = pid * CHUNK + tl.arange(0, BLOCK)
-    inside = offsets < n
-    x = tl.load(x_ptr + offsets, mask=inside)
-    tl.store(out_ptr + offsets, x, mask=inside)
-
-
-@triton.jit
 def walk(x_ptr, out_ptr, step, n, STEPS: tl.constexpr, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     offsets = lanes
@@ -61,30 +52,10 @@ def walk(x_ptr, out_ptr, step, n, STEPS: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def walk_clean(x_ptr, out_ptr, step, n, STEPS: tl.constexpr, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    offsets = lanes.to(tl.int64)
-    total = tl.zeros((BLOCK,), tl.float32)
-    for _ in range(STEPS):
-        total += tl.load(x_ptr + offsets % n)
-        offsets += step
-    tl.store(out_ptr + lanes, total)
-
-
-@triton.jit
 def rows_and_columns(x_ptr, out_ptr, row_stride, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     rows = tl.arange(0, ROWS)[:, None]
     columns = tl.arange(0, COLUMNS)[None, :]
     index = rows * row_stride + columns  # fault: index-overflow
-    x = tl.load(x_ptr + index % n)
-    tl.store(out_ptr + rows * COLUMNS + columns, x)
-
-
-@triton.jit
-def rows_and_columns_clean(x_ptr, out_ptr, row_stride, n, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    rows = tl.arange(0, ROWS)[:, None]
-    columns = tl.arange(0, COLUMNS)[None, :]
-    index = rows.to(tl.int64) * row_stride + columns
     x = tl.load(x_ptr + index % n)
     tl.store(out_ptr + rows * COLUMNS + columns, x)
 
@@ -99,14 +70,6 @@ def rows_of_a_table(table_ptr, ids_ptr, out_ptr, row_bytes, n, BLOCK: tl.constex
 
 
 @triton.jit
-def rows_of_a_table_clean(table_ptr, ids_ptr, out_ptr, row_bytes, n, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    ids = tl.load(ids_ptr + lanes).to(tl.int64)
-    place = ids * row_bytes
-    tl.store(out_ptr + lanes, tl.load(table_ptr + place // 64 % n))
-
-
-@triton.jit
 def shifted(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
@@ -116,28 +79,10 @@ def shifted(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def shifted_clean(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    pid = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    start = pid.to(tl.int64) << 30
-    x = tl.load(x_ptr + (start // 1048576 + lanes) % n)
-    tl.store(out_ptr + pid * BLOCK + lanes, x)
-
-
-@triton.jit
 def from_the_end(x_ptr, out_ptr, last, back, n, BLOCK: tl.constexpr):
     pid = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
     start = last - pid * back  # fault: index-overflow
-    x = tl.load(x_ptr + (start + lanes) % n, mask=start > 0, other=0.0)
-    tl.store(out_ptr + pid * BLOCK + lanes, x)
-
-
-@triton.jit
-def from_the_end_clean(x_ptr, out_ptr, last, back, n, BLOCK: tl.constexpr):
-    pid = tl.program_id(0).to(tl.int64)
-    lanes = tl.arange(0, BLOCK)
-    start = last - pid * back
     x = tl.load(x_ptr + (start + lanes) % n, mask=start > 0, other=0.0)
     tl.store(out_ptr + pid * BLOCK + lanes, x)
 
@@ -164,15 +109,6 @@ def wrongly_off(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def wrongly_off_clean(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
-    pid = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    place = pid.to(tl.int64) * stride
-    x = tl.load(x_ptr + lanes, mask=lanes + place >= 0, other=-1.0)
-    tl.store(out_ptr + pid * BLOCK + lanes, x)
-
-
-@triton.jit
 def small_integers(x_ptr, out_ptr, ids_ptr, BLOCK: tl.constexpr):
     """Ids of 8 bits times 4 are computed in 8 bits."""
     lanes = tl.arange(0, BLOCK)
@@ -182,27 +118,11 @@ def small_integers(x_ptr, out_ptr, ids_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def small_integers_clean(x_ptr, out_ptr, ids_ptr, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    ids = tl.load(ids_ptr + lanes).to(tl.int32)
-    x = tl.load(x_ptr + ids * 4)
-    tl.store(out_ptr + lanes, x)
-
-
-@triton.jit
 def packed_rows(x_ptr, sizes_ptr, out_ptr, n, BLOCK: tl.constexpr):
     """Rows lie one after the other; where each begins is the sum of the sizes before."""
     lanes = tl.arange(0, BLOCK)
     sizes = tl.load(sizes_ptr + lanes)
     ends = tl.cumsum(sizes, axis=0)  # fault: index-overflow
-    tl.store(out_ptr + lanes, tl.load(x_ptr + (ends - sizes) % n))
-
-
-@triton.jit
-def packed_rows_clean(x_ptr, sizes_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    sizes = tl.load(sizes_ptr + lanes).to(tl.int64)
-    ends = tl.cumsum(sizes, axis=0)
     tl.store(out_ptr + lanes, tl.load(x_ptr + (ends - sizes) % n))
 
 
@@ -250,16 +170,16 @@ BILLION = 1_000_000_000
 
 PAIRS = [
     pair(ring, ring_clean, (4,), lambda: (normal(64), zeros(32), BILLION, 64), BLOCK=8),
-    pair(chunks, chunks_clean, (2049,), lambda: (normal(64), zeros(64), 64), CHUNK=1 << 20, BLOCK=64),
-    pair(walk, walk_clean, (1,), lambda: (normal(64), zeros(8), BILLION, 64), STEPS=4, BLOCK=8),
-    pair(rows_and_columns, rows_and_columns_clean, (1,), lambda: (normal(64), zeros(16, 8), 200_000_000, 64), ROWS=16, COLUMNS=8),
-    pair(rows_of_a_table, rows_of_a_table_clean, (1,), lambda: (normal(64), indices(7, 500, 70_000, 3), zeros(4), 40_000, 64), BLOCK=4),
-    pair(shifted, shifted_clean, (4,), lambda: (normal(64), zeros(32), 64), BLOCK=8),
-    pair(from_the_end, from_the_end_clean, (3,), lambda: (normal(64), zeros(32), -BILLION, BILLION, 64), BLOCK=8),
+    pair(chunks, {"pid = tl.program_id(0)": "pid = tl.program_id(0).to(tl.int64)"}, (2049,), lambda: (normal(64), zeros(64), 64), CHUNK=1 << 20, BLOCK=64),
+    pair(walk, {"offsets = lanes": "offsets = lanes.to(tl.int64)"}, (1,), lambda: (normal(64), zeros(8), BILLION, 64), STEPS=4, BLOCK=8),
+    pair(rows_and_columns, {"index = rows * row_stride + columns": "index = rows.to(tl.int64) * row_stride + columns"}, (1,), lambda: (normal(64), zeros(16, 8), 200_000_000, 64), ROWS=16, COLUMNS=8),
+    pair(rows_of_a_table, {"ids = tl.load(ids_ptr + lanes)": "ids = tl.load(ids_ptr + lanes).to(tl.int64)"}, (1,), lambda: (normal(64), indices(7, 500, 70_000, 3), zeros(4), 40_000, 64), BLOCK=4),
+    pair(shifted, {"start = pid << 30": "start = pid.to(tl.int64) << 30"}, (4,), lambda: (normal(64), zeros(32), 64), BLOCK=8),
+    pair(from_the_end, {"pid = tl.program_id(0)": "pid = tl.program_id(0).to(tl.int64)"}, (3,), lambda: (normal(64), zeros(32), -BILLION, BILLION, 64), BLOCK=8),
     pair(cut_short, ring_clean, (4,), lambda: (normal(64), zeros(32), BILLION, 64), BLOCK=8),
-    pair(wrongly_off, wrongly_off_clean, (4,), lambda: (normal(8), zeros(32), BILLION), BLOCK=8),
-    pair(small_integers, small_integers_clean, (1,), lambda: (normal(512), zeros(4), torch.tensor([1, 5, 31, 33], dtype=torch.int8)), BLOCK=4),
-    pair(packed_rows, packed_rows_clean, (1,), lambda: (normal(63), indices(BILLION, 2, BILLION, BILLION, 5, 6, 7, 8), zeros(8), 63), BLOCK=8),
+    pair(wrongly_off, {"place = pid * stride": "place = pid.to(tl.int64) * stride"}, (4,), lambda: (normal(8), zeros(32), BILLION), BLOCK=8),
+    pair(small_integers, {"ids = tl.load(ids_ptr + lanes)": "ids = tl.load(ids_ptr + lanes).to(tl.int32)"}, (1,), lambda: (normal(512), zeros(4), torch.tensor([1, 5, 31, 33], dtype=torch.int8)), BLOCK=4),
+    pair(packed_rows, {"sizes = tl.load(sizes_ptr + lanes)": "sizes = tl.load(sizes_ptr + lanes).to(tl.int64)"}, (1,), lambda: (normal(63), indices(BILLION, 2, BILLION, BILLION, 5, 6, 7, 8), zeros(8), 63), BLOCK=8),
     Pair(
         faulty=Launch(ring, (4,), lambda: (normal(64), zeros(32), BILLION, 64), {"BLOCK": 8}),
         clean=Launch(hashed, (1,), lambda: (indices(3, 1, 4, 1), normal(256), zeros(4)), {"SLOTS": 256, "BLOCK": 4}),

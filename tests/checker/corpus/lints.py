@@ -89,13 +89,6 @@ def halves_into_integers(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def halves_cut_on_purpose(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    half = tl.load(x_ptr + offsets, mask=offsets < n) * 0.5
-    tl.store(out_ptr + offsets, half.to(tl.int32), mask=offsets < n)
-
-
-@triton.jit
 def stores_a_mean(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     x = tl.load(x_ptr + tl.arange(0, BLOCK))
     tl.store(out_ptr, tl.sum(x) / n)  # fault: truncated-store
@@ -134,12 +127,6 @@ def returns_its_result(x_ptr, out_ptr, BLOCK: tl.constexpr):  # fault: unwritten
     result += 1
 
 
-@triton.jit
-def stores_its_result(x_ptr, out_ptr, BLOCK: tl.constexpr):
-    result = tl.load(x_ptr + tl.arange(0, BLOCK)) + tl.load(out_ptr + tl.arange(0, BLOCK))
-    tl.store(out_ptr + tl.arange(0, BLOCK), result)
-
-
 def thirds() -> torch.Tensor:
     return torch.arange(64) / 3
 
@@ -166,12 +153,12 @@ PAIRS: list[Pair] = [
         Launch(doubles, (8,), lambda: across(16, 32), {"BLOCK": 64}),
         Launch(transposes, (1,), lambda: [normal(32, 16).T, zeros(16, 32)], {"BLOCK": 16}),
     ),
-    pair(halves_into_integers, halves_cut_on_purpose, (2,), lambda: [torch.arange(64.0), integers(), 64], BLOCK=32),
+    pair(halves_into_integers, {"half,": "half.to(tl.int32),"}, (2,), lambda: [torch.arange(64.0), integers(), 64], BLOCK=32),
     pair(stores_a_mean, stores_a_whole_number, (1,), lambda: [thirds(), integers(), 64], BLOCK=64),
     Pair(
         Launch(counts_by_halves, (1,), lambda: [thirds(), integers(1), 64], {"BLOCK": 64}),
         Launch(halves_into_integers, (2,), lambda: [torch.arange(0.0, 128.0, 2.0), integers(), 64], {"BLOCK": 32}),
     ),
     pair(stores_to_its_input, leaves_an_output_out, (1,), lambda: [thirds(), zeros(64)], BLOCK=64),
-    pair(returns_its_result, stores_its_result, (1,), lambda: [thirds(), zeros(64)], BLOCK=64),
+    pair(returns_its_result, {"result += 1": "tl.store(out_ptr + tl.arange(0, BLOCK), result)"}, (1,), lambda: [thirds(), zeros(64)], BLOCK=64),
 ]

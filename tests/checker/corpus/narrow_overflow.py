@@ -55,14 +55,6 @@ def loudest(left_ptr, right_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def loudest_in_int32(left_ptr, right_ptr, out_ptr, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    left, right = tl.load(left_ptr + lanes), tl.load(right_ptr + lanes)
-    both = left.to(tl.int32) + right
-    tl.store(out_ptr, tl.max(tl.abs(both), axis=0))
-
-
-@triton.jit
 def dequantize(q_ptr, zero_ptr, scale_ptr, out_ptr, GROUP: tl.constexpr):
     group, lanes = tl.program_id(0), tl.arange(0, GROUP)
     q, zero = tl.load(q_ptr + group * GROUP + lanes), tl.load(zero_ptr + group)
@@ -114,7 +106,7 @@ PAIRS = [
         BLOCK=128,
     ),
     pair(
-        loudest, loudest_in_int32, (1,),
+        loudest, {"both = left + right": "both = left.to(tl.int32) + right"}, (1,),
         lambda: (bytes_of(256, dtype=torch.int16), bytes_of(256, dtype=torch.int16), zeros(1, dtype=torch.int32)), BLOCK=256,
     ),
     pair(

@@ -20,16 +20,6 @@ def softmax_without_maximum(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def softmax_clean(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    columns = tl.arange(0, BLOCK)
-    inside = columns < n
-    x = tl.load(x_ptr + row * n + columns, mask=inside, other=-float("inf"))
-    numerator = tl.exp(x - tl.max(x, axis=0))
-    tl.store(out_ptr + row * n + columns, numerator / tl.sum(numerator, axis=0), mask=inside)
-
-
-@triton.jit
 def masked_softmax(x_ptr, keep_ptr, out_ptr, n, BLOCK: tl.constexpr):
     """A row whose lanes are all masked: its maximum is minus infinity."""
     row = tl.program_id(0)
@@ -65,29 +55,12 @@ def logarithm(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def logarithm_clean(x_ptr, out_ptr, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + lanes)
-    y = tl.log(tl.maximum(x, 1e-12))
-    tl.store(out_ptr + lanes, y * 0.5 + 1.0)
-
-
-@triton.jit
 def unit_length(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     columns = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + row * n + columns, mask=columns < n, other=0.0)
     length = tl.sqrt(tl.sum(x * x, axis=0))
     tl.store(out_ptr + row * n + columns, x / length, mask=columns < n)  # fault: nan
-
-
-@triton.jit
-def unit_length_clean(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    columns = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + row * n + columns, mask=columns < n, other=0.0)
-    length = tl.sqrt(tl.sum(x * x, axis=0))
-    tl.store(out_ptr + row * n + columns, x / tl.maximum(length, 1e-6), mask=columns < n)
 
 
 @triton.jit
@@ -121,14 +94,6 @@ def half_sum(x_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def half_sum_clean(x_ptr, out_ptr, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + lanes)
-    total = tl.sum(x.to(tl.float32), axis=0)
-    tl.store(out_ptr, total)
-
-
-@triton.jit
 def half_squares(x_ptr, out_ptr, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + lanes)
@@ -154,15 +119,6 @@ def growing(x_ptr, out_ptr, turns, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def growing_clean(x_ptr, out_ptr, turns, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + lanes)
-    for _ in range(turns):
-        x = tl.minimum(x * x, 1e9)
-    tl.store(out_ptr + lanes, x)
-
-
-@triton.jit
 def mean_of_group(x_ptr, group_ptr, out_ptr, n, BLOCK: tl.constexpr):
     """The mean of each group; one group is empty."""
     group = tl.program_id(0)
@@ -175,32 +131,11 @@ def mean_of_group(x_ptr, group_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def mean_of_group_clean(x_ptr, group_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    group = tl.program_id(0)
-    lanes = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + lanes, mask=lanes < n, other=0.0)
-    mine = tl.load(group_ptr + lanes, mask=lanes < n, other=-1) == group
-    count = tl.sum(mine.to(tl.float32), axis=0)
-    weight = 1.0 / tl.maximum(count, 1.0)
-    tl.store(out_ptr + group, tl.sum(tl.where(mine, x, 0.0), axis=0) * weight)
-
-
-@triton.jit
 def through_scratch(x_ptr, scratch_ptr, out_ptr, BLOCK: tl.constexpr):
     """Infinity goes through memory; what it becomes later is not where it began."""
     lanes = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + lanes)
     tl.store(scratch_ptr + lanes, 1.0 / x)  # fault: infinity
-    tl.debug_barrier()
-    again = tl.load(scratch_ptr + lanes)
-    tl.store(out_ptr + lanes, again - again)
-
-
-@triton.jit
-def through_scratch_clean(x_ptr, scratch_ptr, out_ptr, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + lanes)
-    tl.store(scratch_ptr + lanes, 1.0 / tl.where(x == 0.0, 1.0, x))
     tl.debug_barrier()
     again = tl.load(scratch_ptr + lanes)
     tl.store(out_ptr + lanes, again - again)
@@ -288,16 +223,16 @@ def alike(n: int) -> torch.Tensor:
 
 
 PAIRS = [
-    pair(softmax_without_maximum, softmax_clean, (4,), lambda: (large(4, 12), zeros(4, 12), 12), BLOCK=16),
+    pair(softmax_without_maximum, {"numerator = tl.exp(x)": "numerator = tl.exp(x - tl.max(x, axis=0))"}, (4,), lambda: (large(4, 12), zeros(4, 12), 12), BLOCK=16),
     pair(masked_softmax, masked_softmax_clean, (3,), lambda: (normal(3, 16), keep_nothing_of_row_one(), zeros(3, 16), 16), BLOCK=16),
-    pair(logarithm, logarithm_clean, (1,), lambda: (with_zeros(8), zeros(8)), BLOCK=8),
-    pair(unit_length, unit_length_clean, (4,), lambda: (with_zero_row(), zeros(4, 12), 12), BLOCK=16),
+    pair(logarithm, {"y = tl.log(x)": "y = tl.log(tl.maximum(x, 1e-12))"}, (1,), lambda: (with_zeros(8), zeros(8)), BLOCK=8),
+    pair(unit_length, {"length,": "tl.maximum(length, 1e-6),"}, (4,), lambda: (with_zero_row(), zeros(4, 12), 12), BLOCK=16),
     pair(deviation, deviation_clean, (1,), lambda: (alike(11), zeros(11), 11), BLOCK=16),
-    pair(half_sum, half_sum_clean, (1,), lambda: (large(512, scale=500.0, dtype=torch.float16), zeros(1)), BLOCK=512),
+    pair(half_sum, {"total = tl.sum(x, axis=0)": "total = tl.sum(x.to(tl.float32), axis=0)"}, (1,), lambda: (large(512, scale=500.0, dtype=torch.float16), zeros(1)), BLOCK=512),
     pair(half_squares, half_squares_clean, (1,), lambda: (large(64, scale=900.0, dtype=torch.float16), zeros(64)), BLOCK=64),
-    pair(growing, growing_clean, (1,), lambda: (large(16), zeros(16), 7), BLOCK=16),
-    pair(mean_of_group, mean_of_group_clean, (3,), lambda: (normal(6), indices(0, 0, 2, 2, 2, 0), zeros(3), 6), BLOCK=8),
-    pair(through_scratch, through_scratch_clean, (1,), lambda: (with_zeros(8), zeros(8), zeros(8)), BLOCK=8),
+    pair(growing, {"x = x * x": "x = tl.minimum(x * x, 1e9)"}, (1,), lambda: (large(16), zeros(16), 7), BLOCK=16),
+    pair(mean_of_group, {"weight = 1.0 / count": "weight = 1.0 / tl.maximum(count, 1.0)"}, (3,), lambda: (normal(6), indices(0, 0, 2, 2, 2, 0), zeros(3), 6), BLOCK=8),
+    pair(through_scratch, {"0 / x": "0 / tl.where(x == 0.0, 1.0, x)"}, (1,), lambda: (with_zeros(8), zeros(8), zeros(8)), BLOCK=8),
     pair(
         half_product, half_product_clean, (1,),
         lambda: (large(16, 32, dtype=torch.float16), large(32, 16, dtype=torch.float16), zeros(16, 16)), M=16, K=32, N=16,

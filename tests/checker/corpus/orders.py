@@ -33,22 +33,9 @@ def last_one_wins(out_ptr, N: tl.constexpr):
 
 
 @triton.jit
-def largest_one_wins(out_ptr, N: tl.constexpr):
-    tl.atomic_max(out_ptr, tl.program_id(0))
-
-
-@triton.jit
 def reads_a_count_that_goes_on(count_ptr, out_ptr, N: tl.constexpr):
     tl.atomic_add(count_ptr, 1)
     tl.store(out_ptr + tl.program_id(0), tl.load(count_ptr))  # fault: order-dependence
-
-
-@triton.jit
-def waits_for_the_count(count_ptr, out_ptr, N: tl.constexpr):
-    tl.atomic_add(count_ptr, 1)
-    while tl.atomic_add(count_ptr, 0) < N:
-        pass
-    tl.store(out_ptr + tl.program_id(0), tl.load(count_ptr))
 
 
 @triton.jit
@@ -80,14 +67,6 @@ def lock_that_is_not_released(lock_ptr, total_ptr):
 
 
 @triton.jit
-def lock_that_is_released(lock_ptr, total_ptr):
-    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
-        pass
-    tl.store(total_ptr, tl.load(total_ptr) + 1)
-    tl.atomic_xchg(lock_ptr, 0)
-
-
-@triton.jit
 def barrier_of_too_many(count_ptr, x_ptr, out_ptr, EXPECTED: tl.constexpr):
     program = tl.program_id(0)
     tl.store(out_ptr + program, tl.load(x_ptr + program))
@@ -101,16 +80,6 @@ def flag_that_nobody_sets(flag_ptr, out_ptr):
     program = tl.program_id(0)
     seen = 0
     while seen == 0:  # fault: deadlock
-        seen = tl.load(flag_ptr + program + 1, volatile=True)
-    tl.store(out_ptr + program, seen)
-
-
-@triton.jit
-def flags_that_all_set(flag_ptr, out_ptr):
-    program = tl.program_id(0)
-    tl.atomic_xchg(flag_ptr + program + 1, 1)
-    seen = 0
-    while seen == 0:
         seen = tl.load(flag_ptr + program + 1, volatile=True)
     tl.store(out_ptr + program, seen)
 
@@ -144,27 +113,10 @@ def steps_the_wrong_way(out_ptr, n):
 
 
 @triton.jit
-def steps_the_right_way(out_ptr, n):
-    i, steps = 0, 0
-    while i < n:
-        i += 1
-        steps += 1
-    tl.store(out_ptr + tl.program_id(0), steps)
-
-
-@triton.jit
 def goes_round(out_ptr, n):
     i = 0
     while i != n + tl.program_id(0):  # fault: endless-loop
         i = (i + 1) % n
-    tl.store(out_ptr + tl.program_id(0), i)
-
-
-@triton.jit
-def comes_there(out_ptr, n):
-    i = 0
-    while i != n + tl.program_id(0):
-        i = i + 1
     tl.store(out_ptr + tl.program_id(0), i)
 
 
@@ -191,20 +143,20 @@ def numbers(n: int) -> torch.Tensor:
 
 PAIRS = [
     pair(appends_by_ticket, counts_and_stores, (6,), lambda: (numbers(6), counters(), counters(6)), N=6),
-    pair(last_one_wins, largest_one_wins, (6,), lambda: (counters(),), N=6),
-    pair(reads_a_count_that_goes_on, waits_for_the_count, (6,), lambda: (counters(), counters(6)), N=6),
+    pair(last_one_wins, {"tl.atomic_xchg(out_ptr, tl.program_id(0))": "tl.atomic_max(out_ptr, tl.program_id(0))"}, (6,), lambda: (counters(),), N=6),
+    pair(reads_a_count_that_goes_on, {"tl.store(out_ptr + tl.program_id(0), tl.load(count_ptr))": "while tl.atomic_add(count_ptr, 0) < N:\n        pass\n    tl.store(out_ptr + tl.program_id(0), tl.load(count_ptr))"}, (6,), lambda: (counters(), counters(6)), N=6),
     Pair(
         faulty=Launch(multiplies_by_compare_and_swap, (5,), lambda: (counters(), counters()), {"N": 1}),
         clean=Launch(sums_of_large_and_small, (64,), lambda: (1e6 * normal(64 * 16) ** 3, zeros(16)), {"N": 16}),
     ),
-    pair(lock_that_is_not_released, lock_that_is_released, (5,), lambda: (counters(), zeros(1))),
+    pair(lock_that_is_not_released, {"if tl.program_id(0) != 2:\n        tl.atomic_xchg(lock_ptr, 0)": "tl.atomic_xchg(lock_ptr, 0)"}, (5,), lambda: (counters(), zeros(1))),
     Pair(
         faulty=Launch(barrier_of_too_many, (4,), lambda: (counters(), numbers(4), counters(4)), {"EXPECTED": 5}),
         clean=Launch(barrier_of_too_many, (4,), lambda: (counters(), numbers(4), counters(4)), {"EXPECTED": 4}),
     ),
-    pair(flag_that_nobody_sets, flags_that_all_set, (3,), lambda: (counters(4), counters(3))),
+    pair(flag_that_nobody_sets, {"seen = 0": "tl.atomic_xchg(flag_ptr + program + 1, 1)\n    seen = 0"}, (3,), lambda: (counters(4), counters(3))),
     pair(forgets_its_step, takes_its_step, (1,), lambda: (normal(100), zeros(1), 100), BLOCK=32, most_turns=300),
-    pair(steps_the_wrong_way, steps_the_right_way, (2,), lambda: (counters(2), 10), most_turns=300),
-    pair(goes_round, comes_there, (2,), lambda: (counters(2), 7)),
+    pair(steps_the_wrong_way, {"i -= 1": "i += 1"}, (2,), lambda: (counters(2), 10), most_turns=300),
+    pair(goes_round, {"i = (i + 1) % n": "i = i + 1"}, (2,), lambda: (counters(2), 7)),
     pair(odd_numbers_never_end, collatz, (2,), lambda: (counters(2), 4)),
 ]

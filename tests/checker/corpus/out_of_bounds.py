@@ -17,24 +17,10 @@ def load_without_mask(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def load_with_mask(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + offsets, mask=offsets < n)
-    tl.store(out_ptr + offsets, x, mask=offsets < n)
-
-
-@triton.jit
 def store_one_too_far(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
     tl.store(out_ptr + offsets, x, mask=offsets <= n)  # fault: out-of-bounds
-
-
-@triton.jit
-def store_up_to_the_end(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
-    tl.store(out_ptr + offsets, x, mask=offsets < n)
 
 
 @triton.jit
@@ -49,13 +35,6 @@ def gathers_by_loaded_index(x_ptr, index_ptr, out_ptr, N: tl.constexpr):
 def reads_before_the_start(x_ptr, out_ptr, N: tl.constexpr):
     lanes = tl.arange(0, N)
     left = tl.load(x_ptr + lanes - 1)  # fault: out-of-bounds
-    tl.store(out_ptr + lanes, left)
-
-
-@triton.jit
-def reads_from_the_start(x_ptr, out_ptr, N: tl.constexpr):
-    lanes = tl.arange(0, N)
-    left = tl.load(x_ptr + lanes - 1, mask=lanes > 0, other=0.0)
     tl.store(out_ptr + lanes, left)
 
 
@@ -96,13 +75,13 @@ def half_of_a_matrix() -> torch.Tensor:
 
 
 PAIRS = [
-    pair(load_without_mask, load_with_mask, (4,), lambda: (normal(1000), zeros(1000), 1000), BLOCK=256),
-    pair(store_one_too_far, store_up_to_the_end, (4,), lambda: (normal(1000), zeros(1000), 1000), BLOCK=256),
+    pair(load_without_mask, {"x = tl.load(x_ptr + offsets)": "x = tl.load(x_ptr + offsets, mask=offsets < n)"}, (4,), lambda: (normal(1000), zeros(1000), 1000), BLOCK=256),
+    pair(store_one_too_far, {"offsets <=": "offsets <"}, (4,), lambda: (normal(1000), zeros(1000), 1000), BLOCK=256),
     Pair(
         faulty=Launch(gathers_by_loaded_index, (1,), lambda: (normal(10), indices(3, 10, 0, 9), zeros(4)), {"N": 4}),
         clean=Launch(gathers_by_loaded_index, (1,), lambda: (normal(11), indices(3, 10, 0, 9), zeros(4)), {"N": 4}),
     ),
-    pair(reads_before_the_start, reads_from_the_start, (1,), lambda: (normal(16), zeros(16)), N=16),
+    pair(reads_before_the_start, {"lanes - 1": "lanes - 1, mask=lanes > 0, other=0.0"}, (1,), lambda: (normal(16), zeros(16)), N=16),
     Pair(
         faulty=Launch(row_of_a_view, (7,), lambda: (half_of_a_matrix(), zeros(7, 16), 24), {"COLUMNS": 16}),
         clean=Launch(row_of_a_view, (7,), lambda: (normal(8, 24)[:, :16], zeros(7, 16), 24), {"COLUMNS": 16}),

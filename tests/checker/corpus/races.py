@@ -20,12 +20,6 @@ def all_store_to_one_place(x_ptr, out_ptr, N: tl.constexpr):
 
 
 @triton.jit
-def all_add_to_one_place(x_ptr, out_ptr, N: tl.constexpr):
-    x = tl.load(x_ptr + tl.program_id(0) * N + tl.arange(0, N))
-    tl.atomic_add(out_ptr, tl.sum(x))
-
-
-@triton.jit
 def blocks_that_overlap(x_ptr, out_ptr, n, STEP: tl.constexpr, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * STEP + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + offsets, mask=offsets < n)
@@ -51,12 +45,6 @@ def counts_without_atomics(x_ptr, counts_ptr, N: tl.constexpr):
     x = tl.load(x_ptr + tl.program_id(0))
     count = tl.load(counts_ptr + x)
     tl.store(counts_ptr + x, count + 1)  # fault: race
-
-
-@triton.jit
-def counts_with_atomics(x_ptr, counts_ptr, N: tl.constexpr):
-    x = tl.load(x_ptr + tl.program_id(0))
-    tl.atomic_add(counts_ptr + x, 1)
 
 
 @triton.jit
@@ -129,11 +117,6 @@ def plain_reset_of_a_counter(count_ptr, out_ptr):
 
 
 @triton.jit
-def counter_that_starts_at_zero(count_ptr, out_ptr):
-    tl.atomic_add(count_ptr, 1)
-
-
-@triton.jit
 def stores_through_addresses(addresses_ptr, N: tl.constexpr):
     """Every program to the tensor whose address it is given."""
     out_ptr = tl.load(addresses_ptr + tl.program_id(0)).to(tl.pointer_type(tl.float32))
@@ -153,16 +136,16 @@ PAIRS = [
         faulty=Launch(stores_through_addresses, (2,), lambda: (addresses(0, 0),), {"N": 8}),
         clean=Launch(stores_through_addresses, (2,), lambda: (addresses(0, 1),), {"N": 8}),
     ),
-    pair(all_store_to_one_place, all_add_to_one_place, (4,), lambda: (normal(64), zeros(1)), N=16),
+    pair(all_store_to_one_place, {"tl.store(out_ptr, tl.sum(x))": "tl.atomic_add(out_ptr, tl.sum(x))"}, (4,), lambda: (normal(64), zeros(1)), N=16),
     Pair(
         faulty=Launch(blocks_that_overlap, (4,), lambda: (normal(100), zeros(100), 100), {"STEP": 24, "BLOCK": 32}),
         clean=Launch(blocks_that_overlap, (4,), lambda: (normal(100), zeros(100), 100), {"STEP": 32, "BLOCK": 32}),
     ),
     pair(shifts_in_place, doubles_in_place, (4,), lambda: (normal(1000), 1000), BLOCK=256),
-    pair(counts_without_atomics, counts_with_atomics, (6,), lambda: (torch.tensor([0, 1, 2, 1, 3, 0], dtype=torch.int32), counters(4)), N=6),
+    pair(counts_without_atomics, {"count = tl.load(counts_ptr + x)\n    tl.store(counts_ptr + x, count + 1)": "tl.atomic_add(counts_ptr + x, 1)"}, (6,), lambda: (torch.tensor([0, 1, 2, 1, 3, 0], dtype=torch.int32), counters(4)), N=6),
     pair(forgets_an_axis_of_the_grid, minds_both_axes_of_the_grid, (3, 2), lambda: (normal(3, 32), zeros(3, 32), 32), BLOCK=16),
     pair(adds_under_a_lock_of_its_own, adds_under_one_lock, (8,), lambda: (counters(8), zeros(1))),
     pair(adds_under_a_relaxed_lock, adds_under_one_lock, (8,), lambda: (counters(), zeros(1))),
     pair(last_block_counts_too_soon, last_block_adds_up, (8,), lambda: (normal(64), zeros(8), counters(), zeros(1)), PROGRAMS=8, N=8),
-    pair(plain_reset_of_a_counter, counter_that_starts_at_zero, (4,), lambda: (counters(), zeros(1))),
+    pair(plain_reset_of_a_counter, {"    if tl.program_id(0) == 0:\n        tl.store(count_ptr, 0)  # fault: race\n": ""}, (4,), lambda: (counters(), zeros(1))),
 ]

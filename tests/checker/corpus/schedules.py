@@ -188,14 +188,6 @@ def lock_taken_in_two_steps(lock_ptr, total_ptr):
 
 
 @triton.jit
-def lock_taken_in_one_step(lock_ptr, total_ptr):
-    while tl.atomic_xchg(lock_ptr, 1) == 1:
-        pass
-    tl.store(total_ptr, tl.load(total_ptr) + 1)
-    tl.atomic_xchg(lock_ptr, 0)
-
-
-@triton.jit
 def two_locks(lock_ptr, total_ptr, CROSSED: tl.constexpr):
     """Each program takes both; crossed, in opposite orders."""
     first = tl.program_id(0) % 2 if CROSSED else 0
@@ -258,16 +250,6 @@ def last_one_is_told_too_soon(x_ptr, partial_ptr, count_ptr, out_ptr, PROGRAMS: 
         tl.store(out_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS))))
 
 
-@triton.jit
-def last_one_is_told_in_time(x_ptr, partial_ptr, count_ptr, out_ptr, PROGRAMS: tl.constexpr):
-    program = tl.program_id(0)
-    x = tl.load(x_ptr + program)
-    tl.store(partial_ptr + program, 2 * x)
-    done = tl.atomic_add(count_ptr, 1)
-    if done == PROGRAMS - 1:
-        tl.store(out_ptr, tl.sum(tl.load(partial_ptr + tl.arange(0, PROGRAMS))))
-
-
 # Queues
 
 
@@ -278,13 +260,6 @@ def pops_a_stale_head(queue_ptr, head_ptr, out_ptr):
     item = tl.load(queue_ptr + head)
     tl.atomic_add(head_ptr, 1)
     tl.store(out_ptr + item, item + 1)  # fault: race
-
-
-@triton.jit
-def pops_by_ticket(queue_ptr, head_ptr, out_ptr):
-    head = tl.atomic_add(head_ptr, 1)
-    item = tl.load(queue_ptr + head)
-    tl.store(out_ptr + item, item + 1)
 
 
 @triton.jit
@@ -471,7 +446,13 @@ def launches(seed: int) -> list[Pair]:
             lambda: (counters(), counters(), counters()),
         ),
         pair(
-            lock_taken_in_two_steps, lock_taken_in_one_step, (6,), lambda: (counters(), counters())
+            lock_taken_in_two_steps,
+            {
+                "while tl.atomic_add(lock_ptr, 0) == 1:": "while tl.atomic_xchg(lock_ptr, 1) == 1:",
+                "    tl.atomic_xchg(lock_ptr, 1)\n": "",
+            },
+            (6,),
+            lambda: (counters(), counters()),
         ),
         Pair(
             Launch(two_locks, (6,), lambda: (counters(2), counters()), {"CROSSED": True}),
@@ -488,12 +469,23 @@ def launches(seed: int) -> list[Pair]:
         ),
         pair(
             last_one_is_told_too_soon,
-            last_one_is_told_in_time,
+            {
+                "done = tl.atomic_add(count_ptr, 1)": "tl.store(partial_ptr + program, 2 * x)\n    done = tl.atomic_add(count_ptr, 1)",
+                "    tl.store(partial_ptr + program, 2 * x)  # fault: race\n": "",
+            },
             (8,),
             lambda: (x(8), counters(8), counters(), counters()),
             PROGRAMS=8,
         ),
-        pair(pops_a_stale_head, pops_by_ticket, (6,), lambda: (x(6), counters(), counters(6))),
+        pair(
+            pops_a_stale_head,
+            {
+                "head = tl.load(head_ptr)": "head = tl.atomic_add(head_ptr, 1)",
+                "    tl.atomic_add(head_ptr, 1)\n": "",
+            },
+            (6,),
+            lambda: (x(6), counters(), counters(6)),
+        ),
         pair(
             pops_without_asking_again,
             pops_by_compare_and_swap,
