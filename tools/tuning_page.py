@@ -50,18 +50,15 @@ def page() -> str:
         *_on_two_gpus(),
     ]
     lines += _fastest()
+    lines += [
+        "## Over sizes",
+        "",
+        "The fastest of a few configs for each size, and torch. Hollow points are timed by a CUDA "
+        "graph, with a warm L2 cache.",
+        "",
+    ]
     for name, unit in SIZES.items():
-        lines += [
-            f"## {CASES[name].partition(',')[0]} over sizes",
-            "",
-            (
-                f"{unit} of the fastest of a few configs for each size, and of torch. Hollow "
-                "points are timed by a CUDA graph, with a warm L2 cache."
-            ),
-            "",
-            f"![{unit} over sizes](images/tuning_{name}_sizes.png)",
-            "",
-        ]
+        lines.append(f"![{name}: {unit} over sizes](images/tuning_{name}_sizes.png)")
     return "\n".join(lines).rstrip() + "\n"
 
 
