@@ -95,7 +95,7 @@ def test_the_first_wrong_element_has_line_program_and_lane() -> None:
         add_short, (7,), x, y, z, 50, BLOCK=8, expect={"z_ptr": (x + y).numpy()}
     )
     assert one.message == (
-        f"z_ptr[37] is {x[37]:.6g}, and {x[37] + y[37]:.6g} is expected; 1 of 50 elements differs"
+        f"z_ptr[37] is {x[37]:.6g}, expected {x[37] + y[37]:.6g}; 1 of 50 elements differs"
     )
     assert one.line == marked_line(sys.modules[__name__], "WRONG: add_short")
     assert (one.programs, one.lane, one.index) == (((4, 0, 0),), (5,), (37,))
