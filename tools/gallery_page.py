@@ -89,7 +89,6 @@ def matmul_section(found: Mapping[str, Any]) -> Iterator[str]:
         + ". Lines of code include helpers."
     )
     yield ""
-    yield from source(gallery_kernels.short_matmul)
 
 
 def matmul_parts(name: str) -> list[Any]:
@@ -137,8 +136,8 @@ def vector_section(found: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     yield ""
     yield (
         "Compared with `torch.add` into the same tensor, and with torch's copy, which shows the "
-        "bandwidth of the memory. A round is the mean of its launches (least and largest round in "
-        "brackets). The clock has steps of 0.6 us, so the ratio at 1 Mi is noise."
+        "bandwidth of the memory (least and largest round in brackets). The clock has steps of 0.6 "
+        "us, so the ratio at 1 Mi is noise."
     )
     yield ""
     head = ["elements", "us", "torch's us", "GB/s", "torch's", "copy's", "over torch", "config"]
@@ -213,18 +212,6 @@ def line_count(parts: Iterable[Any]) -> int:
         # A docstring of several lines closes on one of its own.
         count -= "\n" in documented
     return count
-
-
-def source(kernel: Any) -> Iterator[str]:
-    """A kernel's text, folded."""
-    yield "<details><summary>The kernel</summary>"
-    yield ""
-    yield "```python"
-    yield inspect.getsource(kernel.fn).rstrip()
-    yield "```"
-    yield ""
-    yield "</details>"
-    yield ""
 
 
 def table(head: list[str], rows: Iterable[list[str]]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import kernellab
-from kernellab.tuning.records import MICROSECONDS, Trial, achieved
+from kernellab.tuning.records import MICROSECONDS, achieved
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "benchmarks/data"
@@ -26,8 +26,6 @@ CASES = {
     "attention": "Attention forward, causal, 32 heads of 64, 4096 tokens, fp16",
 }
 SIZES = {"vector_add": "GB/s", "matmul": "TFLOP/s"}
-BEST = 1
-"""Rows of each table, from the fastest; the slowest follows."""
 
 
 def recorded_numbers() -> dict[str, Any]:
@@ -51,20 +49,16 @@ def page() -> str:
         *_compiling(numbers),
         *_on_two_gpus(),
     ]
-    for name, title in CASES.items():
-        lines += _case(name, title)
+    lines += _fastest()
+    lines += [
+        "## Over sizes",
+        "",
+        "The fastest of a few configs for each size, and torch. Hollow points are timed by a CUDA "
+        "graph, with a warm L2 cache.",
+        "",
+    ]
     for name, unit in SIZES.items():
-        lines += [
-            f"## {CASES[name].partition(',')[0]} over sizes",
-            "",
-            (
-                f"{unit} of the fastest of a few configs for each size, and of torch. Hollow "
-                "points are timed by a CUDA graph, with a warm L2 cache."
-            ),
-            "",
-            f"![{unit} over sizes](images/tuning_{name}_sizes.png)",
-            "",
-        ]
+        lines.append(f"![{name}: {unit} over sizes](images/tuning_{name}_sizes.png)")
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -139,59 +133,43 @@ def _on_two_gpus() -> Iterator[str]:
     yield ""
 
 
-def _case(name: str, title: str) -> list[str]:
-    tuning = kernellab.Tuning.load(SWEEPS / f"tuning_h200_{name}.json")
-    ranked = tuning.ranked
-    assert ranked[0].timing is not None
-    rates = list(achieved(tuning, ranked[0].timing))
-    torch_us = tuning.baselines["torch"].median * MICROSECONDS
-    dropped = sum(one.is_dropped for one in tuning.trials)
-    words = (
-        f"{len(tuning.trials)} configs, {dropped} dropped; {len(tuning.ties)} in a tie at the top; "
-        f"torch takes {torch_us:.1f} us. Timed by {ranked[0].timing.how}."
-    )
-    head = [
-        "config",
-        "us",
-        *rates,
-        "registers",
-        "spilled bytes",
-        "shared bytes",
-        "occupancy",
-    ]
-    shown = [*ranked[:BEST], ranked[-1]]
-    rows = [_row(tuning, one) for one in shown]
-    rows[-1] = [f"the slowest: {rows[-1][0]}", *rows[-1][1:]]
-    table = [_line(head), _line(["---"] * len(head)), *map(_line, rows)]
-    return [
-        f"## {title}",
-        "",
-        words,
-        "",
-        *table,
-        "",
-        f"![times of all configs](images/tuning_{name}.png)",
-        "",
-    ]
+def _fastest() -> Iterator[str]:
+    """Yield the fastest config of each sweep, and the pictures of all configs."""
+    yield "## The fastest configs"
+    yield ""
+    yield "No config was dropped. Timed by do_bench, with a cold L2."
+    yield ""
+    columns = ["sweep", "fastest config", "ties", "us", "torch, us", "slowest, us", "GB/s"]
+    columns += ["TFLOP/s", "registers", "shared bytes", "occupancy"]
+    yield _line(columns)
+    yield "|---" * len(columns) + "|"
+    for name, title in CASES.items():
+        yield _line(_row(title, kernellab.Tuning.load(SWEEPS / f"tuning_h200_{name}.json")))
+    yield ""
+    for name, title in CASES.items():
+        yield f"![{title}: times of all configs](images/tuning_{name}.png)"
+    yield ""
 
 
-def _row(tuning: kernellab.Tuning, trial: Trial) -> list[str]:
-    timing, compiled = trial.timing, trial.outcome.compiled
-    assert timing is not None
+def _row(title: str, tuning: kernellab.Tuning) -> list[str]:
+    assert not any(trial.is_dropped for trial in tuning.trials)
+    first, *_, last = tuning.ranked
+    compiled = first.outcome.compiled
+    assert first.timing is not None
+    assert first.timing.how == "do_bench, cold L2"
+    assert last.timing is not None
     assert compiled is not None
-    rates = [
-        f"{rate:.3g}" if rate < 100 else f"{rate:.0f}"
-        for rate in achieved(tuning, timing).values()
-        if rate is not None
-    ]
-    taken = compiled.resources
+    times = (first.timing, tuning.baselines["torch"], last.timing)
+    rates = achieved(tuning, first.timing)
     return [
-        str(trial.candidate),
-        f"{timing.median * MICROSECONDS:.1f}",
-        *rates,
-        str(taken.registers),
-        str(taken.spills),
-        f"{taken.shared_bytes:,}",
+        title,
+        str(first.candidate),
+        str(len(tuning.ties)),
+        *(f"{timing.median * MICROSECONDS:.1f}" for timing in times),
+        f"{rates['GB/s']:,.0f}",
+        f"{rates['TFLOP/s']:.3g}" if "TFLOP/s" in rates else "",
+        str(compiled.resources.registers),
+        f"{compiled.resources.shared_bytes:,}",
         f"{compiled.occupancy:.0%}",
     ]
 
@@ -210,8 +188,7 @@ def main() -> None:
         sizes = kernellab.Tunings.load(SWEEPS / f"tuning_h200_{name}_sizes.json")
         (PICTURES / f"tuning_{name}_sizes.png").write_bytes(sizes.plot(y=unit).png(80))
     matmul = kernellab.Tuning.load(SWEEPS / "tuning_h200_matmul.json")
-    for kind in ("heatmap", "parallel", "registers"):
-        (PICTURES / f"tuning_matmul_{kind}.png").write_bytes(matmul.plot(kind).png(80))
+    (PICTURES / "tuning_matmul_heatmap.png").write_bytes(matmul.plot("heatmap").png(80))
 
 
 if __name__ == "__main__":

@@ -609,7 +609,7 @@ def text_in(content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise NotText(f"holds no text: {error}") from error
+        raise NotText(f"is not a text file: {error}") from error
 
 
 def json_in(text: str, packed: int = 0) -> Any:
@@ -747,7 +747,7 @@ class Format:
         if type(version) is not int or version != self.version:  # True is 1
             writer = data.get("kernellab")
             raise ArchiveError(
-                f"{name!r} is of version {version!r:.40} of the format; this KernelLab "
+                f"{name!r} has version {version!r:.40} of the format; this KernelLab "
                 f"({kernellab_version()}) reads version {self.version}.",
                 advice=f"It was written by KernelLab {writer!s:.40}: load it with that version."
                 if writer

@@ -151,7 +151,7 @@ def _without_resources(compilation: Compilation) -> NotRecorded | None:
             "the compilation was stopped before there was machine code to read resources from"
         )
     return NotRecorded(
-        f"The record of {compilation.kernel!r} holds no machine code to read resources from."
+        f"The record of {compilation.kernel!r} has no machine code to read resources from."
     )
 
 
@@ -177,7 +177,7 @@ def _without_machine_code(compilation: Compilation) -> NotRecorded | None:
     # Machine code that this machine cannot disassemble is there: the decoder says what is missing.
     if any(name in stages for name in ("sass", "amdgcn")) or "sass" in stages.failed:
         return _without_source_map(compilation)
-    return NotRecorded(f"The record of {compilation.kernel!r} holds no machine code.")
+    return NotRecorded(f"The record of {compilation.kernel!r} has no machine code.")
 
 
 def _without_occupancy(compilation: Compilation, **_others: int | None) -> NotRecorded | None:
@@ -211,7 +211,7 @@ def _without_module(compilation: Compilation, snapshot: str = "ttgir") -> NotRec
     in_stages = any(name in compilation.stages for name in ("ttir", "ttgir"))
     if in_stages or any(run.op_counts_after for run in compilation.passes):
         return None
-    return NotRecorded(f"The record of {compilation.kernel!r} holds no module of MLIR.")
+    return NotRecorded(f"The record of {compilation.kernel!r} has no module of MLIR.")
 
 
 def _without_layouts(compilation: Compilation, snapshot: str = _LAYOUTS_FROM) -> NotRecorded | None:
@@ -363,7 +363,7 @@ class Compilation(HasCard):
         raise NotRecorded(
             f"The record of {self.kernel!r} has no pass {beginning!r}."
             if self.passes
-            else f"The record of {self.kernel!r} holds no passes.",
+            else f"The record of {self.kernel!r} has no passes.",
             advice='Compile with record="passes", and do not stop before this pass.',
         )
 

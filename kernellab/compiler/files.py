@@ -302,7 +302,7 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
             content = file_bytes(file, ArchiveError, is_named=False)
             contents[stage] = content if stage in BINARY else _text(content, file)
     if not contents:
-        raise ArchiveError(f"The cache folder {str(folder)!r} holds no stage of {name!r:.80}.")
+        raise ArchiveError(f"The cache folder {str(folder)!r} has no stage of {name!r:.80}.")
     _check_metadata(metadata, metadata_file)
     stages = make_stages(contents)
     known = triton_api.option_names(target)
@@ -475,7 +475,7 @@ def read_dump(text: str, file: Path) -> Compilation:
     kernel = next((match for dump in dumps if (match := _KERNEL.search(dump.text))), None)
     target = next((match for dump in dumps if (match := _TARGET.search(dump.text))), None)
     if kernel is None:
-        raise ArchiveError(f"The dump {str(file)!r} holds no module with a kernel.")
+        raise ArchiveError(f"The dump {str(file)!r} has no module with a kernel.")
     if target is None:
         raise ArchiveError(f"The dump {str(file)!r} does not name a target: it ends before TTGIR.")
     passes = tuple(_passes(dumps))

@@ -109,7 +109,7 @@ def as_triton_kernel(kernel: Any) -> Any:
 def _made(generated: inductor.Generated, kernel: Any) -> Any:
     if generated.function is None:
         raise ArgumentError(
-            f"the source of Inductor's kernel {kernel.fn.__name__!r} stayed in the process that "
+            f"the source of Inductor's kernel {kernel.fn.__name__!r} is only in the process that "
             "compiled it",
             advice="Set torch._inductor.config.compile_threads = 1 before torch.compile.",
         )

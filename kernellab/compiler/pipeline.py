@@ -125,7 +125,7 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
                 ),
             ) from error
         except UnicodeDecodeError as error:
-            raise ArgumentError(f"{str(given)!r} holds no text: it is a binary file.") from error
+            raise ArgumentError(f"{str(given)!r} is not a text file: it is binary.") from error
         file, suffix = str(path), path.suffix
     if language is None:
         language = passes.guess_language(text, suffix)

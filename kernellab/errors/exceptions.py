@@ -525,8 +525,9 @@ class KernelFault(KernelLabError):
         )
 
     def _circumstances(self, again: str, made: str) -> str:
-        """ "in program (96, 0, 0) of grid (98, 1, 1), lane 32, and 1 more program; out of bounds in
-        7 elements of the programs that ran together", and a line with the values."""
+        """ "in program (96, 0, 0) of grid (98, 1, 1), element 32 of the tile, and 1 more program;
+        out of bounds in 7 elements of the programs that ran together", and the values.
+        """
         if self.program is None:
             return ""
         where = f"in program {self.program} of grid {self.grid}{_lane(self.lane)}"
@@ -535,12 +536,12 @@ class KernelFault(KernelLabError):
         if self.count > 1:
             where += f"; {again} in {self.count:,} elements of the programs that ran together"
         values = ", ".join(f"{name} = {value}" for name, value in self.values.items())
-        return f"{where}\nthe {made} was made of {values}" if values else where
+        return f"{where}\nthe {made} was computed from {values}" if values else where
 
 
 def _lane(lane: Sequence[int]) -> str:
-    """ ", lane 2" of a row, ", lane (0, 2)" of a tile; "" where no lane is known."""
-    return f", lane {lane[0] if len(lane) == 1 else tuple(lane)}" if lane else ""
+    """ ", element 2 of the tile", or (0, 2) in two dimensions; "" if it is not known."""
+    return f", element {lane[0] if len(lane) == 1 else tuple(lane)} of the tile" if lane else ""
 
 
 @dataclass(frozen=True)
@@ -598,7 +599,7 @@ class Deadlock(KernelFault):
             if self.proven
             else f"in {self.silent_rounds:,} rounds memory did not change and no program ended"
         )
-        return f"deadlock: {who} {verb} for ever; {why}"
+        return f"deadlock: {who} {verb} forever; {why}"
 
     def _circumstances(self, again: str, made: str) -> str:
         del again, made
@@ -696,7 +697,7 @@ class OutOfBounds(KernelFault, IndexError):
         return f"{owner} holds elements {elements}"
 
     def _advice(self, fix: str) -> str:
-        mask = "Mask the lanes that reach beyond the tensor, or check its sizes and strides."
+        mask = "Mask the elements beyond the tensor, or check its sizes and strides."
         advice = f"{fix or mask} Nothing was written outside."
         if self.bounds == "view":
             advice += (

@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import NoReturn
 
 WITHOUT_SOURCE = (
-    "Triton reads a kernel's source from its file, and text that exec runs, or that is typed at "
-    "Python's own prompt, has none. Define the kernel in a file or in a notebook. For generated "
-    "text, write it to a file and import that, or let linecache know the lines first: "
+    "Triton reads a kernel's source from its file, which code in exec or at Python's own prompt "
+    "does not have. Define the kernel in a file or in a notebook. For generated text, write a file "
+    "and import it, or give Python the lines first: "
     "linecache.cache[name] = (len(text), None, text.splitlines(True), name), then "
     'exec(compile(text, name, "exec")).'
 )

@@ -59,7 +59,7 @@ class NodeDifference(Difference):
         words = (
             f"{whose}{self.node}, {self.target}, of the {self.direction} graph {self.number}{where}"
             f": {index_text(self.index) or 'it'} is {actual}, and eager's {expected}; "
-            f"{self.count:,} of {self.size:,} elements are off, by {self.largest:.3g} at most, "
+            f"{self.count:,} of {self.size:,} elements differ, by {self.largest:.3g} at most, "
             f"where rounding explains {self.allowed:.2g}"
         )
         if self.kernel:

@@ -252,7 +252,7 @@ def _unusable(tensor: torch.Tensor) -> _Unusable:
     if has_address:
         return _Unusable(
             "a tensor whose storage was shortened: it does not hold all of its elements",
-            "Make the tensor anew, or resize the storage back.",
+            "Create the tensor again, or resize the storage back.",
         )
     return _Unusable(
         "a tensor without memory, of one of torch's transforms or with its storage freed",
@@ -655,8 +655,7 @@ def bound_launch(
         return BoundLaunch(kernel, grid, args, keywords)
     if grid is not None or args or keywords:
         raise ArgumentError(
-            f"{called} was given a bound launch of {kernel.name!r}, and a grid or arguments "
-            "beside it.",
+            f"{called} takes a bound launch ({kernel.name!r}) or a grid and arguments, not both.",
             advice=f"Bind them too: kernellab.bind({kernel.name}, grid, ...).",
         )
     return kernel

@@ -287,6 +287,6 @@ class Difference:
 
     def __str__(self) -> str:
         actual, expected = self.texts
-        off = f"{self.count:,} of its {counted(self.size, 'element')}"
-        verb = "is" if self.count == 1 else "are"
-        return f"{self.element} is {actual}, and {expected} is expected; {off} {verb} off"
+        off = f"{self.count:,} of {counted(self.size, 'element')}"
+        verb = "differs" if self.count == 1 else "differ"
+        return f"{self.element} is {actual}, expected {expected}; {off} {verb}"

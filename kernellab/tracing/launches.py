@@ -453,7 +453,7 @@ def _stale(kernel: Any, sources: Sequence[SourceText]) -> list[str]:
     if now is not None and now != "".join(kernel.raw_src):
         return [
             (
-                f"{name} has been defined anew since this trace was recorded; the lines shown are "
+                f"{name} was redefined after this trace was recorded; the lines shown are "
                 "those that ran."
             )
         ]

@@ -180,8 +180,8 @@ class Trace(Sequence[Step]):
             raise ArgumentError(
                 f"find takes a function of the variables, got {shown(condition)}",
                 advice=(
-                    "trace.find(lambda v: (v.x > 40).any()), say; trace.history(name) has every "
-                    "value of a variable."
+                    "For example, trace.find(lambda v: (v.x > 40).any()). trace.history(name) has "
+                    "every value of a variable."
                 ),
             )
         check_flags(backwards=backwards)
@@ -381,8 +381,8 @@ class Trace(Sequence[Step]):
         lanes = sum(write.lanes_written(known, self.arguments) for write in writing)
         if lanes > _MOST_REPLAYED:
             raise NotRecorded(
-                f"what {argument!r} holds after step {last} is not computed: {lanes:,} elements "
-                f"are written up to there, and no more than {_MOST_REPLAYED:,} are followed",
+                f"the contents of {argument!r} after step {last} are not computed: {lanes:,} "
+                f"elements are written up to there, and at most {_MOST_REPLAYED:,} are followed",
                 advice="Ask for an earlier step, or trace fewer programs.",
             )
         memory = ReplayedMemory(known, stored.copied().reshape(known.shape))
@@ -470,8 +470,8 @@ class Trace(Sequence[Step]):
         )
         fewer = ", or trace fewer programs" if len(self.facts.programs) > 1 else ""
         return NotRecorded(
-            f"what {argument!r} holds after step {step} is not known: what step {lost} wrote there "
-            "was too much to be kept",
+            f"the contents of {argument!r} after step {step} are not known: step {lost} wrote more "
+            "than the trace keeps",
             advice=f"{before}Record it with {self._call(largest)}{fewer}",
             position=self.steps[lost].position,
         )

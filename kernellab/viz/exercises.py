@@ -114,7 +114,7 @@ def _facts(difference: FirstDifference) -> Iterator[tuple[str, str]]:
     yield "expected", expected
     if difference.line is not None:
         lane = difference.lane[0] if len(difference.lane) == 1 else difference.lane
-        which = f", lane {lane}" if difference.lane else ""
+        which = f", element {lane} of the tile" if difference.lane else ""
         yield "written", f"on line {difference.line}, by program {difference.program}{which}"
     if difference.inputs is not None:
         words = [str(text) for text in difference.inputs] or ["nothing that the kernel has read"]

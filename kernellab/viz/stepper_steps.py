@@ -358,22 +358,22 @@ class _Maker:
         for name, step in self._lost.items():
             before = f" trace.memory({name!r}, {step - 1}) has what it held before." if step else ""
             yield (
-                f"From {unit} {step:,} on it is not known what {name} holds, and its picture does "
-                f"not follow the {unit}s: what was written to it was too much to be kept.{before} "
+                f"From {unit} {step:,} on, the contents of {name} are not known, and its picture "
+                f"does not follow the {unit}s: more was written than the trace keeps.{before} "
                 "A trace of fewer programs, or with a larger exact_bytes=, keeps more."
             )
 
     def _too_many(self) -> Iterator[str]:
         if self._unmarked:
             yield (
-                f"What {self._unmarked:,} of the accesses touch is not marked: a view "
-                f"works out the places of {_MOST_LANES:,} lanes. trace[N].accesses has the others."
+                f"The elements of {self._unmarked:,} accesses are not marked: a view locates at "
+                f"most {_MOST_LANES:,} elements. trace[N].accesses has the others."
             )
         for name, step in self._left_behind.items():
             when = "no step" if step < 0 else f"the steps up to {step - 1:,}" if step else "no step"
             yield (
                 f"The picture of {name} follows {when}: these tensors are too large, or too many "
-                f"lanes write to them, for one view. trace.memory({name!r}, N) has what it holds."
+                f"elements are written, for one view. trace.memory({name!r}, N) has its contents."
             )
 
     def _frames(self) -> tuple[StepFrame, ...]:
@@ -476,7 +476,7 @@ class _Maker:
             if name in self._left_behind:
                 why = "this is what it was at first: memory or writes are too much for one view"
             if name in self._lost:
-                why = "this is what it was at first: what was written to it was too much to be kept"
+                why = "this is what it was at first: more was written than the trace keeps"
         else:
             is_first = contents.size > _LARGEST_PICTURE and not self._first
             summary = stored.summary_of(contents) if is_first else summarize(contents)

@@ -40,7 +40,7 @@ def test_before_a_view() -> None:
     )
     assert "x_ptr[-3], but the view holds elements 0 to 7" in problem
     assert "(x_ptr: float32, shape (8,), strides (1,))" in problem
-    assert "lane 0" in problem
+    assert "element 0 of the tile" in problem
 
 
 def test_beyond_a_view_writes_nothing(raised: Raised) -> None:
@@ -58,7 +58,7 @@ def test_a_hole(messages: SnapshotAssertion) -> None:
     problem = fault("tile_2d", faults.tile_2d, (1,), matrix, 4, 8, BLOCK_M=4, BLOCK_N=8)
     assert "x_ptr[8]" in problem
     assert "strides (10, 1)" in problem
-    assert "lane (1, 0)" in problem
+    assert "element (1, 0) of the tile" in problem
     of_atomic = fault("atomic", faults.atomic, (1,), torch.zeros(32)[::4], BLOCK=8)
     assert "x_ptr[2]" in of_atomic
     assert (problem, of_atomic) == messages

@@ -47,8 +47,8 @@ def assert_says(error: KernelFault, mark: str, *parts: str) -> None:
 
 def made_of(error: KernelFault) -> str:
     """What the error says of the values that made an index or a condition."""
-    (line,) = [line for line in error.problem.splitlines() if " was made of " in line]
-    return line.partition(" was made of ")[2]
+    (line,) = [line for line in error.problem.splitlines() if " was computed from " in line]
+    return line.partition(" was computed from ")[2]
 
 
 def integers(*values: int) -> torch.Tensor:
@@ -60,26 +60,26 @@ FAULTS: list[tuple[tuple[Any, ...], dict[str, Any], str, list[str]]] = [
     # kernel, grid, arguments; constants; what made the index; what else the error says
     (
         (faults.load_before, (1,), ones(8), zeros(8)), {"BLOCK": 8},
-        "lanes = 0, BLOCK = 8", ["x_ptr[-3]", "lane 0", "3 elements"],
+        "lanes = 0, BLOCK = 8", ["x_ptr[-3]", "element 0 of the tile", "3 elements"],
     ),
     (
         (faults.tile_2d, (2,), zeros(5, 8), 6, 8), TILE,
         "columns = 0, rows = 5, n = 8, tl.program_id(0) = 1, BLOCK_M = 4, BLOCK_N = 8",
-        ["x_ptr[40]", "program (1, 0, 0)", "lane (1, 0)", "8 elements"],
+        ["x_ptr[40]", "program (1, 0, 0)", "element (1, 0) of the tile", "8 elements"],
     ),
     (
         (faults.tile_2d, (1,), zeros(8, 6).T[1:], 4, 16), TILE,
         "columns = 0, rows = 3, n = 16, tl.program_id(0) = 0, BLOCK_M = 4, BLOCK_N = 8",
-        ["x_ptr[48]", "elements -1 to 46", "shape (5, 8)", "lane (3, 0)"],
+        ["x_ptr[48]", "elements -1 to 46", "shape (5, 8)", "element (3, 0) of the tile"],
     ),
     (
         (faults.gathered_load, (1,), ones(8), integers(0, 100, 7, 8, -1, 100, 2, 3), zeros(8)),
         {"BLOCK": 8},
-        "index = 8", ["x_ptr[8]", "lane 3", "2 elements"],
+        "index = 8", ["x_ptr[8]", "element 3 of the tile", "2 elements"],
     ),
     (
         (faults.atomic, (2,), zeros(10)), {"BLOCK": 8},
-        "lanes = 5, BLOCK = 8", ["atomic out of bounds: x_ptr[10]", "program (0, 0, 0)", "lane 5"],
+        "lanes = 5, BLOCK = 8", ["atomic out of bounds: x_ptr[10]", "element 5 of the tile"],
     ),
     ((faults.compare_and_swap, (2,), integers(0, 0, 0, 0)), {}, "", ["x_ptr[4]"]),
     (
@@ -94,7 +94,7 @@ FAULTS: list[tuple[tuple[Any, ...], dict[str, Any], str, list[str]]] = [
     (
         (faults.walks_too_far, (1, 2), ones(8, 6), zeros(4), 5, 6), {"STEP": 2},
         "step = 2, first = 7, stride = 6, lanes = 3, tl.program_id(1) = 1",
-        ["x_ptr[50]", "program (0, 1, 0)", "lane (3, 0)"],
+        ["x_ptr[50]", "program (0, 1, 0)", "element (3, 0) of the tile"],
     ),
     (
         (faults.looked_up, (3,), ones(20), integers(1, 2, 9), zeros(8), 5), {},
@@ -122,7 +122,9 @@ def test_a_fault_names_its_place(
 
 def test_a_fault_inside_a_helper_function() -> None:
     error = fault(faults.through_helper, (5,), ones(3, 8), zeros(8), BLOCK=8)
-    assert_says(error, "helper", "x_ptr[24]", "program (3, 0, 0) of grid (5, 1, 1), lane 0")
+    assert_says(
+        error, "helper", "x_ptr[24]", "program (3, 0, 0) of grid (5, 1, 1), element 0 of the tile"
+    )
     assert made_of(error) == "columns = 0, tl.program_id(0) = 3, BLOCK = 8"
 
 
@@ -136,7 +138,7 @@ def test_the_message_and_its_data(messages: SnapshotAssertion) -> None:
         "load_1d",
         "load out of bounds: x_ptr[770]",
         "its storage holds elements 0 to 769 (x_ptr: float32, shape (770,))",
-        "in program (96, 0, 0) of grid (97, 1, 1), lane 2",
+        "in program (96, 0, 0) of grid (97, 1, 1), element 2 of the tile",
         "6 elements",
     )
     assert made_of(error) == "offsets = 770, tl.program_id(0) = 96, BLOCK = 8"
@@ -196,7 +198,11 @@ def test_a_store_beyond_the_end_writes_nothing(
     out = torch.full((20,), -1, dtype=torch.int32)
     error = fault(faults.store_1d, (3,), out, 22, BLOCK=8)
     assert_says(
-        error, "store_1d", "store out of bounds: out_ptr[20]", "program (2, 0, 0)", "lane 4"
+        error,
+        "store_1d",
+        "store out of bounds: out_ptr[20]",
+        "program (2, 0, 0)",
+        "element 4 of the tile",
     )
     assert out.tolist() == [*range(16), *[-1] * 4]
     x = zeros(10)
@@ -212,7 +218,9 @@ def test_a_view_may_be_left_but_not_its_storage() -> None:
     kernellab.run(faults.load_before, (1,), memory[3:], out, BLOCK=8)
     assert out.tolist() == list(range(8))
     error = fault(faults.load_before, (1,), memory[2:], out, BLOCK=8)
-    assert_says(error, "load_before", "x_ptr[-3]", "elements -2 to 8", "shape (9,)", "lane 0")
+    assert_says(
+        error, "load_before", "x_ptr[-3]", "elements -2 to 8", "shape (9,)", "element 0 of the tile"
+    )
     assert "1 elements" not in error.problem
 
 
@@ -232,7 +240,11 @@ def test_device_assert() -> None:
     x = torch.arange(24.0)
     error = fault(faults.asserted, (3,), x, 21.0, BLOCK=8, debug=True)
     assert_says(
-        error, "asserted", "device_assert failed: x is small", "program (2, 0, 0)", "lane 5"
+        error,
+        "asserted",
+        "device_assert failed: x is small",
+        "program (2, 0, 0)",
+        "element 5 of the tile",
     )
     assert "3 elements" in error.problem
     assert made_of(error) == "x = 21.0, limit = 21.0, BLOCK = 8"
@@ -257,7 +269,9 @@ def test_a_gather_from_beyond_its_tile() -> None:
     assert out[2].tolist() == x.tolist()
     index[21] = -1
     error = fault(faults.gathered_tile, (3,), x, index, out)
-    assert_says(error, "gathered_tile", "element -1", "0 to 7", "program (2, 0, 0)", "lane 5")
+    assert_says(
+        error, "gathered_tile", "element -1", "0 to 7", "program (2, 0, 0)", "element 5 of the tile"
+    )
 
 
 # Called functions, and functions of elements
@@ -281,7 +295,7 @@ def test_a_fault_in_a_function_of_elements_names_program_and_lane(kernel: Any) -
     with pytest.raises(OutOfBounds) as caught:
         kernellab.run(kernel, (2,), table, keys, torch.zeros_like(keys), 19, N=16)
     assert position_of(caught.value).line == marked_line(calls, "FAULT: lower_bound")
-    assert "program (1, 0, 0) of grid (2, 1, 1), lane 11" in caught.value.problem
+    assert "program (1, 0, 0) of grid (2, 1, 1), element 11 of the tile" in caught.value.problem
 
 
 # The first fault

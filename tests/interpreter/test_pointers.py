@@ -79,7 +79,7 @@ def test_addresses_that_are_null_not_aligned_or_half_outside(messages: SnapshotA
     x, out, short = integers(8), integers(4), torch.zeros(7, dtype=torch.int16)
     across = read_at(short.data_ptr(), short)
     assert "out_ptr" in across
-    assert "lane 3" in across
+    assert "element 3 of the tile" in across
     assert (read_at(0, out), across, read_at(x.data_ptr() + 2, out)) == messages
 
 
@@ -91,7 +91,7 @@ def test_beyond_the_end_of_a_tensor() -> None:
     assert (
         "of a tensor that is not an argument (int32, shape (8,)), ends 0 bytes before it" in problem
     )
-    assert "lane 2" in problem
+    assert "element 2 of the tile" in problem
     assert out.tolist() == [-1] * 4
 
 
@@ -110,7 +110,7 @@ def test_a_wild_store_writes_nothing() -> None:
     tensors = [integers(2) for _ in range(4)]
     table = addresses_of(tensors)
     problem = fault("write_everywhere", pointers.write_everywhere, (3,), table, N=4)
-    assert "program (2, 0, 0) of grid (3, 1, 1), lane 0" in problem
+    assert "program (2, 0, 0) of grid (3, 1, 1), element 0 of the tile" in problem
     assert not any(tensor.any() for tensor in tensors)
     kernellab.run(pointers.write_everywhere, (2,), table, N=4)
     assert all(tensor.tolist() == [7, 7] for tensor in tensors)

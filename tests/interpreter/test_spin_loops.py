@@ -187,7 +187,7 @@ def test_a_poll_that_nobody_answers() -> None:
     with pytest.raises(Deadlock) as caught:
         kernellab.run(recent.never_set, (4,), flags, out)
     assert position_of(caught.value).line == marked_line(recent, "WAITS: never_set")
-    assert "2 of the 4 programs wait for ever" in str(caught.value)
+    assert "2 of the 4 programs wait forever" in str(caught.value)
     assert "flag_ptr[2] is 3" in str(caught.value)
     assert out.tolist() == [1, 0, 0, 1]
 
@@ -214,7 +214,7 @@ def deadlock(kernel: Any, grid: tuple[int, ...], *arguments: Any) -> Deadlock:
 
 
 def test_a_deadlock_as_words_and_as_data(messages: SnapshotAssertion) -> None:
-    """Program 2 keeps the lock; those after it wait for ever: who, where, and what each read."""
+    """Program 2 keeps the lock; those after it wait forever: who, where, and what each read."""
     x = zeros(1)
     error = deadlock(waiting.never_released, (5,), zeros(1), x)
     assert x.tolist() == [3]
@@ -255,11 +255,11 @@ def test_two_locks_in_two_orders() -> None:
 def test_a_flag_that_nobody_sets_where_variables_go_in_circles() -> None:
     error = deadlock(waiting.goes_in_circles, (20,), zeros(1))
     lines = error.problem.splitlines()
-    assert lines[0].startswith("deadlock: 20 of the 20 programs wait for ever; nothing")
+    assert lines[0].startswith("deadlock: 20 of the 20 programs wait forever; nothing")
     assert lines[-1] == "  and 12 more"
     assert len(lines) == 10
     alone = deadlock(waiting.goes_in_circles, (1,), zeros(1))
-    assert alone.problem.startswith("deadlock: the program waits for ever")
+    assert alone.problem.startswith("deadlock: the program waits forever")
 
 
 @pytest.mark.parametrize(

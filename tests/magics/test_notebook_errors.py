@@ -209,7 +209,7 @@ def test_out_of_bounds_load(lab: NotebookSession) -> None:
     assert outcome.error == "OutOfBounds"
     assert "x_ptr[900]" in outcome.message
     assert "program (7, 0, 0)" in outcome.message
-    assert "lane 4" in outcome.message
+    assert "element 4 of the tile" in outcome.message
     assert outcome.arrows == [
         "8: add[(8,)](x[:900].clone(), y, z, 1000, BLOCK=128)",
         "5: x = tl.load(x_ptr + i, mask=i < n)",

@@ -181,11 +181,6 @@ x, y = torch.rand(64, 200), torch.empty(64, 200)
 u, v, w = torch.rand(98_432), torch.rand(98_432), torch.empty(98_432)
 """,
     "docs/estimates.md": _LAUNCHES,
-    "docs/gallery.md": """
-import torch, triton, triton.language as tl
-from triton.experimental import gluon
-from triton.experimental.gluon import language as gl
-""",
     "docs/interpreted.md": """
 import torch, kernellab, library
 x, y = torch.rand(1000), torch.rand(1000)
@@ -216,11 +211,6 @@ space = {"BLOCK": [256, 1024]}
 grid = lambda meta: (triton.cdiv(n, meta["BLOCK"]),)
 """,
     "docs/widgets.md": _COMPILATION,
-    "docs/python.md": _VECTORS
-    + """
-import library as some_library
-train_step = lambda: kernellab.run(add, (97,), x, y, z, n, BLOCK=1024)
-""",
 }
 """Page -> what its blocks take for granted."""
 
@@ -228,7 +218,6 @@ FILES = {
     "docs/judging.md": ("answer.py", 0),
     "docs/debugging.md": ("kernels.py", 0),
     "docs/interpreted.md": ("library.py", None),
-    "docs/python.md": ("library.py", None),
 }
 """Page -> a file that its blocks import: one of its blocks, by number, or `LIBRARY_FILE`."""
 

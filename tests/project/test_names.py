@@ -254,7 +254,7 @@ def test_the_caret_stands_under_the_fault(load: Load) -> None:
     at = source.index("tl.load" if LOCATES_WHOLE_CALLS else "x_ptr")
     number = len(f"{line_of(kernels, '合計 = 1.0'):>5} | ")
     assert caret.index("^") == number + 4 + len("1234 = 1.0") + at
-    assert "the index was made of ι = 63" in str(caught.value)
+    assert "the index was computed from ι = 63" in str(caught.value)
 
 
 @pytest.mark.slow

@@ -207,7 +207,7 @@ def test_the_words_of_a_fault_are_made_of_its_data(messages: SnapshotAssertion) 
     assert "its storage is empty" in words(held=range(0))
     assert words(lane=(0, 7), count=1200) == messages
     assert words(address=4096, reason=", where no tensor is") == messages
-    assert words(values={"i": 3, "n": 5}).endswith("\n  the index was made of i = 3, n = 5")
+    assert words(values={"i": 3, "n": 5}).endswith("\n  the index was computed from i = 3, n = 5")
 
 
 def test_the_data_of_a_real_fault() -> None:
@@ -218,7 +218,8 @@ def test_the_data_of_a_real_fault() -> None:
     assert (error.index, error.program, error.lane) == (40, (1, 0, 0), (1, 0))
     assert error.held == range(40)
     assert f"[{error.index}]" in error.problem
-    assert f"program {error.program} of grid {error.grid}, lane {error.lane}" in error.problem
+    where = f"program {error.program} of grid {error.grid}, element {error.lane} of the tile"
+    assert where in error.problem
 
 
 def test_one_card_for_all() -> None:

@@ -58,7 +58,7 @@ def test_wrong_results_are_dropped_and_shown() -> None:
     )
     assert list(sweep.table["dropped"]) == ["wrong result", "", "wrong result"]
     why = sweep.trial(0).outcome.dropped.why
-    assert why.endswith("1,000 of its 1,000 elements are off, compared with the reference")
+    assert why.endswith("1,000 of 1,000 elements differ, compared with the reference")
     assert sweep.trial(1).outcome.checked == "the reference"
 
 

@@ -137,9 +137,9 @@ def _assigned_element(refused: Refusal, _: re.Match[str]) -> Fix:
         )
     name = name if name.isidentifier() else "x"
     return Fix(
-        f"elements of a tile cannot be assigned ({name} is one).",
+        f"elements of a tile cannot be assigned, and {name} is a tile.",
         f"Write {name} = tl.where(offsets == {index or 'k'}, value, {name}), with the offsets of "
-        "its lanes.",
+        "its elements.",
     )
 
 
@@ -166,7 +166,7 @@ def _read_element(refused: Refusal, _: re.Match[str]) -> Fix | None:
         sign, by = update
         advice = f"Write tl.store({place}, tl.load({place}) {sign} {by})"
         if sign == "+":
-            advice += f"; where several lanes or programs add, tl.atomic_add({place}, {by})"
+            advice += f"; where several elements or programs add, tl.atomic_add({place}, {by})"
         return Fix(f"{name} is {kind}, and [] neither loads nor stores.", f"{advice}.", True)
     return Fix(f"{name} is {kind}, and [] does not load.", f"Write tl.load({place}).", True)
 

@@ -255,7 +255,7 @@ def _too_few(refused: Refusal, match: re.Match[str]) -> Fix | None:
     name = match[1]
     if name == "arange":
         end = refused.text(getattr(refused.node, "args", [None])[0]) or "BLOCK"
-        return Fix("a range of lanes has a beginning and an end.", f"Write tl.arange(0, {end}).")
+        return Fix("tl.arange takes a start and an end.", f"Write tl.arange(0, {end}).")
     if name in ("program_id", "num_programs"):
         return Fix("a grid has up to three axes.", f"Write tl.{name}(0) for the first.")
     if match[2] == "'dtype'":  # of tl.zeros on Triton 3.6: `_missing_argument` says more
@@ -404,7 +404,7 @@ def _mask_type(refused: Refusal, _: re.Match[str]) -> Fix:
     mask = refused.known("mask")
     held = f", and this one is {kind_of(mask)}" if mask is not None else ""
     return Fix(
-        f"a mask says of every lane whether it takes part{held}.",
+        f"a mask has a boolean for each element{held}.",
         "Write a comparison: mask=offsets < n, or mask=values != 0.",
     )
 

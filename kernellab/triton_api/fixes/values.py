@@ -362,8 +362,8 @@ def _power_of_two(refused: Refusal, _: re.Match[str]) -> Fix | None:
         return None
     size = triton.next_power_of_2(end - start)
     bound = next((name for name in refused.names() if refused.is_constant(name)), "")
-    mask = "and pass mask= to the loads and stores, which leaves out the lanes beyond"
-    reason = f"a tile has a power of two of elements, and here are {end - start}."
+    mask = "and pass mask= to the loads and stores, which leaves out the elements beyond"
+    reason = f"the number of elements of a tile must be a power of two, got {end - start}."
     if bound:
         return Fix(
             reason,
