@@ -50,7 +50,7 @@ from kernellab.torch_api.virtual_gpu import (
     CPU,
     DEVICE,
     is_seed,
-    with_attention_alike,
+    drawing_alike,
     without_gpu,
     written_out,
 )
@@ -266,7 +266,7 @@ class _Eager:
         without_gpu(module, CPU)
         for node in module.graph.nodes:
             self.nodes[number, node.name] = node_of(node)
-        with_attention_alike(module)
+        drawing_alike(module)
 
         def called(*args: Any) -> Any:
             if number in self.random_states:  # only the first call is compared
