@@ -59,12 +59,13 @@ from kernellab.torch_api.virtual_gpu import (
 
 
 _ROUNDING = {
-    torch.float64: 2.0**-53,
-    torch.float32: 2.0**-24,
-    torch.bfloat16: 2.0**-9,
-    torch.float16: 2.0**-12,
+    torch.float64: 2.0**-49,
+    torch.float32: 2.0**-20,
+    torch.bfloat16: 2.0**-8,
+    torch.float16: 2.0**-11,
 }
-"""Half a unit in the last place of 1.0."""
+"""How far one operation may be off, relative to its value: half a unit in the last place of 1.0.
+fp32 and fp64 have 16 times that, because sums round to them inside an operation."""
 
 _NOISE = 4.0
 """Differences up to this many times the effect of one rounding per operation count as rounding:
@@ -133,7 +134,7 @@ def _dithered(value: torch.Tensor) -> torch.Tensor:
     unit = _ROUNDING.get(value.dtype, 0.0)
     wide = value.detach().to(torch.float64)
     signs = torch.randint(0, 2, wide.shape, generator=_GENERATOR).to(torch.float64) * 2 - 1
-    moved = (wide * (1 + 2 * unit * signs)).to(value.dtype)
+    moved = (wide * (1 + unit * signs)).to(value.dtype)
     return torch.empty_like(value).copy_(moved)
 
 
