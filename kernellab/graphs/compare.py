@@ -49,8 +49,8 @@ from kernellab.torch_api.lowering import Mutation
 from kernellab.torch_api.virtual_gpu import (
     CPU,
     DEVICE,
-    is_seed,
     drawing_alike,
+    is_seed,
     without_gpu,
     written_out,
 )

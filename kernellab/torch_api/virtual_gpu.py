@@ -495,9 +495,9 @@ def _differentiated(
 
 
 def drawing_alike(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Make a Dynamo graph, in place, draw the random numbers of the compiled graphs. Attention drops
-    the same elements as the fused operations that are written out for the CPU, and returns the same
-    strides; what is checkpointed is not computed again, which would draw other numbers.
+    """Make a Dynamo graph, in place, draw the random numbers of the compiled graphs. Attention
+    drops the same elements as the fused operations that are written out for the CPU, and returns
+    the same strides; what is checkpointed is not computed again, which would draw other numbers.
     """
     return _with_targets(module, lambda node: _DRAWN_ALIKE.get(node.target, node.target))
 
