@@ -79,7 +79,11 @@ def send(things: Any, *, keep_devices: bool = False) -> Sent:
         content = io.BytesIO()
         pickler = _Pickler(content, keep_devices)
         pickler.dump((operations, things))
-        named = [one for one in OPDEFS.values() if {one._namespace, one._name} <= pickler.names]
+        named = [
+            operation
+            for operation in OPDEFS.values()
+            if {operation._namespace, operation._name} <= pickler.names
+        ]
         if len(named) == len(operations):
             return Sent(content.getvalue(), settings, torch.get_default_dtype())
         operations = named
