@@ -204,14 +204,14 @@ class Tolerances:
         rtol, atol: the tolerances that the user gave.
         stated: how far each element may be off, float64, of the results whose author stated it.
         parts: returns the part by argument, see `rounding_of`; that of the dtype by default.
-        noise: how far each element may be off in any case, float64, where rounding counts.
+        noise: what is added to the part of rounding.
     """
 
     rtol: float | None = None
     atol: float | None = None
     stated: Mapping[str, torch.Tensor] = field(default_factory=dict)
     parts: Callable[[], Mapping[str, float]] = dict
-    noise: torch.Tensor | None = None
+    noise: float = 0.0
 
     def __call__(self, name: str, actual: torch.Tensor, expected: torch.Tensor) -> Allowed | None:
         """Return how far the elements of one tensor may be off."""
@@ -220,18 +220,13 @@ class Tolerances:
             return lambda piece, _, __: elements[piece]
         if self.rtol is None and self.atol is None:
             relative = self._part(name, actual, expected)
-            absolute = relative * size_of(expected)
+            absolute = relative * size_of(expected) + (self.noise if relative else 0.0)
         else:
             relative, absolute = self.rtol or 0.0, self.atol or 0.0
         if not relative and not absolute:
             return None
         wide = _wide(expected)
-        if self.noise is None:
-            return lambda _, __, want: absolute + relative * want.to(wide).abs()
-        noise = self.noise.expand(expected.shape)
-        return lambda piece, _, want: torch.maximum(
-            absolute + relative * want.to(wide).abs(), noise[piece]
-        )
+        return lambda _, __, want: absolute + relative * want.to(wide).abs()
 
     def elements(self, name: str, actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
         """Return how far each element may be off, float64; 0 if every bit counts."""
