@@ -59,7 +59,7 @@ def main() -> None:
 
 def _captured(model: nn.Module, *args: Any) -> GraphReport:
     request = {**vars(GraphOptions(backward=True)), "name": type(model).__name__}
-    return GraphReport(capture(GivenCall(model, args, {}, request)))
+    return GraphReport(capture(GivenCall(model, args, {}, request)), is_captured_here=True)
 
 
 def _timed(call: Callable[[], Any]) -> tuple[Any, tuple[float, float]]:

@@ -26,7 +26,7 @@ from kernellab.torch_api.fx_graphs import (
     tensors_restored,
     with_leaves,
 )
-from kernellab.torch_api.virtual_gpu import CPU, with_attention_alike, without_gpu
+from kernellab.torch_api.virtual_gpu import CPU, drawing_alike, without_gpu
 
 _SEED = 0
 _FEW_UNITS = 16.0
@@ -126,7 +126,7 @@ class _Doubled:
     def __call__(self, module: torch.fx.GraphModule, _inputs: Any, **_options: Any) -> Any:
         number, self._count = self._count, self._count + 1
         without_gpu(module, CPU)
-        with_attention_alike(module)
+        drawing_alike(module)
 
         def called(*args: Any) -> Any:
             wide = [self.exact.get(id(value), _widened(value)) for value in args]

@@ -49,8 +49,8 @@ from kernellab.torch_api.lowering import Mutation
 from kernellab.torch_api.virtual_gpu import (
     CPU,
     DEVICE,
+    drawing_alike,
     is_seed,
-    with_attention_alike,
     without_gpu,
     written_out,
 )
@@ -266,7 +266,7 @@ class _Eager:
         without_gpu(module, CPU)
         for node in module.graph.nodes:
             self.nodes[number, node.name] = node_of(node)
-        with_attention_alike(module)
+        drawing_alike(module)
 
         def called(*args: Any) -> Any:
             if number in self.random_states:  # only the first call is compared

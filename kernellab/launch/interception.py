@@ -36,6 +36,7 @@ from kernellab.launch.preparation import RUN, Grid, prepare
 from kernellab.launch.torch_cuda import torch_answers_for, torch_answers_itself
 from kernellab.records import Run, Specialization, Target
 from kernellab.records.launches import DEFAULT, RunOptions
+from kernellab.torch_api.emulation import untraced
 from kernellab.triton_api import EmulatedDriver, JITFunction
 
 ANSWERS = ("driver", "gpu")
@@ -232,6 +233,7 @@ class Interception:
             self._last = GpuLaunch(*self._last).as_run()
         return self._last
 
+    @untraced
     def take_launch(
         self,
         run_natively: Callable[..., Any],

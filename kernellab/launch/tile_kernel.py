@@ -42,6 +42,7 @@ from kernellab.launch.preparation import (
 )
 from kernellab.records import BoundLaunch, Launch, Run, Target
 from kernellab.records.launches import RUN_OPTION_NAMES
+from kernellab.torch_api.emulation import untraced
 from kernellab.triton_api import GluonJITFunction, JITFunction, emulations, is_made_of_the_same
 
 # The latest launch of each kernel of a cell, kept so that it can run again.
@@ -235,6 +236,7 @@ class TileKernel(JITFunction):
         if not callable(grid):
             check_has_length(grid, is_asked=False)
 
+    @untraced
     def _prepare_and_run(self, *args: Any, grid: Grid, warmup: bool, **keywords: Any) -> Any:
         """A launch that is looked at first: whose it is, and whether it can be."""
         __tracebackhide__ = True

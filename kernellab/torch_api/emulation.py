@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+import torch._C._dynamo.eval_frame
 import torch._decomp
 import torch._subclasses.fake_tensor
 import torch.fx.experimental.proxy_tensor
@@ -48,6 +49,24 @@ class OperationMode(_dispatching.TorchDispatchMode):  # type: ignore[misc]
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         return False
+
+
+_frames: Any = torch._C._dynamo.eval_frame
+
+
+Launching = TypeVar("Launching", bound=Callable[..., Any])
+
+
+def untraced(function: Launching) -> Launching:
+    """Have torch.compile call what launches a kernel on the interpreter instead of tracing it. That
+    is `torch.compiler.disable` without an import of Dynamo, which takes seconds.
+    """
+    message = "the kernel runs on KernelLab's interpreter, which is not compiled"
+    vars(function).update(_torchdynamo_disable=True, _torchdynamo_disable_msg=message)
+    skip = _frames._FrameAction.SKIP
+    strategy = _frames._FrameExecStrategy(skip, skip)
+    _frames.set_code_exec_strategy(function.__code__, strategy)
+    return function
 
 
 # Modes

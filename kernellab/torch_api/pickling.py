@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from types import MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import cloudpickle
@@ -20,7 +20,7 @@ import torch._dynamo.config
 import torch._dynamo.eval_frame
 import torch._functorch.config
 import torch._inductor.config
-from torch._library.custom_ops import CustomOpDef
+from torch._library.custom_ops import OPDEFS, CustomOpDef
 from torch._library.triton import triton_ops_to_kernels
 from torch.nn.utils import parametrize
 
@@ -43,7 +43,8 @@ class Sent:
         """Return the objects."""
         # Before optimizers arrive: those that are made earlier cannot be compiled as a whole.
         _dynamo.eval_frame.TorchPatcher.patch()
-        return pickle.loads(self.content)
+        _, things = pickle.loads(self.content)
+        return things
 
     @contextmanager
     def settings_hold(self) -> Iterator[None]:
@@ -73,9 +74,19 @@ def send(things: Any, *, keep_devices: bool = False) -> Sent:
     settings = {
         name: config.get_serializable_config_copy() for name, config in _configurations().items()
     }
-    with io.BytesIO() as content:
-        _Pickler(content, keep_devices).dump(things)
-        return Sent(content.getvalue(), settings, torch.get_default_dtype())
+    operations: list[CustomOpDef] = []
+    while True:
+        content = io.BytesIO()
+        pickler = _Pickler(content, keep_devices)
+        pickler.dump((operations, things))
+        named = [
+            operation
+            for operation in OPDEFS.values()
+            if {operation._namespace, operation._name} <= pickler.names
+        ]
+        if len(named) == len(operations):
+            return Sent(content.getvalue(), settings, torch.get_default_dtype())
+        operations = named
 
 
 def _configurations() -> dict[str, Any]:
@@ -89,17 +100,23 @@ def _configurations() -> dict[str, Any]:
 class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
     """Pickles kernels, `torch.ops`, custom operations and parametrized modules too, tensors of
     a GPU as tensors of the CPU, and functions with the module whose variables they read.
+
+    Attributes:
+        names: the names that functions read: an operation of "torch.ops.mine.add" has two of them.
     """
 
     def __init__(self, file: io.BytesIO, keep_devices: bool) -> None:
         super().__init__(file)
         self._keep_devices = keep_devices
+        self.names: set[str] = set()
         for name in ("__main__", *cloudpickle.list_registry_pickle_by_value()):
             variables = vars(sys.modules[name])
             self.globals_ref[id(variables)] = _Variables(variables, __name__=name)
 
     def reducer_override(self, value: Any) -> Any:
         """Return how the value is made again, as `copyreg` describes it."""
+        if isinstance(value, FunctionType):
+            self.names.update(_names_in(value.__code__))
         if isinstance(value, triton_api.JITFunction):
             kind: Any = type(value)
             return functools.partial(kind, **jit_settings(value)), (value.fn,)
@@ -163,6 +180,13 @@ def _restore_modules() -> None:
         else:
             sys.modules[name] = module
     _replaced.clear()
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield from _names_in(value)
 
 
 def _storage_on_cpu(content: bytes) -> Any:

@@ -494,15 +494,16 @@ def _differentiated(
     )
 
 
-def with_attention_alike(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Make attention in a Dynamo graph, in place, drop the same elements as the fused operations
-    that are written out for the CPU, and return the same strides, so that later random numbers are
-    the same too.
+def drawing_alike(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """Make a Dynamo graph, in place, draw the random numbers of the compiled graphs. Attention
+    drops the same elements as the fused operations that are written out for the CPU, and returns
+    the same strides; what is checkpointed is not computed again, which would draw other numbers.
     """
-    attention = torch.nn.functional.scaled_dot_product_attention
-    return _with_targets(
-        module, lambda node: _attention_alike if node.target is attention else node.target
-    )
+    return _with_targets(module, lambda node: _DRAWN_ALIKE.get(node.target, node.target))
+
+
+def _not_checkpointed(module: torch.fx.GraphModule, *args: Any, **_options: Any) -> Any:
+    return module(*args)
 
 
 def _attention_alike(
@@ -526,6 +527,12 @@ def _attention_alike(
     if fused is _flash:
         return torch.empty_like(query).copy_(result)
     return result if fused is None else _laid_out(result, query)
+
+
+_DRAWN_ALIKE: dict[Any, Callable[..., Any]] = {
+    torch.nn.functional.scaled_dot_product_attention: _attention_alike,
+    torch.ops.higher_order.tag_activation_checkpoint: _not_checkpointed,
+}
 
 
 def _new_seed(dropout: float, like: torch.Tensor) -> torch.Tensor:

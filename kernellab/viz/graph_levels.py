@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from string import digits
@@ -115,7 +115,7 @@ _MOST_RESULTS = 12
 """Edges into the node of a graph's results that are drawn: a training graph keeps a hundred values,
 whose edges would be all that is seen."""
 
-_SOURCE, _BYTECODE = 0, 1
+_SHARED = _SOURCE, _BYTECODE, _DYNAMO = 0, 1, 2
 """Numbers of the levels that all graphs share."""
 
 
@@ -153,8 +153,9 @@ class Levels:
 
     def collect(self) -> Levels:
         """Everything there is in the report."""
-        self.levels += [_level("source", "Source", []), _level("bytecode", "Bytecode", [])]
+        self.levels += [_level(name, "", []) for name in ("source", "bytecode", "breaks")]
         self._add_bytecode()
+        self._add_breaks()
         for number, graph in enumerate(self.report.graphs):
             self._add_chain(number, graph)
         if not self.report.graphs:
@@ -212,12 +213,27 @@ class Levels:
             self._text(_BYTECODE, written, "", "")
             self._text(_BYTECODE, rewritten, "", "rewritten")
 
+    def _add_breaks(self) -> None:
+        """Graph breaks, guards that failed and sizes that were fixed, each linked to its line."""
+        written, elements = Written(), list[_Element]()
+        for words, position in _said_of_lines(self.report):
+            first, last = written.add(words)
+            line = self._line(position)
+            if line >= 0:
+                written.mark(first, last, len(elements))
+                name, _, _ = words.partition("\n")
+                elements.append(_Element(name, origins=(line,), line=line))
+        words = "Breaks and recompilations"
+        self.levels[_DYNAMO] = _level("breaks", words, elements, above=_SOURCE)
+        if written.lines:
+            self._text(_DYNAMO, written, "", "")
+
     def _add_frames(self) -> None:
         """What Dynamo captured, where nothing of it was lowered."""
         for frame in self.report.capture.frames:
             number = self._fx(frame.number, frame.fx)
             remark = "Nothing of this graph was lowered."
-            chain = (_SOURCE, _BYTECODE, number)
+            chain = (*_SHARED, number)
             self.chains.append(GraphChain(f"graph {frame.number}", remark, chain, ()))
 
     def _text(self, level: int, written: Written, language: str, words: str) -> None:
@@ -249,7 +265,7 @@ class Levels:
             GraphChain(
                 f"{graph.direction} {lowered.number}",
                 graph.error,
-                (_SOURCE, _BYTECODE, fx, aten, prims, post_grad, loops, calls, lines),
+                (*_SHARED, fx, aten, prims, post_grad, loops, calls, lines),
                 _fusions(graph),
             )
         )
@@ -427,6 +443,26 @@ def _level(
         else (),
         places=tuple(element.place for element in elements) if name == "lines" else (),
     )
+
+
+def _said_of_lines(report: GraphReport) -> Iterator[tuple[str, SourcePosition | None]]:
+    """Yield what Dynamo said of lines of the model, and the line."""
+    for number, graph_break in enumerate(report.breaks):
+        more = (*graph_break.hints[:1], graph_break.rest)
+        words = f"Graph break {number}, {graph_break.position}: {graph_break.reason}"
+        yield "\n    ".join([words, *filter(None, more)]), graph_break.position
+    for recompilation in report.recompilations:
+        for failure in recompilation.failures:
+            words = f"{recompilation.function} {recompilation.frame} was compiled again, because "
+            more = (failure.values, failure.advice)
+            yield (
+                "\n    ".join([f"{words}{failure.condition}", *filter(None, more)]),
+                failure.position,
+            )
+    for symbol in report.symbols:
+        yield str(symbol), symbol.position
+        for guard in symbol.guards:
+            yield f"    {symbol.name}: {guard}", guard.position
 
 
 def _file_name(file: str) -> str:

@@ -219,3 +219,27 @@ def test_the_backend_keeps_kernels_in_the_graph_and_runs_them(
     report = kernellab.last_report()
     assert len(report.breaks) == 0
     assert [name for name, _ in _users_launches(report)] == [kernel]
+
+
+def _between_operations(x: torch.Tensor) -> torch.Tensor:
+    y = x.sin()
+    _tile_kernel[(4,)](x, y, y, 64, BLOCK=16)
+    return y.cos()
+
+
+@pytest.mark.parametrize("function", [_between_operations, _one])
+def test_other_backends_get_no_graph_of_the_interpreter(
+    function: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    graphs: list[list[str]] = []
+
+    def seen(module: torch.fx.GraphModule, _inputs: Any) -> Callable[..., Any]:
+        graphs.append([node.name for node in module.graph.nodes if node.op == "call_method"])
+        return module.forward
+
+    torch._dynamo.reset()
+    x = torch.rand(64)
+    with kernellab.interpreted():
+        assert torch.equal(torch.compile(function, backend=seen)(x), function(x))
+    assert graphs == [["y"], ["cos"]][: len(graphs)]
+    assert graphs

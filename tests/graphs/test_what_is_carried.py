@@ -163,10 +163,29 @@ def _doubled_of(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@torch.library.triton_op("kernellab_tests::doubled_by_name", mutates_args=())
+def _doubled_by_name(x: torch.Tensor) -> torch.Tensor:
+    return torch.ops.kernellab_tests.doubled_inside(x)
+
+
+@torch.library.triton_op("kernellab_tests::doubled_inside", mutates_args=())
+def _doubled_inside(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    torch.library.wrap_triton(_doubled)[(3,)](x, out, x.numel(), BLOCK=128)
+    return out
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "function",
-    [_launching, pytest.param(lambda x: _doubled_of(x.sin()) + 1, marks=pytest.mark.slow)],
+    [
+        _launching,
+        pytest.param(lambda x: _doubled_of(x.sin()) + 1, marks=pytest.mark.slow),
+        pytest.param(
+            lambda x: torch.ops.kernellab_tests.doubled_by_name(x.sin()) + 1,
+            marks=pytest.mark.slow,
+        ),
+    ],
 )
 @pytest.mark.usefixtures("carried")
 def test_the_users_own_kernel_is_one_of_the_kernels(function: Any) -> None:
@@ -197,7 +216,7 @@ def _halved_gradient(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
 _halved.register_autograd(_halved_gradient)
 
 
-@pytest.mark.usefixtures("copied")
+@pytest.mark.usefixtures("carried")
 def test_custom_operations_are_calls() -> None:
     report = opened(lambda x: torch.ops.kernellab_tests.halved(x.sin()) + 1, torch.rand(4))
     assert "kernellab_tests.halved.default" in report.graphs[0].aten.counts()

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 import kernellab
 from kernellab.errors.sources import SourcePosition
 from kernellab.graphs.report import GraphReport
-from kernellab.records.graphs import CapturedFrame, GraphCapture, GraphNode, Level
+from kernellab.records.graphs import CapturedFrame, GraphBreak, GraphCapture, GraphNode, Level
 from kernellab.viz.graph_data import GraphChain, GraphLevel, GraphView, LinkedText, bytecode_lines
 from kernellab.viz.graph_levels import MOST_BESIDE
 from kernellab.viz.graphs import displayed, outline
@@ -59,7 +59,7 @@ def test_every_graph_goes_from_the_source_to_lines_of_kernels(data: GraphView) -
     assert [one.name for one in data.chains] == ["forward 0", "backward 0"]
     names = [[data.levels[level].name for level in chain.levels] for chain in data.chains]
     assert names[0] == [
-        *("source", "bytecode", "fx", "aten", "prims", "post_grad"),
+        *("source", "bytecode", "breaks", "fx", "aten", "prims", "post_grad"),
         *("loops", "launches", "lines"),
     ]
     assert names[0] == names[1]
@@ -259,3 +259,19 @@ def test_hostile_names_are_text(report: GraphReport) -> None:
     named = GraphReport(replace(report.capture, name=HOSTILE)).explore()
     assert "<img src=x" not in named.still_html()
     assert "<img src=x" not in named._repr_mimebundle_()["text/html"]
+
+
+def test_graph_breaks_are_linked_with_their_lines(report: GraphReport) -> None:
+    position = next(node.position for node in report.graphs[0].fx.nodes if node.position)
+    stop = GraphBreak("print was called", "", ("Remove it.",), position)
+    data = GraphReport(replace(report.capture, breaks=(stop,))).explore().data
+    level = of_chain(data, data.chains[0], "breaks")
+    (text,) = texts_of(data, level)
+    assert (text.text.content or "").startswith(
+        f"Graph break 0, {position}: print was called\n    Remove it."
+    )
+    ((_, element),) = marked(text)
+    source = data.levels[level.above]
+    assert [source.names[line] for line in level.origins[element]] == [
+        f"{position.file.rpartition('/')[2]}:{position.line}"
+    ]
