@@ -452,7 +452,7 @@ class _Judging:
             if equality.difference is not None and equality.difference.floats is not None:
                 index, actual, expected = equality.difference.floats
                 place = element_text(equality.difference.tensor, index)
-                words += f": {place} is {actual:g}, and {expected:g} is expected"
+                words += f": {place} is {actual:g}, expected {expected:g}"
             problem = Diagnostic("error", "not-equal", words, equality.position)
             self._reject("safe", problem, case=case.words)
 

@@ -139,7 +139,7 @@ def outputs_of_function(
     want = [(list(each.shape), each.dtype) for each in right]
     if got != want:
         shown = ("; ".join(f"{shape} of {_word(d)}" for shape, d in side) for side in (got, want))
-        words = "the outputs are {}, and {} is expected".format(*shown)
+        words = "the outputs are {}, expected {}".format(*shown)
         raise Ended("safe", Diagnostic("error", "wrong-shape", words), case=case.words)
     named = {f"output {place}": view for place, view in enumerate(views)}
     return named, frozenset(name for name, is_read in zip(named, only_read) if is_read)

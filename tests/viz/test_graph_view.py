@@ -18,8 +18,9 @@ from kernellab.errors.sources import SourcePosition
 from kernellab.graphs.report import GraphReport
 from kernellab.records.graphs import CapturedFrame, GraphBreak, GraphCapture, GraphNode, Level
 from kernellab.viz.graph_data import GraphChain, GraphLevel, GraphView, LinkedText, bytecode_lines
+from kernellab.viz.graph_figure import outline
 from kernellab.viz.graph_levels import MOST_BESIDE
-from kernellab.viz.graphs import displayed, outline
+from kernellab.viz.graphs import displayed
 from tests.support.pages import unpacked
 from tests.viz.graph_report import FILE, Blocks
 
