@@ -22,7 +22,7 @@ import triton.language as tl
 def example() -> str:
     notebook = nbformat.read(ROOT / "notebooks/12_torch_compile.ipynb", as_version=4)
     (cell,) = (cell.source for cell in notebook.cells if cell.source.startswith("WRITTEN = {"))
-    return IMPORTS + cell
+    return f"{IMPORTS}{cell}"
 
 
 @pytest.fixture

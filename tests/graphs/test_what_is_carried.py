@@ -165,7 +165,8 @@ def _doubled_of(x: torch.Tensor) -> torch.Tensor:
 
 @torch.library.triton_op("kernellab_tests::doubled_by_name", mutates_args=())
 def _doubled_by_name(x: torch.Tensor) -> torch.Tensor:
-    return torch.ops.kernellab_tests.doubled_inside(x)
+    doubled: torch.Tensor = torch.ops.kernellab_tests.doubled_inside(x)
+    return doubled
 
 
 @torch.library.triton_op("kernellab_tests::doubled_inside", mutates_args=())
