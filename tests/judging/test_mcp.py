@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("mcp", reason="mcp is not installed")
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 

@@ -430,6 +430,12 @@ class Costs:
             resident: programs that fit on a multiprocessor then; None means as many as now.
             after: resource of `Work` -> its work then.
         """
+        counts = self.with_work(**after)
+        counts = replace(counts, warps=warps or counts.warps, resident=resident or counts.resident)
+        return self.saved_with(counts)
+
+    def with_work(self, **after: float) -> LaunchCounts:
+        """Return the counts of the launch if a program's work on some resources is this."""
         ratios, matrix = {}, 0.0
         for name, value in after.items():
             before = float(getattr(self.work, name))
@@ -438,8 +444,7 @@ class Costs:
             elif name == "matrix":
                 matrix = value
         counts = with_less(self.counts, ratios, self._least_bytes)
-        counts = replace(counts, warps=warps or counts.warps, resident=resident or counts.resident)
-        return self.saved_with(with_matrix(counts, matrix, self._gpu) if matrix else counts)
+        return with_matrix(counts, matrix, self._gpu) if matrix else counts
 
     def saved_with(self, counts: LaunchCounts) -> float:
         """Return the share of the time that is saved if the launch had these counts."""

@@ -395,7 +395,7 @@ def lock(evidence: Evidence) -> Iterator[CostFinding]:
     counts = evidence.costs.counts
     if not counts.locked:
         return
-    access = next(each for each in evidence.accesses if isinstance(each.op, tt.AtomicCASOp))
+    access = next(filter(evidence.sections, evidence.accesses))
     name = access.argument or "memory"
     yield finding(
         "lock",
@@ -489,6 +489,10 @@ def _twice(accesses: Sequence[Traffic]) -> Iterator[tuple[Traffic, Traffic]]:
                 break
 
 
+_OF_ACCESSES = ("cache", "requests", "sectors", "issue", "partial")
+"""The resources that fewer accesses take less of, besides DRAM."""
+
+
 def _without(evidence: Evidence, gone: Sequence[Traffic]) -> float:
     """Return the share of the time that is saved without some accesses."""
     work, costs = evidence.work, evidence.costs
@@ -497,11 +501,8 @@ def _without(evidence: Evidence, gone: Sequence[Traffic]) -> float:
     after = work_of(evidence.with_accesses(rest, evidence.issue_slots - slots))
     loops = [evidence.loops.get(access.loop) for access in gone if access.reads and access.loop]
     waited = sum(evidence.waiting_in(loop) for loop in loops if loop is not None)
-    ratios = {"latency": 1 - waited / work.latency if work.latency else 1.0}
-    for name in ("cache", "requests", "sectors", "issue", "partial"):
-        before = getattr(work, name)
-        ratios[name] = getattr(after, name) / before if before else 1.0
-    counts = cost_model.with_less(costs.counts, ratios, 0.0)
+    less = {name: getattr(after, name) for name in _OF_ACCESSES}
+    counts = costs.with_work(latency=work.latency - waited, **less)
     stored = {access.argument for access in gone if not access.reads}
     names = {access.argument for access in gone}
     arguments = tuple(
