@@ -209,14 +209,14 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """What `%load_ext kernellab` calls: registers the magics and their completion."""
+    """Register the magics and their completion; `%load_ext kernellab` calls it."""
     from kernellab.magics import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """What `%unload_ext kernellab` calls: takes back all that loading did."""
+    """Undo all that loading did; `%unload_ext kernellab` calls it."""
     from kernellab.magics import unload
 
     unload(shell)

@@ -465,7 +465,7 @@ def others(source: Source) -> Iterator[_Change]:
             given = keyword_of(call, "other")
             was = "are not set" if given is None else f"are {source.of(given.value)}"
             reason = (
-                f"The elements that the mask of this load switches off {was} and take part in the "
+                f"The elements that the mask of this load disables {was} and take part in the "
                 f"result: they must be {other}."
             )
             for change in _other(source, call, other):
@@ -682,7 +682,7 @@ def _kept(source: Source, loop: ast.For | ast.While) -> Iterator[_Change]:
     for name, other in itertools.product(values, values):
         if name in read - written and other in written:
             new = f"{source.of(last)}\n{' ' * last.col_offset}{name} = {other}"
-            yield [(last, new)], f"{name} stays as it is in the loop: it has to become {other}."
+            yield [(last, new)], f"{name} does not change in the loop: it must become {other}."
 
 
 def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:

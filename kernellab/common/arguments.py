@@ -328,7 +328,7 @@ def stated_by_options(missing: MissingArguments) -> str:
         options.append(f"--constexpr {','.join(f'{name}=VALUE' for name in missing.constexprs)}")
     if missing.others:
         options.append(f'--sig "..., {", ".join(f"{name}=TYPE" for name in missing.others)}"')
-    words = f"Say {' and '.join(options)}"
+    words = f"Pass {' and '.join(options)}"
     return f'{words}; a TYPE is "*fp32:16", "i32" or the like.' if missing.others else f"{words}."
 
 
@@ -352,7 +352,7 @@ def read_warps(text: str) -> int:
 def read_whole_number(text: str) -> int:
     """ "3" as 3: a whole number from 1."""
     if not text.isdecimal() or int(text) == 0:
-        raise ValueError("a whole number from 1 is needed")
+        raise ValueError("an integer of at least 1 is needed")
     return int(text)
 
 

@@ -449,9 +449,7 @@ _PATIENCE = 10
 """Seconds that a process may be suspended before it counts as lost: it is looked at each second, so
 that a time for which this process was suspended too does not count."""
 
-_SUSPENDED = (
-    "Somebody sent the signal, or a batch system did; the next call starts another process."
-)
+_SUSPENDED = "A user or a batch system sent the signal; the next call starts a new process."
 
 _NOT_STARTED = (
     "That is this machine's state, not the kernel's: look at its memory, its limits (ulimit -a) "
@@ -477,8 +475,8 @@ _KILLED = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.S
 """Endings that no process brings upon itself."""
 
 _OUT_OF_MEMORY = (
-    "The system does that to a process when memory runs out: see dmesg, or the container's limit; "
-    "or somebody killed it. The next call starts another."
+    "The system kills a process when memory runs out (see dmesg or the container's limit), "
+    "or someone killed it. The next call starts a new process."
 )
 
 
@@ -496,7 +494,7 @@ def _format_ending(code: int | None) -> str:
         name = signal.Signals(-code).name
     except ValueError:  # a real-time signal, which has none
         name = str(-code)
-    likely = ", most likely for want of memory" if code == -signal.SIGKILL else ""
+    likely = ", probably because memory ran out" if code == -signal.SIGKILL else ""
     return f"signal {name}{likely}"
 
 

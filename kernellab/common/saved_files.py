@@ -70,7 +70,7 @@ class SavedData:
 
     def misfit(self, expected: str) -> SchemaError:
         """The error to raise where this part is not what is expected."""
-        return SchemaError(f"{self.place or 'the file'} should be {expected[:_LONGEST]}")
+        return SchemaError(f"{self.place or 'the file'} must be {expected[:_LONGEST]}")
 
     def _of(self, kind: type, expected: str) -> Any:
         if type(self._data) is not kind:
@@ -131,7 +131,7 @@ class SavedData:
         """A whole number, of 64 bits unless limits are given."""
         number: int = self._of(int, "a whole number")
         if not least <= number <= most:
-            raise self.misfit(f"a whole number from {least} to {most}")
+            raise self.misfit(f"an integer from {least} to {most}")
         return number
 
     def count(self) -> int:

@@ -403,7 +403,7 @@ def check_place(
     except OSError as error:  # of os.getcwd()
         raise refused(
             f"{shown(str(file))} names a file in this process's folder, which was removed.",
-            advice="Name it from the root on, or change to another folder (os.chdir).",
+            advice="Use an absolute path, or change to another folder (os.chdir).",
         ) from error
     if not os.path.isdir(folder):
         raise refused(f"There is no folder {folder} to write {file.name} in.")

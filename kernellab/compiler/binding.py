@@ -191,8 +191,8 @@ def _check_parameters(kernel: Any) -> None:
     for name, parameter in kernel.signature.parameters.items():
         if parameter.kind in _KINDS:
             raise ArgumentError(
-                f"the parameter {name!r} of {kernel.__name__!r} is {_KINDS[parameter.kind]}: "
-                "Triton's front end does not see it.",
+                f"the parameter {name!r} of {kernel.__name__!r} is {_KINDS[parameter.kind]}, and "
+                "Triton does not support such parameters.",
                 advice="Write the kernel's parameters without /, * and **; a tuple of tensors is "
                 "one parameter.",
                 position=triton_api.parameter_position(kernel, name),
@@ -277,8 +277,8 @@ class CarefulBinding:
         if len(args) > len(parameters):
             names = ", ".join(self.known.by_name)
             raise self._error(
-                f"{self.known.name!r} takes {counted(len(parameters), 'argument')} ({names}), and "
-                f"{len(args)} were given.",
+                f"{self.known.name!r} takes {counted(len(parameters), 'argument')} ({names}), "
+                f"got {len(args)}.",
                 advice="Launch options such as num_warps go by name.",
             )
         for parameter, value in zip(parameters, args, strict=False):
@@ -404,8 +404,8 @@ class CarefulBinding:
         declared = self.known.by_name[name].annotation_type
         if declared and parsed[0] not in (declared, "constexpr"):
             raise self._error(
-                f"{name!r} of {self.known.name!r} is annotated as {declared!r}, and "
-                f"{stated.text!r} was given.",
+                f"{name!r} of {self.known.name!r} is annotated as {declared!r}, "
+                f"got {stated.text!r}.",
                 name=name,
             )
         self.given[name] = stated

@@ -435,7 +435,8 @@ class Comparison(PrintsAsCard):
 
 
 def compare(left: Compilation, right: Compilation) -> Comparison:
-    """Two compilations side by side: of two targets, of other options, of two versions of a kernel.
+    """Compare two compilations: of two targets, with different options, or of two versions of a
+    kernel.
 
     Raises:
         ArgumentError: an argument is not a Compilation.

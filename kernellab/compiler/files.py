@@ -191,7 +191,7 @@ def _saved_stages(data: SavedData, texts: list[StoredText]) -> Iterator[Stage]:
     for item in data.items():
         stage = _stage(item, texts)
         if (stage.name in BINARY) != isinstance(stage.content, bytes):
-            raise item.misfit("a binary" if stage.name in BINARY else "a text")
+            raise item.misfit("a binary" if stage.name in BINARY else "a string")
         yield stage
 
 

@@ -101,8 +101,7 @@ def _check_vectors(encoding: str, shape: Shape) -> None:
                 f"The basis vectors of {encoding} lead to {spanned} elements of the {covered} in "
                 f"{sizes(_covered(vectors, rank))}.",
                 advice=(
-                    "Each number 1, 2, 4, ... along each dimension has to be the XOR of some "
-                    "vectors."
+                    "Each number 1, 2, 4, ... along each dimension must be the XOR of some vectors."
                 ),
             )
 

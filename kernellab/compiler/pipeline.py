@@ -189,44 +189,45 @@ def compile(
 ) -> Compilation | dict[str, Compilation]:
     """Compile a kernel through Triton's whole pipeline, on any machine, with or without a GPU.
 
-    A pass is named "stage.name#k", its k-th run in that stage ("ttgir.canonicalizer#2"), or
-    "stage.name" or "name" for all its runs; `compilation.passes` has the labels. A compilation with
-    `skip`, `stop_after` or `pipeline`, and one of an IR text, runs in a separate process: what
-    aborts there is an error here. Triton's cache is not used for it.
+    The name of a pass is "stage.name#k" for its k-th run in that stage ("ttgir.canonicalizer#2"),
+    or "stage.name" or "name" for all its runs; `compilation.passes` lists the labels. A compilation
+    with `skip`, `stop_after` or `pipeline`, and one of an IR text, runs in a separate process, so
+    that a crash of the compiler becomes an error here. Triton's cache is not used for it.
 
     Args:
         kernel: a Triton or Gluon kernel; or an IR text (TTIR, TTGIR, LLVM IR, PTX, AMD assembly) or
-            the path of one, which is compiled on from there to the end. Of an autotuned kernel the
-            first config is taken, its constants and its num_warps; heuristics are computed from the
-            arguments. What is given here goes before either. A kernel that Inductor generated knows
-            its types, and its target where None is said.
+            the path of one, which is compiled from that stage on. Of an autotuned kernel, the first
+            config is used, and heuristics are computed from the arguments; what is given here has
+            priority. A kernel that Inductor generated knows its types, and its target if `target`
+            is None.
         *args: the kernel's arguments: tensors, NumPy arrays, numbers, or type strings
             ("*fp16:16", "i32").
         target: "sm_90", "gfx942", ...; None means this machine's GPU, else sm_90. A list, or one
-            string with commas, compiles for each and gives a dict by target name.
-        record: "passes" keeps what every pass did and made; "stages" what every stage made, which
-            is faster and may come out of Triton's cache.
-        options: backend options (num_warps, num_stages, maxnreg, ...), also those whose name is a
-            kernel parameter's.
-        constants: kernel parameters to compile in, also those whose name is one of
-            this function's own.
+            string with commas, compiles for each target and returns a dict by target name.
+        record: "passes" records every pass; "stages" records every stage only, which is faster and
+            may use Triton's cache.
+        options: backend options (num_warps, num_stages, maxnreg, ...), including those whose name
+            is also a parameter of the kernel.
+        constants: values of tl.constexpr parameters, including those whose name is also a parameter
+            of this function.
         skip: passes to leave out.
-        stop_after: a pass (its first run) or a stage to stop after; `stages` holds what was
-            made until then.
-        pipeline: the passes to run, in order, in every stage that it names; the other stages stay
-            as they are. A bare name stays in the stage of the pass before it, where it runs there.
-            A pass keeps the arguments that the target gives it; (name, argument, ...) gives others.
-        language: of an IR text, "ttir", "ttgir", "llir", "ptx" or "amdgcn", where neither the text
-            nor its path shows it.
-        seconds: how long a compilation in a separate process may take.
+        stop_after: a pass (its first run) or a stage to stop after; `stages` has what was made
+            until then.
+        pipeline: the passes to run, in order, in every stage that it names; other stages do not
+            change. A bare name belongs to the stage of the pass before it if that stage has it. A
+            pass keeps the arguments that the target gives it; (name, argument, ...) replaces them.
+        language: the language of an IR text, "ttir", "ttgir", "llir", "ptx" or "amdgcn", if neither
+            the text nor its path shows it.
+        seconds: the time limit of a compilation in a separate process.
         **keywords: kernel parameters by name; other names are backend options.
 
     Returns:
-        The Compilation, or a dict of them by target name.
-        SASS is disassembled, and resources are read, when first asked for.
+        The Compilation, or a dict of Compilations by target name.
+        SASS is disassembled, and resources are read, when first requested.
 
     Raises:
-        TargetError, OptionError, ArgumentError: what was asked for does not exist or does not fit.
+        TargetError, OptionError, ArgumentError: a target, option or argument does not exist or does
+            not fit.
         CompileError: the compiler refused the kernel; the error points at the kernel's line, or at
             the line of the text. Its `passes` hold the record up to the failing pass.
         WorkerError: the separate process took too long.

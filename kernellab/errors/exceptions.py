@@ -120,22 +120,23 @@ def changes_between(before: str, after: str, first_line: int) -> tuple[Change, .
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """Something that is said of a kernel, of a launch or of this machine.
+    """One statement about a kernel, a launch or this machine: a fault, a warning or a remark.
 
-    The fields that a derived class adds are among the facts too.
+    A derived class may add fields; these are also in `facts`.
 
     Attributes:
-        severity: how bad it is.
-        kind: what it is, a word that programs may compare: "out-of-bounds", "race", "mlir".
+        severity: how serious it is.
+        kind: a word that programs can compare: "out-of-bounds", "race", "mlir".
         what: what happens, with the values.
-        position: the line that it speaks of; None where it speaks of no line.
-        called_from: the calls that lead there where the line is a helper's, the innermost first.
-        why: how it comes about, or what it means; "" where there is nothing to say.
-        advice: what to try; "" where there is nothing to do.
-        facts: what the words are made of, in types that JSON has.
+        position: the line that the diagnostic is about; None if there is none.
+        called_from: if that line is in a helper function, the calls that lead to it, innermost
+            first.
+        why: how it happens, or what it means; "" if there is nothing to add.
+        advice: what to try; "" if there is no advice.
+        facts: the values behind the sentences, as types that JSON has.
         changes: the lines to change, if the advice is a change of the source.
-        verified: whether that change was applied, compiled and checked: what the diagnostic says
-            no longer happens, and nothing new does.
+        verified: whether the change was applied, compiled and checked: the problem goes away and no
+            new one appears.
     """
 
     severity: Severity
@@ -242,15 +243,15 @@ def indented(why: str) -> str:
 
 
 class KernelLabError(Exception):
-    """Base of every error that KernelLab raises on purpose.
+    """Base class of every error that KernelLab raises.
 
     Attributes:
         what: what went wrong, with the values.
-        why: how it came about, line by line; "" where there is nothing to say.
-        problem: both, as the error says them.
-        advice: what to do about it, "" where there is nothing to say.
-        position: the line of the user's code that is at fault, or None.
-        changes, verified: as of its diagnostic.
+        why: how it happened, one cause per line; "" if there is nothing to add.
+        problem: `what` and `why` together, as the error prints them.
+        advice: how to fix it; "" if there is no advice.
+        position: the line of the user's code that causes the error, or None.
+        changes, verified: as in `Diagnostic`.
     """
 
     changes: tuple[Change, ...] = ()
@@ -326,7 +327,7 @@ class TargetError(KernelLabError, ValueError):
 
 
 class OptionError(KernelLabError, TypeError):
-    """An option or keyword that no one takes, or a value that it does not accept."""
+    """An option that does not exist, or a value that the option does not accept."""
 
 
 class ArgumentError(KernelLabError, TypeError):
@@ -355,8 +356,8 @@ class NotRecorded(ArgumentError, ValueError, LookupError):
 
 
 class LayoutError(KernelLabError, ValueError):
-    """A layout that cannot be: an encoding that does not parse, a shape that does not fit it,
-    another target's, or no value has it.
+    """A layout that is not valid: its encoding cannot be parsed, does not fit the tile's shape,
+    belongs to another target, or no value of the kernel has it.
     """
 
 
@@ -394,7 +395,7 @@ class CompilationStopped(NotRecorded, CompileError):
 
 
 class ArchiveError(KernelLabError, ValueError):
-    """A saved compilation that is not there, is none, is damaged, or is of another version."""
+    """A file is missing, damaged, of another version, or not one that KernelLab can read."""
 
 
 class ProfileError(KernelLabError, ValueError):
@@ -402,12 +403,12 @@ class ProfileError(KernelLabError, ValueError):
 
 
 class GpuFault(KernelLabError, RuntimeError):
-    """A launch died on the GPU, which this process cannot use any more.
+    """A launch failed on the GPU, and this process can no longer use the GPU.
 
     Attributes:
-        kernel: its name.
-        findings: what the same launch, checked on the CPU, gave: a `Findings`, or None where it
-            could not be.
+        kernel: the kernel's name.
+        findings: the result of `kernellab.check` for the same launch on the CPU, or None if the
+            launch could not be checked.
     """
 
     kernel: str = ""
@@ -417,8 +418,8 @@ class GpuFault(KernelLabError, RuntimeError):
 
 
 class MachineError(KernelLabError):
-    """This machine, and not the kernel, is at fault: a folder that cannot be written, a full disk,
-    a tool that is missing, memory that is not there. The same call works once that is fixed.
+    """The machine is at fault, not the kernel: a folder is not writable, the disk is full, a tool
+    is missing, or memory ran out. The same call works once this is fixed.
     """
 
 
@@ -560,13 +561,15 @@ class WaitingProgram:
 
 
 class Deadlock(KernelFault):
-    """Programs that wait for each other, or for what no program does, and so never end:
-    `programs` are those that wait.
+    """Programs wait for something that no other program will do, so the launch never ends.
+
+    `programs` has the ids of the programs that wait.
 
     Attributes:
-        waiting: where each of them waits, in the order of their turns.
-        silent_rounds: so often all had their turns, and memory stayed as it was.
-        proven: whether all came back to an earlier state; else they were stopped.
+        waiting: the place where each program waits, in the order in which they ran.
+        silent_rounds: the number of rounds in which every program ran and memory did not change.
+        proven: whether all programs returned to an earlier state. If False, the launch was stopped
+            after `silent_rounds` rounds.
     """
 
     fact_names = ("programs", "grid", "waiting", "silent_rounds", "proven")
@@ -584,7 +587,7 @@ class Deadlock(KernelFault):
         self.silent_rounds = silent_rounds
         self.proven = proven
         advice = (
-            "Look for a lock that some way out does not release, a flag that no one sets, or a "
+            "Look for a lock that some path does not release, a flag that no one sets, or a "
             "barrier that counts another number of programs than the grid has."
         )
         super().__init__(self._words(grid), advice=advice, position=position, grid=grid)
@@ -595,7 +598,7 @@ class Deadlock(KernelFault):
         who = f"{number:,} of the {everyone:,} programs" if everyone > 1 else "the program"
         verb = "wait" if number > 1 else "waits"
         why = (
-            "nothing that could end it changes any more"
+            "no program that still runs can end the wait"
             if self.proven
             else f"in {self.silent_rounds:,} rounds memory did not change and no program ended"
         )
@@ -628,18 +631,18 @@ class InvalidBarrier(KernelFault):
 
 
 class OutOfBounds(KernelFault, IndexError):
-    """A load, store or atomic whose address lies outside the tensor's storage.
+    """A load, store or atomic accesses an address outside its tensor.
 
     Attributes:
-        action: "load", "store", or what else was done.
-        tensor: the parameter whose tensor it should have stayed in; "" of a bare address.
-        index: the element that the first lane asked for, counted from the tensor's first; None of
-            a bare address.
-        dtype: of the elements, "float32".
-        shape, strides: of the tensor, in elements.
-        bounds: whether its "storage" was not to be left, or the "view" that it is of that.
-        held: the elements from the first to the last that it may touch.
-        address: where in memory, where no tensor is known; else None.
+        action: "load", "store", or the name of the atomic.
+        tensor: the parameter that holds the tensor; "" if the address belongs to no parameter.
+        index: the index of the first element that is out of bounds, counted from the tensor's first
+            element; None if the address belongs to no parameter.
+        dtype: the dtype of the elements, such as "float32".
+        shape, strides: of the tensor; strides are in elements.
+        bounds: "storage" if the access left the tensor's storage, "view" if it left the view.
+        held: the indices of the first and the last element that the access may touch.
+        address: the address in memory if no tensor is known; otherwise None.
     """
 
     fact_names = (

@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import NoReturn
 
 WITHOUT_SOURCE = (
-    "Triton reads a kernel's source from its file, which code in exec or at Python's own prompt "
-    "does not have. Define the kernel in a file or in a notebook. For generated text, write a file "
+    "Triton reads a kernel's source from its file, which code in exec or at the Python prompt does "
+    "not have. Define the kernel in a file or in a notebook. For generated text, write a file "
     "and import it, or give Python the lines first: "
     "linecache.cache[name] = (len(text), None, text.splitlines(True), name), then "
     'exec(compile(text, name, "exec")).'

@@ -144,8 +144,7 @@ def shipped(
             f"{what!r} cannot be sent to the process that captures: "
             f"{type(error).__name__}: {error}",
             advice=(
-                "It, its arguments and what it refers to have to be picklable: no open files or "
-                "locks."
+                "It, its arguments and what it refers to must be picklable: no open files or locks."
             ),
         ) from error
 

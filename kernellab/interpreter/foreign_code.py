@@ -392,20 +392,19 @@ _SYMBOLS: dict[str, Callable[..., Any]] = {}
 
 
 def inline_assembly(text: str) -> Callable[[Meaning], Meaning]:
-    """Say what a piece of inline assembly computes, for the interpreter;
-    a GPU runs the assembly itself.
+    """Define what a piece of inline assembly computes on the interpreter. A GPU runs the assembly.
 
         @kernellab.inline_assembly("lg2.approx.f32 $0, $1;")
         def _(x):
             return numpy.log2(x)
 
-    The function takes one NumPy array for each argument of `tl.inline_asm_elementwise` and gives
-    one array, or a tuple of one for each result, all element by element; arrays may have to be
-    broadcast against each other. bfloat16 and fp8 come as ml_dtypes' types, unsigned integers as
-    signed ones. It goes before what the interpreter knows itself.
+    The function gets one NumPy array for each argument of `tl.inline_asm_elementwise` and returns
+    one array, or a tuple with one array for each result. It works element by element; the arrays
+    may have to be broadcast against each other. bfloat16 and fp8 arrive as the types of ml_dtypes,
+    unsigned integers as signed ones. The function replaces what the interpreter knows by itself.
 
     Args:
-        text: the assembly as in the kernel; how much white space there is does not matter.
+        text: the assembly as the kernel has it; differences in white space do not matter.
 
     Raises:
         ArgumentError: `text` is not a string, or the decorated object is not a function.
@@ -421,8 +420,8 @@ def inline_assembly(text: str) -> Callable[[Meaning], Meaning]:
 
 
 def device_function(symbol: str) -> Callable[[Meaning], Meaning]:
-    """Say what a function of a device library computes, for the interpreter:
-    `inline_assembly`, by symbol.
+    """Define what a function of a device library computes on the interpreter, as `inline_assembly`
+    does for assembly.
 
     @kernellab.device_function("__nv_my_function")
     def _(x, y):

@@ -431,8 +431,8 @@ def _print_value(printer: Printer, value: Value) -> None:
 
 @irdl_attr_definition
 class BlockedEncoding(Encoding):
-    """Each thread holds a small box of neighbors, each warp a box of those,
-    the program a box of these.
+    """Each thread holds a small box of neighbors, each warp a box of threads,
+    the program a box of warps.
     """
 
     name = "ttg.blocked"

@@ -330,8 +330,8 @@ def interpret(
     code = check_fits(kernel, call, target, options)
     if call.options.get("ir_override"):
         raise UnsupportedOperation(
-            f"This launch of {kernel.__name__!r} replaces its code with "
-            f"{call.options['ir_override']!r}, and the interpreter runs the kernel itself.",
+            f"This launch of {kernel.__name__!r} replaces the compiled code with "
+            f"{call.options['ir_override']!r}, which the interpreter does not run.",
             advice="Leave ir_override out.",
             position=triton_api.definition_of(kernel),
         )

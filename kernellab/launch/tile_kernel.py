@@ -131,7 +131,7 @@ class TileKernel(JITFunction):
                 f"function must be a function or a @triton.jit kernel, got "
                 f"{type(function).__name__}.",
                 advice=(
-                    "An autotuner goes around the TileKernel: "
+                    "Put the autotuner around the TileKernel: "
                     "triton.autotune(...)(kernellab.TileKernel(kernel))."
                 ),
             )

@@ -97,7 +97,8 @@ class DeviceProperties:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"{name!r} of {self._target} is not known for the GPU that is emulated"
+            f"{name!r} of {self._target} is not available: the lab emulates this GPU and does not "
+            "know this property"
         )
 
     def __repr__(self) -> str:

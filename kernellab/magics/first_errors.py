@@ -165,7 +165,7 @@ def _inductor_asks(_: re.Match[str], place: _Place) -> str:
 
 @_advises(NameError, r"name '__file__' is not defined")
 def _no_file(_: re.Match[str], __: _Place) -> str:
-    return "A cell is not a file. In what Inductor generated, write filename=None."
+    return "A cell is not a file. In code that Inductor generated, write filename=None."
 
 
 @_advises(NameError, r"name '(\w+)' is not defined")
@@ -183,8 +183,8 @@ def _not_imported(match: re.Match[str], place: _Place) -> str:
 @_advises(AttributeError, r"^'Run' object has no attribute")
 def _no_result(_: re.Match[str], __: _Place) -> str:
     return (
-        "A launch gives no values, only what is known of it: what a kernel computes is in the "
-        "tensors that it stores to."
+        "A launch does not return values. Read the results from the tensors that the kernel "
+        "stores to."
     )
 
 

@@ -53,8 +53,8 @@ class FunctionSource:
         if not is_edited(self.file, CompiledLines(self.name, self.first_line, self.lines)):
             return ""
         return (
-            f"{self.name} has changed in {self.file} since it was compiled: the lines shown are "
-            "those that were."
+            f"{self.name} has changed in {self.file} since it was compiled; the lines shown are "
+            "the compiled ones."
         )
 
 

@@ -620,10 +620,7 @@ def _differentiate(result: Any) -> None:
     """Backward from everything in the result that has a gradient, with ones coming in."""
     tensors = [tensor for tensor in _tensors_in(result) if tensor.requires_grad]
     if not tensors:
-        raise ValueError(
-            "backward=True, and nothing of the result has a gradient: none of the arguments "
-            "requires one"
-        )
+        raise ValueError("backward=True, but the result has no gradient: no argument requires one")
     torch.autograd.backward(tensors, [torch.ones_like(tensor) for tensor in tensors])
 
 

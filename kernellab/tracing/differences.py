@@ -69,7 +69,7 @@ class TraceDifference(Difference):
             case None:
                 return self._agreement()
             case "path":
-                return f"the runs part in their way: {self.actual} here, {self.expected} there"
+                return f"the runs take different paths: {self.actual} here, {self.expected} there"
             case "shape":
                 return f"{self.name} has shape {self.actual} here, {self.expected} there"
             case _:

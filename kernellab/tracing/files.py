@@ -113,7 +113,7 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, there: int) -> byt
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise BadFile(
             f"is damaged: its entry {entry.filename!r} is compressed by method "
-            f"{entry.compress_type}, which no trace is"
+            f"{entry.compress_type}, which traces do not use"
         )
     most = there if entry.compress_type == zipfile.ZIP_STORED else inflated_limit(there)
     if entry.file_size > most:

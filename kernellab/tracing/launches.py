@@ -482,39 +482,36 @@ def trace(
     target: str | Target | None = None,
     expect: Reference | None = None,
 ) -> Trace:
-    """Run a launch on the interpreter and keep every step of chosen programs:
-    the line, what it changed, what it accessed.
+    """Run a launch on the interpreter and record every step of the chosen programs: the line, the
+    variables that it changed, and the memory that it accessed.
 
-    The whole grid runs, in the order that the options ask for: chosen programs one by one,
-    line by line, the others in batches between them. A fault ends the run, and the trace holds
-    every step up to it. Tensors on a GPU, up to 1 GiB, are copied to the CPU; a notice of the trace
-    says so.
+    The whole grid runs, in the order that `order` and `seed` select. Chosen programs run line by
+    line, the others in batches between them. A fault ends the run, and the trace holds every step
+    before it. Tensors on a GPU, up to 1 GiB, are copied to the CPU; a notice of the trace says so.
 
     Args:
-        launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch; of an
-            autotuned kernel, the first config counts.
-        programs: which ones are traced: one as a tuple `(x, y, z)`, `(x, y)` or a number, several
-            as a list of such, or "all"; no more than 100,000.
-        operations: one step for each operation of the IR, not for each line.
-        in_place: let the run change the arguments, once it has come to its end or to a fault; else
-            it works on copies.
-        exact_bytes: the largest value of a variable that is kept exactly. Of a larger one a summary
-            is kept, and when its elements are asked for, the kernel runs again. The arguments and
-            what is written to them are kept whatever their size, up to 256 MiB.
-        target: the GPU to emulate, "sm_90", ...; None means the one that a launch would emulate.
-        expect: right results, as for `kernellab.check`. Where an element is not as expected, the
-            program that wrote the first one is traced too, a notice says the step, and the stepper
-            opens there.
+        launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch. Of an
+            autotuned kernel, the first config is used.
+        programs: the programs to trace: one as a tuple `(x, y, z)`, `(x, y)` or a number, several
+            as a list, or "all"; at most 100,000.
+        operations: record one step for each operation of the IR instead of each line.
+        in_place: whether the run changes the arguments. By default it works on copies.
+        exact_bytes: the largest value of a variable, in bytes, that is kept exactly. Of a larger
+            value a summary is kept, and the kernel runs again when its elements are requested.
+            Arguments and the values stored to them are kept up to 256 MiB in total.
+        target: the GPU to emulate, such as "sm_90"; None for the one that a launch would emulate.
+        expect: the right results, as for `kernellab.check`. If an element differs, the program that
+            wrote it is traced too, a notice names the step, and the stepper opens there.
 
-        A name that is also a parameter of the kernel is the parameter,
-        unless that is given by position.
+        A keyword that is also a parameter of the kernel is passed to the kernel, unless that
+        parameter is already given by position.
 
     Returns:
         The Trace.
 
     Raises:
-        ArgumentError: arguments that do not fit, or more than 1 GiB on a GPU.
-        OptionError: a program outside the grid, or an option that traces do not have.
+        ArgumentError: the arguments do not fit, or more than 1 GiB of them are on a GPU.
+        OptionError: a program is outside the grid, or traces do not have an option.
         GridError, CompileError, UnsupportedOperation: as `kernellab.run`.
     """
     __tracebackhide__ = True

@@ -415,7 +415,7 @@ class _Slice:
         is_cut = len(self._seen) >= _MOST
         self._not_shown, self._seen = self._not_shown | self._seen, shown
         began = self._variable(frame, name, lane, place.number, path)
-        note = f"{counted(turns, 'earlier turn')} of line {step.line}"
+        note = f"{counted(turns, 'earlier iteration')} of line {step.line}"
         if is_cut:
             note += f"; no more than {_MOST} values are followed"
         return (

@@ -51,23 +51,23 @@ number, for what a frame began with); returns the values."""
 
 
 class Trace(Sequence[Step]):
-    """The steps of traced programs: a sequence of Steps, with time travel both ways.
+    """The recorded steps of traced programs: a sequence of `Step`s.
 
-    `trace[5]` is a step, `trace.at(5)` all variables after it.
+    `trace[5]` is a step, and `trace.at(5)` has all variables after it.
 
     Attributes:
-        facts: what it is of: kernel, grid, programs, ...
-        steps: in the order in which they ran.
-        frames: the calls that they belong to.
-        arguments: the tensors of the launch, by name.
-        sources: the text of the functions that ran.
-        fault: what stopped the run, or None.
-        notices: sentences to know before one believes it: a source that has changed, steps
-            that were left out, a result that is not the expected one.
-        first_shown: number of the step that the stepper opens at: the one that wrote a wrong
-            result; None for the fault, else the first.
-        wrong: the first element that is not as expected; None where none is known.
-        launch: the launch that was traced; None where it is not at hand.
+        facts: the kernel, the grid, the traced programs and other facts of the launch.
+        steps: the steps in the order in which they ran.
+        frames: the function calls that the steps belong to.
+        arguments: the tensors of the launch, by parameter.
+        sources: the source text of the functions that ran.
+        fault: the error that stopped the run, or None.
+        notices: sentences that limit what the trace shows: a source that has changed, steps that
+            were left out, a result that differs from the expected one.
+        first_shown: the step at which the stepper opens: the one that wrote a wrong result. None
+            opens it at the fault, or else at the first step.
+        wrong: the first element that differs from the expected result, or None.
+        launch: the launch that was traced, or None if the trace was read from a file.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class Trace(Sequence[Step]):
                 f"after step {step.number}, the condition returned a tile of truth "
                 "values instead of a single one",
                 advice=(
-                    "State whether it has to hold for some element or for all: (...).any() or "
+                    "State whether it must hold for some element or for all: (...).any() or "
                     "(...).all()."
                 ),
                 position=step.position,

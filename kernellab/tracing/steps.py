@@ -112,15 +112,17 @@ class LoopIteration:
     is_over: bool = False
 
     def text(self) -> str:
-        """ "turn 1 of for k in range(n)"; at the end "for k in range(n): over after 2 turns"."""
+        """ "iteration 1 of for k in range(n)"; after the loop,
+        "for k in range(n): over after 2 iterations".
+        """
         if self.is_over:
-            return f"{self.header}: over after {counted(self.number, 'turn')}"
-        return f"turn {self.number} of {self.header}"
+            return f"{self.header}: over after {counted(self.number, 'iteration')}"
+        return f"iteration {self.number} of {self.header}"
 
     def of_line(self) -> str:
-        """The same with the header's line alone: "turn 1 of line 20"."""
+        """The same with the header's line alone: "iteration 1 of line 20"."""
         end = f"the end of the loop of line {self.line}"
-        return end if self.is_over else f"turn {self.number} of line {self.line}"
+        return end if self.is_over else f"iteration {self.number} of line {self.line}"
 
 
 @dataclass(frozen=True)
@@ -248,17 +250,17 @@ class Access:
         return on
 
     def text(self) -> str:
-        """ "load of x_ptr: elements 1024 to 2047 (1,024 of 1,024 lanes)";
+        """ "load of x_ptr: elements 1024 to 2047 (1,024 of 1,024 tile elements)";
         with gaps "32 elements between 0 and 2047".
         """
         target = f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
         if not self.has_elements:
-            return f"{target}: {self.lane_count:,} lanes, whose places were not recorded"
+            return f"{target}: {self.lane_count:,} tile elements, whose addresses were not recorded"
         runs, lanes = self.runs(), self.lane_count
         elements = numpy.zeros(0, numpy.int64) if runs is not None else self.elements
         on = lanes if runs is not None else elements.size
         if not on:
-            return f"{target}: no lane of {lanes:,} is on"
+            return f"{target}: the mask disables all {lanes:,} tile elements"
         if runs is not None:
             first, last = int(runs[0, 0]), int(runs[-1].sum()) - 1
             different = int(runs[:, 1].sum())
@@ -268,12 +270,13 @@ class Access:
         places = f"element {first}" if first == last else f"elements {first} to {last}"
         if different < last - first + 1:
             places = f"{different:,} elements between {first} and {last}"
-        return f"{target}: {places}" + ("" if lanes == 1 else f" ({on:,} of {lanes:,} lanes)")
+        share = "" if lanes == 1 else f" ({on:,} of {lanes:,} tile elements)"
+        return f"{target}: {places}{share}"
 
     def short_text(self) -> str:
-        """ "load of x_ptr: 1,048,576 lanes", which takes no time."""
+        """ "load of x_ptr: 1,048,576 tile elements", which takes no time."""
         target = f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
-        return f"{target}: {counted(self.lane_count, 'lane')}"
+        return f"{target}: {counted(self.lane_count, 'tile element')}"
 
     @property
     def lane_count(self) -> int:

@@ -78,7 +78,7 @@ def machine_error(error: Exception, lead: str, printed: str = "") -> MachineErro
     if missing := re.search(r"Cannot find (\S+)$", words):
         tool = missing[1]
         return MachineError(
-            f"{lead}: {tool} is missing, or does not run here.",
+            f"{lead}: {tool} is missing or cannot run on this machine.",
             advice=f"It comes with Triton: reinstall Triton, or set {_variable(tool)} to another.",
         )
     if isinstance(error, PTXASError) and (ended := _ENDED.search(words)):

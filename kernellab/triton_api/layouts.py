@@ -277,9 +277,7 @@ def _check_powers(numbers: Mapping[str, int], type: TileType) -> None:
     """Triton's formulas divide by these numbers, and speak of one bit of each."""
     for name, number in numbers.items():
         if number < 1 or number & (number - 1):
-            raise LayoutError(
-                f"{name} is {number} in {type.encoding}; it has to be a power of two."
-            )
+            raise LayoutError(f"{name} is {number} in {type.encoding}; it must be a power of two.")
 
 
 def _check_answerable(stated: Any, type: TileType) -> None:
@@ -290,7 +288,7 @@ def _check_answerable(stated: Any, type: TileType) -> None:
             f"{known if version == 5 else f'There is no mma of version {version}'}: "
             f"{type.encoding}.",
             advice=(
-                "Version 2 is mma.sync, 3 is wgmma; Blackwell's results lie in tensor memory: "
+                "Version 2 is mma.sync, 3 is wgmma; Blackwell's results are in tensor memory: "
                 "Layout.tensor_memory."
             ),
         )

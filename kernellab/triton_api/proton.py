@@ -364,7 +364,7 @@ def compile_marked(
 def _check_supported(target: Target) -> None:
     if target.backend != "cuda":
         raise UnsupportedOperation(
-            f"cycles by line are measured on NVIDIA's GPUs, and {target} is another vendor's"
+            f"cycles by line are measured on NVIDIA GPUs only, not on {target}"
         )
     if not hasattr(libtriton, "proton"):
         raise UnsupportedOperation(

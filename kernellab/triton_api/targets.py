@@ -359,7 +359,7 @@ def _check_range(name: str, value: Any) -> None:
     if not least <= value <= most:
         raise OptionError(
             f"{name}={shown(value)} is out of range.",
-            advice=f"Give a whole number from {least} to {most}.",
+            advice=f"Give an integer from {least} to {most}.",
         )
     if name == "num_ctas" and value & (value - 1):  # of num_warps the backend says so itself
         raise OptionError(

@@ -463,11 +463,11 @@ def _check_name(kernel: Any, name: Any, given: Mapping[str, Any]) -> None:
         for parameter in kernel.arg_names
         if parameter in given and not has_memory(given[parameter])
     ]
-    advice = f"Possible are {', '.join(possible)}." if possible else ""
+    advice = f"Possible names are {', '.join(possible)}." if possible else ""
     if name not in kernel.arg_names:
         raise ArgumentError(
             f"the key names {name!r}, which is not an argument of {kernel.__name__!r}",
-            advice=suggestion(str(name), possible, "Possible are") if possible else "",
+            advice=suggestion(str(name), possible, "Possible names are") if possible else "",
             position=triton_api.definition_of(kernel),
         )
     if has_memory(given.get(name)):

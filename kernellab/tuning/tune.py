@@ -223,7 +223,7 @@ def _check_options(executor: Any, seconds: Any, workers: Any, prune: Any, baseli
         )
     if workers is not None and not (is_whole(workers) and 1 <= workers <= _MOST_WORKERS):
         raise ArgumentError(
-            f"workers must be a whole number from 1 to {_MOST_WORKERS:,}, got {shown(workers)}",
+            f"workers must be an integer from 1 to {_MOST_WORKERS:,}, got {shown(workers)}",
             advice="Leave it out for one process per core.",
         )
     if prune is not None and not callable(prune):

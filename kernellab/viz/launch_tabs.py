@@ -380,7 +380,23 @@ def live_card(
 
 
 def show(record: Any, *annotations: Any, **options: Any) -> View | Card:
-    """See `kernellab.records.display.show`."""
+    """Return the view of a record, which a notebook displays as the last expression of a cell.
+
+    Args:
+        record: a `Compilation`, a `Comparison`, a `CompileError`, a `Trace`, a `Layout` or the
+            layouts of a compilation, a `Conversion`, a `Tuning`, or `Tunings`.
+        annotations: for one or two compilations: results of `kernellab.check`,
+            `kernellab.accesses` and `kernellab.read_ncu`. The explorer shows findings in the margin
+            and numbers as bars.
+        options: the options of this record's view.
+
+    A record without a view, such as the findings of a check, is shown as a card.
+
+    Raises:
+        ArgumentError: the record has no view or card, or an annotation is of another kernel.
+        OptionError: the view does not have this option.
+        ProfileError: the profile is of other machine code.
+    """
     view = registry.view(record, *annotations, **options)
     return view if isinstance(view, Card) else _joined(view, record, tab_of(record))
 

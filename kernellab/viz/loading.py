@@ -19,29 +19,29 @@ _BEGINNING = 200
 
 
 def load(path: str | os.PathLike[str], *, trust: bool = False) -> Any:
-    """Read a compilation, a trace or sweeps from a file, or a compilation
-    from what others left on disk.
+    """Read a compilation, a trace, sweeps, a report or a profile from a file, or a compilation that
+    Triton left on disk.
 
-    A file is data: nothing in it is executed (docs/files.md has the limits, and what runs a saved
-    kernel later).
+    Files are data: nothing in them is executed. docs/files.md lists the limits, and what runs a
+    saved kernel later.
 
     Args:
-        path: a file that `compilation.save`, `trace.save`, `tuning.save` or a report's `save`
-            wrote; a folder of Triton's cache (~/.triton/cache/<hash>), or the .json in it; the
-            text that `MLIR_ENABLE_DUMP=1` prints; a log of torch.compile, that of `TORCH_TRACE` or
-            a folder of `TORCH_COMPILE_DEBUG`; a profile of Proton's (.hatchet), a trace
-            in Chrome's form. A record from elsewhere has what is there: a cache folder
-            holds no passes, a dump no machine code, neither holds remarks.
-        trust: whether code in the file may run later without a question: the modules of a report's
-            kernels. Loading itself executes nothing.
+        path: a file that `compilation.save`, `trace.save`, `tuning.save` or the `save` of a report
+            wrote; a folder of Triton's cache (~/.triton/cache/<hash>), or its .json file; the text
+            that `MLIR_ENABLE_DUMP=1` prints; a log of `TORCH_TRACE`, or a folder of
+            `TORCH_COMPILE_DEBUG`; a profile of Proton (.hatchet), or a Chrome trace. Files from
+            other programs contain less: a cache folder has no passes, a dump has no machine code,
+            and neither has remarks.
+        trust: whether code in the file may later run without a question, such as the modules of a
+            report's kernels. Loading executes nothing in either case.
 
     Returns:
-        A `Compilation`, a `Trace`, a `Tuning`, or `Tunings` where a file holds several sweeps; a
-        `GraphReport`; a `Profile`.
+        A `Compilation`, a `Trace`, a `Tuning` (or `Tunings` if the file has several sweeps), a
+        `GraphReport` or a `Profile`.
 
     Raises:
-        ArchiveError: there is no such file, it is none of these, it is damaged, of another
-            version, or larger than any that is saved.
+        ArchiveError: the file does not exist, is of another kind or version, is damaged, or is
+            larger than the limit.
         OptionError: `trust` is not True or False.
     """
     from kernellab.common.arguments import check_flags

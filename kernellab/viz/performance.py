@@ -141,8 +141,8 @@ REDEFINED = (
 
 
 COMPILED_IN_ORDER = (
-    "what the compiler says, those first that spill less, have the higher occupancy and take fewer "
-    "registers, which is not an order of times"
+    "what the compiler reports: configs that spill less come first, then those with a higher "
+    "occupancy, then those with fewer registers. This order does not predict times"
 )
 """Of configs without times; see `by_compiler`."""
 ESTIMATED_IN_ORDER = (
@@ -364,4 +364,4 @@ def _dropped(tuning: Tuning) -> Table:
                 first.outcome.dropped.line,
             )
         )
-    return Table("Dropped", ("reason", "the first of them", "in the words of who refused it"), rows)
+    return Table("Dropped", ("reason", "the first of them", "its error message"), rows)

@@ -349,7 +349,7 @@ class _Maker:
         if len(self._steps) < len(self._trace):
             unit = "operations" if self._trace.facts.operations else "steps"
             yield (
-                f"Shown are {unit} {self._first:,} to {self._steps[-1].number:,}; the last is "
+                f"Showing {unit} {self._first:,} to {self._steps[-1].number:,}; the last is "
                 f"{len(self._trace) - 1:,}. trace.show(step=N) shows those around another."
             )
 

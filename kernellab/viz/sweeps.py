@@ -312,7 +312,7 @@ class ConfigData:
     dropped: str
     """The reason; "" for one that is in the race."""
     why: str
-    """In full, in the words of who refused it."""
+    """In full, its error message."""
     untimed_rank: int = 0
     """Its place where nothing was timed; see `ranking.by_compiler`."""
 

@@ -491,7 +491,7 @@ def test_described_in_words(messages: SnapshotAssertion) -> None:
     words = layout.describe()
     assert words == messages
     assert "each thread holds 32 elements, in runs of 8 along dimension 1" in words
-    assert "The warps lie at 4x1 positions" in words
+    assert "The warps are at 4x1 positions" in words
     assert "held once" in words
     narrow = Layout.parse(layout.encoding, (1, 64))
     assert "held 16 times, by 4 lanes times 4 warps" in narrow.describe()

@@ -48,8 +48,8 @@ def test_a_view_marks_so_many_lanes_and_says_so(
     assert view.text() == messages
     marked = [one.accesses[0] for one in view.data.steps]
     assert [one.places is None for one in marked] == [False] * 8 + [True] * 1992
-    assert "(349,525 of 1,048,576 lanes)" in marked[0].words.replace("349,526", "349,525")
-    assert marked[9].words == "load of x: 1,048,576 lanes"
+    assert "(349,525 of 1,048,576 tile elements)" in marked[0].words.replace("349,526", "349,525")
+    assert marked[9].words == "load of x: 1,048,576 tile elements"
     assert "349,525" in trace[9].accesses[0].text().replace("349,526", "349,525")
 
 

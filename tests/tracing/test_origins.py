@@ -109,7 +109,7 @@ def test_a_sum_names_the_tile_and_the_program_that_wrote_it_is_traced() -> None:
     assert origin.program == (2, 0, 0)
     assert trace.facts.programs == ((0, 0, 0),)
     (x,) = (each for each in origin.walk() if each.name == "x")
-    assert x.loads == ("x_ptr: elements 16 to 23 (8 of 16 lanes)",)
+    assert x.loads == ("x_ptr: elements 16 to 23 (8 of 16 tile elements)",)
     assert float(origin.value) == pytest.approx(float(arguments()[0][2].sum()), rel=1e-5)
 
 

@@ -140,9 +140,8 @@ def test_the_trace_of_a_matmul() -> None:
         expected = a[32:, : 32 * k].float() @ b[: 32 * k, :32].float()
         torch.testing.assert_close(torch.tensor(change.value), expected)
     last = found[-1].accesses[0]
-    assert (
-        last.text() == "store of c_ptr: 1,024 elements between 2048 and 4063 (1,024 of 1,024 lanes)"
-    )
+    where = "1,024 elements between 2048 and 4063 (1,024 of 1,024 tile elements)"
+    assert last.text() == f"store of c_ptr: {where}"
     whole = a.float() @ b.float()
     assert not found.diff({"c_ptr": whole}, rtol=1e-3, atol=1e-3)
     whole[40, 3] += 1
@@ -250,8 +249,8 @@ def test_operations_of_the_ir(messages: SnapshotAssertion) -> None:
     assert repr(found) == messages
     loads = [step for step in found if step.operation == "tt.load"]
     assert [step.accesses[0].text() for step in loads] == [
-        "load of x_ptr: elements 0 to 15 (16 of 16 lanes)",
-        "load of x_ptr: elements 16 to 31 (16 of 16 lanes)",
+        "load of x_ptr: elements 0 to 15 (16 of 16 tile elements)",
+        "load of x_ptr: elements 16 to 31 (16 of 16 tile elements)",
     ]
     assert all(
         not step.accesses
@@ -291,8 +290,8 @@ def test_accesses_through_descriptors() -> None:
     arguments = [TensorDescriptor.from_tensor(one, [4, 8]) for one in (source, target)]
     found = kernellab.trace(traced.through_descriptors, (4,), *arguments, BLOCK=4, programs=2)
     assert [access.text() for step in found for access in step.accesses] == [
-        "load of source: elements 64 to 95 (32 of 32 lanes)",
-        "store of target: elements 64 to 95 (32 of 32 lanes)",
+        "load of source: elements 64 to 95 (32 of 32 tile elements)",
+        "store of target: elements 64 to 95 (32 of 32 tile elements)",
     ]
     numpy.testing.assert_array_equal(found.memory("target")[8:12], source[8:12].numpy() + 1)
     given = {name: found.values[number] for name, number in found.frames[0].given.items()}

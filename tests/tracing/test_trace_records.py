@@ -89,9 +89,9 @@ def test_turns_count_the_iterations_of_the_loops_around_a_line(
 
 def test_a_step_knows_what_it_accessed(trace: Trace) -> None:
     load = trace[2 + STEPS_PER_ITERATION].accesses[0]
-    assert load.text() == "load of x_ptr: elements 8 to 15 (8 of 8 lanes)"
+    assert load.text() == "load of x_ptr: elements 8 to 15 (8 of 8 tile elements)"
     store = trace[-1].accesses[0]
-    assert store.text() == "store of z_ptr: elements 0 to 6 (7 of 8 lanes)"
+    assert store.text() == "store of z_ptr: elements 0 to 6 (7 of 8 tile elements)"
     numpy.testing.assert_array_equal(store.written(), expected_acc(3)[:7])
 
 

@@ -71,12 +71,12 @@ def test_html_text_and_data_say_the_same(trace: Trace) -> None:
     for words in (
         "step 7 of 0 to 17",
         "total.py, line 4",
-        "turn 1 of for k in range(n)",
+        "iteration 1 of for k in range(n)",
         "x = load(x_ptr + 8 * k)",
         "float32[8]",
         "8 .. 15",
         "n = 3",
-        "load of x_ptr: elements 8 to 15 (8 of 8 lanes)",
+        "load of x_ptr: elements 8 to 15 (8 of 8 tile elements)",
     ):
         assert words in page.words
         assert words in text
@@ -104,7 +104,7 @@ def test_a_long_trace_shows_a_window_and_says_what_is_left_out(tmp_path: Path) -
     view = stepper_of(trace, 500)
     assert [step["number"] for step in view.still_data["steps"]] == list(range(480, 520))
     note = (
-        "Shown are steps 480 to 519; the last is 1,002. trace.show(step=N) shows those around "
+        "Showing steps 480 to 519; the last is 1,002. trace.show(step=N) shows those around "
         "another."
     )
     assert note in view.text()

@@ -285,7 +285,7 @@ def test_a_page_steps_both_ways_and_says_exact_values(open_page: OpenPage, trace
         root.press("ArrowRight")
     ends = [step.number for step in trace if any(iteration.is_over for iteration in step.turns)]
     step_to(page, ends[-1])
-    expect(page.locator(".kl-where")).to_contain_text("for k in range(n): over after 3 turns")
+    expect(page.locator(".kl-where")).to_contain_text("for k in range(n): over after 3 iterations")
     for asked, given in (("9999", len(trace) - 1), ("9999", len(trace) - 1), ("-3", 0)):
         page.get_by_label("Go to step").fill(asked)
         page.get_by_label("Go to step").press("Enter")

@@ -342,7 +342,7 @@ class _Words:
 
 _WORDS: Mapping[Form, _Words] = {
     "pointers": _Words(
-        "other=, and the elements that its mask switches off",
+        "other=, and the elements that its mask disables",
         "Give these elements a value with other=, or mask what is computed from them: in the "
         "store, or with tl.where before a reduction.",
     ),

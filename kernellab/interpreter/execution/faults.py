@@ -261,7 +261,7 @@ def _error(
                 missing += f" and has {-fault.bytes:,} bytes that were not expected"
             what = (
                 f"a wait that never ends: phase {fault.phase} of the barrier {missing}, and "
-                "nothing is under way that could complete it"
+                "no operation in flight can complete it"
             )
             advice = (
                 "Initialize the barrier with the number of its arrivals, of which mbarrier.expect "

@@ -55,7 +55,7 @@ def check_grid(
     if sizes is None or not 1 <= len(sizes) <= 3:
         raise GridError(
             f"the grid is {shown(given)}; it must be one to three sizes",
-            advice="Write it as a tuple: kernel[(programs,)](...) or kernel[(x, y, z)](...).",
+            advice="Write a tuple: kernel[(programs,)](...) or kernel[(x, y, z)](...).",
         )
     numbers, least = [], 0 if may_be_empty else 1
     for axis, (size, limit) in enumerate(zip(sizes, LIMITS)):
@@ -123,7 +123,7 @@ def check_has_length(given: Any, *, is_asked: bool) -> None:
     subject = "the grid's function gives" if is_asked else "the grid is"
     raise GridError(
         f"{subject} {words}, a number: Triton takes a tuple of one to three sizes",
-        advice="Give it a comma, in brackets: lambda meta: (triton.cdiv(n, BLOCK),)."
+        advice="Return a tuple instead: lambda meta: (triton.cdiv(n, BLOCK),)."
         if is_asked
         else f"Write ({words},) in its place: kernel[({words},)](...).",
     )
@@ -156,7 +156,7 @@ def _called(grid: Callable[[Mapping[str, Any]], Any], meta: Mapping[str, Any]) -
     if grid_error := _cannot_be_called(grid):
         raise GridError(
             f"the grid {shown(grid)} is called with one dict of the kernel's arguments by name, "
-            f"and does not take it: {grid_error}",
+            f"but cannot accept it: {grid_error}",
             advice=_GRID_ADVICE,
         )
     return grid(meta)
@@ -365,7 +365,7 @@ def _check_number_of_chosen(number: int, option: str) -> None:
         raise OptionError(
             f"{option} names {number:,} programs, and no more than {MOST_CHOSEN:,} are stepped "
             "through one by one",
-            advice=f"Name those of interest, {option}=[0, 1, 2]; the whole grid runs all the same.",
+            advice=f"Pass the ones that you need, {option}=[0, 1, 2]; the whole grid still runs.",
         )
 
 
@@ -386,7 +386,7 @@ def no_program(value: Any, option: str) -> OptionError:
     return OptionError(
         f"{option} must name programs, got {shown(value)}",
         advice=(
-            f"Give one as a tuple, {option}=(3, 0, 0), several as a list, {option}=[0, 1, 2], or "
+            f"Pass one as a tuple, {option}=(3, 0, 0), several as a list, {option}=[0, 1, 2], or "
             '"all".'
         ),
     )

@@ -297,7 +297,8 @@ def _what_is_wrong(access: GlobalAccess) -> Fault | None:
         return (
             "atomic-contention",
             (
-                f"lanes of this {access.action} share elements and take turns: "
+                f"threads of a warp update the same elements in this {access.action}, one after "
+                "another: "
                 f"{access.sectors_per_request:.3g} sectors a request, of which {once:.3g} are "
                 "different"
             ),

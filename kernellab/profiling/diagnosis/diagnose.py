@@ -100,26 +100,26 @@ def diagnose(
     target: str | Target | None = None,
     counts: bool | Accesses | None = None,
 ) -> Diagnosis | Diagnoses:
-    """Say why a kernel is slow: findings ranked by what they cost, each with its line, its evidence
-    and what to change. No GPU is needed, and nothing is timed.
+    """Find out why a kernel is slow. Findings are ranked by their cost; each has its line, its
+    evidence and a change to try. This needs no GPU, and nothing is timed.
 
     Args:
-        subject: a kernel, whose arguments and grid follow; a bound launch; or what is known of a
-            kernel: a `Compilation`, what `kernellab.accesses` gave, a `Tuning`, a report of
-            `kernellab.graph` or one of its kernels.
-        args, keywords: of a kernel as for `kernellab.compile`, values or type strings; of a
-            compilation the values of its parameters, as far as they are known. Of tensors nothing
-            is read unless the launch is counted; meta tensors do.
-        grid: of the launch; without it a grid is assumed that fills the GPU.
-        target: the GPU, "sm_90", ...; None means the one that a launch would emulate.
-        counts: what `kernellab.accesses` gave for the launch; True runs the launch on the
-            interpreter to count, False does not; None does where the launch is small.
+        subject: a kernel, followed by its arguments and grid; a bound launch; a `Compilation`, a
+            result of `kernellab.accesses`, a `Tuning`, a report of `kernellab.graph` or one of its
+            kernels.
+        args, keywords: for a kernel as for `kernellab.compile`, values or type strings; for a
+            compilation the values of its parameters, as far as they are known. The contents of
+            tensors are read only if the launch is counted, so meta tensors are enough otherwise.
+        grid: the grid of the launch; without it, one is assumed that fills the GPU.
+        target: the GPU, such as "sm_90"; None for the one that a launch would emulate.
+        counts: a result of `kernellab.accesses` for this launch. True runs the launch on the
+            interpreter to count its accesses, False does not, and None does so for small launches.
 
-        A name that is also a parameter of the kernel is the parameter,
-        unless that is given by position.
+        A keyword that is also a parameter of the kernel is passed to the kernel, unless that
+        parameter is already given by position.
 
     Returns:
-        The Diagnosis: a sequence of findings. Of what has several kernels, Diagnoses.
+        The Diagnosis, a sequence of findings. For a subject with several kernels, Diagnoses.
 
     Raises:
         ArgumentError, OptionError, TargetError, GridError, CompileError: as `kernellab.compile` and

@@ -67,7 +67,7 @@ def chrome_in(content: bytes, measured_by: str) -> Profile:
     document = json_in(text_in(content), len(content))
     given = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(given, list):
-        raise SchemaError("traceEvents should be a list")
+        raise SchemaError("traceEvents must be a list")
     intervals = list(_intervals(given))
     notes = () if intervals else ("The trace has no event that lasts.",)
     return Profile(measured_by, nested(intervals), notes=notes, events=_events_of_chrome(intervals))
@@ -136,7 +136,7 @@ def _number(value: Any, otherwise: int) -> int:
 
 def _nanoseconds(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SchemaError("ts and dur of an event should be numbers")
+        raise SchemaError("ts and dur of an event must be numbers")
     if abs(value) > _MOST_MICROSECONDS * 1000:
         raise BadFile("is damaged: the time of an event is out of range")
     return round(value * 1000)
@@ -185,7 +185,7 @@ def hatchet_in(content: bytes, measured_by: str) -> Profile:
     roots = [tree for tree in trees if isinstance(tree, dict) and "frame" in tree]
     others = [tree for tree in trees if isinstance(tree, dict) and "frame" not in tree]
     if not roots:
-        raise SchemaError("it should be a list with a tree of frames")
+        raise SchemaError("it must be a list with a tree of frames")
     scopes = [_scope(root, 0, None) for root in roots]
     kept = [scope for scope in scopes if scope is not None]
     several = len(roots) > 1 or not kept
@@ -206,7 +206,7 @@ def _scope(node: Any, level: int, above: ScopeKind | None) -> Scope | None:
             f"is not a valid profile: its scopes are nested deeper than {MOST_LEVELS} levels"
         )
     if not isinstance(node, dict) or not isinstance(node.get("frame"), dict):
-        raise SchemaError("a node of its tree should be an object with a frame")
+        raise SchemaError("a node of its tree must be an object with a frame")
     name, given = node["frame"].get("name", ""), node.get("metrics", {})
     inner = node.get("children", [])
     if not isinstance(name, str) or not isinstance(given, dict) or not isinstance(inner, list):
@@ -244,7 +244,7 @@ def _metrics(given: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]
         if isinstance(value, str):
             labels[name] = value
         elif abs(value) > _LARGEST:
-            raise BadFile(f"is damaged: {name[:40]!r} is {value:.3g}, which was never measured")
+            raise BadFile(f"is damaged: {name[:40]!r} is {value:.3g}, which is not a measured time")
         else:
             plain = name.replace("(inc)", "").replace("(exc)", "").strip()
             numbers[plain] = numbers.get(plain, 0) + value

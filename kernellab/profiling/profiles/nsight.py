@@ -381,20 +381,19 @@ _TOOL = "Nsight Compute"
 def read_ncu(
     path: str | os.PathLike[str], kernel: str = "", *, launch: int = 1, gpu: str = ""
 ) -> SampledCode:
-    """Read what Nsight Compute measured of a kernel, instruction by instruction.
+    """Read a measurement of Nsight Compute, instruction by instruction.
 
     Args:
-        path: a report (.ncu-rep), which this machine's `ncu` prints; or its source page as
-            CSV, which `ncu --import FILE --page source --print-source sass --csv` prints where
-            it was recorded.
-        kernel: the kernel's name; may be left out where the file has one kernel.
-        launch: which of its launches, from 1.
-        gpu: the GPU's name, for a CSV, which does not have it.
+        path: a report (.ncu-rep), which is printed with this machine's `ncu`; or its source page as
+            CSV, which `ncu --import FILE --page source --print-source sass --csv` prints on the
+            machine that recorded it.
+        kernel: the kernel's name; optional if the file has one kernel.
+        launch: which of the kernel's launches, counted from 1.
+        gpu: the GPU's name, for a CSV file, which does not contain it.
 
     Raises:
-        ArgumentError: an argument is not a path, a name or a number.
-        ProfileError: the file cannot be read, holds no such kernel or launch, or has
-            no instructions.
+        ArgumentError: an argument has the wrong type.
+        ProfileError: the file cannot be read, or has no such kernel, launch or instructions.
     """
     file = saved_path(path, ArgumentError)
     for argument, given in (("kernel", kernel), ("gpu", gpu)):

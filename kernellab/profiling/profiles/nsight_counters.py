@@ -45,28 +45,28 @@ def counters(
     target: str | Target | None = None,
     seconds: float = 300.0,
 ) -> Counters:
-    """What Nsight Compute counts of a launch on this machine's GPU, for the whole kernel and for
-    each instruction, and what the lab predicts with no GPU; where there is no ncu, the
-    prediction alone, and why.
+    """Count a launch with Nsight Compute on this machine's GPU, for the whole kernel and for each
+    instruction, beside what the lab predicts without a GPU. If `ncu` is not installed, the result
+    has the prediction and the reason.
 
-    The launch is made in a separate process, twice, on copies of the arguments.
+    The launch runs twice in a separate process, on copies of the arguments.
 
     Args:
         launch: kernel, grid, args and keywords as for `kernellab.run`, tensors on any device; or a
             bound launch.
-        metrics: names as `ncu --query-metrics` lists them, "smsp__inst_executed.sum"; None takes
-            those that can be predicted.
-        target: the GPU that the prediction is for; None means the one that a launch would emulate.
-        seconds: how long ncu may take.
+        metrics: names that `ncu --query-metrics` lists, such as "smsp__inst_executed.sum"; None for
+            all that the lab predicts.
+        target: the GPU of the prediction; None for the one that a launch would emulate.
+        seconds: the time limit for ncu.
 
-        A name that is also a parameter of the kernel is the parameter,
-        unless that is given by position.
+        A keyword that is also a parameter of the kernel is passed to the kernel, unless that
+        parameter is already given by position.
 
     Raises:
         ArgumentError, GridError, CompileError, KernelFault: as `kernellab.run`.
-        OptionError: metrics that are not names.
-        ProfileError: ncu is there and counts nothing: no permission, an unknown metric, a launch
-            that fails.
+        OptionError: a metric is not a name.
+        ProfileError: ncu failed: it has no permission, a metric does not exist, or the launch
+            fails.
     """
     names = tuple(METRICS) if metrics is None else _names(metrics)
     check_duration("seconds", seconds)

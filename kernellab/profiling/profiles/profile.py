@@ -260,7 +260,7 @@ class ProfileDifference(PrintsAsCard):
             return ""
         return (
             f"The first is measured by {self.first.measured_by}, the second by "
-            f"{self.second.measured_by}: their times are not of one kind."
+            f"{self.second.measured_by}: their times cannot be compared."
         )
 
     def rows(self, metrics: Any = None) -> tuple[tuple[str, ...], list[DifferenceRow]]:
@@ -343,8 +343,8 @@ LINE_COLUMNS = ("kernel", "line", "operation", "cycles", "share", "executions")
 
 @dataclass(frozen=True)
 class Profile(ProfileRecord, PrintsAsCard):
-    """What was measured of some launches: a tree of scopes, the user's, Python frames, kernels, and
-    their lines. The metrics of a scope are its own; tables and texts add those of all below it.
+    """Measurements of launches, as a tree of scopes: the user's scopes, Python frames, kernels and
+    their lines. A scope has its own metrics; tables and texts add up those of all scopes below it.
     """
 
     @property

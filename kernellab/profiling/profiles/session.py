@@ -589,8 +589,8 @@ def profile(
     allow_occupancy_change: bool = False,
     programs: int = 64,
 ) -> Any:
-    """Profile one launch, which is carried out in place; without a kernel, all launches in a
-    `with` block.
+    """Profile one launch, which runs in place; or, without a kernel, all launches in a `with`
+    block.
 
         kernellab.profile(add, grid, x, y, z, n, BLOCK=1024).lines
 
@@ -599,40 +599,41 @@ def profile(
                 add[grid](x, y, z, n, BLOCK=1024)
         p.table(["time/ms", "gbyte/s"])
 
-    One launch on a GPU gets cycles for each line, by marks between the operations of its final
-    TTGIR; a `with` block on a GPU is a session of Proton's. With no GPU, and for tensors on the
-    CPU, the launches run on the interpreter, and it measures: time on this CPU, executions, bytes
-    and floating-point operations of each line. Such a profile says "interpreter: not a GPU's time"
-    wherever it is shown. A `with` block that has launches on both is the profile of those on the
-    GPU, and `p.interpreted` is that of the others.
+    On a GPU, one launch gets the cycles of each line, from marks between the operations of its
+    final TTGIR, and a `with` block is a session of Proton. On the CPU, the launches run on the
+    interpreter, which measures the time on this CPU, and the executions, bytes and floating-point
+    operations of each line. Such a profile says "interpreter: not a GPU's time" wherever it is
+    shown. If a `with` block has launches on both, the profile has those on the GPU, and
+    `p.interpreted` has the others.
 
     Args:
-        kernel, grid, args, keywords: as for `kernellab.run`, or a bound launch; or none of them.
-        name: of the profile.
-        backend: who measures: "interpreter", or Proton's "cupti" (NVIDIA), "roctracer" (AMD). None
-            chooses as above; a launch that is given a backend of Proton's has no cycles by line.
-        context: what a launch is below: the user's scopes, "shadow", or also frames, "python".
-        data: of Proton: "tree", or "trace" for every launch with its time.
-        mode: of Proton: "pcsampling" for samples with their stall reasons on each line.
-        hook: "triton" names launches, and gives their metrics, by the kernel's `launch_metadata`. A
-            function of grid, metadata and arguments by name does it for kernels that have none:
+        kernel, grid, args, keywords: as for `kernellab.run`, or a bound launch; or nothing.
+        name: the name of the profile.
+        backend: "interpreter", or Proton's "cupti" (NVIDIA) or "roctracer" (AMD). None selects it
+            as described above. With a Proton backend, one launch has no cycles by line.
+        context: what launches are grouped by: the user's scopes, "shadow", or also Python frames,
+            "python".
+        data: of Proton: "tree", or "trace" for each launch with its time.
+        mode: of Proton: "pcsampling" samples the stall reasons of each line.
+        hook: "triton" takes names and metrics of launches from the kernel's `launch_metadata`. For
+            a kernel without it, a function of grid, metadata and arguments returns them:
             {"name": "add_<num_warps:4>", "flops32": n, "bytes": 12 * n}. None for neither.
-        detail: of cycles by line: how finely: "operations", "lines", "loops" or "program". None
-            takes the finest that takes at most 1.3 times as long as the plain launch.
-        allow_occupancy_change: of cycles by line: whether a multiprocessor may hold another number
-            of programs than without marks.
-        programs: of cycles by line: of how many programs, spread over the grid.
+        detail: how fine cycles by line are: "operations", "lines", "loops" or "program". None
+            selects the finest one that makes the launch at most 1.3 times as long.
+        allow_occupancy_change: whether the marks may change how many programs run on a
+            multiprocessor.
+        programs: the number of programs, spread over the grid, that cycles by line are read from.
 
-        A name that is also a parameter of the kernel is the parameter,
-        unless that is given by position.
+        A keyword that is also a parameter of the kernel is passed to the kernel, unless that
+        parameter is already given by position.
 
     Returns:
-        The Profile of a launch; without a kernel a `ProfileSession`, which is a context, has
-        `start`, `stop`, `activate`, `deactivate`, and when it is over is its profile.
+        The Profile of a launch. Without a kernel a `ProfileSession`: a context manager with
+        `start`, `stop`, `activate` and `deactivate`, which is the profile when it has ended.
 
     Raises:
-        ProfileError: nothing can be measured here: no CUPTI, no permission. When a session starts.
-        OptionError: an option that no one takes.
+        ProfileError: nothing can be measured on this machine: CUPTI or a permission is missing.
+        OptionError: an option does not exist.
         ArgumentError, GridError, CompileError, UnsupportedOperation, KernelFault: as
             `kernellab.run`.
     """

@@ -375,7 +375,7 @@ class RegisterLayout(Layout):
             len({position[dim] for position in positions}) for dim in range(len(self.shape))
         ]
         many = {"lane": "The lanes of a warp", "warp": "The warps"}[name]
-        return f"{many} lie at {sizes(different)} positions"
+        return f"{many} are at {sizes(different)} positions"
 
     def _copies(self) -> str:
         if self.replication == 1:
@@ -518,7 +518,8 @@ class TensorMemoryLayout(Layout):
 
 _FAMILIES = {
     "blocked": (
-        "each thread holds a box of neighbors, each warp a box of those, the program a box of these"
+        "each thread holds a box of adjacent elements, each warp a box of threads, "
+        "the program a box of warps"
     ),
     "slice": "another layout without one of its dimensions, as a reduction leaves it",
     "dot_op": ("an operand of a matmul, in the registers that the instruction reads"),

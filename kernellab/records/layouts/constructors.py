@@ -36,8 +36,8 @@ class Kind:
 
 
 _NUMBERS = r"\[\s*(\d+\s*(,\s*\d+\s*)*)?\]"
-_NUMBER = Kind("a whole number from 0", r"\d+(\s*:\s*\w+)?")
-_LIST = Kind("a list of whole numbers, as in [1, 0]", _NUMBERS)
+_NUMBER = Kind("an integer from 0", r"\d+(\s*:\s*\w+)?")
+_LIST = Kind("a list of integers, as in [1, 0]", _NUMBERS)
 _VECTORS = Kind(
     "a list of basis vectors, as in [[0, 1], [0, 2]]",
     rf"\[\s*({_NUMBERS}\s*(,\s*{_NUMBERS}\s*)*)?\]",
@@ -166,7 +166,7 @@ def _misspelled_key(family: str, entries: dict[str, str], diagnostic: str) -> st
             return f"{family} has no key {name!r}. Its keys are {', '.join(needed)}."
     for name, value in entries.items():
         if name in kinds and not re.fullmatch(kinds[name].pattern, value, re.DOTALL):
-            return f"{name!r} of {family} is {value or 'empty'}, and has to be {kinds[name].words}."
+            return f"{name!r} of {family} is {value or 'empty'}, but must be {kinds[name].words}."
     if missing:
         return f"The key {missing[0].name!r} is missing in {family}: {missing[0].kind.words}."
     return ""
@@ -562,7 +562,7 @@ def _whole_numbers(given: object) -> Shape:
 def _encoding(parent: object) -> str:
     if not isinstance(parent, LinearTile):
         raise LayoutError(
-            f"The parent is {parent!r}, and has to be a layout.",
+            f"The parent must be a layout, got {parent!r}.",
             advice="Make one with Layout.parse or a constructor.",
         )
     return parent.encoding

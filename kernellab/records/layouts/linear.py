@@ -119,7 +119,7 @@ class LinearTile:
         """Numbers of an input, all of which it has."""
         inputs = numpy.asarray(given)
         if inputs.size and inputs.dtype.kind not in "iu":
-            raise LayoutError(f"A {name} must be a whole number, got {given!r}.")
+            raise LayoutError(f"A {name} must be an integer, got {given!r}.")
         outside = (inputs < 0) | (inputs >= self._size(name))
         if outside.any():
             raise LayoutError(
@@ -154,7 +154,7 @@ class LinearTile:
         if len(given) != len(self.shape) or any(not 0 <= i < n for i, n in zip(given, self.shape)):
             raise LayoutError(
                 f"A tile of {sizes(self.shape)} has no element {shown(index)}.",
-                advice=f"An index has {len(self.shape)} whole numbers, each below the tile's size.",
+                advice=f"An index has {len(self.shape)} integers, each below the tile's size.",
             )
         return cast(Numbers, self._inputs_by_element[self._number(given)])
 
@@ -172,7 +172,7 @@ class LinearTile:
         rank = len(self.shape)
         if inputs.shape[-1] != rank or (inputs.size and inputs.dtype.kind not in "iu"):
             raise LayoutError(
-                f"Indices into a tile of {sizes(self.shape)} must be whole numbers of shape (..., "
+                f"Indices into a tile of {sizes(self.shape)} must be integers of shape (..., "
                 f"{rank}), got {inputs.dtype} of shape {inputs.shape}.",
                 advice=f"The last axis has the {rank} numbers of one index.",
             )

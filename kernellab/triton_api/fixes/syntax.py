@@ -57,7 +57,7 @@ def _ternary(refused: Refusal, _: re.Match[str]) -> Fix | None:
     written = f"tl.where({', '.join(parts)})" if all(parts) else "tl.where(condition, a, b)"
     return Fix(
         "a if condition else b takes one of two values of one type and shape.",
-        f"Write {written}, which chooses for every element.",
+        f"Write {written}, which chooses for each element.",
     )
 
 
@@ -71,7 +71,7 @@ def _tile_as_condition(refused: Refusal) -> Fix:
     held = f" ({tiles[0]})" if tiles else ""
     return Fix(
         f"an if decides for the whole program, and its condition is a tile{held}.",
-        f"Write {_chosen(refused)}, which chooses for every element; or reduce the condition to "
+        f"Write {_chosen(refused)}, which chooses for each element; or reduce the condition to "
         "one value, by tl.max or tl.sum.",
     )
 
@@ -198,7 +198,8 @@ def _grown_list(refused: Refusal, match: re.Match[str]) -> Fix:
     name = refused.text(method.value, 24) if method is not None else ""
     name = name if name.isidentifier() else "values"
     return Fix(
-        f"{name} is a tuple in a kernel, and has no {match[1]}: how long it is, is compiled in.",
+        f"{name} is a tuple in a kernel, and has no {match[1]}: its length is fixed at compile "
+        "time.",
         f"Write {name} = {name} + [value], outside of loops or in tl.static_range.",
         replaces=True,
     )
@@ -213,7 +214,7 @@ def _returned_value(refused: Refusal, _: re.Match[str]) -> Fix | None:
         return None
     value = refused.text(given) or "value"
     return Fix(
-        f"a kernel returns nothing, and this one returns {value}.",
+        f"a kernel cannot return a value, and this one returns {value}.",
         f"Store it in a tensor of the launch: tl.store(out_ptr + offsets, {value}), without the "
         "return.",
         replaces=True,

@@ -76,8 +76,9 @@ def _shapes(refused: Refusal) -> list[str]:
 def _broadcast(refused: Refusal, _: re.Match[str]) -> Fix:
     source, wanted = refused.known("src_shape"), refused.known("shape")
     return Fix(
-        f"a tile of {sizes_text(source)} does not become one of {sizes_text(wanted)}.",
-        "Only axes of 1 element grow: add them with x[:, None] (a column) or x[None, :] (a row).",
+        f"a tile of {sizes_text(source)} cannot be broadcast to a tile of {sizes_text(wanted)}.",
+        "Only axes of 1 element are broadcast: add them with x[:, None] (a column) or x[None, :] "
+        "(a row).",
     )
 
 
@@ -145,7 +146,7 @@ def _dot_ranks(refused: Refusal, _: re.Match[str]) -> Fix:
     a, b = _dot_operands(refused)
     flat = len(shape_of(a)) == len(shape_of(b)) == 1
     return Fix(
-        f"tl.dot takes two tiles of two axes each, and was given {kind_of(a)} and {kind_of(b)}.",
+        f"tl.dot takes two tiles of two axes each, got {kind_of(a)} and {kind_of(b)}.",
         "Write tl.sum(a * b, axis=0) for the product of two rows."
         if flat
         else "Load rows and columns: ptr + rows[:, None] * stride + columns[None, :].",
@@ -157,7 +158,7 @@ def _dot_small(refused: Refusal, match: re.Match[str]) -> Fix:
     a, b = _dot_operands(refused)
     return Fix(
         f"tl.dot takes tiles of at least {match[1]} x {match[3]} and {match[3]} x {match[2]} here, "
-        f"and was given {sizes_text(shape_of(a))} and {sizes_text(shape_of(b))}.",
+        f"got {sizes_text(shape_of(a))} and {sizes_text(shape_of(b))}.",
         "Load larger tiles with a mask and other=0.0, or multiply and add: "
         "tl.sum(a[:, :, None] * b[None, :, :], axis=1).",
     )
@@ -180,9 +181,9 @@ def _index(refused: Refusal, _: re.Match[str]) -> Fix:
 def element_of_tile(written: str) -> Fix:
     """What to write instead of `x[k]` of a tile."""
     return Fix(
-        f"elements of {written} cannot be taken by [ ]: a tile lives in registers of many "
+        f"elements of {written} cannot be indexed with [ ]: a tile is in the registers of many "
         "threads. [:, None] and [None, :] add axes.",
-        f"Load the part that is needed by its address, or pick one element by "
+        f"Load only the part that you need, or pick one element by "
         f"tl.sum(tl.where(offsets == k, {written if written.isidentifier() else 'x'}, 0), axis=0).",
     )
 
@@ -277,7 +278,7 @@ def _pointer_as_number(refused: Refusal, pointer: str) -> Fix:
     if numbers and refused.is_parameter(pointer):
         return Fix(
             f"{reason[:-1]}; {numbers[0]} is {kind_of(refused.scope[numbers[0]])}.",
-            f"The launch gives its arguments in another order than {order}.",
+            f"The launch passes its arguments in a different order than {order}.",
         )
     offsets = " + offsets" if refused.is_parameter(pointer) else ""
     advice = f"Load what it points to: tl.load({pointer}{offsets}, mask=...)."
@@ -353,7 +354,7 @@ def _missing_argument(refused: Refusal, match: re.Match[str]) -> Fix | None:
     written = refused.text(call)
     advice = f"Give it: {function}(..., {match[1]}=...)."
     if match[1] == "dtype" and written:
-        advice = f"Write {written[:-1].rstrip(', ')}, dtype=tl.float32), or the type it shall have."
+        advice = f"Write {written[:-1].rstrip(', ')}, dtype=tl.float32), or another type."
     return Fix(f"{function} was not given {match[1]}.", advice, replaces=True)
 
 
@@ -450,7 +451,7 @@ def _function_of_type(refused: Refusal, match: re.Match[str]) -> Fix:
     argument = _argument(refused, 0)
     argument = argument if argument in refused.scope else "x"
     return Fix(
-        f"{name} takes {wanted}, and was given {match[2]}.",
+        f"{name} takes {wanted}, got {match[2]}.",
         f"Convert first: {argument}.to(tl.float32).",
     )
 
@@ -499,7 +500,8 @@ def _branches(refused: Refusal, match: re.Match[str]) -> Fix:
     return Fix(
         f"{match[1]} has another type or shape after one branch than after the other "
         f"({match[2].strip('<>')} and {match[3].strip('<>')}).",
-        f"Make both alike: .to(...) in one of them, or {match[1]} = tl.where(condition, a, b) for "
+        f"Give both the same type and shape: .to(...) in one of them, or {match[1]} = "
+        "tl.where(condition, a, b) for "
         "tiles.",
     )
 
@@ -510,7 +512,7 @@ def _keyword(refused: Refusal, match: re.Match[str]) -> Fix | None:
     name = refused.text(function) if function is not None else ""
     if name == "print":
         return Fix(
-            f"print in a kernel takes texts and values, and no {match[1]}=.",
+            f"print in a kernel takes strings and values, but no {match[1]}=.",
             "Leave it out: a kernel writes a line for each program.",
         )
     called = refused.known("fn")

@@ -186,9 +186,9 @@ def _unpacked(refused: Refusal, _: re.Match[str]) -> Fix | None:
         return None
     written = refused.text(statement.value) or "it"
     return Fix(
-        f"{written} is one value, and cannot be taken apart into several names.",
-        f"tl.split({written}) halves a tile whose last axis has two elements; a function gives "
-        "several values by return a, b.",
+        f"{written} is one value and cannot be unpacked into several names.",
+        f"tl.split({written}) halves a tile whose last axis has two elements; a function can "
+        "return several values: return a, b.",
         replaces=True,
     )
 
@@ -208,7 +208,7 @@ def _type_as_text(refused: Refusal, _: re.Match[str]) -> Fix | None:
     texts = (node.value for node in refused.nodes() if isinstance(node, ast.Constant))
     for text in texts:
         if isinstance(text, str) and isinstance(getattr(tl, text, None), tl.dtype):
-            return Fix(f"{text!r} is a text, and no type.", f"Write tl.{text}.", replaces=True)
+            return Fix(f"{text!r} is a string, not a type.", f"Write tl.{text}.", replaces=True)
     return None
 
 
@@ -255,7 +255,7 @@ def _undefined_name(refused: Refusal, match: re.Match[str]) -> Fix:
     if hasattr(builtins, name):
         guess = guess or _ONLY_TL
     here = ", ".join(dict.fromkeys([*refused.function.arg_names, *refused.scope]))
-    return Fix("", guess or f"Known here are {here}.")
+    return Fix("", guess or f"Defined names: {here}.")
 
 
 @rule(r"Cannot access global variable (\w+) from within @jit'ed")
@@ -277,7 +277,7 @@ def _must_be_constant(refused: Refusal, _: re.Match[str], worded: WordedRule) ->
         value = refused.scope.get(name)
         given = value.value if isinstance(value, tl.constexpr) else None
         if isinstance(given, float):
-            whole = f"{name}={int(given)}" if given.is_integer() else f"a whole number for {name}"
+            whole = f"{name}={int(given)}" if given.is_integer() else f"an integer for {name}"
             return Fix(
                 f"{name} is {shown(given)}, a float, and a number of elements is whole.",
                 f"Give {whole}: // divides integers, triton.cdiv rounds up.",

@@ -373,13 +373,13 @@ def contended_atomics(evidence: Evidence) -> Iterator[CostFinding]:
         yield finding(
             "atomic-contention",
             f"{updates:,.0f} atomic updates go to about {different:,.0f} element"
-            f"{'' if different == 1 else 's'} of {access.argument or 'memory'}, and take turns "
-            "there",
+            f"{'' if different == 1 else 's'} of {access.argument or 'memory'}, "
+            "and wait for each other there",
             cost,
             access.position,
             "Combine what one program adds to an element first (tl.sum, tl.max, tl.histogram), so "
-            "that it takes one atomic; let fewer programs do more each; or write partial results "
-            "and add them up in a second kernel.",
+            "that it takes one atomic; let fewer programs do more work each; or write partial "
+            "results and add them up in a second kernel.",
             {
                 "updates": round(updates),
                 "different elements": round(different),

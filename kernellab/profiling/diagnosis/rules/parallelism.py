@@ -343,7 +343,7 @@ _BOUNDS = {
     "tensor cores": ("compute-bound", "matrix instructions"),
     "latency": ("latency-bound", "waiting for results, with too little else to do"),
     "starting programs": ("latency-bound", "starting programs"),
-    "atomics": ("memory-bound", "atomic updates that take turns"),
+    "atomics": ("memory-bound", "atomic updates that wait for each other"),
     "stores of parts of sectors": ("memory-bound", "stores of parts of sectors"),
 }
 
@@ -385,7 +385,7 @@ def bound(evidence: Evidence) -> Iterator[CostFinding]:
     roof = max(costs.parts["DRAM"], costs.parts["tensor cores"], costs.launch)
     yield finding(
         kind,
-        f"what takes longest is {words}: {time_text(longest)} of {time_text(costs.microseconds)}",
+        f"the longest part is {words}: {time_text(longest)} of {time_text(costs.microseconds)}",
         0.0,
         None,
         "",
