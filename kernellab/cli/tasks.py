@@ -107,7 +107,7 @@ def _gpu_mode(folder: Path) -> Iterator[Task]:
         yaml = importlib.import_module("yaml")
     except ImportError as error:
         raise KernelLabError(
-            "Reading task.yml needs PyYAML.", advice="pip install pyyaml"
+            "Reading task.yml needs PyYAML.", advice="Install it: pip install pyyaml."
         ) from error
     task = yaml.safe_load((folder / "task.yml").read_text())
     files = {each["name"]: each["source"] for each in task["files"]}

@@ -747,7 +747,7 @@ def quantized_matrices(draw: Draw) -> Iterator[Case]:
         ((32, 32, 64), (32, 32, 32)),
         ((draw.size(65, 90), draw.size(33, 60), draw.size(17, 31)), (64, 16, 32)),
         (
-            (draw.uneven(33, 120, 16), draw.uneven(65, 150, 16), draw.size(1, 150)),
+            (draw.uneven(33, 120, 16), draw.uneven(65, 150, 16), draw.size(33, 150)),
             _WIDE,
         ),
     ):
