@@ -157,19 +157,9 @@ def booleans() -> Case:
         unsigned_less = ~x & y
         assert unsigned_less.any()
         rows = [
-            x & y,
-            x | y,
-            x ^ y,
-            ~x,
-            x == y,
-            x.astype(int) + y,
-            np.where(x, 2, 0),
-            np.where(x, 3, 4),
-            (i < 5).astype(int) + (i >= 3),
-            unsigned_less,
-            i % 2 == 1,
-            i != 2,
-        ]
+            x & y, x | y, x ^ y, ~x, x == y, x.astype(int) + y, np.where(x, 2, 0),
+            np.where(x, 3, 4), (i < 5).astype(int) + (i >= 3), unsigned_less, i % 2 == 1, i != 2,
+        ]  # fmt: skip
         # tl.int1 from an integer takes any number but 0 for true.
         rows[10] = i != 0
         return {"out_ptr": np.array(rows, dtype=np.int32)}
@@ -216,20 +206,14 @@ ENDS_ON_AN_H200 = {
     ],
     torch.uint64: [
         [
-            4294967295,
-            18446744073709551615,
-            4294967295,
-            0,
-            4294967295,
-            33,
-            4294967295,
+            4294967295, 18446744073709551615, 4294967295, 0, 4294967295, 33, 4294967295,
             18446744073709551615,
         ],
         [7, 18446744073709551615, 0, 0, 5, 1, 0, 18446744073709551614],
         [9223372036854775808, 0, 0, 0, 42949672960, 0, 0, 18446744073709551104],
         [0, 0, 0, 0, 0, 0, 0, 72057594037927935],
     ],
-}
+}  # fmt: skip
 """Quotients, remainders and shifts of `integers_at_the_ends` on an NVIDIA H200 (Triton 3.6):
 recorded there."""
 
@@ -691,19 +675,10 @@ def index_as_data() -> Case:
         for program in range(4):  # all programs write to one place: the last one stays
             i = program * 8 + lanes
             rows = [
-                i,
-                i // 3 - i % 3,
-                (i == 5) + (i != 2).astype(int),
-                i.sum() + lanes,
-                -i * 7 + 3,
-                (i << 2) | 1,
-                np.cumsum(i),
-                np.where(i < 4, i, -i),
-                (i * (lanes - 3)).max() + lanes,
-                np.minimum(i, 6),
-                i.astype(np.int8),
-                i ^ lanes,
-            ]
+                i, i // 3 - i % 3, (i == 5) + (i != 2).astype(int), i.sum() + lanes, -i * 7 + 3,
+                (i << 2) | 1, np.cumsum(i), np.where(i < 4, i, -i),
+                (i * (lanes - 3)).max() + lanes, np.minimum(i, 6), i.astype(np.int8), i ^ lanes,
+            ]  # fmt: skip
             out[:96] = np.array(rows).reshape(-1)
             real[:] = [i * 0.5, i, (1.0 / (i + 1))]
         return {"out_ptr": out, "float_ptr": real}

@@ -198,14 +198,9 @@ def descriptors() -> Case:
 # Atomics: Python's loop over programs and lanes is the reference.
 
 UPDATES: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b,
-    "max": max,
-    "min": min,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "xchg": lambda _, b: b,
-}
+    "add": lambda a, b: a + b, "max": max, "min": min, "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "xchg": lambda _, b: b,
+}  # fmt: skip
 
 
 def updated(how: str, dtype: torch.dtype, collisions: bool = True) -> Case:
@@ -411,12 +406,8 @@ def memory_cases() -> Iterator[Case]:
         yield copy_1d(dtype)
     yield from map(copy_2d, ("plain", "transposed", "sliced", "broadcast"))
     yield from (
-        sum_rows(),
-        masks(),
-        broadcast_stores(),
-        scattered(),
-        descriptors(),
-    )
+        sum_rows(), masks(), broadcast_stores(), scattered(), descriptors(),
+    )  # fmt: skip
     if versions.HAS_BLOCK_POINTERS:
         yield block_pointers()
     for how in UPDATES:
@@ -443,11 +434,6 @@ def memory_cases() -> Iterator[Case]:
     yield updated("min", torch.float32)
     yield updated("xchg", torch.float32, collisions=False)
     yield from (
-        counters(),
-        swapped(),
-        locked(),
-        last_one_sums(),
-        reloaded(),
-        walking_pointers(),
+        counters(), swapped(), locked(), last_one_sums(), reloaded(), walking_pointers(),
         bits_of(),
-    )
+    )  # fmt: skip

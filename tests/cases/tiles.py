@@ -96,13 +96,9 @@ def reduced_columns() -> Case:
     def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
         x = x_ptr.numpy().astype(np.float64)
         rows = [
-            x.max(0),
-            (x - x.max(0)).sum(0),
-            x.min(0),
-            x.argmin(0),
-            x.max(0),
+            x.max(0), (x - x.max(0)).sum(0), x.min(0), x.argmin(0), x.max(0),
             x.sum() + np.arange(N),
-        ]
+        ]  # fmt: skip
         return {"out_ptr": np.array(rows)}
 
     return Case("reduced_columns", tiles.reduced_columns, (1,), make, reference)

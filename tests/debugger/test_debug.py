@@ -504,13 +504,8 @@ def said(keys: Terminal, command: str, prompt: str = "(Pdb)") -> str:
 @pytest.mark.slow
 def test_tiledebug_in_ipython() -> None:
     command = [
-        sys.executable,
-        "-m",
-        "IPython",
-        "--no-banner",
-        "--colors=NoColor",
-        "--simple-prompt",
-    ]
+        sys.executable, "-m", "IPython", "--no-banner", "--colors=NoColor", "--simple-prompt",
+    ]  # fmt: skip
     with terminal(command, ROOT) as keys:
         keys.read_until("In [1]:")
         said(

@@ -220,12 +220,8 @@ def test_a_run_on_a_gpu_says_so(run: Run, messages: SnapshotAssertion) -> None:
 def test_columns_line_up_in_the_terminal() -> None:
     card = Card("t", tables=(Table("Things", ("a", "b"), (("long name", "1"), ("x", "22"))),))
     assert card.text().splitlines() == [
-        "t",
-        "  Things",
-        "    a          b",
-        "    long name  1",
-        "    x          22",
-    ]
+        "t", "  Things", "    a          b", "    long name  1", "    x          22",
+    ]  # fmt: skip
 
 
 def test_every_record_with_a_card_shows_it_by_itself() -> None:
