@@ -401,14 +401,9 @@ def elementary(dtype: torch.dtype) -> Case:
 
     tolerance = 1e-6 if dtype == torch.float32 else 1e-13
     return Case(
-        f"elementary-{name_of(dtype)}",
-        arithmetic.elementary,
-        (1,),
-        make,
-        reference,
-        rtol=tolerance,
-        atol=tolerance / 10,
-    )
+        f"elementary-{name_of(dtype)}", arithmetic.elementary, (1,), make, reference,
+        rtol=tolerance, atol=tolerance / 10,
+    )  # fmt: skip
 
 
 def precise() -> Case:
@@ -754,14 +749,9 @@ def random_numbers(seed: int, offset: int) -> Case:
         }
 
     return Case(
-        f"random_numbers-{seed}-{offset}",
-        arithmetic.random_numbers,
-        (1,),
-        make,
-        reference,
-        rtol=1e-6,
-        atol=2e-6,
-    )
+        f"random_numbers-{seed}-{offset}", arithmetic.random_numbers, (1,), make, reference,
+        rtol=1e-6, atol=2e-6,
+    )  # fmt: skip
 
 
 def random_four() -> Case:

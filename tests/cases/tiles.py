@@ -184,14 +184,9 @@ def scanned_whatever(dtype: torch.dtype) -> Case:
         else {torch.bfloat16: 2e-2, torch.float32: 1e-5}.get(dtype, 0)
     )
     return Case(
-        f"scanned-{name_of(dtype)}",
-        tiles.scanned_whatever,
-        (1,),
-        make,
-        reference,
-        rtol=tolerance,
-        atol=tolerance,
-    )
+        f"scanned-{name_of(dtype)}", tiles.scanned_whatever, (1,), make, reference,
+        rtol=tolerance, atol=tolerance,
+    )  # fmt: skip
 
 
 def shaped() -> Case:

@@ -224,13 +224,9 @@ def test_an_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
     orin = targets._Architecture("cuda", 163 << 10, "Jetson AGX Orin")
     limits = resources.NvidiaLimits(
-        warps=48,
-        shared=164 << 10,
-        shared_per_block=163 << 10,
-        blocks=16,
-        shared_reserved=1 << 10,
-        shared_granularity=128,
-    )
+        warps=48, shared=164 << 10, shared_per_block=163 << 10, blocks=16,
+        shared_reserved=1 << 10, shared_granularity=128,
+    )  # fmt: skip
     monkeypatch.setitem(targets._ARCHITECTURES, "87", orin)
     supported = (*targets.SUPPORTED_TARGETS, Target("cuda", "87"))
     monkeypatch.setattr(targets, "SUPPORTED_TARGETS", supported)

@@ -62,19 +62,9 @@ class Words(HTMLParser):
 @pytest.fixture(scope="module")
 def matmul() -> kernellab.Compilation:
     compiled = kernellab.compile(
-        basic.matmul,
-        *["*fp16:16"] * 3,
-        *["i32:16"] * 4,
-        1,
-        "i32:16",
-        1,
-        "i32:16",
-        1,
-        BLOCK_M=64,
-        BLOCK_N=64,
-        BLOCK_K=32,
-        target="sm_90",
-    )
+        basic.matmul, *["*fp16:16"] * 3, *["i32:16"] * 4, 1, "i32:16", 1, "i32:16", 1, BLOCK_M=64,
+        BLOCK_N=64, BLOCK_K=32, target="sm_90",
+    )  # fmt: skip
     assert isinstance(compiled, kernellab.Compilation)
     return compiled
 
