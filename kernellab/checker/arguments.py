@@ -273,15 +273,10 @@ def _have_the_same(
     original contents are copied for a run without a copy. Return False if neither touched anything.
     """
     copy, other = ours.of(mine), others.of(theirs)
-    extent = _extent(mine)
+    size, first = mine.element_size(), int(mine.storage_offset())
+    extent = first * size, (first + extent_of(mine.shape, mine.stride())) * size
     if copy is None or other is None:
         for alone in filter(None, (copy, other)):  # the other run has not made a copy
             alone.fetch(*(numpy.array([end]) for end in extent))
         return True
     return other.match(copy, *extent) | copy.match(other, *extent)
-
-
-def _extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """The bytes of its storage between which a tensor lies."""
-    size, first = tensor.element_size(), int(tensor.storage_offset())
-    return first * size, (first + extent_of(tensor.shape, tensor.stride())) * size

@@ -184,16 +184,9 @@ def _same(a: Array) -> Array:
 _BITS = (mlir.BitcastOp, tt.BitcastOp)
 
 _CONVERSIONS = (
-    mlir.ExtFOp,
-    mlir.TruncFOp,
-    tt.FpToFpOp,
-    mlir.ExtSIOp,
-    mlir.ExtUIOp,
-    mlir.TruncIOp,
-    mlir.IndexCastOp,
-    mlir.SIToFPOp,
-    mlir.UIToFPOp,
-)
+    mlir.ExtFOp, mlir.TruncFOp, tt.FpToFpOp, mlir.ExtSIOp, mlir.ExtUIOp, mlir.TruncIOp,
+    mlir.IndexCastOp, mlir.SIToFPOp, mlir.UIToFPOp,
+)  # fmt: skip
 
 _FUNCTIONS: dict[type[Operation], Function] = {
     mlir.AddIOp: numpy.add,
@@ -270,22 +263,10 @@ def carries_indices(op: Operation) -> bool:
 
 
 _OF_INDICES = (
-    mlir.AddIOp,
-    mlir.SubIOp,
-    mlir.MulIOp,
-    mlir.ShLIOp,
-    mlir.DivSIOp,
-    mlir.RemSIOp,
-    mlir.ShRSIOp,
-    mlir.MaxSIOp,
-    mlir.MinSIOp,
-    mlir.MaxUIOp,
-    mlir.MinUIOp,
-    mlir.AbsIOp,
-    tt.ReduceOp,
-    tt.ScanOp,
+    mlir.AddIOp, mlir.SubIOp, mlir.MulIOp, mlir.ShLIOp, mlir.DivSIOp, mlir.RemSIOp, mlir.ShRSIOp,
+    mlir.MaxSIOp, mlir.MinSIOp, mlir.MaxUIOp, mlir.MinUIOp, mlir.AbsIOp, tt.ReduceOp, tt.ScanOp,
     *_BITS,
-)
+)  # fmt: skip
 
 
 @lru_cache(maxsize=1024)

@@ -372,16 +372,9 @@ def _computes(op: Operation) -> bool:
 
 
 _GIVES_AN_OPERAND = (
-    mlir.MaximumFOp,
-    mlir.MinimumFOp,
-    mlir.MaxNumFOp,
-    mlir.MinNumFOp,
-    mlir.NegFOp,
-    mlir.ExtFOp,
-    mlir.SelectOp,
-    mlir.AbsFOp,
-    tt.ClampFOp,
-)
+    mlir.MaximumFOp, mlir.MinimumFOp, mlir.MaxNumFOp, mlir.MinNumFOp, mlir.NegFOp, mlir.ExtFOp,
+    mlir.SelectOp, mlir.AbsFOp, tt.ClampFOp,
+)  # fmt: skip
 """Operations whose result is finite where their operands are."""
 
 
@@ -559,14 +552,9 @@ def _sums(op: Operation) -> bool:
 
 
 _SIGNS: dict[type[Operation], str] = {
-    mlir.AddFOp: "+",
-    mlir.SubFOp: "-",
-    mlir.MulFOp: "*",
-    mlir.DivFOp: "/",
-    mlir.RemFOp: "%",
-    tt.PreciseDivFOp: "/",
-    tt.ApproxDivFOp: "/",
-}
+    mlir.AddFOp: "+", mlir.SubFOp: "-", mlir.MulFOp: "*", mlir.DivFOp: "/", mlir.RemFOp: "%",
+    tt.PreciseDivFOp: "/", tt.ApproxDivFOp: "/",
+}  # fmt: skip
 
 _FUNCTIONS: dict[type[Operation], str] = {
     mlir.NegFOp: "-",
@@ -584,14 +572,9 @@ _OPERATIONS: dict[type[Operation] | type[None], str] = {
 }
 
 _TYPES = {
-    "float16": "fp16",
-    "bfloat16": "bf16",
-    "float32": "fp32",
-    "float64": "fp64",
-    "float8_e4m3fn": "fp8e4nv",
-    "float8_e5m2": "fp8e5",
-    "float8_e4m3b11fnuz": "fp8e4b15",
-}
+    "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64",
+    "float8_e4m3fn": "fp8e4nv", "float8_e5m2": "fp8e5", "float8_e4m3b11fnuz": "fp8e4b15",
+}  # fmt: skip
 """NumPy's name of a type -> Triton's."""
 
 

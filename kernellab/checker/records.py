@@ -24,17 +24,9 @@ _NAMED_PROGRAMS = 4
 
 
 _MAY_BE_MEANT = (
-    "missing-other",
-    "order-dependence",
-    "nan",
-    "infinity",
-    "float-overflow",
-    "integer-overflow",
-    "stalled-sum",
-    "dot-precision",
-    "ignored-strides",
-    "truncated-store",
-)
+    "missing-other", "order-dependence", "nan", "infinity", "float-overflow", "integer-overflow",
+    "stalled-sum", "dot-precision", "ignored-strides", "truncated-store",
+)  # fmt: skip
 """Kinds of findings that are warnings; all others are faults."""
 
 

@@ -495,12 +495,6 @@ class ShadowMemory:
         for kind, part in listed:
             self._mark(kind, part)
 
-    def _marks_of(self, kind: Touch) -> numpy.ndarray:
-        """A mark for each element."""
-        if kind not in self._marks:
-            self._marks[kind] = self.storage.shadow(_UNMARKED, self._ids)
-        return self._marks[kind].elements
-
     def _marked_pieces(self, length: int) -> Iterator[slice]:
         pieces = self._marked
         if self._unit != self.storage.unit:  # the marks are about bytes by now
@@ -509,7 +503,9 @@ class ShadowMemory:
             yield slice(piece * PIECE, min((piece + 1) * PIECE, length))
 
     def _mark(self, kind: Touch, part: AccessPart) -> None:
-        marks = self._marks_of(kind)
+        if kind not in self._marks:
+            self._marks[kind] = self.storage.shadow(_UNMARKED, self._ids)
+        marks = self._marks[kind].elements
         if part.repeats and not isinstance(part, ListedPart):
             part = part.listed()
         self._note_pieces(part, len(marks))

@@ -7,16 +7,19 @@ Each command imports what it needs when it runs, so that `kernellab --help` answ
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kernellab.cli import doctor
 from kernellab.common.arguments import (
-    later,
+    Option,
+    option,
+    options_of,
     read_constexprs,
     read_warps,
     read_whole_number,
@@ -31,131 +34,12 @@ from kernellab.common.system import (
     hold_standard_descriptors,
     save_whole,
 )
-from kernellab.errors import CompileError, KernelLabError, MissingArguments, suggestion
+from kernellab.errors import CompileError, KernelLabError, MissingArguments, OptionError, suggestion
 
 if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
 
-# The options of `kernellab profile` and `kernellab view`: quick to import, for the help.
-
-
-def add_profile_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kernellab profile`."""
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help=_OUTPUT)
-    parser.add_argument(
-        "--mode", choices=("pcsampling",), help="Proton samples the lines of kernels, on a GPU"
-    )
-    parser.add_argument(
-        "--context", choices=("shadow", "python"), default="shadow", help="python: frames too"
-    )
-    add_tree_options(parser)
-    parser.add_argument("script", metavar="SCRIPT", help="a Python file, which is run")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
-
-
-_OUTPUT = "where the profile goes: p.hatchet is Proton's form, p.speedscope.json speedscope's"
-
-
-def add_tree_options(parser: argparse.ArgumentParser) -> None:
-    """How a profile is printed."""
-    parser.add_argument("-m", "--metrics", metavar="METRICS", help="time/ms,tflop16/s: as a tree")
-    parser.add_argument("-i", "--include", metavar="PATTERN", help="only paths through such names")
-    parser.add_argument("-e", "--exclude", metavar="PATTERN", help="without such names")
-    parser.add_argument("-t", "--threshold", metavar="N", type=float, help="of the first metric")
-    parser.add_argument("-d", "--depth", metavar="N", type=int, help="levels of the tree")
-
-
-def add_view_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `kernellab view`."""
-    parser.add_argument("file", metavar="FILE", help="p.hatchet, or whatever kernellab.load opens")
-    parser.add_argument("--diff", metavar="FILE", help="another profile: this one less that one")
-    parser.add_argument("-l", "--list", action="store_true", help="list the metrics")
-    add_tree_options(parser)
-
-
-# `kernellab workshop`: a student's folder, its answers, a class at a glance.
-
-
-def add_workshop_options(parser: argparse.ArgumentParser) -> None:
-    """The commands below `kernellab workshop`, each with its `run`."""
-    below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
-    init = below.add_parser(
-        "init", help="write a student's folder: the course, exercises; is the machine ready?"
-    )
-    init.add_argument("folder", metavar="DIR", type=Path)
-    init.set_defaults(run=_init)
-
-    check = below.add_parser(
-        "check", help="answer every exercise of a folder; its code runs in confined processes"
-    )
-    check.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=Path())
-    check.add_argument("--json", action="store_true", help="the same for machines, on one line")
-    check.set_defaults(run=_check)
-
-    report = below.add_parser(
-        "report",
-        help="a class at a glance: each folder is graded in a separate process",
-    )
-    report.add_argument("folders", metavar="DIR", type=Path, nargs="+")
-    report.add_argument("--json", action="store_true", help="the same for machines, on one line")
-    report.add_argument("-o", "--output", metavar="FILE", type=Path, help="write a page, too")
-    report.set_defaults(run=_report)
-
-
-def _init(options: argparse.Namespace) -> int:
-    from kernellab.workshop.course import write_folder
-
-    written = write_folder(options.folder)
-    for file in written:
-        print(file)
-    if not written:
-        print(f"{options.folder} has everything already; nothing was written")
-    return _say_whether_ready()
-
-
-def _say_whether_ready() -> int:
-    """Whether the notebooks will run here; where not, what the doctor says of it."""
-    findings = doctor.examine()
-    if doctor.healthy(findings):
-        print("This machine is ready.")
-        return 0
-    print(doctor.report_text([finding for finding in findings if finding.state == "missing"]))
-    return 1
-
-
-def _check(options: argparse.Namespace) -> int:
-    from kernellab.workshop.grader import grade_folder
-
-    _say_what_is_not_confined()
-    grades = grade_folder(options.folder)
-    print(grades.json() if options.json else grades)
-    return 1 if grades.problems else 0
-
-
-def _say_what_is_not_confined() -> None:
-    from kernellab.judging.confinement import unconfined
-
-    for words in unconfined():
-        print(f"kernellab: warning: {words}", file=sys.stderr)
-
-
-def _report(options: argparse.Namespace) -> int:
-    from kernellab.viz.pages import grades_page
-    from kernellab.workshop.grader import grade_class
-
-    _say_what_is_not_confined()
-    grades = grade_class(options.folders)
-    print(grades.json() if options.json else grades)
-    if options.output is not None:
-        save_whole(options.output, grades_page(grades).encode())
-    return 1 if grades.problems else 0
-
-
 _DEMO_REPORT = Path("kernellab-demo.html")
-COMMANDS = (
-    "demo", "doctor", "compile", "judge", "mcp", "profile", "view", "test-on-cpu", "workshop",
-)  # fmt: skip
 
 FOUND_SOMETHING = 1
 """Exit status: the command ran, and something is not as it should be."""
@@ -199,11 +83,10 @@ def _can_print() -> bool:
 
 def _command(arguments: Sequence[str] | None) -> int:
     """Run one command; what goes wrong is said on stderr."""
-    parser = _parser()
     words = sys.argv[1:] if arguments is None else arguments
-    options = parser.parse_args(spread_constexprs(words))
     try:
-        return int(options.command(options))
+        options = vars(_parser().parse_args(spread_constexprs(words)))
+        return int(options.pop("command")(**options))
     except KernelLabError as error:
         print(f"kernellab: {error}", file=sys.stderr)
     except (ImportError, MemoryError, OSError, RuntimeError) as error:
@@ -223,10 +106,12 @@ def _command(arguments: Sequence[str] | None) -> int:
 class _Parser(argparse.ArgumentParser):
     """Says which word was probably meant."""
 
+    commands: Sequence[str] = ()
+
     def error(self, message: str) -> Any:
         if "invalid choice: " in message:
             word = message.split("invalid choice: ")[1].split("'")[1]
-            advice = suggestion(word, COMMANDS, "There are")
+            advice = suggestion(word, self.commands, "There are")
             message = f"there is no command {word!r}. {advice}"
         super().error(message)
 
@@ -236,228 +121,56 @@ class _Parser(argparse.ArgumentParser):
         if stream is not None:
             stream.write(message)
 
+    def add_commands(self, functions: Sequence[Callable[..., int]]) -> list[_Parser]:
+        """Add commands: functions whose parameters are arguments and options, and whose docstring
+        is the help. Return their parsers.
+        """
+        self.commands = [_name_of(function) for function in functions]
+        below = self.add_subparsers(title="commands", metavar="COMMAND", required=True)
+        made = []
+        for name, function in zip(self.commands, functions):
+            sources: list[Callable[..., Any]] = [function, *_MORE.get(function, ())]
+            explained = "\n".join(inspect.getdoc(source) or "" for source in sources)
+            description = explained.partition("\n\nOptions:")[0]
+            summary = description.partition("\n\n")[0]
+            parser = below.add_parser(
+                name,
+                help=f"{summary[0].lower()}{summary[1:].rstrip('.')}",
+                description=description.replace("\n\n", " "),
+            )
+            for source in sources:
+                for declared in options_of(source, explained):
+                    parser.add(declared)
+            parser.set_defaults(command=function)
+            made.append(parser)
+        return made
 
-def _parser() -> argparse.ArgumentParser:
+    def add(self, option: Option) -> None:
+        """Add an option, or an argument."""
+        settings: dict[str, Any] = {"help": option.help, "default": option.default}
+        if option.flag:
+            settings |= {"dest": option.name, "required": option.required}
+        elif option.count is not None:
+            settings["nargs"] = option.count
+        if option.flag and not option.metavar:
+            settings["action"] = "store_true"
+        else:
+            settings |= {"metavar": option.metavar, "type": _reader(option.read)}
+            if option.repeated:
+                settings["action"] = "append"
+        self.add_argument(*filter(None, (option.short, option.flag or option.name)), **settings)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return function.__name__.strip("_").replace("_", "-")
+
+
+def _parser() -> _Parser:
     parser = _Parser(prog="kernellab", description="A lab for tile kernels.")
     parser.add_argument("--version", action="version", version=f"kernellab {kernellab_version()}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
-    demo = commands.add_parser(
-        "demo",
-        help="run five kernels on the CPU, check them against torch, compile them, write a report",
-        description=(
-            "Run five kernels at real sizes on the CPU, check each against torch, compile "
-            "each for sm_90, print a table and write one self-contained HTML report."
-        ),
-    )
-    demo.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
-        default=_DEMO_REPORT,
-        help="where the report goes (default: %(default)s)",
-    )
-    demo.set_defaults(command=_demo)
-
-    doctor = commands.add_parser(
-        "doctor",
-        help="say what is installed, whether it fits together, and what is missing",
-        description=(
-            "Say what is installed, whether it fits together, which GPU is here, and what "
-            "is missing. The exit status is 1 where something that the lab needs is "
-            "missing or broken."
-        ),
-    )
-    doctor.add_argument(
-        "--json", action="store_true", help="the same for machines: a list of diagnostics"
-    )
-    doctor.set_defaults(command=_doctor)
-
-    compile_ = commands.add_parser(
-        "compile",
-        help="compile one kernel of a Python file for one GPU or several",
-        description=(
-            "Compile one kernel of a Python file through Triton's whole pipeline; no GPU is needed."
-        ),
-    )
-    _add_compile_options(compile_)
-    compile_.set_defaults(command=_compile)
-
-    judge = commands.add_parser(
-        "judge",
-        help="one verdict on a kernel, or on a function that launches kernels",
-        description=(
-            "Judge a submission against a reference. Its Python runs in a confined process on "
-            "random numbers; its launches are replayed with the real inputs. The exit status is 1 "
-            "if it is not accepted."
-        ),
-    )
-    _add_judge_options(judge)
-    judge.set_defaults(command=_judge)
-
-    mcp = commands.add_parser(
-        "mcp",
-        help="serve KernelLab's functions to an agent, by the Model Context Protocol",
-        description="Serve judge, compile, explain, check, step, diagnose, equal and search over "
-        "stdin and stdout. It needs the extra: pip install 'kernellab[mcp]'.",
-    )
-    mcp.set_defaults(command=_mcp)
-
-    profile = commands.add_parser(
-        "profile",
-        help="run a script and say what its kernels and their lines take",
-        description=(
-            "Run a Python script and report the time of its kernels and their lines: measured on "
-            "a GPU by Proton; otherwise the interpreter's time, which does not predict a GPU's. "
-            "The exit status is the script's."
-        ),
-    )
-    add_profile_options(profile)
-    profile.set_defaults(command=later("kernellab.cli.user_code:profile_script"))
-
-    view = commands.add_parser(
-        "view",
-        help="show a saved profile, a .hatchet of Proton's, or another saved record",
-        description="Show a saved profile: its kernels with their shares, or a tree of metrics.",
-    )
-    add_view_options(view)
-    view.set_defaults(command=later("kernellab.cli.user_code:view_file"))
-
-    tests = commands.add_parser(
-        "test-on-cpu",
-        help="run a library's GPU tests without a GPU, and say what ran and what was found",
-        description=(
-            "Run a command that runs pytest, with torch reporting a GPU that does not exist and "
-            "all Triton kernels on the interpreter. Afterwards, report what was launched, what "
-            "KernelLab does not run and why, and the faults that were found. The exit status is "
-            "the command's."
-        ),
-    )
-    _add_test_options(tests)
-    tests.set_defaults(command=later("kernellab.cli.user_code:run_tests"))
-
-    workshop = commands.add_parser(
-        "workshop",
-        help="exercises: a student's folder, its answers, a class at a glance",
-        description="Write a student's folder of exercises, answer it, or report on a class.",
-    )
-    add_workshop_options(workshop)
-    workshop.set_defaults(command=lambda options: options.run(options))
+    *_, workshop = parser.add_commands(_COMMANDS)
+    workshop.add_commands((_init, _check, _report))
     return parser
-
-
-def _add_compile_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "kernel", metavar="FILE::KERNEL", help="the file, which is run, and the kernel's name in it"
-    )
-    parser.add_argument(
-        "--sig",
-        metavar="TYPES",
-        help=(
-            'the argument types: "*fp32:16, *fp32, i32"; ":16" promises divisibility by 16; an '
-            'entry may be named: "n=i32"'
-        ),
-    )
-    parser.add_argument(
-        "--constexpr",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        type=_reader(read_constexprs),
-        help=(
-            "the value of a tl.constexpr parameter; several with commas or blanks between them: "
-            "BM=64,BN=32"
-        ),
-    )
-    parser.add_argument(
-        "--target",
-        metavar="GPU[,GPU...]",
-        help="sm_80, sm_90, gfx942, ...; this machine's GPU, else sm_90, where left out",
-    )
-    parser.add_argument(
-        "--num-warps", metavar="N", type=_reader(read_warps), help="warps per program"
-    )
-    parser.add_argument(
-        "--num-stages",
-        metavar="N",
-        type=_reader(read_whole_number),
-        help="stages of the software pipeline",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
-        help="write an HTML report: every pass and every stage, in the IR explorer",
-    )
-
-
-def _add_judge_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "submission", metavar="FILE::NAME", help="a kernel, a function, or a class to judge"
-    )
-    parser.add_argument(
-        "--reference",
-        metavar="FILE::NAME",
-        required=True,
-        help="a function or a class that computes the right results, in a file that is trusted; or "
-        "the folder of a task of GPU MODE or robust-kbench",
-    )
-    parser.add_argument(
-        "--cases",
-        metavar="FILE",
-        help="a trusted file that defines `cases` or `get_inputs`; else that of the reference",
-    )
-    parser.add_argument(
-        "--target", metavar="GPU[,GPU...]", default="sm_90", help="sm_80, sm_90, gfx942, ..."
-    )
-    parser.add_argument(
-        "--unseen",
-        metavar="KINDS",
-        default="values,shapes,strides",
-        help="what further cases are made of the given ones (%(default)s)",
-    )
-    parser.add_argument(
-        "--budget", metavar="US", type=float, help="the most microseconds, by the estimate"
-    )
-    parser.add_argument(
-        "--claimed", metavar="US", type=float, help="microseconds that the submission claims"
-    )
-    for name in ("rtol", "atol"):
-        parser.add_argument(
-            f"--{name}", metavar="NUMBER", type=float, help=f"how far an element may be off: {name}"
-        )
-    budgets = parser.add_mutually_exclusive_group()
-    budgets.add_argument(
-        "--lock", metavar="FILE", help="reject kernels that cost more than this file allows"
-    )
-    budgets.add_argument(
-        "--update", metavar="FILE", help="write what the kernels cost to this file"
-    )
-    budgets.add_argument(
-        "--triton",
-        metavar="ENVIRONMENT",
-        help="reject kernels that cost more than with the Triton of another virtual environment",
-    )
-    parser.add_argument("--json", action="store_true", help="the same for machines, on one line")
-    parser.add_argument("--junit", metavar="FILE", type=Path, help="write JUnit XML for CI, too")
-    parser.add_argument("--sarif", metavar="FILE", type=Path, help="write SARIF for CI, too")
-
-
-def _add_test_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--target", metavar="GPU", default="sm_90", help="the GPU that torch reports (sm_90)"
-    )
-    parser.add_argument(
-        "--json", metavar="FILE", type=Path, dest="report", help="write every event to a file, too"
-    )
-    parser.add_argument(
-        "words",
-        metavar="COMMAND",
-        nargs=argparse.REMAINDER,
-        help="the command that runs the tests: pytest tests/ops -x",
-    )
 
 
 def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -472,45 +185,22 @@ def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
     return convert
 
 
-def _judge(options: argparse.Namespace) -> int:
-    from kernellab.cli.tasks import judged_task, locked_elsewhere
-    from kernellab.judging.judge import judge
+def _demo(*, output: Path = option(Path, default=_DEMO_REPORT)) -> int:
+    """Run five kernels on the CPU, check them against torch, compile them, write a report.
 
-    with judged_task(options.reference, options.cases) as task, locked_elsewhere(options) as other:
-        verdict = judge(
-            options.submission, task.reference, task.cases, targets=options.target, init=task.init,
-            baseline=options.budget, claimed=options.claimed, rtol=options.rtol, atol=options.atol,
-            unseen=tuple(filter(None, options.unseen.split(","))),
-            lock=other or options.lock or options.update, update=options.update is not None,
-            imports=task.imports,
-        )  # fmt: skip
-    print(verdict.json() if options.json else verdict)
-    if options.junit is not None:
-        save_whole(options.junit, verdict.junit().encode())
-    if options.sarif is not None:
-        save_whole(options.sarif, json.dumps(verdict.sarif(), indent=1).encode())
-    return 0 if verdict else FOUND_SOMETHING
+    The kernels run at real sizes; each is compiled for sm_90. A table is printed, and one
+    self-contained HTML report is written.
 
+    Options:
 
-def _mcp(_: argparse.Namespace) -> int:
-    try:
-        from kernellab.cli.mcp_server import serve
-    except ModuleNotFoundError as error:
-        if error.name != "mcp":
-            raise
-        raise KernelLabError(
-            "The package mcp is not installed.", advice="Run pip install 'kernellab[mcp]'."
-        ) from error
-    serve()
-    return 0
-
-
-def _demo(options: argparse.Namespace) -> int:
+      -o, --output FILE
+          where the report goes (default: kernellab-demo.html)
+    """
     from kernellab.cli.demo import all_cases
     from kernellab.cli.demo.report import demo_report, results_table, run_case
     from kernellab.viz.kit.page import text_table
 
-    check_place(options.output)
+    check_place(output)
     results = []
     for case in all_cases():
         print(f"{case.name}, {case.size} ...", end=" ", flush=True)
@@ -521,44 +211,86 @@ def _demo(options: argparse.Namespace) -> int:
     print()
     print(text_table(results_table(results)))
     print()
-    _write(options.output, demo_report(results))
+    _write(output, demo_report(results))
     return 0 if all(result.passed for result in results) else FOUND_SOMETHING
 
 
-def _doctor(options: argparse.Namespace) -> int:
-    from kernellab.cli.doctor import examine, healthy, report_text
+def _doctor(*, json_: bool = option()) -> int:
+    """Say what is installed, whether it fits together, and what is missing.
 
-    findings = examine()
-    if options.json:
+    It says which GPU is here, too. The exit status is 1 where something that the lab needs is
+    missing or broken.
+
+    Options:
+
+      --json
+          the same for machines: a list of diagnostics
+    """
+    findings = doctor.examine()
+    if json_:
         print(json.dumps([finding.to_json() for finding in findings], indent=2))
     else:
-        print(report_text(findings))
-    return 0 if healthy(findings) else FOUND_SOMETHING
+        print(doctor.report_text(findings))
+    return 0 if doctor.healthy(findings) else FOUND_SOMETHING
 
 
-def _compile(options: argparse.Namespace) -> int:
-    if options.output is not None:
-        check_place(options.output)
+def _compile(
+    kernel: str,
+    *,
+    sig: str = option(default=""),
+    constexpr: list[Any] = option(read_constexprs, repeated=True),
+    target: str | None = option(),
+    num_warps: int | None = option(read_warps),
+    num_stages: int | None = option(read_whole_number),
+    output: Path | None = option(Path),
+) -> int:
+    """Compile one kernel of a Python file for one GPU or several.
+
+    The kernel goes through Triton's whole pipeline; no GPU is needed.
+
+    Options:
+
+      kernel FILE::KERNEL
+          the file, which is run, and the kernel's name in it
+      --sig TYPES
+          the argument types: "*fp32:16, *fp32, i32"; ":16" promises divisibility by 16; an entry
+          may be named: "n=i32"
+      --constexpr NAME=VALUE
+          the value of a tl.constexpr parameter; several with commas or blanks between them:
+          BM=64,BN=32
+      --target GPU[,GPU...]
+          sm_80, sm_90, gfx942, ...; this machine's GPU, else sm_90, where left out
+      --num-warps N
+          warps per program
+      --num-stages N
+          stages of the software pipeline
+      -o, --output FILE
+          write an HTML report: every pass and every stage, in the IR explorer
+    """
+    if output is not None:
+        check_place(output)
+    constants = dict(chain.from_iterable(constexpr))
+    stated = {"num_warps": num_warps, "num_stages": num_stages}
+    given = {name: value for name, value in stated.items() if value is not None}
+    record: Literal["stages", "passes"] = "stages" if output is None else "passes"
     try:
-        compilations = _compilations(options)
+        compilations = _compilations(kernel, sig, constants, target, given, record)
     except CompileError as error:
-        if options.output is not None:
-            _write(options.output, _report_of_failure(error))
+        if output is not None:
+            _write(output, _report_of_failure(error))
         raise
     from kernellab.viz.kernels import kernel_card
     from kernellab.viz.kit.page import text_table
-    from kernellab.viz.pages import resources_table
+    from kernellab.viz.pages import compilation_report, resources_table
 
     if len(compilations) == 1:
-        known_from = dict.fromkeys(_constants(options), "--constexpr")
+        known_from = dict.fromkeys(constants, "--constexpr")
         print(kernel_card(compilations[0], known_from=known_from).text())
     else:
         print(text_table(resources_table(compilations)))
-    if options.output is not None:
-        from kernellab.viz.pages import compilation_report
-
+    if output is not None:
         print()
-        _write(options.output, compilation_report(compilations))
+        _write(output, compilation_report(compilations))
     return 0
 
 
@@ -571,8 +303,15 @@ def _report_of_failure(error: CompileError) -> str:
     return page_of_views(view.title, [Section("", view, ())])
 
 
-def _compilations(options: argparse.Namespace) -> list[Compilation]:
-    """Compile the kernel that the options name, for each target that they name."""
+def _compilations(
+    named: str,
+    sig: str,
+    constants: Mapping[str, Any],
+    gpus: str | None,
+    given: Mapping[str, int],
+    record: Literal["stages", "passes"],
+) -> list[Compilation]:
+    """Compile the kernel FILE::KERNEL for each of the GPUs."""
     from kernellab.cli.user_code import load_kernel
     from kernellab.compiler.arguments import parse_signature
     from kernellab.compiler.binding import bind
@@ -580,24 +319,20 @@ def _compilations(options: argparse.Namespace) -> list[Compilation]:
     from kernellab.compiler.pipeline import compile_bound
     from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
 
-    constants = _constants(options)
-    stated = {"num_warps": options.num_warps, "num_stages": options.num_stages}
-    given = {name: value for name, value in stated.items() if value is not None}
-    record = "stages" if options.output is None else "passes"
-    kernel = load_kernel(options.kernel)
-    args, named = parse_signature(options.sig or "")
-    kernel, named = unwrap_kernel(kernel, args, named, constants)
-    if options.target is not None:
-        targets = parse_targets(options.target)
+    kernel = load_kernel(named)
+    args, types = parse_signature(sig)
+    kernel, types = unwrap_kernel(kernel, args, types, constants)
+    if gpus is not None:
+        targets = parse_targets(gpus)
     elif isinstance(kernel, InductorKernel):
         targets = [kernel.target]
     else:
         targets = [local_target() or DEFAULT_TARGET]
-    if options.sig is None:
-        named |= assume(kernel, constants)
+    if not sig:
+        types |= assume(kernel, constants)
     try:
         calls = [
-            bind(kernel, args, named, target, options=given, constants=constants)
+            bind(kernel, args, types, target, options=given, constants=constants)
             for target in targets
         ]
     except MissingArguments as error:
@@ -609,8 +344,292 @@ def _compilations(options: argparse.Namespace) -> list[Compilation]:
     ]
 
 
-def _constants(options: argparse.Namespace) -> dict[str, Any]:
-    return dict(chain.from_iterable(options.constexpr))
+def _judge(
+    submission: str,
+    *,
+    reference: str,
+    cases: str | None = option(),
+    target: str = option(default="sm_90"),
+    unseen: str = option(default="values,shapes,strides"),
+    budget: float | None = option(float),
+    claimed: float | None = option(float),
+    rtol: float | None = option(float),
+    atol: float | None = option(float),
+    lock: str | None = option(),
+    update: str | None = option(),
+    triton: str | None = option(),
+    json_: bool = option(),
+    junit: Path | None = option(Path),
+    sarif: Path | None = option(Path),
+) -> int:
+    """Judge a kernel, or a function that launches kernels, against a reference.
+
+    The submission's Python runs in a confined process on random numbers; its launches are replayed
+    with the real inputs. The exit status is 1 if it is not accepted.
+
+    Options:
+
+      submission FILE::NAME
+          a kernel, a function, or a class to judge
+      --reference FILE::NAME
+          a function or a class that computes the right results, in a file that is trusted; or the
+          folder of a task of GPU MODE or robust-kbench
+      --cases FILE
+          a trusted file that defines `cases` or `get_inputs`; else that of the reference
+      --target GPU[,GPU...]
+          sm_80, sm_90 (the default), gfx942, ...
+      --unseen KINDS
+          what further cases are made of the given ones (values,shapes,strides)
+      --budget US
+          the most microseconds, by the estimate
+      --claimed US
+          microseconds that the submission claims
+      --rtol NUMBER
+          how far an element may be off, relative to its size
+      --atol NUMBER
+          how far an element may be off, whatever its size
+      --lock FILE
+          reject kernels that cost more than this file allows
+      --update FILE
+          write what the kernels cost to this file
+      --triton ENVIRONMENT
+          reject kernels that cost more than with the Triton of another virtual environment
+      --json
+          the same for machines, on one line
+      --junit FILE
+          write JUnit XML for CI, too
+      --sarif FILE
+          write SARIF for CI, too
+    """
+    budgets = {"--lock": lock, "--update": update, "--triton": triton}
+    stated = [flag for flag, value in budgets.items() if value is not None]
+    if len(stated) > 1:
+        raise OptionError(f"{stated[0]} does not go with {stated[1]}.", advice="Give one of them.")
+    from kernellab.cli.tasks import judged_task, locked_elsewhere
+    from kernellab.judging.judge import judge
+
+    given = {
+        "reference": reference, "cases": cases, "target": target, "unseen": unseen, "rtol": rtol,
+        "atol": atol,
+    }  # fmt: skip
+    with (
+        judged_task(reference, cases) as task,
+        locked_elsewhere(triton, submission, given) as other,
+    ):
+        verdict = judge(
+            submission, task.reference, task.cases, targets=target, init=task.init,
+            baseline=budget, claimed=claimed, rtol=rtol, atol=atol,
+            unseen=tuple(filter(None, unseen.split(","))), lock=other or lock or update,
+            update=update is not None, imports=task.imports,
+        )  # fmt: skip
+    print(verdict.json() if json_ else verdict)
+    if junit is not None:
+        save_whole(junit, verdict.junit().encode())
+    if sarif is not None:
+        save_whole(sarif, json.dumps(verdict.sarif(), indent=1).encode())
+    return 0 if verdict else FOUND_SOMETHING
+
+
+def _mcp() -> int:
+    """Serve KernelLab's functions to an agent, by the Model Context Protocol.
+
+    The functions are judge, compile, explain, check, step, diagnose, equal and search, over stdin
+    and stdout. It needs the extra: pip install 'kernellab[mcp]'.
+    """
+    try:
+        from kernellab.cli.mcp_server import serve
+    except ModuleNotFoundError as error:
+        if error.name != "mcp":
+            raise
+        raise KernelLabError(
+            "The package mcp is not installed.", advice="Run pip install 'kernellab[mcp]'."
+        ) from error
+    serve()
+    return 0
+
+
+def as_a_tree(
+    *,
+    metrics: str | None = option(),
+    include: str | None = option(),
+    exclude: str | None = option(),
+    threshold: float | None = option(float),
+    depth: int | None = option(int),
+) -> None:
+    """
+    How a profile is printed:
+
+      -m, --metrics METRICS
+          time/ms,tflop16/s: as a tree
+      -i, --include PATTERN
+          only paths through such names
+      -e, --exclude PATTERN
+          without such names
+      -t, --threshold N
+          of the first metric
+      -d, --depth N
+          levels of the tree
+    """
+
+
+def _profile(
+    script: str,
+    arguments: list[str] = option(count=argparse.REMAINDER),
+    *,
+    output: Path | None = option(Path),
+    mode: str | None = option(),
+    context: str = option(default="shadow"),
+    **tree: Any,
+) -> int:
+    """Run a script and say what its kernels and their lines take.
+
+    The times are measured on a GPU by Proton; otherwise they are the interpreter's, which do not
+    predict a GPU's. The exit status is the script's.
+
+    Options:
+
+      script SCRIPT
+          a Python file, which is run
+      arguments ...
+          what the script is given
+      -o, --output FILE
+          where the profile goes: p.hatchet is Proton's form, p.speedscope.json speedscope's
+      --mode MODE
+          pcsampling: Proton samples the lines of kernels, on a GPU
+      --context CONTEXT
+          shadow (the default), or python: frames too
+    """
+    from kernellab.cli.user_code import profile_script
+
+    return profile_script(script, arguments, output, tree, mode=mode, context=context)
+
+
+def _view(file: str, *, diff: str | None = option(), list_: bool = option(), **tree: Any) -> int:
+    """Show a saved profile, a .hatchet of Proton's, or another saved record.
+
+    A profile is shown as its kernels with their shares, or as a tree of metrics.
+
+    Options:
+
+      file FILE
+          p.hatchet, or whatever kernellab.load opens
+      --diff FILE
+          another profile: this one less that one
+      -l, --list
+          list the metrics
+    """
+    from kernellab.cli.user_code import view_file
+
+    return view_file(file, diff, tree, lists_metrics=list_)
+
+
+def _test_on_cpu(
+    words: list[str] = option(count=argparse.REMAINDER),
+    *,
+    target: str = option(default="sm_90"),
+    json_: Path | None = option(Path),
+) -> int:
+    """Run a library's GPU tests without a GPU, and say what ran and what was found.
+
+    torch reports a GPU that does not exist, and all Triton kernels run on the interpreter.
+    Afterwards, a report says what was launched, what KernelLab does not run and why, and the faults
+    that were found. The exit status is the command's.
+
+    Options:
+
+      words COMMAND
+          the command that runs the tests: pytest tests/ops -x
+      --target GPU
+          the GPU that torch reports (sm_90)
+      --json FILE
+          write every event to a file, too
+    """
+    from kernellab.cli.user_code import run_tests
+
+    return run_tests(words, target, json_)
+
+
+def _workshop() -> int:
+    """Write a student's folder of exercises, answer it, or report on a class."""
+    raise AssertionError("the command below it runs")
+
+
+def _init(folder: Path = option(Path)) -> int:
+    """Write a student's folder: the course, exercises; is the machine ready?
+
+    Options:
+
+      folder DIR
+          where it is written
+    """
+    from kernellab.workshop.course import write_folder
+
+    written = write_folder(folder)
+    for file in written:
+        print(file)
+    if not written:
+        print(f"{folder} has everything already; nothing was written")
+    findings = doctor.examine()
+    if doctor.healthy(findings):
+        print("This machine is ready.")
+        return 0
+    print(doctor.report_text([finding for finding in findings if finding.state == "missing"]))
+    return FOUND_SOMETHING
+
+
+def _check(
+    folder: Path = option(Path, count="?", default=Path()), *, json_: bool = option()
+) -> int:
+    """Answer every exercise of a folder; its code runs in confined processes.
+
+    Options:
+
+      folder DIR
+          the student's; this one where left out
+      --json
+          the same for machines, on one line
+    """
+    from kernellab.workshop.grader import grade_folder
+
+    _say_what_is_not_confined()
+    grades = grade_folder(folder)
+    print(grades.json() if json_ else grades)
+    return FOUND_SOMETHING if grades.problems else 0
+
+
+def _report(
+    folders: list[Path] = option(Path, count="+"),
+    *,
+    json_: bool = option(),
+    output: Path | None = option(Path),
+) -> int:
+    """Show a class at a glance: each folder is graded in a separate process.
+
+    Options:
+
+      folders DIR
+          those of the students
+      --json
+          the same for machines, on one line
+      -o, --output FILE
+          write a page, too
+    """
+    from kernellab.viz.pages import grades_page
+    from kernellab.workshop.grader import grade_class
+
+    _say_what_is_not_confined()
+    grades = grade_class(folders)
+    print(grades.json() if json_ else grades)
+    if output is not None:
+        save_whole(output, grades_page(grades).encode())
+    return FOUND_SOMETHING if grades.problems else 0
+
+
+def _say_what_is_not_confined() -> None:
+    from kernellab.judging.confinement import unconfined
+
+    for words in unconfined():
+        print(f"kernellab: warning: {words}", file=sys.stderr)
 
 
 def _write(file: Path, text: str) -> None:
@@ -618,3 +637,11 @@ def _write(file: Path, text: str) -> None:
     save_whole(file, text.encode(), is_named=file != _DEMO_REPORT)
     kilobytes = file.stat().st_size / 1000
     print(f"Report: {file} ({kilobytes:,.0f} kB, opens in any browser)")
+
+
+_COMMANDS = (
+    _demo, _doctor, _compile, _judge, _mcp, _profile, _view, _test_on_cpu, _workshop,
+)  # fmt: skip
+COMMANDS = [_name_of(command) for command in _COMMANDS]
+_MORE = {_profile: (as_a_tree,), _view: (as_a_tree,)}
+"""A command -> functions that declare more of its options."""

@@ -4,14 +4,13 @@ robust-kbench or of GPU MODE, read as it is; and a lock that another Triton wrot
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import itertools
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,30 +158,34 @@ def _on_a_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def locked_elsewhere(options: argparse.Namespace) -> Iterator[str | None]:
+def locked_elsewhere(
+    environment: str | None, submission: str, options: Mapping[str, Any]
+) -> Iterator[str | None]:
     """The lock that `kernellab judge --triton ENVIRONMENT` compares with, which exists meanwhile:
-    what the kernels cost with the Triton of that environment. None without the option.
+    what the kernels cost with the Triton of that environment. None without one.
+
+    Args:
+        environment: the folder of a virtual environment.
+        submission, options: what the command judges, and how.
 
     Raises:
         KernelLabError: there is no such environment, or nothing was judged there.
     """
-    if options.triton is None:
+    if environment is None:
         yield None
         return
-    python = Path(options.triton, "bin", "python")
+    python = Path(environment, "bin", "python")
     if not python.exists():
         advice = "Name the folder of a virtual environment with torch and Triton."
         raise KernelLabError(f"{str(python)!r} does not exist.", advice=advice)
-    names = ("reference", "cases", "target", "unseen", "rtol", "atol")
-    given = {name: getattr(options, name) for name in names}
-    words = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
     with temporary_folder() as folder:
         lock = Path(folder, "kernels.lock")
-        command = [python, "-m", "kernellab", "judge", options.submission, *words]
+        command = [str(python), "-m", "kernellab", "judge", submission, *words]
         own = str(Path(__file__).parents[2])
-        environment = {**os.environ, "PYTHONPATH": own}
+        variables = {**os.environ, "PYTHONPATH": own}
         done = subprocess.run(
-            [*command, f"--update={lock}"], env=environment, capture_output=True, text=True
+            [*command, f"--update={lock}"], env=variables, capture_output=True, text=True
         )
         if not lock.exists():
             words_there = (done.stdout + done.stderr).strip()[-2000:]

@@ -4,7 +4,6 @@ library's GPU tests without a GPU, for which this module is a plugin of pytest.
 
 from __future__ import annotations
 
-import argparse
 import atexit
 import importlib.util
 import json
@@ -165,8 +164,20 @@ _MOST_PARTS = 12
 """Lines of one kernel that are shown."""
 
 
-def profile_script(options: argparse.Namespace) -> int:
+def profile_script(
+    script: str,
+    arguments: list[str],
+    output: Path | None,
+    tree: Mapping[str, Any],
+    **recording: Any,
+) -> int:
     """Run a script, profiled, and print what its kernels took; the exit status is the script's.
+
+    Args:
+        script, arguments: the file, and its sys.argv besides.
+        output: where the profile goes, too.
+        tree: how it is printed, as for `Profile.tree`.
+        recording: options of `kernellab.profile`.
 
     Raises:
         KernelLabError: there is no such file, or nothing can be measured here.
@@ -175,21 +186,20 @@ def profile_script(options: argparse.Namespace) -> int:
     from kernellab.launch.interception import interpreted
     from kernellab.profiling.profiles.session import profile
 
-    script = options.script
     if not os.path.isfile(script):
         raise KernelLabError(f"There is no file {script!r}.", advice="Give a Python script.")
-    if options.output is not None:
-        check_place(options.output)
+    if output is not None:
+        check_place(output)
     is_emulated = local_target() is None
     around: AbstractContextManager[object] = (
         interpreted(answers="gpu") if is_emulated else nullcontext()
     )
-    session = profile(name=Path(script).name, context=options.context, mode=options.mode)
+    session = profile(name=Path(script).name, **recording)
     with around, session:
-        status = _run_script(script, options.arguments)
-    print(text_of(session.profile, options))
-    if options.output is not None:
-        print(f"Profile: {session.profile.save(options.output)}")
+        status = _run_script(script, arguments)
+    print(text_of(session.profile, tree))
+    if output is not None:
+        print(f"Profile: {session.profile.save(output)}")
     return status
 
 
@@ -213,36 +223,35 @@ def _run_script(script: str, arguments: list[str]) -> int:
     return 0
 
 
-def view_file(options: argparse.Namespace) -> int:
-    """Print a saved profile, or another record.
+def view_file(file: str, diff: str | None, tree: Mapping[str, Any], *, lists_metrics: bool) -> int:
+    """Print a saved profile, less the profile `diff` if there is one, or another record.
 
     Raises:
         KernelLabError: the file opens as nothing.
     """
     from kernellab.viz.loading import load
 
-    profile = load(options.file)
+    profile = load(file)
     if not isinstance(profile, Profile):
         print(profile)
         return 0
-    if options.list:
+    if lists_metrics:
         print("\n".join(map(visible, profile.metrics)))
-    elif options.diff is not None:
-        other = load(options.diff)
-        print((profile.diff(other)).tree(options.metrics))
+    elif diff is not None:
+        other = load(diff)
+        print((profile.diff(other)).tree(tree["metrics"]))
     else:
-        print(text_of(profile, options))
+        print(text_of(profile, tree))
     return 0
 
 
 # Text
 
 
-def text_of(profile: Profile, options: argparse.Namespace) -> str:
+def text_of(profile: Profile, tree: Mapping[str, Any]) -> str:
     """A profile for a terminal: its kernels with their shares, or the tree of some metrics."""
-    chosen = {name: getattr(options, name) for name in ("include", "exclude", "threshold", "depth")}
-    if options.metrics is not None or any(value is not None for value in chosen.values()):
-        return str(profile.tree(options.metrics, **chosen))
+    if any(value is not None for value in tree.values()):
+        return str(profile.tree(**tree))
     return "\n".join(_summary(profile))
 
 
@@ -379,7 +388,7 @@ _MOST_LINES = 20
 """Lines of each list in the report; the file of `--json` has all."""
 
 
-def run_tests(options: argparse.Namespace) -> int:
+def run_tests(words: Sequence[str], gpu: str, report: Path | None) -> int:
     """Run the command with the plugin, then print what ran, what needs a GPU, and the findings.
     The exit status is the command's.
 
@@ -388,24 +397,24 @@ def run_tests(options: argparse.Namespace) -> int:
     """
     from kernellab.compiler.targets import parse_target
 
-    if not options.words:
+    if not words:
         raise OptionError(
             "COMMAND is missing.", advice="Write it last: kernellab test-on-cpu pytest tests."
         )
-    if options.report is not None:
-        check_place(options.report)
-    target = parse_target(options.target).name
+    if report is not None:
+        check_place(report)
+    target = parse_target(gpu).name
     with temporary_folder() as folder:
         events = Path(folder) / "events"
         settings = json.dumps({"target": target, "events": str(events)})
         added = " ".join(filter(None, [os.environ.get("PYTEST_ADDOPTS"), _PLUGIN]))
         environment = {**os.environ, SETTINGS: settings, "PYTEST_ADDOPTS": added}
-        status = _run_command(_with_this_python(options.words), environment)
+        status = _run_command(_with_this_python(words), environment)
         lines = events.read_text(encoding="utf-8").splitlines() if events.exists() else []
     happened = [json.loads(line) for line in lines]
     print(report_text(happened, target))
-    if options.report is not None:
-        save_whole(options.report, json.dumps(happened, indent=1).encode())
+    if report is not None:
+        save_whole(report, json.dumps(happened, indent=1).encode())
     return status
 
 

@@ -12,7 +12,8 @@ import math
 import numbers
 import pkgutil
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from inspect import Parameter
 from typing import Any, TypeVar
 
@@ -377,3 +378,85 @@ def read_program(text: str) -> tuple[int, ...]:
     if not all(isinstance(number, int) for number in numbers):
         raise ValueError("a program's id must be one to three numbers: 96, or 2,1,0")
     return numbers
+
+
+# The options of a magic or a command: the keyword-only parameters of its function, which its
+# docstring explains.
+
+_EXPLAINED = re.compile(r"^  (?:(-\w), )?((?:--)?[a-z][\w-]*) ?(\S*)((?:\n {6}.*)+)$", re.MULTILINE)
+"""An option in a docstring: its short flag, its flag or an argument's name, its metavar, and its
+help on the lines below."""
+
+
+def no_values() -> Iterable[str]:
+    """An option whose values cannot be listed."""
+    return ()
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a magic or a command, or an argument of a command.
+
+    Attributes:
+        read: turns the value's text into the value; raises ValueError or KernelLabError with words
+            for the user.
+        values: the values that Tab offers.
+        repeated: whether the option may be given several times; its value is then a list.
+        default: its value where it is not given.
+        count: how many words an argument is, as argparse's nargs; None is one.
+        required: whether a command needs it.
+        name: the parameter: "num_warps" for "--num-warps".
+        flag: "" for an argument.
+        short: "-o"; "" where there is none.
+        metavar: the value's name in the help; "" for an option that takes none.
+        help: what the docstring says of it.
+    """
+
+    read: Callable[[str], Any]
+    values: Callable[[], Iterable[str]] = no_values
+    repeated: bool = False
+    default: Any = None
+    count: str | None = None
+    required: bool = False
+    name: str = ""
+    flag: str = ""
+    short: str = ""
+    metavar: str = ""
+    help: str = ""
+
+
+def option(
+    read: Callable[[str], Any] = str,
+    values: Callable[[], Iterable[str]] = no_values,
+    *,
+    repeated: bool = False,
+    default: Any = None,
+    count: str | None = None,
+) -> Any:
+    """Return the default value that makes a parameter an option; see `Option`. The docstring lists
+    it with its metavar and its help. An option that is not given is `default`, [] where it may be
+    repeated, and False where it takes no value.
+    """
+    return Option(read, values, repeated, default, count)
+
+
+def options_of(function: Callable[..., Any], help: str) -> Iterator[Option]:
+    """Yield the options that the signature of a function declares and `help` explains; of a
+    parameter with no default value, which is required, the text is the value.
+    """
+    explained = {name: rest for short, name, *rest in _EXPLAINED.findall(help)}
+    shorts = {name: short for short, name, *_ in _EXPLAINED.findall(help)}
+    for parameter in inspect.signature(function).parameters.values():
+        is_option = parameter.kind is Parameter.KEYWORD_ONLY
+        name = parameter.name.rstrip("_").replace("_", "-")  # "with" and "break" are Python's
+        key = f"--{name}" if is_option else name
+        if not is_option and key not in explained:  # a magic's line, and `**given`
+            continue
+        metavar, text = explained[key]
+        is_required = parameter.default is Parameter.empty
+        made: Option = Option(str) if is_required else parameter.default
+        default = [] if made.repeated else made.default if metavar else False
+        yield replace(
+            made, default=default, required=is_required, name=parameter.name, short=shorts[key],
+            flag=key if is_option else "", metavar=metavar, help=" ".join(text.split()),
+        )  # fmt: skip

@@ -133,7 +133,9 @@ class ProgressBar:
         now = time.monotonic()
         if now >= self._shown_next:
             self._shown_next = now + _SECONDS_BETWEEN
-            outermost = self._outermost()
+            outermost: ProgressBar = self
+            while outermost._around is not None:
+                outermost = outermost._around
             if outermost._is_open or self.done != self.total:
                 outermost._show(now)
 
@@ -145,12 +147,6 @@ class ProgressBar:
         )
         if now >= shown_next:
             self._show(now)
-
-    def _outermost(self) -> ProgressBar:
-        work = self
-        while work._around is not None:
-            work = work._around
-        return work
 
     def _show(self, now: float) -> None:
         """Have the bar drawn, by whatever thread comes first."""

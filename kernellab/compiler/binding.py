@@ -170,13 +170,8 @@ class KnownKernel:
 
 
 _USUAL_OPTIONS = (
-    "num_warps",
-    "num_stages",
-    "num_ctas",
-    "maxnreg",
-    "waves_per_eu",
-    "enable_fp_fusion",
-)
+    "num_warps", "num_stages", "num_ctas", "maxnreg", "waves_per_eu", "enable_fp_fusion",
+)  # fmt: skip
 
 _KINDS = {
     inspect.Parameter.POSITIONAL_ONLY: "positional-only, which the '/' makes it",

@@ -150,12 +150,8 @@ def _sass(lines: list[str]) -> Lines:
 
 
 _CLEANERS: dict[str, Callable[[list[str]], Lines]] = {
-    "mlir": _mlir,
-    "llvm": _llvm,
-    "ptx": _assembly,
-    "amdgcn": _assembly,
-    "sass": _sass,
-}
+    "mlir": _mlir, "llvm": _llvm, "ptx": _assembly, "amdgcn": _assembly, "sass": _sass,
+}  # fmt: skip
 
 # How large a stage is: one number, the same for whoever says it.
 

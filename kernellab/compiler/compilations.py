@@ -692,15 +692,9 @@ def _map_reader(
 
 
 LANGUAGES = {
-    "ttir": "mlir",
-    "glir": "mlir",
-    "ttgir": "mlir",
-    "llir": "llvm",
-    "ptx": "ptx",
-    "cubin": "elf",
-    "amdgcn": "amdgcn",
-    "hsaco": "elf",
-}
+    "ttir": "mlir", "glir": "mlir", "ttgir": "mlir", "llir": "llvm", "ptx": "ptx", "cubin": "elf",
+    "amdgcn": "amdgcn", "hsaco": "elf",
+}  # fmt: skip
 """Stage of Triton's -> what it is written in."""
 
 

@@ -429,13 +429,9 @@ _WARPS = re.compile(r'"ttg\.num-warps" = (\d+) : i32')
 _OPERATION = re.compile(r"^[ \t]*(?:%[^=\n]*= )?\"?(?P<name>[a-z_]\w*(?:\.\w+)+)\b", re.M)
 
 _PREFIXES = (
-    "tritongpu-",
-    "tritonamdgpu-",
-    "triton-nvidia-gpu-",
-    "triton-nvidia-",
-    "triton-amdgpu-",
+    "tritongpu-", "tritonamdgpu-", "triton-nvidia-gpu-", "triton-nvidia-", "triton-amdgpu-",
     "triton-",
-)
+)  # fmt: skip
 _TRITONS_NAMES = {
     "inline": "inliner",
     "canonicalize": "canonicalizer",

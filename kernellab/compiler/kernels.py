@@ -233,14 +233,8 @@ _ACCESSES = {"load", "store", "make_block_ptr", "make_tensor_descriptor", "advan
 """Calls whose first argument is a pointer; so is that of everything named atomic_..."""
 
 _PASSES_POINTER_ON = {
-    "to",
-    "cast",
-    "multiple_of",
-    "max_contiguous",
-    "max_constancy",
-    "advance",
-    "make_block_ptr",
-}
+    "to", "cast", "multiple_of", "max_contiguous", "max_constancy", "advance", "make_block_ptr",
+}  # fmt: skip
 """Calls that give their first argument back, or something that points into the same tensor."""
 
 _WHOLE_NUMBERS_FIRST = {"rand", "randn", "randint", "rand4x", "randn4x", "randint4x", "philox"}

@@ -295,7 +295,10 @@ class KernelPlaces:
     def put_into(self, module: builtin.ModuleOp) -> None:
         """Give each operation the kernel's location, with the name of its value."""
         for op in module.walk():
-            self._name_arguments(op)
+            for argument in flow.arguments_inside(op):  # MLIR spells their names in ASCII
+                if name := self._names.get(argument.name_hint or ""):
+                    at = argument.location
+                    argument.location = builtin.NameLoc(builtin.StringAttr(name), at)
             frames = locate(op.location).frames
             if not frames or not frames[0].file.endswith(triton_api.TTGIR_FILE_SUFFIX):
                 continue
@@ -307,13 +310,6 @@ class KernelPlaces:
     def _name(self, line: int) -> str:
         match = _SSA_NAME.match(self._lines[line - 1]) if line <= len(self._lines) else None
         return self._names.get(match[1], match[1]) if match else ""
-
-    def _name_arguments(self, op: Operation) -> None:
-        """Give arguments of blocks back their names that MLIR spells in ASCII."""
-        for argument in flow.arguments_inside(op):
-            if name := self._names.get(argument.name_hint or ""):
-                at = argument.location
-                argument.location = builtin.NameLoc(builtin.StringAttr(name), at)
 
 
 def _named(name: str, place: SourcePosition) -> builtin.LocationAttr:

@@ -322,14 +322,9 @@ def _replacement(item: Item, listed: Sequence[PassCall], stage: str, backend: st
 
 LANGUAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn")
 _SUFFIXES = {
-    "ll": "llir",
-    "s": "amdgcn",
-    "ttgir": "ttgir",
-    "ttir": "ttir",
-    "llir": "llir",
-    "ptx": "ptx",
+    "ll": "llir", "s": "amdgcn", "ttgir": "ttgir", "ttir": "ttir", "llir": "llir", "ptx": "ptx",
     "amdgcn": "amdgcn",
-}
+}  # fmt: skip
 _SIGNS = (
     ("ptx", re.compile(r"^[ \t]*\.version\s+\d|^[ \t]*\.target\s+sm_", re.M)),
     ("amdgcn", re.compile(r"^[ \t]*\.amdgcn_target\b|^[ \t]*\.amdhsa_kernel\b", re.M)),

@@ -24,7 +24,7 @@ from kernellab.compiler import passes
 from kernellab.compiler.kernels import parameter_names
 from kernellab.compiler.pipeline import record_passes
 from kernellab.equality import residues
-from kernellab.equality.functions import ExactLaunch, ExactTensors, run_exactly, tensors_returned
+from kernellab.equality.functions import ExactLaunch, ExactTensors, run_exactly
 from kernellab.equality.records import (
     Equality,
     FloatPair,
@@ -53,6 +53,7 @@ from kernellab.launch.preparation import (
 from kernellab.launch.reference_results import usage_of
 from kernellab.launch.results import elements_off, relative_tolerance, rounding_of, size_of
 from kernellab.records import BoundLaunch, PassRun, Target
+from kernellab.torch_api.emulation import nested_tensors
 
 # What is compared: a kernel's launch, or a function of torch.
 
@@ -282,7 +283,7 @@ class FunctionSide:
         return self._results
 
     def run_floats(self) -> dict[str, torch.Tensor]:
-        return _numbered(list(tensors_returned(self._call())))
+        return _numbered(list(nested_tensors(self._call())))
 
     def rounding(self) -> Mapping[str, float]:
         return {}

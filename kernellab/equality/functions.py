@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,8 +29,14 @@ from kernellab.interpreter.memory.observers import RunObserver
 from kernellab.ir import flow
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import MemDescType, PointerType, ResidueType, TensorDescType, dtype
+from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.preparation import PreparedLaunch
-from kernellab.torch_api.emulation import OperationMode, changes_an_argument, decomposition_of
+from kernellab.torch_api.emulation import (
+    OperationMode,
+    changes_an_argument,
+    decomposition_of,
+    nested_tensors,
+)
 
 # The code of a kernel that computes with residues: its module with another type for floats.
 
@@ -201,7 +207,7 @@ class ExactLaunch:
         values = {name: _exact(value, name, tensors) for name, value in call.values.items()}
         launch = replace(call, values=values)
         launch_observed(self._prepared.kernel, self._prepared.grid, launch, self.code, observer)
-        return dict(_tensors(values))
+        return dict(tensors_in(values))
 
 
 def _exact(value: Any, name: str, tensors: ExactTensors) -> Any:
@@ -217,16 +223,6 @@ def _exact(value: Any, name: str, tensors: ExactTensors) -> Any:
         described.base = _exact(value.base, name, tensors)
         return described
     return residues.of_float(value) if isinstance(value, float) else value
-
-
-def _tensors(values: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    for name, value in values.items():
-        if isinstance(value, torch.Tensor):
-            yield name, value
-        elif isinstance(value, tuple):
-            yield from _tensors({f"{name}[{place}]": item for place, item in enumerate(value)})
-        elif memory_behind(value) is not None:
-            yield name, value.base
 
 
 # torch's operations on residues: by name, functions of arrays of pairs.
@@ -467,20 +463,8 @@ def run_exactly(function: Callable[[], Any], tensors: ExactTensors) -> list[torc
     """
     mode = _ExactMode(tensors)
     with numpy.errstate(all="ignore"), mode:
-        results = [result.detach() for result in tensors_returned(function())]
+        results = [result.detach() for result in nested_tensors(function())]
     return [mode.exact(result) for result in results]
-
-
-def tensors_returned(result: Any) -> Iterator[torch.Tensor]:
-    """The tensors that a function returns, alone or in a tuple, a list or a dict."""
-    if isinstance(result, torch.Tensor):
-        yield result
-    elif isinstance(result, dict):
-        for item in result.values():
-            yield from tensors_returned(item)
-    elif isinstance(result, tuple | list):
-        for item in result:
-            yield from tensors_returned(item)
 
 
 class _ExactMode(OperationMode):
@@ -505,11 +489,7 @@ class _ExactMode(OperationMode):
         if name in CREATES or not any(
             map(
                 self._tensors.has,
-                (
-                    tensor
-                    for tensor in tensors_returned((args, kwargs))
-                    if tensor.is_floating_point()
-                ),
+                (tensor for tensor in nested_tensors(args, kwargs) if tensor.is_floating_point()),
             )
         ):
             return func(*args, **kwargs)  # constants
@@ -524,7 +504,7 @@ class _ExactMode(OperationMode):
             if result is not NotImplemented:
                 return result
         result = func(*args, **kwargs)
-        if all(self._tensors.has(tensor) for tensor in tensors_returned(result)):
+        if all(self._tensors.has(tensor) for tensor in nested_tensors(result)):
             return result  # a view, of memory that residues stand for already
         raise UnsupportedOperation(
             f"torch's operation {name!r} has no exact form here.",

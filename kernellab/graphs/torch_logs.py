@@ -45,17 +45,10 @@ from kernellab.records.graphs import (
 
 
 _KINDS = {
-    "aot_backward_graph",
-    "aot_forward_graph",
-    "aot_inference_graph",
-    "aot_joint_graph",
-    "compilation_metrics",
-    "dynamo_cpp_guards_str",
-    "dynamo_output_graph",
-    "dynamo_start",
-    "inductor_output_code",
-    *SIZES,
-}
+    "aot_backward_graph", "aot_forward_graph", "aot_inference_graph", "aot_joint_graph",
+    "compilation_metrics", "dynamo_cpp_guards_str", "dynamo_output_graph", "dynamo_start",
+    "inductor_output_code", *SIZES,
+}  # fmt: skip
 _ARTIFACTS = {
     "after_joint_graph",
     "after_pre_grad_graph",

@@ -414,54 +414,22 @@ _MOST_LINE = 200_000
 """Longest line, in characters, that is read as a node."""
 
 _DTYPES = {
-    "b8": "bool",
-    "bf16": "bfloat16",
-    "c128": "complex128",
-    "c32": "complex32",
-    "c64": "complex64",
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    "f8e4m3fn": "float8_e4m3fn",
-    "f8e4m3fnuz": "float8_e4m3fnuz",
-    "f8e5m2": "float8_e5m2",
-    "f8e5m2fnuz": "float8_e5m2fnuz",
-    "f8e8m0fnu": "float8_e8m0fnu",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "i8": "int8",
-    "u16": "uint16",
-    "u32": "uint32",
-    "u64": "uint64",
-    "u8": "uint8",
-}
+    "b8": "bool", "bf16": "bfloat16", "c128": "complex128", "c32": "complex32",
+    "c64": "complex64", "f16": "float16", "f32": "float32", "f64": "float64",
+    "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
+    "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0fnu": "float8_e8m0fnu", "i16": "int16",
+    "i32": "int32", "i64": "int64", "i8": "int8", "u16": "uint16", "u32": "uint32",
+    "u64": "uint64", "u8": "uint8",
+}  # fmt: skip
 """torch's short names of dtypes."""
 
 _OPERATORS: dict[type[ast.AST], str] = {
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
-    ast.Lt: "lt",
-    ast.Gt: "gt",
-    ast.LtE: "le",
-    ast.GtE: "ge",
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.FloorDiv: "floordiv",
-    ast.Div: "truediv",
-    ast.Mod: "mod",
-    ast.Pow: "pow",
-    ast.LShift: "lshift",
-    ast.RShift: "rshift",
-    ast.BitAnd: "and_",
-    ast.BitOr: "or_",
-    ast.BitXor: "xor",
-    ast.MatMult: "matmul",
-    ast.UAdd: "pos",
-    ast.USub: "neg",
-    ast.Invert: "invert",
-}
+    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.Gt: "gt", ast.LtE: "le", ast.GtE: "ge",
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Div: "truediv",
+    ast.Mod: "mod", ast.Pow: "pow", ast.LShift: "lshift", ast.RShift: "rshift",
+    ast.BitAnd: "and_", ast.BitOr: "or_", ast.BitXor: "xor", ast.MatMult: "matmul",
+    ast.UAdd: "pos", ast.USub: "neg", ast.Invert: "invert",
+}  # fmt: skip
 """Syntax -> the function of the module `operator` that torch prints so."""
 
 _PLACE = re.compile(r":(?P<line>\d{1,9}) in ")

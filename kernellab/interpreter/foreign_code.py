@@ -338,14 +338,9 @@ def _libdevice() -> Iterator[tuple[str, Function]]:
 _LIBDEVICE = dict(_libdevice())
 
 _OCML_NAMES = {
-    "i0": "cyl_bessel_i0",
-    "i1": "cyl_bessel_i1",
-    "isfinite": "isfinited",
-    "isinf": "isinfd",
-    "isnan": "isnand",
-    "pown": "powi",
-    "signbit": "signbitd",
-}
+    "i0": "cyl_bessel_i0", "i1": "cyl_bessel_i1", "isfinite": "isfinited", "isinf": "isinfd",
+    "isnan": "isnand", "pown": "powi", "signbit": "signbitd",
+}  # fmt: skip
 """Functions that OCML calls otherwise than libdevice."""
 
 _OCKL: dict[str, Function] = {

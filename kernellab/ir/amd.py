@@ -9,7 +9,6 @@ from xdsl.dialects import builtin
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -49,7 +48,6 @@ class BufferAccess(IRDLOperation, ABC):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
-@irdl_op_definition
 class BufferLoadOp(BufferAccess):
     """Global memory to registers; lanes that are off give `other`, or 0 where there is none."""
 
@@ -63,7 +61,6 @@ class BufferLoadOp(BufferAccess):
     result = result_def()
 
 
-@irdl_op_definition
 class BufferLoadToLocalOp(BufferAccess):
     """Global memory to LDS past the registers."""
 
@@ -83,7 +80,6 @@ class BufferLoadToLocalOp(BufferAccess):
     token = result_def()
 
 
-@irdl_op_definition
 class BufferStoreOp(BufferAccess):
     """Registers to global memory."""
 
@@ -98,7 +94,6 @@ class BufferStoreOp(BufferAccess):
     mask = opt_operand_def()
 
 
-@irdl_op_definition
 class BufferAtomicRMWOp(IRDLOperation):
     """An atomic operation on each element; `operation` is a number: see `tt.ATOMIC_OPERATIONS`."""
 
@@ -121,7 +116,6 @@ class BufferAtomicRMWOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
-@irdl_op_definition
 class BufferAtomicCASOp(IRDLOperation):
     """Writes `value` where memory holds `compare`."""
 
@@ -142,7 +136,6 @@ class BufferAtomicCASOp(IRDLOperation):
     scope = prop_def()
 
 
-@irdl_op_definition
 class InThreadTransposeOp(UnaryOperation):
     """The same tile in another layout, within each thread."""
 
@@ -150,7 +143,6 @@ class InThreadTransposeOp(UnaryOperation):
     traits = traits_def(NoMemoryEffect(), KeepsElements(), Elementwise())
 
 
-@irdl_op_definition
 class UpcastMxfpOp(IRDLOperation):
     """Microscaled numbers times the scales of their groups; `format` is a number:
     see `tt.SCALED_FORMATS`.
@@ -167,7 +159,6 @@ class UpcastMxfpOp(IRDLOperation):
     fast_math = prop_def(builtin.IntegerAttr, prop_name="fastMath")
 
 
-@irdl_op_definition
 class ScaledUpcastFp8Op(IRDLOperation):
     """fp8 numbers times their scales, one for each element."""
 
@@ -178,7 +169,6 @@ class ScaledUpcastFp8Op(IRDLOperation):
     result = result_def()
 
 
-@irdl_op_definition
 class ScaledUpcastFp4Op(IRDLOperation):
     """Two fp4 numbers of each byte, unpacked along `axis`, times their scales,
     one for each element.
@@ -192,7 +182,6 @@ class ScaledUpcastFp4Op(IRDLOperation):
     axis = prop_def(builtin.IntegerAttr)
 
 
-@irdl_op_definition
 class AsyncWaitOp(IRDLOperation):
     """Waits until at most so many direct loads to LDS are under way."""
 
@@ -203,7 +192,6 @@ class AsyncWaitOp(IRDLOperation):
     token = result_def()
 
 
-@irdl_op_definition
 class CondBarrierOp(IRDLOperation):
     """A barrier for the warps whose predicate holds:
     it sets the two halves of a program out of step.
@@ -214,7 +202,6 @@ class CondBarrierOp(IRDLOperation):
     predicate = operand_def()
 
 
-@irdl_op_definition
 class InstructionSchedHintOp(IRDLOperation):
     """How instructions of the loop around it should be interleaved."""
 
@@ -223,7 +210,6 @@ class InstructionSchedHintOp(IRDLOperation):
     variant = prop_def()
 
 
-@irdl_op_definition
 class MemoryCounterWaitOp(IRDLOperation):
     """Waits until at most so many loads, stores or LDS accesses are under way."""
 
@@ -240,7 +226,6 @@ AMDG = dialect("amdg", sys.modules[__name__])
 # instructions, and waits.
 
 
-@irdl_op_definition
 class SchedBarrierOp(IRDLOperation):
     """Kinds of instructions in `mask` may move across it, others not."""
 
@@ -249,7 +234,6 @@ class SchedBarrierOp(IRDLOperation):
     mask = prop_def()
 
 
-@irdl_op_definition
 class SchedGroupBarrierOp(IRDLOperation):
     """So many instructions of a kind next."""
 
@@ -260,7 +244,6 @@ class SchedGroupBarrierOp(IRDLOperation):
     group = prop_def(prop_name="groupId")
 
 
-@irdl_op_definition
 class SetPriorityOp(IRDLOperation):
     """The warp's priority among those of its SIMD."""
 
@@ -269,7 +252,6 @@ class SetPriorityOp(IRDLOperation):
     priority = prop_def()
 
 
-@irdl_op_definition
 class BarrierOp(IRDLOperation):
     """All warps of the program wait for each other."""
 
@@ -277,7 +259,6 @@ class BarrierOp(IRDLOperation):
     traits = traits_def(Ordered())
 
 
-@irdl_op_definition
 class WaitCountOp(IRDLOperation):
     """Waits until at most so many accesses are under way."""
 

@@ -21,16 +21,9 @@ from kernellab.ir.operations import RegionsOfElements, has, parents
 LOOPS = (mlir.ForOp, mlir.WhileOp)
 """The loops of a kernel."""
 CONTROL = (
-    *LOOPS,
-    mlir.IfOp,
-    mlir.YieldOp,
-    mlir.ConditionOp,
-    mlir.BranchOp,
-    mlir.ConditionalBranchOp,
-    ttg.WarpSpecializeOp,
-    ttg.WarpSpecializePartitionsOp,
-    ttg.WarpYieldOp,
-)
+    *LOOPS, mlir.IfOp, mlir.YieldOp, mlir.ConditionOp, mlir.BranchOp, mlir.ConditionalBranchOp,
+    ttg.WarpSpecializeOp, ttg.WarpSpecializePartitionsOp, ttg.WarpYieldOp,
+)  # fmt: skip
 """Operations that hand values to blocks and out of them, and look at none."""
 
 

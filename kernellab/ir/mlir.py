@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from xdsl.dialects import builtin
-from xdsl.ir import Block, Dialect
+from xdsl.ir import Block
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -50,7 +49,6 @@ from kernellab.ir.operations import (
 # on tensors.
 
 
-@irdl_op_definition
 class ConstantOp(IRDLOperation):
     name = "arith.constant"
     traits = traits_def(NoMemoryEffect())
@@ -77,239 +75,197 @@ class ConstantOp(IRDLOperation):
                 return None
 
 
-@irdl_op_definition
 class AddIOp(WrappingOperation):
     name = "arith.addi"
 
 
-@irdl_op_definition
 class SubIOp(WrappingOperation):
     name = "arith.subi"
 
 
-@irdl_op_definition
 class MulIOp(WrappingOperation):
     name = "arith.muli"
 
 
-@irdl_op_definition
 class DivSIOp(ExactOperation):
     name = "arith.divsi"
     traits = traits_def(ReadsIntegers(signed=True))
 
 
-@irdl_op_definition
 class DivUIOp(ExactOperation):
     name = "arith.divui"
     traits = traits_def(ReadsIntegers(signed=False))
 
 
-@irdl_op_definition
 class CeilDivSIOp(ElementwiseBinary):
     name = "arith.ceildivsi"
     traits = traits_def(ReadsIntegers(signed=True))
 
 
-@irdl_op_definition
 class CeilDivUIOp(ElementwiseBinary):
     name = "arith.ceildivui"
     traits = traits_def(ReadsIntegers(signed=False))
 
 
-@irdl_op_definition
 class FloorDivSIOp(ExactOperation):
     name = "arith.floordivsi"
     traits = traits_def(ReadsIntegers(signed=True))
 
 
-@irdl_op_definition
 class RemSIOp(ElementwiseBinary):
     name = "arith.remsi"
     traits = traits_def(ReadsIntegers(signed=True))
 
 
-@irdl_op_definition
 class RemUIOp(ElementwiseBinary):
     name = "arith.remui"
     traits = traits_def(ReadsIntegers(signed=False))
 
 
-@irdl_op_definition
 class AndIOp(ElementwiseBinary):
     name = "arith.andi"
     traits = traits_def(KeepsSign())
 
 
-@irdl_op_definition
 class OrIOp(ElementwiseBinary):
     name = "arith.ori"
     traits = traits_def(KeepsSign())
 
 
-@irdl_op_definition
 class XOrIOp(ElementwiseBinary):
     name = "arith.xori"
     traits = traits_def(KeepsSign())
 
 
-@irdl_op_definition
 class ShLIOp(WrappingOperation):
     name = "arith.shli"
 
 
-@irdl_op_definition
 class ShRSIOp(ExactOperation):
     name = "arith.shrsi"
     traits = traits_def(ReadsIntegers(signed=True))
 
 
-@irdl_op_definition
 class ShRUIOp(ExactOperation):
     name = "arith.shrui"
     traits = traits_def(ReadsIntegers(signed=False))
 
 
-@irdl_op_definition
 class MinSIOp(ElementwiseBinary):
     name = "arith.minsi"
     traits = traits_def(ReadsIntegers(signed=True))
 
 
-@irdl_op_definition
 class MinUIOp(ElementwiseBinary):
     name = "arith.minui"
     traits = traits_def(ReadsIntegers(signed=False))
 
 
-@irdl_op_definition
 class MaxSIOp(ElementwiseBinary):
     name = "arith.maxsi"
     traits = traits_def(ReadsIntegers(signed=True))
 
 
-@irdl_op_definition
 class MaxUIOp(ElementwiseBinary):
     name = "arith.maxui"
     traits = traits_def(ReadsIntegers(signed=False))
 
 
-@irdl_op_definition
 class AddFOp(FloatBinaryOperation):
     name = "arith.addf"
 
 
-@irdl_op_definition
 class SubFOp(FloatBinaryOperation):
     name = "arith.subf"
 
 
-@irdl_op_definition
 class MulFOp(FloatBinaryOperation):
     name = "arith.mulf"
 
 
-@irdl_op_definition
 class DivFOp(FloatBinaryOperation):
     name = "arith.divf"
 
 
-@irdl_op_definition
 class RemFOp(FloatBinaryOperation):
     name = "arith.remf"
 
 
-@irdl_op_definition
 class MaximumFOp(FloatBinaryOperation):
     name = "arith.maximumf"
 
 
-@irdl_op_definition
 class MinimumFOp(FloatBinaryOperation):
     name = "arith.minimumf"
 
 
-@irdl_op_definition
 class MaxNumFOp(FloatBinaryOperation):
     name = "arith.maxnumf"
 
 
-@irdl_op_definition
 class MinNumFOp(FloatBinaryOperation):
     name = "arith.minnumf"
 
 
-@irdl_op_definition
 class NegFOp(ElementwiseUnary):
     name = "arith.negf"
     fastmath = opt_prop_def()
 
 
-@irdl_op_definition
 class ExtSIOp(ElementwiseUnary):
     name = "arith.extsi"
     traits = traits_def(ReadsIntegers(signed=True))
 
 
-@irdl_op_definition
 class ExtUIOp(ElementwiseUnary):
     name = "arith.extui"
     traits = traits_def(ReadsIntegers(signed=False))
     non_negative = opt_prop_def(prop_name="nonNeg")
 
 
-@irdl_op_definition
 class TruncIOp(ElementwiseUnary):
     name = "arith.trunci"
     overflow_flags = opt_prop_def(prop_name="overflowFlags")
 
 
-@irdl_op_definition
 class ExtFOp(ElementwiseUnary):
     name = "arith.extf"
     fastmath = opt_prop_def()
 
 
-@irdl_op_definition
 class SIToFPOp(ElementwiseUnary):
     name = "arith.sitofp"
     traits = traits_def(ReadsIntegers(signed=True))
 
 
-@irdl_op_definition
 class UIToFPOp(ElementwiseUnary):
     name = "arith.uitofp"
     traits = traits_def(ReadsIntegers(signed=False))
     non_negative = opt_prop_def(prop_name="nonNeg")
 
 
-@irdl_op_definition
 class FPToSIOp(ElementwiseUnary):
     name = "arith.fptosi"
 
 
-@irdl_op_definition
 class FPToUIOp(ElementwiseUnary):
     name = "arith.fptoui"
 
 
-@irdl_op_definition
 class BitcastOp(ElementwiseUnary):
     name = "arith.bitcast"
 
 
-@irdl_op_definition
 class IndexCastOp(ElementwiseUnary):
     name = "arith.index_cast"
 
 
-@irdl_op_definition
 class TruncFOp(ElementwiseUnary):
     name = "arith.truncf"
     rounding_mode = opt_prop_def(prop_name="roundingmode")
     fastmath = opt_prop_def()
 
 
-@irdl_op_definition
 class CmpIOp(ElementwiseBinary):
     """`predicate` is a number: see `INTEGER_PREDICATES`."""
 
@@ -317,7 +273,6 @@ class CmpIOp(ElementwiseBinary):
     predicate = prop_def(builtin.IntegerAttr)
 
 
-@irdl_op_definition
 class CmpFOp(ElementwiseBinary):
     """`predicate` is a number: see `FLOAT_PREDICATES`."""
 
@@ -326,7 +281,6 @@ class CmpFOp(ElementwiseBinary):
     fastmath = opt_prop_def()
 
 
-@irdl_op_definition
 class SelectOp(IRDLOperation):
     name = "arith.select"
     traits = traits_def(
@@ -342,23 +296,9 @@ INTEGER_PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt
 """`arith.cmpi`'s predicates by number."""
 
 FLOAT_PREDICATES = (
-    "false",
-    "oeq",
-    "ogt",
-    "oge",
-    "olt",
-    "ole",
-    "one",
-    "ord",
-    "ueq",
-    "ugt",
-    "uge",
-    "ult",
-    "ule",
-    "une",
-    "uno",
-    "true",
-)
+    "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule",
+    "une", "uno", "true",
+)  # fmt: skip
 """`arith.cmpf`'s predicates by number."""
 
 RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -371,133 +311,107 @@ ARITH = dialect("arith", sys.modules[__name__])
 # The `math` dialect: elementary functions, on scalars and on tensors.
 
 
-@irdl_op_definition
 class AbsFOp(FloatUnaryOperation):
     name = "math.absf"
 
 
-@irdl_op_definition
 class AbsIOp(ElementwiseUnary):
     name = "math.absi"
     traits = traits_def(ReadsIntegers(signed=True))
 
 
-@irdl_op_definition
 class CeilOp(FloatUnaryOperation):
     name = "math.ceil"
 
 
-@irdl_op_definition
 class FloorOp(FloatUnaryOperation):
     name = "math.floor"
 
 
-@irdl_op_definition
 class TruncOp(FloatUnaryOperation):
     name = "math.trunc"
 
 
-@irdl_op_definition
 class RoundEvenOp(FloatUnaryOperation):
     name = "math.roundeven"
 
 
-@irdl_op_definition
 class CosOp(FloatUnaryOperation):
     name = "math.cos"
 
 
-@irdl_op_definition
 class SinOp(FloatUnaryOperation):
     name = "math.sin"
 
 
-@irdl_op_definition
 class TanOp(FloatUnaryOperation):
     name = "math.tan"
 
 
-@irdl_op_definition
 class TanhOp(FloatUnaryOperation):
     name = "math.tanh"
 
 
-@irdl_op_definition
 class ExpOp(FloatUnaryOperation):
     name = "math.exp"
 
 
-@irdl_op_definition
 class Exp2Op(FloatUnaryOperation):
     name = "math.exp2"
 
 
-@irdl_op_definition
 class ExpM1Op(FloatUnaryOperation):
     name = "math.expm1"
 
 
-@irdl_op_definition
 class LogOp(FloatUnaryOperation):
     name = "math.log"
 
 
-@irdl_op_definition
 class Log2Op(FloatUnaryOperation):
     name = "math.log2"
 
 
-@irdl_op_definition
 class Log10Op(FloatUnaryOperation):
     name = "math.log10"
 
 
-@irdl_op_definition
 class Log1pOp(FloatUnaryOperation):
     name = "math.log1p"
 
 
-@irdl_op_definition
 class SqrtOp(FloatUnaryOperation):
     name = "math.sqrt"
 
 
-@irdl_op_definition
 class RsqrtOp(FloatUnaryOperation):
     name = "math.rsqrt"
 
 
-@irdl_op_definition
 class ErfOp(FloatUnaryOperation):
     name = "math.erf"
 
 
-@irdl_op_definition
 class IsNaNOp(FloatUnaryOperation):
     name = "math.isnan"
 
 
-@irdl_op_definition
 class IsInfOp(FloatUnaryOperation):
     name = "math.isinf"
 
 
-@irdl_op_definition
 class PowFOp(FloatBinaryOperation):
     name = "math.powf"
 
 
-@irdl_op_definition
 class Atan2Op(FloatBinaryOperation):
     name = "math.atan2"
 
 
-@irdl_op_definition
 class CopySignOp(FloatBinaryOperation):
     name = "math.copysign"
 
 
-@irdl_op_definition
 class FmaOp(IRDLOperation):
     """a * b + c, rounded once."""
 
@@ -515,7 +429,6 @@ MATH = dialect("math", sys.modules[__name__])
 # The `ub` dialect: values that do not matter.
 
 
-@irdl_op_definition
 class PoisonOp(IRDLOperation):
     """A value that no correct program uses."""
 
@@ -530,7 +443,6 @@ UB = dialect("ub", sys.modules[__name__])
 # The `scf` dialect: loops and branches that nest.
 
 
-@irdl_op_definition
 class YieldOp(IRDLOperation):
     """Ends a region and hands its values on."""
 
@@ -539,7 +451,6 @@ class YieldOp(IRDLOperation):
     values = var_operand_def()
 
 
-@irdl_op_definition
 class ConditionOp(IRDLOperation):
     """Ends the first region of `scf.while`: goes on while `condition` holds."""
 
@@ -549,7 +460,6 @@ class ConditionOp(IRDLOperation):
     values = var_operand_def()
 
 
-@irdl_op_definition
 class ForOp(IRDLOperation):
     """`for i in range(lower, upper, step)`, with values carried from iteration to iteration."""
 
@@ -568,7 +478,6 @@ class ForOp(IRDLOperation):
         return self.body.block
 
 
-@irdl_op_definition
 class IfOp(IRDLOperation):
     """A branch; the second region is empty where there is no `else`."""
 
@@ -580,7 +489,6 @@ class IfOp(IRDLOperation):
     final = var_result_def()
 
 
-@irdl_op_definition
 class WhileOp(IRDLOperation):
     """`before` computes the condition, `after` is the body."""
 
@@ -597,7 +505,6 @@ SCF = dialect("scf", sys.modules[__name__])
 # The `cf` dialect: jumps between blocks.
 
 
-@irdl_op_definition
 class BranchOp(IRDLOperation):
     """An unconditional jump."""
 
@@ -607,7 +514,6 @@ class BranchOp(IRDLOperation):
     successor = successor_def()
 
 
-@irdl_op_definition
 class ConditionalBranchOp(IRDLOperation):
     """A jump to one of two blocks."""
 
@@ -627,7 +533,6 @@ CF = dialect("cf", sys.modules[__name__])
 # 3.6.
 
 
-@irdl_op_definition
 class BarrierOp(IRDLOperation):
     """`tl.debug_barrier`: all threads of the program wait for each other."""
 
@@ -636,12 +541,11 @@ class BarrierOp(IRDLOperation):
     address_spaces = opt_prop_def()
 
 
-GPU = Dialect("gpu", [BarrierOp])
+GPU = dialect("gpu", sys.modules[__name__])
 
 # The one operation of the `llvm` dialect that Triton's front end puts into TTIR.
 
 
-@irdl_op_definition
 class AssumeOp(IRDLOperation):
     """`tl.assume`: what the compiler may take for true."""
 
@@ -652,4 +556,4 @@ class AssumeOp(IRDLOperation):
     op_bundle_tags = opt_prop_def()
 
 
-LLVM = Dialect("llvm", [AssumeOp])
+LLVM = dialect("llvm", sys.modules[__name__])

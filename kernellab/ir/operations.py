@@ -25,7 +25,14 @@ from xdsl.dialects.builtin import (
     UnregisteredOp,
 )
 from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, SSAValue
-from xdsl.irdl import IRDLOperation, operand_def, opt_prop_def, result_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.traits import (
     EffectInstance,
     MemoryEffect,
@@ -416,16 +423,18 @@ def operation_name(op: Operation) -> str:
 
 def dialect(name: str, module: ModuleType, attributes: Sequence[type[Attribute]] = ()) -> Dialect:
     """The dialect of every operation class that `module` defines under the prefix `name.`,
-    and of the attributes and types given.
+    and of the attributes and types given. Makes the classes definitions, as the decorator
+    `irdl_op_definition` does.
     """
     return Dialect(name, list(_operations(name, module)), list(attributes))
 
 
 def _operations(name: str, module: ModuleType) -> Iterator[type[Operation]]:
     for member in vars(module).values():
-        if isinstance(member, type) and issubclass(member, Operation):
+        if isinstance(member, type) and issubclass(member, IRDLOperation):
             if getattr(member, "name", "").startswith(f"{name}."):
-                yield member
+                is_defined = "get_irdl_definition" in vars(member)
+                yield member if is_defined else irdl_op_definition(member)
 
 
 # Where operations come from

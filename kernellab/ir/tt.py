@@ -50,7 +50,6 @@ from kernellab.ir.types import PointerType, TensorDescType, dtype
 # Functions and the grid
 
 
-@irdl_op_definition
 class FuncOp(IRDLOperation):
     """A kernel (public) or a device function that was not inlined (private)."""
 
@@ -69,14 +68,12 @@ class FuncOp(IRDLOperation):
         return self.sym_visibility is not None and self.sym_visibility.data == "public"
 
 
-@irdl_op_definition
 class ReturnOp(IRDLOperation):
     name = "tt.return"
     traits = traits_def(IsTerminator(), NoMemoryEffect())
     values = var_operand_def()
 
 
-@irdl_op_definition
 class CallOp(IRDLOperation):
     name = "tt.call"
     callee = prop_def(builtin.SymbolRefAttr)
@@ -105,18 +102,15 @@ class GridOperation(IRDLOperation, ABC):
     result = result_def()
 
 
-@irdl_op_definition
 class GetProgramIdOp(GridOperation):
     name = "tt.get_program_id"
     traits = traits_def(VariesByProgram())
 
 
-@irdl_op_definition
 class GetNumProgramsOp(GridOperation):
     name = "tt.get_num_programs"
 
 
-@irdl_op_definition
 class GridDependencyWaitOp(IRDLOperation):
     """Waits for the launch before this one (programmatic dependent launch); from Triton 3.9 on."""
 
@@ -124,7 +118,6 @@ class GridDependencyWaitOp(IRDLOperation):
     traits = traits_def(Ordered())
 
 
-@irdl_op_definition
 class GridDependencyLaunchDependentsOp(IRDLOperation):
     """Lets the launch after this one begin; from Triton 3.9 on."""
 
@@ -135,7 +128,6 @@ class GridDependencyLaunchDependentsOp(IRDLOperation):
 # Making and reshaping tiles
 
 
-@irdl_op_definition
 class MakeRangeOp(IRDLOperation):
     """start, start + 1, ..., end - 1, as int32."""
 
@@ -146,7 +138,6 @@ class MakeRangeOp(IRDLOperation):
     result = result_def()
 
 
-@irdl_op_definition
 class SplatOp(UnaryOperation):
     """A tile filled with one scalar."""
 
@@ -154,7 +145,6 @@ class SplatOp(UnaryOperation):
     traits = traits_def(NoMemoryEffect(), KeepsElements())
 
 
-@irdl_op_definition
 class UnsplatOp(UnaryOperation):
     """The scalar of a tile of one element."""
 
@@ -162,20 +152,17 @@ class UnsplatOp(UnaryOperation):
     traits = traits_def(NoMemoryEffect(), KeepsElements())
 
 
-@irdl_op_definition
 class ExpandDimsOp(UnaryOperation):
     name = "tt.expand_dims"
     traits = traits_def(NoMemoryEffect(), KeepsElements())
     axis = prop_def(builtin.IntegerAttr)
 
 
-@irdl_op_definition
 class BroadcastOp(UnaryOperation):
     name = "tt.broadcast"
     traits = traits_def(NoMemoryEffect(), KeepsElements())
 
 
-@irdl_op_definition
 class ReshapeOp(UnaryOperation):
     """The same elements, in order, in another shape; with `allow_reorder` the order is free."""
 
@@ -185,7 +172,6 @@ class ReshapeOp(UnaryOperation):
     efficient_layout = opt_prop_def()
 
 
-@irdl_op_definition
 class TransOp(UnaryOperation):
     """Dimension `d` of the result is dimension `order[d]` of the operand."""
 
@@ -194,7 +180,6 @@ class TransOp(UnaryOperation):
     order = prop_def(builtin.DenseArrayBase)
 
 
-@irdl_op_definition
 class JoinOp(BinaryOperation):
     """Two tiles stacked along a new last dimension of two."""
 
@@ -202,7 +187,6 @@ class JoinOp(BinaryOperation):
     traits = traits_def(NoMemoryEffect(), MovesElements(("lhs", "rhs")))
 
 
-@irdl_op_definition
 class CatOp(BinaryOperation):
     """Two tiles, one after the other along the first dimension."""
 
@@ -210,7 +194,6 @@ class CatOp(BinaryOperation):
     traits = traits_def(NoMemoryEffect(), MovesElements(("lhs", "rhs")))
 
 
-@irdl_op_definition
 class SplitOp(IRDLOperation):
     """The inverse of join."""
 
@@ -224,7 +207,6 @@ class SplitOp(IRDLOperation):
 # Pointers and memory
 
 
-@irdl_op_definition
 class AddPtrOp(IRDLOperation):
     """A pointer moved by a number of elements."""
 
@@ -235,7 +217,6 @@ class AddPtrOp(IRDLOperation):
     result = result_def()
 
 
-@irdl_op_definition
 class LoadOp(IRDLOperation):
     """Lanes whose mask is off give `other`, or a value that does not matter."""
 
@@ -253,7 +234,6 @@ class LoadOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
-@irdl_op_definition
 class StoreOp(IRDLOperation):
     name = "tt.store"
     traits = traits_def(GlobalWrite(), PointerAccess(mask="mask", value="value"))
@@ -265,7 +245,6 @@ class StoreOp(IRDLOperation):
     evict = opt_prop_def()
 
 
-@irdl_op_definition
 class AtomicRMWOp(IRDLOperation):
     """Read, modify, write; the result is what was there before. `operation` is a number:
     see `ATOMIC_OPERATIONS`.
@@ -290,7 +269,6 @@ ATOMIC_OPERATIONS = (
 """`tt.atomic_rmw`'s operations by number (MLIR numbers them from 1)."""
 
 
-@irdl_op_definition
 class AtomicCASOp(IRDLOperation):
     """Compare and swap; the result is what was there before."""
 
@@ -304,7 +282,6 @@ class AtomicCASOp(IRDLOperation):
     scope = opt_prop_def()
 
 
-@irdl_op_definition
 class AtomicLoadOp(IRDLOperation):
     """A load that other programs' atomics are ordered with; from Triton 3.9 on."""
 
@@ -317,7 +294,6 @@ class AtomicLoadOp(IRDLOperation):
     scope = opt_prop_def()
 
 
-@irdl_op_definition
 class AtomicStoreOp(IRDLOperation):
     """A store that other programs' atomics are ordered with; from Triton 3.9 on."""
 
@@ -330,7 +306,6 @@ class AtomicStoreOp(IRDLOperation):
     scope = opt_prop_def()
 
 
-@irdl_op_definition
 class AtomicPollOp(IRDLOperation):
     """Waits until every element was seen to be as expected, or for `timeout` ns;
     the result says which were. From Triton 3.9 on.
@@ -346,17 +321,14 @@ class AtomicPollOp(IRDLOperation):
     scope = opt_prop_def()
 
 
-@irdl_op_definition
 class IntToPtrOp(ElementwiseUnary):
     name = "tt.int_to_ptr"
 
 
-@irdl_op_definition
 class PtrToIntOp(ElementwiseUnary):
     name = "tt.ptr_to_int"
 
 
-@irdl_op_definition
 class BitcastOp(ElementwiseUnary):
     """The same bits under another type; of pointers, another pointee."""
 
@@ -366,7 +338,6 @@ class BitcastOp(ElementwiseUnary):
 # Tensor descriptors
 
 
-@irdl_op_definition
 class MakeTensorDescOp(IRDLOperation):
     """A descriptor of a tensor in memory; `padding` is a number: see `PADDINGS`."""
 
@@ -384,7 +355,6 @@ PADDINGS = ("", "zero", "nan")
 """What lies outside a descriptor's tensor reads as, by number (MLIR numbers them from 1)."""
 
 
-@irdl_op_definition
 class DescriptorLoadOp(IRDLOperation):
     """The block whose first element is at `indices`;
     the result may omit leading dimensions of 1.
@@ -407,13 +377,11 @@ class DescriptorWrite(IRDLOperation, ABC):
     indices = var_operand_def()
 
 
-@irdl_op_definition
 class DescriptorStoreOp(DescriptorWrite):
     name = "tt.descriptor_store"
     traits = traits_def(GlobalWrite(), DescriptorAccess(value="source"))
 
 
-@irdl_op_definition
 class DescriptorReduceOp(DescriptorWrite):
     """Combines a block in memory with a tile; `kind` is a number: see `REDUCE_KINDS`."""
 
@@ -426,7 +394,6 @@ REDUCE_KINDS = ("", "add", "min", "max", "inc", "dec", "and", "or", "xor")
 """`tt.descriptor_reduce`'s operations by number (MLIR numbers them from 1)."""
 
 
-@irdl_op_definition
 class DescriptorGatherOp(IRDLOperation):
     """Separate rows, from one column on."""
 
@@ -438,7 +405,6 @@ class DescriptorGatherOp(IRDLOperation):
     result = result_def()
 
 
-@irdl_op_definition
 class DescriptorScatterOp(IRDLOperation):
     """Stores to separate rows, from one column on."""
 
@@ -453,7 +419,6 @@ class DescriptorScatterOp(IRDLOperation):
 # Arithmetic that arith and math do not have
 
 
-@irdl_op_definition
 class FpToFpOp(ElementwiseUnary):
     """A conversion between floating-point types; `rounding` is a number: see `ROUNDING_MODES`."""
 
@@ -465,7 +430,6 @@ ROUNDING_MODES = ("rtz", "rtne")
 """`tt.fp_to_fp`'s rounding modes by number: toward zero, to nearest even."""
 
 
-@irdl_op_definition
 class ClampFOp(IRDLOperation):
     """min(max(x, low), high); `propagate_nan` is 0xFFFF where NaN in x stays NaN."""
 
@@ -478,7 +442,6 @@ class ClampFOp(IRDLOperation):
     propagate_nan = opt_prop_def(builtin.IntegerAttr, prop_name="propagateNan")
 
 
-@irdl_op_definition
 class MulhiUIOp(ElementwiseBinary):
     """The high half of an unsigned product."""
 
@@ -486,17 +449,14 @@ class MulhiUIOp(ElementwiseBinary):
     traits = traits_def(ReadsIntegers(signed=False))
 
 
-@irdl_op_definition
 class PreciseSqrtOp(ElementwiseUnary):
     name = "tt.precise_sqrt"
 
 
-@irdl_op_definition
 class PreciseDivFOp(ElementwiseBinary):
     name = "tt.precise_divf"
 
 
-@irdl_op_definition
 class ApproxDivFOp(ElementwiseBinary):
     """The GPU's fastest division, which may be off by units in the last place;
     from Triton 3.9 on.
@@ -505,7 +465,6 @@ class ApproxDivFOp(ElementwiseBinary):
     name = "tt.approx_divf"
 
 
-@irdl_op_definition
 class DotOp(IRDLOperation):
     """a @ b + c, for the last two dimensions; `input_precision` is a number:
     see `INPUT_PRECISIONS`.
@@ -532,7 +491,6 @@ def precision_of(op: Operation) -> str | None:
     return INPUT_PRECISIONS[op.input_precision.value.data]
 
 
-@irdl_op_definition
 class DotScaledOp(IRDLOperation):
     """scaled a @ scaled b + c; `a_format` and `b_format` are numbers: see `SCALED_FORMATS`.
 
@@ -564,7 +522,6 @@ SCALED_FORMATS = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "fp16")
 # Along an axis
 
 
-@irdl_op_definition
 class ReduceOp(IRDLOperation):
     """Combine all elements along `axis`, for one or several tiles at once."""
 
@@ -576,14 +533,12 @@ class ReduceOp(IRDLOperation):
     final = var_result_def()
 
 
-@irdl_op_definition
 class ReduceReturnOp(IRDLOperation):
     name = "tt.reduce.return"
     traits = traits_def(IsTerminator(), NoMemoryEffect())
     values = var_operand_def()
 
 
-@irdl_op_definition
 class ScanOp(IRDLOperation):
     """Combine every element with all before it along `axis`; `reverse` counts from the end."""
 
@@ -596,14 +551,12 @@ class ScanOp(IRDLOperation):
     final = var_result_def()
 
 
-@irdl_op_definition
 class ScanReturnOp(IRDLOperation):
     name = "tt.scan.return"
     traits = traits_def(IsTerminator(), NoMemoryEffect())
     values = var_operand_def()
 
 
-@irdl_op_definition
 class HistogramOp(IRDLOperation):
     name = "tt.histogram"
     traits = traits_def(NoMemoryEffect())
@@ -612,7 +565,6 @@ class HistogramOp(IRDLOperation):
     result = result_def()
 
 
-@irdl_op_definition
 class GatherOp(IRDLOperation):
     name = "tt.gather"
     traits = traits_def(NoMemoryEffect(), MovesElements(("source",)))
@@ -626,7 +578,6 @@ class GatherOp(IRDLOperation):
 # Debugging
 
 
-@irdl_op_definition
 class AssertOp(IRDLOperation):
     name = "tt.assert"
     traits = traits_def(Ordered())
@@ -634,7 +585,6 @@ class AssertOp(IRDLOperation):
     message = prop_def(builtin.StringAttr)
 
 
-@irdl_op_definition
 class PrintOp(IRDLOperation):
     name = "tt.print"
     traits = traits_def(Ordered())
@@ -647,7 +597,6 @@ class PrintOp(IRDLOperation):
 # Code from elsewhere
 
 
-@irdl_op_definition
 class ExternElementwiseOp(IRDLOperation):
     """A function of a device library, element by element."""
 
@@ -661,7 +610,6 @@ class ExternElementwiseOp(IRDLOperation):
     result = result_def()
 
 
-@irdl_op_definition
 class ElementwiseInlineAsmOp(IRDLOperation):
     name = "tt.elementwise_inline_asm"
     traits = traits_def(PureWhenMarked())
@@ -673,7 +621,6 @@ class ElementwiseInlineAsmOp(IRDLOperation):
     final = var_result_def()
 
 
-@irdl_op_definition
 class MapElementwiseOp(IRDLOperation):
     """A function of scalars for every element, or for `pack` consecutive elements at once.
 
@@ -689,7 +636,6 @@ class MapElementwiseOp(IRDLOperation):
     final = var_result_def()
 
 
-@irdl_op_definition
 class MapElementwiseReturnOp(IRDLOperation):
     name = "tt.map_elementwise.return"
     traits = traits_def(IsTerminator(), NoMemoryEffect())

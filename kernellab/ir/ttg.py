@@ -9,11 +9,10 @@ from abc import ABC
 
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import LocationAttr, StringAttr, UnitAttr
-from xdsl.ir import Dialect, Operation, Region, SSAValue
+from xdsl.ir import Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -53,7 +52,6 @@ from kernellab.ir.types import AsyncTokenType, MemDescType
 # Layouts
 
 
-@irdl_op_definition
 class ConvertLayoutOp(UnaryOperation):
     """The same tile in another layout: through shared memory, or by shuffles, or for nothing."""
 
@@ -61,7 +59,6 @@ class ConvertLayoutOp(UnaryOperation):
     traits = traits_def(NoMemoryEffect(), KeepsElements(), Elementwise())
 
 
-@irdl_op_definition
 class Fp4ToFpOp(UnaryOperation):
     """Two fp4 numbers of each byte, unpacked along `axis`."""
 
@@ -73,7 +70,6 @@ class Fp4ToFpOp(UnaryOperation):
 # Shared memory
 
 
-@irdl_op_definition
 class LocalAllocOp(IRDLOperation):
     """Shared memory for one tile, filled with `source` where there is one."""
 
@@ -84,14 +80,12 @@ class LocalAllocOp(IRDLOperation):
     alignment = opt_prop_def()
 
 
-@irdl_op_definition
 class LocalDeallocOp(IRDLOperation):
     name = "ttg.local_dealloc"
     traits = traits_def(MemoryFreeEffect())
     memory = operand_def()
 
 
-@irdl_op_definition
 class LocalLoadOp(IRDLOperation):
     """Shared memory to registers."""
 
@@ -102,7 +96,6 @@ class LocalLoadOp(IRDLOperation):
     result = result_def()
 
 
-@irdl_op_definition
 class LocalStoreOp(IRDLOperation):
     """Registers to shared memory."""
 
@@ -112,7 +105,6 @@ class LocalStoreOp(IRDLOperation):
     memory = operand_def()
 
 
-@irdl_op_definition
 class LocalGatherOp(IRDLOperation):
     """Shared memory to registers, at indices along `axis`."""
 
@@ -124,7 +116,6 @@ class LocalGatherOp(IRDLOperation):
     result = result_def()
 
 
-@irdl_op_definition
 class LocalScatterOp(IRDLOperation):
     """Registers to shared memory, at indices along `axis`."""
 
@@ -144,7 +135,6 @@ class MemDescView(IRDLOperation, ABC):
     result = result_def()
 
 
-@irdl_op_definition
 class MemDescIndexOp(IRDLOperation):
     """One of the tiles along the first dimension: a stage of a pipelined buffer."""
 
@@ -155,7 +145,6 @@ class MemDescIndexOp(IRDLOperation):
     result = result_def()
 
 
-@irdl_op_definition
 class MemDescSubsliceOp(MemDescView):
     """A box that starts at `offsets`."""
 
@@ -163,7 +152,6 @@ class MemDescSubsliceOp(MemDescView):
     offsets = prop_def(builtin.DenseArrayBase)
 
 
-@irdl_op_definition
 class MemDescTransOp(MemDescView):
     """Dimension `d` of the result is dimension `order[d]` of the memory."""
 
@@ -171,19 +159,16 @@ class MemDescTransOp(MemDescView):
     order = prop_def(builtin.DenseArrayBase)
 
 
-@irdl_op_definition
 class MemDescReshapeOp(MemDescView):
     name = "ttg.memdesc_reshape"
 
 
-@irdl_op_definition
 class MemDescReinterpretOp(MemDescView):
     """The same bytes under another type."""
 
     name = "ttg.memdesc_reinterpret"
 
 
-@irdl_op_definition
 class BarrierOp(IRDLOperation):
     """All warps of the program (or of the partition) wait for each other."""
 
@@ -192,7 +177,6 @@ class BarrierOp(IRDLOperation):
     address_space = opt_prop_def(prop_name="addrSpace")
 
 
-@irdl_op_definition
 class LocalBarrierOp(IRDLOperation):
     """The barrier's name in Triton 3.6."""
 
@@ -200,7 +184,6 @@ class LocalBarrierOp(IRDLOperation):
     traits = traits_def(Ordered())
 
 
-@irdl_op_definition
 class GlobalScratchAllocOp(IRDLOperation):
     """Global memory of the program's own: for descriptors that the kernel makes."""
 
@@ -216,7 +199,6 @@ class GlobalScratchAllocOp(IRDLOperation):
 # Asynchronous copies
 
 
-@irdl_op_definition
 class AsyncCopyGlobalToLocalOp(IRDLOperation):
     """Global memory to shared memory past the registers: cp.async, or a direct load to LDS."""
 
@@ -236,7 +218,6 @@ class AsyncCopyGlobalToLocalOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
-@irdl_op_definition
 class AsyncCommitGroupOp(IRDLOperation):
     """Makes one group of the copies issued before it."""
 
@@ -246,7 +227,6 @@ class AsyncCommitGroupOp(IRDLOperation):
     token = result_def()
 
 
-@irdl_op_definition
 class AsyncWaitOp(IRDLOperation):
     """Waits until at most `pending` groups are under way."""
 
@@ -260,7 +240,6 @@ class AsyncWaitOp(IRDLOperation):
 # Warp specialization
 
 
-@irdl_op_definition
 class WarpSpecializeOp(IRDLOperation):
     """Groups of warps that run separate code; the first region is the default group's."""
 
@@ -298,7 +277,6 @@ class WarpSpecializeOp(IRDLOperation):
         return holder
 
 
-@irdl_op_definition
 class WarpSpecializePartitionsOp(IRDLOperation):
     """Holds one region for each group of warps after the default one."""
 
@@ -308,7 +286,6 @@ class WarpSpecializePartitionsOp(IRDLOperation):
     partitions = var_region_def()
 
 
-@irdl_op_definition
 class WarpYieldOp(IRDLOperation):
     """Ends the default group's region and hands its values on."""
 
@@ -317,7 +294,6 @@ class WarpYieldOp(IRDLOperation):
     values = var_operand_def()
 
 
-@irdl_op_definition
 class WarpReturnOp(IRDLOperation):
     """Ends another group's region."""
 
@@ -332,7 +308,6 @@ TTG = dialect(
 # The one operation of Proton's dialect, which a profile puts into TTGIR: read the clock.
 
 
-@irdl_op_definition
 class RecordOp(IRDLOperation):
     """Each warp notes the clock, under a name; there is a start and an end of each name."""
 
@@ -347,4 +322,4 @@ class RecordOp(IRDLOperation):
         self.location = location
 
 
-PROTON = Dialect("proton", [RecordOp])
+PROTON = dialect("proton", sys.modules[__name__])

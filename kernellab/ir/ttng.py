@@ -12,7 +12,6 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -49,7 +48,6 @@ from kernellab.ir.types import AsyncTokenType
 # Matmuls on Hopper
 
 
-@irdl_op_definition
 class WarpGroupDotOp(IRDLOperation):
     """a @ b + c by wgmma: b in shared memory, a there or in registers."""
 
@@ -70,7 +68,6 @@ class WarpGroupDotOp(IRDLOperation):
         return self.is_async is not None and self.is_async != builtin.BoolAttr.from_bool(False)
 
 
-@irdl_op_definition
 class WarpGroupDotWaitOp(IRDLOperation):
     """Waits until at most `pending` asynchronous products are under way."""
 
@@ -85,7 +82,6 @@ class WarpGroupDotWaitOp(IRDLOperation):
 # Barriers in shared memory, and fences
 
 
-@irdl_op_definition
 class InitBarrierOp(IRDLOperation):
     """`count` arrivals complete a phase."""
 
@@ -95,14 +91,12 @@ class InitBarrierOp(IRDLOperation):
     count = prop_def(builtin.IntegerAttr)
 
 
-@irdl_op_definition
 class InvalBarrierOp(IRDLOperation):
     name = "ttng.inval_barrier"
     traits = traits_def(SharedWrite())
     barrier = operand_def()
 
 
-@irdl_op_definition
 class BarrierExpectOp(IRDLOperation):
     """Says how many bytes copies will bring."""
 
@@ -114,7 +108,6 @@ class BarrierExpectOp(IRDLOperation):
     from_cta = opt_prop_def(prop_name="fromCTA")
 
 
-@irdl_op_definition
 class WaitBarrierOp(IRDLOperation):
     """Waits until the phase completes; `dependencies` are the memory that it guards."""
 
@@ -127,7 +120,6 @@ class WaitBarrierOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
-@irdl_op_definition
 class ArriveBarrierOp(IRDLOperation):
     name = "ttng.arrive_barrier"
     traits = traits_def(Ordered(), OrdersWarpGroups())
@@ -138,7 +130,6 @@ class ArriveBarrierOp(IRDLOperation):
     multicast_cta = opt_prop_def(prop_name="multicastCTA")
 
 
-@irdl_op_definition
 class FenceAsyncSharedOp(IRDLOperation):
     """What was written to shared memory becomes visible to TMA and the tensor cores."""
 
@@ -147,7 +138,6 @@ class FenceAsyncSharedOp(IRDLOperation):
     cluster = opt_prop_def(prop_name="bCluster")
 
 
-@irdl_op_definition
 class FenceMbarrierInitReleaseClusterOp(IRDLOperation):
     """Barriers that were set up become visible to the other programs of the cluster."""
 
@@ -155,7 +145,6 @@ class FenceMbarrierInitReleaseClusterOp(IRDLOperation):
     traits = traits_def(Ordered())
 
 
-@irdl_op_definition
 class ClusterArriveOp(IRDLOperation):
     """This program has come to the cluster's barrier."""
 
@@ -164,7 +153,6 @@ class ClusterArriveOp(IRDLOperation):
     relaxed = opt_prop_def()
 
 
-@irdl_op_definition
 class ClusterWaitOp(IRDLOperation):
     """Waits until every program of the cluster has come."""
 
@@ -175,7 +163,6 @@ class ClusterWaitOp(IRDLOperation):
 # TMA
 
 
-@irdl_op_definition
 class AsyncTmaCopyGlobalToLocalOp(IRDLOperation):
     """Loads a tile; the barrier's phase completes when its bytes are there.
 
@@ -239,13 +226,11 @@ class TmaStore(IRDLOperation, ABC):
     memory = operand_def()
 
 
-@irdl_op_definition
 class AsyncTmaCopyLocalToGlobalOp(TmaStore):
     name = "ttng.async_tma_copy_local_to_global"
     traits = traits_def(GlobalWrite())
 
 
-@irdl_op_definition
 class AsyncTmaReduceOp(TmaStore):
     """Adds to (or takes the maximum with, ...) what is there."""
 
@@ -254,7 +239,6 @@ class AsyncTmaReduceOp(TmaStore):
     kind = prop_def(builtin.IntegerAttr)
 
 
-@irdl_op_definition
 class AsyncTmaGatherOp(IRDLOperation):
     """Loads separate rows."""
 
@@ -274,7 +258,6 @@ class AsyncTmaGatherOp(IRDLOperation):
     multicast = opt_prop_def()
 
 
-@irdl_op_definition
 class AsyncTmaScatterOp(IRDLOperation):
     """Stores separate rows."""
 
@@ -291,7 +274,6 @@ class AsyncTmaScatterOp(IRDLOperation):
     memory = operand_def()
 
 
-@irdl_op_definition
 class AsyncTmaStoreWaitOp(IRDLOperation):
     """Waits until at most `pending` TMA stores still read shared memory."""
 
@@ -301,7 +283,6 @@ class AsyncTmaStoreWaitOp(IRDLOperation):
     read_only = opt_prop_def()
 
 
-@irdl_op_definition
 class ReinterpretTensorDescriptorOp(IRDLOperation):
     """A pointer to a descriptor's bytes, taken for a descriptor."""
 
@@ -311,7 +292,6 @@ class ReinterpretTensorDescriptorOp(IRDLOperation):
     result = result_def()
 
 
-@irdl_op_definition
 class TensormapCreateOp(IRDLOperation):
     """Writes a descriptor's bytes."""
 
@@ -330,7 +310,6 @@ class TensormapCreateOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
-@irdl_op_definition
 class TensormapFenceproxyAcquireOp(IRDLOperation):
     """What was written of a descriptor becomes visible to TMA."""
 
@@ -342,7 +321,6 @@ class TensormapFenceproxyAcquireOp(IRDLOperation):
 # Tensor memory and matmuls on Blackwell
 
 
-@irdl_op_definition
 class TmemAllocOp(IRDLOperation):
     """Tensor memory for one tile, filled with `source` where there is one."""
 
@@ -353,7 +331,6 @@ class TmemAllocOp(IRDLOperation):
     token = opt_result_def()
 
 
-@irdl_op_definition
 class TmemLoadOp(IRDLOperation):
     """Tensor memory to registers, reduced along N as well where `reduction` asks for it.
 
@@ -389,7 +366,6 @@ class TmemLoadOp(IRDLOperation):
         return None if last is self.final[0] or last is self.token else last
 
 
-@irdl_op_definition
 class TmemStoreOp(IRDLOperation):
     """Registers to tensor memory."""
 
@@ -402,7 +378,6 @@ class TmemStoreOp(IRDLOperation):
     token = opt_result_def()
 
 
-@irdl_op_definition
 class TmemSubsliceOp(IRDLOperation):
     """Columns from `offset` on."""
 
@@ -422,7 +397,6 @@ class TmemSubsliceOp(IRDLOperation):
         return int(stated.value.data)
 
 
-@irdl_op_definition
 class TmemCopyOp(IRDLOperation):
     """Shared memory to tensor memory."""
 
@@ -433,7 +407,6 @@ class TmemCopyOp(IRDLOperation):
     barrier = opt_operand_def()
 
 
-@irdl_op_definition
 class Tcgen5MmaOp(IRDLOperation):
     """d = a @ b (+ d where `use_d`), d in tensor memory, by one thread for all warps."""
 
@@ -457,7 +430,6 @@ class Tcgen5MmaOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
-@irdl_op_definition
 class Tcgen5MmaScaledOp(IRDLOperation):
     """As tc_gen5_mma, with a scale for each block of elements along K."""
 
@@ -484,7 +456,6 @@ class Tcgen5MmaScaledOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
 
-@irdl_op_definition
 class Tcgen5CommitOp(IRDLOperation):
     """The barrier's phase completes when the products issued before are done.
 

@@ -90,13 +90,9 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
                 else:
                     allocation = parser.parse_dimension_list()
         return [
-            _sizes(dimensions),
-            element_type,
-            encoding,
-            space,
-            builtin.IntAttr(mutable),
+            _sizes(dimensions), element_type, encoding, space, builtin.IntAttr(mutable),
             _sizes(allocation),
-        ]
+        ]  # fmt: skip
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

@@ -33,6 +33,7 @@ from kernellab.torch_api.emulation import (
     follows_default_device,
     identity_of,
     is_traced,
+    nested_tensors,
     operations_unseen,
     parts_of_sparse,
     pass_autocast,
@@ -171,26 +172,17 @@ def place_storage(storage: torch.UntypedStorage, where: Place) -> None:
         allocated.add(storage)
 
 
-def tensors_in(*values: Any) -> Iterator[torch.Tensor]:
-    """The tensors among values, within lists, tuples and dicts too."""
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from tensors_in(*value)
-        elif isinstance(value, dict):
-            yield from tensors_in(*value.values())
-
-
 def storages_of(*values: Any) -> set[int]:
     """Return the identities of the storages of tensors, valid while the tensors live."""
-    return {identity_of(storage) for tensor in tensors_in(*values) for storage in _storages(tensor)}
+    return {
+        identity_of(storage) for tensor in nested_tensors(*values) for storage in _storages(tensor)
+    }
 
 
 def share_place(result: Any, *sources: Any) -> None:
     """Place on the GPU what was newly made out of a tensor that is there."""
-    made = list(tensors_in(result))
-    if made and any(map(is_on_gpu, tensors_in(*sources))):
+    made = list(nested_tensors(result))
+    if made and any(map(is_on_gpu, nested_tensors(*sources))):
         before = storages_of(*sources)
         for tensor in made:
             if not storages_of(tensor) <= before:
@@ -457,7 +449,7 @@ def _answered(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> An
     """What any function gives: on the device that it names, or where its arguments are. Traced
     tensors keep their devices themselves.
     """
-    if func not in _QUESTIONS and is_traced(tensors_in(args, kwargs)):
+    if func not in _QUESTIONS and is_traced(nested_tensors(args, kwargs)):
         return traced(func, args, kwargs)
     if isinstance(func, HigherOrderOperator):
         pass_autocast(func)
@@ -593,7 +585,7 @@ def _sparse(constructor: Callable[..., Any]) -> Callable[..., Any]:
     """A constructor whose tensor is on the GPU if a part of it is, and it names no device."""
 
     def make(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("device") is None and any(map(is_on_gpu, tensors_in(args, kwargs))):
+        if kwargs.get("device") is None and any(map(is_on_gpu, nested_tensors(args, kwargs))):
             kwargs["device"] = GPU
         return _on_its_device(constructor, args, kwargs)
 
@@ -697,15 +689,11 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
     **{
         constructor: _sparse(constructor)
         for constructor in (
-            torch.sparse_coo_tensor,
-            torch.sparse_compressed_tensor,
-            torch.sparse_csr_tensor,
-            torch.sparse_csc_tensor,
-            torch.sparse_bsr_tensor,
-            torch.sparse_bsc_tensor,
+            torch.sparse_coo_tensor, torch.sparse_compressed_tensor, torch.sparse_csr_tensor,
+            torch.sparse_csc_tensor, torch.sparse_bsr_tensor, torch.sparse_bsc_tensor,
         )
     },
-}
+}  # fmt: skip
 
 # What torch's operations do inside: where a result is follows from where the operands are.
 #
@@ -749,7 +737,7 @@ class GpuOperations(OperationMode):
         if isinstance(operation, HigherOrderOperator):
             with FUNCTIONS, making(on_gpu=False):
                 return run_higher_order(operation, args, kwargs)
-        on_gpu = _making.on_gpu or any(map(is_on_gpu, tensors_in(args, kwargs)))
+        on_gpu = _making.on_gpu or any(map(is_on_gpu, nested_tensors(args, kwargs)))
         drawn: AbstractContextManager[None] = nullcontext()
         if (
             on_gpu

@@ -156,17 +156,12 @@ _interrupts = InterruptsBetween(
         torch.autocast.__exit__.__code__,
     ),
     modules=(
-        "contextlib",
-        "torch.overrides",
-        "torch.utils._python_dispatch",
-        "kernellab.common.patches",
-        "kernellab.launch.cuda_tensors",
-        "kernellab.launch.torch_cuda",
-        "kernellab.torch_api.emulation",
-        "kernellab.torch_api.emulation",
-        "kernellab.triton_api.emulation",
+        "contextlib", "torch.overrides", "torch.utils._python_dispatch",
+        "kernellab.common.patches", "kernellab.launch.cuda_tensors",
+        "kernellab.launch.torch_cuda", "kernellab.torch_api.emulation",
+        "kernellab.torch_api.emulation", "kernellab.triton_api.emulation",
     ),
-)
+)  # fmt: skip
 """Ctrl-C never stops what puts in place, switches or takes away what replaces torch's and Triton's
 functions.
 """

@@ -244,15 +244,9 @@ class Tolerances:
 
 
 RELATIVE = {
-    "float64": 1e-10,
-    "float32": 1e-4,
-    "tf32": 4e-3,
-    "float16": 4e-3,
-    "bfloat16": 3e-2,
-    "complex128": 1e-10,
-    "complex64": 1e-4,
-    "complex32": 4e-3,
-}
+    "float64": 1e-10, "float32": 1e-4, "tf32": 4e-3, "float16": 4e-3, "bfloat16": 3e-2,
+    "complex128": 1e-10, "complex64": 1e-4, "complex32": 4e-3,
+}  # fmt: skip
 """Format -> the relative tolerance for results with other tile sizes, whose sums have another
 order. That of tf32 is that of fp16: both keep 11 bits.
 """

@@ -414,18 +414,13 @@ OF_ACCELERATOR: dict[str, Answer] = {
     **{
         name: lambda _session, *args, _name=name: getattr(_cuda, _name)(*args)
         for name in (
-            "empty_cache",
-            "memory_stats",
-            "memory_allocated",
-            "max_memory_allocated",
-            "memory_reserved",
-            "max_memory_reserved",
-            "reset_peak_memory_stats",
+            "empty_cache", "memory_stats", "memory_allocated", "max_memory_allocated",
+            "memory_reserved", "max_memory_reserved", "reset_peak_memory_stats",
             "reset_accumulated_memory_stats",
         )
     },
     "get_memory_info": _of_device(_free_and_total),
-}
+}  # fmt: skip
 """Functions of `torch.accelerator`."""
 
 OF_C: Mapping[str, Answer] = {
@@ -438,12 +433,8 @@ OF_C: Mapping[str, Answer] = {
     "_cuda_resetPeakMemoryStats": _reset_peak,
     **dict.fromkeys(
         (
-            "_cuda_emptyCache",
-            "_cuda_ipc_collect",
-            "_cuda_resetAccumulatedMemoryStats",
-            "_cuda_setMemoryFraction",
-            "_cuda_set_sync_debug_mode",
-            "_cuda_sleep",
+            "_cuda_emptyCache", "_cuda_ipc_collect", "_cuda_resetAccumulatedMemoryStats",
+            "_cuda_setMemoryFraction", "_cuda_set_sync_debug_mode", "_cuda_sleep",
         ),
         _is(None),
     ),
@@ -452,7 +443,7 @@ OF_C: Mapping[str, Answer] = {
     "_accelerator_maybeExchangeDevice": _is(0),
     "_accelerator_emptyHostCache": _is(None),
     "_cuda_getCurrentRawStream": lambda session, _device: current_stream(session).cuda_stream,
-}
+}  # fmt: skip
 """Functions of torch's extension module that Python code calls by name."""
 
 STAND_INS: Mapping[ModuleType, Mapping[str, type]] = {
@@ -513,18 +504,10 @@ def _typed(name: str) -> type[Any]:
 TYPED_TENSORS: Mapping[str, type[Any]] = {
     name: _typed(name)
     for name in (
-        "BFloat16Tensor",
-        "BoolTensor",
-        "ByteTensor",
-        "CharTensor",
-        "DoubleTensor",
-        "FloatTensor",
-        "HalfTensor",
-        "IntTensor",
-        "LongTensor",
-        "ShortTensor",
+        "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor", "FloatTensor",
+        "HalfTensor", "IntTensor", "LongTensor", "ShortTensor",
     )
-}
+}  # fmt: skip
 """By their names in `torch.cuda`."""
 
 

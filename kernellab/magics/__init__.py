@@ -20,22 +20,12 @@ def _all_magics() -> tuple[Magic, ...]:
     from kernellab.magics import cell_magics, kernel_magics, launch_magics
 
     return (
-        kernel_magics.tilekernel,
-        launch_magics.tilecheck,
-        launch_magics.tiledebug,
-        launch_magics.tilediagnose,
-        launch_magics.tileequal,
-        cell_magics.tileexercise,
-        cell_magics.tileexercise_of_cell,
-        cell_magics.tilegraph,
-        kernel_magics.tileir,
-        kernel_magics.tilelayout,
-        cell_magics.tilepass,
-        launch_magics.tileprofile,
-        launch_magics.tileprofile_of_cell,
-        launch_magics.tilestep,
-        cell_magics.tiletune,
-    )
+        kernel_magics.tilekernel, launch_magics.tilecheck, launch_magics.tiledebug,
+        launch_magics.tilediagnose, launch_magics.tileequal, cell_magics.tileexercise,
+        cell_magics.tileexercise_of_cell, cell_magics.tilegraph, kernel_magics.tileir,
+        kernel_magics.tilelayout, cell_magics.tilepass, launch_magics.tileprofile,
+        launch_magics.tileprofile_of_cell, launch_magics.tilestep, cell_magics.tiletune,
+    )  # fmt: skip
 
 
 def load(shell: InteractiveShell) -> None:

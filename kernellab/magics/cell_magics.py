@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernellab.common.arguments import (
     names_in,
+    option,
     read_constexpr,
     read_names,
     read_tolerance,
@@ -25,7 +26,6 @@ from kernellab.magics.magic import (
     Cell,
     Line,
     magic,
-    option,
     read_expression,
     read_launch,
     read_variable,

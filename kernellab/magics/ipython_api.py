@@ -63,18 +63,14 @@ def running_cell(shell: InteractiveShell, header: str, body: str) -> RunningCell
     if not text.rstrip("\n").endswith(ending):
         text, result = f"{header}\n{body}", None
     above = text.rstrip("\n").removesuffix(ending)
-    file = _file_of_running_cell(shell)
+    frame = _frame_of_running_cell(shell)
+    file = None if frame is None else frame.f_code.co_filename
     if file is None:
         file = shell.compile.cache(text, shell.execution_count)
     # IPython registered what it made of the cell, one line that calls the magic; triton.jit reads
     # the source while the cell runs. With an mtime of None `linecache` never drops the entry.
     remember_source(file, text)
     return RunningCell(shell, file, text, max(above.count("\n"), 1), result)
-
-
-def _file_of_running_cell(shell: InteractiveShell) -> str | None:
-    frame = _frame_of_running_cell(shell)
-    return None if frame is None else frame.f_code.co_filename
 
 
 def _frame_of_running_cell(shell: InteractiveShell) -> FrameType | None:

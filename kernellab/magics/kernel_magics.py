@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kernellab.common.arguments import (
     later,
     names_in,
+    option,
     read_constexprs,
     read_warps,
     read_whole_number,
@@ -19,7 +20,7 @@ from kernellab.common.arguments import (
 )
 from kernellab.errors import OptionError, SourcePosition
 from kernellab.magics import ipython_api
-from kernellab.magics.magic import Cell, Line, magic, option, read_variables
+from kernellab.magics.magic import Cell, Line, magic, read_variables
 from kernellab.records.display import can_show, described, show
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ import inspect
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Literal, NoReturn, TypeGuard
 
 from IPython.core.magic import no_var_expand
 
-from kernellab.common.arguments import keyword_only
+from kernellab.common.arguments import Option, options_of
 from kernellab.errors import KernelLabError, OptionError, SourcePosition, nearest
 from kernellab.magics import ipython_api
 from kernellab.magics.ipython_api import RunningCell, Shell
@@ -31,56 +31,6 @@ Position = Callable[[str], SourcePosition]
 _OPTION = re.compile(r"\s*(?P<flag>--[\w-]+)(?P<equals>=?)")
 _VALUE = re.compile(r"""\s*("[^"]*"|'[^']*'|[^\s"'])+""")
 """A word as the shell reads it, quotes included."""
-_DESCRIBED = re.compile(r"^  (--[\w-]+) ?(\S*)((?:\n {6}.*)+)$", re.MULTILINE)
-"""An option in a docstring: its flag, its metavar, and its help on the lines below."""
-
-
-def no_values() -> Iterable[str]:
-    """An option whose values cannot be listed."""
-    return ()
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of a magic."""
-
-    read: Callable[[str], Any]
-    """Turns the value's text into the value; raises ValueError or KernelLabError with words
-    for the user."""
-    values: Callable[[], Iterable[str]]
-    """The values that Tab offers."""
-    repeated: bool
-    """Whether the option may be given several times; its value is then a list."""
-    name: str = ""
-    """The parameter: "num_warps" for "--num-warps"."""
-    flag: str = ""
-    metavar: str = ""
-    """The value's name in the help; "" for an option that takes none."""
-    help: str = ""
-
-
-def option(
-    read: Callable[[str], Any] = str,
-    values: Callable[[], Iterable[str]] = no_values,
-    *,
-    repeated: bool = False,
-) -> Any:
-    """Return the default value that makes a keyword-only parameter an option; see `Option`. The
-    docstring lists it with its metavar and its help. An option that is not given is None, [] where
-    it may be repeated, and False where it takes no value.
-    """
-    return Option(read, values, repeated)
-
-
-def _declared(function: Callable[..., Any], help: str) -> Iterator[Option]:
-    """Yield the options that the signature of a function declares and `help` explains."""
-    listed = _DESCRIBED.findall(help)
-    texts = {flag: (metavar, " ".join(text.split())) for flag, metavar, text in listed}
-    for parameter in keyword_only(function):
-        name = parameter.name.rstrip("_")  # "with" and "break" are Python's
-        flag = f"--{name.replace('_', '-')}"
-        metavar, text = texts[flag]
-        yield replace(parameter.default, name=parameter.name, flag=flag, metavar=metavar, help=text)
 
 
 @dataclass(frozen=True)
@@ -220,10 +170,7 @@ class Magic:
 
     def _values(self, text: str, position: Position) -> dict[str, Any]:
         """Return the values of a line that has options alone."""
-        given: dict[str, Any] = {
-            option.name: [] if option.repeated else None if option.metavar else False
-            for option in self.by_flag.values()
-        }
+        given: dict[str, Any] = {option.name: option.default for option in self.by_flag.values()}
         try:
             words = shlex.split(text)
         except ValueError as error:
@@ -253,10 +200,7 @@ class Magic:
                 )
             text = words.pop(0)
         value = self._read(option, text, position)
-        if option.repeated:
-            given[option.name].append(value)
-        else:
-            given[option.name] = value
+        given[option.name] = [*given[option.name], value] if option.repeated else value
 
     def _refuse(self, word: str, position: Position) -> NoReturn:
         what = "option" if word.startswith("-") else "word"
@@ -313,10 +257,10 @@ def magic(
     def declare(function: Callable[..., Any]) -> Magic:
         help = (inspect.getdoc(function) or "") if beside is None else beside.help
         name = function.__name__ if beside is None else beside.name
-        options = list(_declared(function, help))
+        options = list(options_of(function, help))
         if also is not None:
             more = inspect.getdoc(also) or ""
-            options += _declared(also, more)
+            options += options_of(also, more)
             listed = more[more.index("\n  --") :]
             help = help.replace("\n\nExamples:", f"{listed}\n\nExamples:")
         by_flag = {option.flag: option for option in options}

@@ -176,6 +176,17 @@ FakeTensorConverter: Any = _fakes.FakeTensorConverter
 """What makes one for a real tensor."""
 
 
+def nested_tensors(*values: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors among values, within lists, tuples and dicts too."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from nested_tensors(*value)
+        elif isinstance(value, dict):
+            yield from nested_tensors(*value.values())
+
+
 def is_traced(tensors: Iterable[torch.Tensor]) -> bool:
     """Whether a call is of tensors without values, which torch makes while it traces."""
     if torch._C._get_dispatch_mode(_FAKE) is not None:
@@ -263,13 +274,9 @@ C_MODULE: ModuleType = torch._C
 """What `torch.cuda` and other people's code call by underscored names."""
 
 CUDA_MODULES: tuple[ModuleType, ...] = (
-    torch.cuda,
-    torch.cuda.memory,
-    torch.cuda.random,
-    torch.cuda.graphs,
-    torch.cuda.nvtx,
+    torch.cuda, torch.cuda.memory, torch.cuda.random, torch.cuda.graphs, torch.cuda.nvtx,
     torch.cuda.profiler,
-)
+)  # fmt: skip
 """Where the functions of `torch.cuda` are defined, or imported to."""
 
 ACCELERATOR_MODULES: tuple[ModuleType, ...] = (torch.accelerator, torch.accelerator.memory)
@@ -485,7 +492,7 @@ def operation_called(name: str) -> Any:
 def _cast(policy: Policy, operation: Any, *args: Any, **kwargs: Any) -> Any:
     (counts,) = _counting
     with torch._C._ExcludeDispatchKeyGuard(_KEYS):
-        if any(map(counts, _tensors((args, kwargs)))):
+        if any(map(counts, nested_tensors(args, kwargs))):
             return policy(operation, counts, args, kwargs)
         return operation(*args, **kwargs)
 
@@ -556,7 +563,9 @@ def _append_dtype(other: str, operation: Any, counts: Counts, args: Any, kwargs:
 def _promote(operation: Any, counts: Counts, args: Any, kwargs: Any) -> Any:
     """In the widest type of the arguments."""
     lower = torch.get_autocast_dtype("cuda")
-    dtypes = {tensor.dtype for tensor in _tensors((args, kwargs)) if _is_eligible(tensor, counts)}
+    dtypes = {
+        tensor.dtype for tensor in nested_tensors(args, kwargs) if _is_eligible(tensor, counts)
+    }
     if not dtypes <= {lower, torch.float32} and torch.float32 not in dtypes:
         raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
     dtype = torch.float32 if torch.float32 in dtypes else lower
@@ -591,13 +600,3 @@ def _as(dtype: torch.dtype, counts: Counts, value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _as(dtype, counts, item) for name, item in value.items()}
     return value
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors(item)
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))

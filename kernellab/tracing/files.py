@@ -164,7 +164,11 @@ class _Reader(RecordReader):
         self._data = data
         self._heap = heap
         self._left = _MOST_KEPT
-        self._values = self._values_in(data)
+        distinct = [self._value(item) for item in data["values"].items()]
+        places = list(self.read(tuple[int, ...], data["places"]))
+        if not all(0 <= place < len(distinct) for place in places):
+            raise data["places"].misfit(f"numbers below {len(distinct)}")
+        self._values = ValueStore.restored(distinct, places)
         self._frames: list[Frame] = []
 
     def trace(self) -> Trace:
@@ -285,13 +289,6 @@ class _Reader(RecordReader):
         return lanes
 
     # Values
-
-    def _values_in(self, data: SavedData) -> ValueStore:
-        distinct = [self._value(item) for item in data["values"].items()]
-        places = list(self.read(tuple[int, ...], data["places"]))
-        if not all(0 <= place < len(distinct) for place in places):
-            raise data["places"].misfit(f"numbers below {len(distinct)}")
-        return ValueStore.restored(distinct, places)
 
     def _number(self, data: SavedData) -> int:
         number = data.integer()

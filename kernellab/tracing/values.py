@@ -86,7 +86,10 @@ class Summary:
         of a mask "3 of 8 on".
         """
         if self.dtype == "bool" and self.mean is not None:
-            return _on_text(round(self.mean * self.size), self.size)
+            on = round(self.mean * self.size)
+            if on in (0, self.size):
+                return "all on" if on else "all off"
+            return f"{on:,} of {self.size:,} on"
         words = []
         if self.low is not None and self.high is not None:
             ends = [number_text(self.low), number_text(self.high)]
@@ -98,12 +101,6 @@ class Summary:
         if self.infinities:
             words.append(f"{self.infinities:,} infinite")
         return ", ".join(words)
-
-
-def _on_text(on: int, size: int) -> str:
-    if on in (0, size):
-        return "all on" if on else "all off"
-    return f"{on:,} of {size:,} on"
 
 
 def number_text(number: float) -> str:

@@ -477,7 +477,8 @@ def _rewrite_block_pointers(module: Any) -> None:
     """Make plain pointers of block pointers; where calls pass some, the functions are inlined,
     for the pass cannot follow them.
     """
-    operations = _operations(module)
+    operations: list[Any] = []
+    module.walk(operations.append)
     if not any(op.get_name() == "tt.make_tensor_ptr" for op in operations):
         return
     manager = libtriton.ir.pass_manager(module.context)
@@ -485,12 +486,6 @@ def _rewrite_block_pointers(module: Any) -> None:
         libtriton.passes.common.add_inliner(manager)
     libtriton.passes.ttir.add_rewrite_tensor_pointer(manager)
     manager.run(module, "interpreter")
-
-
-def _operations(module: Any) -> list[Any]:
-    modules: list[Any] = []
-    module.walk(modules.append)
-    return modules
 
 
 def _passes_block_pointers(call: Any) -> bool:

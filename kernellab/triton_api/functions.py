@@ -30,12 +30,8 @@ _LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
 
 
 _KEPT_SETTINGS = (
-    "version",
-    "do_not_specialize",
-    "do_not_specialize_on_alignment",
-    "debug",
-    "noinline",
-)
+    "version", "do_not_specialize", "do_not_specialize_on_alignment", "debug", "noinline",
+)  # fmt: skip
 
 JIT_SETTINGS = (*_KEPT_SETTINGS, "repr", "launch_metadata")
 """What `@triton.jit` may be given."""

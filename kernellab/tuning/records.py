@@ -496,29 +496,15 @@ def tuning_table(tuning: Tuning) -> Any:
 
 ESTIMATED = "us, estimated"
 _COMPILED = (
-    "registers",
-    "spilled bytes",
-    "shared bytes",
-    "occupancy",
-    "limited by",
-    "matrix instruction",
-)
+    "registers", "spilled bytes", "shared bytes", "occupancy", "limited by", "matrix instruction",
+)  # fmt: skip
 _OF_EVERY_SWEEP = (*_COMPILED, "same result as", "dropped", "why")
 """Columns that even a sweep has that was stopped before its first config."""
 
 _OF_SWEEPS = (
-    "us",
-    "us, lower quartile",
-    "us, upper quartile",
-    "runs",
-    "timed by",
-    "GB/s",
-    "TFLOP/s",
-    ESTIMATED,
-    *_OF_EVERY_SWEEP,
-    "ties",
-    "GPU",
-)
+    "us", "us, lower quartile", "us, upper quartile", "runs", "timed by", "GB/s", "TFLOP/s",
+    ESTIMATED, *_OF_EVERY_SWEEP, "ties", "GPU",
+)  # fmt: skip
 
 
 def parameter_column(name: str, results: Sequence[str] = _OF_SWEEPS) -> str:

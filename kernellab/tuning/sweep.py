@@ -676,7 +676,11 @@ class Sweep:
         if self._is_lost(outcome, step):
             return
         if step.what == "compile":
-            self._take_compiled(step.entry, outcome)
+            if outcome.dropped is not None or not self._can_run(step.entry):
+                self._finish(step.entry, outcome)
+            else:
+                self._compiled[step.entry.number] = outcome
+                self._ready.append(step.entry)
         elif step.what == "run":
             self._take_run(step.entry, outcome)
         else:
@@ -692,13 +696,6 @@ class Sweep:
             return False
         self._promise(step)
         return True
-
-    def _take_compiled(self, entry: Entry, outcome: Outcome) -> None:
-        if outcome.dropped is not None or not self._can_run(entry):
-            self._finish(entry, outcome)
-        else:
-            self._compiled[entry.number] = outcome
-            self._ready.append(entry)
 
     def _take_run(self, entry: Entry, outcome: Outcome) -> None:
         before = self._compiled.pop(entry.number, Outcome())

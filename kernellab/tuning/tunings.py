@@ -254,8 +254,8 @@ def with_recorded_times(tuning: Tuning, recorded: Sequence[Tuning]) -> Tuning:
         ArgumentError: none of the recorded sweeps is of this launch, or none of its configs is
             among those tried here.
     """
-    for other in recorded:
-        if _same_launch(other, tuning):
+    for other in recorded:  # of the same launch; the names in their keys do not matter
+        if all(first == second for what, first, second in sides(other, tuning) if what != "key"):
             return _with_times_of(other, tuning)
     known = "\n".join(f"  {_format_recorded(other)}" for other in recorded) or "  none"
     raise ArgumentError(
@@ -283,11 +283,6 @@ def recorded_sweeps(recorded: Recorded) -> list[Tuning]:
             advice='Write recorded="sweeps.json", or pass what kernellab.load returns.',
         )
     return sweeps
-
-
-def _same_launch(left: Tuning, right: Tuning) -> bool:
-    """Whether two sweeps are of the same launch; the names in their keys do not matter."""
-    return all(first == second for what, first, second in sides(left, right) if what != "key")
 
 
 def _format_recorded(tuning: Tuning) -> str:

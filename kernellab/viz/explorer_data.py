@@ -212,7 +212,11 @@ def lightened(view: IrView, most_bytes: int) -> bytes:
         for size, side, text in left:
             if half <= 0:
                 break
-            view = _without(view, side, text)
+            sides = list(view.sides)
+            texts = list(sides[side].texts)
+            texts[text] = dataclasses.replace(texts[text], content=None)
+            sides[side] = dataclasses.replace(sides[side], texts=tuple(texts))
+            view = dataclasses.replace(view, sides=tuple(sides))
             half -= size
         data = packed(view)
     return data
@@ -227,11 +231,3 @@ def _texts_of_passes(view: IrView) -> list[tuple[int, int, int]]:
             if index not in kept and text.content is not None:
                 sizes.append((len(text.content), number, index))
     return sorted(sizes, reverse=True)
-
-
-def _without(view: IrView, side: int, text: int) -> IrView:
-    sides = list(view.sides)
-    texts = list(sides[side].texts)
-    texts[text] = dataclasses.replace(texts[text], content=None)
-    sides[side] = dataclasses.replace(sides[side], texts=tuple(texts))
-    return dataclasses.replace(view, sides=tuple(sides))

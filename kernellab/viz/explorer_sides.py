@@ -514,7 +514,7 @@ def _metrics(compilation: Compilation, instructions: Sequence[Instruction]) -> I
         lines = {
             line: 1
             for name, found_lines in operations.items()
-            if _is_work(name)
+            if "." in name and name != "tt.func"
             for line in found_lines
         }
         yield MetricData("TTGIR operations", "operations of the TTGIR", "ttgir", lines, "compiler")
@@ -541,11 +541,6 @@ def _metrics(compilation: Compilation, instructions: Sequence[Instruction]) -> I
     ):
         if values:
             yield MetricData(name, unit, stage, values, "machine code")
-
-
-def _is_work(operation: str) -> bool:
-    """Whether the name is that of an operation, and not of a module or a function."""
-    return "." in operation and operation != "tt.func"
 
 
 # A compilation that failed

@@ -300,14 +300,8 @@ def _difference_row(difference: NodeDifference) -> tuple[str, ...]:
     share = f"{difference.count:,} of {difference.size:,}"
     actual, expected = difference.texts
     return (
-        name,
-        difference.level,
-        line,
-        expected,
-        actual,
-        share,
-        kernel,
-    )
+        name, difference.level, line, expected, actual, share, kernel,
+    )  # fmt: skip
 
 
 @card_of.register
@@ -321,12 +315,7 @@ def accuracy_card(record: Accuracy) -> Card:
             Table(
                 "Results",
                 (
-                    "",
-                    "dtype",
-                    "largest element",
-                    "eager's error",
-                    "compiled",
-                    "between them",
+                    "", "dtype", "largest element", "eager's error", "compiled", "between them",
                     "ulp",
                 ),
                 [_result_row(result) for result in record.results[:_MOST_ROWS]],
@@ -349,7 +338,7 @@ def accuracy_card(record: Accuracy) -> Card:
             ),
         ),
         notes=tuple(_accuracy_notes(record)),
-    )
+    )  # fmt: skip
 
 
 def _accuracy_notes(record: Accuracy) -> Iterator[str]:

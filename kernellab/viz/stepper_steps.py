@@ -579,17 +579,14 @@ class _Maker:
             # Finding and sorting them takes its time.
             times = 2 if argument.is_contiguous else 5
             if not self._spend(times * step.lanes_written(argument, arguments)):
-                self._leave_behind(argument.name, step.number)
+                self._left_behind[argument.name] = step.number
+                del self._followed[argument.name]
                 continue
             for numbers, written in step.writes_to(argument, arguments):
                 # Of lanes that write to one place the last one counts.
                 places, last = numpy.unique(numbers[::-1], return_index=True)
                 contents = written.view(dtype_named(argument.dtype))[::-1][last]
                 yield self._write(argument, places, contents)
-
-    def _leave_behind(self, name: str, step: int) -> None:
-        self._left_behind[name] = step
-        del self._followed[name]
 
     def _refreshed(self, contents: Mapping[str, int]) -> Iterator[StepWrite]:
         """Whole arguments, after programs that were not traced."""

@@ -138,13 +138,9 @@ def test_modes(upstream: Path, mode: str) -> None:
     files = ["test_made_up.py"] if mode == "null" else ["test_made_up.py", "test_broken.py"]
     options = ["--continue-on-collection-errors"]
     outcomes = run_tests(
-        upstream,
-        MODES[mode],
-        upstream / "results",
-        files=files,
-        workers=0,
+        upstream, MODES[mode], upstream / "results", files=files, workers=0,
         pytest_arguments=options,
-    )
+    )  # fmt: skip
     found = {one.test.partition("::")[2]: one for one in outcomes if "made_up" in one.test}
     assert {name: one.outcome for name, one in found.items()} == EXPECTED[mode]
     assert found["test_expected_to_fail"].reason == "expected to fail: never did"

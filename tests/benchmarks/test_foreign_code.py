@@ -92,14 +92,9 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 @pytest.mark.slow
 def test_each_sample_ends_in_a_verdict(outcomes: dict[str, Outcome]) -> None:
     assert {name: one.verdict for name, one in outcomes.items()} == {
-        "right": "right",
-        "wrong": "wrong",
-        "gradient": "wrong",
-        "beyond": "error",
-        "endless": "too slow",
-        "dying": "died",
-        "lacking": "not run",
-    }
+        "right": "right", "wrong": "wrong", "gradient": "wrong", "beyond": "error",
+        "endless": "too slow", "dying": "died", "lacking": "not run",
+    }  # fmt: skip
     assert outcomes["right"].launches == 1
     assert outcomes["gradient"].launches == 2
     assert outcomes["wrong"].why.startswith("output 0: ")

@@ -18,16 +18,9 @@ CASES = ("vector_add", "attention")
 
 def test_every_case_has_forty_configs_or_more() -> None:
     tiny = replace(
-        FULL,
-        vector=64,
-        rows=4,
-        columns=64,
-        matrix=16,
-        norm_rows=2,
-        norm_columns=64,
-        heads=1,
+        FULL, vector=64, rows=4, columns=64, matrix=16, norm_rows=2, norm_columns=64, heads=1,
         tokens=128,
-    )
+    )  # fmt: skip
     counts = {name: len(make().configs) for name, make in all_cases(tiny, "cpu").items()}
     assert min(counts.values()) >= 40, counts
 

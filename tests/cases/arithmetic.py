@@ -157,19 +157,9 @@ def booleans() -> Case:
         unsigned_less = ~x & y
         assert unsigned_less.any()
         rows = [
-            x & y,
-            x | y,
-            x ^ y,
-            ~x,
-            x == y,
-            x.astype(int) + y,
-            np.where(x, 2, 0),
-            np.where(x, 3, 4),
-            (i < 5).astype(int) + (i >= 3),
-            unsigned_less,
-            i % 2 == 1,
-            i != 2,
-        ]
+            x & y, x | y, x ^ y, ~x, x == y, x.astype(int) + y, np.where(x, 2, 0),
+            np.where(x, 3, 4), (i < 5).astype(int) + (i >= 3), unsigned_less, i % 2 == 1, i != 2,
+        ]  # fmt: skip
         # tl.int1 from an integer takes any number but 0 for true.
         rows[10] = i != 0
         return {"out_ptr": np.array(rows, dtype=np.int32)}
@@ -216,20 +206,14 @@ ENDS_ON_AN_H200 = {
     ],
     torch.uint64: [
         [
-            4294967295,
-            18446744073709551615,
-            4294967295,
-            0,
-            4294967295,
-            33,
-            4294967295,
+            4294967295, 18446744073709551615, 4294967295, 0, 4294967295, 33, 4294967295,
             18446744073709551615,
         ],
         [7, 18446744073709551615, 0, 0, 5, 1, 0, 18446744073709551614],
         [9223372036854775808, 0, 0, 0, 42949672960, 0, 0, 18446744073709551104],
         [0, 0, 0, 0, 0, 0, 0, 72057594037927935],
     ],
-}
+}  # fmt: skip
 """Quotients, remainders and shifts of `integers_at_the_ends` on an NVIDIA H200 (Triton 3.6):
 recorded there."""
 
@@ -417,14 +401,9 @@ def elementary(dtype: torch.dtype) -> Case:
 
     tolerance = 1e-6 if dtype == torch.float32 else 1e-13
     return Case(
-        f"elementary-{name_of(dtype)}",
-        arithmetic.elementary,
-        (1,),
-        make,
-        reference,
-        rtol=tolerance,
-        atol=tolerance / 10,
-    )
+        f"elementary-{name_of(dtype)}", arithmetic.elementary, (1,), make, reference,
+        rtol=tolerance, atol=tolerance / 10,
+    )  # fmt: skip
 
 
 def precise() -> Case:
@@ -691,19 +670,10 @@ def index_as_data() -> Case:
         for program in range(4):  # all programs write to one place: the last one stays
             i = program * 8 + lanes
             rows = [
-                i,
-                i // 3 - i % 3,
-                (i == 5) + (i != 2).astype(int),
-                i.sum() + lanes,
-                -i * 7 + 3,
-                (i << 2) | 1,
-                np.cumsum(i),
-                np.where(i < 4, i, -i),
-                (i * (lanes - 3)).max() + lanes,
-                np.minimum(i, 6),
-                i.astype(np.int8),
-                i ^ lanes,
-            ]
+                i, i // 3 - i % 3, (i == 5) + (i != 2).astype(int), i.sum() + lanes, -i * 7 + 3,
+                (i << 2) | 1, np.cumsum(i), np.where(i < 4, i, -i),
+                (i * (lanes - 3)).max() + lanes, np.minimum(i, 6), i.astype(np.int8), i ^ lanes,
+            ]  # fmt: skip
             out[:96] = np.array(rows).reshape(-1)
             real[:] = [i * 0.5, i, (1.0 / (i + 1))]
         return {"out_ptr": out, "float_ptr": real}
@@ -779,14 +749,9 @@ def random_numbers(seed: int, offset: int) -> Case:
         }
 
     return Case(
-        f"random_numbers-{seed}-{offset}",
-        arithmetic.random_numbers,
-        (1,),
-        make,
-        reference,
-        rtol=1e-6,
-        atol=2e-6,
-    )
+        f"random_numbers-{seed}-{offset}", arithmetic.random_numbers, (1,), make, reference,
+        rtol=1e-6, atol=2e-6,
+    )  # fmt: skip
 
 
 def random_four() -> Case:

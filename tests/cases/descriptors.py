@@ -120,13 +120,9 @@ def of_either() -> Case:
     def make() -> dict[str, Any]:
         rows = torch.arange(7, -1, -1, dtype=torch.int32)
         return dict(
-            x_ptr=normal(8, 8),
-            y_ptr=normal(8, 8, seed=1),
-            out_ptr=torch.ones(4, 8, 8),
-            rows_ptr=rows,
-            M=8,
-            N=8,
-        )
+            x_ptr=normal(8, 8), y_ptr=normal(8, 8, seed=1), out_ptr=torch.ones(4, 8, 8),
+            rows_ptr=rows, M=8, N=8,
+        )  # fmt: skip
 
     def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
         out = np.zeros((4, 8, 8), np.float32)
@@ -221,13 +217,9 @@ def scattered_rows() -> Case:
 
 
 REDUCTIONS = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
+    "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
 
 
 def reduced_into(how: str, dtype: torch.dtype) -> Case:
@@ -291,13 +283,9 @@ def ragged(first: int, size: int) -> Case:
         shape, strides = [most, most, 2**30, columns], [2**34 - columns, columns, columns, 1]
         source = TensorDescriptor(x, shape, strides, [1, 1, rows, columns])
         return dict(
-            source=source,
-            out_ptr=torch.ones(rows, columns),
-            first=first,
-            size=size,
-            M=rows,
+            source=source, out_ptr=torch.ones(rows, columns), first=first, size=size, M=rows,
             N=columns,
-        )
+        )  # fmt: skip
 
     def reference(source: Any, **_: Any) -> dict[str, Any]:
         out = np.zeros((rows, columns), np.float32)

@@ -15,17 +15,9 @@ from tests.cases.recent import recent_cases
 from tests.cases.tiles import tile_cases
 
 CASES: list[Case] = [
-    *arithmetic_cases(),
-    *tile_cases(),
-    *product_cases(),
-    *memory_cases(),
-    *pointer_cases(),
-    *descriptor_cases(),
-    *control_cases(),
-    *foreign_cases(),
-    *call_cases(),
-    *recent_cases(),
-]
+    *arithmetic_cases(), *tile_cases(), *product_cases(), *memory_cases(), *pointer_cases(),
+    *descriptor_cases(), *control_cases(), *foreign_cases(), *call_cases(), *recent_cases(),
+]  # fmt: skip
 
 KIND = {
     dtype: "f" if dtype.is_floating_point else str(dtype).startswith("torch.u")

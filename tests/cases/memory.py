@@ -57,17 +57,9 @@ def copy_2d(layout: str) -> Case:
             x_row=x.stride(0), x_column=x.stride(1), out_row=out.stride(0), out_column=out.stride(1)
         )
         return dict(
-            x_ptr=x,
-            out_ptr=out,
-            m=m,
-            n=n,
-            **strides,
-            fill=-1.5,
-            BLOCK_M=4,
-            BLOCK_N=8,
-            LOWER_M=lower_m,
-            LOWER_N=lower_n,
-        )
+            x_ptr=x, out_ptr=out, m=m, n=n, **strides, fill=-1.5, BLOCK_M=4, BLOCK_N=8,
+            LOWER_M=lower_m, LOWER_N=lower_n,
+        )  # fmt: skip
 
     def reference(x_ptr: Any, out_ptr: Any, **_: Any) -> dict[str, Any]:
         out = torch.full_like(out_ptr, -1.5)
@@ -166,14 +158,9 @@ def scattered() -> Case:
 def block_pointers() -> Case:
     def make() -> dict[str, Any]:
         return dict(
-            x_ptr=normal(10, 11)[:, 1:],
-            out_ptr=torch.zeros(10, 10),
-            m=10,
-            n=10,
-            row_stride=11,
-            BLOCK_M=4,
-            BLOCK_N=8,
-        )
+            x_ptr=normal(10, 11)[:, 1:], out_ptr=torch.zeros(10, 10), m=10, n=10, row_stride=11,
+            BLOCK_M=4, BLOCK_N=8,
+        )  # fmt: skip
 
     return Case(
         "block_pointers",
@@ -198,14 +185,9 @@ def descriptors() -> Case:
 # Atomics: Python's loop over programs and lanes is the reference.
 
 UPDATES: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b,
-    "max": max,
-    "min": min,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "xchg": lambda _, b: b,
-}
+    "add": lambda a, b: a + b, "max": max, "min": min, "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "xchg": lambda _, b: b,
+}  # fmt: skip
 
 
 def updated(how: str, dtype: torch.dtype, collisions: bool = True) -> Case:
@@ -330,13 +312,9 @@ def last_one_sums() -> Case:
         ticket = torch.zeros(1, dtype=torch.int32)
         x = whole(8, 16, dtype=torch.float32)
         return dict(
-            x_ptr=x,
-            partial_ptr=torch.zeros(8),
-            ticket_ptr=ticket,
-            out_ptr=torch.zeros(1),
-            N=16,
+            x_ptr=x, partial_ptr=torch.zeros(8), ticket_ptr=ticket, out_ptr=torch.zeros(1), N=16,
             PROGRAMS=8,
-        )
+        )  # fmt: skip
 
     def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
         return {"partial_ptr": x_ptr.sum(1), "ticket_ptr": [8], "out_ptr": [float(x_ptr.sum())]}
@@ -411,12 +389,8 @@ def memory_cases() -> Iterator[Case]:
         yield copy_1d(dtype)
     yield from map(copy_2d, ("plain", "transposed", "sliced", "broadcast"))
     yield from (
-        sum_rows(),
-        masks(),
-        broadcast_stores(),
-        scattered(),
-        descriptors(),
-    )
+        sum_rows(), masks(), broadcast_stores(), scattered(), descriptors(),
+    )  # fmt: skip
     if versions.HAS_BLOCK_POINTERS:
         yield block_pointers()
     for how in UPDATES:
@@ -443,11 +417,6 @@ def memory_cases() -> Iterator[Case]:
     yield updated("min", torch.float32)
     yield updated("xchg", torch.float32, collisions=False)
     yield from (
-        counters(),
-        swapped(),
-        locked(),
-        last_one_sums(),
-        reloaded(),
-        walking_pointers(),
+        counters(), swapped(), locked(), last_one_sums(), reloaded(), walking_pointers(),
         bits_of(),
-    )
+    )  # fmt: skip

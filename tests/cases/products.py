@@ -334,14 +334,9 @@ def batched_scaled_product() -> Case:
         return {"c_ptr": a @ b_ptr.double().numpy()}
 
     return Case(
-        "batched_scaled_product",
-        products.batched_scaled_product,
-        (1,),
-        make,
-        reference,
-        rtol=1e-6,
-        atol=1e-4,
-    )
+        "batched_scaled_product", products.batched_scaled_product, (1,), make, reference,
+        rtol=1e-6, atol=1e-4,
+    )  # fmt: skip
 
 
 def product_cases() -> Iterator[Case]:

@@ -96,13 +96,9 @@ def reduced_columns() -> Case:
     def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
         x = x_ptr.numpy().astype(np.float64)
         rows = [
-            x.max(0),
-            (x - x.max(0)).sum(0),
-            x.min(0),
-            x.argmin(0),
-            x.max(0),
+            x.max(0), (x - x.max(0)).sum(0), x.min(0), x.argmin(0), x.max(0),
             x.sum() + np.arange(N),
-        ]
+        ]  # fmt: skip
         return {"out_ptr": np.array(rows)}
 
     return Case("reduced_columns", tiles.reduced_columns, (1,), make, reference)
@@ -188,14 +184,9 @@ def scanned_whatever(dtype: torch.dtype) -> Case:
         else {torch.bfloat16: 2e-2, torch.float32: 1e-5}.get(dtype, 0)
     )
     return Case(
-        f"scanned-{name_of(dtype)}",
-        tiles.scanned_whatever,
-        (1,),
-        make,
-        reference,
-        rtol=tolerance,
-        atol=tolerance,
-    )
+        f"scanned-{name_of(dtype)}", tiles.scanned_whatever, (1,), make, reference,
+        rtol=tolerance, atol=tolerance,
+    )  # fmt: skip
 
 
 def shaped() -> Case:

@@ -74,16 +74,9 @@ def test_tiles_that_overlap(seed: int) -> None:
     sets = [set(one) for one in elements]
     shared = any(sets[a] & sets[b] for a in range(programs) for b in range(a))
     found = kernellab.check(
-        strided_tiles,
-        (programs,),
-        torch.zeros(400),
-        0,
-        row,
-        column,
-        step,
-        ROWS=rows,
+        strided_tiles, (programs,), torch.zeros(400), 0, row, column, step, ROWS=rows,
         COLUMNS=columns,
-    )
+    )  # fmt: skip
     assert bool(found.of_kind("race")) == shared, (row, column, step)
 
 

@@ -34,19 +34,9 @@ def check_it() -> Findings:
 
 
 METHODS = (
-    "concerns",
-    "observes",
-    "__init__",
-    "meet",
-    "outside_tensor",
-    "before",
-    "computed",
-    "after",
-    "end",
-    "investigate",
-    "explains",
-    "findings",
-)
+    "concerns", "observes", "__init__", "meet", "outside_tensor", "before", "computed", "after",
+    "end", "investigate", "explains", "findings",
+)  # fmt: skip
 
 
 def failing_in(method: str) -> type[Detector]:

@@ -233,9 +233,11 @@ def test_a_file_that_does_not_run_is_shown_at_its_line(
 def test_unknown_commands_and_reports_that_cannot_be_written_are_found_out_before_the_work(
     tmp_path, capsys, messages: SnapshotAssertion
 ) -> None:
-    said = refused(capsys, "compil"), refused(capsys, "demo", "-o", str(tmp_path / "no" / "a.html"))
-    assert "compil" in said[0]
-    assert said == messages
+    lines = (
+        ["compil"], ["workshop", "chek"], ["demo", "-o", str(tmp_path / "no" / "a.html")],
+        ["judge", "a.py::a", "--reference", "b.py::b", "--lock", "x", "--update", "x"],
+    )  # fmt: skip
+    assert [refused(capsys, *words) for words in lines] == messages
 
 
 @pytest.mark.slow

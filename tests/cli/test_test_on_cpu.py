@@ -96,7 +96,7 @@ def test_what_ran_and_what_did_not_is_reported(tmp_path: Path, workers: list[str
     (tmp_path / "needs_gpu.py").write_text(LIBRARY)
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_it.py").write_text(TESTS)
-    pytest_words = ["pytest", "-q", "-p", "no:cacheprovider", *workers, "tests"]
+    pytest_words = ["pytest", "--rootdir=.", "-q", "-p", "no:cacheprovider", *workers, "tests"]
     done = run(tmp_path, "--target", "sm_80", "--json", "events.json", *pytest_words)
     assert done.returncode == 1, done.stderr
     assert done.stdout.replace(f"{tmp_path}/", "").endswith(EXPECTED)

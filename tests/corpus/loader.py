@@ -27,13 +27,9 @@ def compile_entry(one: Entry, target: str | Target, record: str = "passes") -> C
     raises CompileError where the target refuses it.
     """
     compilation = compile(
-        one.kernel,
-        *one.types,
-        constants=one.constants,
-        options=one.options,
-        target=parse_target(target),
-        record=record,
-    )
+        one.kernel, *one.types, constants=one.constants, options=one.options,
+        target=parse_target(target), record=record,
+    )  # fmt: skip
     assert isinstance(compilation, Compilation)
     return compilation
 

@@ -21,16 +21,9 @@ class NotebookDebugger:
         self._number = 0
         self.busy = ""
         self.ask(
-            "initialize",
-            clientID="test",
-            clientName="test",
-            adapterID="",
-            pathFormat="path",
-            linesStartAt1=True,
-            columnsStartAt1=True,
-            supportsVariableType=True,
-            locale="en",
-        )
+            "initialize", clientID="test", clientName="test", adapterID="", pathFormat="path",
+            linesStartAt1=True, columnsStartAt1=True, supportsVariableType=True, locale="en",
+        )  # fmt: skip
         self.ask("attach")
 
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:

@@ -203,14 +203,9 @@ def test_what_functions_of_kernels_do_not_take(
 
 def test_display_shows_tiles_when_they_change(session: Session) -> None:
     printed = session(
-        "display acc[:2]; n; n; n; q",
-        stepped.every_name,
-        3,
-        *every_name(),
-        BLOCK=64,
-        program=1,
+        "display acc[:2]; n; n; n; q", stepped.every_name, 3, *every_name(), BLOCK=64, program=1,
         breakpoints=[f"{ADDS}, i == 1"],
-    )
+    )  # fmt: skip
     assert "display acc[:2]: array([0., 0.], dtype=float32)" in printed
     assert "display acc[:2]: array([64., 65.], dtype=float32)  [old: array([0., 0.]" in printed
 
@@ -387,16 +382,9 @@ def test_ctrl_c_leaves_everything_as_it_was(session: Session) -> None:
     )
     with pytest.raises(KeyboardInterrupt):
         session(
-            f"{pressing}; c",
-            stepped.every_name,
-            1 << 22,
-            x,
-            y,
-            1 << 22,
-            1 << 22,
-            BLOCK=1,
+            f"{pressing}; c", stepped.every_name, 1 << 22, x, y, 1 << 22, 1 << 22, BLOCK=1,
             in_place=True,
-        )
+        )  # fmt: skip
     assert signal.getsignal(signal.SIGINT) is handler
     assert not y.any()
 
@@ -504,13 +492,8 @@ def said(keys: Terminal, command: str, prompt: str = "(Pdb)") -> str:
 @pytest.mark.slow
 def test_tiledebug_in_ipython() -> None:
     command = [
-        sys.executable,
-        "-m",
-        "IPython",
-        "--no-banner",
-        "--colors=NoColor",
-        "--simple-prompt",
-    ]
+        sys.executable, "-m", "IPython", "--no-banner", "--colors=NoColor", "--simple-prompt",
+    ]  # fmt: skip
     with terminal(command, ROOT) as keys:
         keys.read_until("In [1]:")
         said(

@@ -151,13 +151,9 @@ def test_each_entry_point_takes_one(modules: dict[str, ModuleType]) -> None:
 def test_a_wrong_index_is_found_in_a_gather(modules: dict[str, ModuleType]) -> None:
     index, weight = torch.tensor([3, 99] + [0] * 15), torch.randn(50, 33)
     report = kernellab.check(
-        _kernel(modules, "embedding"),
-        None,
-        index,
-        weight,
-        torch.empty(17, 33),
+        _kernel(modules, "embedding"), None, index, weight, torch.empty(17, 33),
         *_GIVEN["embedding"],
-    )
+    )  # fmt: skip
     assert {one.kind for one in report.findings} == {"failed-assertion", "out-of-bounds"}
     position = report.findings[0].position
     assert position is not None

@@ -429,13 +429,9 @@ def test_a_kernel_without_shared_memory() -> None:
 
 
 OPCODES = {
-    "load": "LDS",
-    "store": "STS",
-    "ldmatrix": "LDSM",
-    "stmatrix": "STSM",
-    "atomic": "ATOMS",
+    "load": "LDS", "store": "STS", "ldmatrix": "LDSM", "stmatrix": "STSM", "atomic": "ATOMS",
     "async copy": "LDGSTS",
-}
+}  # fmt: skip
 
 
 @pytest.mark.slow

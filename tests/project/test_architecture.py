@@ -259,12 +259,8 @@ HOMES_OF_PRIVATE_NAMES = {
 package's are used at all, NumPy's say."""
 
 DOCUMENTED_ALL_THE_SAME = {
-    "sys._getframe",
-    "os._exit",
-    "_thread",
-    "_thread.interrupt_main",
-    "_thread.start_new_thread",
-}
+    "sys._getframe", "os._exit", "_thread", "_thread.interrupt_main", "_thread.start_new_thread",
+}  # fmt: skip
 
 
 def is_private(name: str) -> bool:

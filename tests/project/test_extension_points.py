@@ -20,6 +20,7 @@ from kernellab.checker.checked_run import CheckedAccess
 from kernellab.checker.detector import Detector
 from kernellab.checker.detectors import DETECTORS
 from kernellab.cli import doctor
+from kernellab.common.arguments import option
 from kernellab.common.data_files import Prose, read_data_file
 from kernellab.compiler import compilations, modules, targets
 from kernellab.compiler.binding import bind
@@ -35,7 +36,7 @@ from kernellab.interpreter.tiles import Value
 from kernellab.ir import flow, syntax
 from kernellab.ir.operations import FloatUnaryOperation, GlobalRead, PointerAccess
 from kernellab.magics import ipython_api
-from kernellab.magics.magic import Line, magic, option
+from kernellab.magics.magic import Line, magic
 from kernellab.records import Target
 from kernellab.viz.kit.data import ViewData
 from kernellab.viz.kit.view import Card, Table, View, card_of, view_of
@@ -223,13 +224,9 @@ def test_an_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
     orin = targets._Architecture("cuda", 163 << 10, "Jetson AGX Orin")
     limits = resources.NvidiaLimits(
-        warps=48,
-        shared=164 << 10,
-        shared_per_block=163 << 10,
-        blocks=16,
-        shared_reserved=1 << 10,
-        shared_granularity=128,
-    )
+        warps=48, shared=164 << 10, shared_per_block=163 << 10, blocks=16,
+        shared_reserved=1 << 10, shared_granularity=128,
+    )  # fmt: skip
     monkeypatch.setitem(targets._ARCHITECTURES, "87", orin)
     supported = (*targets.SUPPORTED_TARGETS, Target("cuda", "87"))
     monkeypatch.setattr(targets, "SUPPORTED_TARGETS", supported)

@@ -378,14 +378,9 @@ def test_numbers_alone_do_for_one_dimension(raised: Raised) -> None:
     listed = Layout.linear(shape=8, register=[1], lane=[2, 4])
     assert listed.elements(lane=3, register=[0, 1]).tolist() == [[6], [7]]
     raised(
-        LayoutError,
-        Layout.blocked,
-        shape=64,
-        size_per_thread=cast(Any, [1.5]),
-        threads_per_warp=32,
-        warps_per_cta=2,
-        order=0,
-    )
+        LayoutError, Layout.blocked, shape=64, size_per_thread=cast(Any, [1.5]),
+        threads_per_warp=32, warps_per_cta=2, order=0,
+    )  # fmt: skip
     raised(LayoutError, Layout.linear, shape=8, register=cast(Any, 1), lane=[2, 4])
     raised(LayoutError, Layout, (32,), "#ttg.blocked<{}>")
 

@@ -50,14 +50,10 @@ class MadeTrace:
         own = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         self._arguments.append(
             {
-                "name": name,
-                "dtype": array.dtype.name,
-                "shape": list(shape),
-                "strides": list(strides or own),
-                "storage": len(self._arguments),
-                "start": 0,
+                "name": name, "dtype": array.dtype.name, "shape": list(shape),
+                "strides": list(strides or own), "storage": len(self._arguments), "start": 0,
             }
-        )
+        )  # fmt: skip
         self._contents[name] = self.value(array)
 
     def step(self, *accesses: list[Any], **changed: int) -> None:
@@ -77,14 +73,8 @@ class MadeTrace:
             "format": FORMAT.name,
             "version": FORMAT.version,
             "facts": {
-                "kernel": "k",
-                "grid": [1, 1, 1],
-                "target": "sm_90",
-                "programs": [[0, 0, 0]],
-                "operations": False,
-                "constants": {},
-                "options": {},
-                "largest_exact": 65536,
+                "kernel": "k", "grid": [1, 1, 1], "target": "sm_90", "programs": [[0, 0, 0]],
+                "operations": False, "constants": {}, "options": {}, "largest_exact": 65536,
             },
             "values": self._values,
             "places": list(range(len(self._values))),
@@ -95,7 +85,7 @@ class MadeTrace:
             "checkpoints": [[0, self._contents]],
             "fault": None,
             "notices": [],
-        }
+        }  # fmt: skip
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(DOCUMENT, json.dumps(document))
             archive.writestr(VALUES, bytes(self._heap))

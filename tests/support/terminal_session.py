@@ -26,15 +26,9 @@ class Terminal:
         environment = {**os.environ, "TERM": "dumb", "PROMPT_TOOLKIT_NO_CPR": "1"}
         environment.pop("PYTHONSTARTUP", None)
         self.process = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=environment,
-            close_fds=True,
-            start_new_session=True,
-        )
+            command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment,
+            close_fds=True, start_new_session=True,
+        )  # fmt: skip
         os.close(theirs)
         self._seen = ""
 

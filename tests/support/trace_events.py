@@ -88,27 +88,14 @@ class Events:
         self.recorder.end()
         programs = tuple(dict.fromkeys(frame.program for frame in self.recorder.frames))
         facts = TraceFacts(
-            kernel="total",
-            grid=(2, 1, 1),
-            target="sm_90",
-            programs=programs or ((0, 0, 0),),
-            operations=False,
-            constants={},
-            options={},
-            largest_exact=self.values.largest,
-        )
+            kernel="total", grid=(2, 1, 1), target="sm_90", programs=programs or ((0, 0, 0),),
+            operations=False, constants={}, options={}, largest_exact=self.values.largest,
+        )  # fmt: skip
         arguments: Mapping[str, TracedArgument] = {
             "x_ptr": TracedArgument("x_ptr", "float32", (24,), (1,), 0),
             "z_ptr": TracedArgument("z_ptr", "float32", (8,), (1,), 1),
         }
         return Trace(
-            facts,
-            self.recorder.steps,
-            self.recorder.frames,
-            self.values,
-            arguments,
-            [Checkpoint(0, self.begin)],
-            self.recorder.sources,
-            fault,
-            **more,
-        )
+            facts, self.recorder.steps, self.recorder.frames, self.values, arguments,
+            [Checkpoint(0, self.begin)], self.recorder.sources, fault, **more,
+        )  # fmt: skip

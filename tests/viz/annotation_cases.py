@@ -75,29 +75,20 @@ def ncu_page(instructions: Iterable[Instruction], kernel: str) -> str:
     reasons = ["stall_long_sb", "stall_wait", "stall_selected", "stall_wait (Not Issued)"]
     write(
         [
-            "Address",
-            "Source",
-            "Warp Stall Sampling (All Samples)",
-            "# Samples",
-            "Instructions Executed",
-            *reasons,
+            "Address", "Source", "Warp Stall Sampling (All Samples)", "# Samples",
+            "Instructions Executed", *reasons,
         ]
-    )
+    )  # fmt: skip
     for i, one in enumerate(instructions):
         samples = (i % 7, i % 3, 1)
         operands = ["0x7f2a3cfa0a10"] if one.opcode.startswith(("BRA", "BSSY")) else one.operands
         words = " ".join(word for word in (one.predicate, one.opcode, ", ".join(operands)) if word)
         write(
             [
-                f"0x7f2a3c{one.address:06x}",
-                f"      {words} ",
-                sum(samples),
-                sum(samples),
-                10,
-                *samples,
-                samples[1],
+                f"0x7f2a3c{one.address:06x}", f"      {words} ", sum(samples), sum(samples), 10,
+                *samples, samples[1],
             ]
-        )
+        )  # fmt: skip
     return text.getvalue()
 
 

@@ -62,19 +62,9 @@ class Words(HTMLParser):
 @pytest.fixture(scope="module")
 def matmul() -> kernellab.Compilation:
     compiled = kernellab.compile(
-        basic.matmul,
-        *["*fp16:16"] * 3,
-        *["i32:16"] * 4,
-        1,
-        "i32:16",
-        1,
-        "i32:16",
-        1,
-        BLOCK_M=64,
-        BLOCK_N=64,
-        BLOCK_K=32,
-        target="sm_90",
-    )
+        basic.matmul, *["*fp16:16"] * 3, *["i32:16"] * 4, 1, "i32:16", 1, "i32:16", 1, BLOCK_M=64,
+        BLOCK_N=64, BLOCK_K=32, target="sm_90",
+    )  # fmt: skip
     assert isinstance(compiled, kernellab.Compilation)
     return compiled
 
@@ -220,12 +210,8 @@ def test_a_run_on_a_gpu_says_so(run: Run, messages: SnapshotAssertion) -> None:
 def test_columns_line_up_in_the_terminal() -> None:
     card = Card("t", tables=(Table("Things", ("a", "b"), (("long name", "1"), ("x", "22"))),))
     assert card.text().splitlines() == [
-        "t",
-        "  Things",
-        "    a          b",
-        "    long name  1",
-        "    x          22",
-    ]
+        "t", "  Things", "    a          b", "    long name  1", "    x          22",
+    ]  # fmt: skip
 
 
 def test_every_record_with_a_card_shows_it_by_itself() -> None:

@@ -154,15 +154,11 @@ def after_passes(data: IrView, *contents: str) -> IrView:
     first = side.passes[0]
     passes = tuple(
         dataclasses.replace(
-            first,
-            label=f"llir.huge#{n}",
-            stage="llir",
-            effect="changed",
-            text=len(side.texts) + n,
-            place=f"llir.huge#{n}",
+            first, label=f"llir.huge#{n}", stage="llir", effect="changed",
+            text=len(side.texts) + n, place=f"llir.huge#{n}",
         )
         for n in range(len(texts))
-    )
+    )  # fmt: skip
     huge = dataclasses.replace(side, texts=(*side.texts, *texts), passes=passes)
     return dataclasses.replace(data, sides=(huge,))
 

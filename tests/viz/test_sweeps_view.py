@@ -104,14 +104,8 @@ def test_odd_values_and_what_is_not_known_travel_as_json() -> None:
     )
     view = data_of(sweep(trials=trials))
     assert view.sweeps[0].parameters == (
-        "BLOCK",
-        "flag",
-        "name",
-        "huge",
-        "rate",
-        "num_warps",
-        "other",
-    )
+        "BLOCK", "flag", "name", "huge", "rate", "num_warps", "other",
+    )  # fmt: skip
     assert view.configs[0].values == (64, "True", "<b>x</b>", str(2**60), "inf", 4, None)
     assert view.configs[1].values == (128, None, None, None, None, 4, "None")
     assert [one.standing for one in view.configs] == ["best", "untimed", "dropped"]

@@ -32,40 +32,13 @@ from kernellab.checker.detectors.undefined_values import MissingOther, Uninitial
 from kernellab.checker.detectors.updates import LaneCollision, LostUpdate
 
 DETECTORS: tuple[type[Detector], ...] = (
-    OutOfBounds,
-    FailedAssertion,
-    UninitializedRead,
-    LaneCollision,
-    LostUpdate,
-    Race,
-    UnwrittenOutput,
-    UnusedOutput,
-    EndlessLoop,
-    MissingOther,
-    OrderDependence,
-    IndexOverflow,
-    BrokenHints,
-    DescriptorAlignment,
-    HistogramBins,
-    SizeOfTopk,
-    NotAssociative,
-    OverwrittenArgument,
-    AutotunedInPlace,
-    MissingBarrier,
-    MissingWait,
-    NonFinite,
-    HalfOverflow,
-    NarrowOverflow,
-    CastOverflow,
-    DivisionByZero,
-    StalledSum,
-    DotPrecision,
-    DotCancellation,
-    TruncatedStore,
-    IgnoredStrides,
-    WrongResult,
-    NanResults,
-)
+    OutOfBounds, FailedAssertion, UninitializedRead, LaneCollision, LostUpdate, Race,
+    UnwrittenOutput, UnusedOutput, EndlessLoop, MissingOther, OrderDependence, IndexOverflow,
+    BrokenHints, DescriptorAlignment, HistogramBins, SizeOfTopk, NotAssociative,
+    OverwrittenArgument, AutotunedInPlace, MissingBarrier, MissingWait, NonFinite, HalfOverflow,
+    NarrowOverflow, CastOverflow, DivisionByZero, StalledSum, DotPrecision, DotCancellation,
+    TruncatedStore, IgnoredStrides, WrongResult, NanResults,
+)  # fmt: skip
 """All detectors, in the order in which they observe a run."""
 
 WITHOUT_PROGRAMS: tuple[type[Detector], ...] = (WrongResult,)

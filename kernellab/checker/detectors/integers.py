@@ -342,14 +342,9 @@ def _where(harm: Harm) -> str:
 
 
 _SIGNS: dict[type[Operation], str] = {
-    mlir.DivSIOp: "//",
-    mlir.DivUIOp: "//",
-    mlir.FloorDivSIOp: "//",
-    mlir.CeilDivSIOp: "//",
-    mlir.CeilDivUIOp: "//",
-    mlir.RemSIOp: "%",
-    mlir.RemUIOp: "%",
-}
+    mlir.DivSIOp: "//", mlir.DivUIOp: "//", mlir.FloorDivSIOp: "//", mlir.CeilDivSIOp: "//",
+    mlir.CeilDivUIOp: "//", mlir.RemSIOp: "%", mlir.RemUIOp: "%",
+}  # fmt: skip
 """Integer divisions and remainders -> their operator in Triton."""
 
 

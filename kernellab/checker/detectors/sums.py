@@ -343,7 +343,7 @@ class StalledSum(SuspectedCause):
 
     def before(self, access: CheckedAccess) -> None:
         """Add exactly what atomics add, and start over when something else is stored."""
-        request, start = access.request, _start(access.buffer)
+        request, start = access.request, access.buffer.tensor.untyped_storage().data_ptr()
         if isinstance(request, Atomic) and _adds_halves(access):
             if start not in self._sums:
                 self._sums[start] = _AtomicSum.of(access)
@@ -390,10 +390,6 @@ class StalledSum(SuspectedCause):
             "advice": _ADVICE,
         }
         self.collector.add((access.operation, "atomic"), facts, (), int(off.sum()))
-
-
-def _start(buffer: Buffer) -> int:
-    return buffer.tensor.untyped_storage().data_ptr()
 
 
 def _adds_halves(access: CheckedAccess) -> bool:

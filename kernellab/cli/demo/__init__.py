@@ -111,14 +111,10 @@ class Case:
 def all_cases() -> list[Case]:
     """The demo, in the order in which it is shown."""
     return [
-        vector_add_case(98_432),
-        softmax_case(1823, 781),
-        matmul_case(torch.float16),
-        matmul_case(torch.bfloat16),
-        matmul_case(torch.float32),
-        layer_norm_case(1151, 8192),
+        vector_add_case(98_432), softmax_case(1823, 781), matmul_case(torch.float16),
+        matmul_case(torch.bfloat16), matmul_case(torch.float32), layer_norm_case(1151, 8192),
         dropout_case(1 << 20, 0.5),
-    ]
+    ]  # fmt: skip
 
 
 def small_cases() -> list[Case]:
@@ -299,12 +295,8 @@ def dropout_case(n: int, p: float) -> Case:
     def make_arguments() -> Arguments:
         x = random_normal(n)
         return {
-            "x_ptr": x,
-            "out_ptr": torch.empty_like(x),
-            "n": n,
-            "p": p,
-            "seed": DROPOUT_SEED,
-        }
+            "x_ptr": x, "out_ptr": torch.empty_like(x), "n": n, "p": p, "seed": DROPOUT_SEED,
+        }  # fmt: skip
 
     def reference(arguments: Arguments) -> dict[str, torch.Tensor]:
         offsets = torch.arange(n, dtype=torch.int32).numpy()

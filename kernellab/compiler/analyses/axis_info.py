@@ -468,8 +468,9 @@ def _facts_of(op: Operation, facts: Mapping[SSAValue, _Facts], widths_of: Widths
         contiguity=known.contiguity,
         divisibility=tuple(min(d, 1 << 30) for d in known.divisibility),
         constancy=known.constancy,
+        # How many elements go into one atomic of a tile depends on the type and the GPU as well.
         vector_width=None
-        if _is_atomic_tile(op, tile)
+        if has(op, Atomic) and shape(tile.type)
         else _vector_width(op, tile, pointers, known, facts, blocked_run),
         compiled_bytes=widths_of(position),
         position=position,
@@ -504,11 +505,6 @@ def _vector_width(
         if shape(operand.type) == shape(tile.type) and element_type(operand.type) == builtin.i1:
             width = min(width, facts.get(operand, _nothing(operand)).constancy[dimension])
     return power_of_two_up_to(width)
-
-
-def _is_atomic_tile(op: Operation, tile: SSAValue) -> bool:
-    """How many elements go into one atomic of a tile depends on the type and the GPU as well."""
-    return has(op, Atomic) and bool(shape(tile.type))
 
 
 def power_of_two_up_to(number: int) -> int:

@@ -170,13 +170,9 @@ def constant(value: SSAValue) -> int | None:
 
 
 _SIGNS: Mapping[type[Operation], str] = {
-    mlir.AddIOp: "+",
-    mlir.SubIOp: "-",
-    mlir.MulIOp: "*",
-    mlir.DivSIOp: "//",
-    mlir.DivUIOp: "//",
+    mlir.AddIOp: "+", mlir.SubIOp: "-", mlir.MulIOp: "*", mlir.DivSIOp: "//", mlir.DivUIOp: "//",
     mlir.RemSIOp: "%",
-}
+}  # fmt: skip
 _LONGEST = 60
 
 

@@ -173,17 +173,8 @@ _TWO_PREDICATES = (
 """Their first two operands are results: a predicate and its complement."""
 
 _PREDICATE_THEN_REGISTER = (
-    "SHFL",
-    "ATOMG",
-    "ATOM",
-    "ATOMS",
-    "MATCH",
-    "ELECT",
-    "LOP3",
-    "ULOP3",
-    "R2UR",
-    "UTCATOMSWS",
-)
+    "SHFL", "ATOMG", "ATOM", "ATOMS", "MATCH", "ELECT", "LOP3", "ULOP3", "R2UR", "UTCATOMSWS",
+)  # fmt: skip
 
 _WITH_CARRIES = (
     "IADD", "IADD3", "UIADD3", "LEA", "ULEA", "IMAD", "UIMAD", "VIADDMNMX", "VIMNMX",
@@ -644,14 +635,8 @@ _AMD_SIZES = (
 """A size in the mnemonic, and the bytes of its unit."""
 
 _AMD_SIZE_WORDS = {
-    "byte": 1,
-    "ubyte": 1,
-    "sbyte": 1,
-    "short": 2,
-    "ushort": 2,
-    "sshort": 2,
-    "dword": 4,
-}
+    "byte": 1, "ubyte": 1, "sbyte": 1, "short": 2, "ushort": 2, "sshort": 2, "dword": 4,
+}  # fmt: skip
 
 
 def access_width(opcode: str) -> int | None:
@@ -669,7 +654,8 @@ def access_width(opcode: str) -> int | None:
 def _nvidia_width(opcode: str) -> int | None:
     root, *modifiers = opcode.split(".")
     if root in ("LDSM", "STSM"):
-        return 4 * _repeats(modifiers)
+        # the 8 by 8 matrices that one LDSM moves: "M88.4" is four, "M88" one
+        return 4 * (int(modifiers[-1]) if modifiers[-1].isdigit() else 1)
     if root in ("LDTM", "STTM"):
         return 4 * _tensor_memory_registers(modifiers)
     if root == "UTCCP":
@@ -678,11 +664,6 @@ def _nvidia_width(opcode: str) -> int | None:
         if modifier in _NVIDIA_SIZES:
             return _NVIDIA_SIZES[modifier]
     return 4
-
-
-def _repeats(modifiers: list[str]) -> int:
-    """The 8 by 8 matrices that one LDSM moves: "M88.4" is four, "M88" one."""
-    return int(modifiers[-1]) if modifiers[-1].isdigit() else 1
 
 
 def _tensor_memory_registers(modifiers: list[str]) -> int:

@@ -362,23 +362,13 @@ class AmdLimits:
 
 
 _CDNA = {
-    "simds": 4,
-    "waves_per_simd": 8,
-    "vector_registers": 512,
-    "vector_granularity": 8,
-    "scalar_registers": 800,
-    "barriers": 16,
-    "registers_per_thread": 512,
-}
+    "simds": 4, "waves_per_simd": 8, "vector_registers": 512, "vector_granularity": 8,
+    "scalar_registers": 800, "barriers": 16, "registers_per_thread": 512,
+}  # fmt: skip
 _RDNA = {
-    "simds": 4,
-    "waves_per_simd": 16,
-    "vector_registers": 1536,
-    "vector_granularity": 24,
-    "scalar_registers": 0,
-    "barriers": 32,
-    "registers_per_thread": 256,
-}
+    "simds": 4, "waves_per_simd": 16, "vector_registers": 1536, "vector_granularity": 24,
+    "scalar_registers": 0, "barriers": 32, "registers_per_thread": 256,
+}  # fmt: skip
 
 AMD_LIMITS = {
     "gfx90a": AmdLimits(lds=64 * _KIB, lds_granularity=512, **_CDNA),

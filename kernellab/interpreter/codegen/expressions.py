@@ -148,22 +148,10 @@ observer = variable("observer")
 only code that was added to names it."""
 
 MODULES = (
-    "numpy",
-    "tiles",
-    "numerics",
-    "products",
-    "memory",
-    "address_space",
-    "descriptors",
-    "foreign_code",
-    "debugging",
-    "shared_memory",
-    "mbarriers",
-    "tensormaps",
-    "warp_groups",
-    "transfers",
-    "observer",
-)
+    "numpy", "tiles", "numerics", "products", "memory", "address_space", "descriptors",
+    "foreign_code", "debugging", "shared_memory", "mbarriers", "tensormaps", "warp_groups",
+    "transfers", "observer",
+)  # fmt: skip
 
 BUILTINS = ("range",)
 """Python's own functions that generated code calls."""

@@ -108,17 +108,14 @@ class IndexPart:
         """
         variable = variables.get(self.value)
         if variable is None or variable not in frame:
-            return self._known_without_variables()
+            owner = self.value.owner
+            if isinstance(owner, tt.MakeRangeOp):
+                return int(owner.start.value.data) + self.lane[0]
+            return None
         array = numpy.asarray(frame[variable])
         if array.ndim > len(self.lane):
             array = array[program if len(array) > 1 else 0]
         return array[tuple(min(i, extent - 1) for i, extent in zip(self.lane, array.shape))].item()
-
-    def _known_without_variables(self) -> int | None:
-        owner = self.value.owner
-        if isinstance(owner, tt.MakeRangeOp):
-            return int(owner.start.value.data) + self.lane[0]
-        return None
 
 
 def index_of(op: Operation) -> SSAValue | None:
@@ -559,17 +556,10 @@ def _behind_term(
 
 
 _OPERATORS: dict[type[Operation], type[ast.operator | ast.cmpop]] = {
-    mlir.AddIOp: ast.Add,
-    mlir.SubIOp: ast.Sub,
-    mlir.MulIOp: ast.Mult,
-    mlir.DivSIOp: ast.FloorDiv,
-    mlir.DivUIOp: ast.FloorDiv,
-    mlir.RemSIOp: ast.Mod,
-    mlir.RemUIOp: ast.Mod,
-    mlir.AndIOp: ast.BitAnd,
-    mlir.OrIOp: ast.BitOr,
-    mlir.XOrIOp: ast.BitXor,
-}
+    mlir.AddIOp: ast.Add, mlir.SubIOp: ast.Sub, mlir.MulIOp: ast.Mult, mlir.DivSIOp: ast.FloorDiv,
+    mlir.DivUIOp: ast.FloorDiv, mlir.RemSIOp: ast.Mod, mlir.RemUIOp: ast.Mod,
+    mlir.AndIOp: ast.BitAnd, mlir.OrIOp: ast.BitOr, mlir.XOrIOp: ast.BitXor,
+}  # fmt: skip
 
 
 def expression_of(value: SSAValue) -> str | None:

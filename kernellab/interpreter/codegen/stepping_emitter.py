@@ -519,7 +519,9 @@ class SteppingEmitter(Emitter):
                 fields = ast.Dict(keys, [part.node for part in parts.values()])
                 return variable(SHOWN).Fields(held.type_name, Expression(fields))
             case Constant():
-                return self._shown_constant(held.value)
+                if held.value is None or isinstance(held.value, bool | int | float | str):
+                    return Expression(ast.Constant(held.value))
+                return self.constant(held.value)
 
     def _shown_value(self, value: SSAValue, is_unsigned: bool) -> Expression:
         shape = self.shape(value)
@@ -529,11 +531,6 @@ class SteppingEmitter(Emitter):
             return self[value]
         show = variable(SHOWN).unsigned if is_unsigned else variable(SHOWN).shown
         return show(self[value], shape)
-
-    def _shown_constant(self, value: Any) -> Expression:
-        if value is None or isinstance(value, bool | int | float | str):
-            return Expression(ast.Constant(value))
-        return self.constant(value)
 
     # Statements
 

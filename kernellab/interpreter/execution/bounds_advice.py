@@ -47,15 +47,10 @@ from kernellab.ir.types import element_type
 
 
 _COMPUTED: Mapping[type, Callable[[int, int], int]] = {
-    mlir.AddIOp: operator.add,
-    mlir.SubIOp: operator.sub,
-    mlir.MulIOp: operator.mul,
-    mlir.AndIOp: operator.and_,
-    mlir.OrIOp: operator.or_,
-    mlir.XOrIOp: operator.xor,
-    mlir.MinSIOp: min,
-    mlir.MaxSIOp: max,
-}
+    mlir.AddIOp: operator.add, mlir.SubIOp: operator.sub, mlir.MulIOp: operator.mul,
+    mlir.AndIOp: operator.and_, mlir.OrIOp: operator.or_, mlir.XOrIOp: operator.xor,
+    mlir.MinSIOp: min, mlir.MaxSIOp: max,
+}  # fmt: skip
 _DEEPEST = 60
 
 

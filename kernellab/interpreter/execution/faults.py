@@ -140,15 +140,9 @@ Fault = (
     | DeadlockDetected
 )
 FAULTS = (
-    LaneFault,
-    ReadOnlyStore,
-    BufferOutsideAllocation,
-    ExtraArrivals,
-    NeverWaitedFor,
-    NoBarrier,
-    PhaseNeverCompletes,
-    DeadlockDetected,
-)
+    LaneFault, ReadOnlyStore, BufferOutsideAllocation, ExtraArrivals, NeverWaitedFor, NoBarrier,
+    PhaseNeverCompletes, DeadlockDetected,
+)  # fmt: skip
 """What running generated code raises."""
 
 

@@ -590,19 +590,11 @@ def entry_of(module: ModuleOp) -> tt.FuncOp:
 
 
 MODULES: Mapping[str, Any] = {
-    "numpy": numpy,
-    "tiles": tiles,
-    "numerics": numerics,
-    "products": numerics,
-    "address_space": address_space,
-    "descriptors": descriptors,
-    "foreign_code": foreign_code,
-    "debugging": runtime,
-    "shared_memory": shared_memory,
-    "mbarriers": shared_memory,
-    "tensormaps": descriptors,
-    "warp_groups": runtime,
-}
+    "numpy": numpy, "tiles": tiles, "numerics": numerics, "products": numerics,
+    "address_space": address_space, "descriptors": descriptors, "foreign_code": foreign_code,
+    "debugging": runtime, "shared_memory": shared_memory, "mbarriers": shared_memory,
+    "tensormaps": descriptors, "warp_groups": runtime,
+}  # fmt: skip
 """What generated code calls by name, memory left out."""
 
 

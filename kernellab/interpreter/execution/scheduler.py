@@ -271,7 +271,8 @@ def idle_variables(source: str) -> frozenset[str]:
     idle: set[str] = set()
     deciding: set[str] = set()
     for loop, inside_another in _spin_loops(tree, None):
-        assigned = _assigned(loop)
+        names = (node for node in ast.walk(loop) if isinstance(node, ast.Name))
+        assigned = {name.id for name in names if isinstance(name.ctx, ast.Store)}
         decides = _deciding(loop, _read_outside(tree, loop) if inside_another else set())
         idle |= assigned - decides
         deciding |= assigned & decides
@@ -291,11 +292,6 @@ def _spin_loops(
             yield from _spin_loops(child, child, loop is not None)
         else:
             yield from _spin_loops(child, loop, inside_another)
-
-
-def _assigned(loop: ast.AST) -> set[str]:
-    names = (node for node in ast.walk(loop) if isinstance(node, ast.Name))
-    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
 
 
 def _read(node: ast.AST) -> set[str]:

@@ -254,27 +254,12 @@ def _is_boolean(value: Any) -> bool:
 
 
 _NUMPY_NAMES = {
-    mlir.AbsFOp: "abs",
-    mlir.CeilOp: "ceil",
-    mlir.FloorOp: "floor",
-    mlir.TruncOp: "trunc",
-    mlir.RoundEvenOp: "rint",
-    mlir.CosOp: "cos",
-    mlir.SinOp: "sin",
-    mlir.TanOp: "tan",
-    mlir.TanhOp: "tanh",
-    mlir.ExpOp: "exp",
-    mlir.Exp2Op: "exp2",
-    mlir.ExpM1Op: "expm1",
-    mlir.LogOp: "log",
-    mlir.Log2Op: "log2",
-    mlir.Log10Op: "log10",
-    mlir.Log1pOp: "log1p",
-    mlir.SqrtOp: "sqrt",
-    tt.PreciseSqrtOp: "sqrt",
-    mlir.IsNaNOp: "isnan",
-    mlir.IsInfOp: "isinf",
-}
+    mlir.AbsFOp: "abs", mlir.CeilOp: "ceil", mlir.FloorOp: "floor", mlir.TruncOp: "trunc",
+    mlir.RoundEvenOp: "rint", mlir.CosOp: "cos", mlir.SinOp: "sin", mlir.TanOp: "tan",
+    mlir.TanhOp: "tanh", mlir.ExpOp: "exp", mlir.Exp2Op: "exp2", mlir.ExpM1Op: "expm1",
+    mlir.LogOp: "log", mlir.Log2Op: "log2", mlir.Log10Op: "log10", mlir.Log1pOp: "log1p",
+    mlir.SqrtOp: "sqrt", tt.PreciseSqrtOp: "sqrt", mlir.IsNaNOp: "isnan", mlir.IsInfOp: "isinf",
+}  # fmt: skip
 
 
 @lowers(*_NUMPY_NAMES, rounds=True)

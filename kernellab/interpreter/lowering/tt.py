@@ -302,18 +302,11 @@ def _scale(scale: SSAValue | None, value: Emitter) -> Expression | None:
 
 
 _UFUNCS: dict[type[Operation], str] = {
-    mlir.AddFOp: "add",
-    mlir.AddIOp: "add",
-    mlir.MulFOp: "multiply",
-    mlir.MulIOp: "multiply",
-    mlir.MaximumFOp: "maximum",
-    mlir.MinimumFOp: "minimum",
-    mlir.MaxSIOp: "maximum",
-    mlir.MinSIOp: "minimum",
-    mlir.AndIOp: "bitwise_and",
-    mlir.OrIOp: "bitwise_or",
+    mlir.AddFOp: "add", mlir.AddIOp: "add", mlir.MulFOp: "multiply", mlir.MulIOp: "multiply",
+    mlir.MaximumFOp: "maximum", mlir.MinimumFOp: "minimum", mlir.MaxSIOp: "maximum",
+    mlir.MinSIOp: "minimum", mlir.AndIOp: "bitwise_and", mlir.OrIOp: "bitwise_or",
     mlir.XOrIOp: "bitwise_xor",
-}
+}  # fmt: skip
 
 _IGNORING_NAN: dict[type[Operation], str] = {
     mlir.MaxNumFOp: "maximum",

@@ -31,16 +31,10 @@ from kernellab.interpreter.tiles import Active, Value, first_active, lanes_at_fa
 Array = numpy.ndarray
 
 UFUNCS = {
-    "and": numpy.bitwise_and,
-    "or": numpy.bitwise_or,
-    "xor": numpy.bitwise_xor,
-    "add": numpy.add,
-    "fadd": numpy.add,
-    "max": numpy.maximum,
-    "min": numpy.minimum,
-    "umax": numpy.maximum,
+    "and": numpy.bitwise_and, "or": numpy.bitwise_or, "xor": numpy.bitwise_xor, "add": numpy.add,
+    "fadd": numpy.add, "max": numpy.maximum, "min": numpy.minimum, "umax": numpy.maximum,
     "umin": numpy.minimum,
-}
+}  # fmt: skip
 
 _ROUNDS = 64
 """An address that more elements share runs alone:

@@ -112,30 +112,26 @@ class AccessObserver:
             "observer": self,
         }
 
-    def access(
-        self,
-        frame: types.FrameType,
-        access: MemoryAccess,
-        shape: tuple[int, ...] | None = None,
-    ) -> None:
-        """Report an access that the generated code of `frame` is about to make."""
-        size = access.buffer.itemsize
-        self.notify(frame, access.addresses, size, shape, access.mask, access.active)
-
     def notify(
         self,
         frame: types.FrameType,
-        addresses: Value,
+        addresses: Callable[[], Value],
         size: int,
-        shape: tuple[int, ...] | None,
-        mask: Value | None = None,
-        active: Active = None,
+        block: tuple[int, ...] | None,
+        mask: Value | None,
+        active: Active,
     ) -> None:
-        """Report an access at addresses."""
+        """Report an access that the generated code of `frame` is about to make.
+
+        Args:
+            addresses: computes where the elements are.
+            size: of an element, in bytes.
+            block: the shape of a descriptor's block; None where pointers are accessed.
+        """
         operation = located_at(frame.f_code, frame.f_lasti, self.operations)
         assert operation is not None, "every statement that accesses memory has a location"
-        extents = type_shape(pointers_of(operation).type) if shape is None else shape
-        seen = ObservedAccess(operation, addresses, extents, size, mask, active, self.programs)
+        extents = type_shape(pointers_of(operation).type) if block is None else block
+        seen = ObservedAccess(operation, addresses(), extents, size, mask, active, self.programs)
         self._notify(seen)
 
 
@@ -152,7 +148,8 @@ class ObservedMemory(MemoryLayer):
         if frame.f_code.co_filename == descriptors.__file__:
             assert frame.f_back is not None, "generated code calls the functions of descriptors"
             frame, block = frame.f_back, _block_of(access)
-        self._observer.access(frame, access, block)
+        size, mask, active = access.buffer.itemsize, access.mask, access.active
+        self._observer.notify(frame, lambda: access.addresses, size, block, mask, active)
         return access.made_by(self._inner)
 
 
@@ -184,7 +181,8 @@ class _ObservedTensormaps(descriptors.Tensormaps):
         place = numpy.asarray(address) - descriptors.SCRATCH + _SCRATCH
         place = place + numpy.arange(count) * (1 << 20)
         addresses = place[:, None] + numpy.arange(DESCRIPTOR_BYTES)
-        self._observer.notify(sys._getframe(1), addresses, 1, (DESCRIPTOR_BYTES,), None, active)
+        shape = (DESCRIPTOR_BYTES,)
+        self._observer.notify(sys._getframe(1), lambda: addresses, 1, shape, None, active)
         super().write(address, descriptor, active)
 
 

@@ -239,13 +239,9 @@ class _Transfer:
 
 
 _KINDS: Mapping[str, SharedKind] = {
-    "ld": "load",
-    "st": "store",
-    "atom": "atomic",
-    "red": "atomic",
-    "ldmatrix": "ldmatrix",
+    "ld": "load", "st": "store", "atom": "atomic", "red": "atomic", "ldmatrix": "ldmatrix",
     "stmatrix": "stmatrix",
-}
+}  # fmt: skip
 _MATRIX = re.compile(r"\.m(\d+)n\d+\.x(\d)\.")
 _ROW = 16
 """Bytes of a row of a matrix that ldmatrix and stmatrix move; a lane has the address of one row."""

@@ -167,13 +167,9 @@ _SAME = (
     tt.BroadcastOp, tt.ExpandDimsOp, ttg.ConvertLayoutOp, tt.ReshapeOp, mlir.BitcastOp,
 )  # fmt: skip
 _COMPARED: Mapping[int, Callable[[int, int], bool]] = {
-    0: lambda a, b: a == b,
-    1: lambda a, b: a != b,
-    2: lambda a, b: a < b,
-    3: lambda a, b: a <= b,
-    4: lambda a, b: a > b,
-    5: lambda a, b: a >= b,
-}
+    0: lambda a, b: a == b, 1: lambda a, b: a != b, 2: lambda a, b: a < b, 3: lambda a, b: a <= b,
+    4: lambda a, b: a > b, 5: lambda a, b: a >= b,
+}  # fmt: skip
 """Predicates of arith.cmpi that ask for numbers with a sign."""
 _DEEPEST = 60
 _ROUNDS = 32

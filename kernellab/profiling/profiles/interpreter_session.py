@@ -33,7 +33,6 @@ from kernellab.interpreter.codegen.code_writer import located_at
 from kernellab.interpreter.codegen.emitter import emit_passing_events
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.launcher import Instrument
-from kernellab.interpreter.memory.global_memory import MemoryAccess
 from kernellab.interpreter.memory.observers import AccessObserver
 from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir.types import bit_width, element_type, shape
@@ -127,36 +126,17 @@ class OperationObserver(AccessObserver):
             tally.executions += self._taking_part(active)
         self._since = time.perf_counter_ns()
 
-    def access(
-        self,
-        frame: types.FrameType,
-        access: MemoryAccess,
-        shape: tuple[int, ...] | None = None,
-    ) -> None:
-        """Count the bytes of an access."""
-        self._count(frame, access.buffer.itemsize, shape, access.mask, access.active)
-
     def notify(
         self,
         frame: types.FrameType,
-        addresses: Value,
-        size: int,
-        shape: tuple[int, ...] | None,
-        mask: Value | None = None,
-        active: Active = None,
-    ) -> None:
-        """As `access`."""
-        del addresses
-        self._count(frame, size, shape, mask, active)
-
-    def _count(
-        self,
-        frame: types.FrameType,
+        addresses: Callable[[], Value],
         size: int,
         block: tuple[int, ...] | None,
         mask: Value | None,
         active: Active,
     ) -> None:
+        """Count the bytes of an access."""
+        del addresses
         began = time.perf_counter_ns()
         operation = located_at(frame.f_code, frame.f_lasti, self.operations)
         if operation is not None:

@@ -96,13 +96,9 @@ _NEEDED: dict[str, tuple[_Key, ...]] = {
 }
 """Keys that a layout is not made without."""
 _OPTIONAL = {
-    "kWidth": _NUMBER,
-    "versionMinor": _NUMBER,
-    "isTransposed": _WORD,
-    "isTranspose": _WORD,
-    "fp4Padded": _WORD,
-    "block": _VECTORS,
-}
+    "kWidth": _NUMBER, "versionMinor": _NUMBER, "isTransposed": _WORD, "isTranspose": _WORD,
+    "fp4Padded": _WORD, "block": _VECTORS,
+}  # fmt: skip
 """Keys that some families may do without, which hold the same in each of them."""
 
 

@@ -26,11 +26,5 @@ for _worded in TABLES.rule:
     _register(_worded)
 
 __all__ = [
-    "Fix",
-    "Refusal",
-    "fix_of",
-    "foreign_call",
-    "syntax",
-    "types",
-    "values",
-]
+    "Fix", "Refusal", "fix_of", "foreign_call", "syntax", "types", "values",
+]  # fmt: skip

@@ -57,19 +57,14 @@ def _packed(_refused: Refusal, _: re.Match[str]) -> Fix:
 
 @rule(r"incompatible dimensions at index (\d+): (\d+) and (\d+)")
 def _incompatible(refused: Refusal, match: re.Match[str]) -> Fix:
-    shapes = _shapes(refused)
+    held = [(name, refused.scope.get(name)) for name in refused.names()]
+    shapes = [f"{name} is {kind_of(value)}" for name, value in held if is_tile(value)][:3]
     listed = " and ".join(shapes) if shapes else f"{match[2]} and {match[3]}"
     return Fix(
         f"the tiles do not fit: {listed} (axis {match[1]} has {match[2]} and {match[3]} elements).",
         "Axes fit where they are alike, or one is 1. x[:, None] makes of a tile a column, "
         "x[None, :] a row.",
     )
-
-
-def _shapes(refused: Refusal) -> list[str]:
-    """The tiles that a refused expression names, with their shapes."""
-    held = [(name, refused.scope.get(name)) for name in refused.names()]
-    return [f"{name} is {kind_of(value)}" for name, value in held if is_tile(value)][:3]
 
 
 @rule(r"Cannot broadcast, rank mismatch|Cannot broadcast, the expanded size of the tensor")

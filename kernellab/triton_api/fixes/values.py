@@ -427,7 +427,7 @@ def _torch_dtype(refused: Refusal, _: re.Match[str]) -> Fix | None:
 @rule(r"cannot reassign constexpr (\w+) in the loop|(\w+) is already defined\. constexpr cannot")
 def _assigned_again(refused: Refusal, match: re.Match[str]) -> Fix:
     name = match[1] or match[2]
-    loop = _loop_around(refused)
+    loop = next((node for node in refused.around() if isinstance(node, ast.For)), None)
     reason = f"A constexpr is assigned once, and {name} is assigned twice."
     if loop is not None:
         unrolled = "static_range" in ast.unparse(loop.iter)
@@ -446,10 +446,6 @@ def _method_of_a_constant(refused: Refusal, _: re.Match[str]) -> Fix | None:
     ones = (name for name in refused.names() if _plain(refused.scope.get(name)) == 1)
     fixes = (one_as_number(refused, name, "a constant has no such method") for name in ones)
     return next((fix for fix in fixes if fix is not None), None)
-
-
-def _loop_around(refused: Refusal) -> ast.For | None:
-    return next((node for node in refused.around() if isinstance(node, ast.For)), None)
 
 
 def _attempts(refused: Refusal, name: str, loop: ast.For | None) -> Iterator[Attempted]:

@@ -453,13 +453,9 @@ def _style(table: Table, row: int, column: int) -> str:
 
 
 _DRAWN: Mapping[BarKind, tuple[str, str]] = {
-    "wait": ("░", ORANGE),
-    "copy": ("▒", SKY),
-    "dot": ("█", GREEN),
-    "other": ("·", GRAY),
-    "used": ("█", BLUE),
-    "lost": ("▒", VERMILION),
-}
+    "wait": ("░", ORANGE), "copy": ("▒", SKY), "dot": ("█", GREEN), "other": ("·", GRAY),
+    "used": ("█", BLUE), "lost": ("▒", VERMILION),
+}  # fmt: skip
 """The character and the color of a part of a bar."""
 
 BAR_LETTERS = 20

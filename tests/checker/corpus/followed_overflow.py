@@ -18,25 +18,10 @@ def bytes_times_three(x_ptr, ids_ptr, out_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def bytes_times_three_clean(x_ptr, ids_ptr, out_ptr, BLOCK: tl.constexpr):
-    """Up to 85, the product fits; as a signed number it would not from 43 on."""
-    lanes = tl.arange(0, BLOCK)
-    ids = tl.minimum(tl.load(ids_ptr + lanes), 85)
-    tl.store(out_ptr + lanes, tl.load(x_ptr + ids * 3))
-
-
-@triton.jit
 def words_times_two(x_ptr, ids_ptr, out_ptr, n, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     place = tl.load(ids_ptr + lanes) * 2  # fault: index-overflow
     tl.store(out_ptr + lanes, tl.load(x_ptr + place.to(tl.int32) % n))
-
-
-@triton.jit
-def words_times_two_clean(x_ptr, ids_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    place = tl.load(ids_ptr + lanes).to(tl.int32) * 2
-    tl.store(out_ptr + lanes, tl.load(x_ptr + place % n))
 
 
 @triton.jit
@@ -59,14 +44,6 @@ def row_of_a_uint32(x_ptr, rows_ptr, out_ptr, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     row = tl.load(rows_ptr + lanes) * 65536  # fault: index-overflow
     tl.store(out_ptr + lanes, tl.load(x_ptr + row))
-
-
-@triton.jit
-def row_of_a_uint32_clean(x_ptr, rows_ptr, out_ptr, BLOCK: tl.constexpr):
-    """Beyond int32, within uint32: all of it multiples of the table's size."""
-    lanes = tl.arange(0, BLOCK)
-    row = tl.load(rows_ptr + lanes) * 65536
-    tl.store(out_ptr + lanes, tl.load(x_ptr + row % 65536))
 
 
 @triton.jit
@@ -187,8 +164,9 @@ def small(kind: torch.dtype, *values: int) -> torch.Tensor:
 
 
 PAIRS = [
-    pair(bytes_times_three, bytes_times_three_clean, (1,), lambda: (normal(1024), small(torch.uint8, 7, 255, 60, 200), zeros(4)), BLOCK=4),
-    pair(words_times_two, words_times_two_clean, (1,), lambda: (normal(64), small(torch.uint16, 7, 40_000, 60, 65_535), zeros(4), 63), BLOCK=4),
+    # Up to 85, the product fits; as a signed number it would not from 43 on.
+    pair(bytes_times_three, {"load(ids_ptr + lanes": "minimum(tl.load(ids_ptr + lanes), 85"}, (1,), lambda: (normal(1024), small(torch.uint8, 7, 255, 60, 200), zeros(4)), BLOCK=4),
+    pair(words_times_two, {"lanes)": "lanes).to(tl.int32)", "place.to(tl.int32)": "place"}, (1,), lambda: (normal(64), small(torch.uint16, 7, 40_000, 60, 65_535), zeros(4), 63), BLOCK=4),
     Pair(
         faulty=Launch(one_before_zero, (1,), lambda: (normal(256), small(torch.uint8, 7, 0, 255, 1), zeros(4)), {"BLOCK": 4}),
         clean=Launch(one_before_zero, (1,), lambda: (normal(256), small(torch.uint8, 7, 128, 255, 1), zeros(4)), {"BLOCK": 4}),
@@ -197,7 +175,8 @@ PAIRS = [
         faulty=Launch(bytes_times_three, (1,), lambda: (normal(1024), small(torch.uint8, 86, 0, 1, 2), zeros(4)), {"BLOCK": 4}),
         clean=Launch(digits, (1,), lambda: (small(torch.uint8, *b"3 9/a0\xff5"), normal(10), zeros(8)), {"BLOCK": 8}),
     ),
-    pair(row_of_a_uint32, row_of_a_uint32_clean, (1,), lambda: (normal(65536), small(torch.uint32, 0, 65536, 0, 65537), zeros(4)), BLOCK=4),
+    # Beyond int32, within uint32: all of it multiples of the table's size.
+    pair(row_of_a_uint32, {"+ row": "+ row % 65536"}, (1,), lambda: (normal(65536), small(torch.uint32, 0, 65536, 0, 65537), zeros(4)), BLOCK=4),
     Pair(
         faulty=moved("sort").faulty,
         clean=Launch(congruential, (1,), lambda: (small(torch.uint32, 1, 2, 3, 4_000_000_000), normal(50), zeros(4), 50), {"BLOCK": 4}),

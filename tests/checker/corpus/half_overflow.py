@@ -45,30 +45,12 @@ def mean_of_rows(x_ptr, out_ptr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 
 @triton.jit
-def mean_of_rows_in_fp32(x_ptr, out_ptr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    x = tl.load(x_ptr + rows[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :])
-    total = tl.sum(x.to(tl.float32), axis=1)
-    tl.store(out_ptr + rows, 1.0 / (total / COLUMNS))
-
-
-@triton.jit
 def clipped_gradient(g_ptr, scale_ptr, out_ptr, limit, BLOCK: tl.constexpr):
     """The norm is taken through a conversion that does not hold it."""
     lanes = tl.arange(0, BLOCK)
     g = tl.load(g_ptr + tl.program_id(0) * BLOCK + lanes).to(tl.float32)
     norm2 = tl.sum(g * g).to(tl.float16)  # fault: float-overflow
     factor = limit / tl.sqrt(norm2.to(tl.float32))
-    tl.store(out_ptr + tl.program_id(0) * BLOCK + lanes, g * tl.minimum(factor, 1.0))
-    tl.store(scale_ptr + tl.program_id(0), factor)
-
-
-@triton.jit
-def clipped_gradient_in_fp32(g_ptr, scale_ptr, out_ptr, limit, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    g = tl.load(g_ptr + tl.program_id(0) * BLOCK + lanes).to(tl.float32)
-    norm2 = tl.sum(g * g)
-    factor = limit / tl.sqrt(norm2)
     tl.store(out_ptr + tl.program_id(0) * BLOCK + lanes, g * tl.minimum(factor, 1.0))
     tl.store(scale_ptr + tl.program_id(0), factor)
 
@@ -118,8 +100,8 @@ PAIRS = [
         faulty=Launch(rms_norm, (2,), lambda: (hundreds(2, 100) * 4, hundreds(100), zeros(2, 100, dtype=torch.float16), 100, 100, 1e-6), NORM),
         clean=Launch(rms_norm, (2,), lambda: (hundreds(2, 100), hundreds(100), zeros(2, 100, dtype=torch.float16), 100, 100, 1e-6), NORM),
     ),
-    pair(mean_of_rows, mean_of_rows_in_fp32, (2,), lambda: (hundreds(8, 1024), zeros(8)), ROWS=4, COLUMNS=1024),
-    pair(clipped_gradient, clipped_gradient_in_fp32, (2,), lambda: (large(2, 256), zeros(2), zeros(2, 256), 1.0), BLOCK=256),
+    pair(mean_of_rows, {"sum(x": "sum(x.to(tl.float32)", "total.to(tl.float32)": "total"}, (2,), lambda: (hundreds(8, 1024), zeros(8)), ROWS=4, COLUMNS=1024),
+    pair(clipped_gradient, {".to(tl.float16)": "", "norm2.to(tl.float32)": "norm2"}, (2,), lambda: (large(2, 256), zeros(2), zeros(2, 256), 1.0), BLOCK=256),
     Pair(
         faulty=Launch(share_of_total, (2,), lambda: (hundreds(2, 512), zeros(2, 32), 512), {"BLOCK": 32}),
         clean=Launch(saturated, (2,), lambda: (large(64), zeros(64, dtype=torch.float16)), {"BLOCK": 32}),

@@ -63,14 +63,6 @@ def dequantize(q_ptr, zero_ptr, scale_ptr, out_ptr, GROUP: tl.constexpr):
 
 
 @triton.jit
-def dequantize_in_float(q_ptr, zero_ptr, scale_ptr, out_ptr, GROUP: tl.constexpr):
-    group, lanes = tl.program_id(0), tl.arange(0, GROUP)
-    q, zero = tl.load(q_ptr + group * GROUP + lanes), tl.load(zero_ptr + group)
-    centered = q.to(tl.float32) - zero.to(tl.float32)
-    tl.store(out_ptr + group * GROUP + lanes, centered * tl.load(scale_ptr + group))
-
-
-@triton.jit
 def unpacked(packed_ptr, scale, out_ptr, N: tl.constexpr):
     """Four bits with a sign: the upper ones are shifted out on purpose."""
     lanes = tl.arange(0, N)
@@ -110,7 +102,7 @@ PAIRS = [
         lambda: (bytes_of(256, dtype=torch.int16), bytes_of(256, dtype=torch.int16), zeros(1, dtype=torch.int32)), BLOCK=256,
     ),
     pair(
-        dequantize, dequantize_in_float, (2,),
+        dequantize, {"q - zero": "q.to(tl.float32) - zero.to(tl.float32)", "centered.to(tl.float32)": "centered"}, (2,),
         lambda: (bytes_of(2, 32), torch.tensor([100, -100], dtype=torch.int8), torch.ones(2), zeros(2, 32)), GROUP=32,
     ),
     Pair(

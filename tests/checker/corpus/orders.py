@@ -21,13 +21,6 @@ def appends_by_ticket(x_ptr, count_ptr, out_ptr, N: tl.constexpr):
 
 
 @triton.jit
-def counts_and_stores(x_ptr, count_ptr, out_ptr, N: tl.constexpr):
-    x = tl.load(x_ptr + tl.program_id(0))
-    tl.atomic_add(count_ptr, 1)
-    tl.store(out_ptr + tl.program_id(0), x)
-
-
-@triton.jit
 def last_one_wins(out_ptr, N: tl.constexpr):
     tl.atomic_xchg(out_ptr, tl.program_id(0))  # fault: order-dependence
 
@@ -94,16 +87,6 @@ def forgets_its_step(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def takes_its_step(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    start, total = 0, 0.0
-    while start < n:
-        lanes = start + tl.arange(0, BLOCK)
-        total += tl.sum(tl.load(x_ptr + lanes, mask=lanes < n, other=0.0))
-        start += BLOCK
-    tl.store(out_ptr, total)
-
-
-@triton.jit
 def steps_the_wrong_way(out_ptr, n):
     i, steps = 0, 0
     while i < n:  # fault: endless-loop
@@ -129,20 +112,12 @@ def odd_numbers_never_end(out_ptr, n):
     tl.store(out_ptr + tl.program_id(0), left)
 
 
-@triton.jit
-def collatz(out_ptr, n):
-    left = n + tl.program_id(0)
-    while left != 1:
-        left = tl.where(left % 2 == 0, left // 2, 3 * left + 1)
-    tl.store(out_ptr + tl.program_id(0), left)
-
-
 def numbers(n: int) -> torch.Tensor:
     return torch.arange(n, dtype=torch.int32)
 
 
 PAIRS = [
-    pair(appends_by_ticket, counts_and_stores, (6,), lambda: (numbers(6), counters(), counters(6)), N=6),
+    pair(appends_by_ticket, {"place = tl": "tl", "+ place": "+ tl.program_id(0)"}, (6,), lambda: (numbers(6), counters(), counters(6)), N=6),
     pair(last_one_wins, {"tl.atomic_xchg(out_ptr, tl.program_id(0))": "tl.atomic_max(out_ptr, tl.program_id(0))"}, (6,), lambda: (counters(),), N=6),
     pair(reads_a_count_that_goes_on, {"tl.store(out_ptr + tl.program_id(0), tl.load(count_ptr))": "while tl.atomic_add(count_ptr, 0) < N:\n        pass\n    tl.store(out_ptr + tl.program_id(0), tl.load(count_ptr))"}, (6,), lambda: (counters(), counters(6)), N=6),
     Pair(
@@ -155,8 +130,8 @@ PAIRS = [
         clean=Launch(barrier_of_too_many, (4,), lambda: (counters(), numbers(4), counters(4)), {"EXPECTED": 4}),
     ),
     pair(flag_that_nobody_sets, {"seen = 0": "tl.atomic_xchg(flag_ptr + program + 1, 1)\n    seen = 0"}, (3,), lambda: (counters(4), counters(3))),
-    pair(forgets_its_step, takes_its_step, (1,), lambda: (normal(100), zeros(1), 100), BLOCK=32, most_turns=300),
+    pair(forgets_its_step, {"total += tl.sum(tl.load(x_ptr + lanes, mask=lanes < n, other=0.0))": "total += tl.sum(tl.load(x_ptr + lanes, mask=lanes < n, other=0.0))\n        start += BLOCK"}, (1,), lambda: (normal(100), zeros(1), 100), BLOCK=32, most_turns=300),
     pair(steps_the_wrong_way, {"i -= 1": "i += 1"}, (2,), lambda: (counters(2), 10), most_turns=300),
     pair(goes_round, {"i = (i + 1) % n": "i = i + 1"}, (2,), lambda: (counters(2), 7)),
-    pair(odd_numbers_never_end, collatz, (2,), lambda: (counters(2), 4)),
+    pair(odd_numbers_never_end, {"2, left": "2, 3 * left + 1"}, (2,), lambda: (counters(2), 4)),
 ]

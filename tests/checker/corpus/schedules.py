@@ -168,16 +168,6 @@ def ticket_lock_released_too_soon(ticket_ptr, serving_ptr, total_ptr):
 
 
 @triton.jit
-def ticket_lock(ticket_ptr, serving_ptr, total_ptr):
-    ticket = tl.atomic_add(ticket_ptr, 1)
-    while tl.atomic_add(serving_ptr, 0) != ticket:
-        pass
-    total = tl.load(total_ptr)
-    tl.store(total_ptr, total + 1)
-    tl.atomic_add(serving_ptr, 1)
-
-
-@triton.jit
 def lock_taken_in_two_steps(lock_ptr, total_ptr):
     """Two programs may both see it free."""
     while tl.atomic_add(lock_ptr, 0) == 1:
@@ -221,18 +211,6 @@ def made_once_and_flagged_first(flag_ptr, lock_ptr, table_ptr, out_ptr):
         if tl.atomic_add(flag_ptr, 0) == 0:
             tl.atomic_xchg(flag_ptr, 1)
             tl.store(table_ptr, 42)  # fault: race
-        tl.atomic_xchg(lock_ptr, 0)
-    tl.store(out_ptr + tl.program_id(0), tl.load(table_ptr))
-
-
-@triton.jit
-def made_once(flag_ptr, lock_ptr, table_ptr, out_ptr):
-    if tl.atomic_add(flag_ptr, 0) == 0:
-        while tl.atomic_cas(lock_ptr, 0, 1) == 1:
-            pass
-        if tl.atomic_add(flag_ptr, 0) == 0:
-            tl.store(table_ptr, 42)
-            tl.atomic_xchg(flag_ptr, 1)
         tl.atomic_xchg(lock_ptr, 0)
     tl.store(out_ptr + tl.program_id(0), tl.load(table_ptr))
 
@@ -441,7 +419,10 @@ def launches(seed: int) -> list[Pair]:
         Pair(Launch(ring_of_flags_nobody_asks, (2,), flags.arguments, ring_of), flags),
         pair(
             ticket_lock_released_too_soon,
-            ticket_lock,
+            {
+                "    tl.atomic_add(serving_ptr, 1)\n": "",
+                "total + 1)": "total + 1)\n    tl.atomic_add(serving_ptr, 1)",
+            },
             (6,),
             lambda: (counters(), counters(), counters()),
         ),
@@ -459,13 +440,17 @@ def launches(seed: int) -> list[Pair]:
             Launch(two_locks, (6,), lambda: (counters(2), counters()), {"CROSSED": False}),
         ),
         *(
-            pair(
-                kernel,
-                made_once,
-                (6,),
-                lambda: (counters(), counters(), counters(), counters(6)),
+            pair(kernel, clean, (6,), lambda: (counters(), counters(), counters(), counters(6)))
+            for kernel, clean in (
+                (made_once_without_acquire, {', sem="relaxed"': ""}),
+                (
+                    made_once_and_flagged_first,
+                    {
+                        "            tl.atomic_xchg(flag_ptr, 1)\n": "",
+                        "ptr, 42)": "ptr, 42)\n            tl.atomic_xchg(flag_ptr, 1)",
+                    },
+                ),
             )
-            for kernel in (made_once_without_acquire, made_once_and_flagged_first)
         ),
         pair(
             last_one_is_told_too_soon,
