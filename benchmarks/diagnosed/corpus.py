@@ -708,7 +708,7 @@ _IMAGES: dict[str, Any] = {
     "TURNS": 64,
 }  # fmt: skip
 _TRIANGLE: dict[str, Any] = {
-    "x": Tensor("fp32", (8448, 8448)), "out": Tensor("fp32", (8448,), "zeros"), "SIZE": 8448,
+    "x": Tensor("fp32", (8192, 8192)), "out": Tensor("fp32", (8192,), "zeros"), "SIZE": 8192,
 }  # fmt: skip
 _PLACES: dict[str, Any] = {
     "x": Tensor("fp32", (132, 16384)), "out": Tensor("fp32", (132, 16384), "zeros"), "TURNS": 32,
@@ -757,12 +757,12 @@ NEWEST = (
     Pair(
         "triangle-in-bands", "uneven-programs",
         Variant(
-            programs.triangle_in_bands, _TRIANGLE, (132,), {"BLOCK": 4096}, {"num_warps": 16}
+            programs.triangle_in_bands, _TRIANGLE, (128,), {"BLOCK": 1024}, {"num_warps": 8}
         ),
         Variant(
-            programs.triangle_in_turns, _TRIANGLE, (132,), {"BLOCK": 4096}, {"num_warps": 16}
+            programs.triangle_in_turns, _TRIANGLE, (128,), {"BLOCK": 1024}, {"num_warps": 8}
         ),
-        "rows in turns", ("out",), predicted=1.7,
+        "rows in turns", ("out",), predicted=1.8,
     ),
     Pair(
         "steps-by-place", "uneven-programs",

@@ -59,14 +59,13 @@ def steps_of_elements(x, out, n, TURNS, BLOCK: tl.constexpr):
 
 @triton.jit
 def triangle_in_bands(x, out, SIZE, BLOCK: tl.constexpr):
-    """Sums of the rows of a lower triangle; a program takes rows that follow each other."""
+    """Sums of the blocks of each row up to the diagonal; a program takes rows in a band."""
     each = SIZE // tl.num_programs(0)
     for number in range(each):
         row = tl.program_id(0) * each + number
         total = tl.zeros((BLOCK,), tl.float32)
-        for first in range(0, row + 1, BLOCK):
-            column = first + tl.arange(0, BLOCK)
-            total += tl.load(x + row * SIZE + column, mask=column <= row, other=0.0)
+        for first in tl.range(0, row + 1, BLOCK, num_stages=4):
+            total += tl.load(x + row * SIZE + first + tl.arange(0, BLOCK))
         tl.store(out + row, tl.sum(total))
 
 
@@ -77,9 +76,8 @@ def triangle_in_turns(x, out, SIZE, BLOCK: tl.constexpr):
     for number in range(each):
         row = tl.program_id(0) + number * tl.num_programs(0)
         total = tl.zeros((BLOCK,), tl.float32)
-        for first in range(0, row + 1, BLOCK):
-            column = first + tl.arange(0, BLOCK)
-            total += tl.load(x + row * SIZE + column, mask=column <= row, other=0.0)
+        for first in tl.range(0, row + 1, BLOCK, num_stages=4):
+            total += tl.load(x + row * SIZE + first + tl.arange(0, BLOCK))
         tl.store(out + row, tl.sum(total))
 
 
