@@ -186,15 +186,31 @@ def attention(
 
 
 @triton.jit
-def triangle_times(
-    a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SKIPS: tl.constexpr
-):
-    """c = tril(a) @ b; with SKIPS, the loop ends at the diagonal."""
+def triangle_times_all(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """c = tril(a) @ b."""
     row = tl.program_id(0) * BM + tl.arange(0, BM)
     column = tl.program_id(1) * BN + tl.arange(0, BN)
     total = tl.zeros((BM, BN), tl.float32)
-    end = (tl.program_id(0) + 1) * BM if SKIPS else K
-    for first in range(0, end, BK):
+    for first in range(0, K, BK):
+        depth = first + tl.arange(0, BK)
+        x = tl.load(a + row[:, None] * K + depth[None, :])
+        y = tl.load(b + depth[:, None] * N + column[None, :])
+        total = tl.dot(tl.where(row[:, None] >= depth[None, :], x, 0.0), y, total)
+    tl.store(c + row[:, None] * N + column[None, :], total.to(c.dtype.element_ty))
+
+
+@triton.jit
+def triangle_times_lower(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """The same; the loop ends at the diagonal, and only blocks on it are masked."""
+    row = tl.program_id(0) * BM + tl.arange(0, BM)
+    column = tl.program_id(1) * BN + tl.arange(0, BN)
+    total = tl.zeros((BM, BN), tl.float32)
+    for first in range(0, tl.program_id(0) * BM, BK):
+        depth = first + tl.arange(0, BK)
+        x = tl.load(a + row[:, None] * K + depth[None, :])
+        y = tl.load(b + depth[:, None] * N + column[None, :])
+        total = tl.dot(x, y, total)
+    for first in range(tl.program_id(0) * BM, (tl.program_id(0) + 1) * BM, BK):
         depth = first + tl.arange(0, BK)
         x = tl.load(a + row[:, None] * K + depth[None, :])
         y = tl.load(b + depth[:, None] * N + column[None, :])
