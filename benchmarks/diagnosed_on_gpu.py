@@ -21,7 +21,7 @@ import torch
 import triton
 import triton.testing
 
-from benchmarks.diagnosed.corpus import NEWEST, PAIRS
+from benchmarks.diagnosed.corpus import PAIRS, WITHOUT_RULES
 from benchmarks.diagnosed.pairs import Pair, Variant
 
 _ROUNDS = 2
@@ -121,7 +121,7 @@ def main() -> None:
         "triton": triton.__version__,
         "method": f"do_bench, cold L2, median; {_ROUNDS} rounds in turns",
     }
-    for pair in (*PAIRS, *NEWEST):
+    for pair in (*PAIRS, *WITHOUT_RULES):
         if given.names and not any(word in pair.name for word in given.names):
             continue
         if time.monotonic() - started > given.seconds:
