@@ -21,7 +21,7 @@ import torch
 import triton
 import triton.testing
 
-from benchmarks.diagnosed.corpus import PAIRS
+from benchmarks.diagnosed.corpus import PAIRS, WITHOUT_RULES
 from benchmarks.diagnosed.pairs import Pair, Variant
 
 _ROUNDS = 2
@@ -85,6 +85,7 @@ def measured(pair: Pair) -> dict[str, Any]:
         "slow_us": round(slow, 3),
         "good_us": round(good, 3),
         "ratio": round(slow / good, 3),
+        **({} if pair.predicted is None else {"predicted": pair.predicted}),
         "rounds_us": [[round(one, 3) for one in times] for times in rounds],
         "difference": apart,
         "agree": apart <= pair.tolerance,
@@ -120,7 +121,7 @@ def main() -> None:
         "triton": triton.__version__,
         "method": f"do_bench, cold L2, median; {_ROUNDS} rounds in turns",
     }
-    for pair in PAIRS:
+    for pair in (*PAIRS, *WITHOUT_RULES):
         if given.names and not any(word in pair.name for word in given.names):
             continue
         if time.monotonic() - started > given.seconds:

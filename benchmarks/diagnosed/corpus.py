@@ -11,6 +11,7 @@ from benchmarks.diagnosed import arithmetic_kernels as arithmetic
 from benchmarks.diagnosed import gluon_kernels as gluon
 from benchmarks.diagnosed import memory_kernels as memory
 from benchmarks.diagnosed import product_kernels as products
+from benchmarks.diagnosed import program_kernels as programs
 from benchmarks.diagnosed.pairs import Pair, Tensor, Variant
 
 MANY = 1 << 24
@@ -698,4 +699,138 @@ LATER = (
     ),
 )  # fmt: skip
 
-PAIRS = (*ACCESSES, *THREADS, *GRIDS, *RESOURCES, *PRODUCTS, *ARITHMETIC, *EXCHANGES, *LATER)
+_PADDED: dict[str, Any] = {
+    "x": Tensor("fp32", (1 << 15, 8192)), "out": Tensor("fp32", (1 << 15,), "zeros"),
+    "LENGTH": 1000,
+}  # fmt: skip
+_IMAGES: dict[str, Any] = {
+    "x": Tensor("fp32", (1 << 13, 40, 40)), "out": Tensor("fp32", (1 << 13, 40, 40), "zeros"),
+    "TURNS": 64,
+}  # fmt: skip
+_TRIANGLE: dict[str, Any] = {
+    "x": Tensor("fp32", (8192, 8192)), "out": Tensor("fp32", (8192,), "zeros"), "SIZE": 8192,
+}  # fmt: skip
+_PLACES: dict[str, Any] = {
+    "x": Tensor("fp32", (132, 16384)), "out": Tensor("fp32", (132, 16384), "zeros"), "TURNS": 32,
+}  # fmt: skip
+_TALLEST = _product(32768, 4096, 4096)
+_LEVELS: dict[str, Any] = {
+    "x": Tensor("fp32", (4096, 16384)), "out": Tensor("i32", (8, 4096), "zeros"), "ROWS": 4096,
+    "COLUMNS": 16384,
+}  # fmt: skip
+_KINDS: dict[str, Any] = {
+    "x": LONG, "kinds": Tensor("i32", (MANY // 1024,), "below 3"), "out": LONG_RESULT, "TURNS": 128,
+}  # fmt: skip
+_MODES: dict[str, Any] = {"x": LONG, "out": LONG_RESULT, "MODE": 0, "TURNS": 32}
+
+
+def _attention(heads: int, rows: int, width: int, **chosen: Any) -> Variant:
+    tensors = {name: Tensor("fp16", (heads, rows, width)) for name in ("q", "k", "v")}
+    out = Tensor("fp16", (heads, rows, width), "zeros")
+    constants = {"BM": 128, "BN": 64, "WIDTH": width, "CAUSAL": True, "SKIPS": True, **chosen}
+    warps = constants.pop("num_warps", 8)
+    return Variant(
+        programs.attention, {**tensors, "out": out, "N": rows}, (rows // constants["BM"], heads),
+        constants, {"num_warps": warps, "num_stages": 2},
+    )  # fmt: skip
+
+
+NEWEST = (
+    Pair(
+        "padding-to-the-end", "masked-off",
+        Variant(programs.sums_of_all_blocks, _PADDED, (1 << 15,), {"STRIDE": 8192, "BLOCK": 512}),
+        Variant(programs.sums_of_used_blocks, _PADDED, (1 << 15,), {"STRIDE": 8192, "BLOCK": 512}),
+        "a loop that ends with the row", ("out",), predicted=2.8,
+    ),
+    Pair(
+        "images-in-large-tiles", "masked-off",
+        Variant(
+            programs.steps_of_images, {**_IMAGES, "SIZE": 40}, (1 << 13,), {"SIDE": 64},
+            {"num_warps": 8},
+        ),
+        Variant(
+            programs.steps_of_elements, {**_IMAGES, "n": (1 << 13) * 1600},
+            ((1 << 13) * 1600 // 1024,), {"BLOCK": 1024},
+        ),
+        "tiles of elements in a row", ("out",), predicted=2.5,
+    ),
+    Pair(
+        "triangle-in-bands", "uneven-programs",
+        Variant(
+            programs.triangle_in_bands, _TRIANGLE, (128,), {"BLOCK": 1024}, {"num_warps": 8}
+        ),
+        Variant(
+            programs.triangle_in_turns, _TRIANGLE, (128,), {"BLOCK": 1024}, {"num_warps": 8}
+        ),
+        "rows in turns", ("out",), predicted=1.8,
+    ),
+    Pair(
+        "steps-by-place", "uneven-programs",
+        Variant(programs.steps_by_place, _PLACES, (132,), {"BLOCK": 16384}, {"num_warps": 16}),
+        Variant(
+            programs.steps_by_opposite_places, _PLACES, (132,), {"BLOCK": 16384},
+            {"num_warps": 16},
+        ),
+        "each program takes a part with many steps and one with few", ("out",), predicted=1.9,
+    ),
+    Pair(
+        "attention-over-all-blocks", "masked-blocks",
+        _attention(64, 4096, 64, SKIPS=False),
+        _attention(64, 4096, 64),
+        "a loop that ends at the diagonal", ("out",), tolerance=1e-2, predicted=1.9,
+    ),
+    Pair(
+        "triangle-times-all-blocks", "masked-blocks",
+        _matmul(_SQUARE, (128, 128, 64), programs.triangle_times_all, num_warps=8),
+        _matmul(_SQUARE, (128, 128, 64), programs.triangle_times_lower, num_warps=8),
+        "a loop that ends at the diagonal", ("c",), tolerance=5e-3, predicted=2.2,
+    ),
+    Pair(
+        "rows-by-where", "both-sides",
+        Variant(programs.rows_by_where, _KINDS, (MANY // 1024,), {"BLOCK": 1024}),
+        Variant(programs.rows_by_if, _KINDS, (MANY // 1024,), {"BLOCK": 1024}),
+        "if instead of tl.where", ("out",), predicted=1.8,
+    ),
+    Pair(
+        "mode-by-where", "both-sides",
+        Variant(programs.mode_by_where, _MODES, (MANY // 1024,), {"BLOCK": 1024}),
+        Variant(programs.mode_by_if, _MODES, (MANY // 1024,), {"BLOCK": 1024}),
+        "if instead of tl.where", ("out",), predicted=4.0,
+    ),
+    Pair(
+        "attention-on-four-warps", "low-occupancy",
+        _attention(32, 4096, 128, BN=128, CAUSAL=False, SKIPS=False, num_warps=4),
+        _attention(32, 4096, 128, BN=128, CAUSAL=False, SKIPS=False, num_warps=8),
+        "num_warps=8", ("out",), tolerance=1e-2, predicted=1.6,
+    ),
+    Pair(
+        "small-blocks-of-four-warps", "small-tile",
+        Variant(memory.double, _long("fp32"), (MANY // 64,), {"BLOCK": 64}),
+        Variant(memory.double, _long("fp32"), (MANY // 1024,), {"BLOCK": 1024}),
+        "BLOCK=1024 rather than num_warps=2", ("out",), predicted=5.5,
+    ),
+)  # fmt: skip
+"""Their gains were predicted before a GPU timed them."""
+
+WITHOUT_RULES = (
+    Pair(
+        "tall-product-in-columns", "program-order",
+        _matmul(_TALLEST, (128, 128, 64), num_warps=8),
+        Variant(
+            programs.matmul_in_groups, _TALLEST, (256 * 32,),
+            {"BM": 128, "BN": 128, "BK": 64, "GROUP": 8}, {"num_warps": 8},
+        ),
+        "programs in groups of 8 rows of tiles", ("c",), tolerance=5e-3, predicted=1.3,
+    ),
+    Pair(
+        "levels-one-by-one", "program-order",
+        Variant(programs.counts_level_by_level, _LEVELS, (4096, 8), {"BLOCK": 2048}),
+        Variant(programs.counts_row_by_row, _LEVELS, (8, 4096), {"BLOCK": 2048}),
+        "programs of the same row next to each other", ("out",), predicted=1.3,
+    ),
+)  # fmt: skip
+"""No finding leads from one to the other yet."""
+
+PAIRS = (
+    *ACCESSES, *THREADS, *GRIDS, *RESOURCES, *PRODUCTS, *ARITHMETIC, *EXCHANGES, *LATER, *NEWEST,
+)  # fmt: skip

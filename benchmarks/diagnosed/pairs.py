@@ -94,6 +94,8 @@ class Pair:
         tolerance: how far apart they may be, of the largest.
         counted: a smaller launch of each that is run on the interpreter, where the finding needs
             counts.
+        predicted: how many times faster the twin is, as its author predicted before any GPU timed
+            it; None for the pairs that were written before their times were predicted.
     """
 
     name: str
@@ -105,3 +107,4 @@ class Pair:
     compared: int | None = None
     tolerance: float = 1e-3
     counted: tuple[Variant, Variant] | None = None
+    predicted: float | None = None

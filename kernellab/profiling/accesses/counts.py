@@ -326,6 +326,7 @@ class Tally:
         executions: how often a program has executed it.
         counts: name of a field of a `GlobalAccess`, such as "sectors" -> its number.
         touched: the different sectors of each program, added up.
+        at_once: the different sectors of each execution, added up.
         different: the different sectors of all programs.
         steps: bytes from an element to its neighbor, by dimension, the same in every execution;
             None where there is no such step. Where addresses have no pattern as a whole, only the
@@ -337,6 +338,7 @@ class Tally:
     executions: int = 0
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(_COUNTED, 0)))
     touched: int = 0
+    at_once: int = 0
     steps: Steps | None = None
     different: SectorSet = field(default_factory=SectorSet)
     _under_way: dict[Programs, Touched] = field(default_factory=dict)
@@ -358,6 +360,7 @@ class Tally:
         weights = numpy.bincount(programs.row_of, minlength=len(costs.counts["requests"]))
         for name, numbers in costs.counts.items():
             self.counts[name] += int(numbers @ weights)
+        self.at_once += int(costs.touched.sectors @ weights)
         self._under_way.setdefault(seen.programs, Touched()).add(programs, costs.touched)
 
     def _compare_steps(self, seen: ObservedAccess, programs: Alike) -> None:
@@ -604,6 +607,10 @@ class Counting:
             shares[op] = (now - before) / own if own else 1.0
             before = now
         return shares
+
+    def at_once(self) -> dict[Operation, int]:
+        """Of each access, the different sectors of each execution, added up."""
+        return {op: tally.at_once for op, tally in self._tallies.items()}
 
     def spans(self) -> dict[str, int]:
         """Of each argument, the sectors from the first that is accessed to the last."""

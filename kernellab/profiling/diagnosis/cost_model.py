@@ -446,6 +446,16 @@ class Costs:
         counts = with_less(self.counts, ratios, self._least_bytes)
         return with_matrix(counts, matrix, self._gpu) if matrix else counts
 
+    def saved_leaving(self, left: float, *resources: str, **after: float) -> float:
+        """Return the same if a program executed this share of its instructions, with this share of
+        its work on some resources, and its work on others were as in `saved_by`.
+        """
+        less = {name: getattr(self.work, name) * left for name in resources}
+        counts = self.with_work(**less, **after)
+        instructions = {pipe: often * left for pipe, often in self.counts.instructions.items()}
+        path = tuple(cycles * left for cycles in self.counts.path)
+        return self.saved_with(replace(counts, instructions=instructions, path=path))
+
     def saved_with(self, counts: LaunchCounts) -> float:
         """Return the share of the time that is saved if the launch had these counts."""
         return max(1.0 - self._time(counts) / self.microseconds, 0.0)

@@ -172,6 +172,8 @@ _COMPARED: Mapping[int, Callable[[int, int], bool]] = {
 }  # fmt: skip
 """Predicates of arith.cmpi that ask for numbers with a sign."""
 _DEEPEST = 60
+_MOST_STAGES = 4
+"""Iterations that a pipelined loop is taken to compute ahead at the most."""
 _ROUNDS = 32
 """A divisor from which on the lanes of a warp mostly have one quotient."""
 
@@ -185,6 +187,8 @@ class Scalars:
         program: the program whose first element of each tile is asked for, in the first iteration
             of each loop, pointers counted from their tensor's start; None for the program in the
             grid's middle, in the middle of each loop.
+        through: for a program, the part of each loop that it is through: 0 in the first iteration.
+        before: iterations by which it is not yet there.
     """
 
     def __init__(
@@ -192,10 +196,15 @@ class Scalars:
         arguments: Mapping[str, int],
         grid: tuple[int, int, int] | None = None,
         program: tuple[int, int, int] | None = None,
+        through: float = 0.0,
+        before: int = 0,
     ) -> None:
         self._arguments = arguments
         self._grid = grid
         self._program = program
+        self._through = 0.5 if program is None else through
+        self._before = before
+        self._iteration_before: Scalars | None = None
         self._numbers: dict[SSAValue, int | None] = {}
         self._steps: dict[SSAValue, Steps] = {}
 
@@ -256,15 +265,34 @@ class Scalars:
                     return 0
                 return self._arguments.get(argument_name(value) or "")
             case mlir.ForOp() as loop if value.index > 0:
-                return self.number(loop.initial[value.index - 1], depth)
+                if self._program is None or self._turn(loop) == 0:
+                    return self.number(loop.initial[value.index - 1], depth)
+                return self._carried(flow.yielded(loop.block)[value.index - 1], depth)
             case mlir.ForOp() as loop:
                 start, step = self.number(loop.lower, depth), self.number(loop.step, depth)
-                turns = 0 if self._program is not None else self.turns(loop)
-                if start is None or step is None or turns is None:
+                turn = self._turn(loop)
+                if start is None or step is None or turn is None:
                     return None
-                return start + step * (turns // 2)
+                return start + step * turn
             case _:
                 return None
+
+    def _carried(self, value: SSAValue, depth: int) -> int | None:
+        """A value of the iteration before, such as the counter of a pipelined loop; None where it
+        is made of those of more iterations.
+        """
+        if self._before == _MOST_STAGES:
+            return None
+        if self._iteration_before is None:
+            self._iteration_before = Scalars(
+                self._arguments, self._grid, self._program, self._through, self._before + 1
+            )
+        return self._iteration_before.number(value, depth)
+
+    def _turn(self, loop: mlir.ForOp) -> int | None:
+        """The iteration of a loop that is asked for."""
+        turns = self.turns(loop) if self._through else 0
+        return None if turns is None else max(int(turns * self._through) - self._before, 0)
 
     def turns(self, loop: Operation) -> int | None:
         """How many iterations a loop takes; None where no one knows."""
@@ -682,6 +710,42 @@ def _by_offsets(op: Operation, access: PointerAccess, times: float) -> Traffic:
     return _common(
         op, times, shape(tile.type), element_bytes(pointer), underlying_argument(pointer)
     )
+
+
+def empty_share(
+    condition: SSAValue, arguments: Mapping[str, int], grid: tuple[int, int, int]
+) -> float:
+    """Return the share of programs and iterations in which a comparison of integers holds for no
+    element of its tile; 0 where that is not known.
+    """
+    op, sizes = condition.owner, shape(condition.type)
+    if not isinstance(op, mlir.CmpIOp) or len(sizes) < 2:
+        return 0.0
+    empty = []
+    for program in _sample(grid):
+        for through in _THROUGH:
+            scalars = Scalars(arguments, grid, program, through)
+            ends = [_ends(scalars, operand, sizes) for operand in op.operands]
+            if None in ends:
+                return 0.0
+            (low, high), (least, most) = ends  # type: ignore[misc]
+            predicate = op.predicate.value.data
+            corners = [(a, b) for a in (low, high) for b in (least, most)]
+            holds = _COMPARED.get(predicate) if predicate > 1 else None
+            empty.append(holds is not None and not any(holds(a, b) for a, b in corners))
+    return sum(empty) / len(empty)
+
+
+_THROUGH = (0.1, 0.3, 0.5, 0.7, 0.9)
+
+
+def _ends(scalars: Scalars, value: SSAValue, sizes: tuple[int, ...]) -> tuple[int, int] | None:
+    """Return the least and the largest element of a tile; None where that is not known."""
+    first, steps = scalars.number(value), scalars.steps(value)
+    if first is None or None in steps:
+        return None
+    reach = [step * (size - 1) for step, size in zip(steps, sizes, strict=True) if step is not None]
+    return first + sum(min(each, 0) for each in reach), first + sum(max(each, 0) for each in reach)
 
 
 # What programs share

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -90,16 +91,20 @@ class Sample:
         counted: the accesses of all that ran together, as those of a launch of so many programs.
         accesses: those to global memory, by their operations.
         fresh: of each access, the part of its different sectors that none before it goes to.
+        at_once: of each access, the different sectors of each execution, added up.
         spans: of each argument, the sectors from the first that is accessed to the last.
         entries: how often a program entered each block.
+        work: of each program that ran, by its linear id; see `_work_of`.
     """
 
     programs: int
     counted: Accesses
     accesses: Mapping[Operation, GlobalAccess]
     fresh: Mapping[Operation, float]
+    at_once: Mapping[Operation, int]
     spans: Mapping[str, int]
     entries: Mapping[Block, float]
+    work: Mapping[int, float]
 
 
 def sampled(
@@ -137,8 +142,10 @@ def sampled(
         result,
         dict(zip(accesses, result.accesses, strict=True)),
         counting.fresh(),
+        counting.at_once(),
         counting.spans(),
         {block: times / ran for block, times in observer.entries.items()},
+        {program: always + observer.of_each[program] for program in order[:ran]},
     )
 
 
@@ -169,12 +176,13 @@ _GENERALIZED_GOLDEN = {1: 1.618033988749895, 2: 1.324717957244746, 3: 1.22074408
 
 class _Observer(AccessObserver):
     """Also leaves products of matrices out: they take most of the time, and no address, mask or
-    length of a loop comes from one. Sums up the `work` that it hears of.
+    length of a loop comes from one. Sums up the `work` that it hears of, also `of_each` program.
     """
 
     def __init__(self, notify: Callable[[ObservedAccess], None]) -> None:
         super().__init__(notify)
         self.work = 0.0
+        self.of_each: Counter[int] = Counter()
         self._of: dict[Block, float] = {}
 
     def entered(self, block: Block, programs: int, active: Active) -> None:
@@ -187,6 +195,9 @@ class _Observer(AccessObserver):
         if block not in self._of:
             self._of[block] = _work_of(block)
         self.work += self._of[block] * programs
+        linear = self.programs.linear
+        for program in (linear if active is None else linear[active]).tolist():
+            self.of_each[program] += round(self._of[block])
         if self.work > _MOST_WORK:
             raise KernelLabError(
                 f"{programs:,} programs went through a loop {self.entries[block]:,} times without "
@@ -291,8 +302,9 @@ class Asked:
         again: bytes that other accesses of the same program have requested before.
         whole: of all programs together at the most: the argument's own bytes, or those between the
             first and the last that programs go to.
-        first_loads, later_loads: executions of loads of new bytes, and of bytes that were
+        first_loads, later_loads: requests of one warp for new bytes, and for bytes that were
             requested before.
+        near_loads: those for a sector that the same warp requested just before.
     """
 
     name: str
@@ -302,6 +314,7 @@ class Asked:
     whole: float
     first_loads: float
     later_loads: float
+    near_loads: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -330,6 +343,8 @@ class LaunchCounts:
         arguments: the demands of one program on each argument's memory.
         sampled: how many programs were run for these numbers.
         locked: sections of programs that hold the same lock, by the whole launch.
+        latest, busiest: how much later the last program ends than if all had the same to do, and
+            how much more the busiest multiprocessor has to do.
     """
 
     programs: int
@@ -355,6 +370,8 @@ class LaunchCounts:
     arguments: tuple[Asked, ...]
     sampled: int
     locked: float = 0.0
+    latest: float = 1.0
+    busiest: float = 1.0
 
 
 LATENCIES = (200.0, 500.0, 800.0, 1200.0, 2000.0)
@@ -417,6 +434,7 @@ def count_with_accesses(
     gpu = usual_gpu(compilation.target.arch)
     rate = 2048.0 if gpu is None else float(gpu.tensor)
     shared = _shared_accesses(compilation, code.module, sample)
+    multiprocessors = 132 if gpu is None else gpu.multiprocessors
     paths = (CriticalPath(instructions, executions, memory, rate) for memory in LATENCIES)
     counts = LaunchCounts(
         programs=math.prod(grid),
@@ -431,9 +449,33 @@ def count_with_accesses(
         registers=compilation.resources.registers,
         shared_bytes=compilation.resources.shared_bytes,
         sampled=sample.programs,
-        **of_memory(sample, math.prod(grid), call),
+        latest=_unevenness(sample.work, math.prod(grid), multiprocessors * resident),
+        busiest=_unevenness(sample.work, math.prod(grid), multiprocessors),
+        **of_memory(sample, math.prod(grid), call, warps),
     )
     return counts, replace(sample.counted, shared=shared)
+
+
+def _unevenness(work: Mapping[int, float], programs: int, places: int) -> float:
+    """Return when the last of some programs ends, each begun in their order as soon as there is a
+    place, over when it would if all had the same work. Programs that did not run are taken to be
+    between those beside them that did.
+    """
+    ids = sorted(work)
+    ran = [work[program] for program in ids]
+    if max(ran) < _UNEVEN * min(ran) or programs > _MANY_TURNS * places:
+        return 1.0
+    each = numpy.interp(numpy.arange(programs), ids, ran).tolist()
+    ends = [0.0] * places
+    for program in each:
+        heapq.heapreplace(ends, ends[0] + program)
+    return max(1.0, max(ends) / (sum(each) / programs * math.ceil(programs / places)))
+
+
+_UNEVEN = 1.1
+"""The most work of a program over the least, up to which programs are taken to be alike."""
+_MANY_TURNS = 32
+"""Programs for each place from which on it matters little which of them come last."""
 
 
 def _instructions(compilation: Compilation) -> list[Instruction]:
@@ -509,8 +551,8 @@ def _shared_accesses(
 SECTOR = 32
 
 
-def of_memory(sample: Sample, programs: int, call: BoundCall) -> dict[str, Any]:
-    """Return the demands of programs on global memory."""
+def of_memory(sample: Sample, programs: int, call: BoundCall, warps: int) -> dict[str, Any]:
+    """Return the demands of programs of so many warps on global memory."""
     many = sample.programs
     sizes = {name: float(_bytes(tensor)) for name, tensor in tensors_in(call.values)}
     # The programs that did not run may go a little farther than those that did.
@@ -526,10 +568,16 @@ def of_memory(sample: Sample, programs: int, call: BoundCall) -> dict[str, Any]:
         of["again"] += touched * (1 - fresh) * SECTOR
         if access.reads:
             of["read"] += touched * fresh * SECTOR
-            each = max(1.0, access.useful_bytes / max(access.executions, 1) / SECTOR)
-            new = fresh * min(1.0, touched * many / max(access.executions * each, 1.0))
-            of["first_loads"] += access.executions / many * new
-            of["later_loads"] += access.executions / many * (1 - new)
+            at_once = max(sample.at_once[op], 1)
+            # A warp waits for the first of several requests for a sector, and a lane that walks
+            # along a row for the first of its elements there.
+            new = min(1.0, touched * many / at_once)
+            walked = min(1.0, max(new, access.useful_bytes / SECTOR / at_once))
+            often = max(access.executions, access.requests / warps) / many
+            waits = often * min(1.0, warps * at_once / max(access.sectors, 1))
+            of["first_loads"] += waits * new * fresh
+            of["later_loads"] += waits * (walked - new * fresh)
+            of["near_loads"] += often - waits * walked
         if access.writes:
             of["written"] += touched * SECTOR
         if access.action == "store":
@@ -551,6 +599,7 @@ def of_memory(sample: Sample, programs: int, call: BoundCall) -> dict[str, Any]:
             sizes[name],
             of["first_loads"],
             of["later_loads"],
+            of["near_loads"],
         )
         for name, of in sums.items()
     )

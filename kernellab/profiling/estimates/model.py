@@ -170,7 +170,7 @@ class Model:
             for name in (
                 "programs", "warps", "resident", "requests", "sectors", "lines", "own_sectors",
                 "atomic_sectors", "atomic_turns", "partial_stores", "read_bytes",
-                "written_bytes", "wavefronts", "spilled", "locked",
+                "written_bytes", "wavefronts", "spilled", "locked", "latest", "busiest",
             )
         }  # fmt: skip
 
@@ -206,9 +206,9 @@ class Model:
         """What each part takes by itself, in microseconds."""
         of, pipes, gpu = self._of, self._pipes, self._gpu
         each = of["programs"] / gpu.multiprocessors
-        busiest = numpy.ceil(each) / gpu.clocks
+        busiest = numpy.ceil(each) * of["busiest"] / gpu.clocks
         waves = of["programs"] / (gpu.multiprocessors * of["resident"])
-        turns = numpy.where(waves > _MANY_WAVES, waves + 0.5, numpy.ceil(waves))
+        turns = numpy.where(waves > _MANY_WAVES, waves + 0.5, numpy.ceil(waves)) * of["latest"]
         narrow = numpy.maximum(1.0, 4 * of["lines"] / numpy.maximum(of["sectors"], 1.0))
         slower = numpy.minimum(narrow, 4.0) ** by.narrow
         spilled = of["spilled"] * 32 * of["programs"]
@@ -294,9 +294,9 @@ def _cached(launch: LaunchCounts, gpu: Gpu) -> dict[str, float]:
     for ask in launch.arguments:
         beside = fits * _shared(ask.read * max(each, 1.0), ask.whole)
         others = (1 - beside) * _shared(ask.read * launch.programs, ask.whole)
-        near += fits * ask.later_loads + beside * ask.first_loads
+        near += ask.near_loads + fits * ask.later_loads + beside * ask.first_loads
         cache += (1 - fits) * ask.later_loads + others * ask.first_loads
-        total += ask.later_loads + ask.first_loads
+        total += ask.near_loads + ask.later_loads + ask.first_loads
     again = (1 - fits) * sum(ask.again for ask in launch.arguments)
     whole = gpu.multiprocessors * at_once
     size = math.inf if gpu.cache_bytes is None else gpu.cache_bytes

@@ -17,7 +17,7 @@ from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
-from kernellab.profiling.diagnosis.traffic import maker
+from kernellab.profiling.diagnosis.traffic import backward, maker
 
 # Arithmetic that takes many instructions: fp64, divisions, 64-bit integers.
 
@@ -167,6 +167,73 @@ def wide_integers(evidence: Evidence) -> Iterator[CostFinding]:
     )
 
 
+@rule("both-sides")
+def both_sides(evidence: Evidence) -> Iterator[CostFinding]:
+    """Tiles of which a program computes two and needs one, because `tl.where` has a condition that
+    is the same for all elements.
+    """
+    for op in evidence.of_class(mlir.SelectOp):
+        assert isinstance(op, mlir.SelectOp)
+        is_one = not shape(op.condition.type) or isinstance(op.condition.owner, tt.SplatOp)
+        if not is_one or not shape(op.result.type):
+            continue
+        sides = [_makers(op.true_value), _makers(op.false_value)]
+        slots = [
+            sum(evidence.slots_of(each) * evidence.times(each) for each in mine - other)
+            for mine, other in (sides, sides[::-1])
+        ]
+        chosen = evidence.scalars.number(op.condition)
+        unused = sum(slots) / 2 if chosen is None else slots[1 if chosen else 0]
+        if not unused:
+            continue
+        yield finding(
+            "both-sides",
+            "both sides of this choice are computed, and each program uses one of them",
+            _saved(evidence, unused),
+            position_of(op),
+            "The condition is the same for all elements of the tile: write if and else instead of "
+            "tl.where.",
+            {"issue slots of the sides": f"{slots[0]:,.0f}, {slots[1]:,.0f}"},
+            "the TTGIR"
+            + ("" if chosen is not None else "; each side is taken to be used as often"),
+        )
+
+
+def _makers(value: SSAValue) -> set[Operation]:
+    """Return the operations that a value is made of."""
+    return {each.owner for each in backward([value]) if isinstance(each.owner, Operation)}
+
+
+@rule("masked-off")
+def masked_off(evidence: Evidence) -> Iterator[CostFinding]:
+    """Tiles most of whose elements masks switch off: what is computed of them is not used."""
+    masked = [
+        access
+        for access in evidence.accesses
+        if access.is_counted and prod(access.shape) > 1 and access.action in ("load", "store")
+    ]
+    held = [prod(each.shape) * each.element_bytes * each.times for each in masked]
+    used = [min(each.bytes * each.times, most) for each, most in zip(masked, held, strict=True)]
+    left = sum(used) / sum(held) if masked else 1.0
+    if left > _MOSTLY_USED:
+        return
+    worst = masked[max(range(len(masked)), key=lambda at: held[at] - used[at])]
+    yield finding(
+        "masked-off",
+        f"masks switch off {1 - left:.0%} of the elements of tiles that the program loads and "
+        "stores, and their arithmetic is done all the same",
+        evidence.costs.saved_leaving(left, "requests", "shared", "matrix"),
+        worst.position,
+        "Let a loop end where its data does, take a tile size that fits (or several smaller ones "
+        "instead of the next power of two), or number the elements of all rows in one dimension.",
+        {"switched off": f"{1 - left:.0%}", "tile": joined_sizes(worst.shape)},
+        worst.source,
+    )
+
+
+_MOSTLY_USED = 0.75
+"""The share of elements that are on from which on a tile is taken to fit."""
+
 # Matmuls that do not run on the tensor cores, or not on their newest instructions.
 
 
@@ -303,18 +370,13 @@ def products_added_one_by_one(evidence: Evidence) -> Iterator[CostFinding]:
         if product is None or not isinstance(product.owner, Operation):
             continue
         slots = (evidence.slots_of(op) + evidence.slots_of(product.owner)) * evidence.times(op)
-        work, left = evidence.work, 1 / _DEPTH
-        cycles = 2 * prod(tile) * evidence.times(op) / (2 * evidence.gpu.tensor)
-        waited = evidence.waiting_in(loop) * (1 - left)
+        cycles = prod(tile) * evidence.times(op) / evidence.gpu.tensor
         yield finding(
             "no-tensor-cores",
             f"this loop adds products of a column and a row to a {joined_sizes(tile)} tile: a "
             "matmul on ordinary multiply-adds, that waits for two loads in each iteration",
-            evidence.costs.saved_by(
-                issue=(work.issue - slots) * left,
-                matrix=work.matrix + cycles,
-                requests=work.requests * left,
-                latency=work.latency - waited,
+            evidence.costs.saved_leaving(
+                1 / _DEPTH, "requests", matrix=evidence.work.matrix + cycles
             ),
             position_of(op),
             f"Load tiles of {_DEPTH} columns and rows, and write total = tl.dot(a, b, total), "

@@ -8,14 +8,16 @@ from math import prod
 
 from kernellab.common.text import counted, joined_sizes
 from kernellab.compiler.analyses.layouts import Conversion
+from kernellab.compiler.modules import position_of
 from kernellab.ir import flow, mlir, ttg
+from kernellab.ir.flow import loops_around
 from kernellab.ir.operations import DotLike, has
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import work_of
 from kernellab.profiling.diagnosis.evidence import Evidence, Loop, Staged, with_stages
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
-from kernellab.profiling.diagnosis.traffic import Traffic
+from kernellab.profiling.diagnosis.traffic import Traffic, empty_share
 
 # Loops that wait for their loads: not pipelined, with too few stages, or with little to load
 # each time; and loads that belong in front of the loop.
@@ -117,6 +119,38 @@ def _advice(requested: Staged | None, other: str) -> str:
     if requested is None:
         return other
     return f"{requested.advice} Or {other[0].lower()}{other[1:]}"
+
+
+@rule("masked-blocks")
+def masked_blocks(evidence: Evidence) -> Iterator[CostFinding]:
+    """Iterations of which a mask leaves nothing."""
+    outer = {around for op in evidence.loops for around in loops_around(op)}
+    innermost = [loop for op, loop in evidence.loops.items() if op not in outer]
+    for op in evidence.of_class(mlir.SelectOp):
+        assert isinstance(op, mlir.SelectOp)
+        loop = evidence.loop_of(op)
+        if evidence.grid is None or loop is None or loop.turns < 2:
+            continue
+        empty = empty_share(op.condition, evidence.integers, evidence.grid)
+        if empty < _EMPTY:
+            continue
+        cycles = {each: each.times * each.turns * evidence.body_cycles(each) for each in innermost}
+        left = 1 - empty * cycles.get(loop, 0.0) / sum(cycles.values())
+        yield finding(
+            "masked-blocks",
+            f"in {empty:.0%} of its iterations, the mask of this loop's tile leaves no element",
+            evidence.costs.saved_leaving(left, *_IN_LOOPS),
+            position_of(op),
+            "Let the loop end (or begin) with the last block that has elements: for a causal mask, "
+            "range(0, (tl.program_id(0) + 1) * BLOCK_M, BLOCK_N).",
+            {"iterations": loop.turns, "empty": f"{empty:.0%}"},
+            "the TTGIR: the mask of some programs and iterations",
+        )
+        return
+
+
+_EMPTY = 0.2
+_IN_LOOPS = ("cache", "requests", "sectors", "shared", "matrix")
 
 
 @rule("too-few-stages")

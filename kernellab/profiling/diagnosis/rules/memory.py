@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from xdsl.dialects import builtin
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.common.text import joined_sizes
 from kernellab.compiler.modules import integer, pointers_of
@@ -349,7 +349,10 @@ def _avoidable(evidence: Evidence) -> float:
     reach = []
     for op in evidence.dots:
         a, b = shape(op.operands[0].type), shape(op.operands[1].type)
-        if len(a) > 1 and len(b) > 1:
+        loop, made = evidence.loop_of(op), op.operands[0].owner
+        if loop and isinstance(made, Operation) and loop.op not in flow.loops_around(made):
+            reach.append(a[-2])  # only the other operand is loaded in the loop
+        elif len(a) > 1 and len(b) > 1:
             reach.append(a[-2] * b[-1] / (a[-2] + b[-1]))
     return max(1 - max(reach, default=_REACH) / _REACH, 0.0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 from kernellab.common.text import counted, time_text
@@ -13,7 +14,7 @@ from kernellab.ir import tt, ttg
 from kernellab.ir.types import shape
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import LOAD_LATENCY
-from kernellab.profiling.diagnosis.evidence import Evidence, with_stages
+from kernellab.profiling.diagnosis.evidence import Evidence, Loop, with_stages
 from kernellab.profiling.diagnosis.records import SEVERE, CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.estimates.model import CALIBRATION
@@ -79,6 +80,27 @@ def tail_wave(evidence: Evidence) -> Iterator[CostFinding]:
             "on average": round(programs / sms, 2),
         },
         _OF_GRID,
+    )
+
+
+@rule("uneven-programs")
+def uneven_programs(evidence: Evidence) -> Iterator[CostFinding]:
+    """Programs with more to do than the others, for which the launch waits at its end."""
+    counts = evidence.costs.counts
+    longer = max(counts.latest, counts.busiest)
+    if longer < 1 + _WASTE:
+        return
+    loops = sorted(evidence.loops.values(), key=lambda loop: loop.times * loop.turns)
+    yield finding(
+        "uneven-programs",
+        f"programs have different amounts of work, and the last one ends {longer:.2f} times as "
+        "late as if all had the same",
+        evidence.costs.saved_with(replace(counts, latest=1.0, busiest=1.0)),
+        loops[-1].position if loops else _line(evidence),
+        "Give each program the same: take rows or tiles in turns instead of bands that follow each "
+        "other, join a long part with a short one, or start the longest programs first.",
+        {"last program": round(longer, 2), "programs": evidence.programs},
+        f"{counts.sampled} sampled programs",
     )
 
 
@@ -171,8 +193,9 @@ def scalar_work(evidence: Evidence) -> Iterator[CostFinding]:
 @rule("small-tile")
 def small_tile(evidence: Evidence) -> Iterator[CostFinding]:
     """Each thread has only a few bytes in flight while the memory's latency passes."""
-    if evidence.dots or _largest(evidence) < evidence.threads:
-        return
+    fixed = any(True for _ in evidence.of_class(tt.ReduceOp, tt.ScanOp))
+    if evidence.dots or (fixed and _largest(evidence) < evidence.threads):
+        return  # a tile that is reduced is as large as what it holds
     for place, each, turns, waited, what in _waits(evidence):
         if each >= _ENOUGH or each <= 0:
             continue
@@ -252,6 +275,7 @@ def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
     if deep and limit == "shared memory":
         staged = with_stages(evidence, deep[0], _FEW_STAGES)
     if waiting and staged is None:
+        yield from _few_warps(evidence, waiting, limit)
         return  # the stages of its loops hide what other programs would
     if staged is not None:
         blocks = evidence.compilation.occupancy(shared_bytes=staged.shared_bytes).blocks
@@ -292,6 +316,33 @@ def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
         evident,
         "the binary's resources and the occupancy calculator",
     )
+
+
+def _few_warps(evidence: Evidence, waiting: list[Loop], limit: str) -> Iterator[CostFinding]:
+    """A loop with arithmetic between its products, whose warps are few because of shared memory:
+    twice as many for each program fit as well.
+    """
+    for loop in waiting:
+        dots = [op for op in evidence.dots if evidence.loop_of(op) is loop]
+        rows = max((shape(op.operands[0].type)[-2] for op in dots), default=0)
+        if limit != "shared memory" or len(dots) < 2 or rows < 32 * evidence.warps:
+            continue
+        counts = evidence.costs.counts
+        products = sum(evidence.dot_cycles(op) * evidence.times(op) for op in dots)
+        path = tuple((cycles + min(products, cycles)) / 2 for cycles in counts.path)
+        yield finding(
+            "low-occupancy",
+            f"a program's {evidence.warps} warps compute one after the other between the products "
+            "of this loop, and shared memory has no place for other programs",
+            evidence.costs.saved_with(
+                replace(counts, path=path, warps=2 * counts.warps, spilled=0.0)
+            ),
+            loop.position,
+            f"Compile with num_warps={2 * evidence.warps}: it takes no more shared memory, and "
+            "each thread holds half as much.",
+            {"num_warps": evidence.warps, "rows of the tile": rows},
+            "the TTGIR's products, and the occupancy calculator",
+        )
 
 
 @rule("spills")
