@@ -139,7 +139,8 @@ class _Process:
             self._write(request, deadline)
             kind = self._read(1, deadline)
             if kind == _BEGUN:
-                begun, kind = True, self._read(1, deadline)
+                begun = True
+                kind = self._read(1, deadline)
             size = int.from_bytes(self._read(8, deadline), "big")
             if self._guarded and size > MOST_ANSWERED:
                 raise WorkerError(f"{self._who} answered more than {MOST_ANSWERED:,} bytes.")
