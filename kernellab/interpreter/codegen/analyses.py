@@ -549,7 +549,7 @@ def tile_bytes(module: ModuleOp) -> TileBytes:
         results = [_bytes(value) for value in op.results]
         together = sum(operands) if isinstance(op, tt.ReduceOp | tt.ScanOp) else 0
         exchanged = max(exchanged, together, *operands, *results)
-        if has(op, GlobalRead) and any(isinstance(one, _LOOPS) for one in parents(op)):
+        if has(op, GlobalRead) and any(isinstance(around, _LOOPS) for around in parents(op)):
             loaded += sum(results)
         if has(op, DotLike):
             held |= {*op.operands} - {op.operands[2]}  # the accumulator
