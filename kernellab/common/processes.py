@@ -1,5 +1,5 @@
-"""Other processes that work for this one: a copy of it, which has all that this process has, and a
-separate worker process, for calls that may abort.
+"""Other processes that work for this one: a separate process, for calls that may abort, and a copy
+of this one, which has all that this process has.
 """
 
 from __future__ import annotations
@@ -18,150 +18,23 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import threading
 import time
 import traceback
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from typing import IO, Any, Generic, NoReturn, TypeVar
 
 from kernellab.common.system import nameless_file
+from kernellab.common.text import error_text
 from kernellab.errors import KernelLabError, MachineError, WorkerError, WorkerLost
-
-# Work in a copy of this process: what this process holds need not be sent, and an abort takes
-# only the copy along. A process that forks while its threads work leaves its child no lock for
-# ever.
 
 T = TypeVar("T")
 
 AVAILABLE = hasattr(os, "fork")
 
-
-class Forked(Generic[T]):
-    """A function's result, which a copy of this process computes from now on.
-
-    The copy has one thread, so that the function may wait for no other; it ends with this process,
-    however that ends. What it prints is kept, and not shown.
-    """
-
-    def __init__(self, function: Callable[[], T], who: str = "The function") -> None:
-        """Begin; the result is pickled. `who` is what errors say ended its process."""
-        self._who = who
-        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - closed once it has ended
-        reading, writing = os.pipe()
-        # Nothing is ever written to it: it is closed when this process ends.
-        alive, held = os.pipe()
-        with warnings.catch_warnings():  # Python's, of forks beside threads
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._process = os.fork()
-        if self._process == 0:
-            os.close(reading)
-            os.close(held)
-            _answer_in_copy(function, writing, alive, self._printed)
-        os.close(writing)
-        os.close(alive)
-        self._reading, self._held = reading, held
-        self._done: tuple[bool, object] | None = None
-
-    def wait(self, seconds: float | None = None) -> tuple[bool, object]:
-        """Until it has ended: whether it worked, and what came of it. After `seconds`, or if the
-        wait is interrupted, the copy is ended.
-        """
-        if self._done is None:
-            try:
-                content = self._read(seconds)
-            except BaseException:  # Ctrl-C too: no process stays
-                os.kill(self._process, signal.SIGKILL)
-                raise
-            finally:
-                os.close(self._held)
-                os.close(self._reading)
-                _, status = os.waitpid(self._process, 0)
-                words = self._last_words()
-            self._done = pickle.loads(content) if content else (False, self._death(status, words))
-        return self._done
-
-    def result(self, seconds: float | None = None) -> T:
-        """What the function gives, once it has ended.
-
-        Raises:
-            WorkerError: it raised an error, the copy died, or it took longer than `seconds`.
-            KernelLabError: the function raised it.
-        """
-        worked, answer = self.wait(seconds)
-        if worked:
-            return answer  # type: ignore[return-value]
-        if isinstance(answer, KernelLabError):
-            raise answer
-        raise WorkerError(str(answer))
-
-    def _read(self, seconds: float | None) -> bytes:
-        chunks: list[bytes] = []
-        deadline = None if seconds is None else time.monotonic() + seconds
-        while True:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not select.select([self._reading], [], [], left)[0]:
-                raise WorkerError(
-                    f"{self._who} did not answer within {seconds:g} seconds, and was stopped.",
-                    timed_out=True,
-                )
-            chunk = os.read(self._reading, 1 << 20)
-            if not chunk:
-                return b"".join(chunks)
-            chunks.append(chunk)
-
-    def _last_words(self) -> str:
-        with self._printed as printed:
-            size = printed.seek(0, os.SEEK_END)
-            printed.seek(max(0, size - _MOST_WORDS))
-            return printed.read().decode(errors="replace").strip()
-
-    def _death(self, status: int, words: str) -> WorkerError:
-        """What is said of a copy that gave no answer."""
-        code = os.waitstatus_to_exitcode(status)
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
-        ended = f"{self._who} ended its process ({how})."
-        kind = WorkerLost if code == -signal.SIGKILL else WorkerError
-        shown = "\n".join(words.splitlines()[-12:])
-        said = f"{ended} Its last words:\n{shown}" if shown else f"{ended} It printed nothing."
-        return kind(said, last_words=words, died=True, ending=how)
-
-
-def _answer_in_copy(
-    function: Callable[[], T], writing: int, alive: int, printed: IO[bytes]
-) -> NoReturn:
-    """In the copy: call, write the answer, end."""
-    threading.Thread(target=_end_with_parent, args=(alive,), daemon=True).start()
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # this process ends its copies
-    for place in (1, 2):
-        os.dup2(printed.fileno(), place)
-    sys.stdout = sys.stderr = os.fdopen(os.dup(1), "w", 1, encoding="utf-8", errors="replace")
-    if faulthandler.is_enabled():
-        faulthandler.enable(sys.stderr)
-    gc.freeze()  # what is there is not looked through, which would copy it
-    try:
-        answer: tuple[bool, object] = (True, function())
-        content = pickle.dumps(answer)
-    except KernelLabError as error:
-        error.__cause__ = error.__context__ = None
-        content = pickle.dumps((False, error))
-    except BaseException as error:  # whatever happens, the copy must not return
-        traceback.print_exc()
-        content = pickle.dumps((False, f"{type(error).__name__}: {error}"))
-    with suppress(OSError), os.fdopen(writing, "wb") as pipe:
-        pipe.write(content)
-    os._exit(0)
-
-
-def _end_with_parent(alive: int) -> None:
-    os.read(alive, 1)
-    os._exit(0)
-
-
-# Forks beside threads that work
+# A process that forks while its threads work leaves its child no lock for ever.
 
 _MOST_SECONDS = 5.0
 """How long a fork waits for a thread that may be waiting for the fork in its turn."""
@@ -183,15 +56,18 @@ def hold_while_forking(lock: threading.RLock) -> None:
     os.register_at_fork(before=hold, after_in_parent=let_go, after_in_child=let_go)
 
 
-# A separate process for calls that may abort: edited IR and edited pipelines can take the whole
-# compiler down.
+# A process, and what it answers.
 #
-# The process starts with the first call and serves later ones. When it dies, the call raises
-# WorkerError with the process's last words, and the next call starts a fresh one. It ends with
-# the process that started it, however that ends.
+# A separate process serves call after call: edited IR and edited pipelines can take the whole
+# compiler down. A copy of this process makes one call: what this process holds need not be sent.
+# Where one dies, the call raises WorkerError with the process's last words. Each ends with the
+# process that started it, however that ends.
 
 SECONDS = 300.0
 """How long a call may take, unless it says otherwise."""
+
+MOST_ANSWERED = 16 << 20
+"""Bytes of an answer that is not trusted. Of a kernel with 10,000 operations it has about 5 MB."""
 
 _FORWARDED = ("TRITON_", "MLIR_", "LLVM_", "AMDGCN_", "PTXAS_")
 """Environment variables that the compiler reads while it runs:
@@ -200,64 +76,44 @@ each call takes today's values along."""
 _MOST_WORDS = 20_000
 """How many bytes of what a process printed are read when it has died."""
 
+_MOST_SAID = 500
+"""Bytes of an error's words that are not trusted."""
 
-_workers: weakref.WeakSet[Worker] = weakref.WeakSet()
+_WATCHED = 0.2
+"""Seconds between two looks at what a process does that is watched."""
+
+_ENDING = 10.0
+"""Seconds until a process that has closed its pipe, or whose pipe is closed, is killed."""
+
+_BEGUN, _NOT_BEGUN, _PICKLE, _BYTES, _ERROR, _WORDS = b"b", b"n", b"p", b"=", b"e", b"w"
+"""The first byte of an answer: that the function was loaded, or why it was not; its result, pickled
+or as it is; its error, pickled or in words."""
+
+_processes: weakref.WeakSet[_Process] = weakref.WeakSet()
 
 
-class Worker:
-    """One process, and the calls made in it, one at a time."""
+class _Process:
+    """A process that works for this one, and answers through a pipe."""
 
-    def __init__(self, who: str = "The compiler") -> None:
-        """A process that starts with the first call; `who` runs in it, for messages."""
+    def __init__(self, who: str, *, guarded: bool, watch: Callable[[], None] | None = None) -> None:
         self._who = who
+        self._guarded = guarded
+        self._watch = watch
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | _Copy | None = None
         self._pipes: tuple[IO[bytes], ...] = ()
-        """To the process, and from it."""
+        """From the process, and to it."""
         self._owner = 0
         self._printed: IO[bytes] | None = None
         self._printed_before = 0
-        _workers.add(self)
-
-    def call(self, function: str, *arguments: Any, seconds: float = SECONDS) -> Any:
-        """What "module:function" returns for these arguments, called in the process.
-
-        Arguments and result are plain data: they are pickled.
-
-        Raises:
-            WorkerLost: no process could be started, or somebody killed it.
-            WorkerError: the process died, or took longer than `seconds`.
-            KernelLabError: the function raised it.
-        """
-        with self._lock:
-            self._start()
-            settings = {
-                name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)
-            }
-            request = pickle.dumps((function, arguments, settings))
-            try:
-                worked, answer = self._exchange(request, seconds)
-            except BaseException:
-                # Ctrl-C too: an answer that no one waits for must not reach the next call.
-                self._end()
-                raise
-        if worked:
-            return answer
-        if isinstance(answer, KernelLabError):
-            raise answer
-        raise WorkerError(f"{function} failed in the worker process:\n{answer}")
-
-    def close(self) -> None:
-        """End the process; a later call starts another."""
-        with self._lock:
-            self._end()
+        _processes.add(self)
 
     def kill(self) -> None:
         """End the process at once, also while another thread waits for a call:
         that call then raises WorkerError.
         """
         process = self._process
-        if process is not None and self._owner == os.getpid():
+        if process is not None and not self._guarded and self._owner == os.getpid():
             process.kill()
         if self._lock.acquire(blocking=False):  # else the call that goes on does it
             try:
@@ -270,79 +126,67 @@ class Worker:
         """The id of the process that runs, or None."""
         return None if self._process is None else self._process.pid
 
-    def _start(self) -> None:
-        if (
-            self._process is not None
-            and self._owner == os.getpid()
-            and self._process.poll() is None
-        ):
-            return
-        self._end()
-        program = (
-            "import gc; gc.disable(); import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-            "from kernellab.common.processes import serve; serve()"
-        )
-        try:
-            self._printed = nameless_file(0, buffering=0)
-            self._process = subprocess.Popen(
-                # -P: no module of the current folder's (random.py, json.py) instead of Python's.
-                # -X utf8: libraries read their own files in the locale's encoding, ASCII in "C".
-                [sys.executable, "-P", "-X", "utf8", "-c", program, json.dumps(_module_path())],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._printed,
-                # Ctrl-C goes to the foreground's process group:
-                # it is the caller's business, not the worker's.
-                start_new_session=True,
-                cwd=_present_folder(),
-                # A buffer has a lock: one that a thread holds while another forks stays locked.
-                bufsize=0,
-            )
-        except (OSError, ValueError, MachineError) as error:
-            raise WorkerLost(
-                f"no process could be started for the work that may abort: {error}",
-                advice=_NOT_STARTED,
-            ) from error
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._pipes = self._process.stdin, self._process.stdout
-        self._owner = os.getpid()
-
-    def _exchange(self, request: bytes, seconds: float) -> tuple[bool, Any]:
+    def _exchange(self, request: bytes, seconds: float | None) -> Any:
+        """Send a request, and return the answer, which is a `_Raised` for an error of the function.
+        After anything else, the process is ended.
+        """
         assert self._printed is not None
         # The process shares this file's offset, and is idle now.
         self._printed_before = self._printed.seek(0, os.SEEK_END)
-        begun = b""
-        deadline = time.monotonic() + seconds
+        deadline = None if seconds is None else time.monotonic() + seconds
+        begun = not request
         try:
-            self._write(len(request).to_bytes(8, "big") + request, deadline)
-            begun = self._read(1, deadline)
+            self._write(request, deadline)
+            kind = self._read(1, deadline)
+            if kind == _BEGUN:
+                begun = True
+                kind = self._read(1, deadline)
             size = int.from_bytes(self._read(8, deadline), "big")
-            worked, answer = pickle.loads(self._read(size, deadline))
-        except (BrokenPipeError, EOFError):
-            raise self._death(bool(begun)) from None
-        except TimeoutError:
-            raise WorkerError(
-                f"{self._who} did not answer within {seconds:g} seconds, and was stopped.",
-                timed_out=True,
-            ) from None
-        if begun != _BEGUN:
+            if self._guarded and size > MOST_ANSWERED:
+                raise WorkerError(f"{self._who} answered more than {MOST_ANSWERED:,} bytes.")
+            return self._read_as(kind, self._read(size, deadline))
+        except BaseException as error:
+            # Ctrl-C too: an answer that no one waits for must not reach the next call.
+            try:
+                if isinstance(error, BrokenPipeError | EOFError):
+                    raise self._death(begun) from None
+                if isinstance(error, TimeoutError):
+                    raise WorkerError(
+                        f"{self._who} did not answer within {seconds:g} seconds, and was stopped.",
+                        timed_out=True,
+                    ) from None
+                raise
+            finally:
+                self._end()
+
+    def _read_as(self, kind: bytes, content: bytes) -> Any:
+        if kind == _BYTES:
+            return content
+        if kind == _WORDS:
+            said = content[:_MOST_SAID] if self._guarded else content
+            return _Raised(WorkerError(said.decode("utf-8", "replace")))
+        if kind == _PICKLE and not self._guarded:
+            return pickle.loads(content)
+        if kind == _ERROR and not self._guarded:
+            return _Raised(pickle.loads(content))
+        if kind == _NOT_BEGUN:
             raise WorkerLost(
-                f"The worker process cannot load what it is to run:\n{_told(answer)}",
+                "The worker process cannot load what it is to run:\n"
+                f"{_told(content.decode('utf-8', 'replace'))}",
                 advice=_NOT_STARTED,
             )
-        return worked, answer
+        raise WorkerError(f"{self._who}'s answer is not valid.")
 
-    def _write(self, content: bytes, deadline: float) -> None:
-        pipe = self._pipes[0].fileno()
+    def _write(self, content: bytes, deadline: float | None) -> None:
         rest = memoryview(content)
         while rest:
+            pipe = self._pipes[1].fileno()
             self._wait([], [pipe], deadline)
             # A pipe that is ready takes so much without waiting.
             rest = rest[os.write(pipe, rest[: select.PIPE_BUF]) :]
 
-    def _read(self, size: int, deadline: float) -> bytes:
-        pipe = self._pipes[1].fileno()
+    def _read(self, size: int, deadline: float | None) -> bytes:
+        pipe = self._pipes[0].fileno()
         chunks: list[bytes] = []
         while size > 0:
             self._wait([pipe], [], deadline)
@@ -353,22 +197,25 @@ class Worker:
             size -= len(chunk)
         return b"".join(chunks)
 
-    def _wait(self, read: list[int], written: list[int], deadline: float) -> None:
+    def _wait(self, read: list[int], written: list[int], deadline: float | None) -> None:
         """Until a pipe can be read or written; not for a process that somebody has suspended."""
         assert self._process is not None
-        suspended = 0
+        step = 1.0 if self._watch is None else _WATCHED
+        suspended = 0.0
         while True:
-            left = max(0.0, deadline - time.monotonic())
-            if any(select.select(read, written, [], min(left, 1.0))):
+            left = step + 1 if deadline is None else max(0.0, deadline - time.monotonic())
+            if self._watch is not None:
+                self._watch()
+            if left and any(select.select(read, written, [], min(left, step))):
                 return
-            suspended = suspended + 1 if _is_suspended(self._process.pid) else 0
-            if suspended > _PATIENCE or (suspended and left <= 1.0):
+            suspended = suspended + step if _is_suspended(self._process.pid) else 0.0
+            if suspended > _PATIENCE or (suspended and left <= step):
                 raise WorkerLost(
                     f"{self._who}'s process was suspended from outside (signal SIGSTOP) and did "
                     "not go on; it was ended.",
                     advice=_SUSPENDED,
                 )
-            if left <= 1.0:
+            if left <= step:
                 raise TimeoutError
 
     def _death(self, begun: bool) -> WorkerError:
@@ -376,7 +223,7 @@ class Worker:
         assert self._process is not None
         assert self._printed is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=10)
+            self._process.wait(_ENDING)
         code = self._process.returncode
         how = _format_ending(code)
         size = self._printed.seek(0, os.SEEK_END)
@@ -407,6 +254,9 @@ class Worker:
                 pipe.close()
         if process is not None:
             if self._owner == os.getpid():
+                if self._guarded:  # it first ends what it started
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(_ENDING)
                 process.kill()
                 process.wait()
             else:
@@ -430,12 +280,189 @@ class Worker:
             self._printed.close()
 
 
+class _Raised:
+    """An answer that is an error."""
+
+    def __init__(self, error: KernelLabError) -> None:
+        self.error = error
+
+
 def _forget_after_fork() -> None:
-    for worker in list(_workers):
-        worker.forget()
+    for process in list(_processes):
+        process.forget()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+class Worker(_Process):
+    """A separate process, and the calls made in it, one at a time."""
+
+    def __init__(self, who: str = "The compiler", *, guarded: bool = False) -> None:
+        """A process that starts with the first call.
+
+        Args:
+            who: what runs in it, for messages.
+            guarded: whether it works on other people's files. Its results are then bytes, which are
+                not unpickled; what it prints is forgotten; and nothing that it started stays: a
+                process above it, which Linux makes the parent of its orphans, ends them.
+        """
+        super().__init__(who, guarded=guarded)
+
+    def call(self, function: str, *arguments: Any, seconds: float = SECONDS) -> Any:
+        """What "module:function" returns for these arguments, called in the process.
+
+        Arguments and result are plain data: they are pickled.
+
+        Raises:
+            WorkerLost: no process could be started, or somebody killed it.
+            WorkerError: the process died, took longer than `seconds`, or its answer is not valid.
+            KernelLabError: the function raised it.
+        """
+        with self._lock:
+            self._start()
+            settings = {
+                name: value for name, value in os.environ.items() if name.startswith(_FORWARDED)
+            }
+            request = pickle.dumps((function, arguments, settings))
+            answer = self._exchange(len(request).to_bytes(8, "big") + request, seconds)
+        if isinstance(answer, _Raised):
+            raise answer.error
+        return answer
+
+    def close(self) -> None:
+        """End the process; a later call starts another."""
+        with self._lock:
+            self._end()
+
+    def _start(self) -> None:
+        if (
+            self._process is not None
+            and self._owner == os.getpid()
+            and self._process.poll() is None
+        ):
+            return
+        self._end()
+        program = (
+            "import gc; gc.disable(); import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+            f"from kernellab.common.processes import serve; serve({self._guarded})"
+        )
+        try:
+            self._printed = nameless_file(0, buffering=0)
+            process = subprocess.Popen(
+                # -P: no module of the current folder's (random.py, json.py) instead of Python's.
+                # -X utf8: libraries read their own files in the locale's encoding, ASCII in "C".
+                [sys.executable, "-P", "-X", "utf8", "-c", program, json.dumps(_module_path())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL if self._guarded else self._printed,
+                # Ctrl-C goes to the foreground's process group:
+                # it is the caller's business, not the worker's.
+                start_new_session=True,
+                cwd=_present_folder(),
+                # Threads that wait for work give the processor to the other processes.
+                env={"OMP_WAIT_POLICY": "PASSIVE", **os.environ},
+                # A buffer has a lock: one that a thread holds while another forks stays locked.
+                bufsize=0,
+            )
+        except (OSError, ValueError, MachineError) as error:
+            raise WorkerLost(
+                f"no process could be started for the work that may abort: {error}",
+                advice=_NOT_STARTED,
+            ) from error
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process, self._owner = process, os.getpid()
+        self._pipes = process.stdout, process.stdin
+
+
+class Forked(_Process, Generic[T]):
+    """A function's result, which a copy of this process computes from now on.
+
+    The copy has one thread, so that the function may wait for no other. What it prints is kept, and
+    not shown.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[], T],
+        who: str = "The function",
+        *,
+        guarded: bool = False,
+        watch: Callable[[], None] | None = None,
+    ) -> None:
+        """Begin.
+
+        Args:
+            function: what to call; its result is pickled, or is bytes.
+            who: what errors say ended its process.
+            guarded: whether the copy runs other people's code. It then has no terminal, no session
+                and no open file of this process, and its result is bytes.
+            watch: called again and again while someone waits; the error that it raises ends the
+                copy.
+        """
+        super().__init__(who, guarded=guarded, watch=watch)
+        printed = nameless_file(0, buffering=0)
+        reading, writing = os.pipe()
+        # Nothing is ever written to it: it is closed when this process ends.
+        alive, held = os.pipe()
+        with warnings.catch_warnings():  # Python's, of forks beside threads
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process = os.fork()
+        if process == 0:
+            os.close(reading)
+            os.close(held)
+            _answer_in_copy(function, guarded, writing, alive, printed)
+        os.close(writing)
+        os.close(alive)
+        self._process, self._owner, self._printed = _Copy(process), os.getpid(), printed
+        self._pipes = os.fdopen(reading, "rb", 0), os.fdopen(held, "wb", 0)
+        self._answer: Any = _Raised(WorkerError(f"{who} was stopped."))
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Until it has ended. After `seconds`, or if the wait is interrupted, the copy is ended."""
+        with self._lock:
+            if self._process is not None:
+                try:
+                    self._answer = self._exchange(b"", seconds)
+                except WorkerError as error:
+                    self._answer = _Raised(error)
+                self._end()
+
+    def result(self, seconds: float | None = None) -> T:
+        """What the function gives, once it has ended.
+
+        Raises:
+            WorkerError: it raised an error, the copy died, or it took longer than `seconds`.
+            KernelLabError: the function raised it.
+        """
+        self.wait(seconds)
+        if isinstance(self._answer, _Raised):
+            raise self._answer.error
+        answer: T = self._answer
+        return answer
+
+
+class _Copy:
+    """A copy of this process, with what is used of `subprocess.Popen`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def kill(self) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self, _seconds: float | None = None) -> int:
+        """End it if it has only closed its pipe; one that ends already keeps its own status."""
+        if self.returncode is None:
+            self.kill()
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
 
 
 def _is_suspended(process: int) -> bool:
@@ -455,9 +482,6 @@ _NOT_STARTED = (
     "That is this machine's state, not the kernel's: look at its memory, its limits (ulimit -a) "
     "and its disks."
 )
-
-_BEGUN, _NOT_BEGUN = b"b", b"n"
-"""The first byte of an answer: whether the function could be loaded."""
 
 
 def _present_folder() -> str | None:
@@ -520,8 +544,8 @@ _shared = Worker()
 
 @atexit.register
 def _end_all() -> None:
-    for worker in list(_workers):
-        worker.kill()
+    for process in list(_processes):
+        process.kill()
 
 
 def call(function: str, *arguments: Any, seconds: float = SECONDS) -> Any:
@@ -537,8 +561,10 @@ def close() -> None:
 # In the process
 
 
-def serve() -> None:
+def serve(guarded: bool) -> None:
     """Answer requests until the other end of the pipe is closed."""
+    if guarded:
+        _end_with_all_that_it_starts()
     requests, answers = os.dup(0), os.dup(1)
     # What a call prints must not land between the answers.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -548,9 +574,7 @@ def serve() -> None:
     threading.Thread(target=_receive, args=(requests, incoming, arrived), daemon=True).start()
     while True:
         arrived.acquire()
-        answer = pickle.dumps(_answer(incoming.pop(0), answers))
-        with os.fdopen(os.dup(answers), "wb") as pipe:
-            pipe.write(len(answer).to_bytes(8, "big") + answer)
+        _answer(incoming.pop(0), answers, guarded)
 
 
 def _receive(pipe: int, incoming: list[bytes], arrived: threading.Semaphore) -> None:
@@ -574,9 +598,8 @@ def _collect_garbage() -> None:
         gc.enable()
 
 
-def _answer(request: bytes, answers: int) -> tuple[bool, Any]:
-    """The function's result, or its error; whether it could be loaded is written at once."""
-    sign = _NOT_BEGUN
+def _answer(request: bytes, answers: int, guarded: bool) -> None:
+    """Write that the function could be loaded, and then its result or its error."""
     try:
         name, arguments, environment = pickle.loads(request)
         for stale in [key for key in os.environ if key.startswith(_FORWARDED)]:
@@ -586,125 +609,110 @@ def _answer(request: bytes, answers: int) -> tuple[bool, Any]:
         module, _, function = name.partition(":")
         called: Callable[..., Any] = getattr(importlib.import_module(module), function)
         _collect_garbage()
-        sign = _BEGUN
     except BaseException:  # whatever the module's import raises is the answer
-        return False, traceback.format_exc()
-    finally:
-        os.write(answers, sign)
+        _send(answers, _NOT_BEGUN, traceback.format_exc().encode("utf-8", "replace"))
+        return
+    os.write(answers, _BEGUN)
+
+    def words(error: BaseException) -> str:
+        if guarded:
+            return error_text(error)
+        return f"{name} failed in the worker process:\n{traceback.format_exc()}"
+
+    _send(answers, *_called(lambda: called(*arguments), guarded, words))
+
+
+def _answer_in_copy(
+    function: Callable[[], object], guarded: bool, answers: int, alive: int, printed: IO[bytes]
+) -> NoReturn:
+    """In a copy: call, write the answer, end."""
+
+    def words(error: BaseException) -> str:
+        traceback.print_exc()
+        return error_text(error)
+
     try:
-        return True, called(*arguments)
-    except KernelLabError as error:
-        error.__cause__ = error.__context__ = None
-        return False, error
-    except BaseException:  # whatever the function raises is the answer
-        return False, traceback.format_exc()
+        if guarded:
+            answers = _without_what_is_open(answers)
+        else:
+            threading.Thread(target=_end_with_parent, args=(alive,), daemon=True).start()
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the parent ends its copies
+            for place in (1, 2):
+                os.dup2(printed.fileno(), place)
+            output = os.fdopen(os.dup(1), "w", 1, encoding="utf-8", errors="replace")
+            sys.stdout = sys.stderr = output
+            if faulthandler.is_enabled():
+                faulthandler.enable(sys.stderr)
+        gc.freeze()  # what is there is not looked through, which would copy it
+        _send(answers, *_called(function, guarded, words))
+    finally:  # whatever happens, the copy must not return
+        os._exit(0)
 
 
-# A process that does one piece of work on other people's files, and answers through a pipe of its
-# own. What it prints is not an answer; nothing that it started stays: a process above it, which
-# Linux makes the parent of its orphans, ends them.
-
-MOST_ANSWERED = 16 * 1024 * 1024
-"""Bytes of an answer."""
-
-_MOST_SAID = 64 * 1024
-"""Bytes of standard error that are kept; the rest is read and forgotten."""
-
-_ENDING = 10.0
-"""Seconds until a process that does not end its children is killed."""
-
-
-def answer_of(function: str, arguments: Sequence[str], seconds: float) -> bytes:
-    """Call "module:function" with texts in a new process; return the bytes that it returns.
-
-    Raises:
-        WorkerError: it did not end in time, answered too much, or ended without an answer; the
-            message has the last line that it printed.
-    """
-    reading, writing = os.pipe()
-    called = "from kernellab.common.processes import answer_once; answer_once()"
-    command = [sys.executable, "-P", "-c", called, str(writing), function, *arguments]
+def _called(
+    function: Callable[[], object], guarded: bool, words: Callable[[BaseException], str]
+) -> tuple[bytes, bytes]:
+    """The kind and the content of the answer: the function's result, or its error."""
     try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            pass_fds=(writing,),
-            start_new_session=True,
-        )
-    except BaseException:  # Ctrl-C too: no descriptor stays open
-        os.close(reading)
-        raise
-    finally:
-        os.close(writing)
-    assert process.stdin is not None
-    assert process.stderr is not None
-    parts: dict[str, bytes] = {}
-    readers = [
-        threading.Thread(target=_read_some, args=(file, most, parts, name), daemon=True)
-        for name, file, most in (
-            ("answer", os.fdopen(reading, "rb", 0), MOST_ANSWERED + 1),
-            ("said", process.stderr, _MOST_SAID),
-        )
-    ]
-    for reader in readers:
-        reader.start()
-    try:
-        status = process.wait(seconds)
-    except subprocess.TimeoutExpired as error:
-        raise WorkerError(f"it did not end within {seconds:g} s") from error
-    finally:
-        process.stdin.close()  # what is left ends
-        try:
-            process.wait(_ENDING)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        for reader in readers:
-            reader.join(_ENDING)
-    answer = parts.get("answer", b"")
-    if len(answer) > MOST_ANSWERED:
-        raise WorkerError(f"it answered more than {MOST_ANSWERED:,} bytes")
-    if status != 0 or not answer:
-        said = parts.get("said", b"").decode("utf-8", "replace").strip().splitlines()
-        words = f": {said[-1][:500]}" if said else ""
-        raise WorkerError(f"the process that works on it ended with {status}{words}")
-    return answer
+        result = function()
+        return (_BYTES, result) if type(result) is bytes else (_PICKLE, pickle.dumps(result))
+    except BaseException as error:  # whatever the function raises is the answer
+        said = words(error).encode("utf-8", "replace")
+        if isinstance(error, KernelLabError) and not guarded:
+            error.__cause__ = error.__context__ = None
+            with contextlib.suppress(Exception):  # of what the error holds
+                return _ERROR, pickle.dumps(error)
+        return _WORDS, said
 
 
-def answer_once() -> None:
-    """In that process: call the function in a copy, and end with it whatever it started, also if
-    the caller closes the pipe or has gone.
-    """
-    writing, function, *arguments = sys.argv[1:]
+def _send(pipe: int, kind: bytes, content: bytes) -> None:
+    rest = memoryview(kind + len(content).to_bytes(8, "big") + content)
+    while rest:
+        rest = rest[os.write(pipe, rest) :]
+
+
+def _end_with_parent(alive: int) -> None:
+    os.read(alive, 1)
+    os._exit(0)
+
+
+def _without_what_is_open(answers: int) -> int:
+    """Give up the terminal, the session and every open file but the pipe of the answer."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nowhere, standard)
+    answers = os.dup2(answers, 3)
+    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    return answers
+
+
+def _end_with_all_that_it_starts() -> None:
+    """Go on in a copy. When that or the caller has ended, this process ends whatever it started."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     copy = os.fork()
     if copy:
-        os.close(int(writing))
+        os.dup2(os.open(os.devnull, os.O_RDWR), 1)  # the pipe of the answers is the copy's
         os._exit(_ended_with_all(copy))
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     os.setsid()  # a signal to its group is not one to the process above
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.set_inheritable(int(writing), False)
-    module, _, name = function.partition(":")
-    answer = getattr(importlib.import_module(module), name)(*arguments)
-    with open(int(writing), "wb") as pipe:
-        pipe.write(answer)
 
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def _ended_with_all(process: int) -> int:
-    """Wait for a child, or for the end of standard input; end all children, among them each orphan
-    of theirs, in whatever session it is. Returns the child's exit status.
+    """Wait for a child, or until no one writes to standard input; end all children, among them each
+    orphan of theirs, in whatever session it is. Returns the child's exit status.
     """
     ended, status = 0, 0
-    while not ended and not select.select([0], [], [], 0.02)[0]:
+    caller = select.poll()
+    caller.register(0, 0)
+    while not ended and not caller.poll(20):
         ended, status = os.waitpid(process, os.WNOHANG)
-    with suppress(ChildProcessError):  # there are no more
+    with contextlib.suppress(ChildProcessError):  # there are no more
         while True:
             for child in _children():
                 os.kill(child, signal.SIGKILL)
@@ -723,15 +731,6 @@ def _children() -> list[int]:
 
 def _status(process: int) -> list[str]:
     """What /proc says of a process, from its state and its parent on; nothing if it has gone."""
-    with suppress(OSError), open(f"/proc/{process}/stat", encoding="latin-1") as file:
+    with contextlib.suppress(OSError), open(f"/proc/{process}/stat", encoding="latin-1") as file:
         return file.read().rpartition(")")[2].split()
     return []
-
-
-def _read_some(file: Any, most: int, parts: dict[str, bytes], name: str) -> None:
-    """Read to the end, and keep the first bytes."""
-    kept = bytearray()
-    with file, suppress(OSError, ValueError):
-        while part := file.read(1 << 16):
-            kept += part[: most - len(kept)]
-    parts[name] = bytes(kept)

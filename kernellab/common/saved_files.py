@@ -391,7 +391,24 @@ class RecordReader:
         return self._fields[kind]
 
     def _fits(self, kind: Any) -> Callable[[Any], bool] | None:
-        return None if kind in self._own else _fits(kind)
+        """The check of a text, a truth value or a number that is read as it is."""
+        if kind in self._own:
+            return None
+        if kind in (str, bool, types.NoneType):
+            return lambda value: type(value) is kind
+        origin, parts = typing.get_origin(kind), typing.get_args(kind)
+        if origin in (types.UnionType, typing.Union):
+            checks = [check for check in map(self._fits, parts) if check is not None]
+            return None if len(checks) < len(parts) else lambda value: any(c(value) for c in checks)
+        number, limits = {
+            int: (int, Limits(-(2**63), 2**63 - 1)),
+            float: (float, Limits(-_LARGEST, _LARGEST)),
+        }.get(kind, parts if origin is Annotated else (None, None))
+        if number not in (int, float) or not isinstance(limits, Limits):
+            return None
+        numbers = (int,) if number is int else (int, float)
+        least, most = max(limits.least, -_LARGEST), min(limits.most, _LARGEST)
+        return lambda value: type(value) in numbers and least <= value <= most
 
     def _reader(self, kind: Any) -> Read:
         if dataclasses.is_dataclass(kind):
@@ -430,20 +447,6 @@ class RecordReader:
             except SchemaError:
                 continue
         return self.read(last, data)
-
-
-def _fits(kind: Any) -> Callable[[Any], bool] | None:
-    """The check of a text, a truth value or a whole number that is read as it is."""
-    if kind in (str, bool):
-        return lambda value: type(value) is kind
-    if kind is int:
-        kind = Annotated[int, Limits(-(2**63), 2**63 - 1)]
-    if typing.get_origin(kind) is Annotated:
-        number, limits = typing.get_args(kind)
-        if number is int and isinstance(limits, Limits):
-            least, most = limits.least, limits.most
-            return lambda value: type(value) is int and least <= value <= most
-    return None
 
 
 def _has_default(field: dataclasses.Field[Any]) -> bool:

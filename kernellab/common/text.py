@@ -112,6 +112,19 @@ def shown(value: object) -> str:
     return words if len(words) <= _LONGEST_SHOWN else f"{words[:_LONGEST_SHOWN]}..."
 
 
+def error_text(error: BaseException) -> str:
+    """Return the class and the message of any error, whose own text may raise another."""
+    try:
+        words = str(error)
+    except Exception:  # as above
+        words = "its message cannot be read"
+    return f"{type(error).__name__}: {words[:_LONGEST_ERROR]}"
+
+
+_LONGEST_ERROR = 20_000
+"""Characters of an error's message."""
+
+
 # Strings as compilers write them: bytes that are not ASCII as escapes, of which a path or a name
 # in Greek has many.
 

@@ -113,6 +113,9 @@ def _assembly(lines: list[str]) -> Lines:
     in_debug_section = False
     for line in lines:
         word = line.strip()
+        if not in_debug_section and word[:1] not in (".", "$"):
+            yield line  # as most lines
+            continue
         if word.startswith(".section"):
             in_debug_section = ".debug" in word
         elif in_debug_section and re.match(r"\.(?:text|data|amdgpu_metadata|protected)\b", word):

@@ -6,27 +6,22 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import ctypes
-import gc
 import json
 import os
-import select
-import signal
 import tempfile
-import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import torch
 
 from kernellab import triton_api
+from kernellab.common.processes import Forked
 from kernellab.common.saved_files import BadFile, json_in, text_in
 from kernellab.common.system import temporary_folder
-from kernellab.common.text import remember_source
+from kernellab.common.text import error_text, remember_source
 from kernellab.compiler.binding import BoundCall, bind
-from kernellab.errors import Diagnostic, KernelLabError
+from kernellab.errors import Diagnostic, KernelLabError, WorkerError
 from kernellab.judging.confinement import confine, end_on_process_calls
 from kernellab.launch.tile_kernel import tile_kernels_in
 from kernellab.records import Target
@@ -169,7 +164,7 @@ _LONGEST = 500
 
 
 def _raised(error: BaseException) -> dict[str, Any]:
-    words = f"{type(error).__name__}: {error}"[:_LONGEST]
+    words = error_text(error)[:_LONGEST]
     return Diagnostic("error", "code-error", f"the code raises {words}").to_json()
 
 
@@ -259,13 +254,8 @@ def calls_of(launches: Sequence[Mapping[str, Any]]) -> list[Call]:
 # It never runs other people's Python itself.
 
 
-LARGEST_ANSWER = 16 << 20
-"""The most bytes of an answer; a kernel with 10,000 operations has about 5 MB."""
-
 _MOST_WRITTEN = 64 << 20
 """The most bytes of files in the folder of a confined process."""
-_WATCHED = 0.2
-"""Seconds between two looks at that folder."""
 
 
 @dataclass(frozen=True)
@@ -320,36 +310,25 @@ def _verify(module: dict[str, Any], target: Target) -> None:
 
 
 def _run(function: Callable[[], bytes], folder: str, seconds: float) -> Outcome:
-    reading, writing = os.pipe()
-    process = os.fork()
-    if process == 0:
-        _in_child(function, writing, folder, seconds)
-    os.close(writing)
+    def confined() -> bytes:
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        confine(folder, seconds)
+        return function()
+
+    process = Forked(confined, "It", guarded=True, watch=lambda: _watch(folder))
     try:
-        content = _read(reading, time.monotonic() + seconds, folder)
-    except _TooMuch:
-        return Outcome("ended", words=f"its files have more than {_MOST_WRITTEN:,} bytes")
-    finally:
-        os.close(reading)
-        os.kill(process, signal.SIGKILL)  # it has answered, or must not go on
-        _, status = os.waitpid(process, 0)
-    if content is None:
-        return Outcome("out-of-time")
-    return _outcome(content, status)
-
-
-def _outcome(content: bytes, status: int) -> Outcome:
-    with contextlib.suppress(TypeError, BadFile):
-        answer = json_in(text_in(content))
+        answer = json_in(text_in(process.result(seconds)))
         if isinstance(answer, dict) and all(map(_is_list_of_modules, _answer_parts(answer))):
             return Outcome("answered", answer)
-    code = os.waitstatus_to_exitcode(status)
-    if code == -signal.SIGSYS:
-        return Outcome("refused-call")
-    if code == -signal.SIGXCPU:
-        return Outcome("out-of-time")
-    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
-    return Outcome("ended", words=how if code != -signal.SIGKILL else "it answered nothing")
+    except WorkerError as error:
+        if error.timed_out or error.ending == "signal SIGXCPU":
+            return Outcome("out-of-time")
+        if error.ending == "signal SIGSYS":
+            return Outcome("refused-call")
+        return Outcome("ended", words=(error.ending or error.problem)[:_LONGEST])
+    except (BadFile, TypeError):
+        pass
+    return Outcome("ended", words="its answer is not valid")
 
 
 def _answer_parts(answer: dict[str, Any]) -> list[Any]:
@@ -362,32 +341,10 @@ def _is_list_of_modules(part: Any) -> bool:
     return isinstance(part, dict) and isinstance(part.get("modules", []), list)
 
 
-class _TooMuch(Exception):
-    """A confined process fills the disk."""
-
-
-def _read(pipe: int, deadline: float, folder: str) -> bytes | None:
-    """Return what a process writes until it closes the pipe; None if that takes too long.
-
-    Raises:
-        _TooMuch: the files in its folder have more than `_MOST_WRITTEN` bytes.
-    """
-    chunks: list[bytes] = []
-    size = 0
-    looked = time.monotonic()
-    while (left := deadline - time.monotonic()) > 0:
-        if time.monotonic() - looked > _WATCHED:
-            looked = time.monotonic()
-            if _written(folder) > _MOST_WRITTEN:
-                raise _TooMuch
-        if not select.select([pipe], [], [], min(left, _WATCHED))[0]:
-            continue
-        chunk = os.read(pipe, 1 << 20)
-        size += len(chunk)
-        if not chunk or size > LARGEST_ANSWER:
-            return b"".join(chunks)
-        chunks.append(chunk)
-    return None
+def _watch(folder: str) -> None:
+    """Refuse what fills the disk."""
+    if _written(folder) > _MOST_WRITTEN:
+        raise WorkerError(f"its files have more than {_MOST_WRITTEN:,} bytes")
 
 
 def _written(folder: str) -> int:
@@ -398,28 +355,3 @@ def _written(folder: str) -> int:
             with contextlib.suppress(OSError):
                 size += os.lstat(os.path.join(path, name)).st_blocks * 512
     return size
-
-
-def _in_child(function: Callable[[], bytes], writing: int, folder: str, seconds: float) -> NoReturn:
-    """In the copy: give up what the clean process has, run, write the answer, end."""
-    try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        os.setsid()
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for standard in (0, 1, 2):
-            os.dup2(nowhere, standard)
-        channel = os.dup2(writing, 3)
-        os.closerange(4, os.sysconf("SC_OPEN_MAX"))
-        os.environ["TMPDIR"] = tempfile.tempdir = folder
-        gc.freeze()  # what is there is not looked through, which would copy it
-        confine(folder, seconds)
-        content = memoryview(function())
-        while content:
-            content = content[os.write(channel, content) :]
-    except BaseException:  # the copy of the process must not return
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
-
-
-_PR_SET_PDEATHSIG = 1

@@ -23,7 +23,7 @@ from torch.nn.modules.module import (
 
 from kernellab import triton_api
 from kernellab.common.saved_files import value_to_json
-from kernellab.common.text import remember_source
+from kernellab.common.text import error_text, remember_source
 from kernellab.errors import Diagnostic, KernelLabError
 from kernellab.judging.code import Code, Outcome, PackedKernel, run_confined
 from kernellab.judging.requests import HostCall, HostRequest, TensorView, leaves, mapped
@@ -180,7 +180,7 @@ class HostRecorder(Interception):
     def _raised(self, error: BaseException) -> dict[str, Any]:
         if isinstance(error, KernelLabError):
             return error.diagnostic.to_json()
-        words = f"the code raises {type(error).__name__}: {error}"[:_LONGEST]
+        words = f"the code raises {error_text(error)}"[:_LONGEST]
         return {**Diagnostic("error", "code-error", words).to_json(), "line": self._line_in(error)}
 
     def _line_in(self, error: BaseException) -> int:

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
-    CancelledError,
     Executor,
     Future,
     ThreadPoolExecutor,
@@ -26,11 +25,11 @@ from typing import Any, Protocol
 from kernellab.common.processes import Worker
 from kernellab.common.progress import ProgressBar
 from kernellab.common.system import translated_system_faults
-from kernellab.common.text import format_seconds, shown, time_text
+from kernellab.common.text import error_text, format_seconds, shown, time_text
 from kernellab.errors import ArgumentError, KernelLabError, WorkerError, WorkerLost
 from kernellab.records import Target
 from kernellab.tuning.assignments import Delivery, Setup, TrialOptions, setup_without_bytes
-from kernellab.tuning.files import Store
+from kernellab.tuning.files import Store, valid_outcome
 from kernellab.tuning.records import (
     INTERRUPTED,
     Candidate,
@@ -294,7 +293,7 @@ class ExecutorPool:
                 raise TypeError(f"they returned {shown(machine)}")
         except Exception as error:  # an executor of the user's may raise anything
             raise ArgumentError(
-                f"the executor's processes cannot sweep: {type(error).__name__}: {error}",
+                f"the executor's processes cannot sweep: {error_text(error)}",
                 advice="Each needs KernelLab, with the Python and the Triton of this process.",
             ) from error
         self._with_gpu = bool(machine.gpu)
@@ -647,8 +646,9 @@ class Sweep:
     def _promise(self, step: _Step) -> None:
         try:
             future = self._submit(step)
-        except RuntimeError as error:
-            # An executor that is broken or shut down accepts no more calls.
+        except KernelLabError:
+            raise
+        except Exception as error:  # an executor that is broken or shut down accepts no more calls
             future = Future()
             future.set_exception(error)
         self._under_way[future] = step
@@ -668,11 +668,13 @@ class Sweep:
 
     def _take(self, future: Future[Any], step: _Step) -> None:
         try:
-            outcome = future.result()
-            if not isinstance(outcome, Outcome):
-                raise TypeError(f"the executor returned {shown(outcome)}")
-        except (Exception, CancelledError, SystemExit) as error:
-            outcome = Outcome(dropped=Dropped("lost", f"{type(error).__name__}: {error}"))
+            outcome = valid_outcome(future.result())
+            if not (self._pool.compiles_first or outcome.dropped or outcome.compiled):
+                raise TypeError("the executor returned an outcome without a compilation")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # an executor of the user's may raise anything
+            outcome = Outcome(dropped=Dropped("lost", error_text(error)))
         if self._is_lost(outcome, step):
             return
         if step.what == "compile":

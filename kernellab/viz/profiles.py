@@ -179,13 +179,13 @@ def kernel_costs(profile: Profile) -> list[KernelCosts]:
         lines.setdefault(line.kernel, []).append(line)
     times = profile.kernel_times if lines else {}
     names = sorted(lines, key=lambda name: -times.get(name, 0.0))[:_MOST_KERNELS]
-    return [costs for name in names for costs in _of_kernel(profile, name, lines[name])]
+    return [costs for name in names for costs in _of_kernel(profile, name, lines[name], times)]
 
 
 def _of_kernel(
-    profile: Profile, name: str, records: Sequence[ProfiledLine]
+    profile: Profile, name: str, records: Sequence[ProfiledLine], times: Mapping[str, float]
 ) -> Iterator[KernelCosts]:
-    kernel, times = profile.kernel(name), profile.kernel_times
+    kernel = profile.kernel(name)
     files: dict[str, dict[int, list[ProfiledLine]]] = {}
     for line in records:
         files.setdefault(line.file, {}).setdefault(line.line, []).append(line)

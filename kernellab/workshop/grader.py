@@ -10,6 +10,7 @@ import secrets
 import sysconfig
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from kernellab.checker.records import Finding
 from kernellab.checker.rewrites import UNCOMPILED, UNSAFE, WRONG, Family
 from kernellab.common.arguments import check_whole
-from kernellab.common.processes import answer_of
+from kernellab.common.processes import Worker
 from kernellab.common.saved_files import (
     BadFile,
     RecordReader,
@@ -562,15 +563,23 @@ def _graded_or_why(folder: Path) -> Grades:
 def _graded_apart(folder: Path) -> Grades:
     """Return the grades of a folder, computed in a separate process."""
     notebooks_of(folder)  # raises an error for a folder without
-    content = answer_of("kernellab.workshop.grader:graded_bytes", [str(folder)], FOLDER_SECONDS)
+    content = answer_of(folder)
     try:
         return _grades_in(SavedData(json_in(text_in(content))), folder)
     except (BadFile, SchemaError) as error:
         raise ArgumentError(f"The grades of {str(folder)!r} are not valid: {error}.") from error
 
 
+def answer_of(folder: Path) -> bytes:
+    """Return what a separate process says are the grades of a folder."""
+    function = "kernellab.workshop.grader:graded_bytes"
+    with closing(Worker("The grader", guarded=True)) as worker:
+        answer: bytes = worker.call(function, str(folder), seconds=FOLDER_SECONDS)
+        return answer
+
+
 def graded_bytes(folder: str) -> bytes:
-    """Return the grades of a folder as JSON; `_graded_apart` calls it in a separate process."""
+    """Return the grades of a folder as JSON; `answer_of` calls it in a separate process."""
     return grade_folder(Path(folder)).json().encode()
 
 

@@ -51,12 +51,13 @@ def test_a_copy_ends_with_its_process(tmp_path: Path) -> None:
             noted.write_text(str(os.getpid()))
             time.sleep(600)
 
-        Forked(work)
+        copy = Forked(work)
         while not (noted.exists() and noted.read_text()):
             time.sleep(0.01)
-        os._exit(0)
+        os._exit(0 if copy.process_id else 1)
 
-    Forked(parent).wait()
+    with pytest.raises(WorkerError, match="exit status 0"):
+        Forked(parent).result(60)
     assert has_ended(int(noted.read_text()))
 
 

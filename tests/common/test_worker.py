@@ -68,7 +68,8 @@ def test_a_process_that_aborts_is_an_error_with_its_last_words_and_the_next_call
     before = worker.call("os:getpid")
     with pytest.raises(WorkerError) as caught:
         worker.call("tests.common.test_worker:abort")
-    assert "signal SIGABRT" in caught.value.problem
+    assert caught.value.problem.startswith("The compiler ended its process (signal SIGABRT).")
+    assert caught.value.died
     assert caught.value.last_words.endswith("Assertion `false' failed.")
     assert worker.call("os:getpid") != before
 

@@ -619,17 +619,23 @@ def with_a_forged_view(x):
     return z
 
 
+def end_with(content, kind=b"="):
+    """Answer in place of the process."""
+    content = kind + len(content).to_bytes(8, "big") + content
+    while content:
+        content = content[os.write(3, content[: 1 << 20]) :]
+    os._exit(0)
+
+
 def with_a_forged_answer(x):
     """invalid-record|ended-process"""
     answer = {"setup": [], "calls": [{"steps": [], "outputs": []}], "kernels": [], "modules": []}
-    os.write(3, json.dumps(answer).encode())
-    os._exit(0)
+    end_with(json.dumps(answer).encode())
 
 
 def with_a_forged_problem(x):
     """invalid-record"""
-    os.write(3, json.dumps({"problem": {"what": 5, "position": {"file": "/etc/passwd"}}}).encode())
-    os._exit(0)
+    end_with(json.dumps({"problem": {"what": 5, "position": {"file": "/etc/passwd"}}}).encode())
 
 
 def with_a_forged_fill(x):
@@ -705,10 +711,19 @@ def with_attributes_that_double(x):
 
 def with_an_answer_of_empty_lists(x):
     """ended-process"""
-    content = b'{"setup": [' + b"[]," * 5_000_000 + b"[]]}"
-    while content:
-        content = content[os.write(3, content[: 1 << 20]) :]
-    os._exit(0)
+    end_with(b'{"setup": [' + b"[]," * 5_000_000 + b"[]]}")
+
+
+def with_a_pickle_for_an_answer(x):
+    """ended-process"""
+    end_with(b"cos\nabort\n(tR.", b"p")
+
+
+def with_an_answer_without_end(x):
+    """ended-process"""
+    os.write(3, b"=" + bytes([127] * 8))
+    while True:
+        os.write(3, bytes(1 << 16))
 
 
 def with_an_answer_of_noise(x):

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from kernellab.common.processes import Forked
+from kernellab.errors import WorkerError
 from kernellab.judging import confinement
 from kernellab.judging.confinement import MEMORY, confine, end_on_process_calls, unconfined
 
@@ -124,9 +125,8 @@ def test_what_the_system_refuses_to_set_up_is_an_error(
 ) -> None:
     """Code does not run half confined."""
     monkeypatch.setattr(confinement, "_LANDLOCK_RESTRICT", 9999)
-    worked, how = Forked(lambda: confine(str(tmp_path), 20)).wait()
-    assert not worked
-    assert str(how).startswith("OSError")
+    with pytest.raises(WorkerError, match=r"^OSError"):
+        Forked(lambda: confine(str(tmp_path), 20)).result()
 
 
 def test_the_memory_of_another_process_is_not_read(tmp_path: Path) -> None:
@@ -142,6 +142,5 @@ def test_a_call_ends_the_process_where_a_kernel_compiles(tmp_path: Path) -> None
         end_on_process_calls()
         os.system("true")
 
-    worked, how = Forked(confined).wait()
-    assert not worked
-    assert signal.Signals.SIGSYS.name in str(how)
+    with pytest.raises(WorkerError, match=signal.Signals.SIGSYS.name):
+        Forked(confined).result()

@@ -3,6 +3,7 @@ and arguments that travel there.
 """
 
 import linecache
+import math
 import os
 import signal
 import subprocess
@@ -42,7 +43,7 @@ from kernellab.tuning.assignments import (
     setup_without_bytes,
     ship,
 )
-from kernellab.tuning.records import Outcome
+from kernellab.tuning.records import Dropped, Outcome, Timing
 from kernellab.tuning.sweep import LocalPool, SweepProgress
 from kernellab.tuning.worker import machine_here, this_machine
 from tests.kernels.tuned import double
@@ -180,8 +181,31 @@ def test_an_executor_that_breaks_gives_the_table_with_what_was_lost() -> None:
     assert len(list(cache_folder("tuning").rglob("*.json"))) == 0  # to be tried again the next time
 
 
-@pytest.mark.parametrize("answer", ["cancelled", SystemExit(3), None])
-def test_calls_without_an_outcome_are_lost(answer: Any) -> None:
+class Unreadable(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def timed(milliseconds: Any) -> Outcome:
+    times = (milliseconds,) * 4
+    return Outcome(timing=Timing(*times, runs=9, method="events"))
+
+
+ANSWERS: dict[str, Any] = {
+    "cancelled": None, "it exits": SystemExit(3), "an end of no kind": BaseException(),
+    "an error without words": Unreadable(), "an error of odd parts": ValueError(Unreadable()),
+    "nothing": None, "a class": Outcome, "half": Outcome(), "a time alone": timed(1.0),
+    "not a number": timed(math.nan), "a negative time": timed(-1.0), "a text": timed("1"),
+    "no reason": Outcome(dropped=Dropped("odd", "it is")),  # type: ignore[arg-type]
+    "no words": Outcome(dropped=Dropped("fault", None)),  # type: ignore[arg-type]
+    "no compilation": Outcome(compiled="it did"),  # type: ignore[arg-type]
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(ANSWERS))
+def test_calls_without_an_outcome_are_lost(name: str, messages: SnapshotAssertion) -> None:
+    answer = ANSWERS[name]
+
     class Answering(IdleExecutor):
         def submit(self, function, /, *args, **keywords):
             if function is sweep_module.machine_there:
@@ -190,11 +214,13 @@ def test_calls_without_an_outcome_are_lost(answer: Any) -> None:
             if isinstance(answer, BaseException):
                 future.set_exception(answer)
             else:
-                future.cancel() if answer == "cancelled" else future.set_result(answer)
+                future.cancel() if name == "cancelled" else future.set_result(answer)
             return future
 
     sweep = swept(Answering(), space={"BLOCK": [64]})
     assert list(sweep.table["dropped"]) == ["lost"]
+    assert repr(sweep).endswith("1 dropped, not timed)")
+    assert sweep.table["why"][0] == messages
 
 
 class OtherMachine(IdleExecutor):

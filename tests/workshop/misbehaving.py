@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 from kernellab.common import processes
 
@@ -77,5 +78,12 @@ def raises() -> bytes:
     raise SystemExit("no\n" * 10_000)
 
 
-def answers_nothing() -> bytes:
-    return b""
+class Harm:
+    """What ends the process that unpickles it."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.abort, ()
+
+
+def answers_an_object() -> Harm:
+    return Harm()

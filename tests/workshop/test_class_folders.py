@@ -7,13 +7,13 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kernellab.common import processes
+from kernellab.common.processes import Worker
 from kernellab.common.saved_files import MOST_DEPTH
 from kernellab.errors import ArgumentError, WorkerError
 from kernellab.workshop import grader
@@ -50,6 +50,7 @@ FORGED: dict[str, Any] = {
     "an unknown field": lambda folder: answer(folder, __class__="x"),
     "a long text": lambda folder: answer(folder, what="x" * 100_000),
     "null": lambda folder: answer(folder, what=None),
+    "nothing": lambda folder: b"",
     "a row twice": lambda folder: json.dumps(
         {"grades": [*rows(folder), rows(folder)[0]], "problems": []}
     ).encode(),
@@ -78,9 +79,8 @@ def test_a_forged_answer_is_that_folders_problem(
         folder.mkdir()
         (folder / "a.ipynb").touch()
 
-    def answered(_function: str, arguments: list[str], _seconds: float) -> bytes:
-        (given,) = arguments
-        made: bytes = (FORGED[name] if given.endswith("eve") else answer)(Path(given))
+    def answered(given: Path) -> bytes:
+        made: bytes = (FORGED[name] if given.name == "eve" else answer)(given)
         return made
 
     monkeypatch.setattr(grader, "answer_of", answered)
@@ -96,8 +96,9 @@ def test_a_forged_answer_is_that_folders_problem(
 # The process that answers
 
 
-def call(name: str, *arguments: str, seconds: float = 20) -> bytes:
-    return processes.answer_of(f"tests.workshop.misbehaving:{name}", arguments, seconds)
+def call(name: str, *arguments: str, seconds: float = 20) -> Any:
+    with closing(Worker(guarded=True)) as worker:
+        return worker.call(f"tests.workshop.misbehaving:{name}", *arguments, seconds=seconds)
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +113,7 @@ def test_what_is_printed_is_not_an_answer(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["answers_too_much", "exits", "kills_its_group", "raises", "answers_nothing"]
+    "name", ["answers_too_much", "exits", "kills_its_group", "raises", "answers_an_object"]
 )
 def test_a_process_without_an_answer_is_an_error(name: str) -> None:
     with pytest.raises(WorkerError) as caught:
@@ -132,8 +133,8 @@ def test_no_process_is_left_behind(tmp_path: Path, how: str) -> None:
     name = "leaves_processes" if how == "answers" else "leaves_processes_without_end"
     if how == "its caller is killed":
         command = (
-            f"from kernellab.common.processes import answer_of\n"
-            f"answer_of('tests.workshop.misbehaving:{name}', [{str(tmp_path)!r}], 99)"
+            f"from kernellab.common.processes import Worker\n"
+            f"Worker(guarded=True).call('tests.workshop.misbehaving:{name}', {str(tmp_path)!r})"
         )
         caller = subprocess.Popen([sys.executable, "-c", command])
         while len(left(tmp_path)) < 4:

@@ -20,6 +20,7 @@ from kernellab.ir import flow, mlir, tt, ttg
 from kernellab.ir.flow import yielded
 from kernellab.ir.operations import (
     Atomic,
+    DescriptorAccess,
     DotLike,
     GlobalAccess,
     GlobalRead,
@@ -514,42 +515,50 @@ class TileBytes:
     """Sizes of tiles in bytes.
 
     Attributes:
-        largest: of the largest tile.
-        loaded: of all tiles that are loaded from global memory, together.
-        operands: of all operands and results of matmuls, together.
+        exchanged: of the largest tile, or of all tiles of the largest reduction or scan.
+        loaded: of all tiles that are loaded in loops, together.
+        held: of all factors of matmuls, and of all tiles of descriptors, together.
         stages: the most pipeline stages that a loop asks for; 0 if none does.
     """
 
-    largest: int
+    exchanged: int
     loaded: int
-    operands: int
+    held: int
     stages: int
 
     def most_shared(self, stages: int) -> int:
         """Return more bytes of shared memory than the compiler should ever need: buffers of each
-        loaded tile for all stages, the operands of matmuls, and scratch for exchanging a tile.
+        loaded tile for all stages, two of each held tile, and scratch for exchanging a tile.
 
         Without a matmul, Triton pipelines only loops that ask for it (AssignLatencies.cpp).
 
         Args:
             stages: the launch's num_stages.
         """
-        pipelined = self.loaded if self.operands or self.stages else 0
-        return (max(stages, self.stages) + 1) * pipelined + 2 * self.operands + 4 * self.largest
+        pipelined = self.loaded if self.held or self.stages else 0
+        return (max(stages, self.stages) + 1) * pipelined + 2 * self.held + 2 * self.exchanged
 
 
 def tile_bytes(module: ModuleOp) -> TileBytes:
     """The sizes of the tiles of a module in TTIR."""
-    largest = loaded = operands = stages = 0
+    exchanged = loaded = stages = 0
+    held: set[SSAValue] = set()
     for op in module.walk():
         stages = max(stages, _stages_of(op))
-        sizes = [_bytes(value) for value in (*op.operands, *op.results)]
-        largest = max(largest, *sizes, 0)
-        if has(op, GlobalRead):
-            loaded += sum(_bytes(value) for value in op.results)
-        elif has(op, DotLike):
-            operands += sum(sizes)
-    return TileBytes(largest, loaded, operands, stages)
+        operands = [_bytes(value) for value in op.operands]
+        results = [_bytes(value) for value in op.results]
+        together = sum(operands) if isinstance(op, tt.ReduceOp | tt.ScanOp) else 0
+        exchanged = max(exchanged, together, *operands, *results)
+        if has(op, GlobalRead) and any(isinstance(around, _LOOPS) for around in parents(op)):
+            loaded += sum(results)
+        if has(op, DotLike):
+            held |= {*op.operands} - {op.operands[2]}  # the accumulator
+        elif has(op, DescriptorAccess):
+            held |= {*op.operands, *op.results}
+    return TileBytes(exchanged, loaded, sum(map(_bytes, held)), stages)
+
+
+_LOOPS = (mlir.ForOp, mlir.WhileOp)
 
 
 def _stages_of(op: Operation) -> int:

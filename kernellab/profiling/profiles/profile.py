@@ -81,7 +81,7 @@ def plain(record: ProfileRecord) -> dict[str, Any]:
         "kernels": kernels,
         "notes": list(record.notes),
         "scopes": _scopes(record.root),
-        "lines": [dataclasses.asdict(line) for line in record.line_records],
+        "lines": [vars(line) | {"metrics": {**line.metrics}} for line in record.line_records],
         "events": None if record.events is None else _events(record.events),
         "perturbation": (
             None if record.perturbation is None else dataclasses.asdict(record.perturbation)
