@@ -21,7 +21,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from tests.cases.case import normal
-from tests.corpus.entries import OLDEST
 from tests.corpus.gluon_kernels import copy_to_shared, described, tma_load, tma_store
 
 TILES = 5
@@ -186,7 +185,7 @@ def specialized(source, out_ptr, TILES: gl.constexpr):
             (specialized__consume, (stages, filled, emptied, out_ptr, layout, TILES)),
             (specialized__produce, (source, stages, filled, emptied, TILES)),
         ],
-        [1],
+        [1], [24],
     )
 
 
@@ -241,7 +240,7 @@ def handed_over(source, out_ptr, TILES: gl.constexpr):
             (handed_over__triple, (stages, filled, emptied, out_ptr, layout, TILES)),
             (handed_over__produce, (source, stages, filled, emptied, TILES)),
         ],
-        [4, 1],
+        [4, 1], [128, 24],
     )
 
 
@@ -283,7 +282,7 @@ def sent(x_ptr, out, TILES: gl.constexpr):
             (sent__make, (x_ptr, stages, filled, emptied, layout, TILES)),
             (sent__send, (out, stages, filled, emptied, TILES)),
         ],
-        [1],
+        [1], [24],
     )
 
 
@@ -338,7 +337,7 @@ def tensor_groups(a, b, out_ptr, TILES: gl.constexpr):
             (tensor_groups__load, (a, b, stages_a, stages_b, filled, emptied, TILES)),
             (tensor_groups__multiply, (stages_a, stages_b, sums, filled, emptied, done, TILES)),
         ],
-        [1, 1],
+        [1, 1], [24, 24],
     )
 
 
@@ -371,10 +370,11 @@ def never_waits(x_ptr, copies):
         async_copy.commit_group()
 
 
-_GROUPS = ("specialized", "handed_over", "sent", "tensor_groups")
-_LATER = () if OLDEST else ("tensor_products", *_GROUPS)
-NAMES = ("copies", "direct_loads", "tma_copies", "products", "fresh_barriers", *_LATER)
-"""The kernels that are launched; the oldest Triton has other names for what the last ones use."""
+NAMES = (
+    "copies", "direct_loads", "tma_copies", "products", "fresh_barriers", "tensor_products",
+    "specialized", "handed_over", "sent", "tensor_groups",
+)
+"""The kernels that are launched."""
 
 
 def target_of(name: str) -> str:
