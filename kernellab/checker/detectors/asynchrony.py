@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
+from kernellab.interpreter.codegen.indices import memory_name
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import ProgramCode, per_code
 from kernellab.interpreter.memory import shared_memory
@@ -577,25 +578,5 @@ def _of(tile: SharedTile, program: int) -> Array:
     return place
 
 
-def _captured(argument: BlockArgument) -> SSAValue | None:
-    """What a group of warps gets by an argument; None of other arguments."""
-    parent = argument.owner.parent_op()
-    while parent is not None and not isinstance(parent, ttg.WarpSpecializeOp):
-        parent = parent.parent_op()
-    captured = () if parent is None else parent.captured
-    is_partition = isinstance(argument.owner.parent_op(), ttg.WarpSpecializePartitionsOp)
-    return captured[argument.index] if is_partition and argument.index < len(captured) else None
-
-
-def _name(value: SSAValue) -> str:
-    """The kernel's name for memory."""
-    while True:
-        owner = value.owner
-        if isinstance(owner, ttg.MemDescIndexOp | ttg.MemDescView | ttng.TmemSubsliceOp):
-            value = owner.memory
-        elif isinstance(value, BlockArgument) and (captured := _captured(value)) is not None:
-            value = captured
-        else:
-            break
-    name = locate(value.op.location).name if isinstance(value, OpResult) else value.name_hint
-    return name or "shared memory"
+def _name(memory: SSAValue) -> str:
+    return memory_name(memory) or "shared memory"

@@ -103,9 +103,16 @@ def run(groups: tuple[Group, ...]) -> Any:
 
 
 def _stop(groups: tuple[Group, ...], live: dict[int, Waiting | None]) -> None:
-    number, wait = next(iter(live.items()))
+    first, *others = (_stuck(groups[number], wait) for number, wait in live.items())
+    first.others = tuple(each for each in others if each.program == first.program)
+    groups[next(iter(live))].throw(first)
+
+
+def _stuck(group: Group, wait: Waiting | None) -> shared_memory.PhaseNeverCompletes:
     assert wait is not None
     try:
         shared_memory.wait(wait.barrier, wait.phase, wait.active)
     except shared_memory.PhaseNeverCompletes as stuck:
-        groups[number].throw(stuck)
+        stuck.place = group.gi_frame.f_code, group.gi_frame.f_lasti
+        return stuck
+    raise AssertionError("a group of warps whose wait is over was not ready")
