@@ -18,7 +18,7 @@ from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.interpreter.codegen.indices import memory_name
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.execution.program import ProgramCode, per_code
+from kernellab.interpreter.execution.program import has_asynchronous_operations
 from kernellab.interpreter.memory import shared_memory
 from kernellab.interpreter.memory.asynchrony import Flight, Flights
 from kernellab.interpreter.memory.shared_memory import SharedTile
@@ -210,7 +210,7 @@ class MissingWait(Detector):
 
     @classmethod
     def concerns(cls, run: CheckedRun) -> bool:
-        return _has_asynchronous_operations(run.code)
+        return has_asynchronous_operations(run.code)
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
@@ -476,11 +476,6 @@ def _line(operation: Operation) -> str:
 
 def _nothing(_active: Active) -> None:
     """What an operation does when it completes: it was done when it was issued."""
-
-
-@per_code
-def _has_asynchronous_operations(code: ProgramCode) -> bool:
-    return any(has(op, Asynchronous) for op in code.module.walk())
 
 
 def _is_product(value: SSAValue) -> bool:
