@@ -4,8 +4,8 @@ groups of warps.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
+from types import GeneratorType
 from typing import Any, TypeAlias
 
 import numpy
@@ -74,7 +74,7 @@ def _of_program(value: Value, shape: tuple[int, ...], program: int) -> Any:
 # a barrier.
 
 
-Group: TypeAlias = "Generator[Waiting, None, Any]"
+Group: TypeAlias = "GeneratorType[Waiting, None, Any]"
 
 
 def run(groups: tuple[Group, ...]) -> Any:
@@ -113,6 +113,8 @@ def _stuck(group: Group, wait: Waiting | None) -> shared_memory.PhaseNeverComple
     try:
         shared_memory.wait(wait.barrier, wait.phase, wait.active)
     except shared_memory.PhaseNeverCompletes as stuck:
-        stuck.place = group.gi_frame.f_code, group.gi_frame.f_lasti
+        frame = group.gi_frame
+        assert frame is not None, "a group that waits has not ended"
+        stuck.place = frame.f_code, frame.f_lasti
         return stuck
     raise AssertionError("a group of warps whose wait is over was not ready")

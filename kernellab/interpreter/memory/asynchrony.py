@@ -10,6 +10,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -281,25 +282,12 @@ class Arrival:
     @property
     def to_come(self) -> numpy.ndarray:
         """For each program, whether it will arrive."""
-        return self.flight.pending & (self.addresses != _LOST)
-
-
-class Transfers:
-    """The module `transfers` of generated code.
-
-    Attributes:
-        chance: draws what completes before a wait; None if nothing does.
-    """
-
-    def __init__(self, chance: numpy.random.Generator | None = None) -> None:
-        self.chance = chance
-
-    def Flights(self, programs: int) -> Flights:  # noqa: N802 - the module's class
-        """Return the operations of a batch."""
-        return Flights(programs, self.chance)
+        to_come: numpy.ndarray = self.flight.pending & (self.addresses != _LOST)
+        return to_come
 
 
 def late_modules(completion: str, seed: int) -> dict[str, Any]:
     """Return what generated code calls by name in a run whose operations complete late."""
     chance = numpy.random.default_rng(seed) if completion == "shuffled" else None
-    return {"mbarriers": LateBarriers(chance), "transfers": Transfers(chance)}
+    transfers = SimpleNamespace(Flights=functools.partial(Flights, chance=chance))
+    return {"mbarriers": LateBarriers(chance), "transfers": transfers}
