@@ -37,7 +37,7 @@ from kernellab.equality.records import (
 from kernellab.equality.residues import agreement
 from kernellab.errors import ArgumentError, KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.launcher import launch
-from kernellab.interpreter.execution.program import has_asynchronous_operations, program_code
+from kernellab.interpreter.execution.program import is_asynchronous, program_code
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.ir.operations import global_effect, locate
 from kernellab.launch.argument_copies import copied, tensors_in
@@ -792,7 +792,7 @@ class _Modules:
                 if not same.all():
                     self._note_difference(name, ~same)
                     return "different", ""
-        if has_asynchronous_operations(launch.code) and (late := self._late(text, results)):
+        if is_asynchronous(launch.code) and (late := self._late(text, results)):
             return "different", late
         if undecided:
             return "not decided", f"{undecided:,} elements have no residue in both"

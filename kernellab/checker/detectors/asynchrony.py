@@ -18,7 +18,7 @@ from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.interpreter.codegen.indices import memory_name
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.execution.program import has_asynchronous_operations
+from kernellab.interpreter.execution.program import is_asynchronous
 from kernellab.interpreter.memory import shared_memory
 from kernellab.interpreter.memory.asynchrony import Flight, Flights
 from kernellab.interpreter.memory.shared_memory import SharedTile
@@ -210,7 +210,7 @@ class MissingWait(Detector):
 
     @classmethod
     def concerns(cls, run: CheckedRun) -> bool:
-        return has_asynchronous_operations(run.code)
+        return is_asynchronous(run.code)
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:

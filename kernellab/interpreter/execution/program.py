@@ -51,7 +51,7 @@ from kernellab.interpreter.execution import runtime
 from kernellab.interpreter.lowering.asynchrony import deferred
 from kernellab.interpreter.memory import address_space, descriptors, global_memory, shared_memory
 from kernellab.interpreter.memory.observers import WatchedMemory
-from kernellab.ir import amd, tt
+from kernellab.ir import amd, tt, ttg
 from kernellab.ir.operations import (
     Asynchronous,
     Atomic,
@@ -713,9 +713,13 @@ def memory_effects(code: ProgramCode) -> MemoryEffects:
 
 
 @per_code
-def has_asynchronous_operations(code: ProgramCode) -> bool:
-    """Whether something in a kernel's code may complete later than it is issued."""
-    return any(has(op, Asynchronous) for op in code.module.walk())
+def is_asynchronous(code: ProgramCode) -> bool:
+    """Whether something in a kernel's code may complete later than it is issued, or groups of warps
+    run separate code.
+    """
+    return any(
+        has(op, Asynchronous) or isinstance(op, ttg.WarpSpecializeOp) for op in code.module.walk()
+    )
 
 
 def _memory_effects(function: tt.FuncOp) -> MemoryEffects:
