@@ -23,7 +23,7 @@ from kernellab.interpreter.memory import shared_memory
 from kernellab.interpreter.memory.asynchrony import Flight, Flights
 from kernellab.interpreter.memory.shared_memory import SharedTile
 from kernellab.interpreter.tiles import Active, Value, narrowed
-from kernellab.ir import amd, mlir, ttg, ttng
+from kernellab.ir import mlir, ttg, ttng
 from kernellab.ir.operations import (
     Asynchronous,
     Commits,
@@ -485,8 +485,6 @@ def _is_product(value: SSAValue) -> bool:
 
 def _pending(operation: Operation) -> int:
     """How many groups a wait leaves in flight."""
-    if isinstance(operation, amd.AsyncWaitOp):
-        return 0  # it counts instructions
     assert isinstance(
         operation, ttg.AsyncWaitOp | ttng.AsyncTmaStoreWaitOp | ttng.WarpGroupDotWaitOp
     )

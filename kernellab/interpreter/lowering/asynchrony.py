@@ -61,12 +61,6 @@ def _wait(op: ttg.AsyncWaitOp, emit: Emitter) -> Expression:
     return TOKEN
 
 
-def _wait_for_instructions(op: amd.AsyncWaitOp, emit: Emitter) -> Expression:
-    """How many instructions a copy is, only the next stage says: all copies are waited for."""
-    _call("wait", op, emit, 0)
-    return TOKEN
-
-
 def _send(op: ttng.AsyncTmaCopyLocalToGlobalOp | ttng.AsyncTmaScatterOp, emit: Emitter) -> None:
     store = sent_to_global(op, emit)
     emit.evaluate(None, store)
@@ -128,7 +122,6 @@ _LOWERINGS: dict[type[Operation], _Lower] = {
     ttg.AsyncCommitGroupOp: _commit,
     ttg.AsyncWaitOp: _wait,
     amd.BufferLoadToLocalOp: _copy,
-    amd.AsyncWaitOp: _wait_for_instructions,
     ttng.AsyncTmaCopyLocalToGlobalOp: _send,
     ttng.AsyncTmaScatterOp: _send,
     ttng.AsyncTmaStoreWaitOp: _wait_for_stores,
