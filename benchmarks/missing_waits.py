@@ -1,25 +1,37 @@
 """Faults in asynchronous kernels: what `kernellab.check` finds, what Triton's concurrency sanitizer
-(ConSan) finds on a GPU, and whether a plain launch there shows them.
+(ConSan) finds on a GPU, whether a plain launch there shows them, and what late completion costs.
 
 `python -m benchmarks.missing_waits` prints the recorded numbers beside those of the check, which
 runs anew; with `--record FILE.json`, on a machine with a Hopper GPU, it records them. Each fault of
 `tests/kernels/asynchronous.py` is launched in processes of its own, because a failed assertion of
 ConSan ends the use of the GPU in its process.
+
+With `--times` it runs TTGIR with `completion="late"` and without, and checks it with the detector
+of missing waits and without, in turns. Goal: at most 3 times for both.
 """
 
 from __future__ import annotations
 
+import os
+
+from benchmarks.harness import ONE_THREAD
+
+os.environ.update(ONE_THREAD)
+
 import argparse
 import importlib.metadata
 import json
-import os
 import re
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pandas
 import torch
@@ -27,7 +39,10 @@ import triton
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 import kernellab
-from benchmarks.harness import print_report
+from benchmarks.harness import Sample, print_report, take_turns, timed
+from kernellab.checker.detectors.asynchrony import MissingWait
+from tests.corpus.entries import ENTRIES
+from tests.corpus.launches import LAUNCHES as CORPUS
 from tests.kernels import asynchronous
 from tests.support.broken_kernels import broken, faults_of
 
@@ -149,11 +164,80 @@ def table(rows: list[dict[str, Any]]) -> pandas.DataFrame:
     return faulty.groupby("kernel", sort=False).sum().reset_index()
 
 
+COMPILED = {
+    "sm_80": ("matmul", "attention_forward"),
+    "sm_90": ("matmul", "matmul_descriptors", "attention_forward"),
+    "sm_100": ("matmul", "matmul_warp_specialized"),
+    "gfx950": ("matmul",),
+}
+"""Kernels of Triton whose TTGIR has asynchronous operations, for each target."""
+GOAL = 3
+
+
+def _timed_launches() -> Iterator[tuple[str, str, tuple[Any, ...], dict[str, Any]]]:
+    """Name, target, positional arguments of `kernellab.run`, and keywords."""
+    for name in asynchronous.NAMES:
+        kernel, arguments, _ = asynchronous.launched(name)
+        constants = {"TILES": asynchronous.TILES}
+        yield name, asynchronous.target_of(name), (kernel, (1,), *arguments), constants
+    entries = {one.name: one for one in ENTRIES}
+    for target, names in COMPILED.items():
+        for name in names:
+            one, launch = entries[name], CORPUS[name]
+            keywords = {**one.constants, "options": {**one.options, "stage": "ttgir"}}
+            yield name, target, (one.kernel, launch.grid, *launch.make()), keywords
+
+
+def times(rounds: int) -> pandas.DataFrame:
+    """One row for each kernel: CPU time, medians, with late completion over without it."""
+
+    def run(completion: str, launch: tuple[Any, ...], keywords: dict[str, Any]) -> Sample:
+        options = {**keywords.get("options", {}), "completion": completion}
+        run = lambda: kernellab.run(*launch, **{**keywords, "options": options})  # noqa: E731
+        return timed(run, time.process_time)
+
+    def check(launch: tuple[Any, ...], keywords: dict[str, Any]) -> Sample:
+        return timed(lambda: kernellab.check(*launch, **keywords), time.process_time)
+
+    def without(measured: Callable[[], Sample]) -> Sample:
+        with mock.patch.object(MissingWait, "concerns", return_value=False):
+            return measured()
+
+    rows = []
+    for name, target, launch, keywords in _timed_launches():
+        keywords = {**keywords, "target": target}
+        late, early = (partial(run, mode, launch, keywords) for mode in ("late", "early"))
+        checked = partial(check, launch, keywords)
+        runs = take_turns(late, early, rounds=rounds)
+        checks = take_turns(checked, partial(without, checked), rounds=rounds)
+        rows.append(
+            {
+                "kernel": name,
+                "target": target,
+                "run, ms": round(runs.their_median * 1e3, 1),
+                "late, ms": round(runs.our_median * 1e3, 1),
+                "late over early": round(runs.overhead, 2),
+                "check without, ms": round(checks.their_median * 1e3, 1),
+                "with, ms": round(checks.our_median * 1e3, 1),
+                "with over without": round(checks.overhead, 2),
+            }
+        )
+    return pandas.DataFrame(rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", metavar="FILE", type=Path)
     parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--times", action="store_true")
+    parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
+    if options.times:
+        asynchronous.TILES = 40
+        measured = times(options.rounds)
+        worst = measured[["late over early", "with over without"]].max().max()
+        note = f"CPU time, medians of {options.rounds}, in turns. Goal: at most {GOAL} times; "
+        return print_report("Late completion", measured, f"{note}the worst is {worst}.")
     if options.case:
         name, fault, launches = options.case
         return launch(name, fault, int(launches))

@@ -37,7 +37,7 @@ from kernellab.equality.records import (
 from kernellab.equality.residues import agreement
 from kernellab.errors import ArgumentError, KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.launcher import launch
-from kernellab.interpreter.execution.program import program_code
+from kernellab.interpreter.execution.program import is_asynchronous, program_code
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.ir.operations import global_effect, locate
 from kernellab.launch.argument_copies import copied, tensors_in
@@ -717,7 +717,8 @@ def validate(
     One compilation records the module after every pass of the TTIR and TTGIR stages. From the
     inliner on, each module that differs from the one before runs on the CPU with residues in place
     of floats (docs/equality.md), and leaves the same in all tensors or does not. A pass that only
-    computes sums in another order is equal. The arguments do not change.
+    computes sums in another order is equal. A module with asynchronous operations runs once more,
+    and there they complete only when something waits for them. The arguments do not change.
 
     Args:
         launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch.
@@ -766,7 +767,7 @@ class _Modules:
         text = triton_api.generic_form(module.text.read(), self._prepared.target)
         start = time.perf_counter()
         if not self._first:
-            self._expected = self._results(text)
+            self._expected = self._results(ExactLaunch(self._prepared, text))
             self._first = module.label
         else:
             verdict, reason = self._judged(text)
@@ -778,7 +779,8 @@ class _Modules:
 
     def _judged(self, text: str) -> tuple[Verdict, str]:
         try:
-            results = self._results(text)
+            launch = ExactLaunch(self._prepared, text)
+            results = self._results(launch)
         except UnsupportedOperation as unknown:
             return "not decided", unknown.problem
         except KernelFault as fault:
@@ -791,17 +793,33 @@ class _Modules:
                 if not same.all():
                     self._note_difference(name, ~same)
                     return "different", ""
+        if is_asynchronous(launch.code) and (late := self._late(text, results)):
+            return "different", late
         if undecided:
             return "not decided", f"{undecided:,} elements have no residue in both"
         return "equal", ""
+
+    def _late(self, text: str, results: Sequence[Mapping[str, torch.Tensor]]) -> str:
+        """What is wrong where operations complete when something waits for them; "" if nothing."""
+        try:
+            late = self._results(ExactLaunch(self._prepared, text, is_late=True))
+        except KernelFault as fault:
+            return f"it fails where operations complete late: {fault.problem}"
+        for early, contents in zip(results, late):
+            for name, tensor in early.items():
+                same, known = agreement(tensor.numpy(), contents[name].numpy())
+                off = ~same | ~known & agreement(tensor.numpy(), tensor.numpy())[1]
+                if off.any():
+                    self._note_difference(name, off)
+                    return "something is used before an asynchronous operation completes"
+        return ""
 
     def _note_difference(self, name: str, off: numpy.ndarray) -> None:
         if self._difference is None:
             index = tuple(int(i) for i in numpy.argwhere(off)[0])
             self._difference = UnequalElement(name, index, int(off.sum()), off.size)
 
-    def _results(self, text: str) -> list[Mapping[str, torch.Tensor]]:
-        launch = ExactLaunch(self._prepared, text)
+    def _results(self, launch: ExactLaunch) -> list[Mapping[str, torch.Tensor]]:
         return [launch.run(self._fresh(seed)) for seed in range(self._seeds)]
 
     def _fresh(self, seed: int) -> ExactTensors:

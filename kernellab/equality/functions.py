@@ -24,6 +24,7 @@ from kernellab.equality.residues import ONE, ZERO
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import ProgramCode, program_of_module
+from kernellab.interpreter.lowering.asynchrony import deferred
 from kernellab.interpreter.memory.address_space import is_pointer, memory_behind
 from kernellab.interpreter.memory.observers import RunObserver
 from kernellab.ir import flow
@@ -31,6 +32,7 @@ from kernellab.ir.syntax import read_module
 from kernellab.ir.types import MemDescType, PointerType, ResidueType, TensorDescType, dtype
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.preparation import PreparedLaunch
+from kernellab.records.launches import DEFAULT, RunOptions
 from kernellab.torch_api.emulation import (
     OperationMode,
     changes_an_argument,
@@ -41,11 +43,14 @@ from kernellab.torch_api.emulation import (
 # The code of a kernel that computes with residues: its module with another type for floats.
 
 
-def exact_code(text: str, kernel: Any, *, rounds: bool = False) -> ProgramCode:
+def exact_code(
+    text: str, kernel: Any, *, rounds: bool = False, is_late: bool = False
+) -> ProgramCode:
     """The code of a module in MLIR's generic form.
 
     Args:
         rounds: whether results in formats narrower than float32 are rounded.
+        is_late: whether asynchronous operations complete only when something waits for them.
 
     Raises:
         UnsupportedOperation: an operation on floats that has no law and moves no elements; it names
@@ -53,7 +58,8 @@ def exact_code(text: str, kernel: Any, *, rounds: bool = False) -> ProgramCode:
     """
     module = read_module(text)
     _replace_floats(module)
-    return program_of_module(module, kernel, rules=rule_with_rounding if rounds else rule_of)
+    rules = rule_with_rounding if rounds else rule_of
+    return program_of_module(module, kernel, rules=deferred(rules) if is_late else rules)
 
 
 def _replace_floats(module: ModuleOp) -> None:
@@ -181,15 +187,18 @@ class ExactLaunch:
     Args:
         prepared: the launch with floats.
         text: the module that runs, in MLIR's generic form.
-        rounds: as for `exact_code`.
+        rounds, is_late: as for `exact_code`.
 
     Raises:
         UnsupportedOperation: an operation on floats that has no law.
     """
 
-    def __init__(self, prepared: PreparedLaunch, text: str, *, rounds: bool = False) -> None:
+    def __init__(
+        self, prepared: PreparedLaunch, text: str, *, rounds: bool = False, is_late: bool = False
+    ) -> None:
         self._prepared = prepared
-        self.code: ProgramCode = exact_code(text, prepared.kernel, rounds=rounds)
+        self._options = RunOptions(completion="late") if is_late else DEFAULT
+        self.code = exact_code(text, prepared.kernel, rounds=rounds, is_late=is_late)
 
     @classmethod
     def of_ttir(cls, prepared: PreparedLaunch, *, rounds: bool = False) -> ExactLaunch:
@@ -206,7 +215,9 @@ class ExactLaunch:
         call = self._prepared.call
         values = {name: _exact(value, name, tensors) for name, value in call.values.items()}
         launch = replace(call, values=values)
-        launch_observed(self._prepared.kernel, self._prepared.grid, launch, self.code, observer)
+        launch_observed(
+            self._prepared.kernel, self._prepared.grid, launch, self.code, observer, self._options
+        )
         return dict(tensors_in(values))
 
 

@@ -110,7 +110,6 @@ def _leading_to(value: SSAValue) -> Iterator[Operation]:
         yield from (use.operation for use in value.block.uses)
         around = value.block.parent_op()
         if isinstance(around, ttg.WarpSpecializePartitionsOp):
-            yield around
             around = around.parent_op()
     if around is not None:
         yield around

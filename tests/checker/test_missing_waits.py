@@ -11,8 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker.records import Findings
-from tests.kernels import asynchronous
-from tests.support.broken_kernels import broken, faults_of
+from tests.kernels import asynchronous, pipelines
+from tests.support.broken_kernels import broken, faults_of, waits_of, without_wait
 
 
 def checked(kernels: Any, name: str, programs: int = 1) -> Findings:
@@ -48,6 +48,7 @@ def test_the_fault_is_found_on_its_line(name: str, fault: str, tmp_path: Path) -
         ("tma_copies", "J"),
         ("products", "D"),
         ("handed_over", "A"),
+        ("handed_over", "D"),
         ("sent", "A"),
         ("tensor_groups", "E"),
         ("fresh_barriers", "D"),
@@ -55,8 +56,31 @@ def test_the_fault_is_found_on_its_line(name: str, fault: str, tmp_path: Path) -
 )
 def test_what_is_said(name: str, fault: str, tmp_path: Path, messages: SnapshotAssertion) -> None:
     kernels, _expected = broken(asynchronous, name, fault, tmp_path)
-    (*_, last) = (one for one in checked(kernels, name) if one.kind != "endless-wait")
+    *_, last = sorted(checked(kernels, name), key=lambda one: one.kind != "endless-wait")
     assert f"{last.message}\n{last.advice}" == messages
+
+
+def found_in_pipeline(kernels: Any, name: str) -> Findings:
+    kernel, programs, arguments, _out, _right = kernels.launched(name)
+    return kernellab.check(kernel, (programs,), *arguments, target=pipelines.target_of(name))
+
+
+@pytest.mark.parametrize("name", pipelines.NAMES)
+def test_a_pipeline_is_right_whenever_operations_complete(name: str) -> None:
+    kernel, programs, arguments, out, right = pipelines.launched(name)
+    for completion in ("early", "late", "shuffled"):
+        out.zero_()
+        with kernellab.interpreted(target=pipelines.target_of(name), completion=completion):
+            kernel[(programs,)](*arguments)
+        torch.testing.assert_close(out.float(), right, rtol=2e-3, atol=2e-2)
+    assert not found_in_pipeline(pipelines, name)
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize(("name", "line"), waits_of(pipelines, pipelines.NAMES))
+def test_each_wait_of_a_pipeline_is_needed(name: str, line: int, tmp_path: Path) -> None:
+    kinds = {one.kind for one in found_in_pipeline(without_wait(pipelines, line, tmp_path), name)}
+    assert kinds & {"missing-wait", "extra-arrival", "endless-wait"}, kinds
 
 
 def test_a_kernel_that_never_waits() -> None:

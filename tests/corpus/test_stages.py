@@ -105,7 +105,13 @@ def test_no_barrier_or_wait_is_missing(pair: tuple[Entry, str], stage: str) -> N
         one.kernel, launch.grid, *launch.make(), **one.constants, options=options, target=target
     )
     assert not any(" failed: " in note for note in found.notes), found.notes
-    kinds = {*MissingBarrier.kinds, *MissingWait.kinds, "endless-wait", "extra-arrival"}
+    kinds = {
+        *MissingBarrier.kinds,
+        *MissingWait.kinds,
+        "endless-wait",
+        "extra-arrival",
+        "invalid-barrier",
+    }
     assert not [finding for finding in found if finding.kind in kinds]
 
 

@@ -40,14 +40,14 @@ def test_right_kernels_compute_the_same(name: str) -> None:
     assert is_right(asynchronous, name, "shuffled", seed=1)
 
 
-_UNSEEN = {("tma_copies", "J"), ("sent", "A"), ("sent", "E")}
+_UNSEEN = {("tma_copies", "J"), ("sent", "A"), ("sent", "E"), ("passed_on", "B")}
 FAULTS = [
     (name, fault)
     for name, fault in faults_of(asynchronous, asynchronous.NAMES)
     if name != "tensor_products" and (name, fault) not in _UNSEEN
 ]
 """All but those of tcgen05, whose products are early, stores that no wait follows, which only
-another program could show, and a missing fence.
+another program could show, a missing fence, and one group of warps that overtakes another.
 """
 
 

@@ -10,7 +10,6 @@ import kernellab
 from kernellab.errors import KernelFault
 from tests.cases.case import iota, normal
 from tests.corpus import gluon_kernels
-from tests.corpus.entries import OLDEST
 from tests.corpus.gluon_kernels import described
 from tests.kernels.gluon_add import gluon_add
 from tests.kernels.specialized_warps import producer_and_consumer
@@ -106,14 +105,12 @@ def test_a_wait_that_never_ends(raised: Raised) -> None:
     assert not out.any()
 
 
-@pytest.mark.skipif(OLDEST, reason="this Triton's warp_specialize takes other arguments")
 def test_groups_of_warps_wait_for_each_other() -> None:
     x, out = normal(3, 640), torch.zeros(3, 640)
     kernellab.run(producer_and_consumer, (3,), x, out, 5)
     assert torch.equal(out, 2 * x)
 
 
-@pytest.mark.skipif(OLDEST, reason="this Triton's warp_specialize takes other arguments")
 def test_a_group_that_waits_for_what_no_other_does(raised: Raised) -> None:
     """The producer stops after three tiles, and the consumer wants a fourth."""
     x, out = normal(640), torch.zeros(640)

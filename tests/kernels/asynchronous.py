@@ -21,7 +21,6 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from tests.cases.case import normal
-from tests.corpus.entries import OLDEST
 from tests.corpus.gluon_kernels import copy_to_shared, described, tma_load, tma_store
 
 TILES = 5
@@ -186,7 +185,7 @@ def specialized(source, out_ptr, TILES: gl.constexpr):
             (specialized__consume, (stages, filled, emptied, out_ptr, layout, TILES)),
             (specialized__produce, (source, stages, filled, emptied, TILES)),
         ],
-        [1],
+        [1], [24],
     )
 
 
@@ -241,7 +240,7 @@ def handed_over(source, out_ptr, TILES: gl.constexpr):
             (handed_over__triple, (stages, filled, emptied, out_ptr, layout, TILES)),
             (handed_over__produce, (source, stages, filled, emptied, TILES)),
         ],
-        [4, 1],
+        [4, 1], [128, 24],
     )
 
 
@@ -283,7 +282,64 @@ def sent(x_ptr, out, TILES: gl.constexpr):
             (sent__make, (x_ptr, stages, filled, emptied, layout, TILES)),
             (sent__send, (out, stages, filled, emptied, TILES)),
         ],
-        [1],
+        [1], [24],
+    )
+
+
+@gluon.jit
+def passed_on__store(x_ptr, stages, filled, emptied, TILES: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    lanes = gl.arange(0, 512, layout=layout)
+    for number in range(TILES):
+        stage = number % 2
+        tile = gl.load(x_ptr + number * 512 + lanes)
+        mbarrier.wait(emptied.index(stage), (number // 2 & 1) ^ 1)  # A removed
+        mbarrier.wait(emptied.index(2 + stage), (number // 2 & 1) ^ 1)  # B removed
+        stages.index(stage).store(tile)  # missing-wait with A, B
+        mbarrier.arrive(filled.index(stage), count=1)  # C removed
+
+
+@gluon.jit
+def passed_on__double(out_ptr, stages, filled, emptied, TILES: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([2], [32], [4], [0])
+    lanes = gl.arange(0, 256, layout=layout)
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(filled.index(stage), number // 2 & 1)  # D removed; endless-wait with A, C, E, F, G, H
+        low = stages.index(stage).slice(0, 256).load(layout)  # missing-wait with D
+        mbarrier.arrive(emptied.index(stage), count=1)  # E removed
+        gl.store(out_ptr + number * 512 + lanes, low + low)
+
+
+@gluon.jit
+def passed_on__triple(out_ptr, stages, filled, emptied, TILES: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([2], [32], [4], [0])
+    lanes = gl.arange(0, 256, layout=layout)
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(filled.index(stage), number // 2 & 1)  # F & 1 -> & 1 ^ 1; endless-wait with D
+        high = stages.index(stage).slice(256, 256).load(layout)
+        mbarrier.arrive(emptied.index(2 + stage), count=1)  # G (2 + stage) -> (stage)
+        gl.store(out_ptr + number * 512 + 256 + lanes, high + high + high)
+
+
+@gluon.jit
+def passed_on(x_ptr, out_ptr, TILES: gl.constexpr):
+    """One group of warps stores tiles, of which two others load a half each."""
+    stages = gl.allocate_shared_memory(gl.float32, [2, 512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    emptied = gl.allocate_shared_memory(gl.int64, [4, 1], mbarrier.MBarrierLayout())
+    for stage in gl.static_range(2):
+        mbarrier.init(filled.index(stage), count=1)  # H =1 -> =2
+        mbarrier.init(emptied.index(stage), count=1)
+        mbarrier.init(emptied.index(2 + stage), count=1)
+    gl.warp_specialize(
+        [
+            (passed_on__double, (out_ptr, stages, filled, emptied, TILES)),
+            (passed_on__triple, (out_ptr, stages, filled, emptied, TILES)),
+            (passed_on__store, (x_ptr, stages, filled, emptied, TILES)),
+        ],
+        [4, 4], [128, 128],
     )
 
 
@@ -338,7 +394,7 @@ def tensor_groups(a, b, out_ptr, TILES: gl.constexpr):
             (tensor_groups__load, (a, b, stages_a, stages_b, filled, emptied, TILES)),
             (tensor_groups__multiply, (stages_a, stages_b, sums, filled, emptied, done, TILES)),
         ],
-        [1, 1],
+        [1, 1], [24, 24],
     )
 
 
@@ -371,10 +427,11 @@ def never_waits(x_ptr, copies):
         async_copy.commit_group()
 
 
-_GROUPS = ("specialized", "handed_over", "sent", "tensor_groups")
-_LATER = () if OLDEST else ("tensor_products", *_GROUPS)
-NAMES = ("copies", "direct_loads", "tma_copies", "products", "fresh_barriers", *_LATER)
-"""The kernels that are launched; the oldest Triton has other names for what the last ones use."""
+NAMES = (
+    "copies", "direct_loads", "tma_copies", "products", "fresh_barriers", "tensor_products",
+    "specialized", "handed_over", "sent", "passed_on", "tensor_groups",
+)
+"""The kernels that are launched."""
 
 
 def target_of(name: str) -> str:
@@ -401,6 +458,10 @@ def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
             return globals()[name], (described(a), described(x), torch.zeros(64, 64)), right
         case "sent":
             return sent, (x, described(out)), x + x
+        case "passed_on":
+            numbers = normal(512 * TILES)
+            factors = torch.tensor((2.0, 3.0)).repeat_interleave(256).repeat(TILES)
+            return passed_on, (numbers, torch.zeros_like(numbers)), numbers * factors
         case "handed_over":
             return handed_over, (described(x), torch.cat((out, out))), torch.cat((x + x, 3 * x))
     return globals()[name], (described(x), out), x + x

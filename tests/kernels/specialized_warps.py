@@ -41,4 +41,5 @@ def producer_and_consumer(x_ptr, out_ptr, last):
             (fill, (stages, filled, emptied, x_ptr + first, last, layout)),
         ],
         [4],
+        [128],
     )

@@ -27,7 +27,6 @@ from kernellab.viz.diagnostics import accesses_card
 from tests.cases.case import normal
 from tests.corpus import gluon_kernels
 from tests.corpus.elementwise import guarded_copy
-from tests.corpus.entries import OLDEST
 from tests.kernels.specialized_warps import producer_and_consumer
 from tests.support import versions
 from tests.support.compiled import of_corpus
@@ -305,7 +304,6 @@ def test_a_finding_says_how_many_ways(messages: SnapshotAssertion) -> None:
     assert plain["findings"] == [str(one) for one in found.findings]
 
 
-@pytest.mark.skipif(OLDEST, reason="this Triton's warp_specialize takes other arguments")
 def test_groups_of_warps() -> None:
     """Four warps store five tiles and four others load them, in each of three programs."""
     x, out = normal(3, 640), torch.zeros(3, 640)

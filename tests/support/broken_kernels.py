@@ -38,14 +38,38 @@ def broken(module: Any, kernel: str, fault: str, folder: Path) -> tuple[Any, set
                 if name == fault:
                     line = _changed(line, old, new)
         lines.append(line)
-    file = folder / f"{kernel}_{fault}.py"
+    return _imported(folder / f"{kernel}_{fault}.py", lines), found
+
+
+_WAIT = re.compile(r"^ *(\w+ = \w+_wait\(|mbarrier\.wait\(|tma\.store_wait\(|\w+\.wait_group\()")
+
+
+def waits_of(module: Any, kernels: Collection[str]) -> list[tuple[str, int]]:
+    """(kernel, line) for each wait in these kernels of a module."""
+    found, kernel = [], ""
+    for number, line in enumerate(Path(inspect.getfile(module)).read_text().splitlines(), 1):
+        kernel = _kernel_at(line) or kernel
+        found += [(kernel, number)] if kernel in kernels and _WAIT.match(line) else []
+    return found
+
+
+def without_wait(module: Any, number: int, folder: Path) -> Any:
+    """The module without the wait of one line, or with one for products that lets one more run."""
+    lines = Path(inspect.getfile(module)).read_text().splitlines()
+    line = lines[number - 1]
+    more = re.sub(r"(num_outstanding=)(\d+)", lambda each: each[1] + str(int(each[2]) + 1), line)
+    lines[number - 1] = _changed(line, "") if more == line else more
+    return _imported(folder / f"without_{number}.py", lines)
+
+
+def _imported(file: Path, lines: list[str]) -> Any:
     file.write_text("\n".join(lines) + "\n")
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    return made, found
+    return made
 
 
 def _kernel_at(line: str) -> str:
@@ -59,7 +83,7 @@ def _changes(line: str) -> Iterator[tuple[str, str, str]]:
         yield fault, "" if removed else old.strip(), new.strip()
 
 
-def _changed(line: str, old: str, new: str) -> str:
+def _changed(line: str, old: str, new: str = "") -> str:
     code, _, comment = line.partition("  # ")
     if not old:
         return code[: len(code) - len(code.lstrip())] + "pass"

@@ -11,18 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
+from kernellab.interpreter.codegen.indices import memory_name
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.execution.program import ProgramCode, per_code
+from kernellab.interpreter.execution.program import is_asynchronous
 from kernellab.interpreter.memory import shared_memory
 from kernellab.interpreter.memory.asynchrony import Flight, Flights
 from kernellab.interpreter.memory.shared_memory import SharedTile
 from kernellab.interpreter.tiles import Active, Value, narrowed
-from kernellab.ir import amd, mlir, ttg, ttng
+from kernellab.ir import mlir, ttg, ttng
 from kernellab.ir.operations import (
     Asynchronous,
     Commits,
@@ -209,7 +210,7 @@ class MissingWait(Detector):
 
     @classmethod
     def concerns(cls, run: CheckedRun) -> bool:
-        return _has_asynchronous_operations(run.code)
+        return is_asynchronous(run.code)
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
@@ -477,11 +478,6 @@ def _nothing(_active: Active) -> None:
     """What an operation does when it completes: it was done when it was issued."""
 
 
-@per_code
-def _has_asynchronous_operations(code: ProgramCode) -> bool:
-    return any(has(op, Asynchronous) for op in code.module.walk())
-
-
 def _is_product(value: SSAValue) -> bool:
     """Whether a value is, or was waited for as, the result of a product."""
     return isinstance(value.owner, ttng.WarpGroupDotOp | ttng.WarpGroupDotWaitOp)
@@ -489,8 +485,6 @@ def _is_product(value: SSAValue) -> bool:
 
 def _pending(operation: Operation) -> int:
     """How many groups a wait leaves in flight."""
-    if isinstance(operation, amd.AsyncWaitOp):
-        return 0  # it counts instructions
     assert isinstance(
         operation, ttg.AsyncWaitOp | ttng.AsyncTmaStoreWaitOp | ttng.WarpGroupDotWaitOp
     )
@@ -577,25 +571,5 @@ def _of(tile: SharedTile, program: int) -> Array:
     return place
 
 
-def _captured(argument: BlockArgument) -> SSAValue | None:
-    """What a group of warps gets by an argument; None of other arguments."""
-    parent = argument.owner.parent_op()
-    while parent is not None and not isinstance(parent, ttg.WarpSpecializeOp):
-        parent = parent.parent_op()
-    captured = () if parent is None else parent.captured
-    is_partition = isinstance(argument.owner.parent_op(), ttg.WarpSpecializePartitionsOp)
-    return captured[argument.index] if is_partition and argument.index < len(captured) else None
-
-
-def _name(value: SSAValue) -> str:
-    """The kernel's name for memory."""
-    while True:
-        owner = value.owner
-        if isinstance(owner, ttg.MemDescIndexOp | ttg.MemDescView | ttng.TmemSubsliceOp):
-            value = owner.memory
-        elif isinstance(value, BlockArgument) and (captured := _captured(value)) is not None:
-            value = captured
-        else:
-            break
-    name = locate(value.op.location).name if isinstance(value, OpResult) else value.name_hint
-    return name or "shared memory"
+def _name(memory: SSAValue) -> str:
+    return memory_name(memory) or "shared memory"

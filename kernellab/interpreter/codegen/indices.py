@@ -16,7 +16,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab import triton_api
 from kernellab.errors import SourcePosition, source_lines
-from kernellab.ir import flow, mlir, tt, ttg
+from kernellab.ir import flow, mlir, tt, ttg, ttng
 from kernellab.ir.flow import yielded
 from kernellab.ir.operations import (
     DescriptorAccess,
@@ -249,6 +249,17 @@ def _assigns_the_same(op: Operation, location: Location) -> bool:
 
 def _lines(frames: Sequence[SourcePosition]) -> list[int]:
     return [frame.line for frame in frames]
+
+
+def memory_name(memory: SSAValue) -> str | None:
+    """The kernel's name for the shared or tensor memory that a view is of; None without one."""
+    owner = memory.owner
+    if isinstance(owner, ttg.MemDescIndexOp | ttg.MemDescView | ttng.TmemSubsliceOp):
+        return memory_name(owner.memory)
+    if isinstance(memory, OpResult):
+        return locate(memory.op.location).name
+    captured = flow.sources(memory)
+    return memory_name(captured[0]) if len(captured) == 1 else memory.name_hint
 
 
 def described(value: SSAValue) -> str | None:

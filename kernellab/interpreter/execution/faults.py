@@ -32,7 +32,7 @@ from kernellab.errors import (
     source_line,
 )
 from kernellab.interpreter.codegen.code_writer import is_among, located_at
-from kernellab.interpreter.codegen.indices import form_of, parts_of
+from kernellab.interpreter.codegen.indices import form_of, memory_name, parts_of
 from kernellab.interpreter.execution.bounds_advice import (
     CHECK_TRIES,
     Extents,
@@ -57,7 +57,7 @@ from kernellab.interpreter.memory.shared_memory import (
     PhaseNeverCompletes,
 )
 from kernellab.interpreter.tiles import EndlessRange, IndexOutsideTile, LaneFault
-from kernellab.ir import tt
+from kernellab.ir import tt, ttng
 from kernellab.ir.operations import Location, locate
 
 # What is behind something that happens in a kernel: its line and the calls that lead there, and
@@ -169,6 +169,8 @@ def explain(
     fix = ""
     if isinstance(fault, OutOfBoundsAccess):
         fix = _fix(fault, entries[-1], code, call)
+    if isinstance(fault, PhaseNeverCompletes):
+        fault.place = entries[-1].tb_frame.f_code, entries[-1].tb_lasti
     error = _error(fault, calls[-1] if calls else None, grid, code, where, fix)
     return error.with_traceback(_traceback(entries, calls))
 
@@ -248,15 +250,13 @@ def _error(
             advice = "Wait for earlier ones: a wait is missing, or it is before the commit."
             return KernelFault(what, advice=advice, position=position, **where)
         case PhaseNeverCompletes():
-            missing = f"is missing {counted(fault.arrivals, 'arrival')}"
-            if fault.bytes > 0:
-                missing += f" and {fault.bytes:,} bytes"
-            elif fault.bytes < 0:
-                missing += f" and has {-fault.bytes:,} bytes that were not expected"
             what = (
-                f"a wait that never ends: phase {fault.phase} of the barrier {missing}, and "
-                "no operation in flight can complete it"
+                f"a wait that never ends: {_phase(fault, code)}, and no operation in flight can "
+                "complete it"
             )
+            for other in fault.others:
+                what += f"; another group of warps waits{_line_of(other, code)}: "
+                what += _phase(other, code)
             advice = (
                 "Initialize the barrier with the number of its arrivals, of which mbarrier.expect "
                 "is one, expect the bytes that the copies bring, and wait for phases 0 and 1 in "
@@ -272,6 +272,23 @@ def _error(
                 position=position,
             )
     raise AssertionError(f"no words for {fault!r}")
+
+
+def _phase(fault: PhaseNeverCompletes, code: ProgramCode) -> str:
+    """What a phase waits for."""
+    missing = f"is missing {counted(fault.arrivals, 'arrival')}"
+    if fault.bytes > 0:
+        missing += f" and {fault.bytes:,} bytes"
+    elif fault.bytes < 0:
+        missing += f" and has {-fault.bytes:,} bytes that were not expected"
+    wait = None if fault.place is None else located_at(*fault.place, code.operations)
+    name = memory_name(wait.barrier) if isinstance(wait, ttng.WaitBarrierOp) else None
+    return f"phase {fault.phase} of {name or 'the barrier'} {missing}"
+
+
+def _line_of(fault: PhaseNeverCompletes, code: ProgramCode) -> str:
+    calls = [] if fault.place is None else calls_at(*fault.place, code.locations)
+    return f" on line {calls[-1].line}" if calls else ""
 
 
 def _fix(

@@ -48,11 +48,12 @@ from kernellab.interpreter.codegen.emitter import (
     rule_of,
 )
 from kernellab.interpreter.execution import runtime
-from kernellab.interpreter.lowering.asynchrony import deferred_rule_of
+from kernellab.interpreter.lowering.asynchrony import deferred
 from kernellab.interpreter.memory import address_space, descriptors, global_memory, shared_memory
 from kernellab.interpreter.memory.observers import WatchedMemory
-from kernellab.ir import amd, tt
+from kernellab.ir import amd, tt, ttg
 from kernellab.ir.operations import (
+    Asynchronous,
     Atomic,
     Effect,
     GlobalAccess,
@@ -475,7 +476,7 @@ def make_program(
         triton_api.note_compiled(kernel)
         return _program_of_stored(stored, kernel)
     text = _generic_text(kernel, call, target, stage)
-    made = program_of_text(text, kernel, after, deferred_rule_of if is_late else rule_of)
+    made = program_of_text(text, kernel, after, deferred() if is_late else rule_of)
     if file is not None:
         save_stored(file, _stored(made, text))
     return made
@@ -701,6 +702,16 @@ def memory_effects(code: ProgramCode) -> MemoryEffects:
     """What a kernel's code writes."""
     function = next(op for op in code.module.ops if isinstance(op, tt.FuncOp) and op.is_kernel)
     return _memory_effects(function)
+
+
+@per_code
+def is_asynchronous(code: ProgramCode) -> bool:
+    """Whether something in a kernel's code may complete later than it is issued, or groups of warps
+    run separate code.
+    """
+    return any(
+        has(op, Asynchronous) or isinstance(op, ttg.WarpSpecializeOp) for op in code.module.walk()
+    )
 
 
 def _memory_effects(function: tt.FuncOp) -> MemoryEffects:

@@ -4,8 +4,8 @@ groups of warps.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
+from types import GeneratorType
 from typing import Any, TypeAlias
 
 import numpy
@@ -74,7 +74,7 @@ def _of_program(value: Value, shape: tuple[int, ...], program: int) -> Any:
 # a barrier.
 
 
-Group: TypeAlias = "Generator[Waiting, None, Any]"
+Group: TypeAlias = "GeneratorType[Waiting, None, Any]"
 
 
 def run(groups: tuple[Group, ...]) -> Any:
@@ -103,9 +103,18 @@ def run(groups: tuple[Group, ...]) -> Any:
 
 
 def _stop(groups: tuple[Group, ...], live: dict[int, Waiting | None]) -> None:
-    number, wait = next(iter(live.items()))
+    first, *others = (_stuck(groups[number], wait) for number, wait in live.items())
+    first.others = tuple(each for each in others if each.program == first.program)
+    groups[next(iter(live))].throw(first)
+
+
+def _stuck(group: Group, wait: Waiting | None) -> shared_memory.PhaseNeverCompletes:
     assert wait is not None
     try:
         shared_memory.wait(wait.barrier, wait.phase, wait.active)
     except shared_memory.PhaseNeverCompletes as stuck:
-        groups[number].throw(stuck)
+        frame = group.gi_frame
+        assert frame is not None, "a group that waits has not ended"
+        stuck.place = frame.f_code, frame.f_lasti
+        return stuck
+    raise AssertionError("a group of warps whose wait is over was not ready")

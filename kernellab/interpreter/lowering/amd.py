@@ -92,11 +92,6 @@ def transpose_in_threads(op: amd.InThreadTransposeOp, value: Emitter) -> Express
     return value[op.operand]
 
 
-@lowers(amd.AsyncWaitOp)
-def nothing_under_way(op: amd.AsyncWaitOp, value: Emitter) -> Expression:
-    return TOKEN
-
-
 @lowers(
     amd.InstructionSchedHintOp,
     amd.CondBarrierOp,

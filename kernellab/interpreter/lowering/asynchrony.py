@@ -6,25 +6,36 @@ mbarriers need nothing here: such a run replaces the module `mbarriers` of gener
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from xdsl.ir import Operation
 
-from kernellab.interpreter.codegen.emitter import RULES, Emitter, LoweringRule, rule_of
+from kernellab.interpreter.codegen.emitter import Emitter, LoweringRule, RuleOf, rule_of
 from kernellab.interpreter.codegen.expressions import Expression, given, transfers
 from kernellab.interpreter.lowering.amd import loaded_buffer
 from kernellab.interpreter.lowering.ttg import TOKEN, loaded_globally
-from kernellab.interpreter.lowering.ttng import reduce_to_global, sent_to_global
+from kernellab.interpreter.lowering.ttng import sent_to_global
 from kernellab.ir import amd, mlir, ttg, ttng
 from kernellab.ir.operations import OfQueue, trait_of
 
+_Lower = Callable[[Any, Emitter], Any]
 
-def deferred_rule_of(op: Operation) -> LoweringRule | None:
-    """The rule for an operation of a run in which operations complete late."""
-    if isinstance(op, mlir.SelectOp) and not _moves_product(op):
-        return rule_of(op)
-    return _RULES.get(type(op)) or rule_of(op)
+
+def deferred(rules: RuleOf = rule_of) -> RuleOf:
+    """The rules of a run in which operations complete late; `rules` says what they compute."""
+
+    def rule_of(op: Operation) -> LoweringRule | None:
+        plain = rules(op)
+        if isinstance(op, mlir.SelectOp) and not _moves_product(op):
+            return plain
+        lower = _LOWERINGS.get(type(op))
+        if type(op) in _COMPUTING and plain is not None:
+            lower = functools.partial(_COMPUTING[type(op)], plain.lower)
+        return plain if lower is None else LoweringRule(lower, pure=False, rounds=False)
+
+    return rule_of
 
 
 def _moves_product(op: mlir.SelectOp) -> bool:
@@ -50,21 +61,15 @@ def _wait(op: ttg.AsyncWaitOp, emit: Emitter) -> Expression:
     return TOKEN
 
 
-def _wait_for_instructions(op: amd.AsyncWaitOp, emit: Emitter) -> Expression:
-    """How many instructions a copy is, only the next stage says: all copies are waited for."""
-    _call("wait", op, emit, 0)
-    return TOKEN
-
-
 def _send(op: ttng.AsyncTmaCopyLocalToGlobalOp | ttng.AsyncTmaScatterOp, emit: Emitter) -> None:
     store = sent_to_global(op, emit)
     emit.evaluate(None, store)
     _call("send", op, emit, emit[op.memory], store.later())
 
 
-def _reduce(op: ttng.AsyncTmaReduceOp, emit: Emitter) -> None:
+def _reduce(lower: _Lower, op: ttng.AsyncTmaReduceOp, emit: Emitter) -> None:
     """Not twice, as a store: it is done when it is issued."""
-    reduce_to_global(op, emit)
+    lower(op, emit)
     _call("commit", op, emit)
 
 
@@ -72,8 +77,8 @@ def _wait_for_stores(op: ttng.AsyncTmaStoreWaitOp, emit: Emitter) -> None:
     _call("wait", op, emit, op.pending.value.data)
 
 
-def _product(op: ttng.WarpGroupDotOp, emit: Emitter) -> Expression:
-    product: Expression = RULES[ttng.WarpGroupDotOp].lower(op, emit)
+def _product(lower: _Lower, op: ttng.WarpGroupDotOp, emit: Emitter) -> Expression:
+    product: Expression = lower(op, emit)
     if not op.completes_later:
         _call("wait", op, emit, 0)
         return product
@@ -87,11 +92,11 @@ def _wait_for_products(op: ttng.WarpGroupDotWaitOp, emit: Emitter) -> tuple[Expr
     return tuple(emit[operand] for operand in op.inputs)
 
 
-def _select(op: mlir.SelectOp, emit: Emitter) -> Expression:
+def _select(lower: _Lower, op: mlir.SelectOp, emit: Emitter) -> Expression:
     """Where a product's registers are moved, ptxas waits for it (its warning C7510)."""
     active = given(active=emit.active_programs())
     emit.evaluate(None, _flights(emit).wait(f"products {emit.warp_group_name}", 0, **active))
-    chosen: Expression = RULES[mlir.SelectOp].lower(op, emit)
+    chosen: Expression = lower(op, emit)
     return chosen
 
 
@@ -112,19 +117,20 @@ def _queue(op: Operation, emit: Emitter) -> str:
     return f"{trait.queue} {emit.warp_group_name}"
 
 
-_LOWERINGS: dict[type[Operation], Callable[[Any, Emitter], Any]] = {
+_LOWERINGS: dict[type[Operation], _Lower] = {
     ttg.AsyncCopyGlobalToLocalOp: _copy,
     ttg.AsyncCommitGroupOp: _commit,
     ttg.AsyncWaitOp: _wait,
     amd.BufferLoadToLocalOp: _copy,
-    amd.AsyncWaitOp: _wait_for_instructions,
     ttng.AsyncTmaCopyLocalToGlobalOp: _send,
     ttng.AsyncTmaScatterOp: _send,
-    ttng.AsyncTmaReduceOp: _reduce,
     ttng.AsyncTmaStoreWaitOp: _wait_for_stores,
-    ttng.WarpGroupDotOp: _product,
     ttng.WarpGroupDotWaitOp: _wait_for_products,
-    mlir.SelectOp: _select,
 }
 
-_RULES = {kind: LoweringRule(lower, pure=False, rounds=False) for kind, lower in _LOWERINGS.items()}
+_COMPUTING: dict[type[Operation], Callable[[_Lower, Any, Emitter], Any]] = {
+    ttng.AsyncTmaReduceOp: _reduce,
+    ttng.WarpGroupDotOp: _product,
+    mlir.SelectOp: _select,
+}
+"""Operations that also do what the other rules say."""

@@ -10,6 +10,7 @@ import functools
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -195,35 +196,41 @@ class LateBarriers:
         if not self.moves_data:
             shared_memory.store(tile, value, active)
             effect = functools.partial(shared_memory.receive, barrier, size)
-        self._issue(barrier, effect, active)
+        self._issue(barrier, effect, active, is_copy=True)
 
     def invalidate(self, barrier: SharedTile, active: Active = None) -> None:
         """As `shared_memory.invalidate`.
 
+        An arrival of products is lost: Triton's own warp specialization invalidates barriers at
+        which the last products will arrive, because nothing waits for them there.
+
         Raises:
-            NoBarrier: something will arrive at the barrier.
+            NoBarrier: a copy will arrive at the barrier.
         """
         for arrival in barrier.arrivals:
             in_use = arrival.flight.pending & (arrival.addresses == barrier.addresses)
             in_use = narrowed(active, in_use, len(in_use))
-            if in_use.any():
+            if in_use.any() and arrival.is_copy:
                 raise shared_memory.NoBarrier(int(numpy.argmax(in_use)), in_use=True)
+            arrival.addresses[in_use] = _LOST
         shared_memory.invalidate(barrier, active)
 
     def commit(self, barrier: SharedTile, active: Active = None) -> None:
         """As `shared_memory.commit`, later."""
         self._issue(barrier, functools.partial(shared_memory.commit, barrier), active)
 
-    def _issue(self, barrier: SharedTile, effect: Effect, active: Active) -> None:
+    def _issue(
+        self, barrier: SharedTile, effect: Effect, active: Active, *, is_copy: bool = False
+    ) -> None:
         arrivals = barrier.arrivals
-        arrivals[:] = [arrival for arrival in arrivals if arrival.flight.pending.any()]
+        arrivals[:] = [arrival for arrival in arrivals if arrival.to_come.any()]
         if len(arrivals) == MOST_IN_FLIGHT:
             raise NeverWaitedFor(0 if active is None else int(numpy.argmax(active)))
-        arrivals.append(Arrival(barrier.addresses, Flight(effect, active, len(barrier.memory))))
+        flight = Flight(effect, active, len(barrier.memory))
+        arrivals.append(Arrival(barrier.addresses, flight, is_copy))
         if self._chance is not None:
-            everyone = numpy.ones(len(barrier.memory), numpy.bool_)
             for arrival in arrivals[: self._chance.integers(len(arrivals) + 1)]:
-                arrival.flight.complete(everyone)
+                arrival.flight.complete(arrival.to_come)
 
     def is_under_way(self, barrier: SharedTile, phase: Value, active: Active = None) -> bool:
         """Return True: at every wait, a group of warps lets the others go on first."""
@@ -255,34 +262,32 @@ class LateBarriers:
             arrival.flight.complete(waiting & (arrival.addresses == addresses))
 
 
+_LOST = -1
+"""In place of the address of a barrier that was invalidated."""
+
+
 @dataclass(frozen=True)
 class Arrival:
     """What will arrive at a barrier.
 
     Attributes:
-        addresses: of the barrier, for each program.
+        addresses: of the barrier, for each program; `_LOST` where it was invalidated.
+        is_copy: whether it comes with the bytes of a copy, or when products are done.
     """
 
     addresses: numpy.ndarray
     flight: Flight
+    is_copy: bool
 
-
-class Transfers:
-    """The module `transfers` of generated code.
-
-    Attributes:
-        chance: draws what completes before a wait; None if nothing does.
-    """
-
-    def __init__(self, chance: numpy.random.Generator | None = None) -> None:
-        self.chance = chance
-
-    def Flights(self, programs: int) -> Flights:  # noqa: N802 - the module's class
-        """Return the operations of a batch."""
-        return Flights(programs, self.chance)
+    @property
+    def to_come(self) -> numpy.ndarray:
+        """For each program, whether it will arrive."""
+        to_come: numpy.ndarray = self.flight.pending & (self.addresses != _LOST)
+        return to_come
 
 
 def late_modules(completion: str, seed: int) -> dict[str, Any]:
     """Return what generated code calls by name in a run whose operations complete late."""
     chance = numpy.random.default_rng(seed) if completion == "shuffled" else None
-    return {"mbarriers": LateBarriers(chance), "transfers": Transfers(chance)}
+    transfers = SimpleNamespace(Flights=functools.partial(Flights, chance=chance))
+    return {"mbarriers": LateBarriers(chance), "transfers": transfers}

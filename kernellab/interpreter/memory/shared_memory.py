@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import numpy
@@ -284,6 +285,10 @@ class PhaseNeverCompletes(Exception):
     """Announced bytes that did not come."""
     program: int
     """Position of the program in the batch."""
+    place: tuple[CodeType, int] | None = None
+    """Of a group of warps, where in the generated code it waits."""
+    others: tuple[PhaseNeverCompletes, ...] = ()
+    """The waits of the program's other groups of warps."""
 
 
 @dataclass
