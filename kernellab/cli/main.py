@@ -437,12 +437,14 @@ def _add_judge_options(parser: argparse.ArgumentParser) -> None:
     )
     budgets.add_argument(
         "--triton",
-        metavar="ENVIRONMENT",
-        help="reject kernels that cost more than with the Triton of another virtual environment",
+        metavar="ENVIRONMENT[,...]",
+        help="reject kernels that cost more than with the Triton of other virtual environments; "
+        "each is a folder, or the version of its Triton",
     )
     parser.add_argument("--json", action="store_true", help="the same for machines, on one line")
     parser.add_argument("--junit", metavar="FILE", type=Path, help="write JUnit XML for CI, too")
     parser.add_argument("--sarif", metavar="FILE", type=Path, help="write SARIF for CI, too")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write a page, too")
 
 
 def _add_test_options(parser: argparse.ArgumentParser) -> None:
@@ -473,22 +475,34 @@ def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _judge(options: argparse.Namespace) -> int:
+    from kernellab.judging.confinement import start_worker
+
+    start_worker()  # before torch and Triton are imported here
     from kernellab.cli.tasks import judged_task, locked_elsewhere
     from kernellab.judging.judge import judge
 
-    with judged_task(options.reference, options.cases) as task, locked_elsewhere(options) as other:
-        verdict = judge(
-            options.submission, task.reference, task.cases, targets=options.target, init=task.init,
-            baseline=options.budget, claimed=options.claimed, rtol=options.rtol, atol=options.atol,
-            unseen=tuple(filter(None, options.unseen.split(","))),
-            lock=other or options.lock or options.update, update=options.update is not None,
-            imports=task.imports,
-        )  # fmt: skip
+    with judged_task(options.reference, options.cases) as task, locked_elsewhere(options) as others:
+        for lock in others or [options.lock or options.update]:
+            verdict = judge(
+                options.submission, task.reference, task.cases, targets=options.target,
+                init=task.init, baseline=options.budget, claimed=options.claimed,
+                rtol=options.rtol, atol=options.atol,
+                unseen=tuple(filter(None, options.unseen.split(","))),
+                lock=lock, update=options.update is not None, imports=task.imports,
+            )  # fmt: skip
+            if not verdict:
+                break
     print(verdict.json() if options.json else verdict)
     if options.junit is not None:
         save_whole(options.junit, verdict.junit().encode())
     if options.sarif is not None:
         save_whole(options.sarif, json.dumps(verdict.sarif(), indent=1).encode())
+    if options.output is not None:
+        from kernellab.viz.exercises import verdict_card
+        from kernellab.viz.kit.page import Html, page
+
+        card = Html(verdict_card(verdict).html())
+        save_whole(options.output, page(verdict.submission, Html(""), [card]).encode())
     return 0 if verdict else FOUND_SOMETHING
 
 

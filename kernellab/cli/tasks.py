@@ -8,6 +8,7 @@ import argparse
 import importlib
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -159,32 +160,44 @@ def _on_a_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def locked_elsewhere(options: argparse.Namespace) -> Iterator[str | None]:
-    """The lock that `kernellab judge --triton ENVIRONMENT` compares with, which exists meanwhile:
-    what the kernels cost with the Triton of that environment. None without the option.
+def locked_elsewhere(options: argparse.Namespace) -> Iterator[list[str]]:
+    """The locks that `kernellab judge --triton ENVIRONMENT,...` compares with, which exist
+    meanwhile: what the kernels cost with the Triton of each environment.
 
     Raises:
         KernelLabError: there is no such environment, or nothing was judged there.
     """
-    if options.triton is None:
-        yield None
-        return
-    python = Path(options.triton, "bin", "python")
-    if not python.exists():
-        advice = "Name the folder of a virtual environment with torch and Triton."
-        raise KernelLabError(f"{str(python)!r} does not exist.", advice=advice)
     names = ("reference", "cases", "target", "unseen", "rtol", "atol")
     given = {name: getattr(options, name) for name in names}
     words = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with temporary_folder() as folder:
-        lock = Path(folder, "kernels.lock")
-        command = [python, "-m", "kernellab", "judge", options.submission, *words]
-        own = str(Path(__file__).parents[2])
-        environment = {**os.environ, "PYTHONPATH": own}
-        done = subprocess.run(
-            [*command, f"--update={lock}"], env=environment, capture_output=True, text=True
-        )
-        if not lock.exists():
-            words_there = (done.stdout + done.stderr).strip()[-2000:]
-            raise KernelLabError(f"The kernels were not judged by {python}:\n{words_there}")
-        yield str(lock)
+        locks = []
+        for word in filter(None, (options.triton or "").split(",")):
+            python = _python_of(word)
+            locks.append(Path(folder, f"triton-{Path(word).name}.lock"))
+            command = [python, "-m", "kernellab", "judge", options.submission, *words]
+            done = subprocess.run(
+                [*command, f"--update={locks[-1]}"], env=environment, capture_output=True, text=True
+            )
+            if not locks[-1].exists():
+                words_there = (done.stdout + done.stderr).strip()[-2000:]
+                raise KernelLabError(f"The kernels were not judged by {python}:\n{words_there}")
+        yield [*map(str, locks)]
+
+
+def _python_of(word: str) -> Path:
+    """Return the interpreter of a virtual environment: of its folder, or of the version of its
+    Triton, which is looked for in this folder and the folders in it.
+    """
+    place = Path(word)
+    if re.fullmatch(r"[\d.]+", word):
+        files = f"lib/python*/site-packages/triton-{word.rstrip('.')}.*"
+        found = sorted(file for depth in ("*", "*/*") for file in Path().glob(f"{depth}/{files}"))
+        place = found[0].parents[3] if found else place
+    python = Path(place, "bin", "python")
+    if not python.exists():
+        advice = "Name the folder of a virtual environment with torch and Triton, or the version "
+        advice += "of Triton in one that is in this folder."
+        raise KernelLabError(f"{str(python)!r} does not exist.", advice=advice)
+    return python

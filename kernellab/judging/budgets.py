@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -18,6 +19,7 @@ from kernellab.common.system import save_whole
 from kernellab.common.text import number_text
 from kernellab.compiler.compare import merged, operations_by_line, without_locations
 from kernellab.compiler.compilations import Compilation
+from kernellab.compiler.machine_code.resources import has_limits
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError, Diagnostic, SourcePosition, TargetError, source_lines
 from kernellab.judging.records import JudgedKernel
@@ -76,11 +78,23 @@ def cost_of(launch: RecordedLaunch, target: Target) -> KernelCost:
         microseconds = float(f"{estimate.microseconds:.4g}")
     except TargetError:  # AMD's accesses are not counted
         pass
-    used = made.resources
     return KernelCost(
-        str(launch.kernel.__name__), str(target), used.registers, used.spills, used.shared_bytes,
+        str(launch.kernel.__name__), str(target), *facts_of(made),
         len(made.instructions), sectors, microseconds, _passes(made), _lines(made),
     )  # fmt: skip
+
+
+def facts_of(made: Compilation) -> tuple[Any, ...]:
+    """Return what a compiled kernel takes, in the order of the fields of `JudgedKernel`."""
+    used, stages = made.resources, made.stages
+    occupancy = round(made.occupancy().fraction, 4) if has_limits(made.target) else None
+    code = next((stages[name].text for name in ("ptx", "amdgcn") if name in stages), None)
+    uses_tensor_cores = None if code is None else _MATRIX.search(code) is not None
+    return used.registers, used.spills, used.shared_bytes, occupancy, uses_tensor_cores
+
+
+_MATRIX = re.compile(r"^\s*(?:@!?%\w+ )?(?:wgmma|mma|tcgen05\.mma)\.|^\s*v_s?w?(?:mfma|mma)", re.M)
+"""A matrix instruction in PTX, whose disassembly would take longer, or in AMD's assembly."""
 
 
 def _passes(made: Compilation) -> dict[str, str]:

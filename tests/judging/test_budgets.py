@@ -20,7 +20,7 @@ from tests.support.source_files import ROOT
 LINES = HONEST.read_text().splitlines()
 LOAD = next(number for number, line in enumerate(LINES, 1) if "tl.load" in line)
 COST = KernelCost(
-    "softmax", "sm_90", 16, 0, 0, 40, 750, 8.0,
+    "softmax", "sm_90", 16, 0, 0, 1.0, False, 40, 750, 8.0,
     {"source.front_end": "a", "ttgir.coalesce": "b", "sass.ptxas": "c"},
     {LINES[LOAD - 2].strip(): "1 2", LINES[LOAD - 1].strip(): "3 4"},
 )  # fmt: skip
