@@ -475,7 +475,7 @@ def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _judge(options: argparse.Namespace) -> int:
-    from kernellab.judging.confinement import start_worker
+    from kernellab.judging.worker import start_worker
 
     start_worker()  # before torch and Triton are imported here
     from kernellab.cli.tasks import judged_task, locked_elsewhere

@@ -108,7 +108,7 @@ def _gpu_mode(folder: Path) -> Iterator[Task]:
         yaml = importlib.import_module("yaml")
     except ImportError as error:
         raise KernelLabError(
-            "Reading task.yml needs PyYAML.", advice="pip install pyyaml"
+            "Reading task.yml needs PyYAML.", advice="Run pip install pyyaml."
         ) from error
     task = yaml.safe_load((folder / "task.yml").read_text())
     files = {each["name"]: each["source"] for each in task["files"]}
@@ -193,8 +193,10 @@ def _python_of(word: str) -> Path:
     place = Path(word)
     if re.fullmatch(r"[\d.]+", word):
         files = f"lib/python*/site-packages/triton-{word.rstrip('.')}.*"
-        found = sorted(file for depth in ("*", "*/*") for file in Path().glob(f"{depth}/{files}"))
-        place = found[0].parents[3] if found else place
+        packages = sorted(
+            file for depth in ("*", "*/*") for file in Path().glob(f"{depth}/{files}")
+        )
+        place = packages[0].parents[3] if packages else place
     python = Path(place, "bin", "python")
     if not python.exists():
         advice = "Name the folder of a virtual environment with torch and Triton, or the version "

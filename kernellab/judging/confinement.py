@@ -16,33 +16,8 @@ import os
 import platform
 import resource
 import struct
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-
-from kernellab.common.processes import Worker
-from kernellab.errors import KernelLabError
-
-CLEAN = Worker("The judge")
-"""The clean process, which has torch and Triton imported, and of which confined ones are copies."""
-
-
-def start_worker() -> None:
-    """Start the clean process in the background, which takes some seconds, as does the import of
-    torch and Triton here meanwhile.
-    """
-
-    def start() -> None:
-        with contextlib.suppress(KernelLabError):  # the first answer says what is wrong
-            wait_for_worker()
-
-    threading.Thread(target=start, daemon=True).start()
-
-
-def wait_for_worker() -> None:
-    """Return when the clean process is ready."""
-    CLEAN.call("kernellab.judging.code:ready")
-
 
 MEMORY = 2 << 30
 """The most bytes of address space that a confined process may map beyond what it starts with."""

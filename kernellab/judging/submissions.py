@@ -28,7 +28,7 @@ from kernellab.judging.code import (
     Texts,
     calls_of,
 )
-from kernellab.judging.confinement import CLEAN
+from kernellab.judging.worker import CLEAN
 from kernellab.records import Target
 from kernellab.records.display import described
 from kernellab.triton_api import JITFunction
