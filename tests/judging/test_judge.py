@@ -119,6 +119,9 @@ def test_a_verdict_is_data_and_the_same_again(tmp_path: Path) -> None:
     assert data["element"]["index"] == [0, 0]
     line = ATTACKS.read_text().splitlines()[data["diagnostic"]["line"] - 1]
     assert "tl.store(" in line
+    card = verdict._repr_mimebundle_()
+    assert "tl.store(" in card["text/plain"]
+    assert "wrong-result" in card["text/html"]
     assert judged(ATTACKS, "for_one_size_only").json() == verdict.json()
     (result,) = verdict.sarif()["runs"][0]["results"]
     assert (
@@ -413,9 +416,18 @@ def test_the_command_judges_tasks_of_kernelbench(
         "    return [torch.randn(4, 20)]\n"
     )
     junit, sarif = tmp_path / "junit.xml", tmp_path / "verdict.sarif"
-    words = ["judge", f"{HONEST}::ModelNew", "--reference", f"{task}::Model"]
+    page = tmp_path / "verdict.html"
+    words = ["judge", f"{HONEST}::ModelNew", "--reference", f"{task}::Model", "-o", str(page)]
     assert main([*words, "--json", "--junit", str(junit), "--sarif", str(sarif)]) == 0
-    assert json.loads(capsys.readouterr().out)["verdict"] == "accepted"
+    data = json.loads(capsys.readouterr().out)
+    assert (data["verdict"], data["moved_bytes"], data["compulsory_bytes"]) == (
+        "accepted",
+        640,
+        640,
+    )
+    (kernel,) = data["kernels"]
+    assert (kernel["occupancy"], kernel["uses_tensor_cores"]) == (1.0, False)
+    assert "accepted" in page.read_text()
     assert ElementTree.parse(junit).getroot().get("failures") == "0"
     assert json.loads(sarif.read_text())["runs"][0]["results"] == []
     assert main(["judge", f"{ATTACKS}::by_torch", "--reference", f"{task}::Model"]) == 1
