@@ -80,7 +80,8 @@ def cost_of(launch: RecordedLaunch, target: Target) -> KernelCost:
         pass
     return KernelCost(
         str(launch.kernel.__name__), str(target), *facts_of(made),
-        len(made.instructions), sectors, microseconds, _passes(made), _lines(made),
+        instructions=len(made.instructions), sectors=sectors, microseconds=microseconds,
+        passes=_passes(made), lines=_lines(made),
     )  # fmt: skip
 
 
