@@ -307,9 +307,10 @@ class Replay:
 
         def see(seen: ObservedAccess) -> None:
             effect = global_effect(seen.operation)
-            if effect == "load" and not has_computed:
-                return
-            for number, places in self._places(seen):
+            for number, starts in self._places(seen):
+                if effect == "load" and not has_computed:
+                    continue
+                places = (starts[:, None] + numpy.arange(seen.size)).reshape(-1)
                 codes = self.memory.codes[number]
                 if effect != "store" and has_computed and self.computed is None:
                     writers = (self.memory.writers[code] for code in numpy.unique(codes[places]))
@@ -321,7 +322,12 @@ class Replay:
         return see
 
     def _places(self, seen: ObservedAccess) -> Iterator[tuple[int, numpy.ndarray]]:
-        """Yield the bytes that an access goes to, by storage."""
+        """Yield the first byte of each element that an access goes to, by storage.
+
+        Raises:
+            Refused: one is in none of the storages, but in other memory of this process, such as
+                that of the right results, to which a kernel may have computed the address.
+        """
         extents = seen.shape
         addresses = full(seen.addresses, extents)
         taking = numpy.ones((1,) * (addresses.ndim), numpy.bool_)
@@ -334,13 +340,19 @@ class Replay:
         places = addresses[taking].astype(numpy.int64)
         if not places.size:
             return
+        left = places.size
         for number, base in enumerate(self._bases):
             size = len(self.memory.bytes[number])
             if places.max() < base or places.min() >= base + size:
                 continue
             own = places[(places >= base) & (places + seen.size <= base + size)] - base
             if own.size:
-                yield number, (own[:, None] + numpy.arange(seen.size)).reshape(-1)
+                left -= own.size
+                yield number, own
+        if left > 0:
+            words = "an access goes to memory that the submission did not allocate or get"
+            problem = Diagnostic("error", "out-of-bounds", words, position_of(seen.operation))
+            raise Refused(problem)
 
 
 def view_of(encoded: Any) -> TensorView:

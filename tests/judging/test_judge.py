@@ -220,6 +220,21 @@ def test_a_kernel_is_judged_with_its_grid() -> None:
 
 
 @triton.jit
+def from_an_address(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr, address):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    place = (address + tl.zeros((BLOCK,), tl.int64) + at * 4).to(tl.pointer_type(tl.float32))
+    tl.store(z_ptr + at, tl.load(place, mask=at < n), mask=at < n)
+
+
+def test_no_memory_of_the_judge_is_read() -> None:
+    case = launch(2.0)
+    right = 2 * case["x_ptr"]
+    case = {**case, "address": right.data_ptr()}
+    verdict = kernellab.judge(from_an_address, {"z_ptr": right}, case, unseen=())
+    assert verdict.kind == "out-of-bounds", str(verdict)
+
+
+@triton.jit
 def positive_part(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at, mask=at < n)
