@@ -79,19 +79,23 @@ def cost_of(launch: RecordedLaunch, target: Target) -> KernelCost:
     except TargetError:  # AMD's accesses are not counted
         pass
     return KernelCost(
-        str(launch.kernel.__name__), str(target), *facts_of(made),
-        instructions=len(made.instructions), sectors=sectors, microseconds=microseconds,
-        passes=_passes(made), lines=_lines(made),
+        str(launch.kernel.__name__), str(target), instructions=len(made.instructions),
+        sectors=sectors, microseconds=microseconds, passes=_passes(made), lines=_lines(made),
+        **facts_of(made),
     )  # fmt: skip
 
 
-def facts_of(made: Compilation) -> tuple[Any, ...]:
-    """Return what a compiled kernel takes, in the order of the fields of `JudgedKernel`."""
+def facts_of(made: Compilation) -> dict[str, Any]:
+    """Return what a compiled kernel takes, by the fields of `JudgedKernel`."""
     used, stages = made.resources, made.stages
     occupancy = round(made.occupancy().fraction, 4) if has_limits(made.target) else None
     code = next((stages[name].text for name in ("ptx", "amdgcn") if name in stages), None)
     uses_tensor_cores = None if code is None else _MATRIX.search(code) is not None
-    return used.registers, used.spills, used.shared_bytes, occupancy, uses_tensor_cores
+    return {
+        "registers": used.registers, "spilled_bytes": used.spills,
+        "shared_bytes": used.shared_bytes, "occupancy": occupancy,
+        "uses_tensor_cores": uses_tensor_cores,
+    }  # fmt: skip
 
 
 _MATRIX = re.compile(r"^\s*(?:@!?%\w+ )?(?:wgmma|mma|tcgen05\.mma)\.|^\s*v_s?w?(?:mfma|mma)", re.M)

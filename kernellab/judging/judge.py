@@ -316,7 +316,7 @@ class _Judging:
                 problem = foreign_code(launch.kernel, target)
                 if problem is not None:
                     self._not_judged("compiles", problem)
-                kernel = JudgedKernel(str(launch.kernel.__name__), str(target), *facts_of(made))
+                kernel = JudgedKernel(launch.kernel.__name__, str(target), **facts_of(made))
                 if kernel not in self.known.kernels:
                     self.known = replace(self.known, kernels=(*self.known.kernels, kernel))
 

@@ -160,7 +160,7 @@ REFERENCES = {
     "positive": lambda x: x > 0,
     "decay": lambda x: (x * torch.exp(-torch.arange(x.shape[1]) / 8)).sum(1),
 }
-QUICK_OTHERS = {"matmul_by_torch", "decay_by_a_table"}
+QUICK_OTHERS = {"matmul_by_torch"}
 
 
 def of_other_tasks() -> Iterator[Any]:
