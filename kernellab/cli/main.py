@@ -361,6 +361,7 @@ def _judge(
     json_: bool = option(),
     junit: Path | None = option(Path),
     sarif: Path | None = option(Path),
+    output: Path | None = option(Path),
 ) -> int:
     """Judge a kernel, or a function that launches kernels, against a reference.
 
@@ -392,19 +393,25 @@ def _judge(
           reject kernels that cost more than this file allows
       --update FILE
           write what the kernels cost to this file
-      --triton ENVIRONMENT
-          reject kernels that cost more than with the Triton of another virtual environment
+      --triton ENVIRONMENT[,...]
+          reject kernels that cost more than with the Triton of other virtual environments; each is
+          a folder, or the version of its Triton
       --json
           the same for machines, on one line
       --junit FILE
           write JUnit XML for CI, too
       --sarif FILE
           write SARIF for CI, too
+      -o, --output FILE
+          write a page, too
     """
     budgets = {"--lock": lock, "--update": update, "--triton": triton}
     stated = [flag for flag, value in budgets.items() if value is not None]
     if len(stated) > 1:
         raise OptionError(f"{stated[0]} does not go with {stated[1]}.", advice="Give one of them.")
+    from kernellab.judging.worker import start_worker
+
+    start_worker()  # before torch and Triton are imported here
     from kernellab.cli.tasks import judged_task, locked_elsewhere
     from kernellab.judging.judge import judge
 
@@ -414,19 +421,28 @@ def _judge(
     }  # fmt: skip
     with (
         judged_task(reference, cases) as task,
-        locked_elsewhere(triton, submission, given) as other,
+        locked_elsewhere(triton, submission, given) as others,
     ):
-        verdict = judge(
-            submission, task.reference, task.cases, targets=target, init=task.init,
-            baseline=budget, claimed=claimed, rtol=rtol, atol=atol,
-            unseen=tuple(filter(None, unseen.split(","))), lock=other or lock or update,
-            update=update is not None, imports=task.imports,
-        )  # fmt: skip
+        for allowed in others or [lock or update]:
+            verdict = judge(
+                submission, task.reference, task.cases, targets=target, init=task.init,
+                baseline=budget, claimed=claimed, rtol=rtol, atol=atol,
+                unseen=tuple(filter(None, unseen.split(","))), lock=allowed,
+                update=update is not None, imports=task.imports,
+            )  # fmt: skip
+            if not verdict:
+                break
     print(verdict.json() if json_ else verdict)
     if junit is not None:
         save_whole(junit, verdict.junit().encode())
     if sarif is not None:
         save_whole(sarif, json.dumps(verdict.sarif(), indent=1).encode())
+    if output is not None:
+        from kernellab.viz.exercises import verdict_card
+        from kernellab.viz.kit.page import Html, page
+
+        card = Html(verdict_card(verdict).html())
+        save_whole(output, page(verdict.submission, Html(""), [card]).encode())
     return 0 if verdict else FOUND_SOMETHING
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -159,35 +160,49 @@ def _on_a_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def locked_elsewhere(
-    environment: str | None, submission: str, options: Mapping[str, Any]
-) -> Iterator[str | None]:
-    """The lock that `kernellab judge --triton ENVIRONMENT` compares with, which exists meanwhile:
-    what the kernels cost with the Triton of that environment. None without one.
+    environments: str | None, submission: str, options: Mapping[str, Any]
+) -> Iterator[list[str]]:
+    """The locks that `kernellab judge --triton ENVIRONMENT,...` compares with, which exist
+    meanwhile: what the kernels cost with the Triton of each environment.
 
     Args:
-        environment: the folder of a virtual environment.
+        environments: folders of virtual environments, or versions of Triton, with commas between.
         submission, options: what the command judges, and how.
 
     Raises:
         KernelLabError: there is no such environment, or nothing was judged there.
     """
-    if environment is None:
-        yield None
-        return
-    python = Path(environment, "bin", "python")
-    if not python.exists():
-        advice = "Name the folder of a virtual environment with torch and Triton."
-        raise KernelLabError(f"{str(python)!r} does not exist.", advice=advice)
     words = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    variables = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with temporary_folder() as folder:
-        lock = Path(folder, "kernels.lock")
-        command = [str(python), "-m", "kernellab", "judge", submission, *words]
-        own = str(Path(__file__).parents[2])
-        variables = {**os.environ, "PYTHONPATH": own}
-        done = subprocess.run(
-            [*command, f"--update={lock}"], env=variables, capture_output=True, text=True
+        locks = []
+        for word in filter(None, (environments or "").split(",")):
+            python = _python_of(word)
+            locks.append(Path(folder, f"triton-{Path(word).name}.lock"))
+            command = [str(python), "-m", "kernellab", "judge", submission, *words]
+            done = subprocess.run(
+                [*command, f"--update={locks[-1]}"], env=variables, capture_output=True, text=True
+            )
+            if not locks[-1].exists():
+                words_there = (done.stdout + done.stderr).strip()[-2000:]
+                raise KernelLabError(f"The kernels were not judged by {python}:\n{words_there}")
+        yield [*map(str, locks)]
+
+
+def _python_of(word: str) -> Path:
+    """Return the interpreter of a virtual environment: of its folder, or of the version of its
+    Triton, which is looked for in this folder and the folders in it.
+    """
+    place = Path(word)
+    if re.fullmatch(r"[\d.]+", word):
+        files = f"lib/python*/site-packages/triton-{word.rstrip('.')}.*"
+        packages = sorted(
+            file for depth in ("*", "*/*") for file in Path().glob(f"{depth}/{files}")
         )
-        if not lock.exists():
-            words_there = (done.stdout + done.stderr).strip()[-2000:]
-            raise KernelLabError(f"The kernels were not judged by {python}:\n{words_there}")
-        yield str(lock)
+        place = packages[0].parents[3] if packages else place
+    python = Path(place, "bin", "python")
+    if not python.exists():
+        advice = "Name the folder of a virtual environment with torch and Triton, or the version "
+        advice += "of Triton in one that is in this folder."
+        raise KernelLabError(f"{str(python)!r} does not exist.", advice=advice)
+    return python

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -18,6 +19,7 @@ from kernellab.common.system import save_whole
 from kernellab.common.text import number_text
 from kernellab.compiler.compare import merged, operations_by_line, without_locations
 from kernellab.compiler.compilations import Compilation
+from kernellab.compiler.machine_code.resources import has_limits
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError, Diagnostic, SourcePosition, TargetError, source_lines
 from kernellab.judging.records import JudgedKernel
@@ -76,11 +78,28 @@ def cost_of(launch: RecordedLaunch, target: Target) -> KernelCost:
         microseconds = float(f"{estimate.microseconds:.4g}")
     except TargetError:  # AMD's accesses are not counted
         pass
-    used = made.resources
     return KernelCost(
-        str(launch.kernel.__name__), str(target), used.registers, used.spills, used.shared_bytes,
-        len(made.instructions), sectors, microseconds, _passes(made), _lines(made),
+        str(launch.kernel.__name__), str(target), instructions=len(made.instructions),
+        sectors=sectors, microseconds=microseconds, passes=_passes(made), lines=_lines(made),
+        **facts_of(made),
     )  # fmt: skip
+
+
+def facts_of(made: Compilation) -> dict[str, Any]:
+    """Return what a compiled kernel takes, by the fields of `JudgedKernel`."""
+    used, stages = made.resources, made.stages
+    occupancy = round(made.occupancy().fraction, 4) if has_limits(made.target) else None
+    code = next((stages[name].text for name in ("ptx", "amdgcn") if name in stages), None)
+    uses_tensor_cores = None if code is None else _MATRIX.search(code) is not None
+    return {
+        "registers": used.registers, "spilled_bytes": used.spills,
+        "shared_bytes": used.shared_bytes, "occupancy": occupancy,
+        "uses_tensor_cores": uses_tensor_cores,
+    }  # fmt: skip
+
+
+_MATRIX = re.compile(r"^\s*(?:@!?%\w+ )?(?:wgmma|mma|tcgen05\.mma)\.|^\s*v_s?w?(?:mfma|mma)", re.M)
+"""A matrix instruction in PTX, whose disassembly would take longer, or in AMD's assembly."""
 
 
 def _passes(made: Compilation) -> dict[str, str]:

@@ -61,11 +61,13 @@ class Texts:
         parts: the texts.
         name: the kernel's name in the scope.
         folders: from which they may import modules.
+        package: the one that the text is in, to which its relative imports refer; "" for none.
     """
 
     parts: tuple[SourcePart, ...]
     name: str
     folders: tuple[str, ...] = ()
+    package: str = ""
 
 
 Code = PackedKernel | Texts

@@ -8,6 +8,7 @@ process never sees.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +34,7 @@ from kernellab.errors import (
     UnsupportedOperation,
 )
 from kernellab.interpreter.execution.program import program_code
-from kernellab.judging.budgets import Lock, cost_of
+from kernellab.judging.budgets import Lock, cost_of, facts_of
 from kernellab.judging.cases import (
     UNSEEN,
     Cases,
@@ -309,16 +310,13 @@ class _Judging:
             for launch in Replay(own, target, self._file).bound():
                 try:
                     made = compile_bound(launch.kernel, launch.call, target)
-                    resources = made.resources
+                    made.resources  # noqa: B018 - which assembles it
                 except KernelLabError as error:
                     self._reject("parses", error.diagnostic)
                 problem = foreign_code(launch.kernel, target)
                 if problem is not None:
                     self._not_judged("compiles", problem)
-                kernel = JudgedKernel(
-                    str(launch.kernel.__name__), str(target), resources.registers,
-                    resources.spills, resources.shared_bytes,
-                )  # fmt: skip
+                kernel = JudgedKernel(launch.kernel.__name__, str(target), **facts_of(made))
                 if kernel not in self.known.kernels:
                     self.known = replace(self.known, kernels=(*self.known.kernels, kernel))
 
@@ -367,9 +365,11 @@ class _Judging:
             replay, seen, views, results, exact, only_read, failed, roughest, problems
         )
         traced = outputs.check()
-        self.known = replace(
-            self.known, cases=self.known.cases + 1, traced=self.known.traced if number else traced
-        )
+        self.known = replace(self.known, cases=self.known.cases + 1)
+        if number == 0:
+            tensors = {*self.storages.views(case), *views.values()}
+            size = sum(view.nbytes for view in tensors)
+            self.known = replace(self.known, traced=traced, compulsory_bytes=size)
 
     def _check(
         self,
@@ -458,7 +458,8 @@ class _Judging:
 
     def _check_steadiness(self, record: Mapping[str, Any]) -> None:
         """Reject a submission that does something else in a second process."""
-        if self._recorded(self.targets[0], again=True) != record:
+        again = self._recorded(self.targets[0], again=True)
+        if _without_files(again) != _without_files(record):
             words = "the submission does not make the same launches when it runs a second time"
             why = "Its Python depends on values of tensors, on time, or on random numbers."
             self._reject("right", Diagnostic("error", "unsteady-host", words, why=why))
@@ -467,17 +468,21 @@ class _Judging:
         """Estimate the time of the first case, and compare it with what was asked for."""
         replay = self._replayed(record)
         self.storages.load(replay, self.cases[0], 0, self.reference.parameters)
-        total = least = 0.0
+        total = least = moved = 0.0
         try:
             for launch in replay.steps(record["calls"][0]["steps"], 0):
                 made = compile_bound(launch.kernel, launch.call, self.targets[0])
                 estimate = made.estimate(launch.grid, **launch.call.values)
                 total += estimate.microseconds
                 least += estimate.lower_bound
+                moved += estimate.counts.read_bytes + estimate.counts.written_bytes
         except KernelLabError as error:
             self._note(f"the time: {error.problem}")
             return
-        self.known = replace(self.known, microseconds=_rounded(total), at_least=_rounded(least))
+        self.known = replace(
+            self.known, microseconds=_rounded(total), at_least=_rounded(least),
+            moved_bytes=round(moved),
+        )  # fmt: skip
         if self.claimed is not None and self.claimed < least:
             words = (
                 f"the claimed time is {self.claimed:g} us, and by the data sheet of the GPU no "
@@ -566,6 +571,18 @@ def _are_constant(right: Sequence[Sequence[torch.Tensor]], values_only: Sequence
                 for before, after in pairs
             )
     return False
+
+
+def _without_files(record: Mapping[str, Any]) -> str:
+    """Return a record as text that does not name the files of its kernels, which the submission may
+    have written to a new folder.
+    """
+    text = json.dumps(record)
+    with reading_record("the functions of a kernel"):
+        functions = [each for kernel in record["kernels"] for each in kernel["functions"]]
+        for number, file in enumerate(dict.fromkeys(str(each["file"]) for each in functions)):
+            text = text.replace(file, f"file {number}")
+    return text
 
 
 def _rounded(value: float) -> float:

@@ -39,6 +39,7 @@ from kernellab.torch_api.emulation import (
     changed_arguments,
     draws_numbers,
     identity_of,
+    python_function,
 )
 from kernellab.triton_api import EmulatedDriver
 from kernellab.triton_api.compilation import DESCRIPTORS, descriptor_parts, is_dtype
@@ -86,6 +87,7 @@ class HostRecorder(Interception):
         self._described: list[dict[str, Any]] = []
         self._steps: list[dict[str, Any]] = []
         self._bases: list[torch.Tensor] = []
+        self._fixed: set[int] = set()
         self._unnoted: set[int] = set()
 
     @property
@@ -133,6 +135,7 @@ class HostRecorder(Interception):
             return unpack(code.content)
         sys.path[:0] = code.folders
         module = ModuleType(MODULE)
+        module.__package__ = code.package
         sys.modules[MODULE] = module
         for part in code.parts:
             remember_source(part.file, part.text)
@@ -245,9 +248,39 @@ class HostRecorder(Interception):
             return {"triton": str(value)}
         if isinstance(value, list | tuple):
             return {"items": [self.encoded(item) for item in value]}
+        if isinstance(value, triton_api.JITFunction):
+            return {"function": self._kernel(value)}
         if isinstance(value, DESCRIPTORS):
             return {"descriptor": self.encoded(value.base), "parts": descriptor_parts(value)}
         raise TypeError(f"{type(value).__name__} is not a value that a judged launch may have")
+
+    def is_fixed(self, tensor: torch.Tensor) -> bool:
+        """Return whether a tensor holds the same whatever the inputs hold."""
+        return self.number_of(tensor.untyped_storage()) in self._fixed
+
+    def fix(self, tensor: torch.Tensor, is_fixed: bool) -> None:
+        """Note whether what was just written to a tensor is the same whatever the inputs hold."""
+        storage = tensor.untyped_storage()
+        if not is_fixed:
+            self._fixed.discard(self.number_of(storage))
+        elif tensor.nbytes == storage.nbytes():
+            self._fixed.add(self.number_of(storage))
+
+    def constant(self, tensor: torch.Tensor) -> dict[str, Any]:
+        """Return the step that sets a tensor. The addresses in it, such as those of a table of
+        pointers, are described by their storage and offset, as they differ where it is replayed.
+        """
+        content, pointers = tensor.detach().cpu().contiguous().clone(), []
+        if content.dtype == torch.int64:
+            starts = [(storage.data_ptr(), storage.nbytes()) for storage in self._storages]
+            flat = content.view(-1)
+            for place, value in enumerate(flat.tolist()):
+                for number, (start, size) in enumerate(starts):
+                    if start <= value < start + size:
+                        pointers.append([place, number, value - start])
+                        flat[place] = 0
+        data = base64.b64encode(bytes(content.view(-1).view(torch.uint8).tolist())).decode()
+        return {"constant": self.encoded(tensor), "bytes": data, "pointers": pointers}
 
     # What it does
 
@@ -295,6 +328,9 @@ class HostRecorder(Interception):
             self.note(failed=str(kernel.__name__), why=self._raised(error)["what"])
             raise
         self.note(**step)
+        for value in leaves(call.values):
+            if isinstance(value, torch.Tensor):
+                self.fix(value, is_fixed=False)
         return None
 
     def _kernel(self, kernel: Any) -> int:
@@ -373,8 +409,48 @@ _FILLS = frozenset(
 )  # fmt: skip
 _COPIES = frozenset({"clone", "_to_copy", "copy_", "contiguous"})
 _LARGEST_CONSTANT = 1 << 20
-"""The most bytes of a tensor that is made of no other, such as torch.arange(n)."""
+"""The most bytes of a tensor that no input has a part in, such as torch.arange(n) / 2."""
 _READS = frozenset({"_local_scalar_dense", "item", "equal", "is_nonzero"})
+
+
+def _padded(x: torch.Tensor, pad: Sequence[int], value: Any = 0) -> torch.Tensor:
+    for number in range(0, len(pad), 2):
+        dim, (before, after) = x.ndim - 1 - number // 2, pad[number : number + 2]
+        x = x.narrow(dim, max(0, -before), x.shape[dim] + min(0, before) + min(0, after))
+        shapes = [(*x.shape[:dim], max(0, size), *x.shape[dim + 1 :]) for size in (before, after)]
+        first, last = (x.new_full(shape, value) for shape in shapes)
+        x = torch.cat([first, x, last], dim)
+    return x
+
+
+def _repeated(x: torch.Tensor, repeats: Sequence[int]) -> torch.Tensor:
+    x = x.view((1,) * (len(repeats) - x.ndim) + tuple(x.shape))
+    for dim, count in enumerate(repeats):
+        x = torch.cat([x] * count, dim) if count else x.narrow(dim, 0, 0)
+    return x
+
+
+def _rolled(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
+    if not dims:
+        return _rolled(x.flatten(), shifts, (0,)).view(x.shape)
+    for shift, dim in zip(shifts, dims):
+        first = -shift % max(1, x.shape[dim])
+        rest = x.shape[dim] - first
+        x = torch.cat([x.narrow(dim, first, rest), x.narrow(dim, 0, first)], dim)
+    return x
+
+
+def _flipped(x: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
+    for dim in dims:
+        x = torch.cat([x.narrow(dim, at, 1) for at in reversed(range(x.shape[dim]))], dim)
+    return x
+
+
+_JOINED: Mapping[str, Callable[..., Any]] = {
+    "aten::constant_pad_nd": _padded, "aten::repeat": _repeated, "aten::roll": _rolled,
+    "aten::flip": _flipped,
+}  # fmt: skip
+"""Operations that only move elements, in terms of torch.cat."""
 
 
 class _Operations(OperationMode):
@@ -390,51 +466,51 @@ class _Operations(OperationMode):
         return _Paused(self)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        inner = python_function(func) or _JOINED.get(func.name().partition(".")[0])
+        if inner is not None and not self._is_paused:
+            with self:
+                return inner(*args, **kwargs)
+        result = func(*args, **kwargs)
         if not self._is_paused:
             with self.paused():
-                self._note(func, args, kwargs or {}, result)
+                self._note(func, args, kwargs, result)
         return result
 
     def _note(self, operation: Any, args: Any, kwargs: Any, result: Any) -> None:
         name = str(operation).split(".")[1]
-        note, encoded = self._recorder.note, self._recorder.encoded
+        recorder = self._recorder
+        note, encoded = recorder.note, recorder.encoded
         made = [value for value in leaves(result) if isinstance(value, torch.Tensor)]
         given = [value for value in leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+        is_lifted = name.startswith("lift_fresh")  # what torch.tensor([1, 2]) does
+        is_fixed = is_lifted or all(map(recorder.is_fixed, given))
         if name in _READS:
-            note(read=name)
+            if not is_fixed:
+                note(read=name)
         elif name in _ALLOCATIONS or not made:
             pass
         elif name in _FILLS:
             if made[0].numel():
                 note(fill=encoded(made[0]), value=encoded(made[0].flatten()[0].item()))
+                recorder.fix(made[0], is_fixed=True)
         elif name in _COPIES:
             source = args[1] if name == "copy_" else args[0]
             note(copy=encoded(source), to=encoded(made[0]))
+            recorder.fix(made[0], recorder.is_fixed(source))
         elif name in ("cat", "stack"):
             self._note_joined(name, args, kwargs, made[0])
-        elif self._is_constant(operation, name, given, made):
-            content = base64.b64encode(
-                bytes(made[0].cpu().contiguous().view(-1).view(torch.uint8).tolist())
-            )
-            note(constant=encoded(made[0]), bytes=content.decode())
+            recorder.fix(made[0], is_fixed)
         else:
-            before = {value.untyped_storage().data_ptr() for value in given}
+            before = {value.untyped_storage().data_ptr() for value in given if not is_lifted}
             new = [value for value in made if value.untyped_storage().data_ptr() not in before]
+            size = sum(value.nbytes for value in made)
+            is_fixed &= size <= _LARGEST_CONSTANT and not draws_numbers(operation)
             for value in (*new, *leaves(changed_arguments(operation, args, kwargs))):
                 if isinstance(value, torch.Tensor):
-                    note(computed=encoded(value), by=name)
-
-    def _is_constant(
-        self, operation: Any, name: str, given: Sequence[Any], made: Sequence[torch.Tensor]
-    ) -> bool:
-        """Return whether an operation makes a tensor of no other, and of no random numbers."""
-        is_lifted = name.startswith("lift_fresh")  # what torch.tensor([1, 2]) does
-        return (
-            (not given or is_lifted)
-            and not draws_numbers(operation)
-            and made[0].nbytes <= _LARGEST_CONSTANT
-        )
+                    step = {"computed": encoded(value), "by": name}
+                    note(**(recorder.constant(value) if is_fixed else step))
+                    recorder.fix(value, is_fixed)
 
     def _note_joined(self, name: str, args: Any, kwargs: Any, made: torch.Tensor) -> None:
         dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)

@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 from xml.etree import ElementTree
 
+from kernellab.common.text import format_bytes, percent, time_text
 from kernellab.errors import Diagnostic, visible
+from kernellab.records.display import HasCard
 from kernellab.records.launches import Difference
 
 STAGES = (
@@ -25,13 +27,26 @@ LARGEST = 8_000
 
 @dataclass(frozen=True)
 class JudgedKernel:
-    """What a kernel of a submission takes on a target; sizes are None where they are not known."""
+    """What a kernel of a submission takes on a target; None where it is not known.
+
+    Attributes:
+        occupancy: the part of a multiprocessor's warps that are at work at once, 0 to 1.
+        uses_tensor_cores: whether its machine code has matrix instructions.
+    """
 
     name: str
     target: str
     registers: int | None = None
     spilled_bytes: int | None = None
     shared_bytes: int | None = None
+    occupancy: float | None = None
+    uses_tensor_cores: bool | None = None
+
+    def __str__(self) -> str:
+        words = f"{self.name} on {self.target}: {self.registers} registers, "
+        words += f"{self.spilled_bytes} bytes spilled, {self.shared_bytes} bytes shared"
+        words += "" if self.occupancy is None else f", occupancy {percent(self.occupancy)}"
+        return words + ", tensor cores" * bool(self.uses_tensor_cores)
 
 
 class Ended(Exception):
@@ -49,7 +64,7 @@ class Ended(Exception):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(HasCard):
     """What the judge says of a submission.
 
     It is true only if the submission is accepted.
@@ -69,6 +84,9 @@ class Verdict:
         kernels: the kernels that were compiled, for each target.
         microseconds, at_least: the estimated time of the first case, and a time that no launch of
             these kernels is faster than; None if they were not estimated.
+        moved_bytes: what the launches of the first case read from DRAM and write to it, if the
+            caches are cold at the start of each; None if it was not estimated.
+        compulsory_bytes: of the arguments and the outputs of the first case, each once.
         not_examined: what this verdict says nothing about.
     """
 
@@ -84,6 +102,8 @@ class Verdict:
     kernels: tuple[JudgedKernel, ...] = ()
     microseconds: float | None = None
     at_least: float | None = None
+    moved_bytes: int | None = None
+    compulsory_bytes: int | None = None
     not_examined: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -93,6 +113,13 @@ class Verdict:
     def kind(self) -> str:
         """The kind of the diagnostic, a word that programs may compare; "" if there is none."""
         return "" if self.diagnostic is None else self.diagnostic.kind
+
+    @property
+    def costs(self) -> str:
+        """The time and the bytes of the first case in words, beside the least that is possible."""
+        time, least = time_text(self.microseconds or 0), time_text(self.at_least or 0)
+        moved, own = (format_bytes(size or 0) for size in (self.moved_bytes, self.compulsory_bytes))
+        return f"about {time}, and at least {least}; {moved} moved, of {own} in its tensors"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdict in types that JSON has (docs/judging.md), at most 8 kB as JSON."""
@@ -180,15 +207,9 @@ class Verdict:
             lines += [f"  in {self.case}"] if self.case else []
         for name, part in self.traced.items():
             lines.append(f"  {name}: a kernel stored {part:.0%} of it")
-        for kernel in self.kernels:
-            lines.append(
-                f"  {kernel.name} on {kernel.target}: {kernel.registers} registers, "
-                f"{kernel.spilled_bytes} bytes spilled, {kernel.shared_bytes} bytes shared"
-            )
+        lines += [f"  {kernel}" for kernel in self.kernels]
         if self.microseconds is not None:
-            lines.append(
-                f"  about {self.microseconds:.3g} us, and at least {self.at_least or 0:.3g} us"
-            )
+            lines.append(f"  {self.costs}")
         lines += [f"  not examined: {words}" for words in self.not_examined]
         return visible("\n".join(lines))
 

@@ -103,6 +103,7 @@ class Memory:
         self.bytes = [
             aligned_part(numpy.full(size + ALIGNMENT, 0xFF, numpy.uint8), size) for size in sizes
         ]
+        self._tensors = [*map(torch.from_numpy, self.bytes)]  # which tables of pointers lead to
         self.codes = [numpy.zeros(size, numpy.int32) for size in sizes]
         self.writers: list[Writer] = [Writer("nothing")]
         self._known: dict[Writer, int] = {self.writers[0]: 0}
@@ -130,9 +131,8 @@ class Memory:
         if math.prod(view.shape) * size > LARGEST_MEMORY:
             raise BadRecord("a view")
         with reading_record("a view"):
-            memory = self.bytes[view.storage]
-            count = len(memory) // size
-            flat = torch.from_numpy(memory[: count * size]).view(view.dtype)
+            memory = self._tensors[view.storage]
+            flat = memory[: len(memory) // size * size].view(view.dtype)
             return flat.as_strided(view.shape, view.strides, view.offset)
 
     def codes_of(self, view: TensorView) -> numpy.ndarray:
@@ -173,7 +173,7 @@ class Replay:
         self._record = record
         self._target = target
         self._file = file
-        self._kernels: dict[tuple[int, int], Any] = {}
+        self._kernels: dict[tuple[int, int | None], Any] = {}
         with reading_record("storages"):
             self.memory = Memory(record["storages"])
         self.computed: Writer | None = None
@@ -217,6 +217,8 @@ class Replay:
             tensor = self._write(step["constant"], Writer("fill", "", call, place))
             content = bytearray(base64.b64decode(step["bytes"]))
             values = torch.frombuffer(content, dtype=torch.uint8).view(tensor.dtype)
+            for at, number, offset in step.get("pointers", ()):
+                values[at] = self._bases[number] + offset
             tensor.copy_(values.reshape(tensor.shape))
         elif "computed" in step:
             self._write(step["computed"], Writer("torch", str(step["by"])[:60], call, place))
@@ -246,11 +248,7 @@ class Replay:
         if "error" in module:
             words = str(module["error"]["what"])[:_LONGEST]
             raise Refused(Diagnostic("error", "compile-error", words, place))
-        key = (step["launch"], step["module"])
-        if key not in self._kernels:
-            facts = self._record["kernels"][step["launch"]]["functions"]
-            self._kernels[key] = triton_api.given_kernel(facts)
-        kernel = self._kernels[key]
+        kernel = self._kernel(step["launch"], step["module"])
         values = {str(name): self.decoded(value) for name, value in step["values"].items()}
         options = {str(name): self.decoded(value) for name, value in step["options"].items()}
         for name, value in options.items():
@@ -267,6 +265,13 @@ class Replay:
         triton_api.give_module(kernel, call.specialization, given)
         return RecordedLaunch(kernel, grid, call, place)
 
+    def _kernel(self, number: int, module: int | None = None) -> Any:
+        """Return a kernel of the record, one object for each of its modules."""
+        if (number, module) not in self._kernels:
+            facts = self._record["kernels"][number]["functions"]
+            self._kernels[number, module] = triton_api.given_kernel(facts)
+        return self._kernels[number, module]
+
     def decoded(self, value: Any) -> Any:
         """Return a value of a launch.
 
@@ -282,6 +287,8 @@ class Replay:
         if "descriptor" in value:
             base = self.memory.tensor(view_of(value["descriptor"]))
             return descriptor_of(base, value["parts"])
+        if "function" in value:
+            return self._kernel(value["function"])
         if "torch" in value:
             return _dtype(value["torch"])
         if "triton" in value:
@@ -300,9 +307,10 @@ class Replay:
 
         def see(seen: ObservedAccess) -> None:
             effect = global_effect(seen.operation)
-            if effect == "load" and not has_computed:
-                return
-            for number, places in self._places(seen):
+            for number, starts in self._places(seen):
+                if effect == "load" and not has_computed:
+                    continue
+                places = (starts[:, None] + numpy.arange(seen.size)).reshape(-1)
                 codes = self.memory.codes[number]
                 if effect != "store" and has_computed and self.computed is None:
                     writers = (self.memory.writers[code] for code in numpy.unique(codes[places]))
@@ -314,7 +322,12 @@ class Replay:
         return see
 
     def _places(self, seen: ObservedAccess) -> Iterator[tuple[int, numpy.ndarray]]:
-        """Yield the bytes that an access goes to, by storage."""
+        """Yield the first byte of each element that an access goes to, by storage.
+
+        Raises:
+            Refused: one is in none of the storages, but in other memory of this process, such as
+                that of the right results, to which a kernel may have computed the address.
+        """
         extents = seen.shape
         addresses = full(seen.addresses, extents)
         taking = numpy.ones((1,) * (addresses.ndim), numpy.bool_)
@@ -327,13 +340,19 @@ class Replay:
         places = addresses[taking].astype(numpy.int64)
         if not places.size:
             return
+        left = places.size
         for number, base in enumerate(self._bases):
             size = len(self.memory.bytes[number])
             if places.max() < base or places.min() >= base + size:
                 continue
             own = places[(places >= base) & (places + seen.size <= base + size)] - base
             if own.size:
-                yield number, (own[:, None] + numpy.arange(seen.size)).reshape(-1)
+                left -= own.size
+                yield number, own
+        if left > 0:
+            words = "an access goes to memory that the submission did not allocate or get"
+            problem = Diagnostic("error", "out-of-bounds", words, position_of(seen.operation))
+            raise Refused(problem)
 
 
 def view_of(encoded: Any) -> TensorView:

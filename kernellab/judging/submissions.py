@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kernellab import triton_api
-from kernellab.common.processes import Worker
 from kernellab.common.saved_files import BadFile, regular_bytes, text_in
 from kernellab.common.system import saved_path
 from kernellab.common.text import remember_source
@@ -31,12 +28,11 @@ from kernellab.judging.code import (
     Texts,
     calls_of,
 )
+from kernellab.judging.worker import CLEAN
 from kernellab.records import Target
 from kernellab.records.display import described
 from kernellab.triton_api import JITFunction
 from kernellab.triton_api.kernel_contents import pack
-
-_worker = Worker("The judge")
 
 _LARGEST = 4 << 20
 """Bytes of a submission's file."""
@@ -45,24 +41,9 @@ _GRACE = 20.0
 """Seconds that the clean process has beyond those of the confined one."""
 
 
-def start_worker() -> None:
-    """Start the clean process in the background, which takes some seconds."""
-
-    def start() -> None:
-        with suppress(KernelLabError):  # the first answer says what is wrong
-            wait_for_worker()
-
-    threading.Thread(target=start, daemon=True).start()
-
-
-def wait_for_worker() -> None:
-    """Return when the clean process is ready."""
-    _worker.call("kernellab.judging.code:ready")
-
-
 def code_of(submission: Any, imports: Sequence[str] = ()) -> Code:
     """Return the code of a submission, as it is sent to the confined process, which may import the
-    modules beside its file and in `imports`.
+    modules beside its file, or beside the package that the file is in, and those in `imports`.
 
     Raises:
         ArgumentError: there is no such file, or the object has no source.
@@ -91,9 +72,11 @@ def code_of(submission: Any, imports: Sequence[str] = ()) -> Code:
             advice="Name it as FILE::NAME.",
         ) from error
     remember_source(path, text)
-    return Texts(
-        (SourcePart(path, text),), name, (os.path.dirname(os.path.abspath(path)), *imports)
-    )
+    folder, packages = Path(path).absolute().parent, list[str]()
+    while (folder / "__init__.py").exists():
+        packages.insert(0, folder.name)
+        folder = folder.parent
+    return Texts((SourcePart(path, text),), name, (str(folder), *imports), ".".join(packages))
 
 
 def name_of(submission: Any) -> str:
@@ -210,7 +193,7 @@ def confined(function: str, request: Any, seconds: float) -> dict[str, Any] | Di
         WorkerLost: no process could be started.
     """
     try:
-        outcome: Outcome = _worker.call(
+        outcome: Outcome = CLEAN.call(
             f"kernellab.judging.{function}", request, seconds, seconds=seconds + _GRACE
         )
     except WorkerError as error:

@@ -685,7 +685,6 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.__deepcopy__: _deepcopy,
     torch.Tensor.__repr__: _repr,
     **{read: _of_memory(read) for read in (torch.Tensor.numpy, _attributes.__array__)},
-    torch.Tensor.record_stream: lambda _tensor, _stream: None,  # its work is done
     **{
         constructor: _sparse(constructor)
         for constructor in (

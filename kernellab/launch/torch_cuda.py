@@ -651,6 +651,8 @@ def _replacements() -> Iterator[Replacement]:
     yield torch, "set_default_tensor_type", _asking(by_type, answer)
     yield torch, "compile", _asking(torch.compile, functools.partial(_compile, torch.compile))
     yield torch, "set_autocast_enabled", following(_autocast_counts)
+    recorded = torch.Tensor.record_stream  # which takes no stream of ours
+    yield torch.Tensor, "record_stream", _asking(recorded, lambda *_: None)
     yield torch.Tensor, "__new__", made_unseen(torch.Tensor.__new__)
     converter, mode = emulation.FakeTensorConverter, emulation.FakeTensorMode
     yield converter, "from_real_tensor", seeing_gpu(converter.from_real_tensor)

@@ -306,7 +306,7 @@ def tileexercise(
           Answer the kernel softmax of this cell.
     """
     # Imported here: torch and Triton take longer than the rest of loading the extension.
-    from kernellab.judging.submissions import start_worker
+    from kernellab.judging.worker import start_worker
     from kernellab.viz.exercises import hint_card, task_card
     from kernellab.workshop.course import exercises
     from kernellab.workshop.exercise import exercise_named
@@ -337,7 +337,7 @@ def tileexercise_of_cell(
 def _answered(cell: Cell, seed: int | None) -> Answer:
     """Run the cell, and answer the kernel of the exercise's name in it."""
     from kernellab.compiler.targets import parse_target
-    from kernellab.judging.submissions import start_worker
+    from kernellab.judging.worker import start_worker
     from kernellab.launch.tile_kernel import tile_kernels_in
     from kernellab.workshop.course import note
     from kernellab.workshop.exercise import exercise_named

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import torch
 import torch._C._dynamo.eval_frame
 import torch._decomp
+import torch._library.custom_ops
 import torch._subclasses.fake_tensor
 import torch.fx.experimental.proxy_tensor
 import torch.overrides
@@ -28,6 +29,7 @@ import torch.utils._triton
 from kernellab.errors import UnsupportedOperation
 
 _overrides: Any = torch.overrides
+_custom_ops: Any = torch._library.custom_ops
 _dispatching: Any = torch.utils._python_dispatch
 _operators: Any = torch._ops
 _fakes: Any = torch._subclasses.fake_tensor
@@ -212,6 +214,14 @@ def run_higher_order(operation: Any, args: Any, kwargs: Any) -> Any:
 def draws_numbers(operation: Any) -> bool:
     """Whether it takes random numbers from a generator."""
     return torch.Tag.nondeterministic_seeded in operation.tags
+
+
+def python_function(operation: Any) -> Callable[..., Any] | None:
+    """Return the function of an operation that `torch.library.custom_op` or `triton_op` made, whose
+    Python may launch kernels; None for other operations.
+    """
+    made = _custom_ops.OPDEFS.get(operation.name())
+    return None if made is None else made._init_fn
 
 
 def runs_on_gpu_alone(operation: Any) -> bool:

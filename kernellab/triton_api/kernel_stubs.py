@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import keyword
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
@@ -349,7 +349,7 @@ _TENSOR_TYPE = re.compile(r"tensordesc<(?:tensor<)?([^<>,]*)(?:, #\w+)?>>?")
 def _stated(specialization: Specialization) -> tuple[list[str], list[dict[str, int]]]:
     """Return the MLIR types of the runtime arguments, and what is stated of each by name."""
     types, promises = [], []
-    for number, kind in enumerate(specialization.signature.values()):
+    for path, kind in _flat(tuple(specialization.signature.values())):
         if kind == "constexpr":
             continue
         if descriptor := _DESCRIPTOR.fullmatch(kind):
@@ -359,9 +359,16 @@ def _stated(specialization: Specialization) -> tuple[list[str], list[dict[str, i
         else:
             parts = [f"!tt.ptr<{_scalar(kind[1:])}>" if kind.startswith("*") else _scalar(kind)]
         types += parts
-        stated = specialization.attributes.get((number,), ())
+        stated = specialization.attributes.get(path, ())
         promises += [{str(name): int(value) for name, value in stated}] * len(parts)
     return types, promises
+
+
+def _flat(kinds: tuple[Any, ...], path: tuple[int, ...] = ()) -> Iterator[tuple[Any, str]]:
+    """Yield the types of a signature with their paths, those in tuples too."""
+    for number, kind in enumerate(kinds):
+        own = (*path, number)
+        yield from _flat(kind, own) if isinstance(kind, tuple) else [(own, kind)]
 
 
 def _scalar(kind: str) -> str:

@@ -1,13 +1,14 @@
-"""The cards of an answer to an exercise, and of a student's progress."""
+"""The cards of an answer to an exercise, of a student's progress, and of a verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kernellab.checker.records import Finding
-from kernellab.common.text import counted, number_text
+from kernellab.common.text import counted, number_text, percent
 from kernellab.errors import Diagnostic
+from kernellab.judging.records import STAGES, Verdict
 from kernellab.viz.diagnostics import diagnostic_table, facts_table, finding_links
 from kernellab.viz.kit.data import Link, Tile, Tone
 from kernellab.viz.kit.view import Card, Table, card_of
@@ -34,6 +35,9 @@ def answer_card(answer: Answer) -> Card:
     ]
     if answer.first_difference is not None:
         tables.append(replace(_difference_table(answer, answer.first_difference), is_wide=True))
+    details = {}
+    if answer.reached or answer.passed:
+        details["right"] = f"{answer.passed} of {answer.cases} hidden launches"
     if not answer.is_done:
         tables += _hint_tables(answer.exercise, answer.hints)
     return Card(
@@ -42,18 +46,39 @@ def answer_card(answer: Answer) -> Card:
         tables,
         [said.what for said in answer.diagnostics if said.kind == _LAUNCH],
         tone="pass" if answer.is_done else "warn" if answer.is_right else "fail",
-        tiles=list(_ladder(answer)),
+        tiles=list(_ladder(RUNGS, answer.reached, details)),
     )
 
 
-def _ladder(answer: Answer) -> Iterator[Tile]:
+def _ladder(steps: Sequence[str], reached: str, details: Mapping[str, str]) -> Iterator[Tile]:
     """A tile for each step: those that are reached, the one that is in the way, the others."""
-    reached = RUNGS.index(answer.reached) if answer.reached else -1
-    for number, rung in enumerate(RUNGS):
-        tone: Tone = "pass" if number <= reached else "fail" if number == reached + 1 else ""
-        right = rung == "right" and (answer.reached or answer.passed)
-        detail = f"{answer.passed} of {answer.cases} hidden launches" if right else ""
-        yield Tile(f"step {number + 1}", rung, detail, tone)
+    last = steps.index(reached) if reached else -1
+    for number, step in enumerate(steps):
+        tone: Tone = "pass" if number <= last else "fail" if number == last + 1 else ""
+        yield Tile(f"step {number + 1}", step, details.get(step, ""), tone)
+
+
+@card_of.register
+def verdict_card(verdict: Verdict) -> Card:
+    """The stages as a ladder, what keeps the submission from the next, and its kernels."""
+    details = {"right": counted(verdict.cases, "case")} if verdict.cases else {}
+    if verdict.microseconds is not None:
+        details["within budget"] = verdict.costs
+    parts = [(name, f"a kernel stored {percent(part)} of it")
+             for name, part in verdict.traced.items()]  # fmt: skip
+    kernels = [str(kernel).split(": ") for kernel in verdict.kernels]
+    tables = [Table(title, (), rows, is_wide=True)
+              for title, rows in (("outputs", parts), ("kernels", kernels)) if rows]  # fmt: skip
+    if verdict.diagnostic is not None:
+        tables.insert(0, replace(diagnostic_table(verdict.diagnostic), is_wide=True))
+    return Card(
+        f"{verdict.submission}: {verdict.verdict}",
+        verdict.case,
+        tables,
+        tone="pass" if verdict else "fail" if verdict.verdict == "rejected" else "warn",
+        tiles=list(_ladder(STAGES, verdict.reached, details)),
+        footnotes=[f"not examined: {words}" for words in verdict.not_examined],
+    )
 
 
 def _hint_tables(exercise: str, hints: Sequence[str]) -> list[Table]:

@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from kernellab.cli.main import main
+from kernellab.cli.tasks import _python_of
 from kernellab.common.text import remember_source
-from kernellab.errors import ArchiveError, ArgumentError, Diagnostic, SourcePosition
+from kernellab.errors import (
+    ArchiveError,
+    ArgumentError,
+    Diagnostic,
+    KernelLabError,
+    SourcePosition,
+)
 from kernellab.judging.budgets import KernelCost, Lock
 from kernellab.testing import assert_kernel
 from tests.judging import softmax_cases
@@ -20,7 +27,7 @@ from tests.support.source_files import ROOT
 LINES = HONEST.read_text().splitlines()
 LOAD = next(number for number, line in enumerate(LINES, 1) if "tl.load" in line)
 COST = KernelCost(
-    "softmax", "sm_90", 16, 0, 0, 40, 750, 8.0,
+    "softmax", "sm_90", 16, 0, 0, 1.0, False, 40, 750, 8.0,
     {"source.front_end": "a", "ttgir.coalesce": "b", "sass.ptxas": "c"},
     {LINES[LOAD - 2].strip(): "1 2", LINES[LOAD - 1].strip(): "3 4"},
 )  # fmt: skip
@@ -127,3 +134,19 @@ def test_a_kernel_is_compared_under_another_triton(
     assert "accepted" in said or "regression" in said or " takes " in said
     assert main([*words, "--triton", str(tmp_path)]) == 2
     assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_an_environment_is_named_by_its_folder_or_by_its_triton(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for version in ("3.6.0", "3.60"):
+        python = tmp_path / ".versions" / version / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.touch()
+        packages = python.parents[1] / "lib" / "python3.11" / "site-packages"
+        (packages / f"triton-{version}.dist-info").mkdir(parents=True)
+    for word in ("3.6", "3.6.0", ".versions/3.6.0"):
+        assert _python_of(word) == Path(".versions/3.6.0/bin/python")
+    with pytest.raises(KernelLabError, match="does not exist"):
+        _python_of("3.7")

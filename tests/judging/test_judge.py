@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from kernellab.cli.main import main
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.judging import confinement
 from kernellab.judging.records import LARGEST, SCHEMA, STAGES
-from kernellab.judging.submissions import wait_for_worker
+from kernellab.judging.worker import wait_for_worker
 from tests.judging.softmax_cases import ATTACKS, FOLDER, HONEST, cases, softmax
 
 QUICK = {
@@ -118,6 +119,9 @@ def test_a_verdict_is_data_and_the_same_again(tmp_path: Path) -> None:
     assert data["element"]["index"] == [0, 0]
     line = ATTACKS.read_text().splitlines()[data["diagnostic"]["line"] - 1]
     assert "tl.store(" in line
+    card = verdict._repr_mimebundle_()
+    assert "tl.store(" in card["text/plain"]
+    assert "wrong-result" in card["text/html"]
     assert judged(ATTACKS, "for_one_size_only").json() == verdict.json()
     (result,) = verdict.sarif()["runs"][0]["results"]
     assert (
@@ -131,33 +135,55 @@ def test_a_verdict_is_data_and_the_same_again(tmp_path: Path) -> None:
 
 # Other tasks than a softmax
 
-OTHERS = FOLDER / "other_kernels.py"
-SIZES = {"matmul": ((20, 24), (24, 18)), "norm": ((6, 20), (20,), (20,)), "total": ((6, 20),),
-         "relu": ((6, 20), (20,)), "add": ((300,), (300,)), "double": ((64, 32),)}  # fmt: skip
+OTHERS, UNUSUAL = FOLDER / "other_kernels.py", FOLDER / "unusual.py"
+SIZES: dict[str, tuple[Any, ...]] = {
+    "matmul": ((20, 24), (24, 18)), "norm": ((6, 20), (20,), (20,)), "relu": ((6, 20), (20,)),
+    "add": ((300,), (300,)), "double": ((64, 32),), "stacked": ((300,), (300,)),
+    "attention": ((20, 16),) * 3, "image": ((2, 3, 4, 5),), "loss": ((6, 20), torch.arange(6) * 3),
+    "complex": (torch.ones(6, 5, dtype=torch.complex64),), "half": (torch.ones(6, 5).half(),),
+    **dict.fromkeys(("softmax", "total", "best", "scan", "sorted", "positive", "decay"), ((6, 20),))
+}  # fmt: skip
 REFERENCES = {
     "matmul": torch.mm,
     "norm": lambda x, w, b: torch.nn.functional.layer_norm(x, (x.shape[1],), w, b),
     "total": lambda x: x.sum(1),
     "relu": lambda x, y: torch.relu(x + y),
     "add": torch.add,
-    "double": lambda x: 2 * x,
+    **dict.fromkeys(("double", "image", "complex", "half"), lambda x: 2 * x),
+    "stacked": lambda x, y: torch.stack([x, y]),
+    "attention": lambda q, k, v: torch.softmax(q @ k.T / 4, -1) @ v,
+    "loss": functools.partial(torch.nn.functional.cross_entropy, reduction="none"),
+    "softmax": softmax,
+    "best": lambda x: x.max(1),
+    "scan": lambda x: x.cumsum(1),
+    "sorted": lambda x: x.sort(1).values,
+    "positive": lambda x: x > 0,
+    "decay": lambda x: (x * torch.exp(-torch.arange(x.shape[1]) / 8)).sum(1),
 }
+QUICK_OTHERS = {"matmul_by_torch"}
 
 
 def of_other_tasks() -> Iterator[Any]:
-    for node in ast.parse(OTHERS.read_text()).body:
-        task = getattr(node, "name", "").partition("_")[0]
-        if isinstance(node, ast.FunctionDef) and task in SIZES:
-            kinds = (ast.get_docstring(node) or "").partition(":")[0].split("|")
-            marks = [] if node.name == "matmul_by_torch" else [pytest.mark.slow]
-            yield pytest.param(task, node.name, kinds, id=node.name, marks=marks)
+    for file in (OTHERS, UNUSUAL):
+        for node in ast.parse(file.read_text()).body:
+            docstring = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else ""
+            made = node.targets[0] if isinstance(node, ast.Assign) else node
+            name = str(getattr(made, "id", getattr(made, "name", "")))
+            if name.partition("_")[0] in SIZES:
+                kinds = (docstring or "").partition(":")[0].split("|")
+                marks = [] if name in QUICK_OTHERS else [pytest.mark.slow]
+                yield pytest.param(f"{file}::{name}", kinds, id=name, marks=marks)
 
 
-@pytest.mark.parametrize(("task", "name", "kinds"), [*of_other_tasks()])
-def test_a_submission_of_another_task(task: str, name: str, kinds: list[str]) -> None:
+@pytest.mark.parametrize(("submission", "kinds"), [*of_other_tasks()])
+def test_a_submission_of_another_task(submission: str, kinds: list[str]) -> None:
+    task = submission.partition("::")[2].partition("_")[0]
     generator = torch.Generator().manual_seed(3)
-    case = tuple(torch.randn(size, generator=generator) for size in SIZES[task])
-    verdict = kernellab.judge(f"{OTHERS}::{name}", REFERENCES[task], [case])
+    case = tuple(
+        torch.randn(size, generator=generator) if isinstance(size, tuple) else size
+        for size in SIZES[task]
+    )
+    verdict = kernellab.judge(submission, REFERENCES[task], [case])
     assert verdict.kind in kinds, str(verdict)
     assert bool(verdict) == (kinds == [""])
 
@@ -191,6 +217,21 @@ def test_a_kernel_is_judged_with_its_grid() -> None:
     assert wrong.diagnostic is not None
     assert "computed in program (0, 0, 0)" in wrong.diagnostic.why
     assert "from x_ptr[0] = " in wrong.diagnostic.why
+
+
+@triton.jit
+def from_an_address(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr, address):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    place = (address + tl.zeros((BLOCK,), tl.int64) + at * 4).to(tl.pointer_type(tl.float32))
+    tl.store(z_ptr + at, tl.load(place, mask=at < n), mask=at < n)
+
+
+def test_no_memory_of_the_judge_is_read() -> None:
+    case = launch(2.0)
+    right = 2 * case["x_ptr"]
+    case = {**case, "address": right.data_ptr()}
+    verdict = kernellab.judge(from_an_address, {"z_ptr": right}, case, unseen=())
+    assert verdict.kind == "out-of-bounds", str(verdict)
 
 
 @triton.jit
@@ -390,9 +431,18 @@ def test_the_command_judges_tasks_of_kernelbench(
         "    return [torch.randn(4, 20)]\n"
     )
     junit, sarif = tmp_path / "junit.xml", tmp_path / "verdict.sarif"
-    words = ["judge", f"{HONEST}::ModelNew", "--reference", f"{task}::Model"]
+    page = tmp_path / "verdict.html"
+    words = ["judge", f"{HONEST}::ModelNew", "--reference", f"{task}::Model", "-o", str(page)]
     assert main([*words, "--json", "--junit", str(junit), "--sarif", str(sarif)]) == 0
-    assert json.loads(capsys.readouterr().out)["verdict"] == "accepted"
+    data = json.loads(capsys.readouterr().out)
+    assert (data["verdict"], data["moved_bytes"], data["compulsory_bytes"]) == (
+        "accepted",
+        640,
+        640,
+    )
+    (kernel,) = data["kernels"]
+    assert (kernel["occupancy"], kernel["uses_tensor_cores"]) == (1.0, False)
+    assert "accepted" in page.read_text()
     assert ElementTree.parse(junit).getroot().get("failures") == "0"
     assert json.loads(sarif.read_text())["runs"][0]["results"] == []
     assert main(["judge", f"{ATTACKS}::by_torch", "--reference", f"{task}::Model"]) == 1

@@ -15,7 +15,8 @@ from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.targets import parse_target
 from kernellab.errors import KernelLabError
 from kernellab.judging.code import PackedKernel, SourcePart, Texts, definitions
-from kernellab.judging.submissions import Submission, submit, wait_for_worker
+from kernellab.judging.submissions import Submission, submit
+from kernellab.judging.worker import wait_for_worker
 from kernellab.triton_api.kernel_contents import pack
 
 TARGET = parse_target("sm_90")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+import torch
+
+import kernellab
 from kernellab.testing import assert_kernel
+from tests.judging.libraries import HEAD, LIBRARIES
 from tests.judging.softmax_cases import ATTACKS, HONEST, cases, softmax
 
 TESTS = f"""
@@ -46,3 +51,26 @@ def test_marked_tests_are_judged(pytester: pytest.Pytester) -> None:
     assert "attacks.py:" in shown
     assert "nothing.py', cannot be read" in shown
     assert "def judge(" not in shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_kernels_of_a_library(name: str, tmp_path: Path) -> None:
+    library = LIBRARIES[name]
+    for path, text in library.files.items():
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (file.parent, *file.parent.parents):
+            if folder.is_relative_to(tmp_path) and folder != tmp_path:
+                (folder / "__init__.py").touch()
+        file.write_text(HEAD + text)
+    generator = torch.Generator().manual_seed(0)
+    case = tuple(torch.randn(size, generator=generator) for size in library.sizes)
+    submission = f"{tmp_path / library.submission}"
+    assert_kernel(submission, library.reference, [case])
+    file = Path(submission.partition("::")[0])
+    file.write_text(file.read_text().replace(*library.change))
+    verdict = kernellab.judge(submission, library.reference, [case])
+    assert verdict.kind == library.kind, str(verdict)
+    (result,) = verdict.sarif()["runs"][0]["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == str(file)

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from kernellab.checker.fixes import Tries
 from kernellab.errors import Diagnostic
 from kernellab.judging.code import SourcePart, Texts
-from kernellab.judging.submissions import wait_for_worker
+from kernellab.judging.worker import wait_for_worker
 from kernellab.workshop import feedback
 from kernellab.workshop.exercise import EXERCISES, Answer, exercise_named
 from kernellab.workshop.grader import answered

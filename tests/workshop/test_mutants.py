@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernellab.judging.code import SourcePart, Texts
-from kernellab.judging.submissions import wait_for_worker
+from kernellab.judging.worker import wait_for_worker
 from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
 from kernellab.workshop.grader import answered
 from tests.support.rewrites import RULES

@@ -35,7 +35,7 @@ def said_by(session: NotebookSession, cell: str) -> str:
 def session(notebook: StartNotebook) -> NotebookSession:
     """A notebook in which the process that starts confined ones runs already."""
     started = notebook("%load_ext kernellab")
-    started.run("from kernellab.judging.submissions import wait_for_worker\nwait_for_worker()")
+    started.run("from kernellab.judging.worker import wait_for_worker\nwait_for_worker()")
     return started
 
 
