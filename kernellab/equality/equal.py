@@ -219,8 +219,10 @@ class KernelSide:
             access = trait_of(op, GlobalAccess)
             if access is not None and any(map(_chooses, flow.forward(op.results))):
                 base = objects.get(access.base_of(op))
-                known = isinstance(base, BlockArgument)
-                choosing |= {argument_name(base)} if known else dict(self.tensors()).keys()
+                if isinstance(base, BlockArgument):
+                    choosing.add(argument_name(base))
+                else:
+                    choosing |= dict(self.tensors()).keys()
         return choosing
 
     def constants(self) -> set[float]:
