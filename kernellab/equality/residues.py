@@ -51,7 +51,9 @@ def _repeated(*moduli: int) -> tuple[Array, Array]:
     return repeated, 1 / repeated
 
 
-_MODULI = {moduli: _repeated(*moduli) for moduli in ((P, R), (P,), (R,))}
+_MODULI: dict[tuple[int, ...], tuple[Array, Array]] = {
+    moduli: _repeated(*moduli) for moduli in ((P, R), (P,), (R,))
+}
 
 _LONGEST_PRODUCT = 2**13
 """Products summed before they are reduced: (P / 2)**2 * 2**13 < 2**53, so float64 is exact."""
