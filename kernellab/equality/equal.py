@@ -7,14 +7,17 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol, get_args
 
 import numpy
 import torch
-from xdsl.ir import Operation
+from xdsl.dialects import builtin
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab import triton_api
 from kernellab.common.arguments import check_choice, check_whole, parameters_first
@@ -26,6 +29,7 @@ from kernellab.compiler.pipeline import record_passes
 from kernellab.equality import residues
 from kernellab.equality.functions import ExactLaunch, ExactTensors, run_exactly
 from kernellab.equality.records import (
+    Domain,
     Equality,
     FloatPair,
     Rounding,
@@ -36,10 +40,13 @@ from kernellab.equality.records import (
 )
 from kernellab.equality.residues import agreement
 from kernellab.errors import ArgumentError, KernelFault, SourcePosition, UnsupportedOperation
+from kernellab.interpreter.codegen.analyses import underlying_objects
 from kernellab.interpreter.execution.launcher import launch
-from kernellab.interpreter.execution.program import is_asynchronous, program_code
+from kernellab.interpreter.execution.program import entry_of, is_asynchronous, program_code
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
-from kernellab.ir.operations import global_effect, locate
+from kernellab.ir import flow, mlir, tt
+from kernellab.ir.operations import GlobalAccess, argument_name, global_effect, locate, trait_of
+from kernellab.ir.types import dtype, is_pointer
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.bisection import changing, from_inliner_on, rewritten_lines
 from kernellab.launch.preparation import (
@@ -85,7 +92,7 @@ class Side(Protocol):
         """Run it with residues; return its results and all other tensors, by name."""
 
     def written(self) -> list[str]:
-        """The names of its results, after it has run."""
+        """The names of its results, after it has run: of a kernel those that it changed, if any."""
 
     def run_floats(self) -> dict[str, torch.Tensor]:
         """As `run`, with the floats that it was given."""
@@ -95,6 +102,12 @@ class Side(Protocol):
 
     def zeros(self) -> dict[str, torch.Tensor]:
         """The tensors that hold zeros to which it adds by atomics."""
+
+    def keeps(self, integers: torch.Tensor) -> bool:
+        """Whether it can only run with the integers that are given, or does not use them."""
+
+    def constants(self) -> set[float]:
+        """The numbers that its code compares with."""
 
 
 def side_of(
@@ -151,7 +164,7 @@ class KernelSide:
         return self._launch.run(tensors)
 
     def written(self) -> list[str]:
-        return self._written or []
+        return self._written or list(self._stored)
 
     def reads(self) -> tuple[str, ...]:
         """The parameters of the tensors that it only reads."""
@@ -186,6 +199,37 @@ class KernelSide:
             name: tensor for name, tensor in self.tensors() if name in updated and not tensor.any()
         }
 
+    def keeps(self, integers: torch.Tensor) -> bool:
+        place = integers.data_ptr()
+        return any(
+            tensor.data_ptr() == place and (name in self._stored or name in self._choosing)
+            for name, tensor in self.tensors()
+        )
+
+    @cached_property
+    def _stored(self) -> tuple[str, ...]:
+        return usage_of(self._launch.code, self.prepared.call).writes
+
+    @cached_property
+    def _choosing(self) -> set[str | None]:
+        """The parameters whose elements choose addresses, loops or branches."""
+        function = entry_of(self._launch.code.module)
+        objects = underlying_objects(function)
+        choosing: set[str | None] = set()
+        for op in function.walk():
+            access = trait_of(op, GlobalAccess)
+            if access is not None and any(map(_chooses, flow.forward(op.results))):
+                base = objects.get(access.base_of(op))
+                if isinstance(base, BlockArgument):
+                    choosing.add(argument_name(base))
+                else:
+                    choosing |= dict(self.tensors()).keys()
+        return choosing
+
+    def constants(self) -> set[float]:
+        operations = self._launch.code.module.walk()
+        return {number for op in operations for number in _compared_numbers(op)}
+
     def stored_at(
         self, name: str, index: tuple[int, ...], tensors: ExactTensors
     ) -> SourcePosition | None:
@@ -194,6 +238,30 @@ class KernelSide:
         watch = _StoreWatch(tensor[index].data_ptr())
         self._launch.run(tensors, AccessObserver(watch.hear))
         return watch.position
+
+
+def _chooses(value: SSAValue) -> bool:
+    """Whether a value is an address, or decides what runs."""
+    if is_pointer(value.type):
+        return True
+    for op in (use.operation for use in value.uses):
+        access = trait_of(op, GlobalAccess)
+        indices = () if access is None else access.indices_of(op)
+        if value in (*flow.conditions(op), *indices) or isinstance(op, tt.CallOp | tt.AssertOp):
+            return True
+    return False
+
+
+def _compared_numbers(op: Operation) -> Iterator[float]:
+    """The constants that an operation compares with."""
+    if not isinstance(op, mlir.CmpFOp | mlir.CmpIOp):
+        return
+    for value in (operand.owner for operand in op.operands):
+        match value.value if isinstance(value, mlir.ConstantOp) else None:
+            case builtin.FloatAttr() | builtin.IntegerAttr() as number:
+                yield number.value.data
+            case builtin.DenseIntOrFPElementsAttr() as numbers:
+                yield numpy.frombuffer(numbers.data.data, dtype(numbers.type))[0].item()
 
 
 def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
@@ -276,20 +344,26 @@ class FunctionSide:
 
     def run(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
         results = _numbered(run_exactly(self._call, tensors))
-        self._results = list(results)
+        self._results, self._tensors = list(results), tensors
         return results
 
     def written(self) -> list[str]:
         return self._results
 
     def run_floats(self) -> dict[str, torch.Tensor]:
-        return _numbered(list(nested_tensors(self._call())))
+        return _numbered([tensor.clone() for tensor in nested_tensors(self._call())])
 
     def rounding(self) -> Mapping[str, float]:
         return {}
 
     def zeros(self) -> dict[str, torch.Tensor]:
         return {}
+
+    def keeps(self, integers: torch.Tensor) -> bool:
+        return integers.untyped_storage().data_ptr() not in self._tensors.integers
+
+    def constants(self) -> set[float]:
+        return self._tensors.constants
 
 
 def _needed_parameters(function: Callable[..., Any]) -> list[str] | None:
@@ -378,7 +452,114 @@ def _matched(first: Side, second: Side) -> list[tuple[str, str]]:
     return list(zip(written[0], written[1]))
 
 
+# What tensors hold in runs with floats, which show what residues do not.
+
+Make = Callable[[torch.Tensor, torch.dtype, Sequence[float]], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What tensors hold in a run with floats.
+
+    Attributes:
+        words: what it is called in messages.
+        why: what a difference that only this run shows comes from.
+        floats, integers: make the elements of a tensor, from normal numbers of its shape, its
+            dtype, and the numbers that the code compares with; None for those that are given.
+        counts: which elements of two results count.
+    """
+
+    words: str
+    why: str
+    floats: Make | None = None
+    integers: Make | None = None
+    counts: Callable[[torch.Tensor, torch.Tensor], Any] = lambda *_: True
+
+
+def _rank(normal: torch.Tensor) -> torch.Tensor:
+    return normal.flatten().argsort().argsort().reshape(normal.shape)
+
+
+def _sorted(normal: torch.Tensor) -> torch.Tensor:
+    return normal.flatten().sort().values.reshape(normal.shape)
+
+
+def _one_of(normal: torch.Tensor, numbers: Sequence[float]) -> torch.Tensor:
+    """Each of the numbers in about as many places."""
+    return torch.tensor(numbers)[_rank(normal) % len(numbers)]
+
+
+def _among(normal: torch.Tensor, numbers: Sequence[float]) -> torch.Tensor:
+    """Normal numbers, with one of the others in the first of every sixteen places."""
+    rank = _rank(normal)
+    others = torch.tensor(numbers, dtype=normal.dtype)[rank // 16 % len(numbers)]
+    return torch.where(rank % 16 == 0, others, normal)
+
+
+def _compared_with(normal: torch.Tensor, _: torch.dtype, constants: Sequence[float]) -> Any:
+    """The constants of comparisons and their opposites, and the next number toward 0 of each."""
+    finite = [float(each) for each in constants if math.isfinite(each)] or [0.0]
+    known = torch.tensor([*finite, *(-each for each in finite)])
+    below = torch.nextafter(known, torch.zeros(()))
+    return _among(normal, [*known.tolist(), *below.tolist()])
+
+
+def _whole_numbers(wide: bool) -> Make:
+    """Integers but 0 and -1, by which a division may fail: all that the dtype has, or small ones
+    and the constants of comparisons.
+    """
+
+    def make(normal: torch.Tensor, kind: torch.dtype, constants: Sequence[float]) -> torch.Tensor:
+        if kind == torch.bool:
+            return normal > 0
+        low, high = torch.iinfo(kind).min + 1, min(torch.iinfo(kind).max, 2**63 - 1)
+        drawn = (low + (normal.erf() + 1) / 2 * (high - low)).to(torch.int64)
+        pool = [high, low, high // 2] if wide else [*range(-9, -1), *range(1, 10)]
+        pool += [int(each) for each in constants if float(each).is_integer() and not wide]
+        picked = _one_of(normal, [each for each in pool if low <= each <= high])
+        made = torch.where(normal > 0.5, drawn, picked) if wide else picked
+        return torch.where((made == 0) | (made == -1), 7, made)
+
+    return make
+
+
+GIVEN = Inputs(
+    "the given floats",
+    " by more than the usual rounding: by a race between programs (see kernellab.check), or by "
+    "rounding",
+    counts=lambda first, second: first.isfinite() & second.isfinite(),  # they may overflow
+)
+NORMAL = Inputs(
+    "normal numbers",
+    ": where a root, a logarithm or a division of integers meets a negative number, or by overflow",
+    lambda normal, *_: normal,
+    _whole_numbers(wide=True),
+)
+ORDERED = (
+    Inputs("small floats", "", lambda normal, *_: normal * 1e-3),
+    Inputs("rising floats", "", lambda normal, *_: _sorted(normal)),
+    Inputs("falling floats", "", lambda normal, *_: -_sorted(normal)),
+)
+SMALL = Inputs(
+    "small whole numbers",
+    ": where one is 0 or negative, or two are equal",
+    lambda normal, *_: _one_of(normal, [-0.0, *map(float, range(-4, 5))]),
+    _whole_numbers(wide=False),
+)
+ZEROS = Inputs("zeros", "", lambda normal, *_: normal * 0.0)
+CONSTANTS = Inputs("constants that the code compares with", "", _compared_with)
+NAN = Inputs("NaN among the inputs", "", lambda normal, *_: _among(normal, [math.nan]))
+INFINITY = Inputs(
+    "infinity among the inputs",
+    "",
+    lambda normal, *_: _among(normal, [math.inf, -math.inf]),
+    counts=lambda first, second: ~first.isnan() & ~second.isnan(),  # inf - inf is overflow
+)
+
+
 # What follows from the residues of two computations, and from runs with floats.
+
+Floats = tuple[torch.Tensor, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -390,6 +571,8 @@ class Comparison:
         pairs: their results.
         uninterpreted: functions without a law that they called.
         again: the residues of the last run, before it.
+        inputs: which floats count.
+        refused: inputs that one of the two failed with.
     """
 
     first: Side
@@ -398,6 +581,23 @@ class Comparison:
     pairs: Sequence[ResultPair]
     uninterpreted: tuple[str, ...]
     again: ExactTensors
+    inputs: Domain
+    refused: list[str] = field(default_factory=list)
+
+    @cached_property
+    def _constants(self) -> list[float]:
+        return sorted(self.first.constants() | self.second.constants())
+
+    @cached_property
+    def _fixed(self) -> dict[int, str]:
+        """The addresses and names of the tensors that keep what is given: zeros, and integers."""
+        sides = self.first, self.second
+        named = [(name, tensor) for side in sides for name, tensor in side.tensors()]
+        fixed = [item for side in sides for item in side.zeros().items()]
+        for name, tensor in named:
+            if not tensor.is_floating_point() and any(side.keeps(tensor) for side in sides):
+                fixed.append((name, tensor))
+        return {tensor.data_ptr(): name for name, tensor in fixed}
 
     def equality(self) -> Equality:
         """The verdict."""
@@ -407,15 +607,22 @@ class Comparison:
         for pair in self.pairs:
             if not pair.decided.all():
                 return self._unequal(pair, ~pair.decided, _without_residue(pair))
-        for pair in self.pairs:
-            for inputs in (None, _INPUTS[0]):
-                floats, _ = self._visible(pair, (inputs,))
-                if floats is None:
-                    continue
-                finite = all(map(math.isfinite, floats[1:]))
-                if finite == (inputs is None):  # the given floats may overflow
-                    element = UnequalElement(pair.names[0], floats[0], 0, pair.differs.size, floats)
-                    reason = _CONTRADICTED if finite else _NOT_FINITE
+        return self._after_floats()
+
+    def _after_floats(self) -> Equality:
+        """The verdict if all residues agree: runs with floats may show what residues do not."""
+        compared = (CONSTANTS,) if self._constants else ()
+        special = () if self.inputs == "finite" else (NAN, INFINITY)
+        for inputs in (GIVEN, NORMAL, SMALL, ZEROS, *compared, *special):
+            for pair, results in self._runs(inputs):
+                off = self._off(pair, results) & inputs.counts(*results)
+                if off.any():
+                    floats = _farthest(off, results)
+                    reason = (
+                        f"The exact values agree, and a run with {inputs.words} differs{inputs.why}"
+                    )
+                    sizes = int(off.sum()), off.numel()
+                    element = UnequalElement(pair.names[0], floats[0], *sizes, floats)
                     return self._verdict("not decided", reason, element)
         return self._verdict("equal")
 
@@ -429,8 +636,12 @@ class Comparison:
         compared = {pair.names[0]: pair.differs.size for pair in self.pairs}
         names = self.first.name, self.second.name
         zeros = dict.fromkeys((*self.first.zeros(), *self.second.zeros()))
-        notes = tuple(
-            f"`{name}` holds zeros before, as given, and atomics add to them." for name in zeros
+        written = {*self.first.written(), *self.second.written()}
+        kept = [name for name in self._fixed.values() if name not in {*zeros, *written}]
+        notes = (
+            *(f"`{name}` holds zeros before, as given, and atomics add to them." for name in zeros),
+            *(f"`{name}` keeps its integers, as given." for name in kept),
+            *(f"One of the two fails with {words}." for words in dict.fromkeys(self.refused)),
         )
         return Equality(
             *names,
@@ -441,16 +652,19 @@ class Comparison:
             reason,
             position,
             self.uninterpreted,
-            notes,
+            notes if verdict == "equal" else notes[: len(zeros)],
             "kept" if self.again.rounds else "ignored",
+            self.inputs,
         )
 
     def _unequal(self, pair: ResultPair, off: numpy.ndarray, otherwise: str) -> Equality:
         """The verdict if elements are off: "different" only if floats show it."""
-        floats, visible = self._visible(pair, (None, *_INPUTS))
-        off = off | visible
+        floats = self._visible(pair)
+        if floats is not None:
+            off = off | floats[0].numpy()
         index = tuple(int(place) for place in numpy.argwhere(off)[0])
-        element = UnequalElement(pair.names[0], index, int(off.sum()), off.size, floats)
+        shown = None if floats is None else _farthest(*floats)
+        element = UnequalElement(pair.names[0], index, int(off.sum()), off.size, shown)
         position = self._stored_at(pair, index)
         if floats is None:
             return self._verdict("not decided", otherwise, element, position)
@@ -474,45 +688,70 @@ class Comparison:
                     return position
         return None
 
-    def _visible(
-        self, pair: ResultPair, inputs: Sequence[MadeOfNormal | None]
-    ) -> tuple[FloatPair | None, numpy.ndarray]:
-        """Where runs with the floats that were given, for None, or with others differ by more than
-        rounding explains: the farthest element, and a bool for each element.
-        """
+    def _visible(self, pair: ResultPair) -> tuple[torch.Tensor, Floats] | None:
+        """Where the first run with floats that shows a difference does, and its results."""
+        for inputs in (GIVEN, NORMAL, *ORDERED):
+            for each, results in self._runs(inputs):
+                if each is pair and (off := self._off(pair, results)).any():
+                    return off, results
+        return None
+
+    def _runs(self, inputs: Inputs) -> Iterator[tuple[ResultPair, Floats]]:
+        """Run both with floats; yield each pair with its two results."""
         sides = self.first, self.second
-        tensors = {tensor.data_ptr(): tensor for side in sides for _, tensor in side.tensors()}
-        for side in sides:
-            for zeros in side.zeros().values():
-                tensors.pop(zeros.data_ptr(), None)
-        own = [side.rounding().get(name, 0.0) for side, name in zip(sides, pair.names)]
-        for numbers in inputs:
-            with nullcontext() if numbers is None else _holding(tensors.values(), numbers):
-                results = [
-                    side.run_floats()[name].detach() for side, name in zip(sides, pair.names)
-                ]
-            usual = (relative_tolerance(result.dtype) for result in results)
-            parts = [_TIMES_ROUNDING * max(each, *own) for each in usual]
-            sizes = [part * size_of(result) for part, result in zip(parts, results)]
-            left, right = map(_finite, results)
-            off = elements_off(right, left, max(sizes) + max(parts) * left.abs())
-            if off.any():
-                away = (right - left).abs().nan_to_num(nan=torch.inf)
-                farthest = torch.where(off, away, -1.0).argmax()
-                index = tuple(int(place) for place in torch.unravel_index(farthest, off.shape))
-                return (index, float(results[0][index]), float(results[1][index])), off.numpy()
-        return None, numpy.zeros(pair.differs.shape, numpy.bool_)
+        try:
+            with self._holding(inputs):
+                results = [side.run_floats() for side in sides]
+        except Exception:  # an assertion, an index or a function of torch refuses the inputs
+            if inputs is GIVEN:
+                raise
+            self.refused.append(inputs.words)
+            return
+        for pair in self.pairs:
+            first, second = (each[name].detach() for each, name in zip(results, pair.names))
+            yield pair, (first, second)
+
+    def _off(self, pair: ResultPair, results: Floats) -> torch.Tensor:
+        """Where two results differ by more than rounding explains."""
+        sides = zip((self.first, self.second), pair.names)
+        own = [side.rounding().get(name, 0.0) for side, name in sides]
+        usual = (relative_tolerance(result.dtype) for result in results)
+        parts = [_TIMES_ROUNDING * max(each, *own) for each in usual]
+        sizes = [part * size_of(result) for part, result in zip(parts, results)]
+        left, right = map(_finite, results)
+        return elements_off(right, left, max(sizes) + max(parts) * left.abs())
+
+    @contextmanager
+    def _holding(self, inputs: Inputs) -> Iterator[None]:
+        """Let the tensors hold other numbers for a while, drawn for their names."""
+        sides = self.first, self.second
+        named = {
+            tensor.data_ptr(): (name, tensor) for side in sides for name, tensor in side.tensors()
+        }
+        before = []
+        try:
+            for place, (name, tensor) in named.items():
+                make = inputs.floats if tensor.is_floating_point() else inputs.integers
+                if make is None or place in self._fixed or not tensor.numel():
+                    continue
+                before.append((tensor, tensor.detach().clone()))
+                generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+                normal = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+                tensor.detach().copy_(make(normal, tensor.dtype, self._constants))
+            yield
+        finally:
+            for tensor, contents in before:
+                tensor.detach().copy_(contents)
 
 
-_CONTRADICTED = (
-    "The exact values agree, and a run with the given floats differs by more than the usual "
-    "rounding: by a race between programs (see kernellab.check), or by rounding"
-)
+def _farthest(off: torch.Tensor, results: Floats) -> FloatPair:
+    """The element that is farthest off, and its two values."""
+    left, right = map(_finite, results)
+    away = (right - left).abs().nan_to_num(nan=torch.inf)
+    place = torch.where(off, away, -1.0).argmax()
+    index = tuple(int(number) for number in torch.unravel_index(place, off.shape))
+    return index, float(results[0][index]), float(results[1][index])
 
-_NOT_FINITE = (
-    "The exact values agree, and a run with floats gives infinity or NaN in one only: by overflow, "
-    "or by the root or the logarithm of a negative number"
-)
 
 _TIMES_ROUNDING = 4
 """How many times the usual tolerance of a dtype a visible difference is."""
@@ -529,32 +768,6 @@ def _without_residue(pair: ResultPair) -> str:
 def _finite(result: torch.Tensor) -> torch.Tensor:
     """A result with large numbers for infinities, which no tolerance excuses."""
     return result.double().nan_to_num(nan=float("nan"), posinf=1e300, neginf=-1e300)
-
-
-MadeOfNormal = Callable[[torch.Tensor], torch.Tensor]
-
-_INPUTS: tuple[MadeOfNormal, ...] = (
-    lambda normal: normal,
-    lambda normal: normal * 1e-3,
-    lambda normal: normal.flatten().sort().values.reshape(normal.shape),
-    lambda normal: normal.flatten().sort(descending=True).values.reshape(normal.shape),
-)
-"""What inputs hold, made of normal numbers."""
-
-
-@contextmanager
-def _holding(tensors: Iterable[Any], numbers: MadeOfNormal) -> Iterator[None]:
-    """Let tensors of floats hold other numbers for a while."""
-    floats = [tensor.detach() for tensor in tensors if tensor.is_floating_point()]
-    before = [tensor.clone() for tensor in floats]
-    generator = torch.Generator().manual_seed(0)
-    try:
-        for tensor in floats:
-            tensor.copy_(numbers(torch.randn(tensor.shape, generator=generator)))
-        yield
-    finally:
-        for tensor, contents in zip(floats, before):
-            tensor.copy_(contents)
 
 
 # `kernellab.equal`: whether two computations are the same for all inputs.
@@ -575,6 +788,7 @@ def equal(
     seeds: int = 3,
     target: str | Target | None = None,
     rounding: Rounding = "ignored",
+    inputs: Domain = "all",
 ) -> Equality:
     """Decide whether two computations give the same results for all inputs of these sizes.
 
@@ -597,6 +811,7 @@ def equal(
         target: the GPU to compile for; it matters little, because TTIR runs.
         rounding: with "kept", results in formats narrower than float32 are rounded, by a function
             of which nothing else is known, so that equal computations also round the same numbers.
+        inputs: with "finite", what the two do with NaN and infinity does not count.
 
     Returns:
         The Equality: "equal"; "different", with the first element, the line that stores it, and
@@ -609,10 +824,11 @@ def equal(
     """
     check_whole("seeds", seeds, 1)
     check_choice("rounding", rounding, get_args(Rounding))
+    check_choice("inputs", inputs, get_args(Domain))
 
     def decided(rounds: bool) -> Equality:
         sides = _sides(first, second, grid, args, keywords or {}, target, rounds=rounds)
-        return _compared(*sides, seeds, rounds=rounds)
+        return _compared(*sides, seeds, inputs, rounds=rounds)
 
     try:
         equality = decided(rounding == "kept")
@@ -629,6 +845,7 @@ def equal(
             reason=unknown.problem.rstrip("."),
             position=unknown.position,
             rounding=rounding,
+            inputs=inputs,
         )
 
 
@@ -661,7 +878,7 @@ def _sides(
     return left, right
 
 
-def _compared(first: Side, second: Side, seeds: int, *, rounds: bool) -> Equality:
+def _compared(first: Side, second: Side, seeds: int, inputs: Domain, *, rounds: bool) -> Equality:
     pairs: tuple[ResultPair, ...] = ()
     with residues.uninterpreted_noted() as uninterpreted:
         for seed in range(seeds):
@@ -673,7 +890,9 @@ def _compared(first: Side, second: Side, seeds: int, *, rounds: bool) -> Equalit
             for pair in pairs:
                 pair.note(*results)
     again = fresh_tensors(0, first, second, rounds=rounds)
-    comparison = Comparison(first, second, seeds, pairs, tuple(sorted(uninterpreted)), again)
+    comparison = Comparison(
+        first, second, seeds, pairs, tuple(sorted(uninterpreted)), again, inputs
+    )
     return comparison.equality()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import copy
 import math
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -110,10 +110,14 @@ class ExactTensors:
     Attributes:
         seed: which residues are drawn.
         rounds: whether tensors of formats narrower than float32 hold rounded residues.
+        integers: the storages of integers that functions of torch used.
+        constants: the numbers that they compared with.
     """
 
     seed: int
     rounds: bool = False
+    integers: set[int] = field(default_factory=set)
+    constants: set[float] = field(default_factory=set)
     _storages: dict[int, torch.Tensor] = field(default_factory=dict)
     _owners: list[torch.UntypedStorage] = field(default_factory=list)
 
@@ -152,8 +156,11 @@ class ExactTensors:
         self._storages[storage.data_ptr()] = torch.zeros(count, dtype=torch.complex128)
         self._owners.append(storage)
         made = self.of(tensor, "")
+        for axis, stride in enumerate(tensor.stride()):
+            if not stride:  # an expanded axis, whose elements are one in memory
+                made, exact = made.narrow(axis, 0, 1), exact.narrow(axis, 0, 1)
         made.copy_(exact)
-        return made
+        return self.of(tensor, "")
 
     def _new(
         self, storage: torch.UntypedStorage, count: int, tensor: torch.Tensor, name: str
@@ -354,6 +361,8 @@ def _by_name(name: str) -> Callable[..., Any]:
     return lambda *operands: residues.function(name, *operands)
 
 
+COMPARISONS = ("eq", "lt", "le", "gt", "ge", "ne")
+
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "add": _add,
     "sub": _subtract,
@@ -396,10 +405,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "bmm": residues.matmul,
     "isnan": residues.is_nan,
     "isinf": numpy.isinf,
-    **{
-        name: _comparison(f"{order}{name}")
-        for name, order in zip(("eq", "lt", "le", "gt", "ge", "ne"), "ooooou")
-    },
+    **{name: _comparison(f"{order}{name}") for name, order in zip(COMPARISONS, "ooooou")},
 }
 """By the name of ATen's operation. Numbers among the operands come as pairs."""
 
@@ -497,6 +503,7 @@ class _ExactMode(OperationMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
+        self._note(name, (*args, *kwargs.values()))
         if name in CREATES or not any(
             map(
                 self._tensors.has,
@@ -521,6 +528,18 @@ class _ExactMode(OperationMode):
             f"torch's operation {name!r} has no exact form here.",
             advice="Write it by operations such as sums, products and exponentials.",
         )
+
+    def _note(self, name: str, values: Iterable[Any]) -> None:
+        """Note the tensors of integers among the arguments of an operation, and the numbers of a
+        comparison.
+        """
+        for value in values:
+            if isinstance(value, torch.Tensor) and not value.is_floating_point():
+                self._tensors.integers.add(value.untyped_storage().data_ptr())
+            elif isinstance(value, int | float) and name in COMPARISONS:
+                self._tensors.constants.add(value)
+            elif isinstance(value, list | tuple):
+                self._note(name, value)
 
     def _result(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs)

@@ -16,6 +16,8 @@ Verdict = Literal["equal", "different", "not decided"]
 
 Rounding = Literal["ignored", "kept"]
 
+Domain = Literal["all", "finite"]
+
 
 @dataclass(frozen=True)
 class UnequalElement:
@@ -58,6 +60,8 @@ class Equality(PrintsAsCard):
     notes: tuple[str, ...] = ()
     rounding: Rounding = "ignored"
     """Whether rounding to formats narrower than float32 counted."""
+    inputs: Domain = "all"
+    """Whether NaN and infinity among the inputs counted."""
 
     def __bool__(self) -> bool:
         """True only for "equal"."""

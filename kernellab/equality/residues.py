@@ -41,8 +41,20 @@ PAIR = numpy.dtype(numpy.complex128)
 
 FLOAT32 = numpy.dtype(numpy.float32)
 
-_MODULI = numpy.array([P, R], numpy.float64)
-_RECIPROCALS = 1 / _MODULI
+_PIECE = 2**14
+"""So many residues are reduced together: they stay in the processor's cache."""
+
+
+def _repeated(*moduli: int) -> tuple[Array, Array]:
+    """Moduli in turn for the residues of a piece, and their reciprocals."""
+    repeated = numpy.tile(numpy.array(moduli, numpy.float64), _PIECE // len(moduli))
+    return repeated, 1 / repeated
+
+
+_MODULI: dict[tuple[int, ...], tuple[Array, Array]] = {
+    moduli: _repeated(*moduli) for moduli in ((P, R), (P,), (R,))
+}
+
 _LONGEST_PRODUCT = 2**13
 """Products summed before they are reduced: (P / 2)**2 * 2**13 < 2**53, so float64 is exact."""
 
@@ -92,25 +104,40 @@ def pair(first: Any, second: Any) -> Value:
     return _pairs(parts)
 
 
-def _reduced(parts: Array) -> Array:
-    """Integers of less than 2**40 as residues around 0."""
+def _reduced(integers: Array, *of_all: int) -> Array:
+    """Integers of less than 2**40 as residues around 0, in their place: pairs, or residues of one
+    modulus.
+    """
+    flat, (moduli, reciprocals) = integers.reshape(-1), _MODULI[of_all or (P, R)]
     with numpy.errstate(invalid="ignore"):  # infinity less infinity
-        quotient = parts * _RECIPROCALS
-        numpy.rint(quotient, out=quotient)
-        quotient *= _MODULI
-        result = numpy.subtract(parts, quotient, out=quotient)
-    if not numpy.isfinite(result).all():
-        infinite = numpy.isinf(parts)
-        if infinite.any():
-            result[infinite] = parts[infinite]
-    return result
+        for start in range(0, flat.size, _PIECE):
+            piece = flat[start : start + _PIECE]
+            multiples = piece * reciprocals[: piece.size]
+            numpy.rint(multiples, out=multiples)
+            multiples *= moduli[: piece.size]
+            numpy.subtract(piece, multiples, out=piece)
+            if numpy.isnan(numpy.add.reduce(piece)):
+                infinite = numpy.isinf(multiples)
+                piece[infinite] = multiples[infinite]
+    return integers
+
+
+def _combined(operation: numpy.ufunc, a: Value, b: Value) -> Value:
+    """The residues of a sum, a difference or a product in both parts."""
+    a, b = numpy.asarray(a, PAIR), numpy.asarray(b, PAIR)
+    if a.shape == b.shape:
+        return _pairs(_reduced(operation(_parts(a), _parts(b))))
+    made = numpy.empty(numpy.broadcast_shapes(a.shape, b.shape), PAIR)
+    operation(a.real, b.real, out=made.real)
+    operation(a.imag, b.imag, out=made.imag)
+    return _pairs(_reduced(_parts(made)))
 
 
 def reduced(value: Value) -> Value:
     """Pairs of integers of less than 2**53 as residues. The second step puts right what the first
     rounds to the wrong side.
     """
-    return _pairs(_reduced(_reduced(_parts(value))))
+    return _pairs(_reduced(_reduced(_parts(value).copy())))
 
 
 def drawn(shape: tuple[int, ...], generator: numpy.random.Generator) -> Value:
@@ -126,7 +153,7 @@ def of_integers(value: Any) -> Value:
     if array.dtype.kind == "b":
         array = array.astype(numpy.int64)
     wide = array.astype(object) if array.dtype == numpy.uint64 else array.astype(numpy.int64)
-    parts = numpy.stack([(wide % P), (wide % R)], axis=-1).astype(numpy.float64)
+    parts = numpy.ascontiguousarray(numpy.stack([wide % P, wide % R], -1), numpy.float64)
     return _pairs(_reduced(parts))
 
 
@@ -190,12 +217,12 @@ def _inverse_of_log2_e() -> Value:
 
 def add(a: Value, b: Value) -> Value:
     """a + b."""
-    return _pairs(_reduced(_parts(a + b)))
+    return _combined(numpy.add, a, b)
 
 
 def subtract(a: Value, b: Value) -> Value:
     """a - b."""
-    return _pairs(_reduced(_parts(a - b)))
+    return _combined(numpy.subtract, a, b)
 
 
 def negative(a: Value) -> Value:
@@ -205,14 +232,7 @@ def negative(a: Value) -> Value:
 
 def multiply(a: Value, b: Value) -> Value:
     """a * b."""
-    a, b = _parts(a), _parts(b)
-    rank = max(a.ndim, b.ndim)
-    a, b = (_with_rank(operand, rank) for operand in (a, b))
-    return _pairs(_reduced(a * b))
-
-
-def _with_rank(parts: Array, rank: int) -> Array:
-    return parts.reshape((1,) * (rank - parts.ndim) + parts.shape)
+    return _combined(numpy.multiply, a, b)
 
 
 def divide(a: Value, b: Value) -> Value:
@@ -495,18 +515,17 @@ def scaled(values: Array, scale: Array, axis: int) -> Value:
 
 
 def _plane_product(a: Array, b: Array, modulus: int) -> Any:
+    """A product modulo one prime, nearly around 0: the sum with c puts the rest right."""
     if _is_unknown(a) or _is_unknown(b):
         batch = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         return numpy.full((*batch, a.shape[-2], b.shape[-1]), numpy.nan)
     a, b = numpy.ascontiguousarray(a), numpy.ascontiguousarray(b)
-    result: Any = 0.0
+    result: Array = numpy.zeros((*a.shape[:-1], b.shape[-1]))
     for start in range(0, a.shape[-1], _LONGEST_PRODUCT):
         part = slice(start, start + _LONGEST_PRODUCT)
-        product = numpy.matmul(a[..., part], b[..., part, :])
-        for _ in range(2):
-            product = product - modulus * numpy.rint(product / modulus)
-        result = result + product
-    return result - modulus * numpy.rint(result / modulus)
+        product = _reduced(numpy.matmul(a[..., part], b[..., part, :]), modulus)
+        result = result + product if start else product
+    return result
 
 
 def _is_unknown(plane: Array) -> bool:

@@ -155,10 +155,11 @@ def deciders(value: SSAValue) -> list[SSAValue]:
     """The values that decide which of its sources a value is: the condition of a branch, and the
     bounds of a loop, which its counter is made of.
     """
-    return [decider for op in _leading_to(value) for decider in _deciders(op)]
+    return [decider for op in _leading_to(value) for decider in conditions(op)]
 
 
-def _deciders(op: Operation) -> tuple[SSAValue, ...]:
+def conditions(op: Operation) -> tuple[SSAValue, ...]:
+    """The operands that decide how often an operation's blocks run, or which one runs next."""
     match op:
         case mlir.ForOp():
             return op.lower, op.upper, op.step

@@ -18,12 +18,13 @@ from kernellab.compiler.pipeline import record_passes
 from kernellab.errors import KernelFault, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.execution.grid import grid_to_run
 from kernellab.interpreter.execution.launcher import launch_text
+from kernellab.interpreter.execution.program import program_code
 from kernellab.ir import ttg
 from kernellab.ir.operations import locate
 from kernellab.ir.syntax import read_module
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound, takes_launch
-from kernellab.launch.results import Contents, Tolerances, compare
+from kernellab.launch.results import Contents, Tolerances, compare, rounding_of
 from kernellab.records import BoundLaunch, PassRun, Target
 from kernellab.records.display import PrintsAsCard
 from kernellab.records.launches import Difference
@@ -65,8 +66,8 @@ def bisect(
     launch: BoundLaunch,
     *,
     target: str | Target | None = None,
-    rtol: float = 0.0,
-    atol: float = 0.0,
+    rtol: float | None = None,
+    atol: float | None = None,
     skip: str | Sequence[str] = (),
     pipeline: Sequence[passes.Item] | None = None,
 ) -> Bisection:
@@ -78,9 +79,10 @@ def bisect(
     arguments do not change. Tensors on a GPU, up to 1 GiB, are copied to the CPU, and a note of the
     result says so.
 
-    A correct pass may compute floats in another order, such as a sum in other parts: then give a
-    tolerance. An element may be off by `atol + rtol * |expected|`. By default every bit counts, and
-    NaN equals NaN.
+    A correct pass may compute floats in another order, such as a sum in other parts: an element may
+    be off by what rounding explains (docs/tolerances.md), or by `atol + rtol * |expected|` if one
+    of both is given. With `rtol=0` every bit counts. NaN equals NaN. `kernellab.validate` needs no
+    tolerance.
 
     Args:
         launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch; of an
@@ -104,9 +106,10 @@ def bisect(
         UnsupportedOperation: the interpreter can run none of the modules.
         KernelFault: the first module that runs has a fault, which is the kernel's own.
     """
-    allowed = Tolerances(check_tolerance("rtol", rtol) or 0.0, check_tolerance("atol", atol) or 0.0)
+    given = check_tolerance("rtol", rtol), check_tolerance("atol", atol)
     prepared = prepare_bound(launch, target, _BISECT)
     plain, call, chosen = prepared.kernel, prepared.call, prepared.target
+    allowed = Tolerances(*given, parts=lambda: rounding_of(program_code(plain, call, chosen)))
     runs = _Snapshots(plain, grid_to_run(prepared.grid, call.values), call, chosen)
     expected: Contents | None = None
     first, before = "", ""

@@ -184,6 +184,7 @@ def tileequal(
     seeds: int | None = option(read_whole_number),
     target: str | None = option(),
     rounding: str | None = option(),
+    inputs: str | None = option(),
 ) -> Equality:
     """Decide whether a launch computes the same as something else, for all inputs of its sizes.
 
@@ -202,6 +203,8 @@ def tileequal(
       --rounding HOW
           "ignored", the default, or "kept": whether results in formats narrower than float32 must
           round the same numbers.
+      --inputs WHICH
+          "all", the default, or "finite": whether NaN and infinity count.
 
     Examples:
 
@@ -220,9 +223,8 @@ def tileequal(
             position=line.place,
             advice="For example %tileequal --with torch.add add[grid](x, y, z, n, BLOCK=1024).",
         )
-    return equal(
-        launch, line.value(with_, "--with"), **stated(seeds=seeds, target=target, rounding=rounding)
-    )
+    given = stated(seeds=seeds, target=target, rounding=rounding, inputs=inputs)
+    return equal(launch, line.value(with_, "--with"), **given)
 
 
 _BACKEND = option(values=names_in("kernellab.profiling.profiles.session:BACKENDS"))

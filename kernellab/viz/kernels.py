@@ -581,7 +581,8 @@ def equality_card(equality: Equality) -> Card:
 def _words(equality: Equality) -> Iterator[str]:
     seeds = counted(equality.seeds, "set") + " of random residues"
     if equality.verdict == "equal":
-        yield f"Both compute the same for all inputs of these sizes, by {seeds}."
+        inputs = "finite inputs" if equality.inputs == "finite" else "inputs"
+        yield f"Both compute the same for all {inputs} of these sizes, by {seeds}."
         kept = " in float32" if equality.rounding == "kept" else ""
         yield f"Rounding{kept}, overflow and the order of sums do not count."
     elif equality.verdict == "different":

@@ -17,11 +17,16 @@ MOST, SEEDS = 12, range(20)
 """How many of the wrong kernels of a pair are tried, and with which inputs their floats run."""
 
 
+DIFFER_FOR_NAN = {"linear, fused", "largest of rows", "attention of the corpus"}
+"""A maximum of Triton's ignores NaN, and a kernel does not multiply masked weights by it."""
+
+
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_is_equal_is_accepted(name: str) -> None:
     pair = PAIRS[name]
-    found = kernellab.equal(pair.bound(), pair.second())
+    inputs = "finite" if name in DIFFER_FOR_NAN else "all"
+    found = kernellab.equal(pair.bound(), pair.second(), inputs=inputs)
     assert found.verdict == "equal", found
     assert set(found.compared) == set(pair.outputs)
 

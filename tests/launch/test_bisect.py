@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
@@ -84,6 +86,19 @@ def test_what_differs_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
         softmax, (8,), x, out, 100, 100, BLOCK=128, target="sm_90", atol=1.0
     )
     assert tolerant.label is None
+
+
+@triton.jit
+def scaled(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) * 0.1, mask=at < n)
+
+
+def test_rounding_counts_only_if_every_bit_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, BISECTION, "ttgir.coalesce", r"1\.000000e-01", "1.00000009e-01")
+    launch = kernellab.bind(scaled, (1,), normal(100), torch.zeros(100), 100, BLOCK=128)
+    assert kernellab.bisect(launch, target="sm_90").label is None
+    assert kernellab.bisect(launch, target="sm_90", rtol=0).label == "ttgir.coalesce"
 
 
 def test_a_fault_counts_as_a_difference(
