@@ -155,7 +155,8 @@ class _DitheredRun(NodeRun):
 
     def map_nodes_to_values(self, args: Any, n: torch.fx.Node) -> Any:
         """Return the arguments of a node with the values of other nodes."""
-        kernels = set(self._kernels.get(n.name, ()))
+        # A node without users is there for what it writes to, where others read it.
+        kernels = set(self._kernels.get(n.name, ())) if n.users else set()
 
         def value_of(source: torch.fx.Node) -> Any:
             is_fused = not kernels.isdisjoint(self._kernels.get(source.name, ()))
