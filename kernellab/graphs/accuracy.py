@@ -18,6 +18,7 @@ from kernellab.graphs.records import Accuracy, NodeError, ResultError
 from kernellab.launch.interception import interpreted
 from kernellab.torch_api.capture import Backend, call_once, mode_options, run_aten
 from kernellab.torch_api.fx_graphs import (
+    DrawingRun,
     copied,
     is_unset,
     leaves,
@@ -146,25 +147,19 @@ class _Doubled:
         return called
 
 
-class _Values(torch.fx.Interpreter):
+class _Values(DrawingRun):
     """Runs a graph and keeps its values. Random numbers are those of an earlier run: what is drawn
     is taken from there, and other operations that draw, such as dropout, draw the same.
     """
 
     def __init__(self, module: torch.fx.GraphModule, earlier: _Values | None = None) -> None:
-        super().__init__(module, garbage_collect_values=False)
+        super().__init__(module, earlier, keeps_all=True)
         self.values: dict[str, torch.Tensor] = {}
-        self._states: dict[str, torch.Tensor] = {}
         self._earlier = earlier
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        state = torch.get_rng_state()
-        if self._earlier is not None and n.name in self._earlier._states:
-            torch.set_rng_state(self._earlier._states[n.name])
         result = super().run_node(n)
-        if not torch.equal(state, torch.get_rng_state()):
-            self._states[n.name] = state
-        is_drawn = n.name in self._states and "rand" in target_name(n)
+        is_drawn = n.name in self.states and "rand" in target_name(n)
         if self._earlier is not None and (is_drawn or is_unset(n)):
             result = _widened(self._earlier.values[n.name])
         if isinstance(result, torch.Tensor) and n.op != "output":

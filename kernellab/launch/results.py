@@ -204,14 +204,14 @@ class Tolerances:
         rtol, atol: the tolerances that the user gave.
         stated: how far each element may be off, float64, of the results whose author stated it.
         parts: returns the part by argument, see `rounding_of`; that of the dtype by default.
-        noise: what is added to the part of rounding.
+        noise: how far each element may be off in any case, float64, also of integers.
     """
 
     rtol: float | None = None
     atol: float | None = None
     stated: Mapping[str, torch.Tensor] = field(default_factory=dict)
     parts: Callable[[], Mapping[str, float]] = dict
-    noise: float = 0.0
+    noise: torch.Tensor | None = None
 
     def __call__(self, name: str, actual: torch.Tensor, expected: torch.Tensor) -> Allowed | None:
         """Return how far the elements of one tensor may be off."""
@@ -220,13 +220,18 @@ class Tolerances:
             return lambda piece, _, __: elements[piece]
         if self.rtol is None and self.atol is None:
             relative = self._part(name, actual, expected)
-            absolute = relative * size_of(expected) + (self.noise if relative else 0.0)
+            absolute = relative * size_of(expected)
         else:
             relative, absolute = self.rtol or 0.0, self.atol or 0.0
-        if not relative and not absolute:
+        if not relative and not absolute and self.noise is None:
             return None
         wide = _wide(expected)
-        return lambda _, __, want: absolute + relative * want.to(wide).abs()
+        if self.noise is None:
+            return lambda _, __, want: absolute + relative * want.to(wide).abs()
+        noise = self.noise.expand(expected.shape)
+        return lambda piece, _, want: torch.maximum(
+            absolute + relative * want.to(wide).abs(), noise[piece]
+        )
 
     def elements(self, name: str, actual: torch.Tensor, expected: torch.Tensor) -> torch.Tensor:
         """Return how far each element may be off, float64; 0 if every bit counts."""

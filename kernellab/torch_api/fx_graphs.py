@@ -183,25 +183,39 @@ def with_leaves(change: Callable[[Any], Any], value: Any) -> Any:
     return pytree.tree_map(change, value)
 
 
-def is_random(node: torch.fx.Node) -> bool:
-    """Whether a node's value is drawn."""
-    if node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
-        return is_random(node.args[0])
-    return any(
-        torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
-        for target in called_by(node)
-    )
+class DrawingRun(torch.fx.Interpreter):
+    """Runs a graph in which a node draws the random numbers that the node of the same name drew in
+    an earlier run.
 
+    Attributes:
+        states: the name of a node that drew -> the state of the generator before.
+    """
 
-def called_by(node: torch.fx.Node) -> Iterator[Any]:
-    """What a node calls: its target, and the operations and graphs that it hands to its target."""
-    yield node.target
-    yield from (argument for argument in node.args if isinstance(argument, torch._ops.OpOverload))
-    owner: Any = node.graph.owning_module
-    for given in node.all_input_nodes:
-        part = getattr(owner, str(given.target), None) if given.op == "get_attr" else None
-        if isinstance(part, torch.fx.GraphModule):
-            yield from (inner.target for inner in part.graph.nodes)
+    def __init__(
+        self, module: torch.fx.GraphModule, earlier: DrawingRun | None, *, keeps_all: bool
+    ) -> None:
+        """Prepare to run; without `keeps_all`, a value is freed after its last use."""
+        super().__init__(module, garbage_collect_values=not keeps_all)
+        self.states: dict[str, torch.Tensor] = {}
+        self._states_before = {} if earlier is None else earlier.states
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        """Run one node."""
+        state = self._states_before.get(n.name)
+        if state is None:
+            state = torch.get_rng_state()
+        else:
+            torch.set_rng_state(state)
+        result = super().run_node(n)
+        if not torch.equal(state, torch.get_rng_state()):
+            self.states[n.name] = state
+        return result
+
+    def drew(self, node: torch.fx.Node) -> bool:
+        """Whether a node's value, which was computed, is of random numbers that the node drew."""
+        if node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
+            return self.drew(node.args[0])
+        return node.name in self.states
 
 
 def is_unset(node: torch.fx.Node) -> bool:

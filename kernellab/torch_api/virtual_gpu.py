@@ -32,7 +32,6 @@ from kernellab.torch_api.emulation import (
     following,
     let_operations_be_traced,
 )
-from kernellab.torch_api.fx_graphs import called_by
 
 _interfaces: Any = torch._dynamo.device_interface
 _cuda: Any = torch.cuda
@@ -433,14 +432,6 @@ def _calling_on_cpu(operation: Callable[..., Any]) -> Callable[..., Any]:
         return operation(*map(_on_cpu, args), **kwargs)
 
     return called
-
-
-def is_seed(node: torch.fx.Node) -> bool:
-    """Whether a node's value is a seed, or another number, that fused attention hands on."""
-    source, value = node.args[0] if node.args else None, node.meta.get("val")
-    fused = {*ON_CPU, *ON_CPU.values()}
-    is_of_fused = isinstance(source, torch.fx.Node) and not fused.isdisjoint(called_by(source))
-    return is_of_fused and isinstance(value, torch.Tensor) and not value.is_floating_point()
 
 
 def _weights(
