@@ -213,7 +213,7 @@ export class GraphCanvas {
     return { width: this.dom.clientWidth, height: this.dom.clientHeight };
   }
 
-  /** Begin at the top, where most is, as wide as fits while words can be read. */
+  /** Begin at the top, where most is, as wide as fits while words can be read, with whole boxes at the left. */
   private begin(least: number = SCALES.readable): void {
     const { width } = this.space;
     this.scale = Math.max(
@@ -230,8 +230,15 @@ export class GraphCanvas {
         1,
         areas.reduce((sum, area) => sum + area, 0),
       );
-    const fits = this.drawn.width * this.scale <= width;
-    this.at = { x: width / 2 - (fits ? this.drawn.width / 2 : middle) * this.scale, y: 14 };
+    if (this.drawn.width * this.scale <= width) {
+      this.at = { x: (width - this.drawn.width * this.scale) / 2, y: 14 };
+      return;
+    }
+    const edge = middle - width / 2 / this.scale;
+    const cut = this.drawn.boxes.filter(
+      ({ x, width: wide }) => x < edge && edge < x + wide && wide * this.scale < width / 2,
+    );
+    this.at = { x: 12 - Math.min(edge, ...cut.map(({ x }) => x)) * this.scale, y: 14 };
   }
 
   private fit(): void {
