@@ -455,6 +455,13 @@ def _removed_stores(run: CheckedRun) -> dict[str, SourcePosition]:
     return {name: place for name, place in in_source.items() if name not in written}
 
 
+STORES = (
+    "the offsets, the mask of the store, and any if or return that may keep a program from the "
+    "store."
+)
+"""What may keep an element from being written."""
+
+
 def _unwritten_advice(run: CheckedRun, all_of_it: bool, stored: bool) -> str:
     x, y, z = run.grid
     if not stored:
@@ -465,6 +472,5 @@ def _unwritten_advice(run: CheckedRun, all_of_it: bool, stored: bool) -> str:
         return "Every store to it is masked off for all elements: check the mask."
     return (
         f"Check the grid, which has {x} x {y} x {z} programs (triton.cdiv(n, BLOCK) rounds up), "
-        "the offsets, the mask of the store, and any if or return that may keep a program from the "
-        "store."
+        f"{STORES}"
     )
