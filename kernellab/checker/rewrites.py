@@ -385,13 +385,14 @@ def _masks_for(source: Source, call: ast.Call) -> list[str]:
     names = [node.id for node in ast.walk(call.args[0]) if isinstance(node, ast.Name)]
     own = [name for name in dict.fromkeys(names) if name not in source.values]
     numbers = _plain(source)
-    made = [f"{name} < {size}" for name in own for size in numbers]
-    spread = [
-        source.of(node)
+    spread = {
+        source.of(node): node.value.id
         for node in ast.walk(call.args[0])
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
-    ]
-    pairs = list(itertools.combinations(dict.fromkeys(spread), 2))
+    }
+    flat = [name for name in own if name not in spread.values()]
+    made = [f"{name} < {size}" for name in flat for size in numbers]
+    pairs = list(itertools.combinations(spread, 2))
     for sign in ("<", "<="):
         for (mine, other), (first, second) in itertools.product(
             pairs, itertools.permutations(numbers, 2)
@@ -449,7 +450,7 @@ def _action(call: ast.Call) -> str:
 @_family
 def other_masks(source: Source) -> Iterator[_Change]:
     """Another mask of the kernel in place of one, or beside it."""
-    for call in source.calls(*_ACCESSES):
+    for call in reversed(source.calls(*_ACCESSES)):
         given = keyword_of(call, "mask")
         if given is None or not call.args:
             continue
@@ -621,6 +622,10 @@ def names(source: Source) -> Iterator[_Change]:
     plain, constants, floats = _plain(source), source.constants, source.floats
     for group in (plain, source.tensors, floats):
         yield from _swaps(source, group)
+    for mine, other in itertools.combinations(source.tensors, 2):
+        swap = {mine: other, other: mine}
+        nodes = source.names(of=(mine, other))
+        yield [(node, swap[node.id]) for node in nodes], f"{mine} and {other} are swapped."
     together = [*plain, *constants, *floats]
     for group in (plain, source.tensors, constants, floats, together):
         for node in reversed(source.names(of=group)):
@@ -760,9 +765,13 @@ def order(source: Source) -> Iterator[Rewrite]:
 def numbers(source: Source) -> Iterator[_Change]:
     """Another number in place of a constant."""
     held = [*source.numbers, *source.floats]
+    axes_of_grid = {part for call in source.calls("program_id", "num_programs")
+                    for part in call.args}  # fmt: skip
     places: list[list[tuple[ast.AST, str]]] = []
     for node in source.nodes:
         if not isinstance(node, ast.Constant) or type(node.value) not in (int, float):
+            continue
+        if node in axes_of_grid:
             continue
         value: Any = node.value
         equal = [name for name in held if source.values[name] == value]
