@@ -234,11 +234,14 @@ export class GraphCanvas {
       this.at = { x: (width - this.drawn.width * this.scale) / 2, y: 14 };
       return;
     }
-    const edge = middle - width / 2 / this.scale;
-    const cut = this.drawn.boxes.filter(
-      ({ x, width: wide }) => x < edge && edge < x + wide && wide * this.scale < width / 2,
-    );
-    this.at = { x: 12 - Math.min(edge, ...cut.map(({ x }) => x)) * this.scale, y: 14 };
+    const isNarrow = ({ width: wide }: Box): boolean => wide * this.scale < width / 2;
+    let edge = middle - width / 2 / this.scale;
+    for (let cut = -Infinity; cut !== edge;) {
+      cut = edge;
+      for (const box of this.drawn.boxes.filter(isNarrow))
+        if (box.x < edge && edge < box.x + box.width) edge = box.x;
+    }
+    this.at = { x: 12 - edge * this.scale, y: 14 };
   }
 
   private fit(): void {

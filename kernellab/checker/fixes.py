@@ -359,8 +359,8 @@ def _place_of(number: torch.Tensor, value: Any) -> list[int] | None:
     """Return where an argument has a number; None unless it has it in one place."""
     if not isinstance(value, torch.Tensor) or value.dtype != number.dtype:
         return None
-    found = (value == number).nonzero() if value.is_floating_point() else ()
-    return found[0].tolist() if len(found) == 1 else None
+    found = (value == number).nonzero().tolist() if value.is_floating_point() else []
+    return found[0] if len(found) == 1 else None
 
 
 def an_element_of_an_input(result: WrongTensor) -> str | None:

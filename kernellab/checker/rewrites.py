@@ -268,20 +268,26 @@ class Rules:
             yield parts["pattern"], source.statement_of(node)
 
     def _places(self, source: Source) -> Iterator[tuple[ast.AST, dict[str, str], Sequence[str]]]:
-        """Yield the nodes that fit a pattern, with the text of its letters and what is tried."""
-        kinds = _Kinds(source)
-        table = [(_pattern(row[0]), *row) for row in self.rows]
-        for node, (pattern, had, *texts) in itertools.product(reversed(source.nodes), table):
+        """Yield the nodes that fit a pattern, with the text of its letters and what is tried: those
+        that hold the first word of `kind` first.
+        """
+        order, kinds = self.kind.split(), _Kinds(source)
+        found: list[tuple[int, ast.AST, dict[str, str], Sequence[str]]] = []
+        table = [(_pattern(row[0]), row) for row in self.rows]
+        for node, (pattern, row) in itertools.product(reversed(source.nodes), table):
             slots: dict[str, ast.AST] = {}
             if not _is_read(node) or not _matches(source, pattern, node, slots, is_whole=True):
                 continue
             if self.is_stored and not _is_stored(source, node):
                 continue
-            if not self.kind or kinds.of(node) in self.kind.split():
+            if not order or kinds.of(node) in order:
+                rank = order.index(kinds.of(node)) if order else 0
                 parts = {letter: source.of(part) for letter, part in slots.items()}
                 parts |= {letter.lower(): _operand(source, part) for letter, part in slots.items()}
                 parts |= {"it": source.of(node), "rest": _rest(source, pattern, node)}
-                yield node, parts | {"pattern": had}, texts
+                found.append((rank, node, parts | {"pattern": row[0]}, row[1:]))
+        for _, node, parts, texts in sorted(found, key=lambda one: one[0]):
+            yield node, parts, texts
 
     def _tried(
         self, choices: Mapping[str, Sequence[str]], parts: Mapping[str, str], texts: Sequence[str]
