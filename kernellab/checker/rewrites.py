@@ -628,7 +628,10 @@ def names(source: Source) -> Iterator[_Change]:
     plain, constants, floats = _plain(source), source.constants, source.floats
     for group in (plain, source.tensors, floats):
         yield from _swaps(source, group)
-    for mine, other in itertools.combinations(source.tensors, 2):
+    stores = [call.args[0] for call in source.calls("store") if call.args]
+    results = {node.id for node in source.names(of=source.tensors)
+               if any(source.is_inside(node, place) for place in stores)}  # fmt: skip
+    for mine, other in itertools.combinations(sorted(results), 2):
         swap = {mine: other, other: mine}
         nodes = source.names(of=(mine, other))
         yield [(node, swap[node.id]) for node in nodes], f"{mine} and {other} are swapped."

@@ -15,8 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernellab.checker.detectors.outputs import STORES
-from kernellab.checker.records import Finding
+from kernellab.checker.records import STORES, Finding
 from kernellab.checker.rewrites import UNCOMPILED, UNSAFE, WRONG, Family
 from kernellab.common.arguments import check_whole
 from kernellab.common.processes import answer_of

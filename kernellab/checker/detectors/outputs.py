@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun
 from kernellab.checker.detector import Detector
+from kernellab.checker.records import STORES
 from kernellab.checker.shadow_memory import PIECE, ListedPart, ShadowArray, Storage, Storages
 from kernellab.common.text import element_text
 from kernellab.errors import SourcePosition
@@ -453,13 +454,6 @@ def _removed_stores(run: CheckedRun) -> dict[str, SourcePosition]:
     written = {names[number] for number in effects.stored | effects.updated}
     in_source = conditional_stores(run.kernel) if set(run.outputs) - written else {}
     return {name: place for name, place in in_source.items() if name not in written}
-
-
-STORES = (
-    "the offsets, the mask of the store, and any if or return that may keep a program from the "
-    "store."
-)
-"""What may keep an element from being written."""
 
 
 def _unwritten_advice(run: CheckedRun, all_of_it: bool, stored: bool) -> str:
