@@ -301,7 +301,7 @@ def one_expected(result: WrongTensor) -> str | None:
 
 
 def an_argument_is_missing(result: WrongTensor) -> str | None:
-    """All elements lack the factor or the term that an argument is, or have it once too often."""
+    """An argument is missing from all elements as a factor or a term, or is once too many."""
     left, right = result.left, result.right
     for name, value in result.values.items():
         if not isinstance(value, torch.Tensor) or name == result.name:
@@ -343,9 +343,9 @@ def elements_of_an_input(result: WrongTensor) -> str | None:
             continue
         more = [wrong[len(wrong) // 2], wrong[-1]]
         turned = value.ndim > 1 and all(
-            (place := _place_of(result.want[tuple(one)], value)) is not None
-            and place[::-1] == _place_of(result.got[tuple(one)], value)
-            for one in (wrong[0], *more)
+            (place := _place_of(result.want[tuple(index)], value)) is not None
+            and place[::-1] == _place_of(result.got[tuple(index)], value)
+            for index in (wrong[0], *more)
         )
         element = element_text(result.name, wrong[0])
         return (
@@ -359,8 +359,8 @@ def _place_of(number: torch.Tensor, value: Any) -> list[int] | None:
     """Return where an argument has a number; None unless it has it in one place."""
     if not isinstance(value, torch.Tensor) or value.dtype != number.dtype:
         return None
-    found = (value == number).nonzero().tolist() if value.is_floating_point() else []
-    return found[0] if len(found) == 1 else None
+    places = (value == number).nonzero().tolist() if value.is_floating_point() else []
+    return places[0] if len(places) == 1 else None
 
 
 def an_element_of_an_input(result: WrongTensor) -> str | None:

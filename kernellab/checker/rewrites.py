@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import itertools
+import operator
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -272,7 +273,7 @@ class Rules:
         that hold the first word of `kind` first.
         """
         order, kinds = self.kind.split(), _Kinds(source)
-        found: list[tuple[int, ast.AST, dict[str, str], Sequence[str]]] = []
+        ranked: list[tuple[int, ast.AST, dict[str, str], Sequence[str]]] = []
         table = [(_pattern(row[0]), row) for row in self.rows]
         for node, (pattern, row) in itertools.product(reversed(source.nodes), table):
             slots: dict[str, ast.AST] = {}
@@ -285,8 +286,8 @@ class Rules:
                 parts = {letter: source.of(part) for letter, part in slots.items()}
                 parts |= {letter.lower(): _operand(source, part) for letter, part in slots.items()}
                 parts |= {"it": source.of(node), "rest": _rest(source, pattern, node)}
-                found.append((rank, node, parts | {"pattern": row[0]}, row[1:]))
-        for _, node, parts, texts in sorted(found, key=lambda one: one[0]):
+                ranked.append((rank, node, parts | {"pattern": row[0]}, row[1:]))
+        for _, node, parts, texts in sorted(ranked, key=operator.itemgetter(0)):
             yield node, parts, texts
 
     def _tried(

@@ -1,6 +1,8 @@
 """The cards of a check and of the exercises as pages, at the width of a phone and of a screen."""
 
 import torch
+import triton
+import triton.language as tl
 from playwright.sync_api import expect
 
 import kernellab
@@ -11,7 +13,6 @@ from kernellab.viz import registry
 from kernellab.viz.kit.view import CardView
 from kernellab.workshop.course import exercises
 from tests.viz.browser import OpenPage
-from tests.workshop import wrong
 
 RACE = Finding.of(
     "race", "two programs write y_ptr[0]", "Use an atomic.", SourcePosition("k.py", 3),
@@ -48,9 +49,15 @@ def test_a_table_of_numbers_and_its_code_need_no_scrolling_at_700_pixels(
     )
 
 
+@triton.jit
+def unmasked(x_ptr, z_ptr, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(z_ptr + offsets, tl.load(x_ptr + offsets))
+
+
 def test_what_a_caret_points_to_is_marked_in_its_line(open_page: OpenPage) -> None:
     x = torch.ones(1000)
-    found = kernellab.check(wrong.add_without_mask, (8,), x, x, x.clone(), 1000, BLOCK=128)
+    found = kernellab.check(unmasked, (8,), x, x.clone(), BLOCK=128)
     card = registry.card(found)
     assert card is not None
     page = open_page(CardView(card), width=420)
