@@ -213,7 +213,7 @@ export class GraphCanvas {
     return { width: this.dom.clientWidth, height: this.dom.clientHeight };
   }
 
-  /** Begin at the top, where most is, as wide as fits while words can be read. */
+  /** Begin at the top, where most is, as wide as fits while words can be read, with whole boxes at the left. */
   private begin(least: number = SCALES.readable): void {
     const { width } = this.space;
     this.scale = Math.max(
@@ -230,8 +230,18 @@ export class GraphCanvas {
         1,
         areas.reduce((sum, area) => sum + area, 0),
       );
-    const fits = this.drawn.width * this.scale <= width;
-    this.at = { x: width / 2 - (fits ? this.drawn.width / 2 : middle) * this.scale, y: 14 };
+    if (this.drawn.width * this.scale <= width) {
+      this.at = { x: (width - this.drawn.width * this.scale) / 2, y: 14 };
+      return;
+    }
+    const isNarrow = ({ width: wide }: Box): boolean => wide * this.scale < width / 2;
+    let edge = middle - width / 2 / this.scale;
+    for (let cut = -Infinity; cut !== edge;) {
+      cut = edge;
+      for (const box of this.drawn.boxes.filter(isNarrow))
+        if (box.x < edge && edge < box.x + box.width) edge = box.x;
+    }
+    this.at = { x: 12 - edge * this.scale, y: 14 };
   }
 
   private fit(): void {

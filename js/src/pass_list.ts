@@ -137,7 +137,7 @@ export class PassList {
     this.search = element("input", {
       type: "search",
       class: "kl-input",
-      placeholder: "Search passes and ops",
+      placeholder: "Search passes",
       "aria-label": "Search passes and operations",
       oninput: () => this.filter(),
     });

@@ -173,7 +173,7 @@ export class TensorsPane {
     const { dtype } = tensor.data.elements ?? { dtype: "" };
     const isKnown = tensor.isExact && tensor.shown !== null;
     const now = isKnown ? numberText(tensor.shown![number]!, dtype) : actual;
-    return `✗ ${name} is ${now}, ${expected} is expected`;
+    return `✗ ${name} is ${now}, expected ${expected}`;
   }
 
   private elementWords(tensor: TensorMemory, number: number): string {
@@ -183,7 +183,7 @@ export class TensorsPane {
     const { wrong } = this.reader.data;
     const isWrong =
       wrong?.element === number && this.reader.data.arguments[wrong.argument]!.name === name;
-    const expected = isWrong ? ` · ${wrong.expected} is expected` : "";
+    const expected = isWrong ? `, expected ${wrong.expected}` : "";
     if (tensor.isExact)
       return `${name}[${indexOf(shape, number).join(", ")}] = ${text}${expected} · ${touched}`;
     const place = cellWords(shape, elements!.rows, elements!.columns, number);

@@ -98,17 +98,69 @@ Reading = Callable[[WrongTensor], str | None]
 
 
 def never_used(result: WrongTensor) -> str | None:
-    """A parameter that the kernel does not use at all."""
-    try:
-        source = Source(result.text, result.values)
-        used = {node.id for node in ast.walk(source.kernel) if isinstance(node, ast.Name)}
-    except NotReadable:
+    """A parameter or a variable that the kernel does not use at all."""
+    source = _readable(result)
+    if source is None:
         return None
+    used = {node.id for node in source.names()}
     for name, value in result.values.items():
         if name not in used and name not in source.constants:
             verb = "never read" if isinstance(value, torch.Tensor) else "never used"
             return f"{name} is {verb}."
+    unused = next((name for name in source.assigned if name not in used), None)
+    return None if unused is None else f"{unused} is computed, and never used."
+
+
+def _readable(result: WrongTensor) -> Source | None:
+    source = Source(result.text, result.values)
+    try:
+        return source if source.kernel else None
+    except NotReadable:
+        return None
+
+
+def overwritten(result: WrongTensor) -> str | None:
+    """A store in a loop that goes to the same place in each iteration, of a value that does not
+    grow from one to the next.
+    """
+    source = _readable(result)
+    for loop in source.loops() if source else ():
+        nodes = [node for part in loop.body for node in ast.walk(part)]
+        made, grown = _made_in(loop, nodes)
+        for call in (node for node in nodes if isinstance(node, ast.Call)):
+            if called(call) != "store" or len(call.args) < 2:
+                continue
+            place, value = map(_names_in, call.args[:2])
+            if result.name in place and not place & made and not value & grown:
+                words = " ".join(source.of(call.args[0]).split()) if source else ""
+                return (
+                    f"Each iteration of the loop stores to {words}, over what the one before it "
+                    "stored: only the last one counts."
+                )
     return None
+
+
+def _made_in(loop: ast.For | ast.While, nodes: Sequence[ast.AST]) -> tuple[set[str], set[str]]:
+    """Return the variables that a loop writes, and of these those that depend on what an earlier
+    iteration wrote.
+    """
+    targets = [*nodes, *(ast.walk(loop.target) if isinstance(loop, ast.For) else ())]
+    names = (node for node in targets if isinstance(node, ast.Name))
+    made = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    needs: dict[str, set[str]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            needs.setdefault(node.targets[0].id, set()).update(_names_in(node.value))
+    for _ in needs:
+        for own in needs.values():
+            own |= set().union(*(needs.get(name, set()) for name in own))
+    looped = {*_names_in(loop.target)} if isinstance(loop, ast.For) else set()
+    carried = {name for name in made - looped if name in needs.get(name, {name})}
+    return made, {name for name in made if name in carried or needs.get(name, set()) & carried}
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def scaled(result: WrongTensor) -> str | None:
@@ -234,24 +286,91 @@ def one_number(result: WrongTensor) -> str | None:
     return None
 
 
-def elements_of_an_input(result: WrongTensor) -> str | None:
-    """The expected elements are elements of an argument, and the kernel took others of it."""
-    if not result.off.any():
+def one_expected(result: WrongTensor) -> str | None:
+    """One number is expected wherever the result is wrong."""
+    want, got = result.right[result.off], result.left[result.off]
+    if len(want) < 2 or bool((result.right == want[0]).all()) or not bool((want == want[0]).all()):
         return None
-    place = tuple(int(i) for i in result.off.nonzero()[0])
-    wanted, got = result.want[place], result.got[place]
+    number = float(want[0])
+    name = next((name for name, value in result.numbers.items() if value == number), "")
+    expected = f"{number_text(number)} ({name})" if name else number_text(number)
+    if bool((got == got[0]).all()):
+        left = number_text(float(got[0]))
+        return f"Every wrong element of {result.name} is {left}, expected {expected}."
+    return f"The expected value of every wrong element of {result.name} is {expected}."
+
+
+def an_argument_is_missing(result: WrongTensor) -> str | None:
+    """An argument is missing from all elements as a factor or a term, or is once too many."""
+    left, right = result.left, result.right
     for name, value in result.values.items():
         if not isinstance(value, torch.Tensor) or name == result.name:
             continue
-        if value.dtype != result.want.dtype or not value.is_floating_point():
+        if not value.is_floating_point():
             continue
-        here, there = (value == wanted).nonzero(), (value == got).nonzero()
-        if len(here) == len(there) == 1:
-            right, wrong = (element_text(name, x[0].tolist()) for x in (here, there))
+        own = value.double()
+        if own.ndim == 1 and right.ndim == 2 and len(own) == len(right) != right.shape[1]:
+            own = own[:, None]
+        if own.shape not in (right.shape, right.shape[-1:], (*right.shape[:1], 1)):
+            continue
+        allowed, product = result.allowed, result.allowed * own.abs().clamp(min=1)
+        for words, mine, theirs, limit in (
+            ("The factor {} is missing from every element of {}.", left * own, right, product),
+            ("The factor {} is once too often in every element of {}.", left, right * own, product),
+            ("The term {} is missing from every element of {}.", left + own, right, allowed),
+            ("The term {} is once too often in every element of {}.", left, right + own, allowed),
+        ):
+            if _are_close(mine, theirs, limit):
+                return words.format(name, result.name)
+    return None
+
+
+def _are_close(mine: torch.Tensor, other: torch.Tensor, allowed: torch.Tensor) -> bool:
+    limit = 4 * allowed + 1e-5 * other.abs()
+    return bool(mine.isfinite().all()) and not bool(elements_off(mine, other, limit).any())
+
+
+def elements_of_an_input(result: WrongTensor) -> str | None:
+    """The expected elements are elements of an argument, and the kernel took others of it."""
+    wrong = result.off.nonzero().tolist()
+    if not wrong:
+        return None
+    for name, value in result.values.items():
+        here, there = (
+            _place_of(side[tuple(wrong[0])], value) for side in (result.want, result.got)
+        )
+        if name == result.name or here is None or there is None:
+            continue
+        more = [wrong[len(wrong) // 2], wrong[-1]]
+        turned = value.ndim > 1 and all(
+            (place := _place_of(result.want[tuple(index)], value)) is not None
+            and place[::-1] == _place_of(result.got[tuple(index)], value)
+            for index in (wrong[0], *more)
+        )
+        element = element_text(result.name, wrong[0])
+        return (
+            f"The expected value of {element} is {element_text(name, here)}, and the kernel took "
+            f"{element_text(name, there)}{': rows and columns are swapped' if turned else ''}."
+        )
+    return None
+
+
+def _place_of(number: torch.Tensor, value: Any) -> list[int] | None:
+    """Return where an argument has a number; None unless it has it in one place."""
+    if not isinstance(value, torch.Tensor) or value.dtype != number.dtype:
+        return None
+    places = (value == number).nonzero().tolist() if value.is_floating_point() else []
+    return places[0] if len(places) == 1 else None
+
+
+def an_element_of_an_input(result: WrongTensor) -> str | None:
+    """The expected element is an element of an argument."""
+    place = tuple(result.off.nonzero()[0].tolist())
+    for name, value in result.values.items():
+        here = None if name == result.name else _place_of(result.want[place], value)
+        if here is not None and float(result.want[place]) not in (0.0, 1.0, -1.0):
             element = element_text(result.name, place)
-            turned = here[0].tolist()[::-1] == there[0].tolist() and value.ndim > 1
-            more = ": rows and columns are swapped" if turned else ""
-            return f"The expected value of {element} is {right}, and the kernel took {wrong}{more}."
+            return f"The expected value of {element} is {element_text(name, here)}."
     return None
 
 
@@ -265,7 +384,9 @@ def only_some(result: WrongTensor) -> str | None:
         along = off.any(dim=others) if others else off
         wrong = along.nonzero().reshape(-1)
         first, last, size = int(wrong[0]), int(wrong[-1]), len(along)
-        if len(wrong) == last - first + 1 < size:
+        region = off.narrow(axis, first, last - first + 1)
+        # Of a border, or of single elements, it would say too much.
+        if len(wrong) == last - first + 1 < size and 2 * int(region.sum()) >= region.numel():
             which = "elements" if off.ndim == 1 else ("rows", "columns")[axis] if axis < 2 else ""
             name = next((n for n, v in result.numbers.items() if v == first and first > 1), "")
             is_rest = last == size - 1
@@ -283,8 +404,9 @@ def only_some(result: WrongTensor) -> str | None:
 
 
 READINGS: tuple[Reading, ...] = (
-    never_used, one_number, scaled, shifted_by_a_number, rearranged, equals_an_argument,
-    function_of_expected, elements_of_an_input, only_some,
+    overwritten, never_used, one_number, scaled, shifted_by_a_number, rearranged,
+    equals_an_argument, function_of_expected, an_argument_is_missing, one_expected,
+    elements_of_an_input, only_some, an_element_of_an_input,
 )  # fmt: skip
 
 

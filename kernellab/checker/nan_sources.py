@@ -710,8 +710,8 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
     if isinstance(op, DIVISIONS) and values[1] == 0:
         divisor = name_of(op.operands[1], op) or "divisor"
         return (
-            "The divisor is 0: add a small number to it, or divide by "
-            f"tl.where({divisor} == 0, 1, {divisor})."
+            "Find out why the divisor is 0. Only if it may be, add a small number to it, or divide "
+            f"by tl.where({divisor} == 0, 1, {divisor})."
         )
     if isinstance(op, LOGARITHMS):
         return (
@@ -721,11 +721,11 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
     if origin.kind == "nan" and isinstance(op, tt.ExternElementwiseOp):
         return _of_domain(_library_name(op), name_of(op.operands[0], op) or "x")
     if isinstance(op, mlir.RsqrtOp) and values[0] == 0:
-        return "Add a small number to the argument: tl.rsqrt(x + 1e-6)."
+        return "If the argument may be 0, add a small number to it: tl.rsqrt(x + 1e-6)."
     if isinstance(op, ROOTS):
         return (
-            "Keep the argument at 0 or above, for example with tl.maximum(x, 0). Rounding can make "
-            "a difference negative."
+            "Find out why the argument is negative. If only rounding makes a difference negative, "
+            "take tl.maximum(x, 0)."
         )
     if isinstance(op, mlir.SubFOp) and all(numpy.isinf(value) for value in values):
         return (

@@ -23,6 +23,12 @@ _NAMED_PROGRAMS = 4
 """The most programs that are named in the text."""
 
 
+STORES = (
+    "the offsets, the mask of the store, and any if or return that may keep a program from the "
+    "store."
+)
+"""What may keep an element from being written."""
+
 _MAY_BE_MEANT = (
     "missing-other", "order-dependence", "nan", "infinity", "float-overflow", "integer-overflow",
     "stalled-sum", "dot-precision", "ignored-strides", "truncated-store",

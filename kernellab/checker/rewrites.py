@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import itertools
+import operator
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -243,37 +244,51 @@ class Rules:
     def rewrites(self, source: Source) -> Iterator[Rewrite]:
         """Yield the changed sources."""
         choices = {name: choose(source) for name, choose in _CHOICES.items()}
-        tried: list[tuple[ast.AST, tuple[str, ...], str, str]] = [
-            (node, (parts.get("B", ""), *key), new, reason)
+        tried: list[tuple[ast.AST, tuple[object, ...], str, str]] = [
+            (node, (alike, *key), new, reason)
             for node, parts, texts in self._places(source)
             for key, new, reason in self._tried(choices, parts, texts)
+            for alike in self._alike(source, node, parts)
         ]
-        together: dict[tuple[str, ...], list[tuple[ast.AST, str]]] = {}
+        together: dict[tuple[object, ...], list[tuple[ast.AST, str]]] = {}
         for node, key, new, _ in tried if self.everywhere else ():
             together.setdefault(key, []).append((node, new))
         reasons = {key: reason for _, key, _, reason in tried}
         for key, pairs in together.items():
             if len(pairs) > 1 and _are_apart(source, [node for node, _ in pairs]):
                 yield Rewrite(source.replaced(*pairs), reasons[key])
-        for node, _, new, reason in tried:
+        for (node, new), reason in {(node, new): reason for node, _, new, reason in tried}.items():
             yield Rewrite(source.replaced((node, new)), reason)
 
+    def _alike(
+        self, source: Source, node: ast.AST, parts: Mapping[str, str]
+    ) -> Iterator[tuple[object, ...]]:
+        """Yield what the places of a change that is tried in all of them have in common."""
+        yield parts["pattern"], parts.get("B", ""), parts.get("A", "") in source.tensors
+        if self.everywhere:
+            yield parts["pattern"], source.statement_of(node)
+
     def _places(self, source: Source) -> Iterator[tuple[ast.AST, dict[str, str], Sequence[str]]]:
-        """Yield the nodes that fit a pattern, with the text of its letters and what is tried."""
-        kinds = _Kinds(source)
-        table = [(_pattern(row[0]), row[1:]) for row in self.rows]
-        for node, (pattern, texts) in itertools.product(reversed(source.nodes), table):
+        """Yield the nodes that fit a pattern, with the text of its letters and what is tried: those
+        that hold the first word of `kind` first.
+        """
+        order, kinds = self.kind.split(), _Kinds(source)
+        ranked: list[tuple[int, ast.AST, dict[str, str], Sequence[str]]] = []
+        table = [(_pattern(row[0]), row) for row in self.rows]
+        for node, (pattern, row) in itertools.product(reversed(source.nodes), table):
             slots: dict[str, ast.AST] = {}
             if not _is_read(node) or not _matches(source, pattern, node, slots, is_whole=True):
                 continue
             if self.is_stored and not _is_stored(source, node):
                 continue
-            if not self.kind or kinds.of(node) in self.kind.split():
+            if not order or kinds.of(node) in order:
+                rank = order.index(kinds.of(node)) if order else 0
                 parts = {letter: source.of(part) for letter, part in slots.items()}
                 parts |= {letter.lower(): _operand(source, part) for letter, part in slots.items()}
-                yield node, parts | {
-                    "it": source.of(node), "rest": _rest(source, pattern, node)
-                }, texts  # fmt: skip
+                parts |= {"it": source.of(node), "rest": _rest(source, pattern, node)}
+                ranked.append((rank, node, parts | {"pattern": row[0]}, row[1:]))
+        for _, node, parts, texts in sorted(ranked, key=operator.itemgetter(0)):
+            yield node, parts, texts
 
     def _tried(
         self, choices: Mapping[str, Sequence[str]], parts: Mapping[str, str], texts: Sequence[str]
@@ -377,13 +392,14 @@ def _masks_for(source: Source, call: ast.Call) -> list[str]:
     names = [node.id for node in ast.walk(call.args[0]) if isinstance(node, ast.Name)]
     own = [name for name in dict.fromkeys(names) if name not in source.values]
     numbers = _plain(source)
-    made = [f"{name} < {size}" for name in own for size in numbers]
-    spread = [
-        source.of(node)
+    spread = {
+        source.of(node): node.value.id
         for node in ast.walk(call.args[0])
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name)
-    ]
-    pairs = list(itertools.combinations(dict.fromkeys(spread), 2))
+    }
+    flat = [name for name in own if name not in spread.values()]
+    made = [f"{name} < {size}" for name in flat for size in numbers]
+    pairs = list(itertools.combinations(spread, 2))
     for sign in ("<", "<="):
         for (mine, other), (first, second) in itertools.product(
             pairs, itertools.permutations(numbers, 2)
@@ -441,7 +457,7 @@ def _action(call: ast.Call) -> str:
 @_family
 def other_masks(source: Source) -> Iterator[_Change]:
     """Another mask of the kernel in place of one, or beside it."""
-    for call in source.calls(*_ACCESSES):
+    for call in reversed(source.calls(*_ACCESSES)):
         given = keyword_of(call, "mask")
         if given is None or not call.args:
             continue
@@ -509,7 +525,8 @@ def axes(source: Source) -> Iterator[_Change]:
     if len(swapped) > 1:
         yield swapped, "The program ids of axis 0 and axis 1 are swapped."
     for (node, was), axis in itertools.product(ids, "012"):
-        if was != axis:
+        # A kernel with one program id needs that of axis 0: without, all programs do the same.
+        if was != axis and (len(ids) > 1 or axis == "0"):
             yield [(node, axis)], f"This program id is along axis {was}, and axis {axis} is needed."
     along = [node.value for node in source.nodes
              if isinstance(node, ast.keyword) and node.arg == "axis"]  # fmt: skip
@@ -612,6 +629,13 @@ def names(source: Source) -> Iterator[_Change]:
     plain, constants, floats = _plain(source), source.constants, source.floats
     for group in (plain, source.tensors, floats):
         yield from _swaps(source, group)
+    stores = [call.args[0] for call in source.calls("store") if call.args]
+    results = {node.id for node in source.names(of=source.tensors)
+               if any(source.is_inside(node, place) for place in stores)}  # fmt: skip
+    for mine, other in itertools.combinations(sorted(results), 2):
+        swap = {mine: other, other: mine}
+        nodes = source.names(of=(mine, other))
+        yield [(node, swap[node.id]) for node in nodes], f"{mine} and {other} are swapped."
     together = [*plain, *constants, *floats]
     for group in (plain, source.tensors, constants, floats, together):
         for node in reversed(source.names(of=group)):
@@ -693,9 +717,13 @@ def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
         first, last = ("0", arguments[0]) if len(arguments) == 1 else arguments
         for step in source.constants:
             for end in dict.fromkeys((last, *numbers)):
-                for steps in (f"{first}, {end}, {step}", f"{first}, tl.cdiv({end}, {step})"):
+                blocks = f"{first}, tl.cdiv({end}, {step})"
+                for steps in (f"{first}, {end}, {step}", blocks):
                     reason = f"The loop has to go over {end} in blocks of {step}."
                     yield [(call, f"{range_}({steps})")], reason
+                if first in _programs(source):
+                    reason = "Each program has to take every num_programs-th block."
+                    yield [(call, f"{range_}({blocks}, tl.num_programs(0))")], reason
     else:
         for size, step in itertools.product(numbers, source.constants):
             new = f"{range_}({arguments[0]}, {size}, tl.num_programs(0) * {step})"
@@ -709,7 +737,7 @@ def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
 
 def order(source: Source) -> Iterator[Rewrite]:
     """Neighboring statements in the other order, one that is too much, and one that has to come
-    after its loop.
+    before or after its loop.
     """
     bodies = [source.kernel.body, *(loop.body for loop in source.loops())]
     plain = [
@@ -729,6 +757,12 @@ def order(source: Source) -> Iterator[Rewrite]:
             text = (content[:start] + line + content[end:]).decode()
             reason = f"{_shortened(source.of(last))} has to come after the loop, not in it."
             yield Rewrite(text, reason)
+            first = source.of(loop.body[0])
+            start, end = source.span(loop)[0], source.span(loop.body[0])[0]
+            rest = source.span(loop.body[1])[0]
+            line = f"{first}\n{' ' * loop.col_offset}".encode()
+            text = (content[:start] + line + content[start:end] + content[rest:]).decode()
+            yield Rewrite(text, f"{_shortened(first)} has to come before the loop, not in it.")
     for statement in itertools.chain.from_iterable(plain):
         what = _shortened(source.of(statement))
         yield Rewrite(source.without(statement), f"{what} is too much.")
@@ -741,17 +775,25 @@ def order(source: Source) -> Iterator[Rewrite]:
 def numbers(source: Source) -> Iterator[_Change]:
     """Another number in place of a constant."""
     held = [*source.numbers, *source.floats]
+    axes_of_grid = {part for call in source.calls("program_id", "num_programs")
+                    for part in call.args}  # fmt: skip
+    places: list[list[tuple[ast.AST, str]]] = []
     for node in source.nodes:
         if not isinstance(node, ast.Constant) or type(node.value) not in (int, float):
             continue
+        if node in axes_of_grid:
+            continue
         value: Any = node.value
         equal = [name for name in held if source.values[name] == value]
-        near = ["0.0", "1.0", '-float("inf")', 'float("inf")', "0.5", "2.0"]
+        near = ["0.0", '-float("inf")', "1.0", 'float("inf")', "0.5", "2.0"]
         if isinstance(value, int):
             near = [str(value + 1), str(value - 1), "0", "1", "2"]
-        for new in dict.fromkeys((*equal, *near, *held)):
-            if new != source.of(node) and not new.startswith("-1"):
-                yield [(node, new)], f"{source.of(node)} is used where {new} is needed."
+        news = [new for new in dict.fromkeys((*equal, *near, *held)) if new != source.of(node)]
+        places.append([(node, new) for new in news if not new.startswith("-1")])
+    places.sort(key=lambda pairs: isinstance(getattr(pairs[0][0], "value", 0), int))
+    for turn in itertools.zip_longest(*places):  # the likely ones of every constant first
+        for node, new in filter(None, turn):
+            yield [(node, new)], f"{source.of(node)} is used where {new} is needed."
     for call, new in itertools.product(source.calls("float"), _NEUTRAL[:3]):
         outer = source.parents.get(call)
         target = outer if isinstance(outer, ast.UnaryOp) else call

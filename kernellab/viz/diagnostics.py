@@ -247,7 +247,7 @@ def _rows(label: str, words: str) -> Iterator[tuple[str, str]]:
         yield "" if number else label, line.strip() if number and not is_code else line
 
 
-_LABELS = {"in": "where", "with": "values"}
+_LABELS = {"evidence:": "evidence", "in": "where", "with": "values"}
 """What introduces a part of a text -> its label in a card."""
 
 

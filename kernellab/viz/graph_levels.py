@@ -320,7 +320,7 @@ class Levels:
         )
         remark = level.error
         if bare:
-            remark = f"Of {counted(bare, 'operation')} torch kept no origin."
+            remark = f"torch kept no origin for {counted(bare, 'operation')}."
         made = self._add(
             _level(level.name, words, elements, above=above, is_drawn=True, remark=remark)
         )

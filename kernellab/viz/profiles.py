@@ -503,7 +503,9 @@ def _kernel_row(kernel: ProfiledKernel) -> list[str]:
 def _metric_text(value: float) -> str:
     if math.isnan(value):
         return ""
-    if value == int(value) or abs(value) >= 1e6:
+    if abs(value) >= 1e6:
+        return f"{'-' if value < 0 else ''}{scaled(abs(value), '').strip()}"
+    if value == int(value):
         return f"{value:,.0f}"
     return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
 

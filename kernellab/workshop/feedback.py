@@ -306,6 +306,7 @@ class Repairing:
         cases: the hidden launches.
         number: the launch that went wrong.
         check: returns what is wrong with a launch of a kernel.
+        is_done: returns whether a kernel whose results are right is within budget.
     """
 
     exercise: Exercise
@@ -315,6 +316,7 @@ class Repairing:
     number: int
     target: Target
     check: Callable[[Any, Case], Sequence[Diagnostic]]
+    is_done: Callable[[Any], bool]
     without_end: int = 0
     """How many changed kernels did not end in time."""
     wrong: set[tuple[str, ...]] = field(default_factory=set)
@@ -343,8 +345,11 @@ class Repairing:
         (kernel,) = self._made(self.cases, [source])
         if kernel is None:
             return False
-        return all(self._gives_right_results(kernel, case) for case in self.cases) and not any(
-            self.check(kernel, case) for case in self.cases
+        are_right = all(self._gives_right_results(kernel, case) for case in self.cases)
+        return (
+            are_right
+            and not any(self.check(kernel, case) for case in self.cases)
+            and self.is_done(kernel)
         )
 
     def _gives_right_results(self, kernel: Any, case: Case) -> bool:

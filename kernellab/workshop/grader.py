@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kernellab.checker.records import Finding
+from kernellab.checker.records import STORES, Finding
 from kernellab.checker.rewrites import UNCOMPILED, UNSAFE, WRONG, Family
 from kernellab.common.arguments import check_whole
 from kernellab.common.processes import Worker
@@ -193,7 +194,7 @@ class _Answering:
         passed, problems = 0, list[Diagnostic]()
         try:
             with limited(SECONDS, StoppedForGood):
-                compiled = self._compiled(priced)
+                compiled = self._compiled(self.kernel, priced)
                 if isinstance(compiled, Compilation):
                     for case in cases:
                         problems = self._checked(self.kernel, case)
@@ -230,8 +231,7 @@ class _Answering:
         """Return the answer for a kernel whose results are right, by its cost."""
         count = len(cases)
         try:
-            costs = over_budget(self.exercise.budget, self.kernel, case, compiled)
-            uneven = uneven_work(self.kernel, cases, TARGET)
+            costs = self._costs(self.kernel, case, compiled, cases)
         except KernelLabError as error:
             words = f"This is the launch for the budget: grid {case.grid}, {case}."
             diagnostics = [error.diagnostic, Diagnostic("note", "launch", words)]
@@ -239,17 +239,38 @@ class _Answering:
             if isinstance(error, CompileError):
                 reached = ""
             return self._ended(reached, diagnostics, count, count)
-        if uneven is not None:
-            costs = [uneven, *costs]
         if costs:
             return self._ended("right", costs, count, count)
         return self._ended(RUNGS[-1], [self._better()], count, count)
 
-    def _compiled(self, case: Case) -> Compilation | Diagnostic:
-        """Return the compiled kernel, or the error of the compiler."""
+    def _costs(
+        self, kernel: Any, case: Case, compiled: Compilation, cases: Sequence[Case]
+    ) -> list[Diagnostic]:
+        """Return what a right kernel costs too much.
+
+        Raises:
+            KernelLabError: a launch has a fault.
+        """
+        costs = over_budget(self.exercise.budget, kernel, case, compiled)
+        uneven = uneven_work(kernel, cases, TARGET)
+        return costs if uneven is None else [uneven, *costs]
+
+    def _is_done(self, kernel: Any, cases: Sequence[Case]) -> bool:
+        """Return whether a kernel whose results are right is within budget."""
+        case = cases[0 if self.exercise.priced is None else -1]
+        compiled = self._compiled(kernel, case)
+        try:
+            return isinstance(compiled, Compilation) and not self._costs(
+                kernel, case, compiled, cases
+            )
+        except KernelLabError:
+            return False
+
+    def _compiled(self, kernel: Any, case: Case) -> Compilation | Diagnostic:
+        """Return a compiled kernel, or the error of the compiler."""
         try:
             made = compile(
-                self.kernel, **case.arguments, **case.constants, target=TARGET, record="stages"
+                kernel, **case.arguments, **case.constants, target=TARGET, record="stages"
             )
             assert isinstance(made, Compilation)
             return made
@@ -309,11 +330,18 @@ class _Answering:
         """
         assert not isinstance(self.code, str)
         repairing = Repairing(
-            self.exercise, self.code, self.kernel, cases, number, _PARSED, self._checked
+            self.exercise,
+            self.code,
+            self.kernel,
+            cases,
+            number,
+            _PARSED,
+            self._checked,
+            partial(self._is_done, cases=cases),
         )
         repair = repairing.found(families) if self.tries_fixes else None
         if repair is None:
-            return [_with_reading(problem, repairing) for problem in problems]
+            return [_with_reading(_of_given_grid(problem), repairing) for problem in problems]
         first, *others = problems
         fixed = with_fix(first, repair, self.kernel, len(cases))
         return [fixed, *(replace(other, advice="") for other in others)]
@@ -370,6 +398,13 @@ def _as_wrong(finding: Finding) -> Finding:
     if finding.kind not in ("wrong-result", "rounding"):
         return finding
     return replace(finding, kind="wrong-result", severity="error", advice=_LOOK)
+
+
+def _of_given_grid(problem: Diagnostic) -> Diagnostic:
+    """Return a diagnostic that does not suspect the grid, which the exercise chose."""
+    if problem.kind != "unwritten-output" or not problem.advice.startswith("Check the grid"):
+        return problem
+    return replace(problem, advice=f"Check {STORES}")
 
 
 def _with_reading(problem: Diagnostic, repairing: Repairing) -> Diagnostic:

@@ -10,6 +10,7 @@ from kernellab.checker.fixes import WrongTensor, reading
 
 GENERATOR = torch.Generator().manual_seed(1)
 WANT = torch.randn(6, 4, generator=GENERATOR)
+GIVEN = torch.rand(6, 4, generator=GENERATOR) + 0.5
 TEXT = "def kernel(x_ptr, y_ptr, z_ptr, n, BLOCK):\n    use(x_ptr, y_ptr, z_ptr, n, BLOCK)\n"
 
 
@@ -48,8 +49,76 @@ def test_an_argument_that_is_not_used_comes_first() -> None:
 def test_elements_of_an_argument_are_named(messages: SnapshotAssertion) -> None:
     x = torch.randn(4, 4, generator=GENERATOR)
     got = x + 0
-    got[0, 1], got[2, 3] = x[1, 0], x[0, 0]
+    got[0, 1], got[2, 3] = x[1, 0], x[3, 2]
     assert said(got, x, x_ptr=x) == messages
+    assert "swapped" in said(got, x, x_ptr=x)
+    got[2, 3] = x[0, 0]  # by chance, one of the elements is that of the other row and column
+    assert "swapped" not in said(got, x, x_ptr=x)
+    got[0, 1] = 7
+    assert said(got, x, x_ptr=x).endswith("is x_ptr[0, 1].")
+
+
+@pytest.mark.parametrize(
+    ("got", "values"),
+    [
+        (WANT / GIVEN, {"x_ptr": GIVEN}),
+        (WANT * GIVEN[0], {"x_ptr": GIVEN[0]}),
+        (WANT - GIVEN, {"x_ptr": GIVEN}),
+        (WANT + GIVEN[:, :1], {"x_ptr": GIVEN[:, 0]}),
+    ],
+)
+def test_a_missing_factor_or_term_is_named(
+    got: torch.Tensor, values: dict[str, Any], messages: SnapshotAssertion
+) -> None:
+    assert said(got, **values) == messages
+
+
+def test_the_one_number_that_is_expected_where_it_is_wrong_is_named(
+    messages: SnapshotAssertion,
+) -> None:
+    want = WANT.clamp(max=0.5)
+    assert said(torch.where(WANT > 0.5, -0.25, WANT), want, n=0.5) == messages
+    assert "0.5 (n)" in said(WANT.clone(), want, n=0.5)
+
+
+LOOP = """def kernel(x_ptr, z_ptr, n, BLOCK):
+    total = 0.0
+    for start in range(0, n, BLOCK):
+        x = tl.load(x_ptr + start)
+        {line}
+        tl.store(z_ptr{place}, {value})
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "value", "is_said"),
+    [
+        ("", "", "tl.sum(x, axis=0)", True),
+        ("total = tl.sum(x, axis=0)", "", "total", True),
+        ("total += tl.sum(x, axis=0)", "", "total", False),
+        ("new = total + x; total = new", "", "new", False),
+        ("", " + start", "x", False),
+    ],
+)
+def test_a_store_over_that_of_the_iteration_before_is_named(
+    line: str, place: str, value: str, is_said: bool
+) -> None:
+    text = LOOP.format(line=line or "pass", place=place, value=value)
+    noise = torch.randn(6, 4, generator=GENERATOR)
+    assert ("only the last one counts" in said(noise, text=text)) == is_said
+
+
+def test_a_variable_that_is_never_read_is_named() -> None:
+    text = "def kernel(x_ptr, z_ptr, n, BLOCK):\n    t = 1\n    use(x_ptr, z_ptr, n, BLOCK)\n"
+    assert said(WANT * 8, text=text) == "t is computed, and never used."
+
+
+def test_a_border_is_not_described_by_its_rows() -> None:
+    want = torch.randn(8, 8, generator=GENERATOR)
+    got = want.clone()
+    got[1:, 7] = torch.randn(7, generator=GENERATOR)
+    got[7, 1:] = torch.randn(7, generator=GENERATOR)
+    assert said(got, want) == ""
 
 
 def test_noise_says_nothing() -> None:

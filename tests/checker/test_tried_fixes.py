@@ -14,7 +14,7 @@ import kernellab
 from kernellab.checker import check, fixes
 from kernellab.checker.kernel_source import Source
 from kernellab.checker.records import Finding
-from kernellab.checker.rewrites import Rewrite
+from kernellab.checker.rewrites import WRONG, Rewrite
 from kernellab.errors import CompileError
 from kernellab.records import BoundLaunch
 from tests.checker.launches import zeros
@@ -251,3 +251,45 @@ def test_what_triton_warns_of_a_change_is_not_shown(monkeypatch: pytest.MonkeyPa
         found = kernellab.check(half_of_it, (1,), x, z, 16, BLOCK=16, expect={"z_ptr": x})
     assert found[0].verified
     assert not warned
+
+
+TEXT = """def kernel(x_ptr, y_ptr, z_ptr, n, eps, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + i, mask=i < n)
+    y = tl.load(y_ptr + i, mask=i < n)
+    {}
+    tl.store(z_ptr + i, x, mask=i < n)
+"""
+
+
+def is_tried(line: str, new: str) -> bool:
+    """Return whether a line with `new` in it is among the first changes of a wrong result."""
+    values = {name: torch.ones(4) for name in ("x_ptr", "y_ptr", "z_ptr")}
+    source = Source(TEXT.format(line), {**values, "n": 4, "eps": 0.5, "BLOCK": 4})
+    most = fixes.Tries(200)
+    made = fixes.search(source, WRONG, lambda texts: texts, lambda text, _: new in text, most)
+    return made is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "new"),
+    [
+        ("x = eps * y + x", "x = eps * x + y"),
+        ("x = (x + y) * eps", "x = x * eps + y"),
+        ("x = x * (y - eps)", "x = y * (x - eps)"),
+        ("x = x / (tl.sqrt(y) + eps)", "x = x / (tl.sqrt(y + eps))"),
+        ("x = tl.maximum(x, 0.0) + y", "x = tl.maximum(x + y, 0.0)"),
+        ("x = tl.where(i < 9, x, 0.0)", 'x = tl.where(i < 9, x, -float("inf"))'),
+        ("x = x[None, :] + y[:, None]", "x = x[:, None] + y[None, :]"),
+        ("x = tl.where((i < 8) & (y < x), x, y)", "(i <= 8) & (y <= x)"),
+        ("tl.store(z_ptr, tl.load(z_ptr) + x)", "tl.atomic_add(z_ptr, x)"),
+        ("x = tl.load(x_ptr + tl.num_programs(0) * i)", "tl.load(x_ptr + BLOCK * i)"),
+    ],
+)
+def test_a_likely_change_is_tried_early(line: str, new: str) -> None:
+    assert is_tried(line, new)
+
+
+def test_programs_are_not_made_to_do_the_same() -> None:
+    assert is_tried("x = tl.load(x_ptr + tl.program_id(1))", "x_ptr + tl.program_id(0)")
+    assert not is_tried("x = x + 1", "tl.program_id(2)")

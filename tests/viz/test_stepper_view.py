@@ -534,14 +534,14 @@ def test_the_first_wrong_element_is_marked_and_its_expected_value_shown(
     page = open_page(trace.show())
     figure = page.locator('figure[data-name="c_ptr"]')
     expect(page.locator(".kl-ring")).to_have_count(1)
-    expect(figure.locator(".kl-wrong")).to_have_text("✗ c_ptr[17, 9] is 1, 3 is expected")
+    expect(figure.locator(".kl-wrong")).to_have_text("✗ c_ptr[17, 9] is 1, expected 3")
     ring, picture = box_of(figure.locator(".kl-ring")), figure.locator("canvas")
     box = box_of(picture)
     assert abs(ring["x"] + ring["width"] / 2 - box["x"] - box["width"] * 9.5 / 32) < 1.5
     assert abs(ring["y"] + ring["height"] / 2 - box["y"] - box["height"] * 17.5 / 32) < 1.5
     expect(page.locator(".kl-programs")).to_contain_text("(1, 0, 0)")
     page.get_by_title("First (Home)").click()
-    expect(figure.locator(".kl-wrong")).to_contain_text("c_ptr[17, 9] is 0, 3 is expected")
+    expect(figure.locator(".kl-wrong")).to_contain_text("c_ptr[17, 9] is 0, expected 3")
 
 
 @pytest.mark.slow

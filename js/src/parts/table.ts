@@ -47,20 +47,44 @@ export function cardTable(data: TableData, ways: TableWays = NOWHERE): HTMLEleme
 
 function rowsOf(data: TableData, of: (row: number) => readonly [Link, HTMLElement][]): HTMLElement {
   const hasHead = data.columns.some((name) => name !== "");
+  const last = data.columns.length - 1;
+  // A column of code has no space beside so many numbers: a line stands above the rows about it.
+  const isCodeAbove = data.is_wide && hasHead && last > 1 && data.code.includes(last);
+  const shown = isCodeAbove ? last : undefined;
   const isNumber = (at: number): string | undefined =>
     data.numbers.includes(at) ? "kl-right-cell" : undefined;
-  const head = data.columns.map((name, at) =>
-    name === "" ? element("td", {}) : element("th", { class: isNumber(at), scope: "col" }, name),
-  );
-  const rows = data.rows.map((cells, row) =>
-    element("tr", {}, ...cells.map((words, at) => cell(data, row, at, words, hasHead, of(row)))),
-  );
+  const head = data.columns
+    .slice(0, shown)
+    .map((name, at) =>
+      name === "" ? element("td", {}) : element("th", { class: isNumber(at), scope: "col" }, name),
+    );
+  const rows = data.rows.flatMap((cells, row) => {
+    if (!hasHead && isCaret(data.rows, row)) return [];
+    const line = isCodeAbove ? cells[last]! : "";
+    const above = element("td", { class: "kl-code-line", colspan: String(last) }, line);
+    const own = cells
+      .slice(0, shown)
+      .map((words, at) => cell(data, row, at, words, hasHead, of(row)));
+    return [...(line === "" ? [] : [element("tr", {}, above)]), element("tr", {}, ...own)];
+  });
   return element(
     "table",
     {},
     ...(hasHead ? [element("thead", {}, element("tr", {}, ...head))] : []),
     element("tbody", {}, ...rows),
   );
+}
+
+/** Whether a row is the caret below a line of code. */
+function isCaret(rows: TableData["rows"], row: number): boolean {
+  return row > 0 && rows[row]?.[0] === "" && rows[row][1]?.trim() === "^";
+}
+
+/** A line of code in which what the caret below it points to is marked: the line may be wrapped. */
+function pointedAt(words: string, at: number): (Node | string)[] {
+  const name = /^[\w.]+|^./.exec(words.slice(at))?.[0] ?? "";
+  const mark = element("mark", { class: "kl-caret" }, name);
+  return [words.slice(0, at), mark, words.slice(at + name.length)];
 }
 
 /** A cell. The first one has the row's links; it is a link itself where it has the link's name. */
@@ -86,7 +110,11 @@ function cell(
   return element(
     "td",
     { class: style.join(" ") || undefined },
-    ...(own === undefined ? worded(words) : [own[1]]),
+    ...(own !== undefined
+      ? [own[1]]
+      : at === 1 && !hasHead && isCaret(data.rows, row + 1)
+        ? pointedAt(words, data.rows[row + 1]![1]!.indexOf("^"))
+        : worded(words)),
     ...others.flatMap(([, to]) => [" ", to]),
   );
 }

@@ -14,6 +14,7 @@ from xdsl.ir import Operation
 
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun
 from kernellab.checker.detector import Detector
+from kernellab.checker.records import STORES
 from kernellab.checker.shadow_memory import PIECE, ListedPart, ShadowArray, Storage, Storages
 from kernellab.common.text import element_text
 from kernellab.errors import SourcePosition
@@ -465,6 +466,5 @@ def _unwritten_advice(run: CheckedRun, all_of_it: bool, stored: bool) -> str:
         return "Every store to it is masked off for all elements: check the mask."
     return (
         f"Check the grid, which has {x} x {y} x {z} programs (triton.cdiv(n, BLOCK) rounds up), "
-        "the offsets, the mask of the store, and any if or return that may keep a program from the "
-        "store."
+        f"{STORES}"
     )

@@ -409,8 +409,8 @@ _OWN_ELEMENTS = {
     True: "The offsets depend on tl.program_id, and those of different programs overlap: the "
     "distance between two programs, or between two rows, is smaller than what each of them "
     f"writes. Correct what the ids and rows are multiplied by, {_OR_ONE}",
-    False: "Give each program its own elements (offsets that depend on tl.program_id along each "
-    f"axis of the grid), {_OR_ONE}",
+    False: "Give each program its own elements, by offsets that differ with tl.program_id along "
+    f"each axis of the grid, {_OR_ONE}",
 }
 
 

@@ -139,13 +139,16 @@ class WrongResult(Detector):
             }
         facts["message"] = str(apart)
         if rounding is not None:
-            facts["message"] += f". The cause is rounding: {rounding.words}"
+            is_underflow = apart.actual == 0 != apart.expected
+            cause = _UNDERFLOW if is_underflow else f"The cause is rounding: {rounding.words}"
+            facts["message"] += f". {cause}"
             facts |= {"cause": rounding.kind, "errors": (rounding.error, rounding.remaining)}
         self.collector.add(
             apart.name, facts, () if writer.last is None else (writer.last,), apart.count
         )
 
 
+_UNDERFLOW = "A value on the way was too small for its type and became 0 (underflow)"
 _STEP = (
     "To see how the value is computed, put %tilestep --program {0} in front of the launch. With "
     "the same --expect it opens at the step that wrote the element; so does "

@@ -32,7 +32,7 @@ PAGE_STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 76rem; background: var(--paper); color: var(--ink);
   font: 15px/1.55 system-ui, -apple-system, "Segoe UI", "Liberation Sans", sans-serif; }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0; }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 2.5rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--line); }
 p { margin: .5rem 0; max-width: 60rem; }
 .soft { color: var(--soft); }
