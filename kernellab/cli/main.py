@@ -423,7 +423,8 @@ def _judge(
         judged_task(reference, cases) as task,
         locked_elsewhere(triton, submission, given) as others,
     ):
-        for allowed in others or [lock or update]:
+        allowances: list[str | None] = [*others] or [lock or update]
+        for allowed in allowances:
             verdict = judge(
                 submission, task.reference, task.cases, targets=target, init=task.init,
                 baseline=budget, claimed=claimed, rtol=rtol, atol=atol,

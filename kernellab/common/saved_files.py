@@ -113,7 +113,7 @@ class SavedData:
 
     def text(self) -> str:
         """A string."""
-        text: str = self._of(str, "a text")
+        text: str = self._of(str, "a string")
         return text
 
     def number(self, least: float = -_LARGEST, most: float = _LARGEST) -> float:
@@ -129,7 +129,7 @@ class SavedData:
 
     def integer(self, least: int = -(2**63), most: int = 2**63 - 1) -> int:
         """A whole number, of 64 bits unless limits are given."""
-        number: int = self._of(int, "a whole number")
+        number: int = self._of(int, "an integer")
         if not least <= number <= most:
             raise self.misfit(f"an integer from {least} to {most}")
         return number

@@ -316,7 +316,7 @@ def _power_of_two(options: Mapping[str, Any], words: str) -> str:
 _KINDS: Mapping[type, tuple[Callable[[Any], bool], str]] = {
     int: (is_whole, "an integer"),
     bool: (is_flag, "True or False"),
-    str: (lambda value: isinstance(value, str), "a text"),
+    str: (lambda value: isinstance(value, str), "a string"),
     tuple: (
         lambda value: (
             isinstance(value, tuple | list | set) and all(isinstance(item, str) for item in value)

@@ -100,7 +100,7 @@ def test_constants_with_blanks() -> None:
 
 def test_what_is_missing_in_the_words_of_a_line(messages: SnapshotAssertion) -> None:
     only_constants = MissingArguments("", constexprs=["BM", "BN"])
-    assert stated_by_options(only_constants) == "Say --constexpr BM=VALUE,BN=VALUE."
+    assert stated_by_options(only_constants) == "Pass --constexpr BM=VALUE,BN=VALUE."
     both = MissingArguments("", constexprs=["BM"], others=["n", "seed"])
     assert stated_by_options(both) == messages
 
@@ -161,9 +161,9 @@ def test_a_file_becomes_the_records_of_its_schema(tmp_path: Path) -> None:
     ("valid", "wrong", "message"),
     [
         ('text = "short"', "", "second.text is missing"),
-        ('text = "short"', "text = 3", "second.text should be a text"),
-        ('["one"]', '["one", 2]', "first.hints[1] should be a text"),
-        ('["one"]', '"one"', "first.hints should be a list"),
+        ('text = "short"', "text = 3", "second.text must be a string"),
+        ('["one"]', '["one", 2]', "first.hints[1] must be a string"),
+        ('["one"]', '"one"', "first.hints must be a list"),
         ("[second]", "[second]\nhint = 1", "second has the unknown field 'hint'"),
         ("[second]", "[first]", "Cannot declare ('first',) twice"),
         ('"short"', "short", "Invalid value"),

@@ -371,9 +371,7 @@ def test_options_are_the_targets_own(raised: Raised):
 def test_an_annotation_is_not_contradicted():
     with pytest.raises(ArgumentError) as caught:
         bind(parameters.annotated, ("*fp16", "i64", "fp32"), {}, DEFAULT_TARGET)
-    assert caught.value.problem == (
-        "'x_ptr' of 'annotated' is annotated as '*fp32', and '*fp16' was given."
-    )
+    assert caught.value.problem == ("'x_ptr' of 'annotated' is annotated as '*fp32', got '*fp16'.")
 
 
 def test_a_constant_must_be_a_parameter(messages: SnapshotAssertion):

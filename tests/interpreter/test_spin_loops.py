@@ -255,7 +255,7 @@ def test_two_locks_in_two_orders() -> None:
 def test_a_flag_that_nobody_sets_where_variables_go_in_circles() -> None:
     error = deadlock(waiting.goes_in_circles, (20,), zeros(1))
     lines = error.problem.splitlines()
-    assert lines[0].startswith("deadlock: 20 of the 20 programs wait forever; nothing")
+    assert lines[0].startswith("deadlock: 20 of the 20 programs wait forever; no program")
     assert lines[-1] == "  and 12 more"
     assert len(lines) == 10
     alone = deadlock(waiting.goes_in_circles, (1,), zeros(1))

@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from syrupy.assertion import SnapshotAssertion
 
+from kernellab.compiler.records import Resources
 from kernellab.tuning.assignments import Delivery, Setup
 from kernellab.tuning.files import Store
-from kernellab.tuning.records import Candidate, Dropped, Outcome, Timing
+from kernellab.tuning.records import Candidate, Compiled, Dropped, Outcome, Timing
 from kernellab.tuning.sweep import Conduct, Entry, Sweep, SweepProgress
 
+COMPILED = Compiled(Resources(32, 0, 0, 0), 1.0, "registers", "", 0.1)
 SETUP = Setup(b"job", Delivery("arguments"), None, None, 0)
 
 
@@ -155,7 +157,7 @@ def test_a_config_that_gets_lost_is_given_out_again() -> None:
         if losses.get(number, 0) > 0:
             losses[number] -= 1
             raise ConnectionError("the worker is gone")
-        return timed(number + 1)
+        return replace(timed(number + 1), compiled=COMPILED)
 
     pool = ObedientPool(fine, run, compiles_first=False)
     outcomes = sweep(5, pool).outcomes()

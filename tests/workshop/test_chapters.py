@@ -46,15 +46,14 @@ def test_every_function_is_named_by_an_exercise() -> None:
         (
             'cases = "two_vectors"',
             'cases = "_usual"',
-            "exercise[1].cases should be the name of a function in kernellab.workshop.launches",
+            "exercise[1].cases must be the name of a function in kernellab.workshop.launches",
         ),
         (
             'reference = "sum_of_vectors"',
             'reference = "vectors"',
-            "exercise[1].reference should be the name of a function in "
-            "kernellab.workshop.references",
+            "exercise[1].reference must be the name of a function in kernellab.workshop.references",
         ),
-        ("traffic = 1.1", 'traffic = "1.1"', "exercise[1].budget.traffic should be a number"),
+        ("traffic = 1.1", 'traffic = "1.1"', "exercise[1].budget.traffic must be a number"),
         ('name = "add"\n', "", "exercise[1].name is missing"),
     ],
 )

@@ -346,7 +346,7 @@ def _avoidable(evidence: Evidence) -> float:
     """
     if not evidence.dots:
         return 0.5
-    reach = []
+    reach: list[float] = []
     for op in evidence.dots:
         a, b = shape(op.operands[0].type), shape(op.operands[1].type)
         loop, made = evidence.loop_of(op), op.operands[0].owner
