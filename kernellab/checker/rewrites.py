@@ -11,6 +11,7 @@ import ast
 import contextlib
 import itertools
 import operator
+import re
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -405,6 +406,8 @@ def _masks_for(source: Source, call: ast.Call) -> list[str]:
             pairs, itertools.permutations(numbers, 2)
         ):
             made.append(f"({mine} {sign} {first}) & ({other} {sign} {second})")
+        if sign == "<":
+            made += [f"{name} < {size}" for name in spread.values() for size in numbers]
     whole = source.of(call.args[0])
     pointer, _, offset = whole.partition(" + ")
     if pointer in source.tensors and offset and offset not in own:
@@ -456,17 +459,35 @@ def _action(call: ast.Call) -> str:
 
 @_family
 def other_masks(source: Source) -> Iterator[_Change]:
-    """Another mask of the kernel in place of one, or beside it."""
+    """Another mask of the kernel in place of one, or beside it; first those that bound a variable
+    of the address that the mask leaves out.
+    """
+    changes: list[tuple[bool, _Change]] = []
     for call in reversed(source.calls(*_ACCESSES)):
         given = keyword_of(call, "mask")
         if given is None or not call.args:
             continue
         was = source.of(given.value)
+        left_out = _names_in(call.args[0], source) - _names_in(given.value, source)
+        reason = f"The mask {was} of this {_action(call)} is true for the wrong elements."
         for mask in _masks_for(source, call):
             if mask != was:
-                reason = f"The mask {was} of this {_action(call)} is true for the wrong elements."
-                yield [(given.value, mask)], reason
-                yield [(given.value, f"{in_brackets(was)} & ({mask})")], reason
+                is_unlikely = left_out.isdisjoint(_WORD.findall(mask))
+                for new in (mask, f"{in_brackets(was)} & ({mask})"):
+                    changes.append((is_unlikely, ([(given.value, new)], reason)))
+    for _, change in sorted(changes, key=operator.itemgetter(0)):
+        yield change
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def _names_in(node: ast.AST, source: Source) -> set[str]:
+    """Return the names in an expression, and those in what is assigned to these."""
+    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    meant = [source.assigned[name] for name in names if name in source.assigned]
+    return names | {each.id for value in meant for each in ast.walk(value)
+                    if isinstance(each, ast.Name)}  # fmt: skip
 
 
 @_family

@@ -83,8 +83,9 @@ def _product(lower: _Lower, op: ttng.WarpGroupDotOp, emit: Emitter) -> Expressio
         _call("wait", op, emit, 0)
         return product
     shape, kind = emit.shape(op.result), emit.dtype(op.result)
-    active = given(active=emit.active_programs())
-    return _flights(emit).product(_queue(op, emit), product.later(), shape, kind, **active)
+    active = emit.active_programs()
+    chosen = {} if active is None else {"active": active, "may_part": True}
+    return _flights(emit).product(_queue(op, emit), product.later(), shape, kind, **chosen)
 
 
 def _wait_for_products(op: ttng.WarpGroupDotWaitOp, emit: Emitter) -> tuple[Expression, ...]:

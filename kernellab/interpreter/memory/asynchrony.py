@@ -144,15 +144,16 @@ class Flights:
         shape: tuple[int, ...],
         dtype: numpy.dtype,
         active: Active = None,
+        may_part: bool = False,
     ) -> numpy.ndarray:
         """A product of tensor cores, which reads shared memory when it completes. Its result is NaN
         until then, or -1.
 
-        If only some programs take part, the result is right at once: where programs part, values
-        are copied.
+        In a loop or a branch where programs may part (`may_part`), the result is right at once:
+        values are copied where they part, before the product completes.
         """
         result = shared_memory.allocate(self._programs, shape, dtype).memory
-        if active is not None:
+        if may_part:
             result[...] = compute()
 
         def complete(done: Active) -> None:
