@@ -23,9 +23,12 @@ TARGETS = ("sm_80", "sm_90", "sm_100", "gfx90a", "gfx942", "gfx950")
 QUICK = {
     "sm_80": ("matmul", "attention_forward", "matmul_tma"),
     "sm_90": (
-        "matmul_tma", "matmul_descriptors", "matmul_persistent", "attention_forward",
+        "matmul_tma",
+        "matmul_descriptors",
+        "matmul_persistent",
+        "attention_forward",
         "attention_backward",
-    ),  # fmt: skip
+    ),
     "sm_100": ("matmul", "matmul_mxfp8", "matmul_warp_specialized"),
     "gfx942": ("matmul", "histogram", "attention_forward", "matmul_tma"),
 }
