@@ -28,7 +28,7 @@ from kernellab.checker.kernel_source import (
     mask_argument,
 )
 from kernellab.checker.records import Finding, Findings, Proposal
-from kernellab.checker.rewrites import WRONG, Family, Rewrite, dtypes
+from kernellab.checker.rewrites import WRONG, Family, Rewrite, dtypes, names_in
 from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import element_text, number_text
 from kernellab.errors import Change, SourcePosition, changes_between
@@ -130,7 +130,7 @@ def overwritten(result: WrongTensor) -> str | None:
         for call in (node for node in nodes if isinstance(node, ast.Call)):
             if called(call) != "store" or len(call.args) < 2:
                 continue
-            place, value = map(_names_in, call.args[:2])
+            place, value = map(names_in, call.args[:2])
             if result.name in place and not place & made and not value & grown:
                 words = " ".join(source.of(call.args[0]).split()) if source else ""
                 return (
@@ -150,17 +150,13 @@ def _made_in(loop: ast.For | ast.While, nodes: Sequence[ast.AST]) -> tuple[set[s
     needs: dict[str, set[str]] = {}
     for node in nodes:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            needs.setdefault(node.targets[0].id, set()).update(_names_in(node.value))
+            needs.setdefault(node.targets[0].id, set()).update(names_in(node.value))
     for _ in needs:
         for own in needs.values():
             own |= set().union(*(needs.get(name, set()) for name in own))
-    looped = {*_names_in(loop.target)} if isinstance(loop, ast.For) else set()
+    looped = {*names_in(loop.target)} if isinstance(loop, ast.For) else set()
     carried = {name for name in made - looped if name in needs.get(name, {name})}
     return made, {name for name in made if name in carried or needs.get(name, set()) & carried}
-
-
-def _names_in(node: ast.AST) -> set[str]:
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def scaled(result: WrongTensor) -> str | None:
@@ -316,9 +312,9 @@ def an_argument_is_missing(result: WrongTensor) -> str | None:
         allowed, product = result.allowed, result.allowed * own.abs().clamp(min=1)
         for words, mine, theirs, limit in (
             ("The factor {} is missing from every element of {}.", left * own, right, product),
-            ("The factor {} is once too often in every element of {}.", left, right * own, product),
+            ("Every element of {1} has the factor {0} once too often.", left, right * own, product),
             ("The term {} is missing from every element of {}.", left + own, right, allowed),
-            ("The term {} is once too often in every element of {}.", left, right + own, allowed),
+            ("Every element of {1} has the term {0} once too often.", left, right + own, allowed),
         ):
             if _are_close(mine, theirs, limit):
                 return words.format(name, result.name)

@@ -468,7 +468,7 @@ def other_masks(source: Source) -> Iterator[_Change]:
         if given is None or not call.args:
             continue
         was = source.of(given.value)
-        left_out = _names_in(call.args[0], source) - _names_in(given.value, source)
+        left_out = _meant_by(call.args[0], source) - _meant_by(given.value, source)
         reason = f"The mask {was} of this {_action(call)} is true for the wrong elements."
         for mask in _masks_for(source, call):
             if mask != was:
@@ -482,12 +482,16 @@ def other_masks(source: Source) -> Iterator[_Change]:
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
-def _names_in(node: ast.AST, source: Source) -> set[str]:
+def names_in(node: ast.AST) -> set[str]:
+    """Return the names in a piece of source."""
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+
+
+def _meant_by(node: ast.AST, source: Source) -> set[str]:
     """Return the names in an expression, and those in what is assigned to these."""
-    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-    meant = [source.assigned[name] for name in names if name in source.assigned]
-    return names | {each.id for value in meant for each in ast.walk(value)
-                    if isinstance(each, ast.Name)}  # fmt: skip
+    names = names_in(node)
+    values = (source.assigned[name] for name in names if name in source.assigned)
+    return names.union(*map(names_in, values))
 
 
 @_family
@@ -743,7 +747,7 @@ def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
                     reason = f"The loop has to go over {end} in blocks of {step}."
                     yield [(call, f"{range_}({steps})")], reason
                 if first in _programs(source):
-                    reason = "Each program has to take every num_programs-th block."
+                    reason = "Each program must take every num_programs-th block."
                     yield [(call, f"{range_}({blocks}, tl.num_programs(0))")], reason
     else:
         for size, step in itertools.product(numbers, source.constants):
@@ -783,7 +787,7 @@ def order(source: Source) -> Iterator[Rewrite]:
             rest = source.span(loop.body[1])[0]
             line = f"{first}\n{' ' * loop.col_offset}".encode()
             text = (content[:start] + line + content[start:end] + content[rest:]).decode()
-            yield Rewrite(text, f"{_shortened(first)} has to come before the loop, not in it.")
+            yield Rewrite(text, f"{_shortened(first)} must come before the loop, not in it.")
     for statement in itertools.chain.from_iterable(plain):
         what = _shortened(source.of(statement))
         yield Rewrite(source.without(statement), f"{what} is too much.")
