@@ -397,7 +397,7 @@ def _named_function(expect: Any) -> tuple[Any, str]:
     function = triton_api.python_function(expect)
     if function is None:
         raise ArgumentError(
-            f"expect must be a function that a script can have, got {described(expect)}.",
+            f"expect must be a function that a script can contain, got {described(expect)}.",
             advice="Pass a function of torch, or one that is defined with `def` in a file or a "
             "cell and takes the tensors as its arguments.",
         )

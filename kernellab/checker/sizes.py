@@ -190,8 +190,8 @@ class Sizes:
                 )
             if not _is_range(bounds):
                 raise OptionError(
-                    f"sizes[{name!r}] must be a range (least, largest) from 0 on, got "
-                    f"{shown(bounds)}.",
+                    f"sizes[{name!r}] must be a range (smallest, largest) of integers from 0, "
+                    f"got {shown(bounds)}.",
                     advice="Write (1, None) for every size from 1 on.",
                 )
             given[name] = known[name]

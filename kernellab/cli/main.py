@@ -408,7 +408,9 @@ def _judge(
     budgets = {"--lock": lock, "--update": update, "--triton": triton}
     stated = [flag for flag, value in budgets.items() if value is not None]
     if len(stated) > 1:
-        raise OptionError(f"{stated[0]} does not go with {stated[1]}.", advice="Give one of them.")
+        raise OptionError(
+            f"{stated[0]} cannot be combined with {stated[1]}.", advice="Give one of them."
+        )
     from kernellab.judging.worker import start_worker
 
     start_worker()  # before torch and Triton are imported here

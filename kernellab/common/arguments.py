@@ -62,38 +62,34 @@ def check_flags(**values: Any) -> None:
             )
 
 
-def check_whole(
-    name: str, value: Any, least: int = 0, most: int | None = None, meaning: str = ""
-) -> int:
+def check_whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
     """Return an integer from `least` to `most`, both included; raise OptionError for any other
-    value. `meaning` describes the integer in the message: "number of bytes".
+    value.
     """
     if is_whole(value):
         number = int(value)
         if least <= number and (most is None or number <= most):
             return number
-    what = f"{meaning}, an integer" if meaning else "an integer"
-    limits = f"from {least:,}" if most is None else f"from {least:,} to {most:,}"
+    wanted = {0: "a non-negative integer", 1: "a positive integer"}.get(
+        least, f"an integer of at least {least:,}"
+    )
+    if most is not None:
+        wanted = f"an integer from {least:,} to {most:,}"
     raise OptionError(
-        f"{name} must be {_with_article(what)} {limits}, got {shown(value)}.",
+        f"{name} must be {wanted}, got {shown(value)}.",
         advice=f"Write {name}={max(least, 1)}, for example.",
     )
 
 
-def _with_article(words: str) -> str:
-    return words if words.startswith("an ") else f"a {words}"
-
-
-def check_duration(
-    name: str, value: Any, example: float = 30.0, meaning: str = "time in seconds"
-) -> float:
-    """Return a finite number above 0, at most LONGEST_SECONDS; raise OptionError for any other
-    value. `meaning` describes the number and its unit in the message.
+def check_duration(name: str, value: Any, example: float = 30.0, unit: str = "seconds") -> float:
+    """Return a number above 0, at most LONGEST_SECONDS; raise OptionError, which names the unit,
+    for any other value.
     """
     number = plain_scalar(value)
     if not is_real(number) or not 0 < number <= LONGEST_SECONDS:
         raise OptionError(
-            f"{name} must be a {meaning} above 0, up to {LONGEST_SECONDS:,}, got {shown(value)}.",
+            f"{name} must be a number of {unit} above 0, up to {LONGEST_SECONDS:,}, "
+            f"got {shown(value)}.",
             advice=f"Write {name}={example:g}, for example.",
         )
     return float(number)
@@ -110,7 +106,7 @@ def check_tolerance(name: str, value: Any) -> float | None:
     most = math.inf if isinstance(number, float) else 1 << 63
     if number is not None and not (is_real(number) and 0 <= number < most):
         raise OptionError(
-            f"{name} must be a finite number, 0 or greater, got {shown(value)}.",
+            f"{name} must be a finite non-negative number, got {shown(value)}.",
             advice=f"Write {name}=1e-3, for example.",
         )
     return None if number is None else float(number)
@@ -346,14 +342,14 @@ def read_warps(text: str) -> int:
     """ "4" as 4: a number of warps, which is a power of two."""
     number = read_whole_number(text)
     if number & (number - 1):
-        raise ValueError("a power of two is needed: 1, 2, 4, 8, 16 or 32")
+        raise ValueError("it must be a power of two: 1, 2, 4, 8, 16 or 32")
     return number
 
 
 def read_whole_number(text: str) -> int:
     """ "3" as 3: a whole number from 1."""
     if not text.isdecimal() or int(text) == 0:
-        raise ValueError("an integer of at least 1 is needed")
+        raise ValueError("it must be a positive integer")
     return int(text)
 
 

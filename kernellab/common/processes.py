@@ -367,7 +367,7 @@ class Worker(_Process):
             )
         except (OSError, ValueError, MachineError) as error:
             raise WorkerLost(
-                f"no process could be started for the work that may abort: {error}",
+                f"the worker process could not be started: {error}",
                 advice=_NOT_STARTED,
             ) from error
         assert process.stdin is not None

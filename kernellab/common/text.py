@@ -105,10 +105,11 @@ def shown(value: object) -> str:
     try:
         storage = None if isinstance(value, type) else getattr(value, "untyped_storage", None)
         if storage is not None and storage().nbytes() == 0:
-            return f"a {type(value).__name__} without memory"  # its repr would read it all the same
+            # Its repr would read it all the same.
+            return f"an object of type {type(value).__name__} without memory"
         words = repr(value)
     except Exception:  # a repr of the user's, a tensor without a storage, an int of many digits
-        return f"a {type(value).__name__}"
+        return f"an object of type {type(value).__name__}"
     return words if len(words) <= _LONGEST_SHOWN else f"{words[:_LONGEST_SHOWN]}..."
 
 

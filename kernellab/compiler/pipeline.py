@@ -235,7 +235,7 @@ def compile(
     given: Any = record  # whatever somebody wrote
     if not isinstance(given, str) or given not in _RECORDINGS:
         raise OptionError(
-            f"record={shown(record)} is not a way to record a compilation.",
+            f'record must be "passes" or "stages", got {shown(record)}.',
             advice=(
                 f'{nearest(record, _RECORDINGS)} "passes" keeps what every pass did, "stages" '
                 "what every stage "

@@ -696,7 +696,7 @@ class OutOfBounds(KernelFault, IndexError):
             return f"{owner} is empty"
         elements = f"{self.held[0]} to {self.held[-1]}"
         if self.index in self.held:
-            return f"that is a hole of the view, between the elements that it holds from {elements}"
+            return f"that element is in a gap between the elements of the view ({elements})"
         return f"{owner} holds elements {elements}"
 
     def _advice(self, fix: str) -> str:

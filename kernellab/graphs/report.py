@@ -241,7 +241,7 @@ class CapturedCall(GivenCall):
         """See `GraphReport.ablation`."""
         import torch
 
-        check_whole("rounds", rounds, 1, meaning="number of turns")
+        check_whole("rounds", rounds, 1)
         counted = "kernellab.graphs.jobs:counted"
         rows = tuple(self.send(counted, variant) for variant in VARIANTS)
         device, eager = "", None
@@ -266,7 +266,7 @@ class CapturedCall(GivenCall):
         """See `GraphReport.speedup`."""
         import torch
 
-        check_whole("rounds", rounds, 1, meaning="number of turns")
+        check_whole("rounds", rounds, 1)
         if not torch.cuda.is_available():
             raise NoGpu(
                 "speedup times the call on a GPU, but torch finds no GPU on this machine",

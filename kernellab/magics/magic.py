@@ -281,7 +281,7 @@ def stated(**given: Any) -> dict[str, Any]:
 def read_variable(text: str) -> str:
     """ "found" as it is: a variable's name. Raises ValueError for anything else."""
     if not text.isidentifier():
-        raise ValueError("a variable's name is needed")
+        raise ValueError("it must be the name of a variable")
     return text
 
 

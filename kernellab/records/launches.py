@@ -237,7 +237,7 @@ def split_keywords(
     options = RunOptions(**given)
     if "seed" in given and "shuffled" not in (options.order, options.completion):
         raise OptionError(
-            f"seed={options.seed} chooses a shuffled order, and order={options.order!r}.",
+            f"seed={options.seed} chooses a shuffled order, but order={options.order!r}.",
             advice='Give order="shuffled" too, or leave the seed out.',
         )
     return rest, outright, options

@@ -383,8 +383,8 @@ class SourceMap:
     def _check(self, stage: str) -> None:
         if not is_one_of(stage, self.stages):
             raise NoSuchStage(
-                f"there are no lines for the stage {shown(stage)}",
-                advice=suggestion(shown(stage), self.stages, "There are lines for"),
+                f"stage must be one that has source lines, got {shown(stage)}.",
+                advice=suggestion(shown(stage), self.stages, "Stages with lines:"),
             )
 
     @cached_property

@@ -516,7 +516,7 @@ def trace(
     """
     __tracebackhide__ = True
     check_flags(operations=operations, in_place=in_place)
-    check_whole("exact_bytes", exact_bytes, meaning="number of bytes")
+    check_whole("exact_bytes", exact_bytes)
     prepared = prepare_bound(launch, target, _TRACE)
     plain, call, emulated = prepared.kernel, prepared.call, prepared.target
     check_fits(plain, call, emulated)

@@ -350,8 +350,8 @@ class Trace(Sequence[Step]):
             return difference_of_traces(self, other, rtol, atol)
         if not isinstance(other, Mapping):
             raise ArgumentError(
-                f"diff takes another Trace, or {{argument name: tensor}}; this is of type "
-                f"{type(other).__name__}",
+                f"diff must be given another Trace or {{argument name: tensor}}, got "
+                f"{shown(other)}.",
                 advice=(
                     f"Name the argument: trace.diff({{{next(iter(self.arguments), 'name')!r}: "
                     f"tensor}})."

@@ -387,7 +387,7 @@ class Tuning(HasCard):
         Raises:
             OptionError: `count` is not a whole number from 1.
         """
-        check_whole("count", count, 1, meaning="number of configs")
+        check_whole("count", count, 1)
         ranked = self.ranked or tuple(by_compiler(self.trials))
         return [trial.candidate.values for trial in ranked[:count]]
 

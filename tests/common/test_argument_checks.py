@@ -37,7 +37,7 @@ CHECKS: dict[str, tuple[Callable[[Any], Any], list[Any], list[Any]]] = {
         [-1, True, "4", 1.5, None, math.nan],
     ),
     "a whole number of a range": (
-        partial(arguments.check_whole, "name", least=1, most=64, meaning="number of workers"),
+        partial(arguments.check_whole, "name", least=1, most=64),
         [1, 64],
         [0, 65, 10**30],
     ),

@@ -252,7 +252,7 @@ def test_diff_with_what_another_launch_left(trace: Trace, raised: Raised) -> Non
 @pytest.mark.parametrize("other", [5, torch.zeros(4)], ids=["a number", "a tensor"])
 def test_diff_says_what_it_takes(trace: Trace, other: Any, raised: Raised) -> None:
     caught = raised(ArgumentError, trace.diff, other)
-    assert type(other).__name__ in caught.problem
+    assert repr(other) in caught.problem
 
 
 @pytest.mark.parametrize("step", ["a", None, 1.5])

@@ -368,7 +368,7 @@ class _Words:
         sizes = self._size_names()
         if not sizes:
             return BoundsAdvice(
-                "Nothing bounds it, and the kernel knows no such size: give it a parameter, "
+                "Nothing bounds it, and no parameter holds this size: add one, "
                 f"{self._new_name()} = {self.axis.extent}.",
                 f"{coordinate} < {self._new_name()}",
             )

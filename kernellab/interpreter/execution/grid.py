@@ -363,8 +363,7 @@ MOST_CHOSEN = 100_000
 def _check_number_of_chosen(number: int, option: str) -> None:
     if number > MOST_CHOSEN:
         raise OptionError(
-            f"{option} names {number:,} programs, and no more than {MOST_CHOSEN:,} are stepped "
-            "through one by one",
+            f"{option} must name at most {MOST_CHOSEN:,} programs to step through, got {number:,}.",
             advice=f"Pass the ones that you need, {option}=[0, 1, 2]; the whole grid still runs.",
         )
 

@@ -85,7 +85,7 @@ class Asked:
         """Raise ArgumentError where a launch was said of what has its own."""
         if self.args or self.grid is not None or self.target is not None or dict(self.keywords):
             raise ArgumentError(
-                f"diagnose takes no launch together with {subject}, which has its own.",
+                f"diagnose cannot take a launch together with {subject}, which has one.",
                 advice="Pass it alone, without arguments, grid and target.",
             )
 

@@ -303,7 +303,7 @@ def roofline(
 ) -> Roofline:
     """See `Compilation.roofline`."""
     if microseconds is not None:
-        check_duration("microseconds", microseconds, 52.6, "time in microseconds")
+        check_duration("microseconds", microseconds, 52.6, "microseconds")
     counted = _counted(compilation, grid, args, keywords, gpu)
     counts, of = counted.counts, counted.gpu
     took = microseconds
