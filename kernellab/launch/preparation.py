@@ -281,6 +281,7 @@ class EntryPoint:
         runs_hooks: whether the kernel's pre-run hooks run.
         keeps_assertions: whether `tl.device_assert` is checked without `debug=True`, which Triton
             needs for it.
+        steps: whether it follows the source's lines: of Gluon kernels it takes `completion`.
     """
 
     name: str
@@ -288,6 +289,7 @@ class EntryPoint:
     on_gpu: Literal["copied", "launched", "bound"] = "copied"
     runs_hooks: bool = True
     keeps_assertions: bool = False
+    steps: bool = False
 
 
 RUN = EntryPoint("run", on_gpu="launched")
@@ -520,8 +522,9 @@ def _refuse_options(entry_point: EntryPoint, kernel: JITFunction, options: RunOp
     """Raise OptionError if a launch has a run option that the entry point does not take."""
     refuses = entry_point.refuses
     for name, value in options.changed().items():
-        # Operations complete late only in a stage that the caller chooses.
-        why = refuses.get(name) or (refuses.get("stage") if name == "completion" else None)
+        # Operations complete late only in a stage that the caller chooses, or in Gluon's first.
+        needs_stage = name == "completion" and not (entry_point.steps and kernel.is_gluon())
+        why = refuses.get(name) or (refuses.get("stage") if needs_stage else None)
         if why is not None:
             raise OptionError(
                 f"{name}={shown(value)} is not available: {why}.",
