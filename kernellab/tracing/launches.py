@@ -324,6 +324,7 @@ class TracedLaunch:
                 False, exact_bytes, operations, Results()
             ),
             self.last_writer,
+            recorder.asynchronous,
         )
         return trace, unseen
 
@@ -375,7 +376,7 @@ class TracedLaunch:
 
         observer = TracingObserver(recorder, hook, _buffers(call), on_batch)
         around = functools.partial(hook.program, ends=ends)
-        stepping = Stepping(self.code, self.programs, hook, observer, around)
+        stepping = Stepping(self.code, self.programs, hook, observer, around, issued=hook.issued)
         try:
             launch_stepped(self.kernel, self.grid, call, stepping, self.options)
             recorder.end()
@@ -523,7 +524,10 @@ def trace(
     sizes = prepared.sizes()
     wanted = chosen_programs(programs, sizes, "programs")
     with ProgressBar(f"trace {plain.__name__}", None, "programs", UNTOUCHED):
-        code = stepping_code(plain, call, emulated, traced=True, traces_operations=operations)
+        late = prepared.options.completes_late
+        code = stepping_code(
+            plain, call, emulated, traced=True, traces_operations=operations, is_late=late
+        )
         traced = TracedLaunch(
             plain, sizes, call, code, wanted, prepared.options, str(emulated), prepared.notes
         )
@@ -539,4 +543,5 @@ _TRACE = EntryPoint(
     "trace",
     {"stage": "a trace follows the source's lines, which only TTIR from the front end still has"},
     keeps_assertions=True,
+    steps=True,
 )
