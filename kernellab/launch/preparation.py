@@ -522,9 +522,11 @@ def _refuse_options(entry_point: EntryPoint, kernel: JITFunction, options: RunOp
     """Raise OptionError if a launch has a run option that the entry point does not take."""
     refuses = entry_point.refuses
     for name, value in options.changed().items():
-        # Operations complete late only in a stage that the caller chooses, or in Gluon's first.
-        needs_stage = name == "completion" and not (entry_point.steps and kernel.is_gluon())
-        why = refuses.get(name) or (refuses.get("stage") if needs_stage else None)
+        why = refuses.get(name)
+        if name == "completion" and entry_point.steps:
+            why = None if kernel.is_gluon() else "the source of a Triton kernel waits for nothing"
+        elif name == "completion":  # operations complete late only in a stage that can be chosen
+            why = why or refuses.get("stage")
         if why is not None:
             raise OptionError(
                 f"{name}={shown(value)} is not available: {why}.",
