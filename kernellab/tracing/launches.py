@@ -492,7 +492,8 @@ def trace(
 
     Args:
         launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch. Of an
-            autotuned kernel, the first config is used.
+            autotuned kernel, the first config is used. With `completion="late"`, which Gluon
+            kernels take, `Trace.in_flight` lists the asynchronous operations of a step.
         programs: the programs to trace: one as a tuple `(x, y, z)`, `(x, y)` or a number, several
             as a list, or "all"; at most 100,000.
         operations: record one step for each operation of the IR instead of each line.

@@ -604,7 +604,7 @@ class SteppingEmitter(Emitter):
 
     def once_per_batch(self, name: str, value: Expression) -> Expression:
         """All functions of a program share it."""
-        return self.programs.once(literal(name), value.later())
+        return self.programs.once(Expression(ast.Constant(name)), value.later())
 
     def constant(self, value: Any, hint: str = "constant") -> Expression:
         """Return a global of the code for an object; equal dtypes share one."""

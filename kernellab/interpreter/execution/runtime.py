@@ -80,7 +80,7 @@ Group: TypeAlias = "GeneratorType[Waiting, None, Any]"
 
 
 Turn: TypeAlias = Callable[[int, Group], AbstractContextManager[Any]]
-"""A context in which a group runs, or is asked whether its wait is over."""
+"""A context in which a group runs, or its wait is queried."""
 
 
 def run(groups: tuple[Group, ...], turn: Turn = lambda *_: nullcontext()) -> Any:

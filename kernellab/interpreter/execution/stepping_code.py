@@ -202,7 +202,7 @@ class OneProgram:
         self._once: dict[str, Any] = {}
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """What `make` gave the first time that the program asked by that name."""
+        """What `make` gave at the first call with that name."""
         if name not in self._once:
             self._once[name] = make()
         return self._once[name]
