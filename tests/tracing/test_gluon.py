@@ -8,14 +8,11 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.errors import OptionError
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import AsyncOperation, Step
 from tests.kernels import asynchronous
 from tests.kernels.asynchronous import NAMES, TILES, launched, never_waits, target_of
-from tests.kernels.basic import add
 from tests.support.broken_kernels import broken
-from tests.support.messages import Raised
 
 QUICK = ("copies", "tma_copies", "products", "specialized")
 
@@ -146,6 +143,7 @@ def test_a_fault_is_in_the_step_of_the_group_that_waits(tmp_path: Path) -> None:
     assert trace.fault is not None
     assert trace.fault.kind == "EndlessWait"
     assert trace.fault.step is not None
+    assert trace.fault.position is not None
     assert trace[trace.fault.step].line == trace.fault.position.line
 
 
@@ -177,9 +175,3 @@ def test_the_stepper_names_what_is_in_flight() -> None:
     assert all(words in text and words in trace.show(step).html() for words in state["flights"])
     warps = traced("specialized")
     assert "partition specialized__produce" in warps.show(first(warps, "tma_load(")).text()
-
-
-def test_a_triton_kernel_has_nothing_that_completes_late(raised: Raised) -> None:
-    x = torch.ones(8)
-    error = raised(OptionError, kernellab.trace, add, (1,), x, x, x, 8, BLOCK=8, completion="late")
-    assert error.diagnostic.position is not None
