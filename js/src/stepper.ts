@@ -30,6 +30,9 @@ const HELP: readonly (readonly [string, string])[] = [
   ["?", "these keys"],
 ];
 
+/** Operations in flight that are listed one by one. */
+const MOST_FLIGHTS = 40;
+
 export class StepperExplorer implements Seen {
   private readonly reader: TraceReader;
   private readonly unit: string;
@@ -519,13 +522,19 @@ export class StepperExplorer implements Seen {
     this.flights.hidden = flights.length === 0;
     const now = inFlight(this.reader, this.at);
     const count = now.filter(({ words }) => !words.startsWith("complete")).length;
+    const more = now.length - MOST_FLIGHTS;
     this.flights.replaceChildren(
       element("div", { class: "kl-soft" }, `${count} operation${count === 1 ? "" : "s"} in flight`),
-      ...now.map(({ words, issued }) =>
-        button(words, `${words}: go to ${this.unit} ${issued}, which issued it`, () =>
-          this.goTo(issued),
+      ...now
+        .slice(0, MOST_FLIGHTS)
+        .map(({ words, issued }) =>
+          button(words, `${words}: go to ${this.unit} ${issued}, which issued it`, () =>
+            this.goTo(issued),
+          ),
         ),
-      ),
+      ...(more > 0
+        ? [element("div", { class: "kl-soft" }, `and ${more.toLocaleString("en")} more`)]
+        : []),
     );
   }
 

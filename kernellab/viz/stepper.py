@@ -56,6 +56,9 @@ _SHORT_FUNCTION = 30
 _MOST_ROWS = 200
 """Variables, constants, accesses and tensors of a step that a still shows, of each."""
 
+_MOST_FLIGHTS = 40
+"""Asynchronous operations of a step that a still shows one by one."""
+
 VERSION = 1
 """Of `still_data`."""
 
@@ -272,6 +275,12 @@ def _flights_heading(flights: Sequence[str]) -> str:
     return f"{counted(under_way, 'operation')} in flight"
 
 
+def _first_flights(flights: Sequence[str]) -> Iterator[str]:
+    yield from flights[:_MOST_FLIGHTS]
+    if len(flights) > _MOST_FLIGHTS:
+        yield f"and {len(flights) - _MOST_FLIGHTS:,} more"
+
+
 def _code(view: StepperView, frame: StepFrame, line: int) -> Iterator[tuple[int, str, bool]]:
     source = None if frame.source is None else view.sources[frame.source]
     if source is None or not 0 <= line - source.first_line < len(source.lines):
@@ -369,7 +378,7 @@ def text_lines(view: StepperView, state: StepState | None) -> Iterator[str]:
         yield f"  {access}"
     if state.flights:
         yield f"  {_flights_heading(state.flights)}"
-        yield from (f"    {flight}" for flight in state.flights)
+        yield from (f"    {flight}" for flight in _first_flights(state.flights))
 
 
 def _text_variables(state: StepState) -> Iterator[str]:
@@ -513,7 +522,8 @@ class StillPage:
         accesses = "".join(f"<div>{escape(text)}</div>" for text in state.accesses)
         if state.flights:
             accesses += f"<div>{_flights_heading(state.flights)}</div>"
-            accesses += "".join(f"<div>{escape(text)}</div>" for text in state.flights)
+            flights = _first_flights(state.flights)
+            accesses += "".join(f"<div>{escape(text)}</div>" for text in flights)
         figures = "\n".join(self._argument(argument) for argument in state.arguments)
         return (
             f'<div style="margin-top:6px">{accesses}</div>\n'
