@@ -493,7 +493,7 @@ def debug(
     check_fits(plain, call, target)
     sizes = prepared.sizes()
     programs = chosen_programs(program, sizes, "program")
-    code = stepping_code(plain, call, target)
+    code = stepping_code(plain, call, target, is_late=prepared.options.completes_late)
     places = Places(code)
     in_source = (Breakpoint(file, line) for file, line in code.breakpoints)
     session = DebugSession(
@@ -521,6 +521,7 @@ _DEBUG = EntryPoint(
     "debug",
     {"stage": "the debugger follows the lines of the source, which only TTIR still has"},
     keeps_assertions=True,
+    steps=True,
 )
 
 

@@ -380,6 +380,7 @@ export interface StepFrame {
   readonly place: string;
   readonly source: number | null;
   readonly program: readonly [number, number, number];
+  readonly partition: string;
   readonly caller: number | null;
   readonly called_from: string;
   readonly parameters: readonly string[];
@@ -418,6 +419,16 @@ export interface StepData {
   readonly changed: Readonly<Record<string, number>>;
   readonly accesses: readonly StepAccess[];
   readonly writes: readonly StepWrite[];
+}
+
+/** An asynchronous operation. */
+export interface FlightData {
+  readonly program: readonly [number, number, number];
+  readonly stands_for: "copy" | "dot";
+  readonly words: string;
+  readonly rows: readonly string[];
+  readonly issued: number;
+  readonly completed: number | null;
 }
 
 /** A tensor of the launch. */
@@ -475,6 +486,7 @@ export interface StepperView {
   readonly places: readonly PlacesData[];
   readonly arguments: readonly ArgumentData[];
   readonly steps: readonly StepData[];
+  readonly flights: readonly FlightData[];
   readonly wrong: WrongData | null;
   readonly numbers: null;
 }

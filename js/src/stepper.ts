@@ -6,7 +6,7 @@ import type { KernelRequest } from "./kernel";
 import { followWidth } from "./narrow";
 import type { At, Beside, Seen } from "./tabs";
 import { Track } from "./parts/track";
-import { Clock } from "./stepper_clock";
+import { Clock, inFlight, rowsOf } from "./stepper_clock";
 import { GridMap } from "./stepper_grid";
 import { LeftOut } from "./stepper_left_out";
 import { Player } from "./stepper_player";
@@ -29,6 +29,9 @@ const HELP: readonly (readonly [string, string])[] = [
   ["↑ ↓ Enter", "in the source: choose a line, run to it (with shift: back to it)"],
   ["?", "these keys"],
 ];
+
+/** Operations in flight that are listed one by one. */
+const MOST_FLIGHTS = 40;
 
 export class StepperExplorer implements Seen {
   private readonly reader: TraceReader;
@@ -53,6 +56,7 @@ export class StepperExplorer implements Seen {
   private readonly number: HTMLInputElement;
   private readonly where = element("div", { class: "kl-where" });
   private readonly accesses = element("div", { class: "kl-accesses kl-soft" });
+  private readonly flights = element("div", { class: "kl-flights" });
   private readonly help: HTMLElement;
   private readonly status = element("div", {
     class: "kl-status",
@@ -154,7 +158,7 @@ export class StepperExplorer implements Seen {
       return;
     }
     dom.append(this.moves(), this.searches(), this.help, this.main(), this.status);
-    this.track.show(this.clock.lanes(), this.clock.first, this.clock.last);
+    this.showTrack();
     dom.addEventListener("keydown", (event) => this.key(event));
     this.theme.observe(dom, { attributes: true, attributeFilter: ["data-theme", "data-contrast"] });
     this.place = this.at = Math.min(Math.max(data.focus, reader.first), reader.last);
@@ -268,11 +272,17 @@ export class StepperExplorer implements Seen {
       const isTogether = !this.clock.isTogether;
       made.setAttribute("aria-pressed", String(isTogether));
       this.clock = new Clock(this.reader, isTogether);
-      this.track.show(this.clock.lanes(), this.clock.first, this.clock.last);
+      this.showTrack();
       this.goTo(this.at);
     });
     made.setAttribute("aria-pressed", "false");
     return made;
+  }
+
+  private showTrack(): void {
+    const { clock } = this;
+    const rows = clock.isTogether ? [] : rowsOf(this.reader);
+    this.track.show(clock.lanes(), clock.first, clock.last, rows);
   }
 
   /** The numbers that steps have: "0 to 47". */
@@ -314,6 +324,7 @@ export class StepperExplorer implements Seen {
       { class: "kl-steps-right" },
       this.where,
       this.accesses,
+      this.flights,
       this.watch.dom,
       element("div", { class: "kl-state" }, this.values.dom, this.tensors.dom),
       legend(),
@@ -488,6 +499,7 @@ export class StepperExplorer implements Seen {
     const where = [
       `line ${step.line}`,
       ...(isFault ? ["the fault"] : []),
+      ...(frame.partition ? [`partition ${frame.partition}`] : []),
       ...(step.operation ? [step.operation] : []),
       ...this.reader.calls(step.frame).map((place) => `called from ${place}`),
       ...step.turns,
@@ -496,12 +508,34 @@ export class StepperExplorer implements Seen {
     this.where.classList.toggle("kl-at-fault", isFault);
     const accesses = step.accesses.map((one) => one.words).join(" · ");
     this.accesses.textContent = this.accesses.title = accesses || "no access";
+    this.drawFlights();
     this.tensors.show(this.clock.order, this.clock.count(this.place), steps);
     this.values.show(this.at);
     this.watch.show(this.at);
     this.leftOut.look([...this.values.inSight, ...this.watch.inSight(this.at)]);
     this.status.textContent = this.pointed === null ? this.late : this.pointed();
     this.late = "";
+  }
+
+  private drawFlights(): void {
+    const { flights } = this.reader.data;
+    this.flights.hidden = flights.length === 0;
+    const now = inFlight(this.reader, this.at);
+    const count = now.filter(({ words }) => !words.startsWith("complete")).length;
+    const more = now.length - MOST_FLIGHTS;
+    this.flights.replaceChildren(
+      element("div", { class: "kl-soft" }, `${count} operation${count === 1 ? "" : "s"} in flight`),
+      ...now
+        .slice(0, MOST_FLIGHTS)
+        .map(({ words, issued }) =>
+          button(words, `${words}: go to ${this.unit} ${issued}, which issued it`, () =>
+            this.goTo(issued),
+          ),
+        ),
+      ...(more > 0
+        ? [element("div", { class: "kl-soft" }, `and ${more.toLocaleString("en")} more`)]
+        : []),
+    );
   }
 
   /** The lines of a source at which other programs are, with their names. */

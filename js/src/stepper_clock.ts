@@ -1,5 +1,5 @@
 // Which steps there are to see at a place of the track: one after the other, as they were recorded, or the k-th of every program at once.
-import type { Lane, Span, Tick } from "./parts/track";
+import type { Bar, Lane, Row, Span, Tick } from "./parts/track";
 import type { TraceReader } from "./stepper_trace";
 
 export class Clock {
@@ -79,13 +79,64 @@ export class Clock {
   }
 }
 
+/** When each group of warps runs, and what is in flight, buffer by buffer; a place is a step. */
+export function rowsOf(reader: TraceReader): Row[] {
+  const { steps, flights } = reader.data;
+  const rows = new Map<string, Bar[]>();
+  const barsOf = (name: string): Bar[] => {
+    const known = rows.get(name) ?? [];
+    rows.set(name, known);
+    return known;
+  };
+  const ends = new Map<string, number>();
+  steps.forEach(({ frame }, place) => {
+    const { partition, program } = reader.data.frames[frame]!;
+    const at = reader.first + place;
+    ends.set(String(program), at);
+    if (partition === "") return;
+    const bars = barsOf(partition);
+    const last = bars.at(-1);
+    if (last?.to === at - 1) last.to = at;
+    else
+      bars.push({
+        from: at,
+        to: at,
+        color: "other",
+        words: `${partition} of (${program.join(", ")})`,
+      });
+  });
+  for (const { stands_for, words, issued, completed, program, rows: names } of flights) {
+    const to = completed ?? ends.get(String(program)) ?? reader.last;
+    const end = completed === null ? "; it never completes" : ` to ${completed}`;
+    const bar = { from: issued, to, color: stands_for, words: `${words}: step ${issued}${end}` };
+    for (const name of names) barsOf(name).push(bar);
+  }
+  return [...rows].map(([name, bars]) => ({ name, bars }));
+}
+
+/** What is in flight at a step, in words that begin with its state, and the step that issued it. */
+export function inFlight(reader: TraceReader, step: number): { words: string; issued: number }[] {
+  const program = String(reader.frame(step).program);
+  return reader.data.flights
+    .filter(
+      (one) =>
+        String(one.program) === program &&
+        one.issued <= step &&
+        (one.completed === null || one.completed >= step),
+    )
+    .map(({ words, issued, completed }) => {
+      const state = completed === step ? "complete" : issued === step ? "issued" : "pending";
+      return { words: `${state}: ${words}`, issued };
+    });
+}
+
 /** The turns of loops as spans of places, the outer ones first. */
 export function spansOf(reader: TraceReader, run: readonly number[], first: number): Span[] {
   const found: Span[] = [];
   const open: { key: string; span: Span }[] = [];
   run.forEach((number, at) => {
     const { program } = reader.frame(number);
-    const turns = reader.step(number).turns.filter((turn) => turn.startsWith("turn "));
+    const turns = reader.step(number).turns.filter((turn) => turn.startsWith("iteration "));
     turns.forEach((_, depth) => {
       const key = `${program.join()} ${turns.slice(0, depth + 1).join("\n")}`;
       const known = open[depth];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { StepData, StepperView } from "../src/data";
-import { Clock } from "../src/stepper_clock";
+import type { FlightData, StepData, StepperView } from "../src/data";
+import { Clock, inFlight, rowsOf } from "../src/stepper_clock";
 import { cellWords, TensorMemory } from "../src/stepper_memory";
 import { paintNumbers, rangeOf, scaleOf } from "../src/stepper_picture";
 import { indexOf, numberOf, numberText, readWatched, TraceReader } from "../src/stepper_trace";
@@ -36,6 +36,7 @@ function recorded(): { data: StepperView; buffer: ArrayBuffer } {
     function: "total",
     place: "total.py",
     source: 0,
+    partition: "",
     caller: null,
     called_from: "",
     parameters: [],
@@ -60,6 +61,7 @@ function recorded(): { data: StepperView; buffer: ArrayBuffer } {
     step_count: 14,
     focus: 10,
     sources: [{ place: "total.py", first_line: 1, lines: ["a", "b", "c"] }],
+    flights: [],
     frames: [
       { ...frame, program: [0, 0, 0], given: { n: 0 } },
       {
@@ -242,7 +244,12 @@ test("programs play together: the k-th step of each at once, and memory follows"
 
 test("turns of loops are spans, and accesses ticks", () => {
   const { data, buffer } = recorded();
-  const turns = [["turn 0 of a"], ["turn 0 of a", "turn 0 of b"], ["turn 1 of a"], []];
+  const turns = [
+    ["iteration 0 of a"],
+    ["iteration 0 of a", "iteration 0 of b"],
+    ["iteration 1 of a"],
+    [],
+  ];
   const steps = data.steps.map((step, at) => ({ ...step, turns: turns[at]! }));
   const [lane] = new Clock(
     new TraceReader({ ...data, fault_step: 13, steps }, buffer),
@@ -258,6 +265,39 @@ test("turns of loops are spans, and accesses ticks", () => {
     { at: 13, color: "written" },
   ]);
   assert.deepEqual(lane!.flags, [13]);
+});
+
+test("groups of warps and buffers have rows of bars, and operations a state at each step", () => {
+  const { data, buffer } = recorded();
+  const [program, stands_for] = [[0, 0, 0], "copy"] as const;
+  const flights: FlightData[] = [
+    { program, stands_for, words: "load", rows: ["a[0]"], issued: 7, completed: 11 },
+    { program, stands_for, words: "store", rows: ["a[0]", "b"], issued: 11, completed: null },
+  ];
+  const frames = data.frames.map((frame, at) => (at === 1 ? { ...frame, partition: "p" } : frame));
+  const reader = new TraceReader({ ...data, frames, flights }, buffer);
+  const rows = rowsOf(reader).map(({ name, bars }) => [
+    name,
+    bars.map(({ from, to }) => [from, to]),
+  ]);
+  assert.deepEqual(rows, [
+    ["p", [[11, 11]]],
+    [
+      "a[0]",
+      [
+        [7, 11],
+        [11, 12],
+      ],
+    ],
+    ["b", [[11, 12]]],
+  ]);
+  const states = [10, 11, 12, 13].map((step) => inFlight(reader, step).map(({ words }) => words));
+  assert.deepEqual(states, [
+    ["pending: load"],
+    ["complete: load", "issued: store"],
+    ["pending: store"],
+    [],
+  ]);
 });
 
 test("every variable has a place, whether or not it has a value yet", () => {

@@ -222,7 +222,7 @@ def _modules(kernel: Any, request: Request) -> list[dict[str, Any]]:
 def _module(kernel: Any, bound: BoundCall, request: Request) -> dict[str, Any]:
     key = (kernel, bound.specialization, request.target, bound.options)
     made: dict[str, Any] = {"text": triton_api.front_end_text(*key)[0]}
-    if request.debug_info and not kernel.is_gluon():
+    if request.debug_info:
         text, records = triton_api.front_end_text(*key, debug_info=True)
         made |= {"debug_text": text, "records": triton_api.records_as_json(records)}
     return made

@@ -371,7 +371,7 @@ def _run(
             )
 
         return _watchers[-1].around(kernel, call, target, options, run)
-    is_stepped = not kernel.is_gluon() and options.stage == DEFAULT.stage
+    is_stepped = options.stage == ("ttgir" if kernel.is_gluon() else DEFAULT.stage)
     debugger = attached_debugger(lambda: _files_of(kernel)) if is_stepped else None
     return interpreter.launch(kernel, grid, call, target, code, options, debugger, faults=faults)
 

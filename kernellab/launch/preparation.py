@@ -281,6 +281,7 @@ class EntryPoint:
         runs_hooks: whether the kernel's pre-run hooks run.
         keeps_assertions: whether `tl.device_assert` is checked without `debug=True`, which Triton
             needs for it.
+        steps: whether it follows the source's lines: of Gluon kernels it takes `completion`.
     """
 
     name: str
@@ -288,6 +289,7 @@ class EntryPoint:
     on_gpu: Literal["copied", "launched", "bound"] = "copied"
     runs_hooks: bool = True
     keeps_assertions: bool = False
+    steps: bool = False
 
 
 RUN = EntryPoint("run", on_gpu="launched")
@@ -520,8 +522,11 @@ def _refuse_options(entry_point: EntryPoint, kernel: JITFunction, options: RunOp
     """Raise OptionError if a launch has a run option that the entry point does not take."""
     refuses = entry_point.refuses
     for name, value in options.changed().items():
-        # Operations complete late only in a stage that the caller chooses.
-        why = refuses.get(name) or (refuses.get("stage") if name == "completion" else None)
+        why = refuses.get(name)
+        if name == "completion" and entry_point.steps:
+            why = None if kernel.is_gluon() else "the source of a Triton kernel waits for nothing"
+        elif name == "completion":  # operations complete late only in a stage that can be chosen
+            why = why or refuses.get("stage")
         if why is not None:
             raise OptionError(
                 f"{name}={shown(value)} is not available: {why}.",

@@ -354,6 +354,9 @@ def tilestep(
 
       %tilestep --expect torch.add add[grid](x, y, z, n, BLOCK=1024)
           The step that wrote the first element of z that is not torch.add(x, y).
+
+      %tilestep pipeline[(1,)](x, z, completion="late")
+          A Gluon kernel, with the copies and products that are in flight.
     """
     launch = read_launch(line)
     from kernellab.tracing.launches import trace

@@ -10,7 +10,7 @@ import base64
 import io
 import math
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -37,6 +37,7 @@ from kernellab.tracing.steps import (
     VALUES,
     Access,
     AffineLanes,
+    AsyncOperation,
     Checkpoint,
     Dtype,
     Frame,
@@ -197,7 +198,17 @@ class _Reader(RecordReader):
             sources,
             fault,
             [*self.read(tuple[str, ...], data["notices"]), *changed_sources(sources)],
+            asynchronous=list(self._asynchronous(len(steps))),
         )
+
+    def _asynchronous(self, steps: int) -> Iterator[AsyncOperation]:
+        if not self._data.has("asynchronous"):
+            return  # an earlier version saved it
+        for item in self._data["asynchronous"].items():
+            operation: AsyncOperation = self.row(AsyncOperation, item)
+            if max(operation.issued, operation.completed or 0) >= steps:
+                raise item.misfit("of steps of the trace")
+            yield operation
 
     def _read_frames(self, data: SavedData) -> None:
         depths: list[int] = []

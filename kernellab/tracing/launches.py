@@ -324,6 +324,7 @@ class TracedLaunch:
                 False, exact_bytes, operations, Results()
             ),
             self.last_writer,
+            recorder.asynchronous,
         )
         return trace, unseen
 
@@ -375,7 +376,7 @@ class TracedLaunch:
 
         observer = TracingObserver(recorder, hook, _buffers(call), on_batch)
         around = functools.partial(hook.program, ends=ends)
-        stepping = Stepping(self.code, self.programs, hook, observer, around)
+        stepping = Stepping(self.code, self.programs, hook, observer, around, issued=hook.issued)
         try:
             launch_stepped(self.kernel, self.grid, call, stepping, self.options)
             recorder.end()
@@ -491,7 +492,8 @@ def trace(
 
     Args:
         launch: kernel, grid, args and keywords as for `kernellab.run`, or a bound launch. Of an
-            autotuned kernel, the first config is used.
+            autotuned kernel, the first config is used. With `completion="late"`, which Gluon
+            kernels take, `Trace.in_flight` lists the asynchronous operations of a step.
         programs: the programs to trace: one as a tuple `(x, y, z)`, `(x, y)` or a number, several
             as a list, or "all"; at most 100,000.
         operations: record one step for each operation of the IR instead of each line.
@@ -523,7 +525,10 @@ def trace(
     sizes = prepared.sizes()
     wanted = chosen_programs(programs, sizes, "programs")
     with ProgressBar(f"trace {plain.__name__}", None, "programs", UNTOUCHED):
-        code = stepping_code(plain, call, emulated, traced=True, traces_operations=operations)
+        late = prepared.options.completes_late
+        code = stepping_code(
+            plain, call, emulated, traced=True, traces_operations=operations, is_late=late
+        )
         traced = TracedLaunch(
             plain, sizes, call, code, wanted, prepared.options, str(emulated), prepared.notes
         )
@@ -539,4 +544,5 @@ _TRACE = EntryPoint(
     "trace",
     {"stage": "a trace follows the source's lines, which only TTIR from the front end still has"},
     keeps_assertions=True,
+    steps=True,
 )

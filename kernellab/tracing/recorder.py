@@ -7,9 +7,9 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy
@@ -18,9 +18,12 @@ from xdsl.ir import Operation
 from kernellab import triton_api
 from kernellab.compiler.modules import kind
 from kernellab.interpreter.affine import AffineTile
+from kernellab.interpreter.codegen.code_writer import located_at
+from kernellab.interpreter.execution import runtime
 from kernellab.interpreter.execution.grid import Programs
-from kernellab.interpreter.execution.inspection import Fields, Pointer, shown
+from kernellab.interpreter.execution.inspection import Fields, OnChip, Pointer, shown
 from kernellab.interpreter.execution.stepping_code import SteppingCode
+from kernellab.interpreter.memory.asynchrony import Flight
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import (
     Load,
@@ -30,14 +33,16 @@ from kernellab.interpreter.memory.global_memory import (
     Store,
 )
 from kernellab.interpreter.memory.observers import AccessObserver, DescriptorsThrough
+from kernellab.interpreter.memory.shared_memory import SharedTile, barrier_states
 from kernellab.interpreter.tiles import Value
 from kernellab.ir import tt
-from kernellab.ir.operations import locate
-from kernellab.ir.types import shape
+from kernellab.ir.operations import SharedWrite, has, locate
+from kernellab.ir.types import AsyncTokenType, shape
 from kernellab.tracing.steps import (
     Access,
     AccessKind,
     AffineLanes,
+    AsyncOperation,
     Frame,
     Loop,
     LoopIteration,
@@ -65,11 +70,15 @@ class OpenStep:
     operation: str = ""
     changed: dict[str, Any] = field(default_factory=dict)
     accesses: list[_SeenAccess] = field(default_factory=list)
+    issued: list[AsyncOperation] = field(default_factory=list)
+    completed: list[AsyncOperation] = field(default_factory=list)
 
     @property
     def is_empty_line(self) -> bool:
         """Whether it is a line that did nothing."""
-        return not (self.operation or self.changed or self.accesses)
+        return not (
+            self.operation or self.changed or self.accesses or self.issued or self.completed
+        )
 
 
 @dataclass
@@ -89,6 +98,10 @@ class OpenFrame:
         self.frame = frame
         self.running = running
         self.step: OpenStep | None = None
+        self.on_chip: dict[str, OnChip] = {}
+        """The variables that are memory on the chip."""
+        self.seen: dict[str, Any] = {}
+        """What they, and the barriers in them, held last."""
         self._loops = loops
         self._iterations: tuple[LoopIteration, ...] = ()
         self._headers = {loop.line: loop for loop in loops}
@@ -115,6 +128,15 @@ class OpenFrame:
             self._iterations = tuple(kept)
         return self._iterations
 
+    def look(self) -> dict[str, Any]:
+        """What has changed of memory on the chip since the last look, by variable."""
+        changed = {}
+        for variable, memory in self.on_chip.items():
+            for name, (bits, value) in _contents(variable, memory):
+                if self.seen.get(name) != bits:
+                    self.seen[name], changed[name] = bits, value
+        return changed
+
     def goes_on_at(self, line: int | None) -> None:
         """The step that is open has been followed by that line, or by the function's end:
         a loop whose header it is may be over.
@@ -129,6 +151,26 @@ class OpenFrame:
         )
 
 
+def _contents(name: str, memory: OnChip) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """What memory on the chip holds, to compare and to keep; each barrier by itself."""
+    if not memory.is_barrier:
+        array = memory.array.copy()
+        yield name, (array.tobytes(), array)
+        return
+    states = barrier_states(memory.tile)
+    for number, state in enumerate(states):
+        part = name if len(states) == 1 else f"{name}[{number}]"
+        yield part, (repr(state), NO_BARRIER if state is None else state)
+
+
+class _NoBarrier:
+    def __repr__(self) -> str:
+        return "mbarrier(not initialized)"
+
+
+NO_BARRIER = _NoBarrier()
+
+
 class Recorder:
     """Hears what programs do, in order, and keeps it as steps.
 
@@ -138,7 +180,7 @@ class Recorder:
     Attributes:
         open: the calls of the current program that have not returned, the innermost last.
         values: what variables held.
-        steps, frames: what was recorded.
+        steps, frames, asynchronous: what was recorded.
         left_out: how many steps came after the trace was full.
         is_stopped: whether an error has ended the run: what is open then has not come to its end.
     """
@@ -161,7 +203,11 @@ class Recorder:
         self._most = most_steps
         self._program: Program = (0, 0, 0)
         self.open: list[OpenFrame] = []
+        self.asynchronous: list[AsyncOperation] = []
         self._of_programs: dict[Program, list[OpenFrame]] = {}
+        self._of_groups: dict[tuple[Program, int], list[OpenFrame]] = {}
+        self._group: int | None = None
+        self._partitions: dict[tuple[Program, int], str] = {}
         self._known: dict[tuple[str, int], tuple[SourceText | None, tuple[Loop, ...]]] = {}
 
     @property
@@ -176,10 +222,29 @@ class Recorder:
         self._program = program
         self.open = self._of_programs.setdefault(program, [])
 
+    @contextmanager
+    def turn_of_group(self, number: int, is_over: Callable[[], bool]) -> Iterator[None]:
+        """While active, that group of warps of the current program runs. Its calls are those around
+        all groups, and its own, which have returned if `is_over` afterwards. An error leaves it
+        running.
+        """
+        outer, around = self.open, self._group
+        key = self._program, number
+        self.open = self._of_groups.setdefault(key, list(outer))
+        self._group = number
+        yield
+        if is_over():
+            while len(self.open) > len(outer):
+                self.leave()
+            del self._of_groups[key]
+        self.open, self._group = outer, around
+
     def end(self) -> None:
-        """All programs have ended, or stopped: what is open is closed."""
-        for program in list(self._of_programs):
-            self.turn_of(program)
+        """All programs have ended, or stopped: what is open is closed, first where the last of them
+        stopped.
+        """
+        for stack in [self.open, *self._of_groups.values(), *self._of_programs.values()]:
+            self.open = stack
             self.end_program()
 
     def end_program(self) -> None:
@@ -211,10 +276,35 @@ class Recorder:
             self._program,
             None if caller is None else caller.frame,
             call_line,
-            self._kept_of_frame(len(self.frames), given),
+            partition=self._partition(caller, function),
         )
+        opened = OpenFrame(frame, self._loops(function, file, line), running)
+        plain = self._without_memory(opened, given)
+        frame.given.update(self._kept_of_frame(frame.number, plain | opened.look()))
         self.frames.append(frame)
-        self.open.append(OpenFrame(frame, self._loops(function, file, line), running))
+        self.open.append(opened)
+
+    def _partition(self, caller: OpenFrame | None, function: str) -> str:
+        """The group of warps that calls a function: it has the name of the first function that it
+        runs, and a number where another group has the name too.
+        """
+        if self._group is None or caller is None:
+            return ""
+        if caller.frame.partition:
+            return caller.frame.partition
+        own = self._program, self._group
+        taken = [name for key, name in self._partitions.items() if key[0] == own[0] and key != own]
+        self._partitions[own] = f"{function} ({self._group})" if function in taken else function
+        return self._partitions[own]
+
+    @staticmethod
+    def _without_memory(frame: OpenFrame, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The values that are not memory on the chip, which the frame looks at from now on."""
+        for name in values:
+            frame.on_chip.pop(name, None)
+        memory = {name: value for name, value in values.items() if isinstance(value, OnChip)}
+        frame.on_chip.update(memory)
+        return {name: value for name, value in values.items() if name not in memory}
 
     def leave(self) -> None:
         """The innermost function returns."""
@@ -223,7 +313,7 @@ class Recorder:
         self._close(self.open[-1])
         self.open.pop()
         if not self.open:
-            del self._of_programs[self._program]
+            self._of_programs.pop(self._program, None)
             self.open = []
 
     def line(self, line: int) -> None:
@@ -255,9 +345,9 @@ class Recorder:
 
     def bound(self, names: Mapping[str, Any]) -> None:
         """Variables of the innermost function were given these values."""
-        step = self.open[-1].step
-        if step is not None:
-            step.changed.update(names)
+        frame = self.open[-1]
+        if frame.step is not None:
+            frame.step.changed.update(self._without_memory(frame, names))
 
     def access(
         self,
@@ -279,11 +369,28 @@ class Recorder:
                 axis; addresses in bytes where there is no argument.
             mask: which lanes take part; None for all.
         """
-        for frame in reversed(self.open):
-            if frame.step is not None:  # the innermost function may not have reached a line yet
-                seen = _SeenAccess(kind, buffer, argument, itemsize, offsets, mask)
-                frame.step.accesses.append(seen)
-                return
+        step = self._running
+        if step is not None:
+            step.accesses.append(_SeenAccess(kind, buffer, argument, itemsize, offsets, mask))
+
+    @property
+    def _running(self) -> OpenStep | None:
+        """The line that runs: the innermost function may not have reached one yet."""
+        return next((frame.step for frame in reversed(self.open) if frame.step is not None), None)
+
+    def issued(self, operation: AsyncOperation) -> None:
+        """The line that runs has issued an asynchronous operation."""
+        step = self._running
+        if step is not None:
+            operation.line = step.line
+            step.issued.append(operation)
+
+    def completed(self, operation: AsyncOperation, awaits: str) -> None:
+        """The line that runs has completed an operation, which `awaits` was waited for by."""
+        step = self._running
+        if step is not None:
+            operation.awaits = awaits
+            step.completed.append(operation)
 
     @property
     def current_step(self) -> int | None:
@@ -299,6 +406,8 @@ class Recorder:
         step, opened.step = opened.step, None
         if step is None:
             return
+        if opened.on_chip:
+            step.changed.update(opened.look())
         if len(self.steps) >= self._most:
             self.left_out += 1
         else:
@@ -307,6 +416,11 @@ class Recorder:
     def _keep(self, frame: Frame, step: OpenStep) -> None:
         """A step is done."""
         add = self.values.add
+        for operation in step.issued:
+            operation.issued = len(self.steps)
+            self.asynchronous.append(operation)
+        for operation in step.completed:
+            operation.completed = len(self.steps)
         self.steps.append(
             Step(
                 len(self.steps),
@@ -430,6 +544,11 @@ class TracingHook:
         }
         self.accesses_of_operation = 0
         """How many accesses were heard of since the last operation."""
+        self._is_late = False
+        self._codes = set(map(id, code.program.codes))
+        self._names = code.program.variables
+        self._allocations: dict[int, tuple[str, SharedTile]] = {}
+        """By the id of their memory: the first variable that had it."""
 
     # What stepping code calls
 
@@ -445,7 +564,7 @@ class TracingHook:
         frame = sys._getframe(1)
         if id(frame.f_code) in self._functions:
             self._go_to(frame)
-            self._recorder.bound(_as_kept(names, values))
+            self._recorder.bound(self._as_kept(names, values))
 
     def operation(self, number: int, results: Sequence[Value]) -> None:
         """An operation has run."""
@@ -461,13 +580,63 @@ class TracingHook:
         self._recorder.operation(line, kind(operation), self.accesses_of_operation)
         self.accesses_of_operation = 0
         named = {
-            _result_name(operation, location.name, place): shown(value, shape(result.type))
+            _result_name(operation, location.name, place): OnChip(value, is_barrier=False)
+            if isinstance(value, SharedTile)
+            else shown(value, shape(result.type))
             for place, (result, value) in enumerate(zip(operation.results, results))
-            if value is not None
+            if value is not None and not isinstance(result.type, AsyncTokenType)
         }
         self._recorder.bound(named)
 
+    def issued(self, flight: Flight, awaited: str | SharedTile) -> None:
+        """An asynchronous operation was issued, whose queue or barrier is `awaited`."""
+        self._is_late = True
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and id(frame.f_code) not in self._codes:
+            frame = frame.f_back
+        if frame is None or not self._recorder.open:
+            return
+        operation = located_at(frame.f_code, frame.f_lasti, self._operations)
+        assert operation is not None, "every statement that issues an operation has a location"
+        self.back_to(frame)
+        known = (frame.f_locals.get(self._names.get(each, "")) for each in operation.operands)
+        tiles = [tile for tile in known if isinstance(tile, SharedTile) and tile is not awaited]
+        buffers = dict.fromkeys(map(self._name_of, tiles))
+        made = AsyncOperation(
+            kind(operation).rpartition(".")[2],
+            1,
+            tuple(buffers),
+            has(operation, SharedWrite),
+            self._awaited(flight, awaited),
+        )
+        self._recorder.issued(made)
+        flight.completed = lambda: self._recorder.completed(made, self._awaited(flight, awaited))
+
+    def _awaited(self, flight: Flight, awaited: str | SharedTile) -> str:
+        if flight.group is not None and isinstance(awaited, str):
+            return f"{_GROUPS[awaited.partition(' ')[0]]} {int(flight.group[0])}"
+        assert isinstance(awaited, SharedTile)
+        state, *_ = barrier_states(awaited)
+        return f"phase {'' if state is None else state.phase} of {self._name_of(awaited)}"
+
+    def _name_of(self, tile: SharedTile) -> str:
+        """The variable of the whole allocation that a tile is of, and which of its parts."""
+        known = self._allocations.get(id(_root(tile.memory)))
+        if known is None:
+            return "memory without a name"
+        name, whole = known
+        extent, *_ = whole.shape
+        if tile.shape == whole.shape or extent == 1:
+            return name
+        size = whole.memory.strides[1 + len(whole.chosen)]
+        number = int(tile.addresses[0] - whole.addresses[0]) // size
+        return f"{name}[{number}]" if 0 <= number < extent else name
+
     # Who runs
+
+    def group(self, number: int, group: Any) -> AbstractContextManager[None]:
+        """While active, a group of warps runs, which is a coroutine."""
+        return self._recorder.turn_of_group(number, lambda: group.gi_frame is None)
 
     @contextmanager
     def program(self, programs: Programs, ends: bool) -> Iterator[None]:
@@ -476,6 +645,7 @@ class TracingHook:
         yield
         if ends:
             self._recorder.end_program()
+            self._allocations.clear()
 
     def stopped(self, error: BaseException) -> None:
         """An error ended the run: the innermost frame of its traceback is where."""
@@ -508,9 +678,31 @@ class TracingHook:
             source.name,
             source.file,
             source.line,
-            _as_kept(given, [variables[name] for name in given]),
+            self._as_kept(given, [variables[name] for name in given]),
             frame,
         )
+
+    def _as_kept(self, names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+        """Values by name: pointers as TilePointers, tuples and objects with fields taken apart."""
+        kept: dict[str, Any] = {}
+        for name, value in zip(names, values):
+            if isinstance(value, numpy.ndarray) and self._is_late:
+                kept[name] = value.copy()  # the result of a product changes when it completes
+            elif isinstance(value, _KEPT_AS_THEY_ARE):
+                kept[name] = value
+            elif isinstance(value, Pointer):
+                kept[name] = TilePointer(value.argument, numpy.asarray(value.offsets))
+            elif isinstance(value, tuple):
+                kept |= self._as_kept([f"{name}[{place}]" for place in range(len(value))], value)
+            elif isinstance(value, Fields):
+                parts = {n: part for n, part in vars(value).items() if not n.startswith("_")}
+                kept |= self._as_kept([f"{name}.{part}" for part in parts], list(parts.values()))
+            else:
+                kept[name] = value
+            if isinstance(value, OnChip):
+                key = id(_root(value.tile.memory))
+                self._allocations.setdefault(key, (name, value.tile))
+        return kept
 
     def back_to(self, frame: FrameType | None) -> None:
         """Code of `frame` goes on, which may be the library's:
@@ -524,29 +716,18 @@ class TracingHook:
             recorder.leave()
 
 
+_GROUPS = {"copies": "commit group", "stores": "store group", "products": "wgmma group"}
+"""What the operations of a queue are waited for by."""
+
+
+def _root(array: numpy.ndarray) -> numpy.ndarray:
+    """The array that owns the memory of a view."""
+    while isinstance(array.base, numpy.ndarray):
+        array = array.base
+    return array
+
+
 _KEPT_AS_THEY_ARE = (numpy.ndarray, numpy.generic, int, float, str)
-
-
-def _as_kept(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    """Values by name: pointers as TilePointers, tuples and objects with fields taken apart."""
-    kept: dict[str, Any] = {}
-    for name, value in zip(names, values):
-        if isinstance(value, _KEPT_AS_THEY_ARE):
-            kept[name] = value
-        elif isinstance(value, Pointer):
-            kept[name] = TilePointer(value.argument, numpy.asarray(value.offsets))
-        elif isinstance(value, tuple):
-            kept |= _as_kept([f"{name}[{place}]" for place in range(len(value))], value)
-        elif isinstance(value, Fields):
-            parts = {
-                part: part_value
-                for part, part_value in vars(value).items()
-                if not part.startswith("_")
-            }
-            kept |= _as_kept([f"{name}.{part}" for part in parts], list(parts.values()))
-        else:
-            kept[name] = value
-    return kept
 
 
 def _result_name(operation: Operation, name: str | None, place: int) -> str:
@@ -599,7 +780,13 @@ class TracingObserver(AccessObserver):
     def modules(self, memory: Memory) -> Mapping[str, Any]:
         """As `RunObserver.modules`."""
         traced = _TracedMemory(memory, self)
-        own = {"memory": traced, "descriptors": DescriptorsThrough(traced)}
+        own = {
+            "memory": traced,
+            "descriptors": DescriptorsThrough(traced),
+            "warp_groups": SimpleNamespace(
+                run=functools.partial(runtime.run, turn=self.hook.group)
+            ),
+        }
         return {**super().modules(memory), **own}
 
     def record_access(self, what: AccessKind, access: MemoryAccess) -> None:

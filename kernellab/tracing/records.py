@@ -28,6 +28,7 @@ from kernellab.records import BoundLaunch
 from kernellab.records.display import show
 from kernellab.tracing.origins import Change, History, NoSuchVariable, ReplayedMemory, State
 from kernellab.tracing.steps import (
+    AsyncOperation,
     Checkpoint,
     Frame,
     Program,
@@ -68,6 +69,7 @@ class Trace(Sequence[Step]):
             opens it at the fault, or else at the first step.
         wrong: the first element that differs from the expected result, or None.
         launch: the launch that was traced, or None if the trace was read from a file.
+        asynchronous: the asynchronous operations of a run with `completion="late"`.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class Trace(Sequence[Step]):
         stale: Callable[[], Sequence[str]] = tuple,
         trace_again: Callable[[Sequence[Program]], Trace] | None = None,
         last_writer: Callable[[str, tuple[int, ...]], Program | None] | None = None,
+        asynchronous: Sequence[AsyncOperation] = (),
     ) -> None:
         self.facts = facts
         self.steps = tuple(steps)
@@ -101,6 +104,7 @@ class Trace(Sequence[Step]):
         self._stale = stale
         self._trace_again = trace_again
         self._last_writer = last_writer
+        self.asynchronous = tuple(asynchronous)
         self.launch: BoundLaunch | None = None
         self._computed: dict[tuple[int, str], Any] = {}
 
@@ -160,6 +164,20 @@ class Trace(Sequence[Step]):
             ArgumentError: it is neither a step nor an integer.
         """
         return State(self, self._step(step))
+
+    def in_flight(self, step: int | Step) -> tuple[AsyncOperation, ...]:
+        """The asynchronous operations that the step issues, that go on meanwhile, or that complete
+        in it, all of the step's program; see `AsyncOperation.state`.
+
+        Raises:
+            IndexError, ArgumentError: as `at`.
+        """
+        at = self._step(step)
+        return tuple(
+            operation
+            for operation in self.asynchronous
+            if operation.state(at.number) and self.steps[operation.issued].program == at.program
+        )
 
     def find(
         self, condition: Callable[[State], Any], *, after: int | Step = -1, backwards: bool = False

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import numpy
 
@@ -74,6 +74,8 @@ class Frame:
         call_line: the line of the call, in the caller's file; 0 for the kernel itself.
         given: name -> number of the value, of what has a value before the first line:
             arguments, constants.
+        partition: the group of warps of a warp-specialized kernel that called, by the function that
+            it runs; "" outside of any.
     """
 
     number: int
@@ -83,6 +85,7 @@ class Frame:
     caller: Frame | None
     call_line: Line
     given: dict[str, ValueNumber] = field(default_factory=dict)
+    partition: str = ""
 
     @property
     def calls(self) -> tuple[SourcePosition, ...]:
@@ -329,6 +332,11 @@ class Step:
         return self.frame.program
 
     @property
+    def partition(self) -> str:
+        """The group of warps that ran it, see `Frame`."""
+        return self.frame.partition
+
+    @property
     def file(self) -> str:
         """The file of the line."""
         return self.frame.file
@@ -395,6 +403,69 @@ class Step:
             f"Step({self.number}, line {self.line} of {self.function}{operation}, "
             f"program {self.program}: {what})"
         )
+
+
+@dataclass(eq=False)
+class AsyncOperation:
+    """An asynchronous operation of a traced program, in a run with `completion="late"`.
+
+    Attributes:
+        name: of the IR's operation, "async_copy_global_to_local".
+        line: in the file of the step that issued it.
+        buffers: the memory on the chip that it reads or writes: "stages[1]".
+        writes: whether it writes them.
+        awaits: what a wait for it waits for: "commit group 1", "phase 0 of filled[1]".
+        issued: number of the step that issued it.
+        completed: number of the step in which it completed; None where it never did.
+    """
+
+    name: str
+    line: Line
+    buffers: tuple[str, ...]
+    writes: bool
+    awaits: str
+    issued: Count = 0
+    completed: Count | None = None
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The rows of a timeline that it is in: its buffers, or its barrier."""
+        return self.buffers or (self.awaits.rpartition(" of ")[2],)
+
+    def state(self, step: int) -> str:
+        """ "issued", "pending" or "complete" after a step; "" where it is not in flight."""
+        return state_in_flight(self, step)
+
+    @property
+    def words(self) -> str:
+        """ "async_copy_global_to_local, line 41, into stages[1], commit group 1"."""
+        where = [f"{'into' if self.writes else 'from'} {' and '.join(self.buffers)}"]
+        parts = [self.name, f"line {self.line}", *(where if self.buffers else []), self.awaits]
+        return ", ".join(parts)
+
+    def __repr__(self) -> str:
+        end = "" if self.completed is None else self.completed
+        return f"AsyncOperation({self.name}, line {self.line}, steps {self.issued} to {end})"
+
+
+class InFlight(Protocol):
+    """What has a state at each step: issued in a step, completed in a later one or never."""
+
+    @property
+    def issued(self) -> int: ...
+
+    @property
+    def completed(self) -> int | None: ...
+
+
+def state_in_flight(operation: InFlight, step: int) -> str:
+    """See `AsyncOperation.state`."""
+    issued, completed = operation.issued, operation.completed
+    if step < issued or (completed is not None and completed < step):
+        return ""
+    if completed == step:
+        return "complete"
+    return "issued" if issued == step else "pending"
 
 
 # --------------------------------------------------------------------------------------------------
@@ -614,9 +685,13 @@ def _parts(trace: Trace, heap: _Heap) -> dict[str, Any]:
         "facts": trace.facts,
         "sources": trace.sources,
         "arguments": list(trace.arguments.values()),
-        "frames": [_row(frame, "number") for frame in trace.frames],
+        "frames": [
+            _row(frame, "number", *([] if frame.partition else ["partition"]))
+            for frame in trace.frames
+        ],
         "steps": trace.steps,
         "checkpoints": trace.checkpoints,
+        "asynchronous": trace.asynchronous,
         "fault": trace.fault,
         "notices": list(trace.notices),
         "places": trace.values.places(),
@@ -644,7 +719,7 @@ def _plain(record: Any) -> Any:
             return _row(record, "values")
         case LoopIteration():
             return _row(record, *([] if record.is_over else ["is_over"]))
-        case AffineLanes() | Checkpoint() | SourcePosition():
+        case AffineLanes() | AsyncOperation() | Checkpoint() | SourcePosition():
             return _row(record)
         case _:
             return vars(record)

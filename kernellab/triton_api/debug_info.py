@@ -30,10 +30,12 @@ class Operand:
 
     Attributes:
         is_unsigned: the kernel's type is an unsigned integer, which the IR does not say.
+        is_barrier: it is memory of mbarriers, by its layout in a Gluon kernel.
     """
 
     number: int
-    is_unsigned: bool
+    is_unsigned: bool = False
+    is_barrier: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,11 @@ def held(value: Any, handles: Handles) -> Held:
         names = fields or [str(number) for number in range(len(value.values))]
         parts = {name: held(part, handles) for name, part in zip(names, value.values, strict=True)}
         return Group("namedtuple" if fields else "tuple", parts)
-    if isinstance(value, core.tensor_descriptor_base):
-        handles.can_be_printed = False
-        return Operand(handles.add(value.handle), False)
+    if isinstance(getattr(value, "handle", None), libtriton.ir.value):
+        handles.can_be_printed = False  # descriptors, memory on the chip, products
+        layout = getattr(value.type, "layout", None)
+        is_barrier = type(layout).__name__ == "MBarrierLayout"
+        return Operand(handles.add(value.handle), is_barrier=is_barrier)
     if isinstance(value, core.base_value):
         members = {n: v for n, v in vars(value).items() if isinstance(v, core.base_value)}
         return Group(type(value).__name__, {n: held(v, handles) for n, v in members.items()})

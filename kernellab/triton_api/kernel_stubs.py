@@ -119,8 +119,8 @@ def _source_as_json(function: SourceFunction | None) -> dict[str, Any] | None:
 
 def _held_as_json(value: Held) -> dict[str, Any]:
     match value:
-        case Operand(number, is_unsigned):
-            return {"operand": number, "is_unsigned": is_unsigned}
+        case Operand(number, is_unsigned, is_barrier):
+            return {"operand": number, "is_unsigned": is_unsigned, "is_barrier": is_barrier}
         case Group(type_name, parts):
             held = {name: _held_as_json(part) for name, part in parts.items()}
             return {"group": type_name, "parts": held}
@@ -240,7 +240,7 @@ def _source_from_json(
 
 def _held_from_json(data: Mapping[str, Any]) -> Held:
     if "operand" in data:
-        return Operand(int(data["operand"]), bool(data["is_unsigned"]))
+        return Operand(int(data["operand"]), bool(data["is_unsigned"]), bool(data["is_barrier"]))
     if "group" in data:
         parts = {str(name): _held_from_json(part) for name, part in data["parts"].items()}
         return Group(str(data["group"]), parts)

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy
 
+from kernellab.common.text import counted
 from kernellab.errors import KernelLabError, visible
 from kernellab.tracing.records import Trace
-from kernellab.tracing.steps import Program
+from kernellab.tracing.steps import Program, state_in_flight
 from kernellab.tracing.values import summarize, thumbnail_of
 from kernellab.viz.kit.data import Answer, Handler, as_json
 from kernellab.viz.kit.palette import TOUCHED, codes_of, colored, png
@@ -54,6 +55,9 @@ _SHORT_FUNCTION = 30
 
 _MOST_ROWS = 200
 """Variables, constants, accesses and tensors of a step that a still shows, of each."""
+
+_MOST_FLIGHTS = 40
+"""Asynchronous operations of a step that a still shows one by one."""
 
 VERSION = 1
 """Of `still_data`."""
@@ -116,12 +120,15 @@ class StepState:
         variables: of the step's function, those that changed first.
         constants: (name, value) of what has no elements and did not change.
         accesses: in words.
+        flights: the asynchronous operations that are in flight, or complete in the step, in words,
+            with their state.
     """
 
     number: int
     title: str
     place: str
     program: Program
+    partition: str
     function: str
     calls: tuple[str, ...]
     turns: tuple[str, ...]
@@ -130,6 +137,7 @@ class StepState:
     variables: tuple[VariableState, ...]
     constants: tuple[tuple[str, str], ...]
     accesses: tuple[str, ...]
+    flights: tuple[str, ...]
     arguments: tuple[ArgumentState, ...]
 
 
@@ -148,6 +156,7 @@ def states_of(view: StepperView) -> Iterator[StepState]:
             f"{view.unit} {number} of 0 to {max(view.step_count - 1, 0):,}{of_fault}",
             f"{frame.place}, line {step.line}",
             frame.program,
+            frame.partition,
             frame.function,
             tuple(_calls(view, frame)),
             step.turns,
@@ -156,6 +165,7 @@ def states_of(view: StepperView) -> Iterator[StepState]:
             variables,
             constants,
             tuple(_accesses(step)),
+            tuple(_flights(view, number, frame.program)),
             tuple(tensor.after(step) for tensor in tensors),
         )
 
@@ -252,6 +262,25 @@ def _accesses(step: StepData) -> Iterator[str]:
         yield f"and {len(step.accesses) - _MOST_ROWS:,} more accesses"
 
 
+def _flights(view: StepperView, step: int, program: Program) -> Iterator[str]:
+    for flight in view.flights:
+        state = state_in_flight(flight, step)
+        if state and flight.program == program:
+            yield f"{state}: {flight.words}"
+
+
+def _flights_heading(flights: Sequence[str]) -> str:
+    """ "2 operations in flight"."""
+    under_way = sum(not words.startswith("complete") for words in flights)
+    return f"{counted(under_way, 'operation')} in flight"
+
+
+def _first_flights(flights: Sequence[str]) -> Iterator[str]:
+    yield from flights[:_MOST_FLIGHTS]
+    if len(flights) > _MOST_FLIGHTS:
+        yield f"and {len(flights) - _MOST_FLIGHTS:,} more"
+
+
 def _code(view: StepperView, frame: StepFrame, line: int) -> Iterator[tuple[int, str, bool]]:
     source = None if frame.source is None else view.sources[frame.source]
     if source is None or not 0 <= line - source.first_line < len(source.lines):
@@ -317,6 +346,7 @@ _numbers = itertools.count()
 
 def _where(state: StepState) -> str:
     words = [f"program {state.program}", f"{state.function}, {state.place}"]
+    words += [f"partition {state.partition}"] if state.partition else []
     words += [state.operation] if state.operation else []
     words += [f"called from {place}" for place in state.calls]
     return " · ".join([*words, *state.turns])
@@ -346,6 +376,9 @@ def text_lines(view: StepperView, state: StepState | None) -> Iterator[str]:
     yield from _text_variables(state)
     for access in state.accesses:
         yield f"  {access}"
+    if state.flights:
+        yield f"  {_flights_heading(state.flights)}"
+        yield from (f"    {flight}" for flight in _first_flights(state.flights))
 
 
 def _text_variables(state: StepState) -> Iterator[str]:
@@ -487,6 +520,10 @@ class StillPage:
 
     def _memory(self, state: StepState) -> str:
         accesses = "".join(f"<div>{escape(text)}</div>" for text in state.accesses)
+        if state.flights:
+            accesses += f"<div>{_flights_heading(state.flights)}</div>"
+            flights = _first_flights(state.flights)
+            accesses += "".join(f"<div>{escape(text)}</div>" for text in flights)
         figures = "\n".join(self._argument(argument) for argument in state.arguments)
         return (
             f'<div style="margin-top:6px">{accesses}</div>\n'

@@ -78,6 +78,8 @@ class StepFrame:
     source: int | None
     """Number in `StepperView.sources`; None where no source is known."""
     program: tuple[int, int, int]
+    partition: str
+    """The group of warps that runs it, "" in kernels that are not warp-specialized."""
     caller: int | None
     """Number in `StepperView.frames`, less than this one's."""
     called_from: str
@@ -138,6 +140,21 @@ class StepData:
     """Name -> number in `StepperView.values`."""
     accesses: tuple[StepAccess, ...]
     writes: tuple[StepWrite, ...]
+
+
+@dataclass(frozen=True)
+class FlightData:
+    """An asynchronous operation."""
+
+    program: tuple[int, int, int]
+    stands_for: Literal["copy", "dot"]
+    words: str
+    rows: tuple[str, ...]
+    """The rows of the timeline that it is in: its buffers, or its barrier."""
+    issued: int
+    """Number of the step that issued it, which may be before the first here."""
+    completed: int | None
+    """Number of the step in which it completed; None if it never did."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +242,8 @@ class StepperView(ViewData):
     places: tuple[PlacesData, ...]
     arguments: tuple[ArgumentData, ...]
     steps: tuple[StepData, ...]
+    flights: tuple[FlightData, ...]
+    """The asynchronous operations that are in flight at some step here."""
     wrong: WrongData | None
     """None if results were not compared, or are as expected."""
     numbers: bytes

@@ -25,6 +25,7 @@ from kernellab.viz.stepper_data import (
     Bytes,
     Cells,
     ElementsData,
+    FlightData,
     Places,
     SmallTensor,
     StepAccess,
@@ -260,6 +261,10 @@ def _first_shown(trace: Trace) -> int:
     return len(trace) - 1 if trace.fault is not None and trace.steps else 0
 
 
+_DOTS = {"dot", "gen5"}
+"""In names of operations that multiply, or wait for products."""
+
+
 class _Maker:
     """Makes the data of some of a trace's steps."""
 
@@ -321,12 +326,24 @@ class _Maker:
             ),
             frames=frames,
             steps=steps,
+            flights=tuple(self._flights()),
             arguments=arguments,
             values=tuple(self._values),
             places=self._places.data,
             wrong=self._wrong(),
             numbers=self._bytes.joined(),
         )
+
+    def _flights(self) -> Iterator[FlightData]:
+        last = self._first + len(self._steps) - 1
+        for each in self._trace.asynchronous:
+            end = last if each.completed is None else each.completed
+            if each.issued <= last and end >= self._first:
+                program = self._trace[each.issued].program
+                kind: Literal["copy", "dot"] = (
+                    "dot" if _DOTS & set(each.name.split("_")) else "copy"
+                )
+                yield FlightData(program, kind, each.words, each.rows, each.issued, each.completed)
 
     def _wrong(self) -> WrongData | None:
         """The first wrong element of the results, where its tensor is in the view."""
@@ -399,6 +416,7 @@ class _Maker:
             _label(frame.file),
             self._sources.get((frame.file, frame.function)),
             frame.program,
+            frame.partition,
             None if frame.caller is None else self._frame_numbers[frame.caller.number],
             "" if frame.caller is None else _place(frame.caller.file, frame.call_line),
             tuple(frame.given),

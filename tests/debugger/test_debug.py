@@ -17,7 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import CompileError, OptionError, OutOfBounds
-from tests.kernels import debugged, stepped
+from tests.kernels import asynchronous, debugged, stepped
 from tests.support.messages import Raised
 from tests.support.source_lines import line_of
 from tests.support.terminal_session import Terminal, terminal
@@ -69,6 +69,21 @@ def stops(printed: str) -> list[tuple[int, str]]:
 
 
 # Where it stops
+
+
+def test_gluon_kernels_stop_at_lines_of_groups_of_warps_too(session: Session) -> None:
+    wait = line_of(asynchronous, "mbarrier.wait(filled.index(stage), number // 2 & 1)  # C removed")
+    kernel, args, _ = asynchronous.launched("specialized")
+    commands = "p stages.shape, stages[0].max(), stages[1].max(); p filled; n; p filled; q"
+    printed = session(commands, kernel, 1, *args, 5, completion="late", breakpoints=[wait])
+    assert stops(printed) == [
+        (wait, "specialized__consume"),
+        (wait + 1, "specialized__consume"),
+    ]
+    assert re.search(r"\(\(2, 64, 64\), .*nan.*, .*nan", printed)  # the copies are in flight
+    loading, empty = "phase 0, waits for 8,192 bytes", "phase 1, waits for 1 of 1 arrivals"
+    assert f"<mbarrier({loading}), mbarrier({loading})>" in printed
+    assert f"<mbarrier({empty}), mbarrier({loading})>" in printed
 
 
 def test_it_stops_at_the_first_line_of_the_program(session: Session) -> None:

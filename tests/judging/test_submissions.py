@@ -18,6 +18,7 @@ from kernellab.judging.code import PackedKernel, SourcePart, Texts, definitions
 from kernellab.judging.submissions import Submission, submit
 from kernellab.judging.worker import wait_for_worker
 from kernellab.triton_api.kernel_contents import pack
+from tests.kernels.asynchronous import TILES, launched
 
 TARGET = parse_target("sm_90")
 
@@ -49,8 +50,8 @@ def compiled(kernel: Any, arguments: dict[str, Any], record: str = "stages") -> 
     return made
 
 
-def submitted(*launches: dict[str, Any], **options: Any) -> Submission:
-    code = PackedKernel(pack(twice))
+def submitted(*launches: dict[str, Any], source: Any = twice, **options: Any) -> Submission:
+    code = PackedKernel(pack(source))
     return submit(code, launches or [launch()], TARGET, seconds=60, **options)
 
 
@@ -73,11 +74,15 @@ def test_it_runs_and_a_fault_has_the_line_of_the_helper() -> None:
     assert (finding.kind, finding.position.file) == ("wrong-result", __file__)
 
 
-def test_it_is_traced_with_the_variables_of_its_source() -> None:
-    arguments = launch()
-    kernel = submitted(arguments, debug_info=True).kernel
+@pytest.mark.parametrize("gluon", [False, True], ids=["Triton", "Gluon"])
+def test_it_is_traced_with_the_variables_of_its_source(gluon: bool) -> None:
+    source, given, _ = launched("tma_copies")
+    arguments = dict(zip(source.arg_names, (*given, TILES), strict=True))
+    if not gluon:
+        source, arguments = twice, launch()
+    kernel = submitted(arguments, source=source, debug_info=True).kernel
     trace = kernellab.trace(kernel, (2,), **arguments)
-    plain = kernellab.trace(twice, (2,), **arguments)
+    plain = kernellab.trace(source, (2,), **arguments)
     assert [step.line for step in trace] == [step.line for step in plain]
     assert list(trace.at(trace[-1])) == list(plain.at(plain[-1]))
 

@@ -21,6 +21,7 @@ from kernellab.viz.kit.data import answer, as_json, packed
 from kernellab.viz.stepper import step_handlers
 from kernellab.viz.stepper_data import ElementsData, SmallTensor, StepperView
 from kernellab.viz.stepper_steps import lightened, lightened_steps, step_view
+from tests.kernels.asynchronous import TILES, launched
 from tests.kernels.basic import matmul
 from tests.kernels.traced import beyond, counted, filled, nothing
 from tests.support.trace_events import Events
@@ -481,6 +482,40 @@ def test_steps_play_and_programs_play_together(open_page: OpenPage, products: Tr
     )
     page.get_by_role("button", name="1, 1, 0").click()
     expect(number).to_have_value(str(len(products) - 1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1400, 700])
+def test_bars_show_what_is_in_flight_and_lead_to_its_issue(open_page: OpenPage, width: int) -> None:
+    kernel, args, _ = launched("specialized")
+    trace = kernellab.trace(kernel, (1,), *args, TILES, target="sm_90", completion="late")
+    page = open_page(trace.show(0), width=width)
+    number, track = page.get_by_label("Go to step"), page.locator(".kl-track-line")
+    rows = page.locator(".kl-track-row")
+    expect(rows).to_have_text(
+        ["specialized__produce", "specialized__consume", "stages[0]", "stages[1]"]
+    )
+    expect(page.locator(".kl-flights")).to_have_text("0 operations in flight")
+    loads = [flight for flight in trace.asynchronous if flight.buffers == ("stages[1]",)]
+    completed = loads[0].completed
+    assert completed is not None
+    box, row = box_of(track), box_of(rows.nth(3))
+    share = (completed - 1) / (len(trace) - 1)  # a step before it completes, of its bar
+    x, y = box["x"] + 5 + share * (box["width"] - 10), row["y"] + row["height"] / 2
+    page.mouse.move(x, y)
+    tip = track.locator("input").get_attribute("title")
+    assert tip == f"{loads[0].words}: step {loads[0].issued} to {completed}"
+    page.mouse.click(x, y)
+    expect(number).to_have_value(str(loads[0].issued))
+    expect(page.locator(".kl-where")).to_contain_text("partition specialized__produce")
+    flights = page.locator(".kl-flights button")
+    expect(flights).to_have_text(
+        [f"pending: {trace.asynchronous[0].words}", f"issued: {loads[0].words}"]
+    )
+    flights.first.click()
+    expect(number).to_have_value(str(trace.asynchronous[0].issued))
+    page.mouse.click(x, box["y"] + 15)  # beside the bars, the track goes where it is clicked
+    expect(number).to_have_value(str(completed - 1))
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
-// A slider over a picture of what is along it: turns of loops as brackets, events as ticks, faults as flags; a lane for each run.
+// A slider over a picture of what is along it: turns of loops as brackets, events as ticks, faults as flags; a lane for each run. Below the lanes are rows of bars.
 import "./track.css";
 import { element } from "../dom";
+import type { BarKind } from "./bar";
 
 /** Places from one to another, both inclusive. */
 export interface Span {
@@ -22,11 +23,27 @@ export interface Lane {
   flags: readonly number[];
 }
 
+/** Something that lasts, from its first place to its last. */
+export interface Bar {
+  from: number;
+  to: number;
+  color: BarKind;
+  words: string;
+}
+
+export interface Row {
+  name: string;
+  bars: readonly Bar[];
+}
+
 /** Pixels: the width of the slider's thumb, the rows of a lane, and the space around them. */
 const THUMB = 9;
 const ROW = 7;
 const TICKS = 9;
 const GAP = 4;
+/** Of a row of bars, and of a bar in it. */
+const BARS = 14;
+const BAR = 9;
 /** Nested loops deeper than this have no row. */
 const MOST_DEPTH = 3;
 /** With more lanes than this, each has ticks alone, and no name. */
@@ -43,6 +60,7 @@ export class Track {
   private readonly names = element("div", { class: "kl-track-names" });
   private readonly size: ResizeObserver;
   private lanes: readonly Lane[] = [];
+  private rows: readonly Row[] = [];
   private first = 0;
   private last = 0;
 
@@ -54,21 +72,34 @@ export class Track {
   ) {
     this.input = element("input", { type: "range", "aria-label": label, step: 1 });
     this.input.addEventListener("input", () => onmove(Number(this.input.value)));
+    this.input.addEventListener("pointermove", (event) => {
+      this.input.title = this.barAt(event)?.words ?? "";
+    });
+    this.input.addEventListener("click", (event) => {
+      const bar = event.detail === 0 ? undefined : this.barAt(event);
+      if (bar !== undefined) onmove(bar.from);
+    });
     const line = element("div", { class: "kl-track-line" }, this.canvas, this.input);
     this.dom = element("div", { class: "kl-track" }, this.names, line);
     this.size = new ResizeObserver(() => this.draw());
     this.size.observe(line);
   }
 
-  /** Show lanes over places from the first to the last. */
-  show(lanes: readonly Lane[], first: number, last: number): void {
+  /** Show lanes over places from the first to the last, and rows of bars below them. */
+  show(lanes: readonly Lane[], first: number, last: number, rows: readonly Row[] = []): void {
     this.lanes = lanes;
+    this.rows = rows;
     this.first = first;
     this.last = last;
     this.input.min = String(first);
     this.input.max = String(Math.max(first, last));
     const isNamed = lanes.length > 1 && lanes.length <= MOST_NAMED;
-    this.names.hidden = !isNamed;
+    this.names.hidden = !isNamed && rows.length === 0;
+    this.dom.classList.toggle("kl-has-bars", rows.length > 0);
+    const labels = rows.map(({ name }) =>
+      element("div", { class: "kl-track-row", title: name, style: `height: ${BARS}px` }, name),
+    );
+    const space = element("div", { class: "kl-track-name" });
     this.names.replaceChildren(
       ...(isNamed ? lanes : []).map(({ name }, number) =>
         element(
@@ -83,6 +114,8 @@ export class Track {
           name,
         ),
       ),
+      ...(isNamed || rows.length === 0 ? [] : [space]),
+      ...labels,
     );
     this.draw();
   }
@@ -92,7 +125,7 @@ export class Track {
     const text = String(place);
     if (this.input.value !== text) this.input.value = text;
     this.input.setAttribute("aria-valuetext", words);
-    [...this.names.children].forEach((name, number) => {
+    [...this.names.querySelectorAll("button")].forEach((name, number) => {
       const is = String(number === lane);
       if (name.getAttribute("aria-pressed") !== is) name.setAttribute("aria-pressed", is);
     });
@@ -103,17 +136,53 @@ export class Track {
     const context = this.canvas.getContext("2d");
     if (context === null || width === 0) return;
     const depth = this.depth();
-    const height = GAP + (depth > 0 ? depth * ROW + 2 : 0) + TICKS + GAP;
+    const lane = this.laneHeight();
+    const height = lane * this.lanes.length + BARS * this.rows.length;
     const scale = devicePixelRatio;
     this.canvas.width = Math.round(width * scale);
-    this.canvas.height = Math.round(height * this.lanes.length * scale);
-    this.canvas.style.height = `${height * this.lanes.length}px`;
+    this.canvas.height = Math.round(height * scale);
+    this.canvas.style.height = `${height}px`;
     context.setTransform(scale, 0, 0, scale, 0, 0);
-    this.lanes.forEach((lane, number) => this.drawLane(context, lane, number * height, depth));
+    this.lanes.forEach((one, number) => this.drawLane(context, one, number * lane, depth));
+    this.rows.forEach((row, number) =>
+      this.drawBars(context, row, lane * this.lanes.length + number * BARS),
+    );
   }
 
   destroy(): void {
     this.size.disconnect();
+  }
+
+  private laneHeight(): number {
+    const depth = this.depth();
+    return GAP + (depth > 0 ? depth * ROW + 2 : 0) + TICKS + GAP;
+  }
+
+  /** The ends of a bar in pixels: it begins and ends in the middle of its places. */
+  private ends({ from, to }: Bar): [number, number] {
+    const left = this.x(Math.max(from, this.first));
+    const right = this.x(Math.min(to, this.last));
+    return [left, Math.max(right, left + 3)];
+  }
+
+  /** The bar under the pointer, the one that begins last where several are. */
+  private barAt({ offsetX, offsetY }: MouseEvent): Bar | undefined {
+    const row = Math.floor((offsetY - this.laneHeight() * this.lanes.length) / BARS);
+    return this.rows[row]?.bars.findLast((bar) => {
+      const [left, right] = this.ends(bar);
+      return offsetX >= left && offsetX <= right;
+    });
+  }
+
+  private drawBars(context: CanvasRenderingContext2D, { bars }: Row, top: number): void {
+    const ink = getComputedStyle(this.dom);
+    context.fillStyle = ink.getPropertyValue("--kl-line");
+    context.fillRect(0, top, this.canvas.clientWidth, 1);
+    for (const bar of bars) {
+      const [left, right] = this.ends(bar);
+      context.fillStyle = ink.getPropertyValue(`--kl-${bar.color}`);
+      context.fillRect(left, top + (BARS - BAR + 1) / 2, right - left - 1, BAR);
+    }
   }
 
   private depth(): number {

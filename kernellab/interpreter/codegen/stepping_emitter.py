@@ -31,6 +31,7 @@ from kernellab.interpreter.codegen.emitter import (
     Emitter,
     FunctionFacts,
     LoweringRule,
+    RuleOf,
     in_order_of_jumps,
 )
 from kernellab.interpreter.codegen.expressions import (
@@ -43,7 +44,7 @@ from kernellab.interpreter.codegen.expressions import (
 )
 from kernellab.ir import mlir, tt
 from kernellab.ir.operations import Location
-from kernellab.ir.types import TensorDescType, is_pointer
+from kernellab.ir.types import MemDescType, TensorDescType, is_pointer
 from kernellab.triton_api import Constant, DebugRecord, Group, Held
 from kernellab.triton_api import Operand as MarkedOperand
 
@@ -272,10 +273,11 @@ class ModuleContext(Protocol):
     lines: list[TracedLine]
     traced: bool
     traces_operations: bool
+    rules: RuleOf
 
     def debug_record_of(self, op: Operation) -> DebugRecord | None: ...
 
-    def callee(self, call: tt.CallOp, addresses: tuple[bool, ...]) -> Callee: ...
+    def callee(self, call: tt.CallOp, addresses: tuple[bool, ...], warp_group: str) -> Callee: ...
 
     def takes_turns(self) -> bool: ...
 
@@ -296,6 +298,7 @@ class SteppingEmitter(Emitter):
         addresses: tuple[bool, ...],
         returns_into: tuple[int | None, ...],
         surroundings: ModuleContext,
+        warp_group: str = "",
     ) -> None:
         """A function of which `record` says what it is.
 
@@ -303,6 +306,7 @@ class SteppingEmitter(Emitter):
             names: the kernel's own in this function.
             addresses: for each argument, whether it is a pointer that is an address.
             returns_into: for each result, the one argument that it can point into, or None.
+            warp_group: the name of the group of warps that runs it, "" outside of any.
         """
         assert record.function is not None
         # Calls stay calls, except in functions of single elements, which run on whole tiles.
@@ -314,7 +318,8 @@ class SteppingEmitter(Emitter):
                 function, addresses, surroundings.results_point_into
             ),
         )
-        super().__init__(function, record.function.file, facts)
+        super().__init__(function, record.function.file, facts, rules=surroundings.rules)
+        self.warp_group_name = warp_group
         self._around = surroundings
         self._returns_into = returns_into
         self.record = record
@@ -394,7 +399,7 @@ class SteppingEmitter(Emitter):
             is_pointer(value.type) and self._underlying_objects.get(value) is ADDRESS
             for value in op.arguments
         )
-        callee = self._around.callee(op, addresses)
+        callee = self._around.callee(op, addresses, self.warp_group_name)
         values: list[Expression] = [self.programs, self.grid, variable(_EVERYTHING)]
         for value in op.arguments:
             values += self._passed_pointer(value) if is_pointer(value.type) else [self[value]]
@@ -508,7 +513,7 @@ class SteppingEmitter(Emitter):
         """What a name of the kernel's shows as."""
         match held:
             case MarkedOperand():
-                return self._shown_value(operands[held.number], held.is_unsigned)
+                return self._shown_value(operands[held.number], held)
             case Group():
                 parts = {n: self._shown(part, operands) for n, part in held.parts.items()}
                 if held.type_name == "tuple":
@@ -523,13 +528,15 @@ class SteppingEmitter(Emitter):
                     return Expression(ast.Constant(held.value))
                 return self.constant(held.value)
 
-    def _shown_value(self, value: SSAValue, is_unsigned: bool) -> Expression:
+    def _shown_value(self, value: SSAValue, held: MarkedOperand) -> Expression:
         shape = self.shape(value)
         if is_pointer(value.type):
             return variable(SHOWN).Pointer(self.buffer(value), self[value], shape)
         if isinstance(value.type, TensorDescType):
             return self[value]
-        show = variable(SHOWN).unsigned if is_unsigned else variable(SHOWN).shown
+        if isinstance(value.type, MemDescType):
+            return variable(SHOWN).OnChip(self[value], held.is_barrier)
+        show = variable(SHOWN).unsigned if held.is_unsigned else variable(SHOWN).shown
         return show(self[value], shape)
 
     # Statements
@@ -582,7 +589,10 @@ class SteppingEmitter(Emitter):
 
     def _frame(self) -> SourcePosition | None:
         frames = self._location.frames
-        return frames[-1] if frames and frames[-1].file == self.file else None
+        if not frames or frames[-1].file != self.file:
+            return None
+        # The front end places what starts groups of warps at the `def`.
+        return None if frames[-1].line == self.record.line else frames[-1]
 
     def _own_line(self) -> int:
         frame = self._frame()
@@ -591,6 +601,10 @@ class SteppingEmitter(Emitter):
     def fresh(self, hint: str) -> str:
         """A name that is not the kernel's own."""
         return super().fresh(f"_{hint.lstrip('_')}")
+
+    def once_per_batch(self, name: str, value: Expression) -> Expression:
+        """All functions of a program share it."""
+        return self.programs.once(Expression(ast.Constant(name)), value.later())
 
     def constant(self, value: Any, hint: str = "constant") -> Expression:
         """Return a global of the code for an object; equal dtypes share one."""

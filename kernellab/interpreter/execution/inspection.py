@@ -19,6 +19,7 @@ from kernellab.common.patches import replaced
 from kernellab.interpreter.affine import SymbolicTile
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
+from kernellab.interpreter.memory.shared_memory import SharedTile, barrier_states
 from kernellab.interpreter.tiles import Value, full
 
 # What a person sees of a kernel's values: arrays of the tile's shape, numbers, and pointers that
@@ -32,7 +33,10 @@ def shown(value: Value, shape: tuple[int, ...]) -> Any:
         return full(value, shape).copy()
     if isinstance(value, numpy.ndarray) and value.shape == shape and shape:
         return value
-    return full(value, shape) if shape else _number(numpy.asarray(value)[()])
+    if not shape:
+        return _number(numpy.asarray(value).reshape(())[()])
+    tile = full(value, shape)
+    return tile.reshape(shape) if tile.ndim > len(shape) else tile  # of one program
 
 
 def unsigned(value: Value, shape: tuple[int, ...]) -> Any:
@@ -169,6 +173,48 @@ class Pointer:
         if int(self.offsets):
             return f"<{self.argument} + {self.offsets} of {whole}>"
         return f"<{whole}\n{numpy.array2string(self.array, threshold=_SHOWN)}>"
+
+
+class OnChip:
+    """Shared or tensor memory of a kernel: `memory[0]` reads its elements as they are now.
+
+    Attributes:
+        tile: the memory.
+        is_barrier: whether it holds mbarriers.
+    """
+
+    def __init__(self, tile: SharedTile, is_barrier: bool) -> None:
+        self.tile = tile
+        self.is_barrier = is_barrier
+
+    @property
+    def array(self) -> numpy.ndarray:
+        """The elements, in place."""
+        elements: numpy.ndarray = self.tile.read()[0]
+        return elements
+
+    @property
+    def dtype(self) -> numpy.dtype:
+        """Of the elements."""
+        return self.tile.memory.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The tile's."""
+        return self.tile.shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:
+        return numpy.array(self.array, dtype)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.array[index]
+
+    def __repr__(self) -> str:
+        if self.is_barrier:
+            states = barrier_states(self.tile)
+            return f"<{', '.join(map(repr, states))}>"
+        elements = numpy.array2string(self.array, threshold=_SHOWN)
+        return f"<memory on the chip: {self.dtype}{list(self.shape)}\n{elements}>"
 
 
 class Fields:

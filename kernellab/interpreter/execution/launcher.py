@@ -41,7 +41,7 @@ from kernellab.interpreter.execution.scheduler import Preemption, Step, idle_var
 from kernellab.interpreter.execution.stepping_code import SteppingCode, stepping_code
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import memory_behind
-from kernellab.interpreter.memory.asynchrony import late_modules
+from kernellab.interpreter.memory.asynchrony import Issued, late_modules
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.memory.observers import RunObserver
@@ -117,7 +117,7 @@ def launch(
         _run(kernel, sizes, call, options, code)
     else:
         with debugger.stepping_over():
-            stepped = stepping_code(kernel, call, target)
+            stepped = stepping_code(kernel, call, target, is_late=options.completes_late)
             files = {function.source.file for function in stepped.functions.values()}
             programs = debugger.programs(files, sizes)
             stepping = Stepping(stepped, programs, stop=debugger.stop, hides_others=True)
@@ -193,6 +193,7 @@ class Stepping:
         seen_as: what the globals of the source become for those who look at frames, see
             `SteppingCode.prepared`.
         hides_others: whether debuggers shall not see the code that the other programs run as.
+        issued: hears of the asynchronous operations of chosen programs, where they complete late.
     """
 
     code: SteppingCode
@@ -203,6 +204,7 @@ class Stepping:
     stop: Callable[[], None] | None = None
     seen_as: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     hides_others: bool = False
+    issued: Issued | None = None
 
 
 def launch_stepped(
@@ -223,14 +225,16 @@ def launch_stepped(
     with numpy.errstate(all="ignore"):
         batch = code.batch.hidden() if stepping.hides_others else code.batch
         program = dataclasses.replace(code.program, codes=code.program.codes | batch.codes)
-        run_batch = batch.prepare(*arguments, GridSizes(*map(numpy.int32, sizes)))
+        grid_sizes = GridSizes(*map(numpy.int32, sizes))
+        run_batch = batch.prepare_with(_late(options))(*arguments, grid_sizes)
         step = code.prepared(
             arguments,
-            GridSizes(*map(numpy.int32, sizes)),
+            grid_sizes,
             stepping.hook,
             stepping.observer,
             stepping.stop,
             stepping.seen_as,
+            _late(options, stepping.issued),
         )
         all_batches = batches(sizes, code.batch.batch, options.order, options.seed)
         apart = set_apart(all_batches, chosen, sizes)
@@ -274,7 +278,7 @@ def _run(
     __tracebackhide__ = True
     arguments = _runtime_arguments(kernel, call, code, options.bounds)
     prepare = code.prepare
-    modules = late_modules(options.completion, options.seed) if options.completes_late else {}
+    modules = _late(options)
     if observer is not None:
         observer.operations = code.operations
         modules |= observer.modules(code.watched or global_memory)
@@ -301,6 +305,13 @@ def _run(
                     explained = explain(*first_fault, sizes, code, call)
                 _raise_if(explained)
                 work.advance(programs.count)
+
+
+def _late(options: RunOptions, issued: Issued | None = None) -> dict[str, Any]:
+    """What generated code calls instead in a run whose asynchronous operations complete late."""
+    if not options.completes_late:
+        return {}
+    return late_modules(options.completion, options.seed, issued)
 
 
 def _raise_if(error: BaseException | None) -> None:

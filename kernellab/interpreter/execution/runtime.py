@@ -4,6 +4,8 @@ groups of warps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any, TypeAlias
@@ -77,35 +79,51 @@ def _of_program(value: Value, shape: tuple[int, ...], program: int) -> Any:
 Group: TypeAlias = "GeneratorType[Waiting, None, Any]"
 
 
-def run(groups: tuple[Group, ...]) -> Any:
+Turn: TypeAlias = Callable[[int, Group], AbstractContextManager[Any]]
+"""A context in which a group runs, or its wait is queried."""
+
+
+def run(groups: tuple[Group, ...], turn: Turn = lambda *_: nullcontext()) -> Any:
     """Let every group run to its end, in turns, the default group last, since it often waits for
     what the others load; returns what the default group, the first one, returns.
+
+    Args:
+        turn: what each turn of a group happens in.
 
     Raises:
         PhaseNeverCompletes: all that are left wait; raised where the first of them does.
     """
     result: Any = None
     live: dict[int, Waiting | None] = dict.fromkeys(range(len(groups)))
+
+    def is_ready(number: int) -> bool:
+        wait = live[number]
+        with turn(number, groups[number]):
+            return wait is None or wait.is_over()
+
     while live:
-        ready = [number for number, wait in live.items() if wait is None or wait.is_over()]
+        ready = [number for number in live if is_ready(number)]
         if not ready:
-            _stop(groups, live)
+            _stop(groups, live, turn)
         for number in reversed(ready):
-            try:
-                wait = next(groups[number])
-                while number and wait.is_over():
+            with turn(number, groups[number]):
+                try:
                     wait = next(groups[number])
-                live[number] = wait
-            except StopIteration as end:
-                del live[number]
-                result = end.value if number == 0 else result
+                    while number and wait.is_over():
+                        wait = next(groups[number])
+                    live[number] = wait
+                except StopIteration as end:
+                    del live[number]
+                    result = end.value if number == 0 else result
     return result
 
 
-def _stop(groups: tuple[Group, ...], live: dict[int, Waiting | None]) -> None:
+def _stop(groups: tuple[Group, ...], live: dict[int, Waiting | None], turn: Turn) -> None:
     first, *others = (_stuck(groups[number], wait) for number, wait in live.items())
     first.others = tuple(each for each in others if each.program == first.program)
-    groups[next(iter(live))].throw(first)
+    number = next(iter(live))
+    with turn(number, groups[number]):
+        groups[number].throw(first)
 
 
 def _stuck(group: Group, wait: Waiting | None) -> shared_memory.PhaseNeverCompletes:
@@ -113,6 +131,8 @@ def _stuck(group: Group, wait: Waiting | None) -> shared_memory.PhaseNeverComple
     try:
         shared_memory.wait(wait.barrier, wait.phase, wait.active)
     except shared_memory.PhaseNeverCompletes as stuck:
+        while isinstance(group.gi_yieldfrom, GeneratorType):  # code for stepping calls functions
+            group = group.gi_yieldfrom
         frame = group.gi_frame
         assert frame is not None, "a group that waits has not ended"
         stuck.place = frame.f_code, frame.f_lasti

@@ -20,9 +20,8 @@ from xdsl.rewriter import Rewriter
 
 from kernellab import triton_api
 from kernellab.compiler.binding import BoundCall
-from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.codegen.analyses import ADDRESS, underlying_objects
-from kernellab.interpreter.codegen.emitter import in_order_of_jumps
+from kernellab.interpreter.codegen.emitter import RuleOf, in_order_of_jumps, rule_of
 from kernellab.interpreter.codegen.expressions import BUILTINS
 from kernellab.interpreter.codegen.stepping_emitter import (
     HOOK,
@@ -50,11 +49,12 @@ from kernellab.interpreter.execution.program import (
     told_of_nesting,
     with_plain_names,
 )
+from kernellab.interpreter.lowering.asynchrony import deferred
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import AddressSpace
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.observers import RunObserver
-from kernellab.ir import mlir, tt
+from kernellab.ir import mlir, tt, ttng
 from kernellab.ir.operations import locate
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import is_pointer
@@ -130,6 +130,7 @@ class SteppingCode:
         observer: RunObserver | None = None,
         stop: Callable[[], None] | None = None,
         seen_as: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        late: Mapping[str, Any] | None = None,
     ) -> Callable[[Programs], Any]:
         """What runs one program; where programs wait for each other, makes a coroutine of it.
 
@@ -143,10 +144,11 @@ class SteppingCode:
             stop: what each `breakpoint()` calls in code that is not traced.
             seen_as: what the globals of a function's source become for those who look at its
                 frames; they stay as they are where left out.
+            late: the modules of a run whose asynchronous operations complete late.
         """
         through = self.batch.watched or global_memory
         instead = {} if observer is None else observer.modules(through)
-        modules = {**MODULES, "memory": through, **instead}
+        modules = {**MODULES, "memory": through, **(late or {}), **instead}
         start = self._loaded(modules, hook, stop or _go_on, seen_as or dict)
         values: list[Any] = []
         for argument in arguments:
@@ -197,6 +199,13 @@ class OneProgram:
     def __init__(self, programs: Programs) -> None:
         self.x, self.y, self.z = (numpy.int32(number) for number in programs.id(0))
         self.name = programs.name
+        self._once: dict[str, Any] = {}
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What `make` gave at the first call with that name."""
+        if name not in self._once:
+            self._once[name] = make()
+        return self._once[name]
 
     def id_in(self, grid: GridSizes) -> numpy.int32 | tuple[int, int, int]:
         """The number along x in a grid of one dimension, else the whole id."""
@@ -220,40 +229,42 @@ def stepping_code(
     *,
     traced: bool = False,
     traces_operations: bool = False,
+    is_late: bool = False,
 ) -> SteppingCode:
     """The code for stepping through a call, from the kernel's own store or made now.
 
     Args:
         traced: let the code call a hook before every line; see `SteppingCode.prepared`.
         traces_operations: and after every operation.
+        is_late: as for `program_code`.
 
     Raises:
         CompileError, UnsupportedOperation, KernelLabError: as `program_code`.
     """
-    if kernel.is_gluon():
-        raise UnsupportedOperation(
-            f"{kernel.__name__!r} is a Gluon kernel, and only Triton kernels can be "
-            "stepped through",
-            position=triton_api.definition_of(kernel),
-        )
 
     def make() -> SteppingCode:
-        return _made(kernel, call, target, traced, traces_operations)
+        return _made(kernel, call, target, *how)
 
-    how = traced, traces_operations
+    how = traced, traces_operations, is_late
     return kept_code(make, "code for stepping", MOST_KEPT, kernel, call, target, *how)
 
 
 def _made(
-    kernel: Any, call: BoundCall, target: Target, traced: bool, traces_operations: bool
+    kernel: Any,
+    call: BoundCall,
+    target: Target,
+    traced: bool,
+    traces_operations: bool,
+    is_late: bool,
 ) -> SteppingCode:
-    batch = program_code(kernel, call, target)
+    batch = program_code(kernel, call, target, is_late=is_late)
     module, records = triton_api.make_ttir_with_debug_info(
         kernel, call.specialization, target, call.options
     )
     with triton_api.freed_after(module):
         read = read_module(triton_api.generic_text(module))
-    return _Maker(read, records, batch, traced, traces_operations).code()
+    rules = deferred() if is_late else rule_of
+    return _Maker(read, records, batch, traced, traces_operations, rules).code()
 
 
 class _Maker:
@@ -266,7 +277,9 @@ class _Maker:
         batch: ProgramCode,
         traced: bool,
         traces_operations: bool,
+        rules: RuleOf,
     ) -> None:
+        self.rules = rules
         self._functions = {op.sym_name.data: op for op in module.ops if isinstance(op, tt.FuncOp)}
         self._entry = entry_of(module)
         self._debug_records = records
@@ -277,7 +290,7 @@ class _Maker:
         self.located = list(batch.operations)
         self.lines: list[TracedLine] = []
         self._variables: dict[SSAValue, str] = dict(batch.variables)
-        self._callees: dict[tuple[str, tuple[bool, ...]], Callee] = {}
+        self._callees: dict[tuple[str, tuple[bool, ...], str], Callee] = {}
         self._made: list[SteppingFunction] = []
         self._breakpoints: dict[tuple[str, int], None] = {}
         self._known_returns: dict[str, tuple[int | None, ...]] = {}
@@ -322,11 +335,11 @@ class _Maker:
         """Whether the kernel's programs wait for each other."""
         return self._batch.watched is not None
 
-    def callee(self, call: tt.CallOp, addresses: tuple[bool, ...]) -> Callee:
+    def callee(self, call: tt.CallOp, addresses: tuple[bool, ...], warp_group: str) -> Callee:
         """The function that a call calls, made for the pointers among its arguments
-        that are addresses.
+        that are addresses, and for the group of warps that calls.
         """
-        return self._callee(self._called(call), addresses)
+        return self._callee(self._called(call), addresses, warp_group)
 
     def _called(self, call: tt.CallOp) -> tt.FuncOp:
         return self._functions[_symbol(call)]
@@ -356,22 +369,25 @@ class _Maker:
 
     # One function
 
-    def _callee(self, function: tt.FuncOp, addresses: tuple[bool, ...]) -> Callee:
-        symbol = function.sym_name.data
-        if (symbol, addresses) not in self._callees:
-            callee = self._described(function, len(self._callees))
-            self._callees[symbol, addresses] = callee
-            self._make(callee, addresses)
-        return self._callees[symbol, addresses]
+    def _callee(
+        self, function: tt.FuncOp, addresses: tuple[bool, ...], warp_group: str = ""
+    ) -> Callee:
+        key = function.sym_name.data, addresses, warp_group
+        if key not in self._callees:
+            callee = self._described(function, len(self._callees), warp_group)
+            self._callees[key] = callee
+            self._make(callee, addresses, warp_group)
+        return self._callees[key]
 
-    def _described(self, function: tt.FuncOp, number: int) -> Callee:
+    def _described(self, function: tt.FuncOp, number: int, warp_group: str) -> Callee:
         enter = next((op for op in function.body.walk() if self._enters(op)), None)
         assert enter is not None, "every function has a statement"
         record = self.debug_record_of(enter)
         assert record is not None
         assert record.function is not None
         name = generated(f"{record.function.name}_{number}")
-        return Callee(name, function, enter, record, self._is_coroutine(function))
+        is_coroutine = self._is_coroutine(function) or (warp_group and self._waits(function))
+        return Callee(name, function, enter, record, bool(is_coroutine))
 
     def _enters(self, op: Operation) -> bool:
         record = self.debug_record_of(op)
@@ -387,7 +403,19 @@ class _Maker:
             if self.debug_record_of(op) is None
         )
 
-    def _make(self, callee: Callee, addresses: tuple[bool, ...]) -> None:
+    def _waits(self, function: tt.FuncOp) -> bool:
+        """Whether a group of warps that runs the function lets others go on meanwhile."""
+        return any(
+            isinstance(op, ttng.WaitBarrierOp)
+            or (
+                isinstance(op, tt.CallOp)
+                and self.debug_record_of(op) is None
+                and self._waits(self._called(op))
+            )
+            for op in function.walk()
+        )
+
+    def _make(self, callee: Callee, addresses: tuple[bool, ...], warp_group: str) -> None:
         source = callee.record.function
         assert source is not None
         records = [
@@ -398,7 +426,7 @@ class _Maker:
         names = frozenset(name for record in records for name in record.names)
         returns_into = self._returns_into(callee.function.sym_name.data)
         emitter = SteppingEmitter(
-            callee.function, callee.record, names, addresses, returns_into, self
+            callee.function, callee.record, names, addresses, returns_into, self, warp_group
         )
         definition = emitter.definition(callee, names_id=self._names_id(callee, names))
         code = _compiled(definition, source.file, source.name)

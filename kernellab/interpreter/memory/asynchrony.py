@@ -41,6 +41,7 @@ class Flight:
     Attributes:
         pending: for each program of the batch, whether the operation is in flight.
         group: for each program, the number of its group in its queue; None if a barrier counts it.
+        completed: is called when it completes for some programs.
     """
 
     def __init__(
@@ -49,13 +50,23 @@ class Flight:
         self._effect = effect
         self.pending = numpy.ones(programs, numpy.bool_) if active is None else active.copy()
         self.group = group
+        self.completed: Callable[[], None] = _nothing
 
     def complete(self, programs: numpy.ndarray) -> None:
         """Complete the operation for those of the programs for which it is in flight."""
         done = self.pending & programs
         if done.any():
             self.pending = self.pending & ~done
+            self.completed()
             self._effect(some(done))
+
+
+def _nothing(*_: Any) -> None:
+    """No one hears of operations."""
+
+
+Issued = Callable[[Flight, str | SharedTile], None]
+"""Hears of an operation that was issued, and its queue, or the barrier that counts it."""
 
 
 class Flights:
@@ -63,8 +74,14 @@ class Flights:
     run separate code have separate queues.
     """
 
-    def __init__(self, programs: int, chance: numpy.random.Generator | None = None) -> None:
+    def __init__(
+        self,
+        programs: int,
+        chance: numpy.random.Generator | None = None,
+        issued: Issued = _nothing,
+    ) -> None:
         """Nothing is in flight. With `chance`, operations may complete before a wait."""
+        self._issued = issued
         self._programs = programs
         self._chance = chance
         self._queues: dict[str, list[Flight]] = defaultdict(list)
@@ -83,6 +100,7 @@ class Flights:
             raise NeverWaitedFor(0 if active is None else int(numpy.argmax(active)))
         flight = Flight(effect, active, self._programs, self.committed(queue).copy())
         flights.append(flight)
+        self._issued(flight, queue)
         return flight
 
     def committed(self, queue: str) -> numpy.ndarray:
@@ -176,9 +194,14 @@ class LateBarriers:
     """
 
     def __init__(
-        self, chance: numpy.random.Generator | None = None, *, moves_data: bool = True
+        self,
+        chance: numpy.random.Generator | None = None,
+        *,
+        moves_data: bool = True,
+        issued: Issued = _nothing,
     ) -> None:
         self._chance = chance
+        self._issued = issued
         self.moves_data = moves_data
 
     def __getattr__(self, name: str) -> Any:
@@ -229,6 +252,7 @@ class LateBarriers:
             raise NeverWaitedFor(0 if active is None else int(numpy.argmax(active)))
         flight = Flight(effect, active, len(barrier.memory))
         arrivals.append(Arrival(barrier.addresses, flight, is_copy))
+        self._issued(flight, barrier)
         if self._chance is not None:
             for arrival in arrivals[: self._chance.integers(len(arrivals) + 1)]:
                 arrival.flight.complete(arrival.to_come)
@@ -287,8 +311,9 @@ class Arrival:
         return to_come
 
 
-def late_modules(completion: str, seed: int) -> dict[str, Any]:
+def late_modules(completion: str, seed: int, issued: Issued | None = None) -> dict[str, Any]:
     """Return what generated code calls by name in a run whose operations complete late."""
+    hears = _nothing if issued is None else issued
     chance = numpy.random.default_rng(seed) if completion == "shuffled" else None
-    transfers = SimpleNamespace(Flights=functools.partial(Flights, chance=chance))
-    return {"mbarriers": LateBarriers(chance), "transfers": transfers}
+    transfers = SimpleNamespace(Flights=functools.partial(Flights, chance=chance, issued=hears))
+    return {"mbarriers": LateBarriers(chance, issued=hears), "transfers": transfers}

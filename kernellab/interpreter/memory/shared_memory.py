@@ -316,6 +316,39 @@ _NO_BARRIER = -1
 """The word of memory that is not initialized, and of a barrier that was invalidated."""
 
 
+@dataclass(frozen=True)
+class BarrierState:
+    """What one barrier of one program is in.
+
+    Attributes:
+        phase: the parity of the phase that is under way.
+        arrivals, count: the arrivals that are missing in it, and those of each phase.
+        bytes: those that are announced and still to come.
+    """
+
+    phase: int
+    arrivals: int
+    count: int
+    bytes: int
+
+    def __repr__(self) -> str:
+        missing = [f"{self.arrivals} of {self.count} arrivals"] if self.arrivals else []
+        missing += [f"{self.bytes:,} bytes"] if self.bytes else []
+        return f"mbarrier(phase {self.phase}, waits for {' and '.join(missing)})"
+
+
+def barrier_states(barrier: SharedTile, program: int = 0) -> list[BarrierState | None]:
+    """The states of the barriers of a program's tile; None where none is initialized."""
+    return [
+        None
+        if word == _NO_BARRIER
+        else BarrierState(
+            word & 1, word >> _LACKING & _COUNT, word >> _OF_EACH_PHASE & _COUNT, word >> _BYTES
+        )
+        for word in barrier.read()[program].reshape(-1).tolist()
+    ]
+
+
 def initialize(barrier: SharedTile, count: int, active: Active = None) -> None:
     """A barrier whose every phase takes `count` arrivals; phase 0 is under way."""
     word = count << _LACKING | count << _OF_EACH_PHASE
