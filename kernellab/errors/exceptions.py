@@ -626,8 +626,8 @@ class ExtraArrival(KernelFault):
 
 
 class InvalidBarrier(KernelFault):
-    """A use of a barrier in shared memory that is not initialized or was invalidated, or an
-    invalidation while something will still arrive there.
+    """A use of a barrier in shared memory that is not initialized or was invalidated, a second
+    initialization, or an invalidation while something will still arrive there.
     """
 
 

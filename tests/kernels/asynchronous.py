@@ -439,11 +439,11 @@ def fresh_barriers(source, out_ptr, TILES: gl.constexpr):
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
     columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
     for number in range(TILES):
-        mbarrier.init(filled, count=1)  # A removed; B =1 -> =2
+        mbarrier.init(filled, count=1)  # A removed; B =1 -> =2; invalid-barrier with F
         mbarrier.expect(filled, source.block_type.nbytes)  # C nbytes -> nbytes * 2; invalid-barrier with A
         tma_load(source, [number * 64, 0], filled, tile)
         mbarrier.wait(filled, 0)  # D removed; E 0 -> 1; endless-wait with B, C
-        mbarrier.invalidate(filled)  # invalid-barrier with D, E
+        mbarrier.invalidate(filled)  # F removed; invalid-barrier with D, E
         place = out_ptr + number * 4096 + rows[:, None] * 64 + columns[None, :]
         x = tile.load(layout)
         gl.store(place, x + x)

@@ -342,8 +342,8 @@ MISTAKES = [
         "in_place",
         ("the stage is not waited for", "        tma.store_wait(1)\n", ""),
         ("the wrong phase", "number // 2 & 1", "number & 1"),
-        ("no wait for the tile", "        mbarrier.wait(filled.index(number % 2), number // 2 & 1)\n",
-         ""),
+        ("no wait for the tile",
+         "        mbarrier.wait(filled.index(number % 2), number // 2 & 1)\n", ""),
         ("no wait at the end", "    tma.store_wait(0)\n", ""),
     ),
     *_of(

@@ -599,7 +599,7 @@ _TEXT = """
         mbarrier.expect(bar.index(s), x.block_type.nbytes)
         tma_load(x, [t * 64, 0], bar.index(s), buf.index(s))
         mbarrier.wait(bar.index(s), t // 2 & 1)
-        tma.store_wait(0)
+        tma.store_wait(1)
         v = buf.index(s).load(lay)
         buf.index(s).store(v * 2)
         fence_async_shared()
