@@ -303,8 +303,8 @@ class ExtraArrivals(Exception):
 
 @dataclass
 class NoBarrier(Exception):
-    """A barrier is used that is not initialized, or one that is in use is invalidated, or initialized
-    again, in the terms of one batch.
+    """A barrier is used that is not initialized, one that is in use is invalidated, or one is
+    initialized again, in the terms of one batch.
     """
 
     program: int
