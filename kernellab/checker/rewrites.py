@@ -823,14 +823,14 @@ def missing_waits(source: Source) -> Iterator[Rewrite]:
             lines.append("fence_async_shared()")
         for line in lines:
             reason = f"{line} is missing before {_shortened(source.of(statement))}."
-            yield Rewrite(_with_line(source, statement, line), reason)
+            yield Rewrite(source.with_line(statement, line), reason)
         if any(map(_COPIES.search, names)) and "async_copy" in source.text:
             reason = f"A commit is missing after {_shortened(source.of(statement))}."
             line = "async_copy.commit_group()"
-            yield Rewrite(_with_line(source, statement, line, after=True), reason)
+            yield Rewrite(source.with_line(statement, line, after=True), reason)
     last = source.kernel.body[-1]
     if "tma" in source.text:
-        text = _with_line(source, last, "tma.store_wait(0)", after=True)
+        text = source.with_line(last, "tma.store_wait(0)", after=True)
         yield Rewrite(text, "tma.store_wait(0) is missing at the end.")
 
 
@@ -862,13 +862,6 @@ def _phases(source: Source, node: ast.AST) -> Iterator[str]:
     for stage in dict.fromkeys(stages):
         yield from (f"{counter} // {stage} & 1", f"{counter} // {stage} & 1 ^ 1")
     yield from (f"{counter} & 1", f"{counter} & 1 ^ 1")
-
-
-def _with_line(source: Source, statement: ast.stmt, line: str, *, after: bool = False) -> str:
-    lines = [f"{each}\n" for each in source.text.splitlines()]
-    place = (statement.end_lineno or 0) if after else statement.lineno - 1
-    lines.insert(place, f"{' ' * statement.col_offset}{line}\n")
-    return "".join(lines)
 
 
 # Numbers, factors and reductions

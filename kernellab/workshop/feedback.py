@@ -157,9 +157,9 @@ def _traffic(
     )
 
 
-def _narrow_accesses(budget: Budget, kernel: Any, found: Accesses) -> Iterator[Diagnostic]:
+def _narrow_accesses(budget: Budget, kernel: Any, launch: Accesses) -> Iterator[Diagnostic]:
     """Yield diagnostics on loads and stores by narrow vectors, and on bank conflicts."""
-    for access in found.accesses if budget.vector_bytes is not None else ():
+    for access in launch.accesses if budget.vector_bytes is not None else ():
         width = access.vector_width * access.element_bytes
         if width < budget.vector_bytes:
             yield Diagnostic(
@@ -170,7 +170,7 @@ def _narrow_accesses(budget: Budget, kernel: Any, found: Accesses) -> Iterator[D
                 access.position,
                 advice="Let a thread hold several elements that are neighbors in memory.",
             )
-    conflicts = found.bank_conflicts
+    conflicts = launch.bank_conflicts
     if budget.bank_conflicts is not None and conflicts > budget.bank_conflicts:
         yield Diagnostic(
             "error",

@@ -414,8 +414,9 @@ _ORDERING = (
 
 def _method(node: ast.AST, *names: str) -> ast.Call | None:
     """Return a call of `module.NAME`; None for other nodes."""
-    is_one = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    return node if is_one and node.func.attr in names else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node if node.func.attr in names else None
+    return None
 
 
 @rule("missing operation")
