@@ -159,14 +159,15 @@ def _traffic(
 
 def _narrow_accesses(budget: Budget, kernel: Any, launch: Accesses) -> Iterator[Diagnostic]:
     """Yield diagnostics on loads and stores by narrow vectors, and on bank conflicts."""
-    for access in launch.accesses if budget.vector_bytes is not None else ():
+    fewest = budget.vector_bytes or 0
+    for access in launch.accesses:
         width = access.vector_width * access.element_bytes
-        if width < budget.vector_bytes:
+        if width < fewest:
             yield Diagnostic(
                 "error",
                 "narrow-access",
                 f"each thread moves {counted(width, 'byte')} of {access.argument} at once; "
-                f"{budget.vector_bytes} are asked for",
+                f"{fewest} are asked for",
                 access.position,
                 advice="Let a thread hold several elements that are neighbors in memory.",
             )

@@ -809,11 +809,12 @@ def _tile_counts(draw: Draw) -> tuple[int, ...]:
 
 
 def _described_tiles(tensor: torch.Tensor) -> Any:
-    from triton.experimental.gluon.language import NVMMASharedLayout
-    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+    from kernellab.triton_api.compilation import descriptor_of
 
-    layout = NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
-    return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), [64, 64], layout)
+    shape, strides = list(tensor.shape), list(tensor.stride())
+    layout = {"swizzle_byte_width": 128, "element_bitwidth": 16, "rank": 2}
+    parts = {"shape": shape, "strides": strides, "block_shape": [64, 64], "layout": layout}
+    return descriptor_of(tensor, parts)
 
 
 # Attention, and other kernels that combine several ideas.
