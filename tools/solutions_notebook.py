@@ -6,6 +6,7 @@ It is for teachers: neither the wheel nor a student's folder has it.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +38,12 @@ def notebook() -> str:
         title = f"## {one.title}\n\n{one.task}"
         cells.append(cell("markdown", title if one.chapter == chapter else _chapter(one, title)))
         chapter = one.chapter
-        source = sources[one.name]
+        functions = [
+            node.name for node in ast.parse(one.stub).body if isinstance(node, ast.FunctionDef)
+        ]
+        above, _ = re.split("^@", one.stub, maxsplit=1, flags=re.MULTILINE)
+        source = above.lstrip() + "\n\n\n".join(sources[name] for name in functions)
+        helpers -= {*functions}
         for helper in sorted(name for name in helpers if f"{name}(" in source):
             cells.append(cell("code", sources[helper]))
             helpers -= {helper}

@@ -764,7 +764,7 @@ def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) 
     if statement is None:
         return
     if proposal.keyword == "statement":
-        yield _with_line_before(source, statement, proposal.new)
+        yield source.with_line(statement, proposal.new)
         return
     for node in (node for node in source.nodes if source.is_inside(node, statement)):
         if proposal.old and isinstance(node, ast.expr):
@@ -781,12 +781,6 @@ def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) 
                 yield source.replaced((node, proposal.new))
             elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
                 yield from _remainder(source, node, proposal)
-
-
-def _with_line_before(source: Source, statement: ast.stmt, line: str) -> str:
-    lines = source.text.splitlines(keepends=True)
-    lines.insert(statement.lineno - 1, f"{' ' * statement.col_offset}{line}\n")
-    return "".join(lines)
 
 
 def _is_of(call: ast.Call, finding: Finding) -> bool:

@@ -116,6 +116,13 @@ class Source:
         """Return the text with `pass` in place of a statement."""
         return self.replaced((statement, "pass"))
 
+    def with_line(self, statement: ast.stmt, line: str, *, after: bool = False) -> str:
+        """Return the text with a line before a statement, or after it."""
+        lines = [f"{each}\n" for each in self.text.splitlines()]
+        place = (statement.end_lineno or 0) if after else statement.lineno - 1
+        lines.insert(place, f"{' ' * statement.col_offset}{line}\n")
+        return "".join(lines)
+
     # What the launch gives
 
     def named(self, *kinds: type) -> list[str]:

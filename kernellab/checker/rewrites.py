@@ -793,6 +793,77 @@ def order(source: Source) -> Iterator[Rewrite]:
         yield Rewrite(source.without(statement), f"{what} is too much.")
 
 
+# Waits for asynchronous operations
+
+
+@_family
+def waits(source: Source) -> Iterator[_Change]:
+    """Waits that leave fewer operations in flight, or are for another phase."""
+    for call in source.calls("wait_group", "store_wait"):
+        for count in call.args[:1]:
+            if isinstance(count, ast.Constant) and isinstance(count.value, int):
+                for fewer in reversed(range(count.value)):
+                    reason = f"{source.of(call)} leaves too many operations in flight."
+                    yield [(count, str(fewer))], reason
+    for call in source.calls("wait"):
+        if len(call.args) == 2:
+            for phase in _phases(source, call):
+                reason = f"{source.of(call)} is for the wrong phase."
+                yield [(call.args[1], phase)], reason
+
+
+def missing_waits(source: Source) -> Iterator[Rewrite]:
+    """A wait before a statement, a commit or a fence where it may be missing, a wait at the end."""
+    body = [each for each in source.nodes if isinstance(each, ast.Expr | ast.Assign)]
+    for statement in body:
+        names = {called(node) for node in ast.walk(statement) if isinstance(node, ast.Call)}
+        uses = any(map(_USES.search, names))
+        lines = list(_waits(source, statement)) if uses else []
+        if any(map(_STORES.search, names)):
+            lines.append("fence_async_shared()")
+        for line in lines:
+            reason = f"{line} is missing before {_shortened(source.of(statement))}."
+            yield Rewrite(source.with_line(statement, line), reason)
+        if any(map(_COPIES.search, names)) and "async_copy" in source.text:
+            reason = f"A commit is missing after {_shortened(source.of(statement))}."
+            line = "async_copy.commit_group()"
+            yield Rewrite(source.with_line(statement, line, after=True), reason)
+    last = source.kernel.body[-1]
+    if "tma" in source.text:
+        text = source.with_line(last, "tma.store_wait(0)", after=True)
+        yield Rewrite(text, "tma.store_wait(0) is missing at the end.")
+
+
+_USES = re.compile(r"load|store|copy|mma$")
+_STORES = re.compile(r"tma_store|shared_to_global|async_store")
+_COPIES = re.compile(r"copy_to_shared|global_to_shared|load_to_shared")
+"""The functions that use shared memory, that send it, and that fill it in groups, by name."""
+
+
+def _waits(source: Source, statement: ast.stmt) -> Iterator[str]:
+    if "async_copy" in source.text:
+        yield from (f"async_copy.wait_group({count})" for count in (2, 1, 0))
+    if "tma" in source.text:
+        yield from (f"tma.store_wait({count})" for count in (1, 0))
+    barriers = dict.fromkeys(source.of(call.args[0]) for call in source.calls("expect"))
+    for barrier, phase in itertools.product(barriers, _phases(source, statement)):
+        yield f"mbarrier.wait({barrier}, {phase})"
+
+
+def _phases(source: Source, node: ast.AST) -> Iterator[str]:
+    """Yield phases by the counter of the loop around a node: of one stage, and of several."""
+    while node in source.parents and not isinstance(node, ast.For):
+        node = source.parents[node]
+    if not isinstance(node, ast.For):
+        yield from ("0", "1")
+        return
+    counter = source.of(node.target)
+    stages = re.findall(rf"{re.escape(counter)} % (\d+)", source.text)
+    for stage in dict.fromkeys(stages):
+        yield from (f"{counter} // {stage} & 1", f"{counter} // {stage} & 1 ^ 1")
+    yield from (f"{counter} & 1", f"{counter} & 1 ^ 1")
+
+
 # Numbers, factors and reductions
 
 
@@ -923,6 +994,12 @@ def _families(*names: str) -> tuple[Family, ...]:
 
 UNCOMPILED = _families(*_FILE.tried["uncompiled"])
 """What is tried where the kernel does not compile."""
+
+WAITING = _families(*_FILE.tried["waiting"])
+"""What is tried where a wait is missing."""
+
+WAITS = ("missing-wait", "endless-wait", "extra-arrival", "invalid-barrier")
+"""The kinds of findings that these changes may remove."""
 
 UNSAFE = _families(*_FILE.tried["unsafe"])
 """What is tried where an access is not safe."""

@@ -49,6 +49,13 @@ from kernellab.ir.operations import (
 )
 from kernellab.ir.types import AsyncTokenType, MemDescType
 
+
+def cta_count(module: Operation) -> int:
+    """The CTAs of each program of a module: more than one form a cluster."""
+    count = module.attributes.get("ttg.num-ctas")
+    return count.value.data if isinstance(count, builtin.IntegerAttr) else 1
+
+
 # Layouts
 
 

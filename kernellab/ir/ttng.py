@@ -8,7 +8,7 @@ import sys
 from abc import ABC
 
 from xdsl.dialects import builtin
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -65,7 +65,12 @@ class WarpGroupDotOp(IRDLOperation):
     @property
     def completes_later(self) -> bool:
         """Whether it goes on until something waits for it."""
-        return self.is_async is not None and self.is_async != builtin.BoolAttr.from_bool(False)
+        return is_set(self.is_async)
+
+
+def is_set(flag: Attribute | None) -> bool:
+    """Whether a property that is a flag is there, and not false."""
+    return flag is not None and flag != builtin.BoolAttr.from_bool(False)
 
 
 class WarpGroupDotWaitOp(IRDLOperation):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -69,6 +70,16 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
     def allocated_shape(self) -> tuple[int, ...]:
         """The shape of the whole allocation, in elements."""
         return tuple(size.data for size in self.allocation)
+
+    @property
+    def cta_splits(self) -> int:
+        """The parts into which a cluster's CTAs split the tile; those with the same part count
+        once.
+        """
+        fields = self.encoding.data if isinstance(self.encoding, Encoding) else {}
+        bases = cast(Bases, fields.get("CGALayout", fields.get("block", ())))
+        splits = cast("tuple[int, ...]", fields.get("CTASplitNum", ()))  # up to Triton 3.6
+        return math.prod(splits) << sum(any(basis) for basis in bases)
 
     @property
     def is_mutable(self) -> bool:

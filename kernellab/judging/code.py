@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import json
+import operator
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +25,7 @@ from kernellab.common.text import error_text, remember_source
 from kernellab.compiler.binding import BoundCall, bind
 from kernellab.errors import Diagnostic, KernelLabError, WorkerError
 from kernellab.judging.confinement import confine, end_on_process_calls
+from kernellab.launch.argument_copies import map_tensors
 from kernellab.launch.tile_kernel import tile_kernels_in
 from kernellab.records import Target
 from kernellab.records.display import described
@@ -236,16 +239,18 @@ def _options(kernel: Any) -> Mapping[str, Any]:
 
 
 def _stand_in(value: Any) -> Any:
-    return torch.empty(1, dtype=value) if isinstance(value, torch.dtype) else value
+    if isinstance(value, torch.dtype):
+        return torch.empty(1, dtype=value)
+    if isinstance(getattr(value, "base", None), torch.dtype):
+        value = copy.copy(value)
+        value.base = _stand_in(value.base)
+    return value
 
 
 def calls_of(launches: Sequence[Mapping[str, Any]]) -> list[Call]:
     """Return what is said of launches to a confined process: no tensor, and no contents of any."""
     return [
-        {
-            name: value.dtype if isinstance(value, torch.Tensor) else value
-            for name, value in launch.items()
-        }
+        {name: map_tensors(value, operator.attrgetter("dtype")) for name, value in launch.items()}
         for launch in launches
     ]
 

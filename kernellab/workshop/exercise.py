@@ -39,12 +39,18 @@ class Budget:
         traffic: the most bytes that a launch may move, as a multiple of the size of its tensors; by
             the sectors that its warps request, counted without a GPU. None for no limit.
         needs_tensor_cores: whether the machine code must use the tensor cores.
+        needs_asynchronous_copies: whether it must copy to shared memory past the registers.
+        vector_bytes: the fewest bytes that a thread may load or store at once; None for no limit.
+        bank_conflicts: the most bank conflicts of a launch; None for no limit.
         registers: the most registers of a thread; None for no limit. Spills always exceed the
             budget.
     """
 
     traffic: float | None = None
     needs_tensor_cores: bool = False
+    needs_asynchronous_copies: bool = False
+    vector_bytes: int | None = None
+    bank_conflicts: int | None = None
     registers: int | None = None
 
 
@@ -61,7 +67,8 @@ class Exercise:
         name: the name that `%%tileexercise` takes.
         title: a few words.
         task: what the kernel has to do, in Markdown.
-        stub: the cell that a student starts from; its kernel has the name of the exercise.
+        stub: the cell that a student starts from; its kernel has the name of the exercise. Imports
+            and other functions may be above it.
         cases: makes the hidden launches, the simplest first, whose sizes are whole blocks.
         reference: computes the right results by parameter from arguments of the kernel, with how
             far each element may be off (a `Rounded`).
@@ -96,10 +103,11 @@ class Exercise:
 
     @property
     def _kernel(self) -> ast.FunctionDef:
-        (kernel,) = (
-            node for node in ast.parse(self.stub).body if isinstance(node, ast.FunctionDef)
+        return next(
+            node
+            for node in ast.parse(self.stub).body
+            if isinstance(node, ast.FunctionDef) and node.name == self.name
         )
-        return kernel
 
     def right_results(self, case: Case) -> Mapping[str, Within]:
         """Return the expected contents of a case's outputs."""

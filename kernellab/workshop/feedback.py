@@ -31,11 +31,11 @@ from kernellab.interpreter.memory.observers import AccessObserver, ObservedAcces
 from kernellab.interpreter.tiles import full
 from kernellab.judging.code import Code
 from kernellab.judging.submissions import variants
-from kernellab.launch.argument_copies import copied
+from kernellab.launch.argument_copies import copied, map_tensors, tensors_in
 from kernellab.launch.results import Within, is_within
 from kernellab.launch.tile_kernel import run
 from kernellab.profiling.accesses.counts import accesses
-from kernellab.profiling.accesses.records import GlobalAccess
+from kernellab.profiling.accesses.records import Accesses, GlobalAccess
 from kernellab.records import Target
 from kernellab.records.launches import Difference
 from kernellab.tracing.records import Trace
@@ -136,12 +136,9 @@ def _traffic(
     counted_accesses = accesses(
         kernel, case.grid, **case.arguments, **case.constants, target=compiled.target
     )
+    yield from _narrow_accesses(budget, kernel, counted_accesses)
     moved = sum(access.moved_bytes for access in counted_accesses.accesses)
-    needed = sum(
-        value.numel() * value.element_size()
-        for value in case.arguments.values()
-        if isinstance(value, torch.Tensor)
-    )
+    needed = sum(value.numel() * value.element_size() for value in case.tensors.values())
     if moved <= budget.traffic * needed:
         return
     worst = max(counted_accesses.accesses, key=_excess)
@@ -158,6 +155,33 @@ def _traffic(
         advice=_how_to_move_less(worst),
         facts={"moved_bytes": moved, "tensor_bytes": needed, "allowed": budget.traffic},
     )
+
+
+def _narrow_accesses(budget: Budget, kernel: Any, launch: Accesses) -> Iterator[Diagnostic]:
+    """Yield diagnostics on loads and stores by narrow vectors, and on bank conflicts."""
+    fewest = budget.vector_bytes or 0
+    for access in launch.accesses:
+        width = access.vector_width * access.element_bytes
+        if width < fewest:
+            yield Diagnostic(
+                "error",
+                "narrow-access",
+                f"each thread moves {counted(width, 'byte')} of {access.argument} at once; "
+                f"{fewest} are asked for",
+                access.position,
+                advice="Let a thread hold several elements that are neighbors in memory.",
+            )
+    conflicts = launch.bank_conflicts
+    if budget.bank_conflicts is not None and conflicts > budget.bank_conflicts:
+        yield Diagnostic(
+            "error",
+            "bank-conflicts",
+            f"the launch has {counted(conflicts, 'bank conflict')}; the budget is "
+            f"{budget.bank_conflicts}",
+            definition_of(kernel),
+            advice="Choose a layout of shared memory that spreads the elements of a row and those "
+            "of a column over all banks.",
+        )
 
 
 def _excess(access: GlobalAccess) -> int:
@@ -202,9 +226,16 @@ def _machine_code(budget: Budget, kernel: Any, made: Compilation) -> Iterator[Di
             place,
             advice="Keep fewer tiles alive at the same time.",
         )
-    if budget.needs_tensor_cores and not any(
-        instruction.category == "matrix" for instruction in made.instructions
-    ):
+    categories = {instruction.category for instruction in made.instructions}
+    if budget.needs_asynchronous_copies and not categories & {"async copy", "tma"}:
+        yield Diagnostic(
+            "error",
+            "no-asynchronous-copy",
+            "the machine code has no copy that runs while the program computes",
+            place,
+            advice="Copy to shared memory by the functions that the task names.",
+        )
+    if budget.needs_tensor_cores and "matrix" not in categories:
         yield Diagnostic(
             "error",
             "no-tensor-core",
@@ -390,7 +421,7 @@ def _results(kernel: Any, case: Case) -> dict[str, Any] | None:
         OutOfTime: it did not end within `_RUN_SECONDS`.
     """
     arguments = {
-        name: _unwritten(value) if name in case.outputs else _copied(value)
+        name: map_tensors(value, _unwritten if name in case.outputs else torch.clone)
         for name, value in case.arguments.items()
     }
     try:
@@ -400,15 +431,11 @@ def _results(kernel: Any, case: Case) -> dict[str, Any] | None:
         raise
     except Exception:  # whatever it raises, there are no results
         return None
-    return arguments
+    return dict(tensors_in(arguments))
 
 
 def _place(cases: Sequence[Case], case: Case) -> int:
     return next(number for number, each in enumerate(cases) if each is case)
-
-
-def _copied(value: Any) -> Any:
-    return value.clone() if isinstance(value, torch.Tensor) else value
 
 
 def _unwritten(value: torch.Tensor) -> torch.Tensor:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab.checker.records import STORES, Finding
-from kernellab.checker.rewrites import UNCOMPILED, UNSAFE, WRONG, Family
+from kernellab.checker.rewrites import UNCOMPILED, UNSAFE, WAITING, WAITS, WRONG, Family
 from kernellab.common.arguments import check_whole
 from kernellab.common.processes import Worker
 from kernellab.common.saved_files import (
@@ -44,7 +44,10 @@ from kernellab.errors import (
 from kernellab.judging.code import Code, PackedKernel, SourcePart, Texts
 from kernellab.judging.judge import is_fault, problems_of
 from kernellab.judging.submissions import foreign_code, submit
-from kernellab.launch.results import Within
+from kernellab.launch.argument_copies import copied, tensors_in
+from kernellab.launch.interception import interpreted
+from kernellab.launch.results import Within, is_within
+from kernellab.launch.tile_kernel import run
 from kernellab.records import BoundLaunch
 from kernellab.records.display import PrintsAsCard, RowSequence, column_names, data_frame, described
 from kernellab.tracing.launches import trace
@@ -286,7 +289,24 @@ class _Answering:
             problems = problems_of(launch, case.outputs, is_strict=True)
         except KernelLabError as error:
             return [error.diagnostic]
+        if not problems and kernel.is_gluon():
+            problems = self._late_problems(kernel, case)
         return [_as_wrong(problem) for problem in problems]
+
+    def _late_problems(self, kernel: Any, case: Case) -> list[Finding]:
+        """Return what is wrong if asynchronous operations complete when they are waited for, or by
+        chance.
+        """
+        for completion in ("late", "shuffled"):
+            values = copied(case.arguments)
+            late: Any = {"completion": completion, "seed": self.seed}
+            with interpreted(target=_PARSED, **late):
+                run(kernel, case.grid, **values, **case.constants)
+            tensors = dict(tensors_in(values))
+            for name, right in self.exercise.right_results(case).items():
+                if not is_within(tensors[name], right):
+                    return [Finding.of("wrong-result", f"{name} is wrong {_WHEN[completion]}", "")]
+        return []
 
     def _stopped(
         self,
@@ -339,6 +359,8 @@ class _Answering:
             self._checked,
             partial(self._is_done, cases=cases),
         )
+        if problems[0].kind in WAITS:
+            families = WAITING
         repair = repairing.found(families) if self.tries_fixes else None
         if repair is None:
             return [_with_reading(_of_given_grid(problem), repairing) for problem in problems]
@@ -389,6 +411,12 @@ def _traced(launch: BoundLaunch) -> Trace | None:
         return trace(launch)
     except KernelLabError:
         return None
+
+
+_WHEN = {
+    "late": "if asynchronous operations complete only when something waits for them",
+    "shuffled": "if asynchronous operations complete at random times",
+}
 
 
 def _as_wrong(finding: Finding) -> Finding:
@@ -443,7 +471,7 @@ def _where(cases: Sequence[Case], number: int) -> Diagnostic:
 
 
 FOLDER_SECONDS = 900
-"""Grading of a folder stops after this time; 43 answers take less than a minute."""
+"""Grading of a folder stops after this time; 47 answers take less than a minute."""
 
 
 @dataclass(frozen=True)

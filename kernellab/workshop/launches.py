@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 
+from kernellab.launch.argument_copies import tensors_in
+
 
 class Draw:
     """Random numbers and tensors for the launches of one answer, which depend only on a seed."""
@@ -86,22 +88,27 @@ class Case:
         return {**self.arguments, **self.constants}
 
     @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The tensors by parameter, also those of descriptors."""
+        return dict(tensors_in(self.arguments))
+
+    @property
     def sizes(self) -> list[Any]:
         """The shapes of the tensors, and the numbers, without the constexprs."""
-        values = self.arguments.values()
-        return [tuple(x.shape) if isinstance(x, torch.Tensor) else x for x in values]
+        tensors = self.tensors
+        return [
+            tuple(tensors[name].shape) if name in tensors else value
+            for name, value in self.arguments.items()
+        ]
 
     def __str__(self) -> str:
         """Return "n = 1000, BLOCK = 128, x_ptr: float32 (1000,)", which identifies the case."""
         numbers = [
-            f"{name} = {value}"
-            for name, value in self.keywords.items()
-            if not isinstance(value, torch.Tensor)
+            f"{name} = {value}" for name, value in self.keywords.items() if name not in self.tensors
         ]
         tensors = [
             f"{name}: {str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
-            for name, value in self.arguments.items()
-            if isinstance(value, torch.Tensor)
+            for name, value in self.tensors.items()
         ]
         return ", ".join((*numbers, *tensors[:1]))
 
@@ -763,6 +770,51 @@ def quantized_matrices(draw: Draw) -> Iterator[Case]:
             ("c_ptr",),
             _blocks(tile),
         )  # fmt: skip
+
+
+# Gluon: one program, whose tiles lie one after the other.
+
+
+def square_table(draw: Draw) -> Iterator[Case]:
+    """Yield launches with a square table that is one tile."""
+    for size in (64, 128, draw.of((64, 128))):
+        x = draw.normal(size, size)
+        yield Case((1,), {"x_ptr": x, "z_ptr": torch.zeros(size, size)}, ("z_ptr",), {"SIZE": size})
+
+
+def tiles_of_a_vector(draw: Draw) -> Iterator[Case]:
+    """Yield launches with tiles of 512 elements."""
+    for tiles in _tile_counts(draw):
+        x, z = draw.normal(tiles * 512), torch.zeros(tiles * 512)
+        yield Case((1,), {"x_ptr": x, "z_ptr": z}, ("z_ptr",), {"TILES": tiles})
+
+
+def tiles_by_descriptors(draw: Draw) -> Iterator[Case]:
+    """Yield launches with descriptors of tiles of 64 by 64 elements."""
+    for tiles in _tile_counts(draw):
+        x, z = (_described_tiles(draw.normal(tiles * 64, 64, dtype=torch.float16)) for _ in "xz")
+        yield Case((1,), {"x": x, "z": z}, ("z",), {"TILES": tiles})
+
+
+def tiles_by_a_descriptor(draw: Draw) -> Iterator[Case]:
+    """Yield launches with a descriptor of tiles of 64 by 64 elements, and a pointer."""
+    for tiles in _tile_counts(draw):
+        x = draw.normal(tiles * 64, 64, dtype=torch.float16)
+        arguments = {"x": _described_tiles(x), "z_ptr": torch.zeros_like(x)}
+        yield Case((1,), arguments, ("z_ptr",), {"TILES": tiles})
+
+
+def _tile_counts(draw: Draw) -> tuple[int, ...]:
+    return 4, 2, draw.size(2, 3) * 2 + 1, draw.size(8, 12)
+
+
+def _described_tiles(tensor: torch.Tensor) -> Any:
+    from kernellab.triton_api.compilation import descriptor_of
+
+    shape, strides = list(tensor.shape), list(tensor.stride())
+    layout = {"swizzle_byte_width": 128, "element_bitwidth": 16, "rank": 2}
+    parts = {"shape": shape, "strides": strides, "block_shape": [64, 64], "layout": layout}
+    return descriptor_of(tensor, parts)
 
 
 # Attention, and other kernels that combine several ideas.

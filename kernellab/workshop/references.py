@@ -413,6 +413,19 @@ def quantized_matmul(a_ptr: torch.Tensor, b_ptr: torch.Tensor, scale_ptr: torch.
     return {"c_ptr": (exact(a_ptr) @ exact(b_ptr) * exact(scale_ptr[None, :])).within()}
 
 
+# Gluon.
+
+
+def doubled_tiles(x: Any) -> Results:
+    """Return `2 * x` for descriptors."""
+    return {"z": unrounded(2 * x.base)}
+
+
+def doubled_to_memory(x: Any) -> Results:
+    """Return `2 * x` for a descriptor and a pointer."""
+    return {"z_ptr": unrounded(2 * x.base)}
+
+
 # Attention and others.
 
 

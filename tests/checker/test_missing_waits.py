@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from syrupy.assertion import SnapshotAssertion
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 import kernellab
 from kernellab.checker.records import Findings
@@ -81,6 +82,23 @@ def test_a_pipeline_is_right_whenever_operations_complete(name: str) -> None:
 def test_each_wait_of_a_pipeline_is_needed(name: str, line: int, tmp_path: Path) -> None:
     kinds = {one.kind for one in found_in_pipeline(without_wait(pipelines, line, tmp_path), name)}
     assert kinds & {"missing-wait", "extra-arrival", "endless-wait"}, kinds
+
+
+@pytest.mark.skipif(not hasattr(mbarrier, "sync_cluster_init"), reason="from Triton 3.7 on")
+@pytest.mark.parametrize("fault", ["", "A", "B", "C", "D", "E"])
+def test_clusters(fault: str, tmp_path: Path) -> None:
+    from tests.kernels import clusters as right
+
+    kernels, expected = broken(right, "multicast", fault, tmp_path) if fault else (right, set())
+    for splits in (False, True):
+        kernel, arguments, result = kernels.launched(splits)
+        launch: Any = kernel, (1,), *arguments, right.TILES
+        found = kernellab.check(*launch, num_ctas=2, target="sm_90")
+        assert {(one.kind, one.line) for one in found} == expected, str(found)
+        assert any("2 CTAs" in note for note in found.notes)
+        if not fault:
+            kernellab.run(*launch, num_ctas=2, target="sm_90", completion="late")
+            assert torch.equal(arguments[1], result)
 
 
 def test_a_kernel_that_never_waits() -> None:

@@ -4,6 +4,7 @@ for every target that compiles it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,6 +120,23 @@ def test_no_barrier_or_wait_is_missing(pair: tuple[Entry, str], stage: str) -> N
         "invalid-barrier",
     }
     assert not [finding for finding in found if finding.kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "completion"),
+    [
+        ("matmul_tma", "sm_90", "late"),
+        pytest.param("matmul", "sm_90", "late", marks=pytest.mark.slow),
+        pytest.param("matmul_tma", "sm_100", "early", marks=pytest.mark.slow),
+    ],
+)
+def test_the_ctas_of_a_cluster_compute_as_one(name: str, target: str, completion: str) -> None:
+    one = next(each for each in ENTRIES if each.name == name)
+    cluster = replace(one, options={**one.options, "num_ctas": 2})
+    expected = after(one, LAUNCHES[name], target, "ttir")
+    found = after(cluster, LAUNCHES[name], target, "ttgir", completion)
+    for number, (want, got) in enumerate(zip(expected, found)):
+        assert_same(as_numpy(got), as_numpy(want), f"tensor {number}")
 
 
 def test_targets_are_targets() -> None:

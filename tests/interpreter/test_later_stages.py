@@ -5,6 +5,8 @@ every case of the interpreter once more, in TTGIR.
 from typing import Any
 
 import pytest
+import torch
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 import kernellab
 from kernellab.errors import CompileError, OptionError, UnsupportedOperation
@@ -60,9 +62,9 @@ def test_a_pass_that_does_not_run(raised: Raised) -> None:
     raised(OptionError, run_case, CASES[0], "sm_90", "ttgir.coalesced", match=r"ttgir\.coalesced")
 
 
-def test_clusters_are_refused(raised: Raised) -> None:
-    case = {case.name: case for case in CASES}["product-float16-float32-ieee"]
-    launch: Any = {**case.make(), "num_ctas": 2}
-    refused = case.kernel, case.grid
-    raised(UnsupportedOperation, kernellab.run, *refused, **launch, stage="ttgir", match="num_ctas")
-    kernellab.run(case.kernel, case.grid, **launch)
+@pytest.mark.skipif(not hasattr(mbarrier, "sync_cluster_init"), reason="from Triton 3.7 on")
+def test_what_ctas_of_a_cluster_do_for_each_other_is_refused(raised: Raised) -> None:
+    from tests.kernels.clusters import paired
+
+    launch: Any = kernellab.run, paired, (1,), torch.zeros(1)
+    raised(UnsupportedOperation, *launch, num_ctas=2, target="sm_100", match="ttng.init_barrier")

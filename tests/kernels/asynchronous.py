@@ -69,6 +69,38 @@ def direct_loads(x_ptr, out_ptr, TILES: gl.constexpr):
 
 
 @gluon.jit
+def direct_products(a_ptr, b_ptr, out_ptr, TILES: gl.constexpr):
+    """Three stages of operands by direct loads to LDS, two of them in flight, for MFMA."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [8, 8], [4, 1], [1, 0])
+    result: gl.constexpr = gl.amd.AMDMFMALayout(4, [32, 32, 16], True, [2, 2])
+    left: gl.constexpr = gl.DotOperandLayout(0, result, 8)
+    right: gl.constexpr = gl.DotOperandLayout(1, result, 8)
+    shared: gl.constexpr = gl.SwizzledSharedLayout(8, 1, 8, [1, 0])
+    stages_a = gl.allocate_shared_memory(gl.float16, [3, 64, 64], shared)
+    stages_b = gl.allocate_shared_memory(gl.float16, [3, 64, 64], shared)
+    row = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))[:, None]
+    column = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))[None, :]
+    for number in gl.static_range(2):
+        direct.buffer_load_to_shared(stages_a.index(number), a_ptr, row * (64 * TILES) + number * 64 + column)
+        direct.global_load_to_shared(stages_b.index(number), b_ptr + (number * 64 + row) * 64 + column)
+        direct.commit_group()  # A removed
+    sums = gl.zeros((64, 64), gl.float32, result)
+    for number in range(TILES):
+        ahead = number + 2  # B + 2 -> + 3
+        inside = (row >= 0) & (column >= 0) & (ahead < TILES)
+        direct.buffer_load_to_shared(stages_a.index(ahead % 3), a_ptr, row * (64 * TILES) + ahead * 64 + column, mask=inside)  # C % 3 -> % 2; missing-wait with B, C
+        direct.global_load_to_shared(stages_b.index(ahead % 3), b_ptr + (ahead * 64 + row) * 64 + column, mask=inside)  # missing-wait with B
+        direct.commit_group()  # D removed
+        direct.wait_group(2)  # E removed; F (2) -> (3)
+        tile_a = direct.load_shared_relaxed(stages_a.index(number % 3), left)  # G number % 3 -> (number + 1) % 3; missing-wait with A, B, C, D, E, F, G
+        tile_b = direct.load_shared_relaxed(stages_b.index(number % 3), right)  # missing-wait with A, B, D, E, F
+        sums = gl.amd.cdna4.mfma(tile_a, tile_b, sums)
+    row = gl.arange(0, 64, layout=gl.SliceLayout(1, result))[:, None]
+    column = gl.arange(0, 64, layout=gl.SliceLayout(0, result))[None, :]
+    gl.store(out_ptr + row * 64 + column, sums + 1.0)
+
+
+@gluon.jit
 def tma_copies(source, out, TILES: gl.constexpr):
     """Two stages of TMA loads with an mbarrier each, and TMA stores from a third tile."""
     layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
@@ -407,11 +439,11 @@ def fresh_barriers(source, out_ptr, TILES: gl.constexpr):
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
     columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
     for number in range(TILES):
-        mbarrier.init(filled, count=1)  # A removed; B =1 -> =2
+        mbarrier.init(filled, count=1)  # A removed; B =1 -> =2; invalid-barrier with F
         mbarrier.expect(filled, source.block_type.nbytes)  # C nbytes -> nbytes * 2; invalid-barrier with A
         tma_load(source, [number * 64, 0], filled, tile)
         mbarrier.wait(filled, 0)  # D removed; E 0 -> 1; endless-wait with B, C
-        mbarrier.invalidate(filled)  # invalid-barrier with D, E
+        mbarrier.invalidate(filled)  # F removed; invalid-barrier with D, E
         place = out_ptr + number * 4096 + rows[:, None] * 64 + columns[None, :]
         x = tile.load(layout)
         gl.store(place, x + x)
@@ -428,7 +460,7 @@ def never_waits(x_ptr, copies):
 
 
 NAMES = (
-    "copies", "direct_loads", "tma_copies", "products", "fresh_barriers", "tensor_products",
+    "copies", "direct_loads", "direct_products", "tma_copies", "products", "fresh_barriers", "tensor_products",
     "specialized", "handed_over", "sent", "passed_on", "tensor_groups",
 )
 """The kernels that are launched."""
@@ -438,7 +470,7 @@ def target_of(name: str) -> str:
     """The GPU that a kernel is for."""
     if name == "copies":
         return "sm_80"
-    return "gfx950" if name == "direct_loads" else "sm_100" if "tensor" in name else "sm_90"
+    return "gfx950" if name.startswith("direct") else "sm_100" if "tensor" in name else "sm_90"
 
 
 def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
@@ -456,6 +488,9 @@ def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
             a = normal(64, 64 * TILES, dtype=half, seed=1)
             right = a.float() @ x.float() + 1
             return globals()[name], (described(a), described(x), torch.zeros(64, 64)), right
+        case "direct_products":
+            a = normal(64, 64 * TILES, dtype=half, seed=1)
+            return direct_products, (a, x, torch.zeros(64, 64)), a.float() @ x.float() + 1
         case "sent":
             return sent, (x, described(out)), x + x
         case "passed_on":

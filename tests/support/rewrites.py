@@ -7,6 +7,7 @@ A rule that does not apply yields nothing.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -111,8 +112,9 @@ def _short(node: ast.AST) -> str:
 
 def _called(node: ast.AST, *functions: str) -> ast.Call | None:
     """Return a call of one of these functions of triton.language; None for other nodes."""
-    if isinstance(node, ast.Call) and ast.unparse(node.func) in {f"tl.{one}" for one in functions}:
-        return node
+    if isinstance(node, ast.Call):
+        module, _, name = ast.unparse(node.func).rpartition(".")
+        return node if module in ("tl", "gl") and name in functions else None
     return None
 
 
@@ -401,3 +403,53 @@ def _missing_statement(node: ast.AST, names: Names) -> Iterator[ast.AST]:
     if isinstance(node, ast.AugAssign) or _called(getattr(node, "value", node), *_ACCESSES[1:]):
         if isinstance(node, ast.stmt):
             yield ast.Pass()
+
+
+# Asynchronous operations
+
+_ORDERING = (
+    r"\.(wait|wait_group|commit_group|store_wait|expect|arrive|init)$|^fence_|_store$|_load$"
+)
+
+
+def _method(node: ast.AST, *names: str) -> ast.Call | None:
+    """Return a call of `module.NAME`; None for other nodes."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node if node.func.attr in names else None
+    return None
+
+
+@rule("missing operation")
+def _missing_operation(node: ast.AST, names: Names) -> Iterator[ast.AST]:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        if re.search(_ORDERING, ast.unparse(node.value.func)):
+            yield ast.Pass()
+
+
+@rule("wrong count")
+def _wrong_count(node: ast.AST, names: Names) -> Iterator[ast.AST]:
+    call = _method(node, "wait_group", "store_wait")
+    if call is not None:
+        yield _call(call, [_read("it + 1", it=call.args[0])])
+    if isinstance(node, ast.keyword) and node.arg == "count":
+        yield ast.keyword("count", _read("it + 1", it=node.value))
+
+
+@rule("wrong phase")
+def _wrong_phase(node: ast.AST, names: Names) -> Iterator[ast.AST]:
+    call = _method(node, "wait")
+    if call is not None and len(call.args) == 2:
+        yield _call(call, [call.args[0], _read("it ^ 1", it=call.args[1])])
+
+
+@rule("wrong bytes")
+def _wrong_bytes(node: ast.AST, names: Names) -> Iterator[ast.AST]:
+    call = _method(node, "expect")
+    if call is not None:
+        yield _call(call, [call.args[0], _read("it // 2", it=call.args[1])])
+
+
+@rule("a stage too few")
+def _too_few_stages(node: ast.AST, names: Names) -> Iterator[ast.AST]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        yield _read("it % (stages - 1)", it=node.left, stages=node.right)

@@ -7,8 +7,11 @@ language.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import dataclass
+
+from kernellab.workshop.exercise import exercise_named
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,11 @@ def cell(kernel: str, above: str = "") -> str:
     """Return a cell with a kernel below other code."""
     above, kernel = textwrap.dedent(above).strip(), textwrap.dedent(kernel).strip()
     return f"{IMPORTS}{above}\n\n{kernel}\n"
+
+
+def imports_of(exercise: str) -> str:
+    """Return what the stub of an exercise has above its functions."""
+    return re.split("^@", exercise_named(exercise).stub, maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def add(stored: str, *, first: str = "pass", above: str = "") -> str:

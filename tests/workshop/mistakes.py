@@ -8,6 +8,7 @@ import inspect
 from dataclasses import dataclass
 
 from tests.workshop import solutions
+from tests.workshop.attempts import imports_of
 
 IMPORTS = "import triton\nimport triton.language as tl\n\n\n"
 
@@ -113,7 +114,7 @@ def _of(exercise: str, *each: tuple[str, ...]) -> list[Mistake]:
         for old, new in zip(edits[::2], edits[1::2], strict=True):
             assert old in text, (exercise, name, old)
             text = text.replace(old, new)
-        found.append(Mistake(exercise, name, IMPORTS + text))
+        found.append(Mistake(exercise, name, IMPORTS + imports_of(exercise) + text))
     return found
 
 
@@ -331,6 +332,19 @@ MISTAKES = [
         ("no mask of the keys", "tl.where((seen < keys)[None, :], scores, -float(\"inf\"))",
          "scores"),
         ("divided by the maximum", "acc / total[:, None]", "acc / largest[:, None]"),
+    ),
+    *_of(
+        "three_stages",
+        ("no wait", "        async_copy.wait_group(2)\n", ""),
+        ("a group too many in flight", "wait_group(2)", "wait_group(3)"),
+    ),
+    *_of(
+        "in_place",
+        ("the stage is not waited for", "        tma.store_wait(1)\n", ""),
+        ("the wrong phase", "number // 2 & 1", "number & 1"),
+        ("no wait for the tile",
+         "        mbarrier.wait(filled.index(number % 2), number // 2 & 1)\n", ""),
+        ("no wait at the end", "    tma.store_wait(0)\n", ""),
     ),
     *_of(
         "causal_attention",

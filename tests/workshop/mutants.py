@@ -11,13 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from kernellab.workshop.exercise import Exercise
 from kernellab.workshop.launches import Draw
 from tests.support.rewrites import Names, rewritten
 from tests.workshop import solutions
-from tests.workshop.attempts import cell
+from tests.workshop.attempts import cell, imports_of
 
 
 @dataclass(frozen=True)
@@ -81,6 +79,13 @@ EQUIVALENT: Mapping[str, Mapping[str, str]] = {
     "weight_gradient": _OTHERS,
     "attention": {**_ATTENDED, "missing other: tl.load(k_ptr + k_places)": _UNSEEN},
     "flash_attention": {**_ATTENDED, "missing other: tl.load(k_ptr + places)": _UNSEEN},
+    "in_place": {
+        "missing operation: fence_async_shared() -> pass": "the compiler puts the fence there",
+    },
+    "two_groups": {
+        "narrow accumulator: gl.store(z_ptr + number * 4096 + row[:, None] * 64 + "
+        "column[None, :])": "the tiles are float16",
+    },
     "causal_attention": {
         **_ATTENDED,
         "missing other: tl.load(k_ptr + places)": _UNSEEN,
@@ -137,7 +142,8 @@ def mutants_of(exercise: Exercise) -> list[Mutant]:
     found = {text: ""}
     for name, mutant in (*_by_hand(exercise, text), *rewritten(text, _names(exercise, text))):
         found.setdefault(mutant, name)
-    return [Mutant(exercise.name, name, cell(text)) for text, name in found.items() if name]
+    above = imports_of(exercise.name)
+    return [Mutant(exercise.name, name, cell(text, above)) for text, name in found.items() if name]
 
 
 def _by_hand(exercise: Exercise, text: str) -> Iterator[tuple[str, str]]:
@@ -149,8 +155,8 @@ def _by_hand(exercise: Exercise, text: str) -> Iterator[tuple[str, str]]:
 def solution_text(name: str) -> str:
     """Return the source of a solution and of the functions that it calls."""
     text = inspect.getsource(getattr(solutions, name).fn)
-    for helper in ("product", "attended"):
-        if re.search(rf"\b{helper}\(", text):
+    for helper in ("product", "attended", "load_tiles", "compute_tiles"):
+        if re.search(rf"\b{helper}\b", text):
             text = inspect.getsource(getattr(solutions, helper).fn) + "\n\n" + text
     decided = _Decided("CAUSAL", text.rstrip().endswith("True)"))
     return ast.unparse(decided.visit(ast.parse(text)))
@@ -175,8 +181,8 @@ class _Decided(ast.NodeTransformer):
 
 
 def _names(exercise: Exercise, text: str) -> Names:
-    arguments = next(iter(exercise.cases(Draw(0)))).arguments
-    pointers = [name for name, value in arguments.items() if isinstance(value, torch.Tensor)]
+    case = next(iter(exercise.cases(Draw(0))))
+    arguments, pointers = case.arguments, list(case.tensors)
     return Names(
         tuple(pointers[:-1]),
         tuple(name for name in arguments if name not in pointers),

@@ -90,7 +90,11 @@ REFERENCES: Mapping[str, Callable[..., Any]] = {
 }
 """Their parameters are the kernel's, without "_ptr"."""
 
-NOT_DECIDED = {"sort_rows": "tl.sort compares the bits of floats"}
+_TILES = "its tiles pass through shared memory"
+NOT_DECIDED = {
+    "sort_rows": "tl.sort compares the bits of floats",
+    **dict.fromkeys(("turn_vectors", "three_stages", "in_place", "two_groups"), _TILES),
+}
 """Exercises whose solutions have no exact form."""
 
 

@@ -2,6 +2,12 @@
 
 import triton
 import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import async_copy
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier, tma
+
+from tests.corpus.gluon_kernels import copy_to_shared, tma_load, tma_store
 
 
 @triton.jit
@@ -483,3 +489,95 @@ def causal_attention(
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     attended(q_ptr, k_ptr, v_ptr, z_ptr, queries, keys, scale, BLOCK_Q, BLOCK_K, WIDTH, True)
+
+
+@gluon.jit
+def turn_vectors(x_ptr, z_ptr, SIZE: gl.constexpr):
+    wide: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0])
+    tall: gl.constexpr = gl.BlockedLayout([4, 1], [8, 4], [1, 4], [0, 1])
+    shared: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 32, [1, 0])
+    row = gl.arange(0, SIZE, layout=gl.SliceLayout(1, wide))
+    column = gl.arange(0, SIZE, layout=gl.SliceLayout(0, wide))
+    tile = gl.load(x_ptr + row[:, None] * SIZE + column[None, :])
+    turned = gl.allocate_shared_memory(tile.dtype, [SIZE, SIZE], shared, tile).load(tall)
+    row = gl.arange(0, SIZE, layout=gl.SliceLayout(1, tall))
+    column = gl.arange(0, SIZE, layout=gl.SliceLayout(0, tall))
+    gl.store(z_ptr + column[None, :] * SIZE + row[:, None], turned)
+
+
+@gluon.jit
+def three_stages(x_ptr, z_ptr, TILES: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    i = gl.arange(0, 512, layout=layout)
+    stages = gl.allocate_shared_memory(gl.float32, [3, 512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    for number in range(2):
+        copy_to_shared(stages.index(number), x_ptr + number * 512 + i)
+        async_copy.commit_group()
+    for number in range(TILES):
+        after = number + 2
+        if after < TILES:
+            copy_to_shared(stages.index(after % 3), x_ptr + after * 512 + i)
+        async_copy.commit_group()
+        async_copy.wait_group(2)
+        tile = stages.index(number % 3).load(layout)
+        gl.store(z_ptr + number * 512 + i, 2 * tile)
+
+
+@gluon.jit
+def in_place(x, z, TILES: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    stages = gl.allocate_shared_memory(x.dtype, [2, 64, 64], x.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    mbarrier.init(filled.index(0), count=1)
+    mbarrier.init(filled.index(1), count=1)
+    for number in range(TILES):
+        stage = stages.index(number % 2)
+        tma.store_wait(1)
+        mbarrier.expect(filled.index(number % 2), x.block_type.nbytes)
+        tma_load(x, [number * 64, 0], filled.index(number % 2), stage)
+        mbarrier.wait(filled.index(number % 2), number // 2 & 1)
+        tile = stage.load(layout)
+        stage.store(tile + tile)
+        fence_async_shared()
+        tma_store(z, [number * 64, 0], stage)
+    tma.store_wait(0)
+
+
+@gluon.jit
+def load_tiles(x, stages, filled, emptied, TILES: gl.constexpr):
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(emptied.index(stage), (number // 2 & 1) ^ 1)
+        mbarrier.expect(filled.index(stage), x.block_type.nbytes)
+        tma_load(x, [number * 64, 0], filled.index(stage), stages.index(stage))
+
+
+@gluon.jit
+def compute_tiles(z_ptr, stages, filled, emptied, layout: gl.constexpr, TILES: gl.constexpr):
+    row = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
+    column = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
+    for number in range(TILES):
+        stage = number % 2
+        mbarrier.wait(filled.index(stage), number // 2 & 1)
+        tile = stages.index(stage).load(layout)
+        mbarrier.arrive(emptied.index(stage), count=1)
+        gl.store(z_ptr + number * 4096 + row[:, None] * 64 + column[None, :], tile + tile)
+
+
+@gluon.jit
+def two_groups(x, z_ptr, TILES: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    stages = gl.allocate_shared_memory(x.dtype, [2, 64, 64], x.layout)
+    filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    emptied = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for stage in gl.static_range(2):
+        mbarrier.init(filled.index(stage), count=1)
+        mbarrier.init(emptied.index(stage), count=1)
+    gl.warp_specialize(
+        [
+            (compute_tiles, (z_ptr, stages, filled, emptied, layout, TILES)),
+            (load_tiles, (x, stages, filled, emptied, TILES)),
+        ],
+        [1],
+        [24],
+    )

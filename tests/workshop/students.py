@@ -567,6 +567,57 @@ _TEXT = """
         acc = acc * fix[:, None] + tl.dot(p.to(tl.float16), v)
         top = new
     tl.store(z_ptr + i[:, None] * WIDTH + d[None, :], acc / s[:, None], mask=i[:, None] < queries)
+== turn_vectors: the second layout is the first
+    wide: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0])
+    r = gl.arange(0, SIZE, layout=gl.SliceLayout(1, wide))
+    c = gl.arange(0, SIZE, layout=gl.SliceLayout(0, wide))
+    v = gl.load(x_ptr + r[:, None] * SIZE + c[None, :])
+    plain: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [1, 0])
+    s = gl.allocate_shared_memory(v.dtype, [SIZE, SIZE], plain, v)
+    gl.store(z_ptr + r[:, None] * SIZE + c[None, :], s.load(wide))
+== three_stages: two tiles are waited for in the first iteration only
+    lay: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+    i = gl.arange(0, 512, layout=lay)
+    buf = gl.allocate_shared_memory(gl.float32, [3, 512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    for t in range(2):
+        copy_to_shared(buf.index(t), x_ptr + t * 512 + i)
+        async_copy.commit_group()
+    async_copy.wait_group(0)
+    for t in range(TILES):
+        if t + 2 < TILES:
+            copy_to_shared(buf.index((t + 2) % 3), x_ptr + (t + 2) * 512 + i)
+            async_copy.commit_group()
+        gl.store(z_ptr + t * 512 + i, buf.index(t % 3).load(lay) * 2)
+== in_place: the store is waited for before the stage is written
+    lay: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    buf = gl.allocate_shared_memory(x.dtype, [2, 64, 64], x.layout)
+    bar = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for b in gl.static_range(2):
+        mbarrier.init(bar.index(b), count=1)
+    for t in range(TILES):
+        s = t % 2
+        mbarrier.expect(bar.index(s), x.block_type.nbytes)
+        tma_load(x, [t * 64, 0], bar.index(s), buf.index(s))
+        mbarrier.wait(bar.index(s), t // 2 & 1)
+        tma.store_wait(1)
+        v = buf.index(s).load(lay)
+        buf.index(s).store(v * 2)
+        fence_async_shared()
+        tma_store(z, [t * 64, 0], buf.index(s))
+    tma.store_wait(0)
+== two_groups: one group does both
+    lay: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0])
+    buf = gl.allocate_shared_memory(x.dtype, [2, 64, 64], x.layout)
+    bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(bar, count=1)
+    r = gl.arange(0, 64, layout=gl.SliceLayout(1, lay))
+    c = gl.arange(0, 64, layout=gl.SliceLayout(0, lay))
+    for t in range(TILES):
+        mbarrier.expect(bar, x.block_type.nbytes)
+        tma_load(x, [t * 64, 0], bar, buf.index(t % 2))
+        mbarrier.wait(bar, 0)
+        v = buf.index(t % 2).load(lay)
+        gl.store(z_ptr + t * 4096 + r[:, None] * 64 + c[None, :], v * 2)
 """
 
 
@@ -574,11 +625,16 @@ def _answers(text: str) -> list[Mistake]:
     """Return the answers of a text, each of which begins with "== EXERCISE: NAME"."""
     parts = re.split(r"^== (\w+): (.+)\n", text, flags=re.MULTILINE)[1:]
     return [
-        Mistake(
-            exercise, name, f"{IMPORTS}@triton.jit\n{exercise_named(exercise).first_line}\n{body}"
-        )
+        Mistake(exercise, name, _cell(exercise, body))
         for exercise, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
     ]
+
+
+def _cell(exercise: str, body: str) -> str:
+    """Return a cell with the body of a kernel below what the stub has above it."""
+    stub = exercise_named(exercise).stub
+    above, decorator = re.split(r"^(@\w+\.jit\n)", stub, flags=re.MULTILINE)[:2]
+    return f"{IMPORTS}{above}{decorator}{exercise_named(exercise).first_line}\n{body}"
 
 
 ANSWERS = _answers(_TEXT)

@@ -13,7 +13,7 @@ from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
 from kernellab.workshop.grader import answered
 from tests.support.rewrites import RULES
 from tests.workshop import mutants
-from tests.workshop.attempts import cell
+from tests.workshop.attempts import cell, imports_of
 from tests.workshop.mutants import (
     EQUIVALENT,
     FEWEST,
@@ -57,7 +57,8 @@ def mutant(exercise: str, name: str) -> Mutant:
 
 
 def solution(exercise: Exercise) -> Mutant:
-    return Mutant(exercise.name, "", cell(solution_text(exercise.name)))
+    above = imports_of(exercise.name)
+    return Mutant(exercise.name, "", cell(solution_text(exercise.name), above))
 
 
 def is_right(one: Mutant, seed: int) -> bool:

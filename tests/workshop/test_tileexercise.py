@@ -62,7 +62,7 @@ def test_a_right_one_is_done_and_counts(
     said = said_by(session, KERNEL.format(options="", sign="+"))
     assert said == messages
     listed = said_by(session, "%tileexercise")
-    assert "1 of 43 exercises done" in listed
+    assert "1 of 47 exercises done" in listed
 
 
 def test_an_answer_as_json(session: NotebookSession) -> None:

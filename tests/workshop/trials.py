@@ -19,6 +19,7 @@ import torch
 
 import kernellab
 from kernellab.errors import CompileError, KernelLabError
+from kernellab.launch.argument_copies import map_tensors, tensors_in
 from kernellab.launch.results import Within, is_within
 from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
 from kernellab.workshop.grader import _Answering
@@ -78,7 +79,8 @@ class Trial:
         """Return whether a launch fails, or gives a wrong result."""
         case = launches.cases[number]
         arguments = {
-            name: _fresh(value, name in case.outputs) for name, value in case.arguments.items()
+            name: map_tensors(value, _unwritten if name in case.outputs else torch.clone)
+            for name, value in case.arguments.items()
         }
         try:
             kernellab.run(self.kernel, case.grid, **arguments, **case.constants)
@@ -87,9 +89,8 @@ class Trial:
             return True
         except KernelLabError:
             return True
-        return any(
-            not is_within(arguments[name], it) for name, it in launches.right(number).items()
-        )
+        left = dict(tensors_in(arguments))
+        return any(not is_within(left[name], it) for name, it in launches.right(number).items())
 
     def _is_found(self, launches: Launches, number: int) -> bool:
         """Return whether the grader's check of a launch finds something."""
@@ -102,12 +103,8 @@ def loaded(text: str, name: str, folder: Path) -> Any:
     return getattr(imported(folder / f"kernel_{len(list(folder.iterdir()))}.py", text), name)
 
 
-def _fresh(value: Any, is_output: bool) -> Any:
-    """Return a copy of an argument; of an output, without meaningful contents."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    if not is_output:
-        return value.clone()
+def _unwritten(value: torch.Tensor) -> torch.Tensor:
+    """Return a tensor without meaningful contents."""
     return torch.full_like(value, float("nan") if value.is_floating_point() else -77)
 
 

@@ -2,6 +2,8 @@
 
 import triton
 import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
 
 from tests.workshop import solutions
 
@@ -154,3 +156,34 @@ def dot_of_tiles_without_dot(a_ptr, b_ptr, c_ptr, SIZE: tl.constexpr):
 def transpose_of_small_ones(x_ptr, z_ptr, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     far = tl.where(rows * columns > 10_000, 1_000_000_000, 0)
     solutions.transpose(x_ptr + far, z_ptr, rows, columns, ROWS, COLUMNS)
+
+
+@gluon.jit
+def turned(x_ptr, z_ptr, SIZE: gl.constexpr, WIDTH: gl.constexpr, PHASES: gl.constexpr):
+    wide: gl.constexpr = gl.BlockedLayout([1, WIDTH], [4, 8], [4, 1], [1, 0])
+    tall: gl.constexpr = gl.BlockedLayout([WIDTH, 1], [8, 4], [1, 4], [0, 1])
+    shared: gl.constexpr = gl.SwizzledSharedLayout(1, 1, PHASES, [1, 0])
+    row = gl.arange(0, SIZE, layout=gl.SliceLayout(1, wide))
+    column = gl.arange(0, SIZE, layout=gl.SliceLayout(0, wide))
+    tile = gl.load(x_ptr + row[:, None] * SIZE + column[None, :])
+    turned = gl.allocate_shared_memory(tile.dtype, [SIZE, SIZE], shared, tile).load(tall)
+    row = gl.arange(0, SIZE, layout=gl.SliceLayout(1, tall))
+    column = gl.arange(0, SIZE, layout=gl.SliceLayout(0, tall))
+    gl.store(z_ptr + column[None, :] * SIZE + row[:, None], turned)
+
+
+@gluon.jit
+def turn_vectors_by_floats(x_ptr, z_ptr, SIZE: gl.constexpr):
+    turned(x_ptr, z_ptr, SIZE, 1, 32)
+
+
+@gluon.jit
+def turn_vectors_with_conflicts(x_ptr, z_ptr, SIZE: gl.constexpr):
+    turned(x_ptr, z_ptr, SIZE, 4, 1)
+
+
+@gluon.jit
+def three_stages_without_copies(x_ptr, z_ptr, TILES: gl.constexpr):
+    i = gl.arange(0, 512, layout=gl.BlockedLayout([4], [32], [4], [0]))
+    for number in range(TILES):
+        gl.store(z_ptr + number * 512 + i, 2 * gl.load(x_ptr + number * 512 + i))

@@ -64,6 +64,12 @@ _UNFINISHED = {
 """The fields of a finding of a store that nothing waits for."""
 
 
+_AS_ONE = (
+    "The {} CTAs of each program ran as one: whether one waits for what another does to its shared "
+    "memory was not examined."
+)
+
+
 class _Clocks:
     """What the groups of warps of a warp-specialized program know of each other's past: a group
     hands on what it knows when it arrives at an mbarrier, to those that wait there later.
@@ -207,6 +213,9 @@ class MissingWait(Detector):
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         self._batches: dict[Programs, _Batch] = {}
+        count = ttg.cta_count(run.code.module)
+        if count > 1:
+            self.notes = (_AS_ONE.format(count),)
 
     @classmethod
     def concerns(cls, run: CheckedRun) -> bool:

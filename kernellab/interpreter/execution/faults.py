@@ -244,6 +244,9 @@ def _error(
             if fault.in_use:
                 what = "the barrier is invalidated while an operation will still arrive there"
                 advice = "Wait for the phase that counts it before mbarrier.invalidate."
+            elif fault.again:
+                what = "the barrier is initialized again, and was not invalidated"
+                advice = "Initialize it once, or call mbarrier.invalidate before."
             return InvalidBarrier(what, advice=advice, position=position, **where)
         case NeverWaitedFor():
             what = f"{MOST_IN_FLIGHT:,} asynchronous operations are in flight, and this is one more"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab import triton_api
@@ -552,7 +552,6 @@ def program_of_module(
         after: adds statements after operations, see `emitter.AfterOperation`.
         preempts: whether these are switch points among them (`Emitter.may_switch`), one at least.
     """
-    _refuse_clusters(module, kernel)
     function = entry_of(module)
     file = kernel.fn.__code__.co_filename
     code = emit_kernel(function, file, kernel.__name__, after, rules)
@@ -569,20 +568,6 @@ def program_of_module(
         lambda: origin,
         tuple(code.constants),
     )
-
-
-def _refuse_clusters(module: ModuleOp, kernel: Any) -> None:
-    """In TTGIR the blocks of a cluster share barriers and tiles,
-    which a program of one block does not know.
-    """
-    blocks = module.attributes.get("ttg.num-ctas")
-    if isinstance(blocks, IntegerAttr) and blocks.value.data > 1:
-        raise UnsupportedOperation(
-            f"the interpreter does not run the TTGIR of clusters, and {kernel.__name__!r} was "
-            f"launched with num_ctas={blocks.value.data}",
-            position=triton_api.definition_of(kernel),
-            advice='Launch it with num_ctas=1, or run its TTIR: stage="ttir".',
-        )
 
 
 def entry_of(module: ModuleOp) -> tt.FuncOp:

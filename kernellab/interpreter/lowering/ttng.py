@@ -29,6 +29,7 @@ from kernellab.interpreter.lowering.tt import block_of, operation_of
 from kernellab.interpreter.lowering.ttg import TOKEN, allocated, store_shared
 from kernellab.interpreter.memory.descriptors import SCRATCH
 from kernellab.ir import tt, ttg, ttng
+from kernellab.ir.operations import parents
 from kernellab.ir.types import MemDescType, PointerType, bit_width, element_type
 
 # Matmuls on Hopper
@@ -67,8 +68,25 @@ def zero_unless(
 # Barriers in shared memory, and fences
 
 
+def run_as_one(op: Operation, value: Emitter) -> None:
+    """Raise an error for what some CTAs of a cluster do for others: here they run as one."""
+    *_, module = parents(op)
+    count = ttg.cta_count(module)
+    memory = op.operands[0].type
+    is_shared = (
+        isinstance(op, ttng.InitBarrierOp)
+        and isinstance(memory, MemDescType)
+        and memory.cta_splits < count
+        and "CGALayout" in str(memory.encoding)  # before Triton 3.7, each CTA has its own
+    )
+    names = ("two_ctas", "multicast", "fromCTA", "multicastCTA")
+    if count > 1 and (is_shared or any(ttng.is_set(op.properties.get(name)) for name in names)):
+        raise value.unsupported(f"{op.name} of several CTAs of a cluster together")
+
+
 @lowers(ttng.InitBarrierOp)
 def initialize_barrier(op: ttng.InitBarrierOp, value: Emitter) -> None:
+    run_as_one(op, value)
     _at_barrier(mbarriers.initialize, op.barrier, value, op.count.value.data)
 
 
@@ -79,6 +97,7 @@ def invalidate_barrier(op: ttng.InvalBarrierOp, value: Emitter) -> None:
 
 @lowers(ttng.BarrierExpectOp)
 def expect_bytes(op: ttng.BarrierExpectOp, value: Emitter) -> None:
+    run_as_one(op, value)
     size = op.size.value.data
     with where(op.predicate, value):
         _at_barrier(mbarriers.expect, op.barrier, value, size)
@@ -86,6 +105,7 @@ def expect_bytes(op: ttng.BarrierExpectOp, value: Emitter) -> None:
 
 @lowers(ttng.ArriveBarrierOp)
 def arrive(op: ttng.ArriveBarrierOp, value: Emitter) -> None:
+    run_as_one(op, value)
     count = op.count.value.data
     with where(op.predicate, value):
         _at_barrier(mbarriers.arrive, op.barrier, value, count)
@@ -151,6 +171,7 @@ def copy_to_tensor_memory(op: ttng.TmemCopyOp, value: Emitter) -> None:
 
 @lowers(ttng.Tcgen5MmaOp)
 def matrix_product(op: ttng.Tcgen5MmaOp, value: Emitter) -> Expression:
+    run_as_one(op, value)
     if op.is_unsigned is not None:
         raise value.unsupported("a matmul of unsigned integers")
     with where(op.predicate, value):
@@ -160,6 +181,7 @@ def matrix_product(op: ttng.Tcgen5MmaOp, value: Emitter) -> Expression:
 
 @lowers(ttng.Tcgen5MmaScaledOp)
 def scaled_matrix_product(op: ttng.Tcgen5MmaScaledOp, value: Emitter) -> Expression:
+    run_as_one(op, value)
     with where(op.predicate, value):
         a = _scaled_operand(op.a, op.a_scale, op.a_type, -1, value)
         b = _scaled_operand(op.b, op.b_scale, op.b_type, -2, value)
@@ -204,6 +226,7 @@ def arrive_at(barriers: Sequence[SSAValue], conditions: Sequence[SSAValue], valu
 
 @lowers(ttng.Tcgen5CommitOp)
 def commit(op: ttng.Tcgen5CommitOp, value: Emitter) -> None:
+    run_as_one(op, value)
     with where(op.predicate, value):
         _at_barrier(mbarriers.commit, op.barrier, value)
 
@@ -243,8 +266,10 @@ def gather_to_shared(op: ttng.AsyncTmaGatherOp, emit: Emitter) -> None:
 
 
 def _arrive_with(tile: Expression, memory: SSAValue, barrier: SSAValue, emit: Emitter) -> None:
-    """The tile is in shared memory, and the barrier knows."""
+    """The tile is in shared memory, and the barrier of each CTA knows how much came to it."""
+    assert isinstance(memory.type, MemDescType)
     size = math.prod(emit.shape(memory)) * bit_width(element_type(memory.type)) // 8
+    size //= memory.type.cta_splits
     _at_barrier(mbarriers.deliver, barrier, emit, emit[memory], tile, size)
 
 

@@ -303,13 +303,14 @@ class ExtraArrivals(Exception):
 
 @dataclass
 class NoBarrier(Exception):
-    """A barrier is used that is not initialized, or one that is in use is invalidated, in the terms
-    of one batch.
+    """A barrier is used that is not initialized, one that is in use is invalidated, or one is
+    initialized again, in the terms of one batch.
     """
 
     program: int
     """Position of the program in the batch."""
     in_use: bool = False
+    again: bool = False
 
 
 _NO_BARRIER = -1
@@ -350,7 +351,15 @@ def barrier_states(barrier: SharedTile, program: int = 0) -> list[BarrierState |
 
 
 def initialize(barrier: SharedTile, count: int, active: Active = None) -> None:
-    """A barrier whose every phase takes `count` arrivals; phase 0 is under way."""
+    """A barrier whose every phase takes `count` arrivals; phase 0 is under way.
+
+    Raises:
+        NoBarrier: an active program has one there, which the PTX ISA leaves undefined.
+    """
+    there = (load(barrier) != _NO_BARRIER).reshape(len(barrier.memory), -1).any(axis=1)
+    there = narrowed(active, there, len(there))
+    if there.any():
+        raise NoBarrier(int(numpy.argmax(there)), again=True)
     word = count << _LACKING | count << _OF_EACH_PHASE
     store(barrier, numpy.full(barrier.shape, word, numpy.int64), active)
 
