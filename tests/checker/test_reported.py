@@ -353,6 +353,17 @@ def test_a_result_that_cancels_is_not_right(shift: bool) -> None:
     assert [(one.kind, one.cause) for one in found] == [("wrong-result", "cancellation")][shift:]
 
 
+@triton.jit
+def total(x_ptr, y_ptr, N: tl.constexpr):
+    tl.store(y_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, N)), 0))
+
+
+def test_a_sum_of_opposites_is_right() -> None:
+    x = normal(512)
+    found = check(total, torch.cat([x, -x.roll(7)]), zeros(1), N=1024, expect={"y_ptr": zeros(1)})
+    assert {*found.kinds} <= {"rounding"}
+
+
 @pytest.mark.usefixtures("no_fixes")
 @pytest.mark.parametrize(("place", "kind"), [(0, "rounding"), (1, "wrong-result")])
 def test_the_next_integer_is_rounding_only_where_a_number_is_near_it(place: int, kind: str) -> None:

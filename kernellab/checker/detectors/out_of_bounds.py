@@ -106,10 +106,10 @@ class OutOfBounds(Detector):
             return
         self._loads[access.operation] = access
         for operation, leaving in self._leaving.items():
-            beside = [one for one in leaving if one and _is_beside(access, *one)]
+            beside = [each for each in leaving if each and _is_beside(access, *each)]
             if beside:
                 self._note_neighbors(beside[0][0], access)
-                self._leaving[operation] = [one for one in leaving if one not in beside]
+                self._leaving[operation] = [each for each in leaving if each not in beside]
 
     def _note_neighbors(self, access: CheckedAccess, other: CheckedAccess) -> None:
         self.notes = tuple(dict.fromkeys((*self.notes, _neighbors(access, other))))

@@ -699,11 +699,10 @@ def _explained(
     )
     kind = chosen.name
     cancelling = cast(_Bounds, reference.of(OWN_BOUND)).cancelling
-    if chosen.name not in _CHOSEN_BY_KERNEL and _is_noise(actual, exact, right):
-        within = False
-        if cancelling is not None:
-            op, kind = cancelling.operation, "cancellation"
-            cause = _CANCELS.format(at=_place_text(op))
+    is_chosen = chosen.name in _CHOSEN_BY_KERNEL
+    if not is_chosen and cancelling is not None and _is_noise(actual, exact, right):
+        within, op, kind = False, cancelling.operation, "cancellation"
+        cause = _CANCELS.format(at=_place_text(op))
     if chosen.name == "narrow sums":  # the bound of a long sum says nothing
         part = relative_tolerance(dtype(op.results[0].type))
         within &= is_equal(actual, exact, Tolerances(part, part * size_of(exact)))
