@@ -97,7 +97,9 @@ class OutOfBounds(Detector):
         super().__init__(run)
         self._loads: dict[Operation, CheckedAccess] = {}
         """The latest access of each load from a view."""
-        self._leaving: dict[Operation, list[tuple[CheckedAccess, numpy.ndarray] | None]] = {}
+        self._leaving: dict[
+            Operation, list[tuple[CheckedAccess, numpy.ndarray, Buffer] | None]
+        ] = {}
         """The accesses of each operation that leave a view; None for one that is a fault in any
         case."""
 
@@ -106,10 +108,14 @@ class OutOfBounds(Detector):
             return
         self._loads[access.operation] = access
         for operation, leaving in self._leaving.items():
-            beside = [each for each in leaving if each and _is_beside(access, *each)]
-            if beside:
-                self._note_neighbors(beside[0][0], access)
-                self._leaving[operation] = [each for each in leaving if each not in beside]
+            # An element before the view that is read first, as `x[i - 1]`, stays a finding.
+            left: list[tuple[CheckedAccess, numpy.ndarray, Buffer] | None] = []
+            for each in leaving:
+                if each and _is_beside(access, *each) and _is_after(*each):
+                    self._note_neighbors(each[0], access)
+                else:
+                    left.append(each)
+            self._leaving[operation] = left
 
     def _note_neighbors(self, access: CheckedAccess, other: CheckedAccess) -> None:
         self.notes = tuple(dict.fromkeys((*self.notes, _neighbors(access, other))))
@@ -123,13 +129,13 @@ class OutOfBounds(Detector):
     def outside_tensor(self, access: CheckedAccess, outside: numpy.ndarray, view: Buffer) -> None:
         is_in_storage = _is_in_storage(access, outside)
         known = self._loads.values() if is_in_storage else ()
-        beside = next((load for load in known if _is_beside(load, access, outside)), None)
+        beside = next((load for load in known if _is_beside(load, access, outside, view)), None)
         if beside is not None:
             self._note_neighbors(access, beside)
             return
         leaving = self._leaving.setdefault(access.operation, [])
         is_kept = is_in_storage and len(leaving) < _MOST_LEAVING
-        leaving.append((access, outside) if is_kept else None)
+        leaving.append((access, outside, view) if is_kept else None)
 
         def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
             where = (program, *place) if outside.ndim > access.rank else place
@@ -169,7 +175,9 @@ class OutOfBounds(Detector):
         self.collector.report(access, wild, access.rank, facts_of, "an address")
 
 
-def _is_beside(other: CheckedAccess, access: CheckedAccess, outside: numpy.ndarray) -> bool:
+def _is_beside(
+    other: CheckedAccess, access: CheckedAccess, outside: numpy.ndarray, view: Buffer
+) -> bool:
     """Return whether another load of the same programs, at a constant distance from a load, stays
     inside the view where that leaves it.
     """
@@ -183,7 +191,12 @@ def _is_beside(other: CheckedAccess, access: CheckedAccess, outside: numpy.ndarr
         return False
     apart = mine - theirs
     is_constant = bool(apart.size and apart.flat[0] and (apart == apart.flat[0]).all())
-    return is_constant and not (outside & access.buffer.is_outside(theirs)).any()
+    return is_constant and not (outside & view.is_outside(theirs)).any()
+
+
+def _is_after(access: CheckedAccess, outside: numpy.ndarray, view: Buffer) -> bool:
+    """Return whether the elements that leave a view are all beyond its end."""
+    return not (outside & (access.index < view.stop)).any()
 
 
 def _is_view(buffer: Buffer) -> bool:
