@@ -322,7 +322,7 @@ class ClusterPool:
 
     def _sent(self, arguments: Delivery, reference: Delivery | None) -> Any:
         """Return the name of the arguments and the reference, which each worker is sent once."""
-        contents = arguments.digest, reference and reference.digest
+        contents = arguments.digest, None if reference is None else reference.digest
         known = self._scattered.get(contents)
         if known is None or known.status != "finished":  # lost with all workers
             sent = [(arguments, reference)]
@@ -331,7 +331,7 @@ class ClusterPool:
         return known
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        future = self._executor.submit(function, *arguments)
+        future: Future[Any] = self._executor.submit(function, *arguments)
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
         return future

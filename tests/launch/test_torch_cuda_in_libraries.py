@@ -58,18 +58,23 @@ def test_subclasses_are_made_of_tensors(gpu: None, device: torch.device) -> None
 class Int8Weight(torch.Tensor):
     """A quantized tensor, whose operations are its own code."""
 
+    stored: torch.Tensor
+    scale: float
+
     @staticmethod
     def __new__(cls, values: torch.Tensor, scale: float) -> Int8Weight:
         make: Any = torch.Tensor._make_wrapper_subclass
         made = make(cls, values.shape, dtype=torch.float32, device=values.device)
-        made.values, made.scale = values, scale
+        made.stored, made.scale = values, scale
         return made  # type: ignore[no-any-return]
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        devices = [arg.values.device.type for arg in args if isinstance(arg, cls)]
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        devices = [arg.stored.device.type for arg in args if isinstance(arg, cls)]
         assert devices == ["cuda"] * len(devices)
-        plain = [arg.values.float() * arg.scale if isinstance(arg, cls) else arg for arg in args]
+        plain = [arg.stored.float() * arg.scale if isinstance(arg, cls) else arg for arg in args]
         return func(*plain, **(kwargs or {}))
 
 

@@ -491,7 +491,8 @@ class FailedAssertion(Detector):
                 return {"message": message} | _ASSERTION_ADVICE
             line = locate(disabling.location).frames[-1].line
             message += f"; it is false only for elements that the mask of the load on line {line} "
-            return {"message": f"{message}disables"} | _ASSERTION_ADVICE | self._masked(line)
+            facts: dict[str, Any] = {"message": f"{message}disables"}
+            return facts | _ASSERTION_ADVICE | dict(self._masked(line))
 
         self.collector.report(computed, failed, rank, facts_of)
 
@@ -500,9 +501,11 @@ class FailedAssertion(Detector):
         waiting: list[SSAValue] = [op.condition]
         while waiting:
             owner = waiting.pop().owner
+            if not isinstance(owner, Operation):
+                continue
             if owner in self._on:
                 return None if numpy.any(failed & self._on[owner]) else owner
-            if isinstance(owner, Operation) and has(owner, Elementwise):
+            if has(owner, Elementwise):
                 waiting += owner.operands
         return None
 
