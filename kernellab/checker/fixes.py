@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +28,7 @@ from kernellab.checker.kernel_source import (
     mask_argument,
 )
 from kernellab.checker.records import Finding, Findings, Proposal
-from kernellab.checker.rewrites import WRONG, Family, Rewrite, dtypes, names_in
+from kernellab.checker.rewrites import WRONG, WRONG_IN_FEW, Family, Rewrite, dtypes, names_in
 from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import element_text, number_text
 from kernellab.errors import Change, SourcePosition, changes_between
@@ -246,7 +246,10 @@ def equals_an_argument(result: WrongTensor) -> str | None:
     """The result is an argument, unchanged."""
     for name, value in result.values.items():
         if isinstance(value, torch.Tensor) and value.shape == result.got.shape:
-            if name != result.name and bool(torch.equal(value.double(), result.left)):
+            is_one_number = bool((value == value.reshape(-1)[:1]).all())
+            if name == result.name or is_one_number:
+                continue
+            if bool(torch.equal(value.double(), result.left)):
                 return f"{result.name} has the elements of {name}, unchanged."
     return None
 
@@ -254,6 +257,8 @@ def equals_an_argument(result: WrongTensor) -> str | None:
 def function_of_expected(result: WrongTensor) -> str | None:
     """The result is a simple function of the expected one."""
     want = result.right
+    if want.numel() < 2:
+        return None
     forms = {
         "the exponential of": want.exp(),
         "the logarithm of": want.log(),
@@ -561,6 +566,8 @@ class Trial:
     results: Callable[[Any], Mapping[str, Any]]
     expected: Mapping[str, Within]
     work: int
+    removed: dict[tuple[str, str], set[tuple[str, str]]] = field(default_factory=dict)
+    """By the key of a finding, those of the findings that its change removes."""
 
     def completed(self, findings: Findings) -> Findings:
         """Return the findings with the changes that were tried and help."""
@@ -577,7 +584,18 @@ class Trial:
             left -= is_tried
             with warnings.catch_warnings(action="ignore"):  # of Triton, about a change
                 known.append(self._with_fix(finding, findings) if is_tried else finding)
-        return replace(findings, findings=tuple(known))
+        return replace(findings, findings=tuple(self._with_others(each, known) for each in known))
+
+    def _with_others(self, finding: Finding, known: Sequence[Finding]) -> Finding:
+        """Return a finding without a change with that of another finding, if it removes both."""
+        for other in () if finding.verified else known:
+            if other.changes and key_of(finding) in self.removed.get(key_of(other), ()):
+                advice = (
+                    f"The change of line {other.changes[0].line} for the finding {other.kind} was "
+                    "tried, and removes this one too."
+                )
+                return replace(finding, advice=advice, changes=other.changes, verified=True)
+        return finding
 
     def cannot_try(self) -> bool:
         """Return whether a change would take too long, or has no source to be made in."""
@@ -599,16 +617,21 @@ class Trial:
         if before.of_kind("overwritten-argument"):
             return finding  # no change of the kernel keeps what the other argument overwrites
         families = _SEARCHED[finding.kind]
+        if finding.kind == "wrong-result" and _says_little(self.expected[finding.argument]):
+            families = WRONG_IN_FEW
         repair = self._searched(families, self._judge(finding, before))
         if repair is None and finding.kind == "rounding":
             return finding
         origin = self._said(finding, (elements_of_an_input,))
         if repair is None:
-            said = " ".join(dict.fromkeys(filter(None, (origin, self._said(finding)))))
+            relation = "" if finding.cause else self._said(finding)
+            said = " ".join(dict.fromkeys(filter(None, (origin, relation))))
             return replace(finding, advice=f"{said} {finding.advice}".strip())
         changes = self._changes(repair.source)
-        effect = "are right" if finding.kind == "wrong-result" else "agree"
-        words = fix_words(repair.reason, f"With this change, the results {effect}", changes)
+        is_all = not any(kind == "wrong-result" for kind, _ in self._left(finding, before))
+        effect = "the results agree" if finding.kind == "rounding" else "the results are right"
+        effect = effect if is_all else f"{finding.argument} is right"
+        words = fix_words(repair.reason, f"With this change, {effect}", changes)
         if finding.kind == "rounding":
             words = f"{finding.advice} {words}"
         elif origin:
@@ -662,10 +685,14 @@ class Trial:
                 raise
             except Exception:  # whatever it raises, it does not help
                 return False
-            is_right = all(is_within(after[name], due) for name, due in self.expected.items())
+            is_right = is_within(after[finding.argument], self.expected[finding.argument])
             return is_right and self._helps(kernel, finding, before)
 
         return judge
+
+    def _left(self, finding: Finding, before: Findings) -> set[tuple[str, str]]:
+        """Return the keys of the findings that the change for a finding does not remove."""
+        return {*map(key_of, before.findings)} - self.removed.get(key_of(finding), set())
 
     def _said(self, finding: Finding, readings: Sequence[Reading] | None = None) -> str:
         """Return what the wrong results say by themselves."""
@@ -698,8 +725,13 @@ class Trial:
                 after = self.examine(kernel)
         except Exception:  # whatever it raises, it does not help
             return False
-        remaining = [key_of(each) for each in after.findings]
-        return key_of(finding) not in remaining and {*remaining} <= {*map(key_of, before.findings)}
+        remaining, known = ({*map(key_of, side.findings)} for side in (after, before))
+        if finding.kind == "missing-other" and any(kind == "wrong-result" for kind, _ in remaining):
+            return False
+        helps = key_of(finding) not in remaining and remaining <= known
+        if helps:
+            self.removed[key_of(finding)] = known - remaining
+        return helps
 
     def _changes(self, source: str) -> tuple[Change, ...]:
         first = triton_api.definition_of(self.kernel).line
@@ -771,7 +803,7 @@ def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) 
             if _same(source.of(node), proposal.old):
                 yield source.replaced((node, proposal.new))
         elif proposal.keyword:
-            if isinstance(node, ast.Call) and called(node) == "load" and _is_of(node, finding):
+            if isinstance(node, ast.Call) and _takes(node, finding):
                 yield source.replaced((node, _with_keyword(source, node, proposal)))
         elif isinstance(node, ast.Call) and called(node) in ("load", "store", "atomic_add"):
             yield from _masked(source, node, finding.argument, proposal.new)
@@ -783,9 +815,22 @@ def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) 
                 yield from _remainder(source, node, proposal)
 
 
-def _is_of(call: ast.Call, finding: Finding) -> bool:
-    """Return whether an access is one of the argument of a finding, as far as its text says."""
-    if not call.args:
+def _says_little(due: Within) -> bool:
+    """Return whether the expected elements are so few and small integers that a change of the
+    arithmetic may give them by chance.
+    """
+    values = due.values.double()
+    is_whole = bool((values == values.round()).all()) and bool((values.abs() < 1000).all())
+    return is_whole and len({*values.reshape(-1)[:1024].tolist()}) < 3
+
+
+def _takes(call: ast.Call, finding: Finding) -> bool:
+    """Return whether a call is what a finding reports: an assertion, or an access of its argument
+    as far as its text says.
+    """
+    if called(call) == "device_assert":
+        return finding.kind == "failed-assertion"
+    if called(call) not in ("load", "store") or not call.args:
         return False
     names = {node.id for node in ast.walk(call.args[0]) if isinstance(node, ast.Name)}
     return finding.argument in names or len(names) == 1

@@ -1007,5 +1007,8 @@ UNSAFE = _families(*_FILE.tried["unsafe"])
 WRONG = _families(*_FILE.tried["wrong"])
 """What is tried where results are wrong."""
 
+WRONG_IN_FEW = _families(*_FILE.tried["wrong_in_few"])
+"""What is tried where few and small integers are wrong: arithmetic may give them by chance."""
+
 (dtypes,) = _families("dtypes")
 """What is tried where only rounding makes results wrong."""

@@ -727,6 +727,11 @@ class GpuOperations(OperationMode):
         kwargs = kwargs or {}
         if current_session() is None:
             return func(*args, **kwargs)
+        for kind in filter(_computes_itself, types):
+            with FUNCTIONS, self, making(on_gpu=False):
+                result = kind.__torch_dispatch__(func, types, args, kwargs)
+            if result is not NotImplemented:
+                return result
         result = self._run(func, args, kwargs)
         share_place(result, args, kwargs)
         return result
@@ -760,6 +765,13 @@ class GpuOperations(OperationMode):
             key = "CPU"
         with FUNCTIONS, self, making(on_gpu=False):
             return run_as(key, operation, args, kwargs)
+
+
+def _computes_itself(kind: type[torch.Tensor]) -> bool:
+    """Whether operations of a class of tensors are other people's code, which makes tensors of the
+    GPU: quantized weights, for example. Torch's own classes are for tracing.
+    """
+    return not kind.__module__.startswith("torch.")
 
 
 _WITHOUT_KERNELS = frozenset({"prim"})

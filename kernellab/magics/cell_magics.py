@@ -112,8 +112,8 @@ def tiletune(
       --recorded FILE
           A saved sweep of the same launch, whose times are shown if there is no GPU.
       --executor NAME
-          Where configs are compiled and run, instead of processes of this machine: a Dask
-          client, or a concurrent.futures.Executor.
+          A Dask client, on whose workers configs are compiled and run, instead of in processes
+          of this machine.
       --plot KIND
           The plot that is shown first: times by default, registers where nothing is timed.
       --name VARIABLE

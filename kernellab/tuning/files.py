@@ -19,7 +19,6 @@ from kernellab.common.saved_files import (
     Format,
     RecordReader,
     SavedData,
-    SchemaError,
     file_bytes,
     reading,
     regular_bytes,
@@ -27,7 +26,6 @@ from kernellab.common.saved_files import (
     value_to_json,
 )
 from kernellab.common.system import cache_folder, own_folder, save_whole, saved_path, write_whole
-from kernellab.common.text import shown
 from kernellab.compiler.files import target_from_json
 from kernellab.errors import ArchiveError, ArgumentError, MachineError
 from kernellab.records import Target
@@ -127,21 +125,6 @@ def outcome_from_json(data: SavedData, others: Collection[str] = ()) -> Outcome:
     """
     outcome: Outcome = READER.record(Outcome, data, others)
     return outcome
-
-
-def valid_outcome(answer: object) -> Outcome:
-    """Return what another process answered, if it is an outcome that could be read from a file.
-
-    Raises:
-        TypeError: it is not an outcome, or a field of it does not fit.
-    """
-    if type(answer) is not Outcome:
-        raise TypeError(f"the executor returned {shown(answer)}")
-    try:
-        outcome = outcome_from_json(SavedData(outcome_to_json(answer)))
-    except (SchemaError, AttributeError) as error:
-        raise TypeError(f"the executor returned an outcome that is not valid: {error}") from error
-    return replace(outcome, lasts=answer.lasts is True)
 
 
 def _occupancy(data: SavedData) -> float:

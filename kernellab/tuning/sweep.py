@@ -1,5 +1,5 @@
 """Decide when each config of a sweep is compiled and run, and retry those that get lost; the pools
-of the processes that do it, on this machine or of any executor.
+of the processes that do it, on this machine or on a Dask cluster.
 """
 
 from __future__ import annotations
@@ -10,14 +10,8 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    Executor,
-    Future,
-    ThreadPoolExecutor,
-    wait,
-)
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from queue import LifoQueue
 from typing import Any, Protocol
@@ -25,11 +19,11 @@ from typing import Any, Protocol
 from kernellab.common.processes import Worker
 from kernellab.common.progress import ProgressBar
 from kernellab.common.system import translated_system_faults
-from kernellab.common.text import error_text, format_seconds, shown, time_text
+from kernellab.common.text import error_text, format_seconds, time_text
 from kernellab.errors import ArgumentError, KernelLabError, WorkerError, WorkerLost
 from kernellab.records import Target
 from kernellab.tuning.assignments import Delivery, Setup, TrialOptions, setup_without_bytes
-from kernellab.tuning.files import Store, valid_outcome
+from kernellab.tuning.files import Store
 from kernellab.tuning.records import (
     INTERRUPTED,
     Candidate,
@@ -259,63 +253,61 @@ def close_pools() -> None:
 atexit.register(close_pools)
 os.register_at_fork(after_in_child=_kept.clear)  # Their threads are the parent's.
 
-# Use a cluster, or any executor, as a worker pool: what is submitted here, and what its processes
-# run there.
+# A Dask cluster as a worker pool: what is submitted here, and what its workers run there.
 
 SILENCE = 20.0
-"""Seconds without an answer from an executor's processes until a message reports it; importing
-torch and Triton takes a few."""
+"""Seconds without an answer from a cluster's workers until a message reports it; importing torch
+and Triton takes a few."""
 
 
-class ExecutorPool:
-    """A Dask client, or any `concurrent.futures.Executor`: each config is one call, which compiles,
-    checks and times it in a separate process there.
+class ClusterPool:
+    """A Dask client: each config is one task, which compiles, checks and times it in a separate
+    process of a worker.
+
+    A task takes one unit of the resource "GPU" if workers have it, and is repeated if its worker is
+    lost.
     """
 
     compiles_first = False
     runs_at_once = 1
 
-    def __init__(self, executor: Any) -> None:
-        self._client = None if isinstance(executor, Executor) else executor
-        self._executor = executor if self._client is None else _executor_of(self._client)
+    def __init__(self, client: Any) -> None:
+        workers = client.scheduler_info()["workers"].values()
+        has_gpus = any("GPU" in worker["resources"] for worker in workers)
+        resources = {"resources": {"GPU": 1}} if has_gpus else {}
+        self._client = client
+        self._executor = client.get_executor(retries=3, **resources)
         self._with_gpu = False
         self._futures: set[Future[Any]] = set()
-        """The calls that are not done. A cluster repeats a call that was lost with a worker as long
+        """The tasks that are not done. A cluster repeats a task that was lost with a worker as long
         as its future is referenced."""
-        self._scattered: dict[Hashable, Any] = {}
-        """By their contents, arguments and references that each worker of a cluster has."""
+        self._scattered: dict[tuple[str, str | None], Any] = {}
+        """By their contents, arguments and references that each worker has."""
 
     def machine(self) -> tuple[SweepMachine, Target | None]:
-        """Return the machine and target that one of the processes reports, including its GPU."""
+        """Return the machine and target that one of the workers reports, including its GPU.
+
+        A message is printed if that takes long, since a sweep without workers only looks slow.
+        """
         try:
-            machine, target = self._first_answer(self._submit(machine_there))
-            if not isinstance(machine, SweepMachine):
-                raise TypeError(f"they returned {shown(machine)}")
-        except Exception as error:  # an executor of the user's may raise anything
+            future = self._submit(machine_there)
+            if not wait([future], timeout=SILENCE).done:
+                print(
+                    "kernellab.tune waits for the cluster: none of its workers has answered for "
+                    f"{SILENCE:g} seconds. Check that it has workers with the requested resources.",
+                    file=sys.stderr,
+                )
+            machine, target = future.result()
+        except Exception as error:  # whatever a worker raises
             raise ArgumentError(
-                f"the executor's processes cannot sweep: {error_text(error)}",
+                f"the cluster's workers cannot sweep: {error_text(error)}",
                 advice="Each needs KernelLab, with the Python and the Triton of this process.",
             ) from error
         self._with_gpu = bool(machine.gpu)
         return machine, target
 
-    def _first_answer(self, future: Future[Any]) -> tuple[SweepMachine, Target | None]:
-        """Return the first answer; print a message if it takes long, since a sweep without
-        processes would only look slow.
-        """
-        try:
-            answer: tuple[SweepMachine, Target | None] = future.result(timeout=SILENCE)
-        except TimeoutError:
-            print(
-                "kernellab.tune waits for the executor: none of its processes has answered for "
-                f"{SILENCE:g} seconds. Check that it has processes with the requested resources.",
-                file=sys.stderr,
-            )
-            answer = future.result()
-        return answer
-
     def get_ready(self, setup: Setup) -> None:
-        """See WorkerPool; an executor's processes get ready with their first config."""
+        """See WorkerPool; a cluster's workers get ready with their first config."""
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
         """See WorkerPool."""
@@ -329,12 +321,8 @@ class ExecutorPool:
         return self._submit(run_there, light, sent, task, trial_options, seconds, self._with_gpu)
 
     def _sent(self, arguments: Delivery, reference: Delivery | None) -> Any:
-        """Return what a call takes to have the arguments: of a cluster, the name of what each
-        worker was sent once.
-        """
-        if self._client is None:
-            return arguments, reference
-        contents = arguments.digest, reference and reference.digest
+        """Return the name of the arguments and the reference, which each worker is sent once."""
+        contents = arguments.digest, None if reference is None else reference.digest
         known = self._scattered.get(contents)
         if known is None or known.status != "finished":  # lost with all workers
             sent = [(arguments, reference)]
@@ -343,13 +331,13 @@ class ExecutorPool:
         return known
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        future = self._executor.submit(function, *arguments)
+        future: Future[Any] = self._executor.submit(function, *arguments)
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
         return future
 
     def stop(self) -> None:
-        """Cancel what has not begun; the executor stays its owner's."""
+        """Cancel what has not begun; the client stays its owner's."""
         for future in tuple(self._futures):
             future.cancel()
 
@@ -358,18 +346,7 @@ Deliveries = tuple[Delivery, Delivery | None]
 """Arguments and expected results."""
 
 
-def _executor_of(client: Any) -> Executor:
-    """Return an executor of a Dask client. A call takes one unit of the resource "GPU" where
-    workers have it, and is repeated where its worker is lost.
-    """
-    workers = client.scheduler_info()["workers"].values()
-    has_gpus = any("GPU" in worker["resources"] for worker in workers)
-    resources = {"resources": {"GPU": 1}} if has_gpus else {}
-    executor: Executor = client.get_executor(retries=3, **resources)
-    return executor
-
-
-# In its processes
+# In its workers
 
 _child: list[SweepWorker] = []
 _gpu_before: list[int] = []
@@ -378,13 +355,13 @@ _lock = threading.Lock()
 
 
 def machine_there() -> tuple[SweepMachine, Target | None]:
-    """In an executor's process: return the machine and its target."""
+    """In a worker: return the machine and its target."""
     with _lock:
         return _worker_there().machine()
 
 
 def compile_there(job: bytes, task: bytes, seconds: float) -> Outcome:
-    """In an executor's process: compile a config."""
+    """In a worker: compile a config."""
     with _lock:
         return _worker_there().compile(job, task, seconds)
 
@@ -397,7 +374,7 @@ def run_there(
     seconds: float,
     with_gpu: bool,
 ) -> Outcome:
-    """In an executor's process: compile, check and time a config in a child process, which may
+    """In a worker: compile, check and time a config in a child process, which may
     crash.
     """
     arguments, reference = deliveries
@@ -611,7 +588,7 @@ class Sweep:
         self._give_out()
         # A short wait, so that Ctrl-C is noticed.
         wait(self._under_way, timeout=0.5, return_when=FIRST_COMPLETED)
-        # `wait` does not return cancelled calls, as of an executor that was shut down.
+        # `wait` does not return cancelled calls, as of a client that was closed.
         done = [future for future in self._under_way if future.done()]
         for future in sorted(done, key=lambda future: self._under_way[future].entry.number):
             self._take(future, self._under_way.pop(future))
@@ -648,7 +625,7 @@ class Sweep:
             future = self._submit(step)
         except KernelLabError:
             raise
-        except Exception as error:  # an executor that is broken or shut down accepts no more calls
+        except Exception as error:  # a client that was closed accepts no more calls
             future = Future()
             future.set_exception(error)
         self._under_way[future] = step
@@ -668,12 +645,10 @@ class Sweep:
 
     def _take(self, future: Future[Any], step: _Step) -> None:
         try:
-            outcome = valid_outcome(future.result())
-            if not (self._pool.compiles_first or outcome.dropped or outcome.compiled):
-                raise TypeError("the executor returned an outcome without a compilation")
+            outcome: Outcome = future.result()
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # an executor of the user's may raise anything
+        except BaseException as error:  # whatever a cluster's worker raises
             outcome = Outcome(dropped=Dropped("lost", error_text(error)))
         if self._is_lost(outcome, step):
             return

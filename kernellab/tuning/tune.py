@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -48,9 +48,9 @@ from kernellab.tuning.descriptions import Amount, describe, work_given
 from kernellab.tuning.files import Store, contents_within, known_content
 from kernellab.tuning.records import INTERRUPTED, Candidate, Dropped, Outcome, SweepMachine, Timing
 from kernellab.tuning.sweep import (
+    ClusterPool,
     Conduct,
     Entry,
-    ExecutorPool,
     LocalPool,
     Sweep,
     SweepProgress,
@@ -107,8 +107,8 @@ def tune(
         prune: a function that returns whether to leave a config out. It is called with one dict of
             all arguments by name, including the config's: `lambda a: a["BLOCK"] > a["n"]`.
         executor: where configs are compiled and run instead of processes on this machine: a Dask
-            client (`distributed.Client`), or any `concurrent.futures.Executor`. If its processes
-            have GPUs, configs are timed there, wherever the arguments are.
+            client (`distributed.Client`). If its workers have GPUs, configs are timed there,
+            wherever the arguments are.
         reference: expected results by parameter, or a function that returns them and is called with
             the kernel's arguments: `lambda x, y, z, n: {"z_ptr": x + y}`. None compares each config
             with the first one that runs.
@@ -210,10 +210,9 @@ _MOST_WORKERS = 1024
 def _check_options(executor: Any, seconds: Any, workers: Any, prune: Any, baselines: Any) -> None:
     """Check options before the sweep starts, not after minutes."""
     is_client = hasattr(executor, "scatter") and hasattr(executor, "get_executor")
-    if not (executor is None or is_client or isinstance(executor, Executor)):
+    if executor is not None and not is_client:
         raise ArgumentError(
-            f"executor must be a Dask client or a concurrent.futures.Executor, got "
-            f"{shown(executor)}",
+            f"executor must be a Dask client, got {shown(executor)}",
             advice="Write executor=distributed.Client(address), for example.",
         )
     if not is_real(seconds) or not 0 < seconds <= LONGEST_SECONDS:
@@ -317,7 +316,7 @@ def _place(
 ) -> _Place:
     wanted = None if target is None else parse_target(target)
     if executor is not None:
-        pool = ExecutorPool(executor)
+        pool = ClusterPool(executor)
         machine, theirs = pool.machine()
         _check_target(wanted, theirs)
         return _Place(theirs or wanted or emulated_for(kernel), machine, pool=pool)

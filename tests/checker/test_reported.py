@@ -251,7 +251,13 @@ def smallest_of_nan(x_ptr, o_ptr, B: tl.constexpr):
     tl.store(o_ptr, tl.argmin(x * 0.0, 0))
 
 
-@pytest.mark.parametrize("kernel", [casts_nan, compares_nan, smallest_of_nan])
+@triton.jit
+def looks_nan_up(x_ptr, o_ptr, B: tl.constexpr):
+    k = (tl.load(x_ptr + tl.arange(0, B)) * 0.0).to(tl.int32)
+    tl.store(o_ptr + tl.arange(0, B), tl.load(o_ptr + tl.minimum(tl.maximum(k, 0), 3)))
+
+
+@pytest.mark.parametrize("kernel", [casts_nan, compares_nan, smallest_of_nan, looks_nan_up])
 def test_a_nan_that_decides_an_integer_is_found(kernel: Any) -> None:
     x = torch.tensor([1.0, float("inf"), 2.0, 3.0])
     found = check(kernel, x, indices(0, 0, 0, 0), B=4)
@@ -318,3 +324,135 @@ def test_an_offset_that_wraps_is_cast(kernel: Any, numbers: Any, is_found: bool)
     assert found.kinds == (("index-overflow",) if is_found else ())
     for one in found:
         assert ".to(tl.int64)" in new(one)
+
+
+# Rounding that is a fault, and a different integer that is rounding (triton#8899, ROCm/aiter#4288)
+
+
+@triton.jit
+def variance(x_ptr, y_ptr, SHIFT: tl.constexpr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    mean = tl.sum(x, 0) / N
+    x = x - mean if SHIFT else x
+    tl.store(y_ptr, tl.sum(x * x, 0) / N - (0.0 if SHIFT else mean * mean))
+
+
+@triton.jit
+def whole(x_ptr, q_ptr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    tl.store(q_ptr + i, (x * (127.0 / tl.max(tl.abs(x), 0))).to(tl.int8))
+
+
+@pytest.mark.usefixtures("no_fixes")
+@pytest.mark.parametrize("shift", [False, True])
+def test_a_result_that_cancels_is_not_right(shift: bool) -> None:
+    x = normal(1024) * 0.01 + 100
+    want = x.double().var(unbiased=False)[None].float()
+    found = check(variance, x, zeros(1), SHIFT=shift, N=1024, expect={"y_ptr": want})
+    assert [(one.kind, one.cause) for one in found] == [("wrong-result", "cancellation")][shift:]
+
+
+@triton.jit
+def total(x_ptr, y_ptr, N: tl.constexpr):
+    tl.store(y_ptr, tl.sum(tl.load(x_ptr + tl.arange(0, N)), 0))
+
+
+def test_a_sum_of_opposites_is_right() -> None:
+    x = normal(512)
+    found = check(total, torch.cat([x, -x.roll(7)]), zeros(1), N=1024, expect={"y_ptr": zeros(1)})
+    assert {*found.kinds} <= {"rounding"}
+
+
+@pytest.mark.usefixtures("no_fixes")
+@pytest.mark.parametrize(("place", "kind"), [(0, "rounding"), (1, "wrong-result")])
+def test_the_next_integer_is_rounding_only_where_a_number_is_near_it(place: int, kind: str) -> None:
+    x = torch.tensor([3.7, 1.0, -2.0, 0.5])
+    want = torch.tensor([127, 34, -68, 17], dtype=torch.int8)
+    want[place] -= 1
+    found = check(whole, x, torch.zeros(4, dtype=torch.int8), B=4, expect={"q_ptr": want})
+    assert found.kinds == (kind,)
+
+
+# Fixes that do not follow from what the launch shows, and those that do
+
+
+@triton.jit
+def remainder(x_ptr, y_ptr, m, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y_ptr + i, tl.load(x_ptr + i) % m)
+
+
+@triton.jit
+def largest_at(x_ptr, y_ptr, B: tl.constexpr):
+    tl.store(y_ptr, tl.argmax(tl.load(x_ptr + tl.arange(0, B)), 0))
+
+
+@triton.jit
+def times(a, b):
+    return a * b
+
+
+@triton.jit
+def multiplied(x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(y_ptr, tl.reduce(tl.load(x_ptr + i, mask=i < n), 0, times))
+
+
+@triton.jit
+def one_axis(y_ptr, M, N, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)[:, None]
+    j = tl.program_id(1) * B + tl.arange(0, B)[None, :]
+    tl.store(y_ptr + i * N + j, i + 100 * j, mask=i < M)
+
+
+@triton.jit
+def asserts(x_ptr, y_ptr, n, LIMIT: tl.constexpr, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i, mask=i < n, other=-1)
+    tl.device_assert(x >= LIMIT)
+    tl.store(y_ptr + i, x, mask=i < n)
+
+
+def test_a_remainder_as_in_python() -> None:
+    x = indices(-5, -3, 3, 5)
+    fixed = new(only(remainder, x, indices(0, 0, 0, 0), 3, B=4, expect={"y_ptr": x % 3}))
+    assert "% m + m) % m" in fixed
+
+
+def test_a_number_that_is_right_by_chance_is_no_fix() -> None:
+    x = torch.tensor([1.0, 3.0, 3.0, 2.0])
+    assert not only(largest_at, x, indices(0), B=4, expect={"y_ptr": indices(2)}).verified
+
+
+def test_a_product_needs_ones() -> None:
+    assert "other=1.0" in new(only(multiplied, normal(5), zeros(1), 5, B=8))
+
+
+def test_one_change_is_shown_for_all_that_it_removes() -> None:
+    y = torch.zeros(5, 6, dtype=torch.int32)
+    found = check(one_axis, y, 5, 6, B=4, grid=(2, 2))
+    assert {*found.kinds} >= {"out-of-bounds", "race"}
+    assert len({new(finding) for finding in found}) == 1
+
+
+@pytest.mark.parametrize("limit", [0, 2])
+def test_an_assertion_needs_the_mask_of_its_load(limit: int) -> None:
+    finding = only(asserts, indices(1, 2, 3), indices(0, 0, 0), 3, LIMIT=limit, B=4)
+    assert finding.verified is (limit == 0)
+
+
+# The next element of a view, read before its own
+
+
+@triton.jit
+def lengths_of_rows(starts_ptr, y_ptr):
+    i = tl.program_id(0)
+    tl.store(y_ptr + i, tl.load(starts_ptr + i + 1) - tl.load(starts_ptr + i))
+
+
+def test_a_neighbor_that_is_read_first_is_a_note() -> None:
+    starts = indices(0, 2, 5, 7)[:-1]
+    found = check(lengths_of_rows, starts, indices(0, 0, 0), grid=(3,))
+    assert not found
+    assert any("beyond the view" in note for note in found.notes)

@@ -248,6 +248,15 @@ MISTAKES = {
         'c = tl.dot_scaled(a, s, "e2m1", a.T, s, "e2m1")\ntl.store(y_ptr + i, tl.sum(c, 0))', ""),
     "none of the largest": ("k: tl.constexpr = 0\ntl.store(y_ptr + i, tl.topk(x, k))",
         "k: tl.constexpr = 4\ntl.store(y_ptr + tl.arange(0, k), tl.topk(x, k))"),
+    "more of the largest than a row has": (
+        "tl.store(y_ptr + tl.arange(0, 16), tl.sum(tl.topk(x.reshape(8, 8), 16), 0))", ""),
+    "an operator as the function of a reduction": (
+        "tl.store(y_ptr, tl.reduce(x, 0, tl.maximum))", "tl.store(y_ptr, tl.max(x, 0))"),
+    "a variable of one branch": ("if n > 3:\n    v = 1.0\ntl.store(y_ptr + i, v)",
+        "v = 0.0\nif n > 3:\n    v = 1.0\ntl.store(y_ptr + i, v)"),
+    "a descriptor with short rows": (
+        "d = tl.make_tensor_descriptor(y_ptr, [8, 8], [8, 1], [8, 2])\n"
+        "d.store([0, 0], tl.zeros((8, 2), tl.float32))", ""),
     "constant that is not annotated": ("m = 64 // 2\nj = tl.arange(0, m)\ntl.store(y_ptr + j, 1.0)",
         "m: tl.constexpr = 64 // 2\nj = tl.arange(0, m)\ntl.store(y_ptr + j, 1.0)"),
     "values in an f-string": (

@@ -55,6 +55,36 @@ def test_subclasses_are_made_of_tensors(gpu: None, device: torch.device) -> None
     assert Quantized([1.0, 2.0]).tolist() == [1.0, 2.0]
 
 
+class Int8Weight(torch.Tensor):
+    """A quantized tensor, whose operations are its own code."""
+
+    stored: torch.Tensor
+    scale: float
+
+    @staticmethod
+    def __new__(cls, values: torch.Tensor, scale: float) -> Int8Weight:
+        make: Any = torch.Tensor._make_wrapper_subclass
+        made = make(cls, values.shape, dtype=torch.float32, device=values.device)
+        made.stored, made.scale = values, scale
+        return made  # type: ignore[no-any-return]
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        devices = [arg.stored.device.type for arg in args if isinstance(arg, cls)]
+        assert devices == ["cuda"] * len(devices)
+        plain = [arg.stored.float() * arg.scale if isinstance(arg, cls) else arg for arg in args]
+        return func(*plain, **(kwargs or {}))
+
+
+def test_operations_of_a_subclass_are_on_the_gpu(gpu: None) -> None:
+    weight = Int8Weight(torch.ones(2, 2, dtype=torch.int8).cuda(), 2.0)
+    for made in (weight + 1, torch.sin(weight), weight @ torch.ones(2, 2).cuda()):
+        assert made.device.type == "cuda"
+    assert torch.equal((weight + 1).cpu(), torch.full((2, 2), 3.0))
+
+
 def test_a_subclass_made_inside_is_what_it_is_outside() -> None:
     with kernellab.interpreted(answers="gpu"):
         made = Quantized(torch.ones(2, device="cuda"))

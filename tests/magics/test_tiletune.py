@@ -50,7 +50,9 @@ def test_a_cell_is_run_and_its_launch_tuned(session) -> None:
     assert "double: 4 configs  for sm_90, no GPU" in card
     assert 'alt="estimated time, us, of each config"' in outcome.still["text/html"]
     assert "Nothing was timed" in card
-    shown = session.run("print(list(found.table['same result as']), float(z.sum()), found.key)")
+    shown = session.run(
+        "pool.close(); print(list(found.table['same result as']), float(z.sum()), found.key)"
+    )
     assert shown.streams["stdout"] == f"{['the first config'] * 4} 0.0 {{'n': 1000}}\n"
 
 
@@ -118,7 +120,9 @@ def test_the_stop_button_keeps_the_table(session, tmp_path) -> None:
     outcome = session.run(STOPPED.format(folder=folder), interrupt_after="one is done")
     assert not outcome.error, outcome.traceback
     assert "1 of 2 configs were not tried" in outcome.cards[0]
-    shown = session.run("print(list(found.table['HOW']), found.table['registers'][0] > 0)")
+    shown = session.run(
+        "pool.close(); print(list(found.table['HOW']), found.table['registers'][0] > 0)"
+    )
     assert shown.streams["stdout"] == "['compiles'] True\n"
 
 
@@ -161,22 +165,21 @@ def test_results_are_compared_with_a_variable_of_the_cells_own(session) -> None:
 
 
 @pytest.mark.slow
-def test_a_function_leaves_configs_out_and_an_executor_runs_the_others(session) -> None:
+def test_a_function_leaves_configs_out_and_a_cluster_runs_the_others(session) -> None:
     outcome = session.run(
         "%%tiletune --space BLOCK=32,64,128 --check --no-cache --name found --prune too_small "
         "--executor pool\n"
-        "from concurrent.futures import ThreadPoolExecutor\n"
-        "tasks = []\n"
-        "class Counted(ThreadPoolExecutor):\n"
-        "    def submit(self, *task, **more):\n"
-        "        tasks.append(task)\n"
-        "        return super().submit(*task, **more)\n"
-        "pool = Counted(1)\n"
+        "from unittest.mock import Mock\n"
+        "from distributed import Client\n"
+        "pool = Client(processes=False, n_workers=1, dashboard_address=None)\n"
+        "pool.submit = Mock(wraps=pool.submit)\n"
         "too_small = lambda names: names['BLOCK'] < names['n'] / 20\n"
         f"{LAUNCH}"
     )
     assert not outcome.error, outcome.traceback
-    shown = session.run("print(list(found.table['BLOCK']), found.pruned, len(tasks) >= 2)")
+    shown = session.run(
+        "pool.close(); print(list(found.table['BLOCK']), found.pruned, pool.submit.call_count >= 3)"
+    )
     assert shown.streams["stdout"] == "[64, 128] 1 True\n"
 
 
@@ -197,7 +200,7 @@ def test_baselines_are_timed_under_their_names(session) -> None:
     )
     session.run("gpu.__exit__(None, None, None)")
     assert not outcome.error, outcome.traceback
-    shown = session.run("print(list(found.baselines))")
+    shown = session.run("pool.close(); print(list(found.baselines))")
     assert shown.streams["stdout"] == "['in_torch', 'numpy', 'sum', 'again']\n"
 
 

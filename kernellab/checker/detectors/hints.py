@@ -17,8 +17,10 @@ from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab import triton_api
-from kernellab.checker.checked_run import CheckedRun, Computed
+from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed
 from kernellab.checker.detector import Detector
+from kernellab.checker.kernel_source import Source, mask_argument
+from kernellab.checker.records import Proposal
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.compiler.modules import underlying_argument
 from kernellab.compiler.targets import has_copy_engine
@@ -30,7 +32,7 @@ from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.tiles import Value
 from kernellab.ir import flow, mlir, tt
-from kernellab.ir.operations import GlobalAccess, Location, has, locate
+from kernellab.ir.operations import Elementwise, GlobalAccess, Location, has, locate
 from kernellab.ir.types import is_pointer, shape
 from kernellab.records.layouts import Numbers
 
@@ -447,9 +449,23 @@ def _format_broken(
 
 
 class FailedAssertion(Detector):
-    """Report elements for which a `tl.device_assert` is false; the run continues."""
+    """Report elements for which a `tl.device_assert` is false; the run continues.
+
+    If these are elements that the mask of a load disables, the assertion needs the same mask.
+    """
 
     kinds = ("failed-assertion",)
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._on: dict[Operation, Array] = {}
+        """Of each masked load, the elements that it enables."""
+
+    def before(self, access: CheckedAccess) -> None:
+        """Record the elements that a masked load enables."""
+        op = access.operation
+        if isinstance(op, tt.LoadOp) and op.mask is not None and access.request.mask is not None:
+            self._on[op] = with_program_axis(access.request.mask, access.rank)
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
@@ -465,13 +481,44 @@ class FailedAssertion(Detector):
         if not failed.any():
             return
 
+        disabling = self._disabling(op, failed)
+
         def facts_of(_place: tuple[int, ...], _program: int) -> Mapping[str, Any]:
             message = "this assertion is false"
             if op.message.data:
                 message += f": {op.message.data}"
-            return {"message": message} | _ASSERTION_ADVICE
+            if disabling is None:
+                return {"message": message} | _ASSERTION_ADVICE
+            line = locate(disabling.location).frames[-1].line
+            message += f"; it is false only for elements that the mask of the load on line {line} "
+            facts: dict[str, Any] = {"message": f"{message}disables"}
+            return facts | _ASSERTION_ADVICE | dict(self._masked(line))
 
         self.collector.report(computed, failed, rank, facts_of)
+
+    def _disabling(self, op: tt.AssertOp, failed: Array) -> Operation | None:
+        """Return the load behind a condition whose mask disables all elements that fail."""
+        waiting: list[SSAValue] = [op.condition]
+        while waiting:
+            owner = waiting.pop().owner
+            if not isinstance(owner, Operation):
+                continue
+            if owner in self._on:
+                return None if numpy.any(failed & self._on[owner]) else owner
+            if has(owner, Elementwise):
+                waiting += owner.operands
+        return None
+
+    def _masked(self, line: int) -> Mapping[str, Any]:
+        """Return the proposal to give an assertion the mask of the load on a line."""
+        source = Source(str(self.run.kernel.src), self.run.call.values)
+        first = triton_api.definition_of(self.run.kernel).line
+        for call in source.calls("load"):
+            mask = mask_argument(call)
+            if mask is not None and call.lineno + first - 1 == line:
+                text = source.of(mask)
+                return {"proposals": (Proposal(f"Pass mask={text}.", "", text, "mask", True),)}
+        return {}
 
 
 _ASSERTION_ADVICE = {

@@ -223,9 +223,9 @@ def _lane_of(origin: Origin, access: CheckedAccess, place: tuple[int, ...]) -> t
 
 
 def _tile(access: CheckedAccess) -> Any:
+    """Return the type of what is stored; of a load, which a NaN sends elsewhere, of its result."""
     stored = stored_value(access.operation)
-    assert stored is not None
-    return stored.type
+    return access.operation.results[0].type if stored is None else stored.type
 
 
 def _effect(access: CheckedAccess, element: tuple[int, ...], stored: Any, count: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import numpy
@@ -80,6 +79,10 @@ def _written(value: SSAValue) -> str | None:
 # Find accesses outside an argument's tensor, or outside the storage behind it.
 
 
+_MOST_LEAVING = 64
+"""The most accesses of one operation for which a later load may show that they are not faults."""
+
+
 class OutOfBounds(Detector):
     """Report elements that leave their tensor; `BoundsPolicy` says what happens to them.
 
@@ -94,17 +97,45 @@ class OutOfBounds(Detector):
         super().__init__(run)
         self._loads: dict[Operation, CheckedAccess] = {}
         """The latest access of each load from a view."""
+        self._leaving: dict[
+            Operation, list[tuple[CheckedAccess, numpy.ndarray, Buffer] | None]
+        ] = {}
+        """The accesses of each operation that leave a view; None for one that is a fault in any
+        case."""
 
     def before(self, access: CheckedAccess) -> None:
-        if access.action == "load" and _is_view(access.buffer):
-            self._loads[access.operation] = access
+        if access.action != "load" or not _is_view(access.buffer):
+            return
+        self._loads[access.operation] = access
+        for operation, leaving in self._leaving.items():
+            # An element before the view that is read first, as `x[i - 1]`, stays a finding.
+            left: list[tuple[CheckedAccess, numpy.ndarray, Buffer] | None] = []
+            for each in leaving:
+                if each and _is_beside(access, *each) and _is_after(*each):
+                    self._note_neighbors(each[0], access)
+                else:
+                    left.append(each)
+            self._leaving[operation] = left
+
+    def _note_neighbors(self, access: CheckedAccess, other: CheckedAccess) -> None:
+        self.notes = tuple(dict.fromkeys((*self.notes, _neighbors(access, other))))
+
+    def end(self) -> None:
+        """Forget the loads that are next to what a later load reads."""
+        for operation, leaving in self._leaving.items():
+            if not leaving:
+                self.collector.forget(operation)
 
     def outside_tensor(self, access: CheckedAccess, outside: numpy.ndarray, view: Buffer) -> None:
         is_in_storage = _is_in_storage(access, outside)
-        beside = self._beside(access, outside, view) if is_in_storage else None
+        known = self._loads.values() if is_in_storage else ()
+        beside = next((load for load in known if _is_beside(load, access, outside, view)), None)
         if beside is not None:
-            self.notes = tuple(dict.fromkeys((*self.notes, _neighbors(access, beside))))
+            self._note_neighbors(access, beside)
             return
+        leaving = self._leaving.setdefault(access.operation, [])
+        is_kept = is_in_storage and len(leaving) < _MOST_LEAVING
+        leaving.append((access, outside, view) if is_kept else None)
 
         def facts_of(place: tuple[int, ...], program: int) -> dict[str, Any]:
             where = (program, *place) if outside.ndim > access.rank else place
@@ -122,26 +153,6 @@ class OutOfBounds(Detector):
             }
 
         self.collector.report(access, outside, access.rank, facts_of, view.name)
-
-    def _beside(
-        self, access: CheckedAccess, outside: numpy.ndarray, view: Buffer
-    ) -> CheckedAccess | None:
-        """Return another load of the same programs, at a constant distance from this one, that
-        stays inside the view where this one leaves it.
-        """
-        for other in self._loads.values():
-            if other.operation is access.operation or other.programs is not access.programs:
-                continue
-            if other.buffer.tensor is not access.buffer.tensor or other.rank != access.rank:
-                continue
-            with suppress(ValueError):  # tiles of other shapes
-                mine, theirs = numpy.broadcast_arrays(access.index, other.index)
-                apart = mine - theirs
-                if apart.size and apart.flat[0] and (apart == apart.flat[0]).all():
-                    leaves = outside & view.is_outside(theirs)
-                    if not leaves.any():
-                        return other
-        return None
 
     def outside_memory(
         self, access: CheckedAccess, wild: numpy.ndarray, elements: Elements
@@ -162,6 +173,30 @@ class OutOfBounds(Detector):
             }
 
         self.collector.report(access, wild, access.rank, facts_of, "an address")
+
+
+def _is_beside(
+    other: CheckedAccess, access: CheckedAccess, outside: numpy.ndarray, view: Buffer
+) -> bool:
+    """Return whether another load of the same programs, at a constant distance from a load, stays
+    inside the view where that leaves it.
+    """
+    if other.operation is access.operation or other.programs is not access.programs:
+        return False
+    if other.buffer.tensor is not access.buffer.tensor or other.rank != access.rank:
+        return False
+    try:
+        mine, theirs = numpy.broadcast_arrays(access.index, other.index)
+    except ValueError:  # tiles of other shapes
+        return False
+    apart = mine - theirs
+    is_constant = bool(apart.size and apart.flat[0] and (apart == apart.flat[0]).all())
+    return is_constant and not (outside & view.is_outside(theirs)).any()
+
+
+def _is_after(access: CheckedAccess, outside: numpy.ndarray, view: Buffer) -> bool:
+    """Return whether the elements that leave a view are all beyond its end."""
+    return not (outside & (access.index < view.stop)).any()
 
 
 def _is_view(buffer: Buffer) -> bool:
@@ -241,7 +276,7 @@ def _advice(
         return {"advice": f"{_IN_STORAGE[form_of(access.operation)]}. {words}"}
     match form_of(access.operation):
         case "block pointer":
-            how = _block_pointer_advice(access)
+            return {**_block_pointer_advice(access), "why": _SKIPPED}
         case "descriptor":
             how = _DESCRIPTOR_ADVICE
         case _:
@@ -312,11 +347,14 @@ def _pointer_advice(
 _ANY = "Mask these elements, or check the sizes and strides that you pass."
 
 
-def _block_pointer_advice(access: CheckedAccess) -> str:
+def _block_pointer_advice(access: CheckedAccess) -> dict[str, Any]:
     if access.request.mask is not None:
-        return (
+        advice = (
             "Add the missing dimensions to boundary_check=. If it has all of them, correct the "
             "shape of the tl.make_block_ptr, which is larger than the tensor."
         )
+        return {"advice": advice}
     padding = ', padding_option="zero"' if access.action == "load" else ""
-    return f"Check the boundaries: pass boundary_check={tuple(range(access.rank))}{padding}."
+    new = f"{tuple(range(access.rank))}{padding}"
+    words = f"Check the boundaries: pass boundary_check={new}."
+    return {"advice": words, "proposals": (Proposal(words, "", new, "boundary_check", True),)}

@@ -30,7 +30,7 @@ from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import Load, MemoryAccess
 from kernellab.interpreter.numerics import largest_finite
 from kernellab.interpreter.tiles import Value, full
-from kernellab.ir import mlir, tt
+from kernellab.ir import flow, mlir, tt
 from kernellab.ir.operations import (
     Elementwise,
     KeepsElements,
@@ -226,6 +226,12 @@ class MissingOther(Detector):
         if may_leave_masked_lanes_open(target):
             return {"message": start + effect, "why": _OPEN.format(target=target)}
         deciding = self._decided_by_zeros(session, op)
+        if deciding is None and _is_multiplied(op):
+            return {
+                "message": start + effect,
+                "why": _ZEROS_AFFECT.format(target=target),
+                "proposals": _proposals(op, "1.0", "1"),
+            }
         if deciding is None:
             why = _ZEROS.format(target=target)
             return {
@@ -239,7 +245,7 @@ class MissingOther(Detector):
         infinity = f'{sign}float("inf")'
         return {
             "message": start + words,
-            "why": f"On {target}, these elements hold zeros, and the zeros affect the result.",
+            "why": _ZEROS_AFFECT.format(target=target),
             "proposals": _proposals(op, infinity, ""),
         }
 
@@ -307,6 +313,16 @@ class MissingOther(Detector):
         return iter(()) if self._off else super().findings(explained)
 
 
+def _is_multiplied(load: Operation) -> bool:
+    """Return whether a reduction or a scan multiplies what is computed from a load."""
+    ways = (use.operation for value in flow.forward(load.results) for use in value.uses)
+    return any(
+        isinstance(op, tt.ReduceOp | tt.ScanOp)
+        and isinstance(op.combine.block.first_op, mlir.MulFOp | mlir.MulIOp)
+        for op in ways
+    )
+
+
 def _comparison(apart: Difference, words: str) -> str:
     """Return a result with zeros and with another value in the undefined elements, as text."""
     zeros, other = apart.texts
@@ -360,6 +376,7 @@ _ZEROS = (
     "language does not guarantee this, and on AMD's CDNA 3 and 4 asynchronous copies leave the "
     "previous contents of shared memory there."
 )
+_ZEROS_AFFECT = "On {target}, these elements hold zeros, and the zeros affect the result."
 _OPEN = (
     "On {target}, they hold zeros if the load goes through registers, and the previous contents of "
     "shared memory if it becomes an asynchronous copy (TRITON_HIP_USE_ASYNC_COPY)."

@@ -383,8 +383,8 @@ class _Words:
         texts = []
         for term in self.terms:
             text = self._term(term)
-            if text is None:
-                return None
+            if text is None or re.search(rf"\b{re.escape(self.tensor.name)}\b", text):
+                return None  # The text may be that of the whole pointer.
             if spread and term.axes and len(term.axes) < len(self.lane):
                 marks = (":" if n in term.axes else "None" for n in range(len(self.lane)))
                 text = f"{text if text.isidentifier() else f'({text})'}[{', '.join(marks)}]"

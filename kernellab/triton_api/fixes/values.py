@@ -31,7 +31,7 @@ from kernellab.triton_api.fixes.rules import (
     one_as_number,
     rule,
 )
-from kernellab.triton_api.functions import named_outside, scope_of
+from kernellab.triton_api.functions import definition_of, named_outside, scope_of
 
 # Functions of torch, NumPy and Python in a kernel, and what a kernel says instead.
 
@@ -255,7 +255,22 @@ def _undefined_name(refused: Refusal, match: re.Match[str]) -> Fix:
     if hasattr(builtins, name):
         guess = guess or _ONLY_TL
     here = ", ".join(dict.fromkeys([*refused.function.arg_names, *refused.scope]))
+    if (line := _conditional_line(refused, name)) is not None:
+        reason = (
+            f"{name} is assigned on line {line}, inside an if or a loop, and nowhere before it."
+        )
+        return Fix(reason, f"Assign {name} before that, with the type that it gets there.")
     return Fix("", guess or f"Defined names: {here}.")
+
+
+def _conditional_line(refused: Refusal, name: str) -> int | None:
+    """Return the line that assigns a variable inside an if or a loop."""
+    start = definition_of(refused.function).line
+    for block in ast.walk(ast.parse(str(refused.function.src))):
+        for node in ast.walk(block) if isinstance(block, ast.If | ast.For | ast.While) else ():
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+                return start + node.lineno - 1
+    return None
 
 
 @rule(r"Cannot access global variable (\w+) from within @jit'ed")
@@ -326,20 +341,20 @@ def _is_unknown(refused: Refusal, name: str) -> bool:
     return value is not None and isinstance(value, tl.tensor)
 
 
-@rule(r"'dtype' object has no attribute 'numel'")
+@rule(r"'dtype' object has no attribute 'numel'|reshape\(\) cannot change total number of elements")
 def _topk(refused: Refusal, _: re.Match[str]) -> Fix | None:
     for node in refused.nodes():
         if isinstance(node, ast.Call) and refused.text(node.func).endswith("topk"):
             given = [word.value for word in node.keywords if word.arg == "k"] or node.args[1:2]
             value = refused.scope.get(given[0].id) if isinstance(given[0], ast.Name) else given[0]
             number = getattr(value, "value", None)
-            if isinstance(number, int):
+            if isinstance(number, int) and (number < 2 or "reshape" in refused.words):
                 reason = (
                     f"{refused.text(given[0])} is {number}, and tl.topk needs a power of two, from "
                     "2 to the number of elements."
                 )
-                attempts = tuple(_instead_of_topk(refused, node, number))
-                smallest = "The smallest k that it takes is 2."
+                attempts = tuple(_instead_of_topk(refused, node, number)) if number < 2 else ()
+                smallest = "The smallest k that it takes is 2." if number < 2 else ""
                 return Fix(reason, smallest, replaces=True, attempts=attempts)
     return None
 
