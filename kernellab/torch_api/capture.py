@@ -188,6 +188,7 @@ class Backend:
             table = torch._inductor.decomposition.select_decomp_table()
             self._here = _place_of(inputs)
             without_gpu(module, self._here)
+            stack.enter_context(self._answering())  # the partitioner asks for its random numbers
             stack.enter_context(decompositions_see_gpu(self._here))
             stack.enter_context(self._passes_watched())
             stack.enter_context(
