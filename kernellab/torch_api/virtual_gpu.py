@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import torch._dynamo.device_interface
+import torch._dynamo.source
 import torch._inductor.runtime.hints
 import torch._inductor.utils
 import torch._meta_registrations
@@ -171,6 +172,26 @@ def without_gpu(module: torch.fx.GraphModule, place: torch.device) -> None:
         elif "autocast" not in getattr(node.target, "__name__", ""):
             node.args = torch.fx.node.map_aggregate(node.args, moved)
             node.kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
+    module.recompile()
+
+
+def lift_constants(module: torch.fx.GraphModule, place: torch.device) -> None:
+    """Have a Dynamo graph, in place, read tensors of lists from buffers: Inductor takes inputs to
+    be on the GPU, and constants to be where they are.
+    """
+    for node in list(module.graph.nodes):
+        if node.target not in (torch.tensor, torch.as_tensor) or node.all_input_nodes:
+            continue
+        value = node.target(*node.args, **{**node.kwargs, "device": CPU})
+        if value.dim() and not value.requires_grad:
+            name = f"constant_of_{node.name}"
+            module.register_buffer(name, value.to(place))
+            getattr(module, "_param_name_to_source", {})[name] = (
+                torch._dynamo.source.ConstantSource(name)
+            )
+            with module.graph.inserting_before(node):
+                node.args, node.kwargs = (module.graph.get_attr(name),), {}
+            node.target = torch.clone
     module.recompile()
 
 
