@@ -74,9 +74,21 @@ def _replacements(properties: Any, hip_version: str | None) -> Iterator[Replacem
     yield torch.cuda, "_get_device_properties", lambda _index: properties
     yield from ((torch.cuda, name, function) for name, function in OF_CUDA.items())
     yield from ((torch._C, name, function) for name, function in OF_C.items())
+    if hip_version is None:  # builds of torch for the CPU have no cuDNN
+        yield torch._C, "_conv_determine_backend_memory_format", _format_of_cudnn
     state = torch.get_rng_state()  # the CPU's, as the call runs there
     yield torch.cuda, "get_rng_state", lambda _device=None: state
     yield torch.cuda, "set_rng_state", lambda _state, _device=None: None
+
+
+def _format_of_cudnn(x: torch.Tensor, weight: torch.Tensor, _backend: Any) -> torch.memory_format:
+    """Return the memory format of a convolution's result (ConvUtils.h,
+    cudnn_conv_suggest_memory_format).
+    """
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
+    formats = map(torch._prims_common.suggest_memory_format, (x, weight))
+    is_last = torch.float64 not in (x.dtype, weight.dtype) and last in formats
+    return last if last is not None and is_last else torch.contiguous_format
 
 
 def _interface(properties: Any) -> type:
