@@ -130,9 +130,11 @@ def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Bac
                 advice=suggestion(name, [*_OWN, *known], "Its own options are"),
             )
     runner = run_code if run == "triton" else run_aten
+    # Generated kernels draw other numbers than eager torch.
+    draws = {"fallback_random": True} if run == "triton" else {}
     return Backend(
         gpu.answering,
-        config=config,
+        config={**draws, **config},
         levels=levels,
         runner=lambda made: interpreted()(runner(made)),  # it may launch the user's kernels
         runs_code=run == "triton",

@@ -562,6 +562,7 @@ class _OfGraph:
             for variable, code in codes.items()
             if variable not in users
         }
+        stores = {variable: _stores(codes[variable]) for variable in parameters}
         text, statements, names = watched(lowering.wrapper, sources, parameters)
         stored = {lowering.values[name] for name in names if name in lowering.values}
         run = NodeRun(module, functools.partial(self._right_in, stored), self._earlier)
@@ -598,12 +599,14 @@ class _OfGraph:
                 computed = run.computed[node.name]
                 if not isinstance(value, torch.Tensor) or computed.shape != value.shape:
                     continue
+                kernel, given = launched(statements[number]) or ("", ())
+                written = parameters.get(kernel, ())
+                parameter = written[given.index(name)] if written and name in given else ""
+                if parameter.startswith("in_out") and parameter not in stores[kernel]:
+                    continue  # fusion removed the store: the buffer still has its earlier value
                 if not run.drew(node) and not is_unset(node):
                     self.counts["kernel"] += 1
                     if difference_of(name, value, computed) is not None:
-                        kernel, given = launched(statements[number]) or ("", ())
-                        written = parameters.get(kernel, ())
-                        parameter = written[given.index(name)] if written else ""
                         kept = value.detach().clone()
                         place = node.name
                         buffer = _FarBuffer(place, node, kept, computed, kernel, parameter, [*last])
@@ -641,7 +644,8 @@ class _OfGraph:
             self._note_node(excess, "kernel", far.node, far.right, made_in)
             return
         code = codes.get(far.kernel)
-        line, text = _storing_line(code, far.parameter) if code is not None else (None, "")
+        line = _stores(code).get(far.parameter) if code is not None else None
+        text = code.source.splitlines()[line - 1] if code is not None and line else ""
         self._note_node(excess, "kernel", far.node, far.right, code, line, text)
         if code is not None and self.launch is None:
             self.launch = WrongLaunch(code, tuple(far.arguments), {far.parameter: far.right})
@@ -725,21 +729,19 @@ def _parameters_of(kernel: KernelCode) -> tuple[str, ...]:
     return tuple(argument.arg for argument in _function(kernel).args.args)
 
 
-def _storing_line(kernel: KernelCode, parameter: str) -> tuple[int | None, str]:
-    """Return number, from 1, and text of the last line that stores to a parameter, or None, ""."""
-    lines = [
-        node.lineno
-        for node in ast.walk(_function(kernel))
-        if isinstance(node, ast.Call)
-        and ast.unparse(node.func).startswith(("tl.store", "tl.atomic", "tl.device"))
-        and node.args
-        and any(
-            isinstance(name, ast.Name) and name.id == parameter for name in ast.walk(node.args[0])
-        )
-    ]
-    if not lines:
-        return None, ""
-    return max(lines), kernel.source.splitlines()[max(lines) - 1]
+def _stores(kernel: KernelCode) -> dict[str, int]:
+    """Return the parameters that a kernel stores to, with the number, from 1, of the last line."""
+    lines: dict[str, int] = {}
+    for node in ast.walk(_function(kernel)):
+        if (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func).startswith(("tl.store", "tl.atomic", "tl.device"))
+            and node.args
+        ):
+            for name in ast.walk(node.args[0]):
+                if isinstance(name, ast.Name):
+                    lines[name.id] = max(node.lineno, lines.get(name.id, 0))
+    return lines
 
 
 def _function(kernel: KernelCode) -> ast.FunctionDef:

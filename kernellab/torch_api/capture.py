@@ -65,6 +65,7 @@ from kernellab.torch_api.virtual_gpu import (
     calls_on_gpu,
     decompositions_see_gpu,
     gpu_tensors_lie,
+    lift_constants,
     seeing_gpu,
     without_gpu,
     written_out,
@@ -188,6 +189,8 @@ class Backend:
             table = torch._inductor.decomposition.select_decomp_table()
             self._here = _place_of(inputs)
             without_gpu(module, self._here)
+            lift_constants(module, self._here)
+            stack.enter_context(self._answering())  # the partitioner asks for its random numbers
             stack.enter_context(decompositions_see_gpu(self._here))
             stack.enter_context(self._passes_watched())
             stack.enter_context(

@@ -212,10 +212,14 @@ class DrawingRun(torch.fx.Interpreter):
         return result
 
     def drew(self, node: torch.fx.Node) -> bool:
-        """Whether a node's value, which was computed, is of random numbers that the node drew."""
-        if node.target is operator.getitem and isinstance(node.args[0], torch.fx.Node):
-            return self.drew(node.args[0])
-        return node.name in self.states
+        """Whether a node's value, which was computed, is of random numbers that the node drew, or a
+        view of such a value.
+        """
+        if node.name in self.states:
+            return True
+        is_part = node.target is operator.getitem or getattr(node.target, "is_view", False)
+        source = node.args[0] if is_part else None
+        return isinstance(source, torch.fx.Node) and self.drew(source)
 
 
 def is_unset(node: torch.fx.Node) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import torch._dynamo.device_interface
+import torch._dynamo.source
 import torch._inductor.runtime.hints
 import torch._inductor.utils
 import torch._meta_registrations
@@ -73,9 +74,21 @@ def _replacements(properties: Any, hip_version: str | None) -> Iterator[Replacem
     yield torch.cuda, "_get_device_properties", lambda _index: properties
     yield from ((torch.cuda, name, function) for name, function in OF_CUDA.items())
     yield from ((torch._C, name, function) for name, function in OF_C.items())
+    if hip_version is None:  # builds of torch for the CPU have no cuDNN
+        yield torch._C, "_conv_determine_backend_memory_format", _format_of_cudnn
     state = torch.get_rng_state()  # the CPU's, as the call runs there
     yield torch.cuda, "get_rng_state", lambda _device=None: state
     yield torch.cuda, "set_rng_state", lambda _state, _device=None: None
+
+
+def _format_of_cudnn(x: torch.Tensor, weight: torch.Tensor, _backend: Any) -> torch.memory_format:
+    """Return the memory format of a convolution's result (ConvUtils.h,
+    cudnn_conv_suggest_memory_format).
+    """
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
+    formats = map(torch._prims_common.suggest_memory_format, (x, weight))
+    is_last = torch.float64 not in (x.dtype, weight.dtype) and last in formats
+    return last if last is not None and is_last else torch.contiguous_format
 
 
 def _interface(properties: Any) -> type:
@@ -171,6 +184,26 @@ def without_gpu(module: torch.fx.GraphModule, place: torch.device) -> None:
         elif "autocast" not in getattr(node.target, "__name__", ""):
             node.args = torch.fx.node.map_aggregate(node.args, moved)
             node.kwargs = torch.fx.node.map_aggregate(node.kwargs, moved)
+    module.recompile()
+
+
+def lift_constants(module: torch.fx.GraphModule, place: torch.device) -> None:
+    """Have a Dynamo graph, in place, read tensors of lists from buffers: Inductor takes inputs to
+    be on the GPU, and constants to be where they are.
+    """
+    for node in list(module.graph.nodes):
+        if node.target not in (torch.tensor, torch.as_tensor) or node.all_input_nodes:
+            continue
+        value = node.target(*node.args, **{**node.kwargs, "device": CPU})
+        if value.dim() and not value.requires_grad:
+            name = f"constant_of_{node.name}"
+            module.register_buffer(name, value.to(place))
+            getattr(module, "_param_name_to_source", {})[name] = (
+                torch._dynamo.source.ConstantSource(name)
+            )
+            with module.graph.inserting_before(node):
+                node.args, node.kwargs = (module.graph.get_attr(name),), {}
+            node.target = torch.clone
     module.recompile()
 
 
@@ -354,7 +387,7 @@ def _chosen(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    fused = _fused_for(query, attn_mask, enable_gqa)
+    fused = _fused_for(query, key, value, attn_mask, enable_gqa)
     if fused is _flash:
         return _flash(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
     if fused is _efficient:
@@ -373,15 +406,23 @@ def _chosen(
     )[0]
 
 
-def _fused_for(query: torch.Tensor, mask: torch.Tensor | None, enable_gqa: bool) -> Any:
+def _fused_for(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    mask: torch.Tensor | None,
+    enable_gqa: bool,
+) -> Any:
     """Return the fused operation that a GPU runs, or None if it runs several simple ones."""
-    head = query.shape[-1]
-    if query.dim() != 4 or enable_gqa:
+    if query.dim() != 4 or enable_gqa or not query.shape[:2] == key.shape[:2] == value.shape[:2]:
         return None
+    head, of_value = query.shape[-1], value.shape[-1]
     is_half = query.dtype in (torch.float16, torch.bfloat16)
-    if is_half and mask is None and head <= _WIDEST_FLASH and head % 8 == 0:
+    if is_half and mask is None and head == of_value and head <= _WIDEST_FLASH and head % 8 == 0:
         return _flash
-    return None if head % _ALIGNED.get(query.dtype, head + 1) else _efficient
+    multiple = _ALIGNED.get(query.dtype)
+    is_aligned = multiple is not None and head % multiple == 0 and of_value % multiple == 0
+    return _efficient if is_aligned else None
 
 
 def _bias(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor | None:
@@ -435,10 +476,10 @@ def _calling_on_cpu(operation: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _weights(
-    query: Any, key: Any, bias: Any, dropout: float, causal: bool, scale: Any, seed: Any
+    query: Any, key: Any, bias: Any, dropout: float, causal: bool, scale: Any, draws: Any
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, float]:
     """In single precision: the weights, what dropout multiplies them with, the logarithms of the
-    sums of exponentials; and the factor of the scores.
+    sums of exponentials; and the factor of the scores. `draws` is a generator, or None for torch's.
     """
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
     scores = query.float() @ key.float().transpose(-2, -1) * factor
@@ -448,18 +489,16 @@ def _weights(
         ones = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device)
         scores = scores.masked_fill(~ones.tril(), float("-inf"))
     kept = torch.ones((), device=query.device)
-    if dropout > 0:
-        generator = None if query.is_meta else torch.Generator().manual_seed(int(seed))
-        drawn = torch.rand(scores.shape, generator=generator, device=query.device)
-        kept = (drawn >= dropout) / (1 - dropout)
-    return scores.softmax(-1), kept, scores.logsumexp(-1), factor
+    if dropout > 0:  # as eager attention draws on the CPU
+        kept = torch.empty_like(scores).bernoulli_(1 - dropout, generator=draws).div_(1 - dropout)
+    return _aten._safe_softmax(scores, -1), kept, scores.logsumexp(-1), factor
 
 
 def _weighted(
-    query: Any, key: Any, value: Any, bias: Any, dropout: float, causal: bool, scale: Any, seed: Any
+    query: Any, key: Any, value: Any, bias: Any, dropout: float, causal: bool, scale: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The result, and the logarithms of the sums of exponentials."""
-    weights, kept, sums, _ = _weights(query, key, bias, dropout, causal, scale, seed)
+    weights, kept, sums, _ = _weights(query, key, bias, dropout, causal, scale, None)
     return (weights * kept) @ value.float(), sums
 
 
@@ -473,7 +512,8 @@ def _differentiated(
 ) -> tuple[Any, ...]:
     """The gradients of query, key, value and bias: of a softmax and two products."""
     query, key, value, bias = inputs
-    weights, kept, _, factor = _weights(query, key, bias, dropout, causal, scale, seed)
+    draws = _as_after(seed) if dropout > 0 else None
+    weights, kept, _, factor = _weights(query, key, bias, dropout, causal, scale, draws)
     incoming = gradient.float()
     of_weights = incoming @ value.float().transpose(-2, -1) * kept
     of_scores = weights * (of_weights - (of_weights * weights).sum(-1, keepdim=True))
@@ -486,9 +526,9 @@ def _differentiated(
 
 
 def drawing_alike(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """Make a Dynamo graph, in place, draw the random numbers of the compiled graphs. Attention
-    drops the same elements as the fused operations that are written out for the CPU, and returns
-    the same strides; what is checkpointed is not computed again, which would draw other numbers.
+    """Make a Dynamo graph, in place, draw the random numbers of the compiled graphs: what is
+    checkpointed is not computed again, which would draw other numbers. Attention returns the
+    strides of the fused operations that are written out for the CPU.
     """
     return _with_targets(module, lambda node: _DRAWN_ALIKE.get(node.target, node.target))
 
@@ -507,14 +547,10 @@ def _attention_alike(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    fused = _fused_for(query, attn_mask, enable_gqa)
-    if fused is None or dropout_p == 0:
-        result = torch.nn.functional.scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-        )
-    else:
-        seed, bias = _new_seed(dropout_p, query), _bias(attn_mask, query, key)
-        result, _ = _weighted(query, key, value, bias, dropout_p, is_causal, scale, seed)
+    result = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+    fused = _fused_for(query, key, value, attn_mask, enable_gqa)
     if fused is _flash:
         return torch.empty_like(query).copy_(result)
     return result if fused is None else _laid_out(result, query)
@@ -526,11 +562,30 @@ _DRAWN_ALIKE: dict[Any, Callable[..., Any]] = {
 }
 
 
+_states: OrderedDict[int, torch.Tensor] = OrderedDict()
+"""A number that stands for a seed -> the state of torch's generator before dropout drew."""
+
+_MOST_STATES = 4096
+
+
 def _new_seed(dropout: float, like: torch.Tensor) -> torch.Tensor:
     """What dropout draws with: nothing is drawn for it where nothing is dropped."""
-    if dropout > 0:
-        return torch.randint(0, 2**31, (), dtype=torch.int64, device=like.device)
-    return torch.zeros((), dtype=torch.int64, device=like.device)
+    if dropout == 0 or like.is_meta:
+        return torch.zeros((), dtype=torch.int64, device=like.device)
+    number = next(reversed(_states), 0) + 1
+    _states[number] = torch.get_rng_state()
+    if len(_states) > _MOST_STATES:
+        _states.popitem(last=False)
+    return torch.tensor(number)
+
+
+def _as_after(seed: torch.Tensor) -> torch.Generator | None:
+    """A generator that draws again what was drawn with a seed; None on the meta device."""
+    if seed.is_meta:
+        return None
+    generator = torch.Generator()
+    generator.set_state(_states[int(seed)])
+    return generator
 
 
 def _run_efficient(
@@ -545,7 +600,7 @@ def _run_efficient(
     scale: Any = None,
 ) -> tuple[Any, ...]:
     seed = _new_seed(dropout_p, query)
-    result, sums = _weighted(query, key, value, bias, dropout_p, is_causal, scale, seed)
+    result, sums = _weighted(query, key, value, bias, dropout_p, is_causal, scale)
     sums = _padded(sums) if compute_log_sumexp else sums[..., :0]
     return _laid_out(result, query), sums, seed, torch.zeros_like(seed)
 
@@ -590,7 +645,7 @@ def _run_flash(
     scale: Any = None,
 ) -> tuple[Any, ...]:
     seed = _new_seed(dropout_p, query)
-    result, sums = _weighted(query, key, value, None, dropout_p, is_causal, scale, seed)
+    result, sums = _weighted(query, key, value, None, dropout_p, is_causal, scale)
     state = torch.stack([seed, torch.zeros_like(seed)]).to(torch.uint64)
     nothing = query.new_empty(0)
     lengths = query.shape[-2], key.shape[-2]

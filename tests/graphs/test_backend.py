@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn import functional as F  # noqa: N812 - as everyone writes it
+from torch.utils.checkpoint import checkpoint
 
 import kernellab
 from kernellab.errors import ArgumentError, OptionError
@@ -51,6 +53,39 @@ def test_generated_kernels_give_what_eager_torch_gives(name: str) -> None:
     for one, right in zip(_step(compiled, args), expected, strict=True):
         wide = 2e-2 if right.dtype == torch.bfloat16 else 2e-5
         torch.testing.assert_close(one, right, rtol=wide, atol=wide * float(right.abs().max()))
+
+
+def _drop(x: torch.Tensor) -> torch.Tensor:
+    return F.dropout(x.sin(), 0.3) + torch.rand_like(x)
+
+
+def _attend_and_drop(x: torch.Tensor) -> torch.Tensor:
+    return F.scaled_dot_product_attention(_drop(x), x, x, dropout_p=0.2)
+
+
+def _attend_again_in_backward(x: torch.Tensor) -> torch.Tensor:
+    result: torch.Tensor = checkpoint(_attend_and_drop, x, use_reentrant=False)
+    return result
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _drop,
+        *(
+            pytest.param(f, marks=pytest.mark.slow)
+            for f in (_attend_and_drop, _attend_again_in_backward)
+        ),
+    ],
+)
+def test_generated_kernels_draw_what_eager_torch_draws(function: Callable[..., Any]) -> None:
+    x = torch.randn(2, 2, 12, 16, requires_grad=True)
+    compiled = torch.compile(function, backend=kernellab_backend, options={"run": "triton"})
+    torch.manual_seed(0)
+    expected = _step(function, (x,))
+    torch.manual_seed(0)
+    for made, right in zip(_step(compiled, (x,)), expected, strict=True):
+        torch.testing.assert_close(made, right, rtol=1e-4, atol=1e-4)
 
 
 def test_aten_operations_give_what_eager_torch_gives_and_leave_a_report() -> None:

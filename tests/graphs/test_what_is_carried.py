@@ -48,8 +48,21 @@ def opened(function: Any, *args: Any, **options: Any) -> GraphReport:
     return report
 
 
-def test_a_tensor_that_the_function_makes_of_a_number() -> None:
-    assert opened(lambda x: x * torch.tensor(2.0), torch.rand(4)).kernels
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * torch.tensor(2.0),
+        lambda x: (x - torch.tensor([0.4, 0.5], device=x.device)) * torch.as_tensor([[1, 2]]),
+        pytest.param(lambda x: x.gather(-1, torch.tensor([[1, 0]])), marks=pytest.mark.slow),
+        pytest.param(lambda x: torch.tensor([1.0, 2.0]).mul_(x.sum()), marks=pytest.mark.slow),
+    ],
+)
+def test_tensors_that_the_function_makes_of_numbers(function: Any) -> None:
+    report = opened(function, torch.rand(1, 2))
+    assert report.kernels
+    compared = report.compare()
+    assert [graph.obstacle for graph in compared.graphs] == [""]
+    assert not compared.differences
 
 
 _CELL = """
