@@ -55,8 +55,8 @@ _MODULI: dict[tuple[int, ...], tuple[Array, Array]] = {
     moduli: _repeated(*moduli) for moduli in ((P, R), (P,), (R,))
 }
 
-_LONGEST_PRODUCT = 2**13
-"""Products summed before they are reduced: (P / 2)**2 * 2**13 < 2**53, so float64 is exact."""
+_LONGEST_PRODUCT = 2**11
+"""Products summed before they are reduced: (P / 2)**2 * 2**11 < 2**50."""
 
 
 # What is not decided
@@ -105,32 +105,25 @@ def pair(first: Any, second: Any) -> Value:
 
 
 def _reduced(integers: Array, *of_all: int) -> Array:
-    """Integers of less than 2**40 as residues around 0, in their place: pairs, or residues of one
-    modulus.
+    """Integers of less than 2**50 as residues around 0, in their place: pairs, or residues of one
+    modulus. A quotient is at least 2**-21 from the middle of two integers, and its error is less.
     """
     flat, (moduli, reciprocals) = integers.reshape(-1), _MODULI[of_all or (P, R)]
+    quotients = numpy.empty(min(flat.size, _PIECE))
     with numpy.errstate(invalid="ignore"):  # infinity less infinity
         for start in range(0, flat.size, _PIECE):
             piece = flat[start : start + _PIECE]
-            multiples = piece * reciprocals[: piece.size]
+            multiples = numpy.multiply(
+                piece, reciprocals[: piece.size], out=quotients[: piece.size]
+            )
             numpy.rint(multiples, out=multiples)
             multiples *= moduli[: piece.size]
             numpy.subtract(piece, multiples, out=piece)
             if numpy.isnan(numpy.add.reduce(piece)):
                 infinite = numpy.isinf(multiples)
-                piece[infinite] = multiples[infinite]
+                if infinite.any():
+                    piece[infinite] = multiples[infinite]
     return integers
-
-
-def _combined(operation: numpy.ufunc, a: Value, b: Value) -> Value:
-    """The residues of a sum, a difference or a product in both parts."""
-    a, b = numpy.asarray(a, PAIR), numpy.asarray(b, PAIR)
-    if a.shape == b.shape:
-        return _pairs(_reduced(operation(_parts(a), _parts(b))))
-    made = numpy.empty(numpy.broadcast_shapes(a.shape, b.shape), PAIR)
-    operation(a.real, b.real, out=made.real)
-    operation(a.imag, b.imag, out=made.imag)
-    return _pairs(_reduced(_parts(made)))
 
 
 def reduced(value: Value) -> Value:
@@ -217,12 +210,27 @@ def _inverse_of_log2_e() -> Value:
 
 def add(a: Value, b: Value) -> Value:
     """a + b."""
-    return _combined(numpy.add, a, b)
+    return _pairs(_reduced(_parts(numpy.add(a, b, dtype=PAIR))))
+
+
+def unreduced_sum(a: Value, b: Value) -> Value:
+    """a + b for an operation that reduces: a product, an exponential."""
+    return numpy.add(a, b, dtype=PAIR)
+
+
+def unreduced_difference(a: Value, b: Value) -> Value:
+    """a - b, likewise."""
+    return numpy.subtract(a, b, dtype=PAIR)
+
+
+def unreduced_product(a: Value, b: Value) -> Value:
+    """a * b for a sum or a difference."""
+    return _pairs(_products(a, b))
 
 
 def subtract(a: Value, b: Value) -> Value:
     """a - b."""
-    return _combined(numpy.subtract, a, b)
+    return _pairs(_reduced(_parts(numpy.subtract(a, b, dtype=PAIR))))
 
 
 def negative(a: Value) -> Value:
@@ -232,7 +240,14 @@ def negative(a: Value) -> Value:
 
 def multiply(a: Value, b: Value) -> Value:
     """a * b."""
-    return _combined(numpy.multiply, a, b)
+    return _pairs(_reduced(_products(a, b)))
+
+
+def _products(a: Value, b: Value) -> Array:
+    """The products of the two parts, which are not reduced."""
+    if numpy.shape(a) != numpy.shape(b):  # to copy is faster than loops over parts
+        a, b = numpy.broadcast_arrays(numpy.asarray(a, PAIR), numpy.asarray(b, PAIR))
+    return _parts(a) * _parts(b)
 
 
 def divide(a: Value, b: Value) -> Value:
@@ -252,7 +267,8 @@ def inverse(a: Value) -> Value:
 
 def fused_multiply_add(a: Value, b: Value, c: Value) -> Value:
     """a * b + c."""
-    return add(multiply(a, b), c)
+    products = numpy.add(_products(a, b).view(PAIR)[..., 0], c)
+    return _pairs(_reduced(_parts(products)))
 
 
 def square_root(a: Value) -> Value:
@@ -270,17 +286,24 @@ def square_root(a: Value) -> Value:
 def exp2(a: Value) -> Value:
     """2 ** a. It has no residue modulo R."""
     a = numpy.asarray(a, PAIR)
-    first = _looked_up(_powers_of_two(), a.imag)
-    unknown = numpy.isnan(a.imag) & numpy.isfinite(a.real)
+    return _power_of_two(a.imag, a)
+
+
+def _power_of_two(exponents: Array, a: Array) -> Value:
+    """2 to the power of residues modulo R, which belong to a up to a factor."""
+    finite, table = numpy.isfinite(exponents), _powers_of_two()
+    if finite.all():
+        return pair(table[exponents.astype(numpy.int64)], numpy.nan)
+    first = table[numpy.where(finite, exponents, 0).astype(numpy.int64)]
+    infinite = numpy.isinf(a.real)
+    second = numpy.where(infinite, numpy.maximum(a.real, 0), numpy.nan)
+    if (finite | infinite).all():  # most often -inf, of masked elements
+        return pair(numpy.where(finite, first, second), second)
+    unknown = ~finite & numpy.isfinite(a.real)
     if unknown.any():
         _note("the exponential of an exponential")
         first = numpy.where(unknown, _scrambled("exp2", a.real), first)
-    infinite = numpy.isinf(a.real)
-    if not infinite.any():
-        return pair(first, numpy.nan)
-    first = numpy.where(infinite, numpy.maximum(a.real, 0), first)
-    second = numpy.where(infinite, first, numpy.nan)
-    return pair(first, second)
+    return pair(numpy.where(finite | unknown, first, second), second)
 
 
 def log2(a: Value) -> Value:
@@ -301,7 +324,10 @@ def log2(a: Value) -> Value:
 
 def exp(a: Value) -> Value:
     """e ** a."""
-    return exp2(multiply(a, _log2_e()))
+    a = numpy.asarray(a, PAIR)
+    if numpy.isnan(a.imag).any():
+        return exp2(multiply(a, _log2_e()))
+    return _power_of_two(_reduced(numpy.array(a.imag * _log2_e().imag), R), a)
 
 
 def log(a: Value) -> Value:
@@ -499,8 +525,7 @@ def extreme(a: Array, axis: int, *, largest: bool) -> Value:
 def matmul(a: Array, b: Array, c: Value = ZERO) -> Value:
     """a @ b + c over the last two axes."""
     a, b = numpy.asarray(a, PAIR), numpy.asarray(b, PAIR)
-    result = _plane_product(a.real, b.real, P), _plane_product(a.imag, b.imag, R)
-    return add(pair(*result), c)
+    return add(pair(_plane_product(a.real, b.real, P), _plane_product(a.imag, b.imag, R)), c)
 
 
 def scaled(values: Array, scale: Array, axis: int) -> Value:
@@ -515,16 +540,15 @@ def scaled(values: Array, scale: Array, axis: int) -> Value:
 
 
 def _plane_product(a: Array, b: Array, modulus: int) -> Any:
-    """A product modulo one prime, nearly around 0: the sum with c puts the rest right."""
+    """A product modulo one prime, of less than 2**50: the sum with c reduces it."""
     if _is_unknown(a) or _is_unknown(b):
         batch = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         return numpy.full((*batch, a.shape[-2], b.shape[-1]), numpy.nan)
     a, b = numpy.ascontiguousarray(a), numpy.ascontiguousarray(b)
-    result: Array = numpy.zeros((*a.shape[:-1], b.shape[-1]))
-    for start in range(0, a.shape[-1], _LONGEST_PRODUCT):
+    result = numpy.matmul(a[..., :_LONGEST_PRODUCT], b[..., :_LONGEST_PRODUCT, :])
+    for start in range(_LONGEST_PRODUCT, a.shape[-1], _LONGEST_PRODUCT):
         part = slice(start, start + _LONGEST_PRODUCT)
-        product = _reduced(numpy.matmul(a[..., part], b[..., part, :]), modulus)
-        result = result + product if start else product
+        result = _reduced(result, modulus) + numpy.matmul(a[..., part], b[..., part, :])
     return result
 
 
