@@ -82,9 +82,8 @@ def rule_of(op: Operation) -> LoweringRule | None:
     lower = _LOWERINGS.get(type(op))
     if lower is not None:
         return LoweringRule(lower, pure=RULES[type(op)].pure, rounds=False)
-    return (
-        RULES.get(type(op)) if _only_moves(op) else LoweringRule(_refuse, pure=False, rounds=False)
-    )
+    moves = _only_moves(op) and not (residues.with_terms() and _adds_in_memory(op))
+    return RULES.get(type(op)) if moves else LoweringRule(_refuse, pure=False, rounds=False)
 
 
 def _print_nothing(op: Operation, value: Emitter) -> None:
@@ -297,7 +296,8 @@ def _is_reduced_later(op: Operation) -> bool:
     uses = [(use.operation, use.index) for result in op.results for use in result.uses]
     if isinstance(op, mlir.MulFOp):
         return all(
-            isinstance(user, mlir.AddFOp | mlir.SubFOp) or isinstance(user, tt.DotOp) and place == 2
+            isinstance(user, mlir.AddFOp | mlir.SubFOp)
+            or (isinstance(user, tt.DotOp) and place == 2)
             for user, place in uses
         )
     summands = (each.owner for each in op.operands)

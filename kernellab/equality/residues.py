@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import ml_dtypes
 import numpy
@@ -83,6 +83,42 @@ def _note(name: str) -> None:
         names.add(name)
 
 
+# Expressions in place of residues
+
+_terms: ContextVar[Any] = ContextVar("_terms", default=None)
+
+
+@contextmanager
+def computing_with(terms: Any) -> Iterator[None]:
+    """Let the functions of this module compute with expressions, a `terms.Terms`."""
+    token = _terms.set(terms)
+    try:
+        yield
+    finally:
+        _terms.reset(token)
+
+
+def with_terms() -> Any:
+    """The expressions that are computed with, None where residues are."""
+    return _terms.get()
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _or_by_terms(function: Function) -> Function:
+    """Let a function be that of `computing_with` where there is one."""
+
+    @functools.wraps(function)
+    def compute(*args: Any, **keywords: Any) -> Any:
+        terms = _terms.get()
+        if terms is None:
+            return function(*args, **keywords)
+        return getattr(terms, function.__name__)(*args, **keywords)
+
+    return cast(Function, compute)
+
+
 # Pairs
 
 
@@ -140,6 +176,7 @@ def drawn(shape: tuple[int, ...], generator: numpy.random.Generator) -> Value:
     return pair(first.astype(numpy.float64), second.astype(numpy.float64))
 
 
+@_or_by_terms
 def of_integers(value: Any) -> Value:
     """Integers as pairs."""
     array = numpy.asarray(value)
@@ -161,13 +198,15 @@ def of_float(number: float, kind: numpy.dtype = FLOAT32) -> complex:
     with numpy.errstate(over="ignore"):
         narrow = numpy.float32(number)
     if abs(narrow) == _LN2:
-        return complex(multiply(_inverse_of_log2_e(), complex(*[numpy.sign(number)] * 2)))
+        return of_fraction(int(numpy.sign(number)) / LOG2_E)
     if kind == numpy.float64 and numpy.isfinite(narrow) and (narrow or not number):
         kind = FLOAT32
     return of_fraction(_shortest_decimal(number, kind))
 
 
 _LN2 = numpy.float32(numpy.log(2))
+
+LOG2_E = Fraction("1.442695")
 
 
 def _shortest_decimal(number: float, kind: numpy.dtype) -> Fraction:
@@ -179,6 +218,7 @@ def _shortest_decimal(number: float, kind: numpy.dtype) -> Fraction:
     return Fraction(float(value))
 
 
+@_or_by_terms
 def of_fraction(number: Fraction) -> complex:
     """A rational number whose denominator is not a multiple of P or R."""
     residues = []
@@ -195,49 +235,46 @@ def of_floats(values: Array) -> Value:
     return made[places].reshape(values.shape)
 
 
-@functools.cache
-def _log2_e() -> complex:
-    return of_float(float(numpy.log2(numpy.e)))
-
-
-@functools.cache
-def _inverse_of_log2_e() -> Value:
-    return inverse(_log2_e())
-
-
 # Arithmetic
 
 
+@_or_by_terms
 def add(a: Value, b: Value) -> Value:
     """a + b."""
     return _pairs(_reduced(_parts(numpy.add(a, b, dtype=PAIR))))
 
 
+@_or_by_terms
 def unreduced_sum(a: Value, b: Value) -> Value:
     """a + b for an operation that reduces: a product, an exponential."""
     return numpy.add(a, b, dtype=PAIR)
 
 
+@_or_by_terms
 def unreduced_difference(a: Value, b: Value) -> Value:
     """a - b, likewise."""
     return numpy.subtract(a, b, dtype=PAIR)
 
 
+@_or_by_terms
 def unreduced_product(a: Value, b: Value) -> Value:
     """a * b for a sum or a difference."""
     return _pairs(_products(a, b))
 
 
+@_or_by_terms
 def subtract(a: Value, b: Value) -> Value:
     """a - b."""
     return _pairs(_reduced(_parts(numpy.subtract(a, b, dtype=PAIR))))
 
 
+@_or_by_terms
 def negative(a: Value) -> Value:
     """-a."""
     return -numpy.asarray(a, PAIR)[()] + 0.0
 
 
+@_or_by_terms
 def multiply(a: Value, b: Value) -> Value:
     """a * b."""
     return _pairs(_reduced(_products(a, b)))
@@ -255,6 +292,7 @@ def divide(a: Value, b: Value) -> Value:
     return multiply(a, inverse(b))
 
 
+@_or_by_terms
 def inverse(a: Value) -> Value:
     """1 / a."""
     a = numpy.asarray(a, PAIR)
@@ -265,12 +303,14 @@ def inverse(a: Value) -> Value:
     return pair(first, second)
 
 
+@_or_by_terms
 def fused_multiply_add(a: Value, b: Value, c: Value) -> Value:
     """a * b + c."""
     products = numpy.add(_products(a, b).view(PAIR)[..., 0], c)
     return _pairs(_reduced(_parts(products)))
 
 
+@_or_by_terms
 def square_root(a: Value) -> Value:
     """The root r of a, or of -a if that is the square, which is a square itself: roots of products
     are products of roots.
@@ -283,6 +323,7 @@ def square_root(a: Value) -> Value:
     return pair(*roots)
 
 
+@_or_by_terms
 def exp2(a: Value) -> Value:
     """2 ** a. It has no residue modulo R."""
     a = numpy.asarray(a, PAIR)
@@ -306,6 +347,7 @@ def _power_of_two(exponents: Array, a: Array) -> Value:
     return pair(numpy.where(finite | unknown, first, second), second)
 
 
+@_or_by_terms
 def log2(a: Value) -> Value:
     """The logarithm of a, or of -a if that is the power of 2. It has no residue modulo P."""
     a = numpy.asarray(a, PAIR)
@@ -325,14 +367,15 @@ def log2(a: Value) -> Value:
 def exp(a: Value) -> Value:
     """e ** a."""
     a = numpy.asarray(a, PAIR)
-    if numpy.isnan(a.imag).any():
-        return exp2(multiply(a, _log2_e()))
-    return _power_of_two(_reduced(numpy.array(a.imag * _log2_e().imag), R), a)
+    if _terms.get() is not None or numpy.isnan(a.imag).any():
+        return exp2(multiply(a, of_fraction(LOG2_E)))
+    exponents = numpy.array(a.imag * of_fraction(LOG2_E).imag)
+    return _power_of_two(_reduced(exponents, R), a)
 
 
 def log(a: Value) -> Value:
     """The natural logarithm of a."""
-    return multiply(log2(a), _inverse_of_log2_e())
+    return multiply(log2(a), of_fraction(1 / LOG2_E))
 
 
 def tanh(a: Value) -> Value:
@@ -373,6 +416,12 @@ def function(name: str, *operands: Value) -> Value:
     if name in FUNCTIONS:
         return FUNCTIONS[name](*operands)
     _note(name)
+    return uninterpreted(name, *operands)
+
+
+@_or_by_terms
+def uninterpreted(name: str, *operands: Value) -> Value:
+    """A function of which only the name is known."""
     operands = numpy.broadcast_arrays(*operands)
     first = second = numpy.zeros(operands[0].shape)
     for operand in operands:
@@ -441,6 +490,7 @@ def rounded(a: Value, bits: int, how: str = "") -> Value:
 # Order
 
 
+@_or_by_terms
 def order_key(a: Value) -> Any:
     """What comparisons compare: the residue modulo P, or modulo R if only that is known."""
     a = numpy.asarray(a, PAIR)
@@ -449,26 +499,31 @@ def order_key(a: Value) -> Any:
     return numpy.where(numpy.isnan(a.real), a.imag, a.real)
 
 
+@_or_by_terms
 def is_nan(a: Value) -> Any:
     """Where neither residue is known."""
     return numpy.isnan(order_key(a))
 
 
+@_or_by_terms
 def maximum(a: Value, b: Value) -> Value:
     """The larger one; of NaN and a number, the number."""
     return _chosen(order_key(a) >= order_key(b), is_nan(b), a, b)
 
 
+@_or_by_terms
 def minimum(a: Value, b: Value) -> Value:
     """The smaller one; of NaN and a number, the number."""
     return _chosen(order_key(a) <= order_key(b), is_nan(b), a, b)
 
 
+@_or_by_terms
 def maximum_or_nan(a: Value, b: Value) -> Value:
     """The larger one; NaN if one is."""
     return _chosen(order_key(a) >= order_key(b), is_nan(a), a, b)
 
 
+@_or_by_terms
 def minimum_or_nan(a: Value, b: Value) -> Value:
     """The smaller one; NaN if one is."""
     return _chosen(order_key(a) <= order_key(b), is_nan(a), a, b)
@@ -479,6 +534,7 @@ def _chosen(goes_before: Array, also: Array, a: Value, b: Value) -> Value:
     return chosen[()]
 
 
+@_or_by_terms
 def compare(predicate: str, a: Value, b: Value) -> Any:
     """A comparison by MLIR's name: "olt" is false where one is NaN, "ult" is true there."""
     if predicate in ("true", "false"):
@@ -491,6 +547,7 @@ def compare(predicate: str, a: Value, b: Value) -> Any:
     return holds | unordered if predicate[0] == "u" else holds & ~unordered
 
 
+@_or_by_terms
 def absolute(a: Value) -> Value:
     """a or -a, whichever is not below 0."""
     a = numpy.asarray(a, PAIR)
@@ -501,11 +558,13 @@ def absolute(a: Value) -> Value:
 # Along an axis
 
 
+@_or_by_terms
 def total(a: Array, axis: Any) -> Value:
     """The sum along an axis, or along several."""
     return reduced(numpy.asarray(a, PAIR).sum(axis))
 
 
+@_or_by_terms
 def running_total(a: Array, axis: int, reverse: bool = False) -> Value:
     """Sums of each element and all before it along an axis."""
     ordered = numpy.flip(a, axis) if reverse else a
@@ -513,6 +572,7 @@ def running_total(a: Array, axis: int, reverse: bool = False) -> Value:
     return numpy.flip(sums, axis) if reverse else sums
 
 
+@_or_by_terms
 def extreme(a: Array, axis: int, *, largest: bool) -> Value:
     """The largest or the smallest element along an axis; NaN only if all are."""
     key = order_key(a)
@@ -522,6 +582,7 @@ def extreme(a: Array, axis: int, *, largest: bool) -> Value:
     return numpy.take_along_axis(numpy.asarray(a), place, axis).squeeze(axis)[()]
 
 
+@_or_by_terms
 def matmul(a: Array, b: Array, c: Value = ZERO) -> Value:
     """a @ b + c over the last two axes."""
     a, b = numpy.asarray(a, PAIR), numpy.asarray(b, PAIR)
@@ -617,6 +678,7 @@ def _logarithms() -> Array:
 # Where two exact results agree.
 
 
+@_or_by_terms
 def agreement(first: Any, second: Any) -> tuple[numpy.ndarray, numpy.ndarray]:
     """Two arrays of bools: where the results do not differ, and where that is known: they have one
     of the two residues both.
