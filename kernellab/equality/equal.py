@@ -163,10 +163,10 @@ class Comparison:
         for pair in self.pairs:
             if not pair.decided.all():
                 return self._unequal(pair, ~pair.decided, _without_residue(pair))
-        return self._after_floats()
+        return self.after_floats()
 
-    def _after_floats(self) -> Equality:
-        """The verdict if all residues agree: runs with floats may show what residues do not."""
+    def after_floats(self) -> Equality:
+        """The verdict if all residues or expressions agree: runs with floats may show the rest."""
         compared = (CONSTANTS,) if self._constants else ()
         special = () if self.inputs == "finite" else (NAN, INFINITY)
         for inputs in (GIVEN, NORMAL, SMALL, ZEROS, *compared, *special):
@@ -227,7 +227,7 @@ class Comparison:
         return self._verdict("different", "", element, position)
 
     def _why_not_visible(self) -> str:
-        reason = "The exact values differ, and runs with floats show no difference"
+        reason = _NOT_VISIBLE
         if self.uninterpreted:
             functions = ", ".join(self.uninterpreted)
             reason += (
@@ -396,14 +396,15 @@ def equal(
     def sides(rounds: bool) -> tuple[Side, Side]:
         return sides_of(first, second, grid, args, keywords or {}, target, rounds=rounds)
 
-    def decided(rounds: bool) -> Equality:
+    def compared(rounds: bool) -> Comparison:
         return _compared(*sides(rounds), seeds, inputs, rounds=rounds)
 
     try:
-        equality = decided(rounding == "kept")
-        if proof:
-            return _with_proof(equality, lambda: sides(False))
-        if rounding == "kept" and equality.difference is not None and decided(False):
+        comparison = compared(rounding == "kept")
+        equality = comparison.equality()
+        if proof or (equality.reason.startswith(_NOT_VISIBLE) and rounding == "ignored"):
+            return _with_proof(equality, comparison, lambda: sides(False))
+        if rounding == "kept" and equality.difference is not None and compared(False).equality():
             return replace(equality, verdict="not decided", reason=_ROUNDS_ELSEWHERE)
         return equality
     except UnsupportedOperation as unknown:
@@ -425,7 +426,7 @@ _ROUNDS_ELSEWHERE = (
 )
 
 
-def _compared(first: Side, second: Side, seeds: int, inputs: Domain, *, rounds: bool) -> Equality:
+def _compared(first: Side, second: Side, seeds: int, inputs: Domain, *, rounds: bool) -> Comparison:
     pairs: tuple[ResultPair, ...] = ()
     with residues.uninterpreted_noted() as uninterpreted:
         for seed in range(seeds):
@@ -437,15 +438,18 @@ def _compared(first: Side, second: Side, seeds: int, inputs: Domain, *, rounds: 
             for pair in pairs:
                 pair.note(*results)
     again = fresh_tensors(0, first, second, rounds=rounds)
-    comparison = Comparison(
-        first, second, seeds, pairs, tuple(sorted(uninterpreted)), again, inputs
-    )
-    return comparison.equality()
+    return Comparison(first, second, seeds, pairs, tuple(sorted(uninterpreted)), again, inputs)
 
 
-def _with_proof(equality: Equality, sides: Callable[[], tuple[Side, Side]]) -> Equality:
+_NOT_VISIBLE = "The exact values differ, and runs with floats show no difference"
+
+
+def _with_proof(
+    equality: Equality, comparison: Comparison, sides: Callable[[], tuple[Side, Side]]
+) -> Equality:
     """What runs with expressions add to a verdict: a proof of "equal", or the expressions of the
-    first element that differs, or the reason why there is neither.
+    first element that differs, or the reason why there is neither. Expressions know the signs of
+    constants and exponentials, which residues do not.
     """
     terms = Terms()
     try:
@@ -454,8 +458,9 @@ def _with_proof(equality: Equality, sides: Callable[[], tuple[Side, Side]]) -> E
             results = [side.run(fresh_tensors(0, first, second)) for side in (first, second)]
             for left, right in (pair.names for pair in paired(first, second, *results)):
                 both = results[0][left].numpy(), results[1][right].numpy()
-                at = _first_unproved(terms, *both, left, equality)
-                if at is not None:
+                off = numpy.argwhere(~terms.agreement(*both)[0])
+                if len(off):
+                    at = _shown(equality, left) or tuple(map(int, off[0]))
                     values = both[0][at], both[1][at]
                     texts = terms.text(*values), terms.text(*reversed(values))
                     note = f"Not proved: the expressions of {element_text(left, at)} differ."
@@ -463,16 +468,12 @@ def _with_proof(equality: Equality, sides: Callable[[], tuple[Side, Side]]) -> E
                     return replace(equality, expressions=texts, notes=(*equality.notes, *notes))
     except UnsupportedOperation as unknown:
         return replace(equality, notes=(*equality.notes, f"Not proved: {unknown.problem}"))
+    if equality.reason.startswith(_NOT_VISIBLE):
+        equality = comparison.after_floats()
     return replace(equality, proved=bool(equality))
 
 
-def _first_unproved(
-    terms: Terms, first: Any, second: Any, name: str, equality: Equality
-) -> tuple[int, ...] | None:
-    """The element whose expressions to show: the first that is known to differ, or that differs in
-    expressions.
-    """
-    if equality.difference is not None:
-        return equality.difference.index if equality.difference.tensor == name else None
-    off = numpy.argwhere(~terms.agreement(first, second)[0])
-    return tuple(map(int, off[0])) if len(off) else None
+def _shown(equality: Equality, name: str) -> tuple[int, ...] | None:
+    """The first element of a result that is known to differ."""
+    difference = equality.difference
+    return difference.index if difference is not None and difference.tensor == name else None

@@ -170,8 +170,8 @@ class ExactTensors:
             return everything.detach().clone()
         if (terms := residues.with_terms()) is not None:
             is_whole = tensor.is_contiguous() and tensor.numel() == count
-            made = terms.inputs(name, tuple(tensor.shape) if is_whole else (count,))
-            return torch.from_numpy(made)
+            shape = tuple(tensor.shape) if is_whole else (count,)
+            return _as_tensor(terms.inputs(name, shape))
         generator = numpy.random.default_rng((self.seed, zlib.crc32(name.encode())))
         drawn = numpy.atleast_1d(residues.drawn((count,), generator))
         order = _ORDERS[self.seed % len(_ORDERS)]

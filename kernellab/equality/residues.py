@@ -16,6 +16,7 @@ arrays of pairs are moved, masked and merged by the same code as floats.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -201,12 +202,27 @@ def of_float(number: float, kind: numpy.dtype = FLOAT32) -> complex:
         return of_fraction(int(numpy.sign(number)) / LOG2_E)
     if kind == numpy.float64 and numpy.isfinite(narrow) and (narrow or not number):
         kind = FLOAT32
-    return of_fraction(_shortest_decimal(number, kind))
+    return _folded(number, kind) or of_fraction(_shortest_decimal(number, kind))
 
 
 _LN2 = numpy.float32(numpy.log(2))
 
 LOG2_E = Fraction("1.442695")
+
+
+def _folded(number: float, kind: numpy.dtype) -> complex | None:
+    """A quotient of small integers, or the root of one, if a constant has as many digits as its
+    type and rounds to it: 0.6666667 is two thirds, and 0.14433756 is the root of 1/48.
+    """
+    digits, bits = len(f"{_shortest_decimal(number, kind).numerator}".strip("-0")), bits_of(kind)
+    if digits * math.log2(10) < bits - 2 or not 2**-10 < abs(number) < 2**10:
+        return None
+    for power in (1, 2):
+        near = Fraction(abs(float(number)) ** power).limit_denominator(2 ** (bits // 2 - 1))
+        if kind.type(float(near) ** (1 / power)) == kind.type(abs(number)):
+            value = of_fraction(near) if power == 1 else complex(square_root(of_fraction(near)))
+            return complex(negative(value)) if number < 0 else value
+    return None
 
 
 def _shortest_decimal(number: float, kind: numpy.dtype) -> Fraction:

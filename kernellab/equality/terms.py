@@ -229,7 +229,7 @@ class Terms:
 
     def _inverse(self, a: int) -> int:
         if a <= 0:
-            return {0: _INFINITY, _NAN: _NAN}.get(a, 0)
+            return _NAN if a in (0, _NAN) else 0
         summands = self._sums[a]
         if len(summands) == 1:
             return self._inverse_of_product(*summands[0])
@@ -276,12 +276,9 @@ class Terms:
             powers[atom] = Fraction(power, 2)
         else:
             powers[self._atom("sum", base)] = Fraction(1, 2)
-        exact = [math.isqrt(n) for n in Fraction(scale).as_integer_ratio()]
-        if Fraction(*exact) ** 2 == scale:
-            factor = Fraction(*exact)
-        else:
-            factor = Fraction(1)
-            powers[self._atom("sum", self._constant(scale))] = Fraction(1, 2)
+        factor, rest = _square_root(Fraction(scale))
+        if rest != 1:
+            powers[self._atom("sum", self._constant(rest))] = Fraction(1, 2)
         made = self._expanded(powers, self._combination([(exponent, Fraction(1, 2))]))
         return self._combination([(made, factor)])
 
@@ -309,16 +306,17 @@ class Terms:
         return self._combination(parts)
 
     def _maximum(self, numbers: Iterable[int]) -> int:
-        known = {number for number in numbers if number != _NAN}
-        if not known or _INFINITY in known:
-            return _INFINITY if known else _NAN
+        known = set(numbers)
+        if _NAN in known or _INFINITY in known:
+            return _NAN if _NAN in known else _INFINITY
         largest: dict[int, Number] = {}
         for number in known - {_LOWEST}:
             for each in self._arguments_of_maximum(number):
                 summands = self._sums[each]
-                constant = summands[0][1] if summands and not summands[0][0] else 0
+                constant: Any = summands[0][1] if summands and not summands[0][0] else 0
                 rest = self._combination([(each, 1), (1, -constant)]) if constant else each
-                largest[rest] = max(constant, largest.get(rest, constant))
+                if rest not in largest or largest[rest] < constant:
+                    largest[rest] = constant
         if not largest:
             return _LOWEST
         several = [self._combination([(n, 1), (1, c)]) for n, c in largest.items()]
@@ -436,11 +434,7 @@ class Terms:
     def minimum(self, a: Any, b: Any) -> Any:
         return self._each(lambda *both: self._minimum(both), a, b)
 
-    def maximum_or_nan(self, a: Any, b: Any) -> Any:
-        return self._each(lambda *both: _NAN if _NAN in both else self._maximum(both), a, b)
-
-    def minimum_or_nan(self, a: Any, b: Any) -> Any:
-        return self._each(lambda *both: _NAN if _NAN in both else self._minimum(both), a, b)
+    maximum_or_nan, minimum_or_nan = maximum, minimum
 
     def absolute(self, a: Any) -> Any:
         return self.maximum(a, self.negative(a))
@@ -456,15 +450,19 @@ class Terms:
         return _VALUES[a].real if a < 0 else None if constant is None else float(constant)
 
     def is_nan(self, a: Any) -> Any:
-        return numpy.isnan(numpy.real(a))
+        if numpy.isnan(numpy.real(a)).any():
+            raise NotProved("A number may be NaN.")
+        return numpy.zeros(numpy.shape(a), numpy.bool_)[()]
 
     def compare(self, predicate: str, a: Any, b: Any) -> Any:
         if predicate in ("true", "false"):
             return numpy.bool_(predicate == "true")
 
         def holds(a: int, b: int) -> bool:
-            if _NAN in (a, b) or predicate in ("ord", "uno"):
-                return (predicate[0] == "u") == (_NAN in (a, b))
+            if _NAN in (a, b):
+                raise NotProved("A number may be NaN.")
+            if predicate in ("ord", "uno"):
+                return predicate == "ord"
             difference = self._minus(a, b) if (a, b) not in ((-1, -1), (-2, -2)) else 0
             sign = {_INFINITY: 1, _LOWEST: -1}.get(difference) or self._sign(max(difference, 0))
             if sign is None:
@@ -527,6 +525,8 @@ class Terms:
         if len(whole) <= _LONGEST_TEXT or b < 0:
             return whole[:_LONGEST_TEXT]
         shared = set(self._sums[a]) & set(self._sums[b])
+        if len(shared) == len(self._sums[a]):
+            return f"{whole[:_LONGEST_TEXT]}..."
         own = self._sum_text([each for each in self._sums[a] if each not in shared])
         rest = f" + {len(shared):,} terms that both have" if shared else ""
         return (own if len(own) <= _LONGEST_TEXT else f"{own[:_LONGEST_TEXT]}...") + rest
@@ -563,6 +563,15 @@ class Terms:
         shown = [self._sum_text(self._sums[number]) for number in numbers[:8]]
         inside = ", ".join(shown + ["..."] * (len(numbers) > 8))
         return f"({inside})" if kind == "sum" else f"{kind}({inside})"
+
+
+def _square_root(number: Fraction) -> tuple[Fraction, int]:
+    """A fraction and a whole number without small squares, whose root times it is the root."""
+    rest, factor = number.numerator * number.denominator, Fraction(1, number.denominator)
+    for n in (math.isqrt(rest), *range(2, 100)):
+        while n > 1 and rest % (n * n) == 0:
+            rest, factor = rest // (n * n), factor * n
+    return factor, rest
 
 
 _LONGEST_TEXT = 240

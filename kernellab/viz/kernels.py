@@ -584,8 +584,7 @@ def _words(equality: Equality) -> Iterator[str]:
     if equality.verdict == "equal":
         inputs = "finite inputs" if equality.inputs == "finite" else "inputs"
         if equality.proved:
-            by = "have the same expressions where nothing divides by zero, and agree by"
-            yield f"Both {by} {seeds}."
+            yield "Both have the same expressions, wherever nothing divides by zero."
         else:
             yield f"Both compute the same for all {inputs} of these sizes, by {seeds}."
         kept = " in float32" if equality.rounding == "kept" else ""
