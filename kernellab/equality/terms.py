@@ -3,10 +3,10 @@ the same at one shape.
 
 An expression is a polynomial over the elements of the inputs and over functions: its summands are
 products of powers of these with one exponential, `coefficient * x**2 * f(y)**-1 * 2**(z)`. Each is
-kept once, so that two expressions of the same normal form have the same number. A number stands in
+kept once, so that two expressions of the same normal form have the same number. A number fills
 both parts of a complex number, as residues do, so that the same code moves, masks and merges them;
 0 and 1 are the numbers of themselves. `residues.computing_with` lets the functions of `residues`
-compute with an object of this module's. An infinity is that of the floats; NaN stands for what is
+compute with an object of this module's. An infinity is that of the floats; NaN is what is
 not known.
 """
 
