@@ -24,8 +24,8 @@ import kernellab
 from benchmarks.eleven_kernels import eleven_cases
 from benchmarks.harness import Comparison, Sample, geometric_mean, print_report, take_turns, timed
 from kernellab.cli.demo import Case
-from kernellab.equality.equal import KernelSide, side_of
 from kernellab.equality.functions import ExactTensors
+from kernellab.equality.sides import KernelSide, side_of
 
 ROUNDS = 7
 GOAL = 4

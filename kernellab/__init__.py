@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from kernellab.compiler.registered_passes import register_pass as register_pass
     from kernellab.debugger import debug as debug
     from kernellab.equality.equal import equal as equal
-    from kernellab.equality.equal import validate as validate
+    from kernellab.equality.validation import validate as validate
     from kernellab.errors import (
         ArchiveError as ArchiveError,
         ArgumentError as ArgumentError,
@@ -146,7 +146,8 @@ _PUBLIC = {
     "compiler.pipeline": "compile",
     "compiler.records": "Resources",
     "debugger": "debug",
-    "equality.equal": "equal validate",
+    "equality.equal": "equal",
+    "equality.validation": "validate",
     "errors": (
         "ArchiveError ArgumentError CompileError Deadlock Diagnostic GpuFault GridError "
         "KernelFault KernelLabError LayoutError MachineError NoSuchStep OptionError "

@@ -24,7 +24,7 @@ from kernellab.common.processes import Forked
 from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.common.text import counted
 from kernellab.compiler.targets import parse_target
-from kernellab.equality.equal import validate
+from kernellab.equality.validation import validate
 from kernellab.errors import ArgumentError, KernelLabError, WorkerError
 from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bound, takes_launch
 from kernellab.launch.reference_results import Reference

@@ -168,6 +168,10 @@ class ExactTensors:
         if not tensor.is_floating_point():
             everything = torch.empty(0, dtype=tensor.dtype).set_(storage, 0, (count,), (1,))
             return everything.detach().clone()
+        if (terms := residues.with_terms()) is not None:
+            is_whole = tensor.is_contiguous() and tensor.numel() == count
+            shape = tuple(tensor.shape) if is_whole else (count,)
+            return _as_tensor(terms.inputs(name, shape))
         generator = numpy.random.default_rng((self.seed, zlib.crc32(name.encode())))
         drawn = numpy.atleast_1d(residues.drawn((count,), generator))
         order = _ORDERS[self.seed % len(_ORDERS)]
@@ -562,6 +566,8 @@ class _ExactMode(OperationMode):
                 return _as_tensor(residues.compare("une", self._operand(args[0]), residues.ZERO))
             raise UnsupportedOperation("A float becomes an integer, whose value no residue has.")
         if name in MOVES:
+            if residues.with_terms() and (kwargs.get("accumulate") or args[3:] == (True,)):
+                raise UnsupportedOperation(f"torch's {name!r} adds in memory.")
             return _as_tensor(func(*self._moved(args), **self._moved(kwargs)))
         has_axes = name in ALONG_AXES
         operands = [

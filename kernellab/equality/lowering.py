@@ -82,9 +82,8 @@ def rule_of(op: Operation) -> LoweringRule | None:
     lower = _LOWERINGS.get(type(op))
     if lower is not None:
         return LoweringRule(lower, pure=RULES[type(op)].pure, rounds=False)
-    return (
-        RULES.get(type(op)) if _only_moves(op) else LoweringRule(_refuse, pure=False, rounds=False)
-    )
+    moves = _only_moves(op) and not (residues.with_terms() and _adds_in_memory(op))
+    return RULES.get(type(op)) if moves else LoweringRule(_refuse, pure=False, rounds=False)
 
 
 def _print_nothing(op: Operation, value: Emitter) -> None:
@@ -281,9 +280,35 @@ _FUNCTIONS: dict[type[Operation], Callable[..., Any]] = {
 }
 
 
+_UNREDUCED: dict[type[Operation], Callable[..., Any]] = {
+    mlir.AddFOp: residues.unreduced_sum,
+    mlir.SubFOp: residues.unreduced_difference,
+    mlir.MulFOp: residues.unreduced_product,
+}
+
+
+def _is_reduced_later(op: Operation) -> bool:
+    """Whether only operations use a result that reduce: sums of less than 2**21 are factors, and
+    products of these are parts of sums.
+    """
+    if type(op) not in _UNREDUCED or min(map(_bits, op.results)) < residues.FLOAT32_BITS:
+        return False
+    uses = [(use.operation, use.index) for result in op.results for use in result.uses]
+    if isinstance(op, mlir.MulFOp):
+        return all(
+            isinstance(user, mlir.AddFOp | mlir.SubFOp)
+            or (isinstance(user, tt.DotOp) and place == 2)
+            for user, place in uses
+        )
+    summands = (each.owner for each in op.operands)
+    return all(isinstance(user, mlir.MulFOp | mlir.ExpOp) for user, _ in uses) and not any(
+        isinstance(summand, mlir.MulFOp) and _is_reduced_later(summand) for summand in summands
+    )
+
+
 @_lowers(*_FUNCTIONS)
 def _function(op: Operation, value: Emitter) -> Expression:
-    function = _FUNCTIONS[type(op)]
+    function = _UNREDUCED[type(op)] if _is_reduced_later(op) else _FUNCTIONS[type(op)]
     return _calls(function, value)(*(value[operand] for operand in op.operands))
 
 

@@ -62,6 +62,10 @@ class Equality(PrintsAsCard):
     """Whether rounding to formats narrower than float32 counted."""
     inputs: Domain = "all"
     """Whether NaN and infinity among the inputs counted."""
+    proved: bool = False
+    """Whether all results have the same expressions, which proves "equal" for these sizes."""
+    expressions: tuple[str, str] | None = None
+    """Those of the first element that differs, if a proof was asked for."""
 
     def __bool__(self) -> bool:
         """True only for "equal"."""

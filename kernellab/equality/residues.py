@@ -16,12 +16,13 @@ arrays of pairs are moved, masked and merged by the same code as floats.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import ml_dtypes
 import numpy
@@ -55,8 +56,8 @@ _MODULI: dict[tuple[int, ...], tuple[Array, Array]] = {
     moduli: _repeated(*moduli) for moduli in ((P, R), (P,), (R,))
 }
 
-_LONGEST_PRODUCT = 2**13
-"""Products summed before they are reduced: (P / 2)**2 * 2**13 < 2**53, so float64 is exact."""
+_LONGEST_PRODUCT = 2**11
+"""Products summed before they are reduced: (P / 2)**2 * 2**11 < 2**50."""
 
 
 # What is not decided
@@ -83,6 +84,42 @@ def _note(name: str) -> None:
         names.add(name)
 
 
+# Expressions in place of residues
+
+_terms: ContextVar[Any] = ContextVar("_terms", default=None)
+
+
+@contextmanager
+def computing_with(terms: Any) -> Iterator[None]:
+    """Let the functions of this module compute with expressions, a `terms.Terms`."""
+    token = _terms.set(terms)
+    try:
+        yield
+    finally:
+        _terms.reset(token)
+
+
+def with_terms() -> Any:
+    """The expressions that are computed with, None where residues are."""
+    return _terms.get()
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _or_by_terms(function: Function) -> Function:
+    """Let a function be that of `computing_with` where there is one."""
+
+    @functools.wraps(function)
+    def compute(*args: Any, **keywords: Any) -> Any:
+        terms = _terms.get()
+        if terms is None:
+            return function(*args, **keywords)
+        return getattr(terms, function.__name__)(*args, **keywords)
+
+    return cast(Function, compute)
+
+
 # Pairs
 
 
@@ -105,32 +142,25 @@ def pair(first: Any, second: Any) -> Value:
 
 
 def _reduced(integers: Array, *of_all: int) -> Array:
-    """Integers of less than 2**40 as residues around 0, in their place: pairs, or residues of one
-    modulus.
+    """Integers of less than 2**50 as residues around 0, in their place: pairs, or residues of one
+    modulus. A quotient is at least 2**-21 from the middle of two integers, and its error is less.
     """
     flat, (moduli, reciprocals) = integers.reshape(-1), _MODULI[of_all or (P, R)]
+    quotients = numpy.empty(min(flat.size, _PIECE))
     with numpy.errstate(invalid="ignore"):  # infinity less infinity
         for start in range(0, flat.size, _PIECE):
             piece = flat[start : start + _PIECE]
-            multiples = piece * reciprocals[: piece.size]
+            multiples = numpy.multiply(
+                piece, reciprocals[: piece.size], out=quotients[: piece.size]
+            )
             numpy.rint(multiples, out=multiples)
             multiples *= moduli[: piece.size]
             numpy.subtract(piece, multiples, out=piece)
             if numpy.isnan(numpy.add.reduce(piece)):
                 infinite = numpy.isinf(multiples)
-                piece[infinite] = multiples[infinite]
+                if infinite.any():
+                    piece[infinite] = multiples[infinite]
     return integers
-
-
-def _combined(operation: numpy.ufunc, a: Value, b: Value) -> Value:
-    """The residues of a sum, a difference or a product in both parts."""
-    a, b = numpy.asarray(a, PAIR), numpy.asarray(b, PAIR)
-    if a.shape == b.shape:
-        return _pairs(_reduced(operation(_parts(a), _parts(b))))
-    made = numpy.empty(numpy.broadcast_shapes(a.shape, b.shape), PAIR)
-    operation(a.real, b.real, out=made.real)
-    operation(a.imag, b.imag, out=made.imag)
-    return _pairs(_reduced(_parts(made)))
 
 
 def reduced(value: Value) -> Value:
@@ -147,6 +177,7 @@ def drawn(shape: tuple[int, ...], generator: numpy.random.Generator) -> Value:
     return pair(first.astype(numpy.float64), second.astype(numpy.float64))
 
 
+@_or_by_terms
 def of_integers(value: Any) -> Value:
     """Integers as pairs."""
     array = numpy.asarray(value)
@@ -168,13 +199,30 @@ def of_float(number: float, kind: numpy.dtype = FLOAT32) -> complex:
     with numpy.errstate(over="ignore"):
         narrow = numpy.float32(number)
     if abs(narrow) == _LN2:
-        return complex(multiply(_inverse_of_log2_e(), complex(*[numpy.sign(number)] * 2)))
+        return of_fraction(int(numpy.sign(number)) / LOG2_E)
     if kind == numpy.float64 and numpy.isfinite(narrow) and (narrow or not number):
         kind = FLOAT32
-    return of_fraction(_shortest_decimal(number, kind))
+    return _folded(number, kind) or of_fraction(_shortest_decimal(number, kind))
 
 
 _LN2 = numpy.float32(numpy.log(2))
+
+LOG2_E = Fraction("1.442695")
+
+
+def _folded(number: float, kind: numpy.dtype) -> complex | None:
+    """A quotient of small integers, or the root of one, if a constant has as many digits as its
+    type and rounds to it: 0.6666667 is two thirds, and 0.14433756 is the root of 1/48.
+    """
+    digits, bits = len(f"{_shortest_decimal(number, kind).numerator}".strip("-0")), bits_of(kind)
+    if digits * math.log2(10) < bits - 2 or not 2**-10 < abs(number) < 2**10:
+        return None
+    for power in (1, 2):
+        near = Fraction(abs(float(number)) ** power).limit_denominator(2 ** (bits // 2 - 1))
+        if kind.type(float(near) ** (1 / power)) == kind.type(abs(number)):
+            value = of_fraction(near) if power == 1 else complex(square_root(of_fraction(near)))
+            return complex(negative(value)) if number < 0 else value
+    return None
 
 
 def _shortest_decimal(number: float, kind: numpy.dtype) -> Fraction:
@@ -186,6 +234,7 @@ def _shortest_decimal(number: float, kind: numpy.dtype) -> Fraction:
     return Fraction(float(value))
 
 
+@_or_by_terms
 def of_fraction(number: Fraction) -> complex:
     """A rational number whose denominator is not a multiple of P or R."""
     residues = []
@@ -202,37 +251,56 @@ def of_floats(values: Array) -> Value:
     return made[places].reshape(values.shape)
 
 
-@functools.cache
-def _log2_e() -> complex:
-    return of_float(float(numpy.log2(numpy.e)))
-
-
-@functools.cache
-def _inverse_of_log2_e() -> Value:
-    return inverse(_log2_e())
-
-
 # Arithmetic
 
 
+@_or_by_terms
 def add(a: Value, b: Value) -> Value:
     """a + b."""
-    return _combined(numpy.add, a, b)
+    return _pairs(_reduced(_parts(numpy.add(a, b, dtype=PAIR))))
 
 
+@_or_by_terms
+def unreduced_sum(a: Value, b: Value) -> Value:
+    """a + b for an operation that reduces: a product, an exponential."""
+    return numpy.add(a, b, dtype=PAIR)
+
+
+@_or_by_terms
+def unreduced_difference(a: Value, b: Value) -> Value:
+    """a - b, likewise."""
+    return numpy.subtract(a, b, dtype=PAIR)
+
+
+@_or_by_terms
+def unreduced_product(a: Value, b: Value) -> Value:
+    """a * b for a sum or a difference."""
+    return _pairs(_products(a, b))
+
+
+@_or_by_terms
 def subtract(a: Value, b: Value) -> Value:
     """a - b."""
-    return _combined(numpy.subtract, a, b)
+    return _pairs(_reduced(_parts(numpy.subtract(a, b, dtype=PAIR))))
 
 
+@_or_by_terms
 def negative(a: Value) -> Value:
     """-a."""
     return -numpy.asarray(a, PAIR)[()] + 0.0
 
 
+@_or_by_terms
 def multiply(a: Value, b: Value) -> Value:
     """a * b."""
-    return _combined(numpy.multiply, a, b)
+    return _pairs(_reduced(_products(a, b)))
+
+
+def _products(a: Value, b: Value) -> Array:
+    """The products of the two parts, which are not reduced."""
+    if numpy.shape(a) != numpy.shape(b):  # to copy is faster than loops over parts
+        a, b = numpy.broadcast_arrays(numpy.asarray(a, PAIR), numpy.asarray(b, PAIR))
+    return _parts(a) * _parts(b)
 
 
 def divide(a: Value, b: Value) -> Value:
@@ -240,6 +308,7 @@ def divide(a: Value, b: Value) -> Value:
     return multiply(a, inverse(b))
 
 
+@_or_by_terms
 def inverse(a: Value) -> Value:
     """1 / a."""
     a = numpy.asarray(a, PAIR)
@@ -250,11 +319,14 @@ def inverse(a: Value) -> Value:
     return pair(first, second)
 
 
+@_or_by_terms
 def fused_multiply_add(a: Value, b: Value, c: Value) -> Value:
     """a * b + c."""
-    return add(multiply(a, b), c)
+    products = numpy.add(_products(a, b).view(PAIR)[..., 0], c)
+    return _pairs(_reduced(_parts(products)))
 
 
+@_or_by_terms
 def square_root(a: Value) -> Value:
     """The root r of a, or of -a if that is the square, which is a square itself: roots of products
     are products of roots.
@@ -267,22 +339,31 @@ def square_root(a: Value) -> Value:
     return pair(*roots)
 
 
+@_or_by_terms
 def exp2(a: Value) -> Value:
     """2 ** a. It has no residue modulo R."""
     a = numpy.asarray(a, PAIR)
-    first = _looked_up(_powers_of_two(), a.imag)
-    unknown = numpy.isnan(a.imag) & numpy.isfinite(a.real)
+    return _power_of_two(a.imag, a)
+
+
+def _power_of_two(exponents: Array, a: Array) -> Value:
+    """2 to the power of residues modulo R, which belong to a up to a factor."""
+    finite, table = numpy.isfinite(exponents), _powers_of_two()
+    if finite.all():
+        return pair(table[exponents.astype(numpy.int64)], numpy.nan)
+    first = table[numpy.where(finite, exponents, 0).astype(numpy.int64)]
+    infinite = numpy.isinf(a.real)
+    second = numpy.where(infinite, numpy.maximum(a.real, 0), numpy.nan)
+    if (finite | infinite).all():  # most often -inf, of masked elements
+        return pair(numpy.where(finite, first, second), second)
+    unknown = ~finite & numpy.isfinite(a.real)
     if unknown.any():
         _note("the exponential of an exponential")
         first = numpy.where(unknown, _scrambled("exp2", a.real), first)
-    infinite = numpy.isinf(a.real)
-    if not infinite.any():
-        return pair(first, numpy.nan)
-    first = numpy.where(infinite, numpy.maximum(a.real, 0), first)
-    second = numpy.where(infinite, first, numpy.nan)
-    return pair(first, second)
+    return pair(numpy.where(finite | unknown, first, second), second)
 
 
+@_or_by_terms
 def log2(a: Value) -> Value:
     """The logarithm of a, or of -a if that is the power of 2. It has no residue modulo P."""
     a = numpy.asarray(a, PAIR)
@@ -301,12 +382,16 @@ def log2(a: Value) -> Value:
 
 def exp(a: Value) -> Value:
     """e ** a."""
-    return exp2(multiply(a, _log2_e()))
+    a = numpy.asarray(a, PAIR)
+    if _terms.get() is not None or numpy.isnan(a.imag).any():
+        return exp2(multiply(a, of_fraction(LOG2_E)))
+    exponents = numpy.array(a.imag * of_fraction(LOG2_E).imag)
+    return _power_of_two(_reduced(exponents, R), a)
 
 
 def log(a: Value) -> Value:
     """The natural logarithm of a."""
-    return multiply(log2(a), _inverse_of_log2_e())
+    return multiply(log2(a), of_fraction(1 / LOG2_E))
 
 
 def tanh(a: Value) -> Value:
@@ -347,6 +432,12 @@ def function(name: str, *operands: Value) -> Value:
     if name in FUNCTIONS:
         return FUNCTIONS[name](*operands)
     _note(name)
+    return uninterpreted(name, *operands)
+
+
+@_or_by_terms
+def uninterpreted(name: str, *operands: Value) -> Value:
+    """A function of which only the name is known."""
     operands = numpy.broadcast_arrays(*operands)
     first = second = numpy.zeros(operands[0].shape)
     for operand in operands:
@@ -415,6 +506,7 @@ def rounded(a: Value, bits: int, how: str = "") -> Value:
 # Order
 
 
+@_or_by_terms
 def order_key(a: Value) -> Any:
     """What comparisons compare: the residue modulo P, or modulo R if only that is known."""
     a = numpy.asarray(a, PAIR)
@@ -423,26 +515,31 @@ def order_key(a: Value) -> Any:
     return numpy.where(numpy.isnan(a.real), a.imag, a.real)
 
 
+@_or_by_terms
 def is_nan(a: Value) -> Any:
     """Where neither residue is known."""
     return numpy.isnan(order_key(a))
 
 
+@_or_by_terms
 def maximum(a: Value, b: Value) -> Value:
     """The larger one; of NaN and a number, the number."""
     return _chosen(order_key(a) >= order_key(b), is_nan(b), a, b)
 
 
+@_or_by_terms
 def minimum(a: Value, b: Value) -> Value:
     """The smaller one; of NaN and a number, the number."""
     return _chosen(order_key(a) <= order_key(b), is_nan(b), a, b)
 
 
+@_or_by_terms
 def maximum_or_nan(a: Value, b: Value) -> Value:
     """The larger one; NaN if one is."""
     return _chosen(order_key(a) >= order_key(b), is_nan(a), a, b)
 
 
+@_or_by_terms
 def minimum_or_nan(a: Value, b: Value) -> Value:
     """The smaller one; NaN if one is."""
     return _chosen(order_key(a) <= order_key(b), is_nan(a), a, b)
@@ -453,6 +550,7 @@ def _chosen(goes_before: Array, also: Array, a: Value, b: Value) -> Value:
     return chosen[()]
 
 
+@_or_by_terms
 def compare(predicate: str, a: Value, b: Value) -> Any:
     """A comparison by MLIR's name: "olt" is false where one is NaN, "ult" is true there."""
     if predicate in ("true", "false"):
@@ -465,6 +563,7 @@ def compare(predicate: str, a: Value, b: Value) -> Any:
     return holds | unordered if predicate[0] == "u" else holds & ~unordered
 
 
+@_or_by_terms
 def absolute(a: Value) -> Value:
     """a or -a, whichever is not below 0."""
     a = numpy.asarray(a, PAIR)
@@ -475,11 +574,13 @@ def absolute(a: Value) -> Value:
 # Along an axis
 
 
+@_or_by_terms
 def total(a: Array, axis: Any) -> Value:
     """The sum along an axis, or along several."""
     return reduced(numpy.asarray(a, PAIR).sum(axis))
 
 
+@_or_by_terms
 def running_total(a: Array, axis: int, reverse: bool = False) -> Value:
     """Sums of each element and all before it along an axis."""
     ordered = numpy.flip(a, axis) if reverse else a
@@ -487,6 +588,7 @@ def running_total(a: Array, axis: int, reverse: bool = False) -> Value:
     return numpy.flip(sums, axis) if reverse else sums
 
 
+@_or_by_terms
 def extreme(a: Array, axis: int, *, largest: bool) -> Value:
     """The largest or the smallest element along an axis; NaN only if all are."""
     key = order_key(a)
@@ -496,11 +598,11 @@ def extreme(a: Array, axis: int, *, largest: bool) -> Value:
     return numpy.take_along_axis(numpy.asarray(a), place, axis).squeeze(axis)[()]
 
 
+@_or_by_terms
 def matmul(a: Array, b: Array, c: Value = ZERO) -> Value:
     """a @ b + c over the last two axes."""
     a, b = numpy.asarray(a, PAIR), numpy.asarray(b, PAIR)
-    result = _plane_product(a.real, b.real, P), _plane_product(a.imag, b.imag, R)
-    return add(pair(*result), c)
+    return add(pair(_plane_product(a.real, b.real, P), _plane_product(a.imag, b.imag, R)), c)
 
 
 def scaled(values: Array, scale: Array, axis: int) -> Value:
@@ -515,16 +617,15 @@ def scaled(values: Array, scale: Array, axis: int) -> Value:
 
 
 def _plane_product(a: Array, b: Array, modulus: int) -> Any:
-    """A product modulo one prime, nearly around 0: the sum with c puts the rest right."""
+    """A product modulo one prime, of less than 2**50: the sum with c reduces it."""
     if _is_unknown(a) or _is_unknown(b):
         batch = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         return numpy.full((*batch, a.shape[-2], b.shape[-1]), numpy.nan)
     a, b = numpy.ascontiguousarray(a), numpy.ascontiguousarray(b)
-    result: Array = numpy.zeros((*a.shape[:-1], b.shape[-1]))
-    for start in range(0, a.shape[-1], _LONGEST_PRODUCT):
+    result = numpy.matmul(a[..., :_LONGEST_PRODUCT], b[..., :_LONGEST_PRODUCT, :])
+    for start in range(_LONGEST_PRODUCT, a.shape[-1], _LONGEST_PRODUCT):
         part = slice(start, start + _LONGEST_PRODUCT)
-        product = _reduced(numpy.matmul(a[..., part], b[..., part, :]), modulus)
-        result = result + product if start else product
+        result = _reduced(result, modulus) + numpy.matmul(a[..., part], b[..., part, :])
     return result
 
 
@@ -593,6 +694,7 @@ def _logarithms() -> Array:
 # Where two exact results agree.
 
 
+@_or_by_terms
 def agreement(first: Any, second: Any) -> tuple[numpy.ndarray, numpy.ndarray]:
     """Two arrays of bools: where the results do not differ, and where that is known: they have one
     of the two residues both.

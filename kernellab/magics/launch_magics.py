@@ -185,6 +185,7 @@ def tileequal(
     target: str | None = option(),
     rounding: str | None = option(),
     inputs: str | None = option(),
+    proof: bool = False,
 ) -> Equality:
     """Decide whether a launch computes the same as something else, for all inputs of its sizes.
 
@@ -205,6 +206,8 @@ def tileequal(
           round the same numbers.
       --inputs WHICH
           "all", the default, or "finite": whether NaN and infinity count.
+      --proof
+          Prove "equal" by expressions, where these stay small.
 
     Examples:
 
@@ -224,6 +227,7 @@ def tileequal(
             advice="For example %tileequal --with torch.add add[grid](x, y, z, n, BLOCK=1024).",
         )
     given = stated(seeds=seeds, target=target, rounding=rounding, inputs=inputs)
+    given |= {"proof": True} if proof else {}
     return equal(launch, line.value(with_, "--with"), **given)
 
 

@@ -568,9 +568,10 @@ def equality_card(equality: Equality) -> Card:
     rows = [(name, f"{size:,}") for name, size in equality.compared.items()]
     return Card(
         title=f"{equality.first} and {equality.second}",
-        subtitle=equality.verdict,
+        subtitle=f"{equality.verdict}{', proved at this shape' if equality.proved else ''}",
         tables=(
             Table("First difference", ("", ""), list(_difference(equality.difference))),
+            Table("Expressions", ("", ""), list(_expressions(equality))),
             Table("Line", ("", ""), _lines([equality.position])),
             Table("Compared", ("tensor", "elements"), rows, numbers=(1,)),
         ),
@@ -582,7 +583,10 @@ def _words(equality: Equality) -> Iterator[str]:
     seeds = counted(equality.seeds, "set") + " of random residues"
     if equality.verdict == "equal":
         inputs = "finite inputs" if equality.inputs == "finite" else "inputs"
-        yield f"Both compute the same for all {inputs} of these sizes, by {seeds}."
+        if equality.proved:
+            yield "Both have the same expressions, wherever nothing divides by zero."
+        else:
+            yield f"Both compute the same for all {inputs} of these sizes, by {seeds}."
         kept = " in float32" if equality.rounding == "kept" else ""
         yield f"Rounding{kept}, overflow and the order of sums do not count."
     elif equality.verdict == "different":
@@ -592,6 +596,12 @@ def _words(equality: Equality) -> Iterator[str]:
     if equality.uninterpreted:
         functions = ", ".join(f"`{name}`" for name in equality.uninterpreted)
         yield f"Nothing is known of {functions} but that equal arguments give equal results."
+
+
+def _expressions(equality: Equality) -> Iterator[tuple[str, str]]:
+    if equality.expressions is not None:
+        yield f"{equality.first}, first", equality.expressions[0]
+        yield f"{equality.second}, second", equality.expressions[1]
 
 
 def _difference(difference: UnequalElement | None) -> Iterator[tuple[str, str]]:

@@ -265,7 +265,7 @@ def test_the_compiler_crashes_or_hangs(
 @pytest.mark.slow
 def test_a_wrong_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     label = "ttgir.coalesce"
-    plant(monkeypatch, "kernellab.equality.equal", label, r"arith\.mulf", "arith.addf")
+    plant(monkeypatch, "kernellab.equality.validation", label, r"arith\.mulf", "arith.addf")
     x, z = tensors(2)
     found = kernellab.minimize(
         scale, (4,), x, z, 1000, 2.0, BLOCK=256, by="validate", target="sm_80", tries=6

@@ -126,6 +126,11 @@ EQUAL: list[tuple[str, str, str | Function]] = [
     ("f32", "tl.softmax(x)", lambda x, y: (x - x.logsumexp(0)).exp()),
     ("f32", "tl.join(x, y).sum(1)", "x + y"),
     ("f32", "tl.log2(x) * 0.6931472", "tl.log(x)"),
+    # a factor through a maximum; constants that Python folds; the sign of a logarithm
+    ("f32", "tl.maximum(0.5 * x, 0.0)", lambda x, y: 0.5 * torch.fmax(x, torch.zeros(SIZE))),
+    ("f32", "x * (2.0 / 3.0)", lambda x, y: x * 2 / 3),
+    ("f32", "x * (1 / 48**0.5)", lambda x, y: x / 48**0.5),
+    ("f32", "tl.exp(x - tl.log(tl.sum(tl.exp(x))))", lambda x, y: x.softmax(0)),
     ("i32", "(x ^ y) + 2 * (x & y)", "x + y"),
     ("i32", "x // 7 * 7 + x % 7", "x"),
     ("i32", "tl.where(x > 0, x, 0)", "x & ~(x >> 31)"),

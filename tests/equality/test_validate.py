@@ -47,7 +47,7 @@ def test_every_pass_keeps_a_matmul(target: str) -> None:
 def test_a_wrong_pass_is_found(
     label: str, pattern: str, replacement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plant(monkeypatch, "kernellab.equality.equal", label, pattern, replacement)
+    plant(monkeypatch, "kernellab.equality.validation", label, pattern, replacement)
     found = layer_norm() if "addf" in pattern else matmul("sm_90")
     assert found.wrong is not None
     assert found.wrong.label == label

@@ -1,0 +1,390 @@
+"""What `kernellab.equal` compares: launches of kernels, and functions of torch."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy
+import torch
+from xdsl.dialects import builtin
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from kernellab.equality.functions import ExactLaunch, ExactTensors, run_exactly
+from kernellab.errors import ArgumentError, SourcePosition
+from kernellab.interpreter.codegen.analyses import underlying_objects
+from kernellab.interpreter.execution.launcher import launch
+from kernellab.interpreter.execution.program import entry_of, program_code
+from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
+from kernellab.ir import flow, mlir, tt
+from kernellab.ir.operations import GlobalAccess, argument_name, global_effect, locate, trait_of
+from kernellab.ir.types import dtype, is_pointer
+from kernellab.launch.argument_copies import copied, tensors_in
+from kernellab.launch.preparation import (
+    EntryPoint,
+    PreparedLaunch,
+    bound_launch,
+    innermost,
+    prepare_bound,
+)
+from kernellab.launch.reference_results import usage_of
+from kernellab.launch.results import rounding_of
+from kernellab.records import BoundLaunch, Target
+from kernellab.torch_api.emulation import nested_tensors
+
+_EQUAL = EntryPoint(
+    "equal",
+    {
+        "stage": "equal runs the TTIR; kernellab.validate runs the module after every pass",
+        "order": (why := "the results do not depend on the order of the programs"),
+        "seed": why,
+        "bounds": "equal compares what the launches store",
+    },
+)
+
+
+class Side(Protocol):
+    """One of two computations.
+
+    Attributes:
+        name: what it is called in messages.
+    """
+
+    name: str
+
+    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Its tensors before it runs, with their names."""
+
+    def run(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
+        """Run it with residues; return its results and all other tensors, by name."""
+
+    def written(self) -> list[str]:
+        """The names of its results, after it has run: of a kernel those that it changed, if any."""
+
+    def run_floats(self) -> dict[str, torch.Tensor]:
+        """As `run`, with the floats that it was given."""
+
+    def rounding(self) -> Mapping[str, float]:
+        """Which part of its results rounding may change, by name, where it is known."""
+
+    def zeros(self) -> dict[str, torch.Tensor]:
+        """The tensors that hold zeros to which it adds by atomics."""
+
+    def keeps(self, integers: torch.Tensor) -> bool:
+        """Whether it can only run with the integers that are given, or does not use them."""
+
+    def constants(self) -> set[float]:
+        """The numbers that its code compares with."""
+
+
+def side_of(
+    subject: Any,
+    grid: Any,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    target: str | Target | None,
+    *,
+    rounds: bool = False,
+) -> Side:
+    """The side that an argument of `equal` is.
+
+    Raises:
+        ArgumentError: it is neither a kernel, nor a bound launch, nor a function.
+    """
+    if isinstance(subject, BoundLaunch):
+        return KernelSide(prepare_bound(subject, target or subject.target, _EQUAL), rounds=rounds)
+    if inspect.isroutine(subject) or isinstance(subject, torch.nn.Module):
+        return FunctionSide(subject)
+    innermost(subject)
+    given = bound_launch("equal", subject, grid, tuple(args), dict(keywords))
+    return KernelSide(prepare_bound(given, target, _EQUAL), rounds=rounds)
+
+
+def name_of(subject: Any) -> str:
+    """What a kernel, a launch or a function is called in messages."""
+    if isinstance(subject, BoundLaunch):
+        return subject.name
+    return str(getattr(subject, "__name__", type(subject).__name__))
+
+
+class KernelSide:
+    """A kernel's launch."""
+
+    def __init__(self, prepared: PreparedLaunch, *, rounds: bool = False) -> None:
+        self.prepared = prepared
+        self.name = prepared.kernel.__name__
+        self._launch = ExactLaunch.of_ttir(prepared, rounds=rounds)
+        self._written: list[str] | None = None
+
+    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        return tensors_in(self.prepared.call.values)
+
+    def run(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
+        before = {name: tensors.of(tensor, name).clone() for name, tensor in self.tensors()}
+        after = self.run_again(tensors)
+        changed = [name for name in after if not _same(before[name], after[name])]
+        self._written = [name for name in after if name in {*changed, *(self._written or ())}]
+        return after
+
+    def run_again(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
+        """Run it with residues, and nothing else."""
+        return self._launch.run(tensors)
+
+    def written(self) -> list[str]:
+        return self._written or list(self._stored)
+
+    def reads(self) -> tuple[str, ...]:
+        """The parameters of the tensors that it only reads."""
+        return usage_of(self._launch.code, self.prepared.call).reads
+
+    def names_of(self, other: KernelSide) -> dict[str, str]:
+        """By the names of another launch's tensors, those of this one's that are the same tensor,
+        or else have the same name.
+        """
+        own = {_place(tensor): name for name, tensor in self.tensors()}
+        names = {name for name, _ in self.tensors()}
+        same = {
+            name: own.get(_place(tensor), name if name in names else None)
+            for name, tensor in other.tensors()
+        }
+        return {name: its for name, its in same.items() if its is not None}
+
+    def run_floats(self) -> dict[str, torch.Tensor]:
+        values = copied(self.prepared.call.values)
+        call = replace(self.prepared.call, values=values)
+        kernel, target = self.prepared.kernel, self.prepared.target
+        launch(kernel, self.prepared.grid, call, target, program_code(kernel, call, target))
+        return dict(tensors_in(values))
+
+    def rounding(self) -> Mapping[str, float]:
+        prepared = self.prepared
+        return rounding_of(program_code(prepared.kernel, prepared.call, prepared.target))
+
+    def zeros(self) -> dict[str, torch.Tensor]:
+        updated = usage_of(self._launch.code, self.prepared.call).updates
+        return {
+            name: tensor for name, tensor in self.tensors() if name in updated and not tensor.any()
+        }
+
+    def keeps(self, integers: torch.Tensor) -> bool:
+        place = integers.data_ptr()
+        return any(
+            tensor.data_ptr() == place and (name in self._stored or name in self._choosing)
+            for name, tensor in self.tensors()
+        )
+
+    @cached_property
+    def _stored(self) -> tuple[str, ...]:
+        return usage_of(self._launch.code, self.prepared.call).writes
+
+    @cached_property
+    def _choosing(self) -> set[str | None]:
+        """The parameters whose elements choose addresses, loops or branches."""
+        function = entry_of(self._launch.code.module)
+        objects = underlying_objects(function)
+        choosing: set[str | None] = set()
+        for op in function.walk():
+            access = trait_of(op, GlobalAccess)
+            if access is not None and any(map(_chooses, flow.forward(op.results))):
+                base = objects.get(access.base_of(op))
+                if isinstance(base, BlockArgument):
+                    choosing.add(argument_name(base))
+                else:
+                    choosing |= dict(self.tensors()).keys()
+        return choosing
+
+    def constants(self) -> set[float]:
+        operations = self._launch.code.module.walk()
+        return {number for op in operations for number in _compared_numbers(op)}
+
+    def stored_at(
+        self, name: str, index: tuple[int, ...], tensors: ExactTensors
+    ) -> SourcePosition | None:
+        """The line that stores an element, None if none does."""
+        tensor = tensors.of(dict(self.tensors())[name], name)
+        watch = _StoreWatch(tensor[index].data_ptr())
+        self._launch.run(tensors, AccessObserver(watch.hear))
+        return watch.position
+
+
+def _chooses(value: SSAValue) -> bool:
+    """Whether a value is an address, or decides what runs."""
+    if is_pointer(value.type):
+        return True
+    for op in (use.operation for use in value.uses):
+        access = trait_of(op, GlobalAccess)
+        indices = () if access is None else access.indices_of(op)
+        if value in (*flow.conditions(op), *indices) or isinstance(op, tt.CallOp | tt.AssertOp):
+            return True
+    return False
+
+
+def _compared_numbers(op: Operation) -> Iterator[float]:
+    """The constants that an operation compares with."""
+    if not isinstance(op, mlir.CmpFOp | mlir.CmpIOp):
+        return
+    for value in (operand.owner for operand in op.operands):
+        match value.value if isinstance(value, mlir.ConstantOp) else None:
+            case builtin.FloatAttr() | builtin.IntegerAttr() as number:
+                yield number.value.data
+            case builtin.DenseIntOrFPElementsAttr() as numbers:
+                yield numpy.frombuffer(numbers.data.data, dtype(numbers.type))[0].item()
+
+
+def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
+    if before.is_complex():
+        before, after = torch.view_as_real(before), torch.view_as_real(after)
+    return torch.equal(before.nan_to_num(), after.nan_to_num())
+
+
+def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride()
+
+
+class _StoreWatch:
+    """Hears which operation stores at an address last."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+        self.position: SourcePosition | None = None
+
+    def hear(self, access: ObservedAccess) -> None:
+        if global_effect(access.operation) == "load":
+            return
+        hit = numpy.asarray(access.addresses) == self._address
+        if hit.any() and (access.mask is None or (hit & numpy.asarray(access.mask)).any()):
+            self.position = _line_of(access.operation)
+
+
+def _line_of(op: Operation) -> SourcePosition | None:
+    frames = locate(op.location).frames
+    return SourcePosition(frames[0].file, frames[0].line) if frames else None
+
+
+class FunctionSide:
+    """A function of torch."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._call: Callable[[], Any] = function
+        self._results: list[str] = []
+        self.name = name_of(function)
+
+    def takes_arguments_of(self, kernel: KernelSide) -> None:
+        """Let the function's parameters be the kernel's of the same names, with or without "_ptr",
+        or else the tensors that the kernel only reads, in their order.
+
+        Raises:
+            ArgumentError: its parameters are neither.
+        """
+        values, reads = kernel.prepared.call.values, kernel.reads()
+        needed = _needed_parameters(self._function)
+        named = {name: _first_of((name, f"{name}_ptr"), values) for name in needed or ()}
+        if needed is not None and None not in named.values():
+            given = {name: values[its] for name, its in named.items() if its is not None}
+            self._call = lambda: self._function(**given)
+        elif needed is None:
+            self._call = lambda: self._of_unknown_parameters(kernel, reads)
+        elif len(needed) == len(reads):
+            self._call = lambda: self._function(*(values[name] for name in reads))
+        else:
+            raise ArgumentError(
+                f"{self.name} takes {', '.join(needed)}, which are not parameters of "
+                f"{kernel.name}, and not as many as the tensors that it only reads "
+                f"({', '.join(reads)}).",
+                advice=f"Name its parameters as the kernel does: {', '.join(values)}.",
+            )
+
+    def _of_unknown_parameters(self, kernel: KernelSide, reads: Sequence[str]) -> Any:
+        """Call a function in C with the tensors that the kernel only reads."""
+        try:
+            return self._function(*(kernel.prepared.call.values[name] for name in reads))
+        except TypeError as refused:
+            raise ArgumentError(
+                f"{self.name} cannot be called with the tensors that {kernel.name} only reads "
+                f"({', '.join(reads) or 'there are none'}): {str(refused).split(' - ')[0]}.",
+                advice="Pass a lambda whose parameters have the names of the kernel's.",
+            ) from refused
+
+    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        return iter(())
+
+    def run(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
+        results = _numbered(run_exactly(self._call, tensors))
+        self._results, self._tensors = list(results), tensors
+        return results
+
+    def written(self) -> list[str]:
+        return self._results
+
+    def run_floats(self) -> dict[str, torch.Tensor]:
+        return _numbered([tensor.clone() for tensor in nested_tensors(self._call())])
+
+    def rounding(self) -> Mapping[str, float]:
+        return {}
+
+    def zeros(self) -> dict[str, torch.Tensor]:
+        return {}
+
+    def keeps(self, integers: torch.Tensor) -> bool:
+        return integers.untyped_storage().data_ptr() not in self._tensors.integers
+
+    def constants(self) -> set[float]:
+        return self._tensors.constants
+
+
+def _needed_parameters(function: Callable[..., Any]) -> list[str] | None:
+    """The parameters without a default; None if they are not known, of a function in C."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return None
+    required = (each for each in parameters if each.default is inspect.Parameter.empty)
+    return [parameter.name for parameter in required]
+
+
+def _first_of(names: Sequence[str], values: Mapping[str, Any]) -> str | None:
+    return next((name for name in names if name in values), None)
+
+
+def _numbered(results: list[torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {f"result {number}": result for number, result in enumerate(results)}
+
+
+def sides_of(
+    first: Any,
+    second: Any,
+    grid: Any,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+    target: str | Target | None,
+    *,
+    rounds: bool,
+) -> tuple[Side, Side]:
+    left, right = (
+        side_of(subject, grid, args, keywords, target, rounds=rounds) for subject in (first, second)
+    )
+    for function, kernel in ((left, right), (right, left)):
+        if isinstance(function, FunctionSide):
+            if not isinstance(kernel, KernelSide):
+                raise ArgumentError(
+                    "Neither of the two is a kernel.",
+                    advice="Compare a kernel with another kernel or with a function of torch.",
+                )
+            function.takes_arguments_of(kernel)
+    return left, right
+
+
+def fresh_tensors(seed: int, *sides: Side, rounds: bool = False) -> ExactTensors:
+    """Residues for the tensors of both sides, before either has run."""
+    tensors = ExactTensors(seed, rounds)
+    for side in sides:
+        for name, tensor in side.tensors():
+            tensors.of(tensor, name)
+    for side in sides:
+        for name, tensor in side.zeros().items():
+            tensors.of(tensor, name).zero_()
+    return tensors
