@@ -262,8 +262,10 @@ Count = Annotated[int, Limits(0)]
 Size = Annotated[int, Limits(0, 2**48)]
 """A number of bytes or registers: sums of a few have 64 bits."""
 
-MOST_LINES = 2_000_000
-"""Of a source file."""
+MOST_LINES = 300_000
+"""Of a source file, a stage, or a module after a pass. Triton's longest have some 10,000. A view of
+so many opens in less than 2 seconds.
+"""
 
 Line = Annotated[int, Limits(0, MOST_LINES)]
 """The number of a line in a source file; 0 where it is not known."""
