@@ -20,7 +20,7 @@ from concurrent.futures import (
 )
 from dataclasses import dataclass, replace
 from queue import LifoQueue
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from kernellab.common.processes import Worker
 from kernellab.common.progress import ProgressBar
@@ -262,6 +262,8 @@ os.register_at_fork(after_in_child=_kept.clear)  # Their threads are the parent'
 # Use a cluster, or any executor, as a worker pool: what is submitted here, and what its processes
 # run there.
 
+T = TypeVar("T")
+
 SILENCE = 20.0
 """Seconds without an answer from an executor's processes until a message reports it; importing
 torch and Triton takes a few."""
@@ -275,9 +277,12 @@ class ExecutorPool:
     compiles_first = False
     runs_at_once = 1
 
-    def __init__(self, executor: Any) -> None:
+    def __init__(self, executor: Any, *, takes_gpus: bool = True) -> None:
+        """`takes_gpus`: whether a call takes a GPU where the workers of a cluster have one."""
         self._client = None if isinstance(executor, Executor) else executor
-        self._executor = executor if self._client is None else _executor_of(self._client)
+        self._executor = executor
+        if self._client is not None:
+            self._executor = _executor_of(self._client, takes_gpus)
         self._with_gpu = False
         self._futures: set[Future[Any]] = set()
         """The calls that are not done. A cluster repeats a call that was lost with a worker as long
@@ -288,7 +293,7 @@ class ExecutorPool:
     def machine(self) -> tuple[SweepMachine, Target | None]:
         """Return the machine and target that one of the processes reports, including its GPU."""
         try:
-            machine, target = self._first_answer(self._submit(machine_there))
+            machine, target = self.first_answer(self.submit(machine_there))
             if not isinstance(machine, SweepMachine):
                 raise TypeError(f"they returned {shown(machine)}")
         except Exception as error:  # an executor of the user's may raise anything
@@ -299,34 +304,32 @@ class ExecutorPool:
         self._with_gpu = bool(machine.gpu)
         return machine, target
 
-    def _first_answer(self, future: Future[Any]) -> tuple[SweepMachine, Target | None]:
-        """Return the first answer; print a message if it takes long, since a sweep without
-        processes would only look slow.
+    def first_answer(self, future: Future[T]) -> T:
+        """Return the first answer; print a message if it takes long, since work without processes
+        would only look slow.
         """
-        try:
-            answer: tuple[SweepMachine, Target | None] = future.result(timeout=SILENCE)
-        except TimeoutError:
+        wait([future], timeout=SILENCE)
+        if not future.done():
             print(
-                "kernellab.tune waits for the executor: none of its processes has answered for "
+                "KernelLab waits for the executor: none of its processes has answered for "
                 f"{SILENCE:g} seconds. Check that it has processes with the requested resources.",
                 file=sys.stderr,
             )
-            answer = future.result()
-        return answer
+        return future.result()
 
     def get_ready(self, setup: Setup) -> None:
         """See WorkerPool; an executor's processes get ready with their first config."""
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
         """See WorkerPool."""
-        return self._submit(compile_there, job, task, seconds)
+        return self.submit(compile_there, job, task, seconds)
 
     def run(
         self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
     ) -> Future[Outcome]:
         """See WorkerPool."""
         light, sent = setup_without_bytes(setup), self._sent(setup.arguments, setup.reference)
-        return self._submit(run_there, light, sent, task, trial_options, seconds, self._with_gpu)
+        return self.submit(run_there, light, sent, task, trial_options, seconds, self._with_gpu)
 
     def _sent(self, arguments: Delivery, reference: Delivery | None) -> Any:
         """Return what a call takes to have the arguments: of a cluster, the name of what each
@@ -342,8 +345,11 @@ class ExecutorPool:
             self._scattered[contents] = known
         return known
 
-    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        future = self._executor.submit(function, *arguments)
+    def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Call a function of a module in one of the processes; a cluster repeats the call, at most
+        three times, if it loses the process.
+        """
+        future: Future[T] = self._executor.submit(function, *arguments)
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
         return future
@@ -358,12 +364,12 @@ Deliveries = tuple[Delivery, Delivery | None]
 """Arguments and expected results."""
 
 
-def _executor_of(client: Any) -> Executor:
-    """Return an executor of a Dask client. A call takes one unit of the resource "GPU" where
-    workers have it, and is repeated where its worker is lost.
+def _executor_of(client: Any, takes_gpus: bool) -> Executor:
+    """Return an executor of a Dask client. A call takes one unit of the resource "GPU" if it shall
+    and workers have it, and is repeated where its worker is lost.
     """
     workers = client.scheduler_info()["workers"].values()
-    has_gpus = any("GPU" in worker["resources"] for worker in workers)
+    has_gpus = takes_gpus and any("GPU" in worker["resources"] for worker in workers)
     resources = {"resources": {"GPU": 1}} if has_gpus else {}
     executor: Executor = client.get_executor(retries=3, **resources)
     return executor

@@ -180,7 +180,7 @@ def kernel_costs(profile: Profile) -> list[KernelCosts]:
     times = profile.kernel_times if lines else {}
     total, measures = sum(times.values()), measures_of(profile)
     names = sorted(lines, key=lambda name: -times.get(name, 0.0))[:_MOST_KERNELS]
-    made = []
+    made: list[KernelCosts] = []
     for name in names:
         share = ""
         if times.get(name) and len(times) > 1:
