@@ -433,7 +433,7 @@ def _judge(
     }  # fmt: skip
     accepted = 0
     with locked_elsewhere(triton, submissions[0], given) as others:
-        locks = others or [lock or update]
+        locks: list[str | None] = [*others] or [lock or update]
         rest = reference, cases, locks, options
         verdicts: Iterable[Verdict] = (judged(name, *rest) for name in submissions)
         if cluster is not None:

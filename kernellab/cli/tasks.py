@@ -210,6 +210,12 @@ def _python_of(word: str) -> Path:
             file for depth in ("*", "*/*") for file in Path().glob(f"{depth}/{files}")
         )
         place = packages[0].parents[3] if packages else place
+        if packages and (owner := place.stat().st_uid) not in (0, os.getuid()):
+            raise KernelLabError(
+                f"The virtual environment {str(place)!r} belongs to another user (number {owner}), "
+                "so its Python is not run.",
+                advice="Name its folder, if you trust it.",
+            )
     python = Path(place, "bin", "python")
     if not python.exists():
         advice = "Name the folder of a virtual environment with torch and Triton, or the version "

@@ -17,6 +17,7 @@ from kernellab import triton_api
 from kernellab.common.saved_files import (
     GZIP,
     MOST_LINES,
+    MOST_LINES_OF_FUNCTION,
     BadFile,
     NotText,
     RecordReader,
@@ -92,9 +93,9 @@ def _compilation(data: SavedData) -> Compilation:
     for text in texts:
         text.pack()
     for counted_operations in data["op_counts"].items():
-        _check_count(counted_operations, _MOST_KINDS)
+        counted_operations.check_count(_MOST_KINDS)
     for name in ("signature", "constants", "attributes", "origins"):
-        _check_count(data["specialization"][name], _MOST_PARAMETERS)
+        data["specialization"][name].check_count(_MOST_PARAMETERS)
     counts = _READER.read(tuple[dict[str, Size], ...], data["op_counts"])
     specialization = data["specialization"]
     resources, source_map, remarks = data["resources"], data["source_map"], data["remarks"]
@@ -123,16 +124,8 @@ def _compilation(data: SavedData) -> Compilation:
 _MOST_KINDS = 1_000
 """Of operations; Triton and MLIR have some hundred."""
 
-_MOST_LINES_OF_FUNCTION = 100_000
-
 _MOST_PARAMETERS = 4_096
 """Of a kernel; a GPU takes 32,764 bytes of arguments."""
-
-
-def _check_count(data: SavedData, most: int) -> None:
-    given = data.plain()
-    if isinstance(given, list | dict) and len(given) > most:
-        raise data.misfit(f"no more than {most:,} items")
 
 
 def _known(data: SavedData, read: Callable[[SavedData], Any]) -> Callable[[], Any] | None:
@@ -276,7 +269,7 @@ def _remark(data: SavedData) -> Remark:
 
 
 def _function(data: SavedData) -> FunctionSource:
-    _check_count(data["lines"], _MOST_LINES_OF_FUNCTION)
+    data["lines"].check_count(MOST_LINES_OF_FUNCTION)
     function: FunctionSource = _READER.record(FunctionSource, data)
     data["first_line"].integer(1, MOST_LINES - len(function.lines))
     return function

@@ -324,6 +324,7 @@ HUGE: dict[str, Callable[[Any], Any]] = {
     "an argument of objects": lambda d: d["arguments"][0].update(dtype="O"),
     "nothing at the beginning": lambda d: d.update(checkpoints=[]),
     "a line": lambda d: d["sources"][0].update(first_line=10**15),
+    "lines": lambda d: d["sources"][0].update(lines=[""] * 100_001),
     "a step after the last": lambda d: d.update(checkpoints=[[10**9, {}]]),
     "calls without end": lambda d: d.update(
         frames=[["f", "f", [0, 0, 0], n - 1 if n else None, 1, {}] for n in range(5000)]

@@ -109,6 +109,10 @@ def _with_stage(stage: str, text: Callable[[], str]) -> Change:
     return change
 
 
+def _lines_in_each_text(data: Any) -> None:
+    data["texts"] = ["x\n" * 150_000 + str(n) for n in range(len(data["texts"]))]
+
+
 def _function(**fields: Any) -> Change:
     return lambda data: data["functions"][0].update(fields)
 
@@ -141,6 +145,7 @@ def _names_of_javascript(data: Any) -> None:
 
 COMPILATIONS: Mapping[str, Change] = {
     **{f"{stage}: {name}": _with_stage(stage, text) for (stage, name), text in _STAGES.items()},
+    "150,000 lines in each text": _lines_in_each_text,
     "many functions": lambda d: d.update(
         functions=[{**d["functions"][0], "first_line": n + 1} for n in range(50_000)]
     ),
@@ -194,6 +199,7 @@ def _many_nodes(data: Any) -> None:
 REPORTS: Mapping[str, Change] = {
     "many nodes": _many_nodes,
     "60 MB of text": lambda d: _levels(d)[0].update(text="x = y\n" * 9_000_000),
+    "2,000,000 lines": lambda d: _levels(d)[0].update(text="x = y\n" * 2_000_000),
 }
 
 
@@ -300,6 +306,7 @@ PROFILES: Mapping[str, Change] = {
     **{f"many {part}": _repeated(part, 100_000) for part in ("scopes", "lines", "kernels")},
     **{f"{count:,} events": _many_events(count) for count in (200_000, 2_000_000)},
     "lines of many kernels": _many_kernels_of_lines,
+    "a long source": lambda d: d["profile"]["kernels"][0].update(source="\n" * 7_000_000),
     "long notes": lambda d: d["profile"].update(notes=["\x1b[2J" * 1_000] * 1_000),
     "a long name": lambda d: d["profile"].update(name="\0" * 100_000),
     "many names of events": lambda d: d["profile"]["events"].update(

@@ -342,8 +342,7 @@ def _within_limits(profile: Profile) -> Profile:
 
 def _profile(data: SavedData) -> Profile:
     read = _READER.read
-    if (count := len(data["lines"].items())) > _MOST_LINES:
-        raise data["lines"].misfit(f"a list of no more than {_MOST_LINES:,} items, got {count:,}")
+    data["lines"].check_count(_MOST_LINES)
     scopes = [
         (_READER.record(Scope, item, ["in"]), read(Count | None, item["in"]))
         for item in data["scopes"].items()
