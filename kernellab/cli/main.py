@@ -10,7 +10,7 @@ import argparse
 import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -38,6 +38,7 @@ from kernellab.errors import CompileError, KernelLabError, MissingArguments, Opt
 
 if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
+    from kernellab.judging.records import Verdict
 
 _DEMO_REPORT = Path("kernellab-demo.html")
 
@@ -345,7 +346,7 @@ def _compilations(
 
 
 def _judge(
-    submission: str,
+    submission: list[str] = option(count="+"),
     *,
     reference: str,
     cases: str | None = option(),
@@ -358,12 +359,13 @@ def _judge(
     lock: str | None = option(),
     update: str | None = option(),
     triton: str | None = option(),
+    cluster: str | None = option(),
     json_: bool = option(),
     junit: Path | None = option(Path),
     sarif: Path | None = option(Path),
     output: Path | None = option(Path),
 ) -> int:
-    """Judge a kernel, or a function that launches kernels, against a reference.
+    """Judge kernels, or functions that launch kernels, against a reference.
 
     The submission's Python runs in a confined process on random numbers; its launches are replayed
     with the real inputs. The exit status is 1 if it is not accepted.
@@ -371,7 +373,7 @@ def _judge(
     Options:
 
       submission FILE::NAME
-          a kernel, a function, or a class to judge
+          a kernel, a function, or a class to judge; several, or FOLDER::NAME for all of its files
       --reference FILE::NAME
           a function or a class that computes the right results, in a file that is trusted; or the
           folder of a task of GPU MODE or robust-kbench
@@ -396,6 +398,8 @@ def _judge(
       --triton ENVIRONMENT[,...]
           reject kernels that cost more than with the Triton of other virtual environments; each is
           a folder, or the version of its Triton
+      --cluster ADDRESS
+          judge on the workers of a Dask cluster, which read the same files
       --json
           the same for machines, on one line
       --junit FILE
@@ -406,47 +410,62 @@ def _judge(
           write a page, too
     """
     budgets = {"--lock": lock, "--update": update, "--triton": triton}
-    stated = [flag for flag, value in budgets.items() if value is not None]
-    if len(stated) > 1:
-        raise OptionError(
-            f"{stated[0]} cannot be combined with {stated[1]}.", advice="Give one of them."
-        )
+    files = {"--junit": junit, "--sarif": sarif, "--output": output}
+    _check_apart(budgets)
+    _check_apart({"--cluster": cluster, "--update": update, "--triton": triton})
     from kernellab.judging.worker import start_worker
 
-    start_worker()  # before torch and Triton are imported here
-    from kernellab.cli.tasks import judged_task, locked_elsewhere
-    from kernellab.judging.judge import judge
+    if cluster is None:
+        start_worker()  # before torch and Triton are imported here
+    from kernellab.cli.tasks import judged, judged_on, locked_elsewhere, submissions_in
 
+    submissions = submissions_in(submission)
+    for flag, value in {**files, **budgets}.items():
+        if value is not None and len(submissions) > 1:
+            raise OptionError(f"{flag} takes a single submission, got {len(submissions)}.")
     given = {
         "reference": reference, "cases": cases, "target": target, "unseen": unseen, "rtol": rtol,
         "atol": atol,
     }  # fmt: skip
-    with (
-        judged_task(reference, cases) as task,
-        locked_elsewhere(triton, submission, given) as others,
-    ):
-        allowances: list[str | None] = [*others] or [lock or update]
-        for allowed in allowances:
-            verdict = judge(
-                submission, task.reference, task.cases, targets=target, init=task.init,
-                baseline=budget, claimed=claimed, rtol=rtol, atol=atol,
-                unseen=tuple(filter(None, unseen.split(","))), lock=allowed,
-                update=update is not None, imports=task.imports,
-            )  # fmt: skip
-            if not verdict:
-                break
-    print(verdict.json() if json_ else verdict)
+    options = {
+        "targets": target, "unseen": tuple(filter(None, unseen.split(","))), "baseline": budget,
+        "claimed": claimed, "rtol": rtol, "atol": atol, "update": update is not None,
+    }  # fmt: skip
+    accepted = 0
+    with locked_elsewhere(triton, submissions[0], given) as others:
+        locks: list[str | None] = [*others] or [lock or update]
+        rest = reference, cases, locks, options
+        verdicts: Iterable[Verdict] = (judged(name, *rest) for name in submissions)
+        if cluster is not None:
+            verdicts = judged_on(cluster, submissions, *rest)
+        for verdict in verdicts:
+            accepted += bool(verdict)
+            print(verdict.json() if json_ else verdict, flush=True)
+            _write_verdict(verdict, junit, sarif, output)
+    return 0 if accepted == len(submissions) else FOUND_SOMETHING
+
+
+def _check_apart(options: Mapping[str, Any]) -> None:
+    stated = [flag for flag, value in options.items() if value is not None]
+    if len(stated) > 1:
+        raise OptionError(
+            f"{stated[0]} cannot be combined with {stated[1]}.", advice="Give one of them."
+        )
+
+
+def _write_verdict(
+    verdict: Verdict, junit: Path | None, sarif: Path | None, page_file: Path | None
+) -> None:
     if junit is not None:
         save_whole(junit, verdict.junit().encode())
     if sarif is not None:
         save_whole(sarif, json.dumps(verdict.sarif(), indent=1).encode())
-    if output is not None:
+    if page_file is not None:
         from kernellab.viz.exercises import verdict_card
         from kernellab.viz.kit.page import Html, page
 
         card = Html(verdict_card(verdict).html())
-        save_whole(output, page(verdict.submission, Html(""), [card]).encode())
-    return 0 if verdict else FOUND_SOMETHING
+        save_whole(page_file, page(verdict.submission, Html(""), [card]).encode())
 
 
 def _mcp() -> int:

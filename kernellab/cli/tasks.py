@@ -1,5 +1,6 @@
 """What `kernellab judge` compares a submission with: a file and a name; a task of KernelBench, of
-robust-kbench or of GPU MODE, read as it is; and a lock that another Triton wrote.
+robust-kbench or of GPU MODE, read as it is; and a lock that another Triton wrote. And many
+submissions, which a cluster judges.
 """
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -14,19 +16,26 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from kernellab.cli.user_code import named_in, run_file
+from kernellab.common.processes import Worker
 from kernellab.common.saved_files import json_in, reading
 from kernellab.common.system import temporary_folder
-from kernellab.errors import KernelLabError
+from kernellab.common.text import error_text
+from kernellab.errors import Diagnostic, KernelLabError, OptionError, WorkerError
 from kernellab.judging.cases import tensors_within
+from kernellab.judging.judge import judge
+from kernellab.judging.records import Verdict
 from kernellab.judging.requests import mapped
 from kernellab.launch.cuda_tensors import place
 from kernellab.launch.interception import interpreted
+from kernellab.tuning.sweep import ClusterPool
 
 _LARGEST = 1 << 20
 """The most elements of all tensors of a test; larger tests are left out."""
@@ -56,6 +65,7 @@ def judged_task(reference: str, cases: str | None) -> Iterator[Task]:
         KernelLabError: there is no such file, it cannot be run, or it has no such name; or the
             folder has no task.
     """
+    torch.manual_seed(0)  # cases that draw their numbers are the same for every submission
     path, _, name = reference.partition("::")
     if os.path.isdir(path):
         kind = next((each for each in _KINDS if Path(path, each).exists()), None)
@@ -200,9 +210,153 @@ def _python_of(word: str) -> Path:
             file for depth in ("*", "*/*") for file in Path().glob(f"{depth}/{files}")
         )
         place = packages[0].parents[3] if packages else place
+        if packages and (owner := place.stat().st_uid) not in (0, os.getuid()):
+            raise KernelLabError(
+                f"The virtual environment {str(place)!r} belongs to another user (number {owner}), "
+                "so its Python is not run.",
+                advice="Name its folder, if you trust it.",
+            )
     python = Path(place, "bin", "python")
     if not python.exists():
         advice = "Name the folder of a virtual environment with torch and Triton, or the version "
         advice += "of Triton in one that is in this folder."
         raise KernelLabError(f"{str(python)!r} does not exist.", advice=advice)
     return python
+
+
+# Many submissions
+
+
+def submissions_in(words: Sequence[str]) -> list[str]:
+    """Return the submissions FILE::NAME of a command: of FOLDER::NAME, those in all its files.
+
+    Raises:
+        OptionError: a folder has no Python file.
+    """
+    submissions: list[str] = []
+    for word in words:
+        path, _, name = word.partition("::")
+        if not os.path.isdir(path):
+            submissions.append(word)
+            continue
+        files = sorted(Path(path).glob("*.py"))
+        if not files:
+            raise OptionError(f"The folder {path!r} has no Python file.")
+        submissions += [f"{file}::{name}" for file in files]
+    return submissions
+
+
+def judged(
+    submission: str,
+    reference: str,
+    cases: str | None,
+    locks: Sequence[str | None],
+    options: Mapping[str, Any],
+) -> Verdict:
+    """Return the verdict on a submission: the first that does not accept it by one of the locks.
+
+    Args:
+        submission, options: as for `kernellab.judge`.
+        reference, cases: as for `judged_task`.
+        locks: None for none.
+    """
+    with judged_task(reference, cases) as task:
+        for lock in locks:
+            verdict = judge(
+                submission, task.reference, task.cases, init=task.init, imports=task.imports,
+                lock=lock, **options,
+            )  # fmt: skip
+            if not verdict:
+                break
+    return verdict
+
+
+def judged_on(address: str, submissions: Sequence[str], *given: Any) -> Iterator[Verdict]:
+    """Yield the verdicts on submissions, in their order, which the workers of a Dask cluster judge;
+    `given` is what `judged` takes besides.
+
+    A submission whose worker is lost is judged again, at most three times; after that its verdict
+    is "not judged".
+
+    Raises:
+        KernelLabError: Dask is not installed, no scheduler answers, or a worker has other versions
+            or not the files.
+    """
+    try:
+        distributed = importlib.import_module("distributed")
+    except ImportError as error:
+        raise KernelLabError(
+            "The package distributed is not installed.",
+            advice="Run pip install 'kernellab[cluster]'.",
+        ) from error
+    try:
+        client = distributed.Client(address, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise KernelLabError(
+            f"No scheduler of Dask answers at {address!r}: {error}",
+            advice="Name one as tcp://HOST:8786; dask scheduler starts one.",
+        ) from error
+    with client:
+        pool = ClusterPool(client, takes_gpus=False)
+        futures = [
+            pool.submit(judged_there, _versions(), os.getcwd(), submission, *given)
+            for submission in submissions
+        ]
+        try:
+            for submission, future in zip(submissions, futures):
+                yield _verdict_of(submission, partial(pool.first_answer, future))
+        finally:
+            pool.stop()
+
+
+def _verdict_of(submission: str, answer: Callable[[], Verdict | KernelLabError]) -> Verdict:
+    try:
+        verdict = answer()
+    except Exception as error:  # of Dask, or of the process that judged
+        words = f"its worker was lost, also when it was judged again: {error_text(error)}"
+        return Verdict(submission, "not judged", diagnostic=Diagnostic("error", "lost", words))
+    if isinstance(verdict, KernelLabError):
+        raise verdict
+    return verdict
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("kernellab", "torch", "triton")}
+
+
+_child = Worker("The judge of a cluster's worker")
+"""In a worker of a cluster: a process whose only thread a time limit may interrupt."""
+_MOST_SECONDS = 900.0
+"""Of a submission; `kernellab.judge` itself stops after two minutes, but not in a reference."""
+
+
+def judged_there(versions: Mapping[str, str], folder: str, *given: Any) -> Verdict | KernelLabError:
+    """In a worker of a cluster: return the verdict on a submission, or the error that a repetition
+    would raise again.
+    """
+    for name, own in _versions().items():
+        if own != versions[name]:
+            return KernelLabError(
+                f"A worker on {platform.node()} has {name} {own}, and not {versions[name]}.",
+                advice="Start workers in an environment with the same versions.",
+            )
+    try:
+        verdict: Verdict = _child.call(
+            "kernellab.cli.tasks:_judged_in", folder, *given, seconds=_MOST_SECONDS
+        )
+        return verdict
+    except WorkerError:
+        raise  # which repeats the call
+    except KernelLabError as error:
+        return error
+
+
+def _judged_in(folder: str, *given: Any) -> Verdict:
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise KernelLabError(
+            f"A worker on {platform.node()} has no folder {folder!r}.",
+            advice="Workers read the files of submissions, references and cases by their paths.",
+        ) from error
+    return judged(*given)

@@ -96,6 +96,11 @@ class SavedData:
         items = self._of(list, "a list")
         return [SavedData(item, n, self) for n, item in enumerate(items)]
 
+    def check_count(self, most: int) -> None:
+        """Raise SchemaError if it is a list or an object with more items."""
+        if isinstance(self._data, list | dict) and len(self._data) > most:
+            raise self.misfit(f"no more than {most:,} items, got {len(self._data):,}")
+
     def parts(self, count: int) -> list[SavedData]:
         """The items of a list of that many."""
         parts = self.items()
@@ -262,8 +267,12 @@ Count = Annotated[int, Limits(0)]
 Size = Annotated[int, Limits(0, 2**48)]
 """A number of bytes or registers: sums of a few have 64 bits."""
 
-MOST_LINES = 2_000_000
-"""Of a source file."""
+MOST_LINES = 300_000
+"""Of a source file, a stage, or a module after a pass. Triton's longest have some 10,000. A view of
+so many opens in less than 2 seconds.
+"""
+
+MOST_LINES_OF_FUNCTION = 100_000
 
 Line = Annotated[int, Limits(0, MOST_LINES)]
 """The number of a line in a source file; 0 where it is not known."""
@@ -489,6 +498,13 @@ MOST_RATIO = 32
 MOST_MEMBERS = 100
 """Of a gzip file; those that are saved have one. What follows each is copied."""
 
+ALWAYS_LINES = 500_000
+"""Of all texts of a JSON text together, as it escapes the ends of lines; a large file may have
+more. The record of a matmul with every pass has 33,000.
+"""
+
+_LINE_BREAKS = ("\\n", "\\r", "\\f", "\\u000", "\\u2028", "\\u2029", "\u2028", "\u2029", "\x85")
+
 ALWAYS_PARTS = 2_000_000
 """Commas and brackets of a JSON text, in a file of any size: each may be a value in memory."""
 
@@ -625,6 +641,11 @@ def json_in(text: str, packed: int = 0) -> Any:
     Raises:
         BadFile: it is not JSON, or nested too deeply, or too large, or has numbers that are none.
     """
+    most = max(ALWAYS_LINES, packed // 2)
+    if (lines := sum(map(text.count, _LINE_BREAKS))) > most:
+        raise BadFile(
+            f"is not a valid file: its texts have {lines:,} lines, but at most {most:,} are allowed"
+        )
     most = max(ALWAYS_PARTS, 2 * packed)
     if (parts := _parts(text)) > most and (parts := _parts(_without_texts(text))) > most:
         raise BadFile(

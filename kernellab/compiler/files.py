@@ -17,6 +17,7 @@ from kernellab import triton_api
 from kernellab.common.saved_files import (
     GZIP,
     MOST_LINES,
+    MOST_LINES_OF_FUNCTION,
     BadFile,
     NotText,
     RecordReader,
@@ -72,17 +73,29 @@ _READER = RecordReader()
 _MOST_TEXTS = 20_000
 """Of a compilation: one for each stage and each pass that changes something."""
 
+_LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""Where `str.splitlines` splits."""
+
+
+def _too_many_lines(text: str) -> str:
+    """Say how many lines a text may have, if it has more."""
+    count = sum(map(text.count, _LINE_BREAKS))
+    return f"no more than {MOST_LINES:,} lines, got {count:,}" if count > MOST_LINES else ""
+
 
 def _compilation(data: SavedData) -> Compilation:
     if len(data["texts"].items()) > _MOST_TEXTS:
         raise data["texts"].misfit(f"a list of no more than {_MOST_TEXTS:,}")
+    for item in data["texts"].items():
+        if too_many := _too_many_lines(item.text()):
+            raise item.misfit(f"a text of {too_many}")
     texts = [StoredText(item.text()) for item in data["texts"].items()]
     for text in texts:
         text.pack()
     for counted_operations in data["op_counts"].items():
-        _check_count(counted_operations, _MOST_KINDS)
+        counted_operations.check_count(_MOST_KINDS)
     for name in ("signature", "constants", "attributes", "origins"):
-        _check_count(data["specialization"][name], _MOST_PARAMETERS)
+        data["specialization"][name].check_count(_MOST_PARAMETERS)
     counts = _READER.read(tuple[dict[str, Size], ...], data["op_counts"])
     specialization = data["specialization"]
     resources, source_map, remarks = data["resources"], data["source_map"], data["remarks"]
@@ -111,16 +124,8 @@ def _compilation(data: SavedData) -> Compilation:
 _MOST_KINDS = 1_000
 """Of operations; Triton and MLIR have some hundred."""
 
-_MOST_LINES_OF_FUNCTION = 100_000
-
 _MOST_PARAMETERS = 4_096
 """Of a kernel; a GPU takes 32,764 bytes of arguments."""
-
-
-def _check_count(data: SavedData, most: int) -> None:
-    given = data.plain()
-    if isinstance(given, list | dict) and len(given) > most:
-        raise data.misfit(f"no more than {most:,} items")
 
 
 def _known(data: SavedData, read: Callable[[SavedData], Any]) -> Callable[[], Any] | None:
@@ -264,7 +269,7 @@ def _remark(data: SavedData) -> Remark:
 
 
 def _function(data: SavedData) -> FunctionSource:
-    _check_count(data["lines"], _MOST_LINES_OF_FUNCTION)
+    data["lines"].check_count(MOST_LINES_OF_FUNCTION)
     function: FunctionSource = _READER.record(FunctionSource, data)
     data["first_line"].integer(1, MOST_LINES - len(function.lines))
     return function
@@ -383,9 +388,12 @@ def _check(data: SavedData) -> None:
 
 def _text(content: bytes, file: Path) -> str:
     try:
-        return text_in(content)
+        text = text_in(content)
     except BadFile as error:
         raise ArchiveError(f"{str(file)!r} {error}.") from error
+    if too_many := _too_many_lines(text):
+        raise ArchiveError(f"{str(file)!r} must have {too_many}.")
+    return text
 
 
 def _target(metadata: Mapping[str, Any], file: Path) -> Target:
@@ -468,6 +476,10 @@ def read_dump(text: str, file: Path) -> Compilation:
         ArchiveError: the text holds no module of a kernel, or none that names a target.
     """
     dumps = list(_first_kernel(_dumps(text)))
+    for dump in dumps:
+        if too_many := _too_many_lines(dump.text):
+            where = f"the dump {str(file)!r}, the module before {dump.name!r:.80}"
+            raise ArchiveError(f"In {where} must have {too_many}.")
     kernel = next((match for dump in dumps if (match := _KERNEL.search(dump.text))), None)
     target = next((match for dump in dumps if (match := _TARGET.search(dump.text))), None)
     if kernel is None:

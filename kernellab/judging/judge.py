@@ -34,6 +34,7 @@ from kernellab.errors import (
     UnsupportedOperation,
 )
 from kernellab.interpreter.execution.program import program_code
+from kernellab.interpreter.memory.address_space import only_reachable
 from kernellab.judging.budgets import Lock, cost_of, facts_of
 from kernellab.judging.cases import (
     UNSEEN,
@@ -394,7 +395,7 @@ class _Judging:
         bound = BoundLaunch(
             launch.kernel, launch.grid, (), keywords, self.targets[0], expect or None
         )
-        problems = problems_of(bound, case.outputs)
+        problems = problems_of(bound, case.outputs, reachable=replay.memory.tensors)
         for problem in sorted(filter(is_fault, problems), key=_is_of_order):
             reached = "right" if _is_of_order(problem) else "runs"
             self._reject(reached, problem, case=case.words)
@@ -516,7 +517,11 @@ _MOVES = ("launch", "copy", "computed", "constant", "fill")
 
 
 def problems_of(
-    launch: BoundLaunch, outputs: Sequence[str] = (), *, is_strict: bool = False
+    launch: BoundLaunch,
+    outputs: Sequence[str] = (),
+    *,
+    is_strict: bool = False,
+    reachable: Sequence[torch.Tensor] = (),
 ) -> list[Finding]:
     """Return what is wrong with a launch, as `kernellab.check` finds it: its faults; or else its
     wrong results, after the warnings that may explain them, such as the origin of a NaN.
@@ -527,13 +532,15 @@ def problems_of(
             the launch counts as uninitialized.
         is_strict: whether a load without a value for masked elements that affect a result is a
             problem even if the GPU happens to leave zeros there.
+        reachable: the tensors that the kernel may access, besides its arguments.
     """
     values = dict(launch.keywords)
     for name in outputs:
         if isinstance(values[name], torch.Tensor):
             values[name] = uninitialized(values[name].clone())
     launch = replace(launch, keywords=values)
-    findings: Findings = check(launch, outputs=outputs, most_turns=_MOST_TURNS)
+    with only_reachable(reachable):
+        findings: Findings = check(launch, outputs=outputs, most_turns=_MOST_TURNS)
     faults = [finding for finding in findings if is_fault(finding)]
     wrong = [*findings.of_kind("wrong-result"), *findings.of_kind("rounding")]
     warnings = [

@@ -18,6 +18,7 @@ from typing import Annotated
 import numpy
 
 from kernellab.common.saved_files import (
+    MOST_LINES_OF_FUNCTION,
     BadFile,
     Limits,
     RecordReader,
@@ -179,6 +180,8 @@ class _Reader(RecordReader):
         if not facts.programs:
             raise data["facts"]["programs"].misfit("a list of one program or more")
         self._read_frames(data["frames"])
+        for item in data["sources"].items():
+            item["lines"].check_count(MOST_LINES_OF_FUNCTION)
         sources = self.read(tuple[SourceText, ...], data["sources"])
         arguments = {known.name: known for known in map(self._argument, data["arguments"].items())}
         steps = [

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from queue import LifoQueue
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from kernellab.common.processes import Worker
 from kernellab.common.progress import ProgressBar
@@ -255,6 +255,8 @@ os.register_at_fork(after_in_child=_kept.clear)  # Their threads are the parent'
 
 # A Dask cluster as a worker pool: what is submitted here, and what its workers run there.
 
+T = TypeVar("T")
+
 SILENCE = 20.0
 """Seconds without an answer from a cluster's workers until a message reports it; importing torch
 and Triton takes a few."""
@@ -271,9 +273,10 @@ class ClusterPool:
     compiles_first = False
     runs_at_once = 1
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, *, takes_gpus: bool = True) -> None:
+        """`takes_gpus`: whether a task takes a GPU if workers have it."""
         workers = client.scheduler_info()["workers"].values()
-        has_gpus = any("GPU" in worker["resources"] for worker in workers)
+        has_gpus = takes_gpus and any("GPU" in worker["resources"] for worker in workers)
         resources = {"resources": {"GPU": 1}} if has_gpus else {}
         self._client = client
         self._executor = client.get_executor(retries=3, **resources)
@@ -285,19 +288,9 @@ class ClusterPool:
         """By their contents, arguments and references that each worker has."""
 
     def machine(self) -> tuple[SweepMachine, Target | None]:
-        """Return the machine and target that one of the workers reports, including its GPU.
-
-        A message is printed if that takes long, since a sweep without workers only looks slow.
-        """
+        """Return the machine and target that one of the workers reports, including its GPU."""
         try:
-            future = self._submit(machine_there)
-            if not wait([future], timeout=SILENCE).done:
-                print(
-                    "kernellab.tune waits for the cluster: none of its workers has answered for "
-                    f"{SILENCE:g} seconds. Check that it has workers with the requested resources.",
-                    file=sys.stderr,
-                )
-            machine, target = future.result()
+            machine, target = self.first_answer(self.submit(machine_there))
         except Exception as error:  # whatever a worker raises
             raise ArgumentError(
                 f"the cluster's workers cannot sweep: {error_text(error)}",
@@ -306,19 +299,31 @@ class ClusterPool:
         self._with_gpu = bool(machine.gpu)
         return machine, target
 
+    def first_answer(self, future: Future[T]) -> T:
+        """Return the first answer; print a message if it takes long, since work without workers
+        would only look slow.
+        """
+        if not wait([future], timeout=SILENCE).done:
+            print(
+                "KernelLab waits for the cluster: none of its workers has answered for "
+                f"{SILENCE:g} seconds. Check that it has workers with the requested resources.",
+                file=sys.stderr,
+            )
+        return future.result()
+
     def get_ready(self, setup: Setup) -> None:
         """See WorkerPool; a cluster's workers get ready with their first config."""
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
         """See WorkerPool."""
-        return self._submit(compile_there, job, task, seconds)
+        return self.submit(compile_there, job, task, seconds)
 
     def run(
         self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
     ) -> Future[Outcome]:
         """See WorkerPool."""
         light, sent = setup_without_bytes(setup), self._sent(setup.arguments, setup.reference)
-        return self._submit(run_there, light, sent, task, trial_options, seconds, self._with_gpu)
+        return self.submit(run_there, light, sent, task, trial_options, seconds, self._with_gpu)
 
     def _sent(self, arguments: Delivery, reference: Delivery | None) -> Any:
         """Return the name of the arguments and the reference, which each worker is sent once."""
@@ -330,8 +335,11 @@ class ClusterPool:
             self._scattered[contents] = known
         return known
 
-    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        future: Future[Any] = self._executor.submit(function, *arguments)
+    def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
+        """Call a function of a module on one of the workers; the cluster repeats the call, at most
+        three times, if it loses the worker.
+        """
+        future: Future[T] = self._executor.submit(function, *arguments)
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
         return future

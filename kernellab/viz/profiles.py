@@ -178,14 +178,24 @@ def kernel_costs(profile: Profile) -> list[KernelCosts]:
     for line in profile.line_records:
         lines.setdefault(line.kernel, []).append(line)
     times = profile.kernel_times if lines else {}
+    total, measures = sum(times.values()), measures_of(profile)
     names = sorted(lines, key=lambda name: -times.get(name, 0.0))[:_MOST_KERNELS]
-    return [costs for name in names for costs in _of_kernel(profile, name, lines[name], times)]
+    made: list[KernelCosts] = []
+    for name in names:
+        share = ""
+        if times.get(name) and len(times) > 1:
+            share = f"{time_text(times[name] / 1000)}, {percent(times[name] / total)} of the time"
+        made += _of_kernel(profile.kernel(name), name, share, lines[name], measures)
+    return made
 
 
 def _of_kernel(
-    profile: Profile, name: str, records: Sequence[ProfiledLine], times: Mapping[str, float]
+    kernel: ProfiledKernel | None,
+    name: str,
+    words: str,
+    records: Sequence[ProfiledLine],
+    measures: Sequence[str],
 ) -> Iterator[KernelCosts]:
-    kernel = profile.kernel(name)
     files: dict[str, dict[int, list[ProfiledLine]]] = {}
     for line in records:
         files.setdefault(line.file, {}).setdefault(line.line, []).append(line)
@@ -195,12 +205,8 @@ def _of_kernel(
         measure: sum(_amount(line, measure) for line in records) or 1.0
         if measure in _COUNTED
         else 1.0
-        for measure in measures_of(profile)
+        for measure in measures
     }
-    words = ""
-    if times.get(name) and len(times) > 1:
-        of_all = percent(times[name] / sum(times.values()))
-        words = f"{time_text(times[name] / 1000)}, {of_all} of the time"
     for file in sorted(files, key=lambda file: file != own):
         is_own = file == own
         title = visible(name) if is_own else f"{visible(name)}, in {visible(Path(file).name)}"

@@ -6,9 +6,10 @@ folder, or of a whole class.
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -605,17 +606,22 @@ def code_of(cell: StudentCell) -> Texts:
 
 def grade_class(folders: Sequence[Path]) -> Grades:
     """Grade several folders, each in a separate process, as many at a time as there are cores. A
-    folder that is named twice is graded once.
+    folder that is named twice is graded once, and a link to another's folder is not graded.
     """
+    real = {os.path.realpath(folder) for folder in folders if not folder.is_symlink()}
     with ThreadPoolExecutor(usable_cores()) as waiting:
-        graded = list(waiting.map(_graded_or_why, dict.fromkeys(folders)))
+        graded = list(waiting.map(partial(_graded_or_why, real=real), dict.fromkeys(folders)))
     grades = tuple(grade for folder in graded for grade in folder.grades)
     return Grades(grades, tuple(problem for folder in graded for problem in folder.problems))
 
 
-def _graded_or_why(folder: Path) -> Grades:
-    """Return the grades of a folder, or its rows without grades and the reason."""
+def _graded_or_why(folder: Path, real: Collection[str]) -> Grades:
+    """Return the grades of a folder, or its rows without grades and the reason; `real` are the
+    folders of the class that are not links.
+    """
     try:
+        if folder.is_symlink() and (other := os.path.realpath(folder)) in real:
+            raise ArgumentError(f"it is a link to {other!r}, whose answers are not its own.")
         return _graded_apart(folder)
     except Exception as error:  # whatever a folder does ends its own row only
         words = " ".join(f"{folder}: {error}".split())[:_LONGEST_WORDS]

@@ -324,6 +324,7 @@ HUGE: dict[str, Callable[[Any], Any]] = {
     "an argument of objects": lambda d: d["arguments"][0].update(dtype="O"),
     "nothing at the beginning": lambda d: d.update(checkpoints=[]),
     "a line": lambda d: d["sources"][0].update(first_line=10**15),
+    "lines": lambda d: d["sources"][0].update(lines=[""] * 100_001),
     "a step after the last": lambda d: d.update(checkpoints=[[10**9, {}]]),
     "calls without end": lambda d: d.update(
         frames=[["f", "f", [0, 0, 0], n - 1 if n else None, 1, {}] for n in range(5000)]
@@ -460,10 +461,27 @@ def test_a_stage_of_a_cache_folder_that_is_no_file(
     assert refusal(tmp_path) == messages
 
 
+DUMP = "// -----// IR Dump Before Pass (a-pass) ('builtin.module' operation) //----- //\n"
+
+
 def test_a_dump_of_empty_lines_takes_no_time(tmp_path: Path, messages: SnapshotAssertion) -> None:
-    head = "// -----// IR Dump Before Pass (a-pass) ('builtin.module' operation) //----- //\n"
-    (tmp_path / "dump").write_text(head + "\n" * 2_000_000)
+    (tmp_path / "dump").write_text(DUMP + "\n" * 2_000_000)
     assert refusal(tmp_path / "dump") == messages
+
+
+@pytest.mark.parametrize("kind", ["compilation", "cache", "dump"])
+def test_texts_of_too_many_lines_are_refused(kind: str, tmp_path: Path, raised: Raised) -> None:
+    path, lines = tmp_path / "k", "x\n" * 300_001
+    if kind == "compilation":
+        change = set_top("texts", ["", lines])
+        path.write_bytes(with_json(kind, change))
+    elif kind == "dump":
+        path.write_text(DUMP + lines)
+    else:
+        path.with_suffix(".json").write_bytes(good(kind))
+        path.with_suffix(".ptx").write_text(lines)
+        path = path.with_suffix(".json")
+    raised(ArchiveError, kernellab.load, path)
 
 
 def test_counts_of_a_profile_are_counts(tmp_path: Path, raised: Raised) -> None:

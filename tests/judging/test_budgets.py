@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,3 +151,7 @@ def test_an_environment_is_named_by_its_folder_or_by_its_triton(
         assert _python_of(word) == Path(".versions/3.6.0/bin/python")
     with pytest.raises(KernelLabError, match="does not exist"):
         _python_of("3.7")
+    if os.getuid() == 0:  # only root gives files away
+        os.chown(".versions/3.6.0", 65534, 65534)
+        with pytest.raises(KernelLabError, match="65534"):
+            _python_of("3.6")

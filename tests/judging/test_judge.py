@@ -6,7 +6,10 @@ import ast
 import functools
 import json
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,10 +18,12 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from syrupy.assertion import SnapshotAssertion
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
 from kernellab import Verdict
+from kernellab.cli import tasks
 from kernellab.cli.main import main
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.judging import confinement
@@ -418,18 +423,23 @@ def test_bad_options_raise(options: dict[str, Any], error: type[Exception]) -> N
 # The command line
 
 
+SOFTMAX_TASK = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, -1)
+
+def get_inputs():
+    return [torch.randn(4, 20)]
+"""
+
+
 def test_the_command_judges_tasks_of_kernelbench(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     task = tmp_path / "task.py"
-    task.write_text(
-        "import torch\n"
-        "class Model(torch.nn.Module):\n"
-        "    def forward(self, x):\n"
-        "        return torch.softmax(x, -1)\n"
-        "def get_inputs():\n"
-        "    return [torch.randn(4, 20)]\n"
-    )
+    task.write_text(SOFTMAX_TASK)
     junit, sarif = tmp_path / "junit.xml", tmp_path / "verdict.sarif"
     page = tmp_path / "verdict.html"
     words = ["judge", f"{HONEST}::ModelNew", "--reference", f"{task}::Model", "-o", str(page)]
@@ -447,6 +457,65 @@ def test_the_command_judges_tasks_of_kernelbench(
     assert json.loads(sarif.read_text())["runs"][0]["results"] == []
     assert main(["judge", f"{ATTACKS}::by_torch", "--reference", f"{task}::Model"]) == 1
     assert "a result that torch computes (_softmax)" in capsys.readouterr().out
+
+
+ANSWERS = [
+    *(f"{HONEST}::{name}" for name in ("ModelNew", "with_two_stages", "in_place", "into_zeros")),
+    *(f"{ATTACKS}::{name}" for name in ("by_torch", "zeros")),
+]
+
+
+@pytest.mark.slow
+def test_a_cluster_judges_and_loses_a_worker(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    (tmp_path / "task.py").write_text(SOFTMAX_TASK)
+    words = ["judge", *ANSWERS, "--reference", f"{tmp_path / 'task.py'}::Model", "--json"]
+    assert main(words) == 1
+    here = capsys.readouterr().out
+    assert here.count("\n") == len(ANSWERS)
+    cluster = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    )
+    with cluster, distributed.Client(cluster) as client:
+        pid = min(client.run(os.getpid).values())
+        threading.Timer(8, os.kill, (pid, signal.SIGKILL)).start()  # while it judges
+        assert main([*words, "--cluster", cluster.scheduler_address]) == 1
+        assert pid not in client.run(os.getpid).values()
+    assert capsys.readouterr().out == here
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["answer.py::f", "--cluster", "tcp://127.0.0.1:1", "--update", "kernels.lock"],
+        ["answer.py::f", "answer.py::g", "--lock", "kernels.lock"],
+        ["empty::f"],
+    ],
+    ids=["a cluster and an update", "several and a lock", "an empty folder"],
+)
+def test_what_does_not_go_together_is_told(
+    words: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    messages: SnapshotAssertion,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert main(["judge", *words, "--reference", "task.py"]) == 2
+    assert capsys.readouterr().err == messages
+
+
+def test_a_worker_of_a_cluster_has_the_same_versions_and_files(tmp_path: Path) -> None:
+    versions = {name: version(name) for name in ("kernellab", "torch", "triton")}
+    there = tasks.judged_there({**versions, "triton": "3.0.0"}, str(tmp_path))
+    assert "and not 3.0.0" in str(there)
+    gone = tasks.judged_there(
+        versions, str(tmp_path / "gone"), "a.py::f", "task.py", None, [None], {}
+    )
+    assert "has no folder" in str(gone)
 
 
 TASK = """

@@ -59,7 +59,12 @@ _STAGES: Mapping[tuple[str, str], Callable[[], str]] = {
         for name, text in _ANY_STAGE.items()
         for stage in ("ttir", "ttgir", "llir", "ptx")
     },
-    ("ptx", "many lines"): lambda: _PTX + "\t.loc 1 5 3\n\tadd.s32 %r1, %r2, %r3;\n" * 400_000,
+    **{
+        ("ptx", f"{lines:,} lines"): lambda lines=lines: _PTX  # type: ignore[misc]
+        + "\t.loc 1 5 3\n\tadd.s32 %r1, %r2, %r3;\n" * (lines // 2 - 1)
+        for lines in (300_000, 800_000)
+    },
+    ("ptx", "form feeds"): lambda: "\f" * 2_000_000,
     ("ptx", "inlined lines"): lambda: _PTX
     + "".join(
         f"\t.loc 1 5 3, function_name $L{n}, inlined_at 1 {n} 1\n\tadd.s32 %r1, %r2, %r3;\n"
@@ -104,6 +109,10 @@ def _with_stage(stage: str, text: Callable[[], str]) -> Change:
     return change
 
 
+def _lines_in_each_text(data: Any) -> None:
+    data["texts"] = ["x\n" * 150_000 + str(n) for n in range(len(data["texts"]))]
+
+
 def _function(**fields: Any) -> Change:
     return lambda data: data["functions"][0].update(fields)
 
@@ -126,7 +135,7 @@ def _large_cubin(data: Any) -> None:
 
 def _late_lines(data: Any) -> None:
     for chain in data["source_map"]["chains"]:
-        chain[1::3] = [1_999_000] * len(chain[1::3])
+        chain[1::3] = [299_000] * len(chain[1::3])
 
 
 def _names_of_javascript(data: Any) -> None:
@@ -136,11 +145,12 @@ def _names_of_javascript(data: Any) -> None:
 
 COMPILATIONS: Mapping[str, Change] = {
     **{f"{stage}: {name}": _with_stage(stage, text) for (stage, name), text in _STAGES.items()},
+    "150,000 lines in each text": _lines_in_each_text,
     "many functions": lambda d: d.update(
         functions=[{**d["functions"][0], "first_line": n + 1} for n in range(50_000)]
     ),
-    "a long function": _function(lines=["x"] * 1_900_000, first_line=1),
-    "a late function": _function(first_line=1_990_000),
+    "a long function": _function(lines=["x"] * 290_000, first_line=1),
+    "a late function": _function(first_line=290_000),
     "late lines": _late_lines,
     "no links": lambda d: d["source_map"].update(links={}),
     "many passes": lambda d: d.update(
@@ -189,6 +199,7 @@ def _many_nodes(data: Any) -> None:
 REPORTS: Mapping[str, Change] = {
     "many nodes": _many_nodes,
     "60 MB of text": lambda d: _levels(d)[0].update(text="x = y\n" * 9_000_000),
+    "2,000,000 lines": lambda d: _levels(d)[0].update(text="x = y\n" * 2_000_000),
 }
 
 
@@ -286,7 +297,7 @@ def _repeated(part: str, count: int) -> Change:
 
 def _many_kernels_of_lines(data: Any) -> None:
     line = data["profile"]["lines"][0]
-    data["profile"]["lines"] = [{**line, "kernel": f"k{n}"} for n in range(30_000)]
+    data["profile"]["lines"] = [{**line, "kernel": f"k{n}"} for n in range(20_000)]
     kernel = data["profile"]["kernels"][0]
     data["profile"]["kernels"] = [{**kernel, "name": f"k{n}"} for n in range(10_000)]
 
@@ -295,6 +306,7 @@ PROFILES: Mapping[str, Change] = {
     **{f"many {part}": _repeated(part, 100_000) for part in ("scopes", "lines", "kernels")},
     **{f"{count:,} events": _many_events(count) for count in (200_000, 2_000_000)},
     "lines of many kernels": _many_kernels_of_lines,
+    "a long source": lambda d: d["profile"]["kernels"][0].update(source="\n" * 7_000_000),
     "long notes": lambda d: d["profile"].update(notes=["\x1b[2J" * 1_000] * 1_000),
     "a long name": lambda d: d["profile"].update(name="\0" * 100_000),
     "many names of events": lambda d: d["profile"]["events"].update(

@@ -6,12 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from kernellab.judging.code import SourcePart, Texts
 from kernellab.judging.worker import wait_for_worker
-from kernellab.workshop.exercise import exercise_named
+from kernellab.launch.results import Within
+from kernellab.workshop.exercise import Exercise, exercise_named
 from kernellab.workshop.grader import answered
-from tests.workshop.attempts import ATTEMPTS, Attempt
+from kernellab.workshop.launches import Case
+from tests.workshop.attempts import ATTEMPTS, Attempt, add
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,6 +35,24 @@ def test_it_is_rejected_for_its_reason(attempt: Attempt, tmp_path: Path) -> None
     assert (answer.reached, answer.diagnostics[0].kind) == (attempt.reached, attempt.kind), str(
         answer
     )
+
+
+def test_no_right_results_are_read_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a kernel that knows their address, which is the same for every launch here."""
+    held = torch.zeros(1 << 20)
+    right_results = Exercise.right_results
+
+    def right_there(self: Exercise, case: Case) -> dict[str, Within]:
+        (right,) = right_results(self, case).values()
+        held[: right.values.numel()] = right.values
+        return {"z_ptr": replace(right, values=held[: right.values.numel()])}
+
+    monkeypatch.setattr(Exercise, "right_results", right_there)
+    place = f"offsets.to(tl.int64) * 4 + {held.data_ptr()}"
+    stored = f"tl.load(({place}).to(tl.pointer_type(tl.float32)), mask=mask)"
+    code = Texts((SourcePart("<a>", add(stored)),), "add")
+    answer = answered(exercise_named("add"), code, tries_fixes=False)
+    assert (answer.reached, answer.diagnostics[0].kind) == ("compiles", "out-of-bounds")
 
 
 def test_there_are_enough() -> None:

@@ -93,6 +93,19 @@ def test_a_forged_answer_is_that_folders_problem(
     assert not any(grade.reached or grade.what for grade in grades)
 
 
+def test_a_link_to_another_students_folder_is_not_graded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "zoe").mkdir()
+    (tmp_path / "zoe" / "a.ipynb").touch()
+    (tmp_path / "eve").symlink_to("zoe")
+    monkeypatch.setattr(grader, "answer_of", answer)
+    grades = grade_class([tmp_path / "zoe", tmp_path / "eve"])
+    (problem,) = grades.problems
+    assert problem.startswith(f"{tmp_path / 'eve'}: ")
+    assert not any(grade.reached for grade in grades if grade.folder.endswith("eve"))
+
+
 # The process that answers
 
 

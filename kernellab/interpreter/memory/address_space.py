@@ -3,7 +3,7 @@ memory behind an argument.
 
 An address is looked up among the storages of the launch's arguments, and after that among those of
 all torch tensors on the CPU that Python code holds: pointers may come out of memory
-(`torch.tensor([t.data_ptr() for t in tensors])`).
+(`torch.tensor([t.data_ptr() for t in tensors])`). `only_reachable` confines kernels of strangers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import math
 import mmap
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +86,22 @@ class _Region:
         return f"{self.name or 'a tensor that is not an argument'} ({kind}, shape {shape})"
 
 
+_REACHABLE: ContextVar[Sequence[torch.Tensor] | None] = ContextVar("_REACHABLE", default=None)
+"""The tensors that addresses lead to, besides the arguments of a launch; None for all tensors."""
+
+
+@contextmanager
+def only_reachable(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Launches in here reach their arguments and these tensors, whatever address they compute:
+    another tensor of this process may have the results that a judged kernel is compared with.
+    """
+    before = _REACHABLE.set(tensors)
+    try:
+        yield
+    finally:
+        _REACHABLE.reset(before)
+
+
 class AddressSpace:
     """The storages that a launch can reach, by address."""
 
@@ -103,10 +120,12 @@ class AddressSpace:
         return self._regions
 
     def look_further(self) -> bool:
-        """Add every other tensor's storage; False where that has been done before."""
+        """Add the storages of all other tensors that are reachable; False if that has been done."""
         if self._has_all:
             return False
-        self._regions = _Regions([*self._regions, *map(_Region.of, live_tensors())])
+        others = _REACHABLE.get()
+        further = map(_Region.of, live_tensors() if others is None else others)
+        self._regions = _Regions([*self._regions, *further])
         self._has_all = True
         return True
 

@@ -322,8 +322,10 @@ def profile_in(content: bytes, file: Path) -> Profile | None:
     return None
 
 
-_MOST_METRICS, _MOST_KERNELS, _MOST_NOTES = 300, 10_000, 300_000
-"""Of a profile: each metric is a column of its table; of notes, the characters."""
+_MOST_METRICS, _MOST_KERNELS, _MOST_NOTES, _MOST_LINES = 300, 10_000, 300_000, 20_000
+"""Of a profile: each metric is a column of its table; of notes, the characters; of lines, as many
+as are read and shown within 2 seconds.
+"""
 
 
 def _within_limits(profile: Profile) -> Profile:
@@ -340,6 +342,7 @@ def _within_limits(profile: Profile) -> Profile:
 
 def _profile(data: SavedData) -> Profile:
     read = _READER.read
+    data["lines"].check_count(_MOST_LINES)
     scopes = [
         (_READER.record(Scope, item, ["in"]), read(Count | None, item["in"]))
         for item in data["scopes"].items()
