@@ -110,7 +110,8 @@ def changes_between(before: str, after: str, first_line: int) -> tuple[Change, .
             for number, (was, other) in enumerate(zip(old, new, strict=True))
             if was != other
         )
-    start = next(n for n, (was, other) in enumerate(zip(old, new, strict=False)) if was != other)
+    pairs = enumerate(zip(old, new, strict=False))
+    start = next((n for n, (was, other) in pairs if was != other), min(len(old), len(new)))
     tail = 0
     while tail < min(len(old), len(new)) - start and old[-1 - tail] == new[-1 - tail]:
         tail += 1
