@@ -179,7 +179,9 @@ def pictures_of_every_view(folder: Path, started: Browser) -> None:
         page.wait_for_function(_HAVE_RUN, timeout=1_200_000)
         for dark in (False, True):
             theme = {"theme": "JupyterLab Dark" if dark else "JupyterLab Light"}
-            page.evaluate("one => jupyterapp.commands.execute('apputils:change-theme', one)", theme)
+            page.evaluate(
+                "theme => jupyterapp.commands.execute('apputils:change-theme', theme)", theme
+            )
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": HEIGHT})
                 page.wait_for_timeout(1000)
