@@ -569,7 +569,7 @@ def equality_card(equality: Equality) -> Card:
     return Card(
         title=f"{equality.first} and {equality.second}",
         subtitle=equality.verdict,
-        tone={"equal": "pass", "different": "fail"}.get(equality.verdict, "warn"),
+        tone="pass" if equality else "fail" if equality.verdict == "different" else "warn",
         tables=(
             Table("First difference", ("", ""), list(_difference(equality.difference))),
             Table("Line", ("", ""), _lines([equality.position])),

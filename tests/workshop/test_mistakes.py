@@ -31,7 +31,7 @@ def _worker() -> None:
 @pytest.fixture(autouse=True)
 def _without_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try as much on a slow processor as on a fast one; what helps is among the first changes."""
-    monkeypatch.setattr(feedback, "TRIES", Tries(seconds=600.0, most=108, batch=12))
+    monkeypatch.setattr(feedback, "TRIES", Tries(seconds=600.0, most=150, batch=12))
     monkeypatch.setattr(feedback, "_RUN_SECONDS", 60.0)
 
 
