@@ -1,28 +1,41 @@
 """Take the pictures of docs/widgets.md: views of the test corpus, as pages in headless Chromium.
+With a folder, take those of every view instead, in JupyterLab, at four widths, light and dark:
 
-python -m tools.view_pictures
+    python -m tools.view_pictures
+    python -m tools.view_pictures --every FOLDER
+
+The cells of the views are in tools/every_view.txt, each after a line `# %% NAME`.
 """
 
 from __future__ import annotations
 
+import argparse
+import re
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import torch
+from playwright.sync_api import Browser, Page
 
 import kernellab
 from benchmarks.fidelity_outputs import DATA
 from benchmarks.profile_on_gpu import file_name
+from kernellab.cli.demo import small_cases
 from kernellab.cli.demo.kernels import matmul as swept
+from kernellab.cli.demo.report import demo_report, run_case
 from kernellab.records.display import show
 from kernellab.records.layouts import Layout
 from kernellab.viz.kit.view import View
+from kernellab.viz.pages import grades_page
 from tests.kernels.basic import matmul as product
 from tests.support.compiled import of_corpus
 from tests.viz import annotation_cases as thinned
 from tests.viz.browser import browser, opened
+from tests.viz.jupyter import jupyterlab, show_cell
+from tests.viz.test_grades_page import MISTAKES
 
 ROOT = Path(__file__).resolve().parent.parent
 SWEEP = ROOT / "notebooks/recorded/tuning_h200_matmul.json"
@@ -133,8 +146,89 @@ def product_in_steps() -> Any:
     return traced.show(loads[2])
 
 
+WIDTHS, HEIGHT = (420, 700, 1000, 1400), 1200
+_HAVE_RUN = """() => {
+  const { content, sessionContext } = jupyterapp.shell.currentWidget;
+  const isIdle = sessionContext.session.kernel.status === "idle";
+  return isIdle && content.widgets.every((cell) => cell.model.executionCount);
+}"""
+_SHOW_OUTPUT = "output => output.scrollIntoView({ block: 'start' })"
+
+
+def pictures_of_every_view(folder: Path, started: Browser) -> None:
+    """Write NAME_WIDTH_THEME.png of each cell of every_view.txt, as JupyterLab shows its output,
+    and of the pages.
+    """
+    parts = re.split(
+        r"^# %% (.+)\n", Path(__file__).with_name("every_view.txt").read_text(), flags=re.M
+    )
+    names, cells = parts[1::2], parts[2::2]
+    cells[0] += f"recorded = {str(SWEEP.parent)!r}"
+    goes_on = {"tags": ["raises-exception"]}
+    made = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell.strip(), metadata=goes_on) for cell in cells]
+    )
+    with (
+        tempfile.TemporaryDirectory() as served,
+        jupyterlab(Path(served)) as server,
+        server.opened(started, server.save(made, trusted=False)) as shown,
+    ):
+        page = shown.page
+        page.evaluate("jupyterapp.shell.collapseLeft()")
+        page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
+        page.wait_for_function(_HAVE_RUN, timeout=1_200_000)
+        for dark in (False, True):
+            theme = {"theme": "JupyterLab Dark" if dark else "JupyterLab Light"}
+            page.evaluate(
+                "theme => jupyterapp.commands.execute('apputils:change-theme', theme)", theme
+            )
+            for width in WIDTHS:
+                page.set_viewport_size({"width": width, "height": HEIGHT})
+                page.wait_for_timeout(1000)
+                for number, name in enumerate(names[1:], 1):
+                    show_cell(page, number).locator(".jp-OutputArea").evaluate(_SHOW_OUTPUT)
+                    page.wait_for_timeout(700)  # a view that comes into sight is drawn
+                    save(page, folder, name, width, dark)
+
+
+def pictures_of_pages(folder: Path, started: Browser) -> None:
+    """Write those of the pages of files: the demo and a class."""
+    demo = demo_report([run_case(case, repeats=1) for case in small_cases()])
+    for name, text in {"page of the demo": demo, "page of a class": grades_page(MISTAKES)}.items():
+        file = folder / f"{name}.html"
+        file.write_text(text)
+        for dark in (False, True):
+            for width in WIDTHS:
+                with opened(started, file.as_uri(), width=width, height=HEIGHT, dark=dark) as page:
+                    save(page, folder, name, width, dark)
+        file.unlink()
+
+
+def save(page: Page, folder: Path, name: str, width: int, dark: bool) -> None:
+    """Save what a page shows."""
+    file = f"{name.replace(' ', '_')}_{width}_{'dark' if dark else 'light'}.png"
+    page.screenshot(path=str(folder / file))
+    print(folder / file)
+
+
 def main() -> None:
     """Write every picture."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--every", type=Path, metavar="FOLDER")
+    folder = parser.parse_args().every
+    if folder is None:
+        pictures_of_docs()
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with browser() as started:
+        pictures_of_pages(folder, started)
+        pictures_of_every_view(folder, started)
+
+
+def pictures_of_docs() -> None:
+    """Write the pictures of docs/widgets.md."""
     matmul = of_corpus("matmul", "sm_90")
     mma = Layout.nvidia_mma(
         shape=(16, 8), version=2, warps_per_cta=[1, 1], instruction_shape=[16, 8]

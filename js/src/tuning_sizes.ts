@@ -33,7 +33,7 @@ export function sizesChart(data: SizesData, { width, height, log }: Wishes): She
   data.lines.forEach((line, number) =>
     drawLine(sheet, line, LINES[number % LINES.length]!, across, up, data),
   );
-  const legend = points.some((point) => point.warm) ? ["hollow: in a row, warm cache"] : [];
+  const legend = points.some((point) => point.warm) ? ["○ warm cache"] : [];
   [...data.lines.map((line) => line.name), ...legend].forEach((name, number) => {
     const x = sheet.left + 6 + (number % 3) * ((sheet.right - sheet.left) / 3);
     const y = 12 + LEGEND_LINE * Math.floor(number / 3);

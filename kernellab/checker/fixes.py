@@ -28,7 +28,15 @@ from kernellab.checker.kernel_source import (
     mask_argument,
 )
 from kernellab.checker.records import Finding, Findings, Proposal
-from kernellab.checker.rewrites import WRONG, WRONG_IN_FEW, Family, Rewrite, dtypes, names_in
+from kernellab.checker.rewrites import (
+    LIKELY,
+    WRONG,
+    WRONG_IN_FEW,
+    Family,
+    Rewrite,
+    dtypes,
+    names_in,
+)
 from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import element_text, number_text
 from kernellab.errors import Change, SourcePosition, changes_between
@@ -86,6 +94,11 @@ class WrongTensor:
             for name, value in self.values.items()
             if isinstance(value, int | float) and not isinstance(value, bool) and value
         }
+
+    def can_read(self) -> bool:
+        """Return whether the results can be compared element by element, and differ."""
+        is_small = self.want.numel() <= _LARGEST and self.got.shape == self.want.shape
+        return is_small and not self.want.is_complex() and bool(self.off.any())
 
     def is_expected(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor is the expected one, and not by being constant."""
@@ -302,7 +315,9 @@ def one_expected(result: WrongTensor) -> str | None:
 
 
 def an_argument_is_missing(result: WrongTensor) -> str | None:
-    """An argument is missing from all elements as a factor or a term, or is once too many."""
+    """An argument, or a number of each of its rows, is missing from all elements as a factor or a
+    term, or is once too many.
+    """
     left, right = result.left, result.right
     for name, value in result.values.items():
         if not isinstance(value, torch.Tensor) or name == result.name:
@@ -310,6 +325,8 @@ def an_argument_is_missing(result: WrongTensor) -> str | None:
         if not value.is_floating_point():
             continue
         own = value.double()
+        if sentence := _number_of_rows(result, name, own):
+            return sentence
         if own.ndim == 1 and right.ndim == 2 and len(own) == len(right) != right.shape[1]:
             own = own[:, None]
         if own.shape not in (right.shape, right.shape[-1:], (*right.shape[:1], 1)):
@@ -324,6 +341,18 @@ def an_argument_is_missing(result: WrongTensor) -> str | None:
             if _are_close(mine, theirs, limit):
                 return words.format(name, result.name)
     return None
+
+
+def _number_of_rows(result: WrongTensor, name: str, own: torch.Tensor) -> str:
+    """Return by which number of each row of an argument a result is off; "" if by none."""
+    if own.ndim != 2 or not own.numel() or result.right.shape != own.shape[:1]:
+        return ""
+    for words, row in (("largest element", own.amax(1)), ("sum", own.sum(1))):
+        for size, sign in (("small", 1), ("large", -1)):
+            if _are_close(result.left + sign * row, result.right, result.allowed):
+                whose = f"the {words} of its row of {name}"
+                return f"Every element of {result.name} is too {size} by {whose}."
+    return ""
 
 
 def _are_close(mine: torch.Tensor, other: torch.Tensor, allowed: torch.Tensor) -> bool:
@@ -413,11 +442,16 @@ READINGS: tuple[Reading, ...] = (
 
 def reading(result: WrongTensor, readings: Sequence[Reading] = READINGS) -> str:
     """Return what a wrong result says; "" if no sentence fits."""
-    if result.want.numel() > _LARGEST or result.got.shape != result.want.shape:
-        return ""
-    if result.want.is_complex() or not result.off.any():
-        return ""
-    return next(filter(None, (read(result) for read in readings)), "")
+    return next(filter(None, (read(result) for read in readings)), "") if result.can_read() else ""
+
+
+def likely_families(result: WrongTensor) -> list[Family]:
+    """Return the families of changes that a wrong result suggests: see rewrites.toml."""
+    if not result.can_read():
+        return []
+    signs = [] if bool(result.left.isfinite().all()) else ["not_finite"]
+    signs += [read.__name__ for read in READINGS if read.__name__ in LIKELY and read(result)]
+    return [family for sign in signs or ["unclear"] for family in LIKELY[sign]]
 
 
 # Look for a change of a kernel that makes a launch right, by trying changes one by one.
@@ -459,11 +493,19 @@ class Found:
 
 
 def search(
-    source: Source, families: Sequence[Family], make: Maker, judge: Judge, tries: Tries
+    source: Source,
+    families: Sequence[Family],
+    make: Maker,
+    judge: Judge,
+    tries: Tries,
+    likely: Sequence[Family] = (),
 ) -> Found | None:
-    """Return the first change whose kernel is right; None if none of those that were tried is."""
+    """Return the first change whose kernel is right; None if none of those that were tried is.
+
+    Changes of the families `likely` are tried first.
+    """
     end = time.monotonic() + tries.seconds
-    rewrites = _distinct(_in_turn(source, families), source.text)
+    rewrites = _distinct(_in_turn(source, families, likely), source.text)
     candidates = itertools.islice(rewrites, tries.most)
     for rewrite, kernel in _kernels(candidates, make, tries.batch):
         if time.monotonic() > end:
@@ -495,9 +537,18 @@ _TURN = 6
 """How many changes of a kind are tried before it is the turn of the next kind."""
 
 
-def _in_turn(source: Source, families: Sequence[Family]) -> Iterator[Rewrite]:
-    """Yield the changes of all kinds, some of each kind in turn."""
+_LIKELY = (8, 40)
+"""How many changes of each likely kind are tried first, and how many before other kinds."""
+
+
+def _in_turn(
+    source: Source, families: Sequence[Family], likely: Sequence[Family]
+) -> Iterator[Rewrite]:
+    """Yield the changes of likely kinds, then those of all kinds, some of each kind in turn."""
     try:
+        for most in _LIKELY:
+            for family in likely:
+                yield from itertools.islice(family(source), most)
         waiting = [family(source) for family in families]
         while waiting:
             for changes in tuple(waiting):
@@ -616,10 +667,7 @@ class Trial:
             return self._with_proposal(finding, before)
         if before.of_kind("overwritten-argument"):
             return finding  # no change of the kernel keeps what the other argument overwrites
-        families = _SEARCHED[finding.kind]
-        if finding.kind == "wrong-result" and _says_little(self.expected[finding.argument]):
-            families = WRONG_IN_FEW
-        repair = self._searched(families, self._judge(finding, before))
+        repair = self._searched(finding, self._judge(finding, before))
         if repair is None and finding.kind == "rounding":
             return finding
         origin = self._said(finding, (elements_of_an_input,))
@@ -628,7 +676,7 @@ class Trial:
             said = " ".join(dict.fromkeys(filter(None, (origin, relation))))
             return replace(finding, advice=f"{said} {finding.advice}".strip())
         changes = self._changes(repair.source)
-        is_all = not any(kind == "wrong-result" for kind, _ in self._left(finding, before))
+        is_all = not any(kind == "wrong-result" for kind, _ in self._remaining(finding, before))
         effect = "the results agree" if finding.kind == "rounding" else "the results are right"
         effect = effect if is_all else f"{finding.argument} is right"
         words = fix_words(repair.reason, f"With this change, {effect}", changes)
@@ -638,10 +686,17 @@ class Trial:
             words = f"{origin} {words}"
         return replace(finding, advice=words, changes=changes, verified=True)
 
-    def _searched(self, families: Sequence[Family], judge: Judge) -> Found | None:
+    def _searched(self, finding: Finding, judge: Judge) -> Found | None:
         tries = Tries(min(MOST_TRIES, _MOST_SEARCH // max(self.work, 1)))
+        families, wrong = _SEARCHED[finding.kind], self._wrong(finding)
+        likely: Sequence[Family] = ()
+        if wrong and finding.kind == "wrong-result":
+            likely = likely_families(wrong)
+            if _says_little(self.expected[finding.argument]):
+                families = WRONG_IN_FEW
+                likely = [family for family in likely if family in families]
         try:
-            return search(self._source, families, self._made, judge, tries)
+            return search(self._source, families, self._made, judge, tries, likely)
         except OutOfTime:  # a changed kernel that does not end; others may not, either
             return None
 
@@ -690,21 +745,33 @@ class Trial:
 
         return judge
 
-    def _left(self, finding: Finding, before: Findings) -> set[tuple[str, str]]:
+    def _remaining(self, finding: Finding, before: Findings) -> set[tuple[str, str]]:
         """Return the keys of the findings that the change for a finding does not remove."""
         return {*map(key_of, before.findings)} - self.removed.get(key_of(finding), set())
 
     def _said(self, finding: Finding, readings: Sequence[Reading] | None = None) -> str:
         """Return what the wrong results say by themselves."""
+        wrong = self._wrong(finding)
+        if wrong is None:
+            return ""
+        return reading(wrong, READINGS if readings is None else readings)
+
+    def _wrong(self, finding: Finding) -> WrongTensor | None:
+        """Return the result that a finding is on; None if the kernel fails."""
+        name = finding.argument
+        if self._left is None or name not in self._left or name not in self.expected:
+            return None
+        due, text = self.expected[name], str(self.kernel.src)
+        return WrongTensor(name, self._left[name], due.values, due.allowed, self.values, text)
+
+    @cached_property
+    def _left(self) -> Mapping[str, Any] | None:
+        """What the kernel leaves in its arguments."""
         try:
             with limited(_SECONDS):
-                left = self.results(self.kernel)[finding.argument]
+                return self.results(self.kernel)
         except Exception:  # a run that fails has no results
-            return ""
-        due = self.expected[finding.argument]
-        text = str(self.kernel.src)
-        wrong = WrongTensor(finding.argument, left, due.values, due.allowed, self.values, text)
-        return reading(wrong, READINGS if readings is None else readings)
+            return None
 
     def _with_proposal(self, finding: Finding, before: Findings) -> Finding:
         for proposal in finding.proposals:

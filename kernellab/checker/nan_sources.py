@@ -481,7 +481,9 @@ def advice_for(op: Operation) -> str:
             )
         x = name or "x"
         fixed = f"{function}({x} - tl.max({x}, axis))"
-        return f"Subtract the maximum first, as softmax does: {fixed}."
+        is_log = any(isinstance(use, LOGARITHMS) for use in after_sums)
+        again = " Add it to the logarithm of the sum." if is_log else ""
+        return f"Subtract the maximum first, as softmax does: {fixed}.{again}"
     if any(map(_adds_exponentials, alone)):
         return (
             f"Subtract the larger argument first: with m = tl.maximum(a, b), {function}(a - m) and "
@@ -729,8 +731,9 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
         )
     if isinstance(op, mlir.SubFOp) and all(numpy.isinf(value) for value in values):
         return (
-            "Infinity minus infinity is NaN. In a softmax, a row that is masked completely has the "
-            "maximum -inf: replace it with 0 by tl.where."
+            "Infinity minus infinity is NaN. In a softmax, a row of which the mask keeps no "
+            "element has the maximum -inf: check the mask, or, if such rows may occur, replace "
+            "their maximum with 0 by tl.where."
         )
     if isinstance(op, tt.DotOp):
         values = [numpy.sum(widen(line)) for line in _row_and_column(origin, lane)]

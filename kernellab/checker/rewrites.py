@@ -657,7 +657,8 @@ def names(source: Source) -> Iterator[_Change]:
     stores = [call.args[0] for call in source.calls("store") if call.args]
     results = {node.id for node in source.names(of=source.tensors)
                if any(source.is_inside(node, place) for place in stores)}  # fmt: skip
-    for mine, other in itertools.combinations(sorted(results), 2):
+    pairs = (itertools.combinations(group, 2) for group in (sorted(results), floats))
+    for mine, other in itertools.chain.from_iterable(pairs):
         swap = {mine: other, other: mine}
         nodes = source.names(of=(mine, other))
         yield [(node, swap[node.id]) for node in nodes], f"{mine} and {other} are swapped."
@@ -960,16 +961,30 @@ _SIGNS: Mapping[type[ast.operator], str] = {
 # The order of the tries
 
 
+def on_lines_of(family: Family, name: str) -> Family:
+    """Return those changes of a family that are on lines with a name."""
+
+    def rewrites(source: Source) -> Iterator[Rewrite]:
+        lines = {*source.text.splitlines()}
+        for rewrite in family(source):
+            if any(name in line for line in {*rewrite.text.splitlines()} - lines):
+                yield rewrite
+
+    return rewrites
+
+
 @dataclass(frozen=True)
 class _File:
     """The contents of rewrites.toml.
 
     Attributes:
         tried: the families that are tried, by what is wrong, the most promising first.
+        likely: those that are tried before, by what a wrong result says.
         rules: tables of changes.
     """
 
     tried: Mapping[str, tuple[str, ...]]
+    likely: Mapping[str, tuple[str, ...]]
     rules: tuple[Rules, ...]
 
 
@@ -1009,6 +1024,9 @@ WRONG = _families(*_FILE.tried["wrong"])
 
 WRONG_IN_FEW = _families(*_FILE.tried["wrong_in_few"])
 """What is tried where few and small integers are wrong: arithmetic may give them by chance."""
+
+LIKELY = {sign: _families(*names) for sign, names in _FILE.likely.items()}
+"""What is tried first, by what a wrong result says."""
 
 (dtypes,) = _families("dtypes")
 """What is tried where only rounding makes results wrong."""

@@ -59,7 +59,9 @@ def format_seconds(seconds: float) -> str:
 
 
 def time_text(microseconds: float, digits: int = 3) -> str:
-    """A measured or an estimated time in the unit that fits: "15.2 us", "5.84 ms", "1.2 s"."""
+    """A measured or an estimated time in the unit that fits: "8 ns", "15.2 us", "5.84 ms"."""
+    if 0 < microseconds < 0.1:
+        return f"{microseconds * 1000:.{digits}g} ns"
     for unit in ("us", "ms"):
         if float(f"{microseconds:.{digits}g}") < 1000:
             return f"{microseconds:.{digits}g} {unit}"

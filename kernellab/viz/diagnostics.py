@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from kernellab.checker.records import Finding, Findings
 from kernellab.common.text import counted, element_text, joined_sizes, percent, time_text
@@ -420,6 +420,9 @@ def accesses_card(accesses: Accesses) -> Card:
     )
 
 
+_Access = TypeVar("_Access", GlobalAccess, SharedAccess)
+
+
 class _Sources:
     """The kernel's lines, each once: the text of one that was shown before is ""."""
 
@@ -451,41 +454,44 @@ def _together(accesses: Accesses) -> Table:
     return Table("", columns, rows, numbers=(1,), bars={2: bars}, is_wide=True)
 
 
+def _by_place(accesses: Iterable[_Access]) -> list[_Access]:
+    """Accesses by line, so that a line is shown once, above all that became of it."""
+    return sorted(accesses, key=lambda access: access.position.line if access.position else 0)
+
+
 def _global_table(accesses: Accesses, sources: _Sources) -> Table:
-    most = max((access.sectors for access in accesses), default=0) or 1
+    ordered = _by_place(accesses)
+    most = max((access.sectors for access in ordered), default=0) or 1
     return Table(
         "",
         _COLUMNS,
-        [_row(access, sources) for access in accesses],
+        [_row(access, sources) for access in ordered],
         numbers=(1, 2, *range(4, len(_COLUMNS) - 1)),
-        links=_links(accesses.accesses),
+        links=_links(ordered),
         code=(len(_COLUMNS) - 1,),
         is_wide=True,
-        bars={3: [_share_bar(access.sectors / most, access.efficiency) for access in accesses]},
+        bars={3: [_share_bar(access.sectors / most, access.efficiency) for access in ordered]},
     )
 
 
 def _shared_table(accesses: Accesses, sources: _Sources) -> Table:
-    most = max(access.wavefronts for access in accesses.shared) or 1
-    useful = [
-        1 - access.conflicts / access.wavefronts if access.wavefronts else 1.0
-        for access in accesses.shared
-    ]
+    ordered = _by_place(accesses.shared)
+    most = max(access.wavefronts for access in ordered) or 1
+    bars = []
+    for access in ordered:
+        is_used = access.wavefronts > 0
+        useful = 1 - access.conflicts / access.wavefronts if is_used else 1.0
+        bars.append(_share_bar(access.wavefronts / most, useful))
     return Table(
         f"{counted(accesses.shared_wavefronts, 'wavefront')} of shared memory, "
         f"{counted(accesses.bank_conflicts, 'bank conflict')}",
         _SHARED_COLUMNS,
-        [_shared_row(access, sources) for access in accesses.shared],
+        [_shared_row(access, sources) for access in ordered],
         numbers=(1, 2, *range(4, len(_SHARED_COLUMNS) - 1)),
-        links=_links(accesses.shared),
+        links=_links(ordered),
         code=(len(_SHARED_COLUMNS) - 1,),
         is_wide=True,
-        bars={
-            3: [
-                _share_bar(access.wavefronts / most, share)
-                for access, share in zip(accesses.shared, useful)
-            ]
-        },
+        bars={3: bars},
     )
 
 

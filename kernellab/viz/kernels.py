@@ -569,6 +569,7 @@ def equality_card(equality: Equality) -> Card:
     return Card(
         title=f"{equality.first} and {equality.second}",
         subtitle=f"{equality.verdict}{', proved at this shape' if equality.proved else ''}",
+        tone="pass" if equality else "fail" if equality.verdict == "different" else "warn",
         tables=(
             Table("First difference", ("", ""), list(_difference(equality.difference))),
             Table("Expressions", ("", ""), list(_expressions(equality))),

@@ -27,6 +27,7 @@ from kernellab.profiling.profiles.records import (
     ProfiledLine,
     Scope,
 )
+from kernellab.profiling.profiles.session import ProfileSession
 from kernellab.viz.kit.data import Bar, BarKind, BarPart, TableData, ViewData
 from kernellab.viz.kit.view import Card, Table, View, card_of, view_of
 
@@ -526,6 +527,12 @@ def profile_view(profile: Profile) -> View:
     return View(
         visible(profile.name) or "Profile", lambda: _data(profile), lambda: [profile_card(profile)]
     )
+
+
+@view_of.register
+def session_view(session: ProfileSession) -> View:
+    """The view of what a session measured."""
+    return profile_view(session.profile)
 
 
 def _data(profile: Profile) -> ProfileView:

@@ -14,10 +14,18 @@ import numpy
 import torch
 
 from kernellab.checker.element_inputs import inputs_behind, inputs_by_argument
-from kernellab.checker.fixes import Found, Tries, WrongTensor, fix_words, reading, search
+from kernellab.checker.fixes import (
+    Found,
+    Tries,
+    WrongTensor,
+    fix_words,
+    likely_families,
+    reading,
+    search,
+)
 from kernellab.checker.kernel_source import Source
 from kernellab.checker.records import Inputs
-from kernellab.checker.rewrites import Family
+from kernellab.checker.rewrites import LIKELY, WRONG, Family, on_lines_of
 from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import counted
 from kernellab.compiler.binding import bind
@@ -353,12 +361,21 @@ class Repairing:
     wrong: set[tuple[str, ...]] = field(default_factory=set)
     """The modules that went wrong: one in three changes compiles to a module that was tried."""
 
-    def found(self, families: Sequence[Family]) -> Found | None:
-        """Return the change with which all launches are right; None if none was found."""
+    def found(self, families: Sequence[Family], argument: str) -> Found | None:
+        """Return the change with which all launches are right; None if none was found.
+
+        `argument` is what is wrong, or accessed out of bounds.
+        """
         case = self.cases[self.number]
         source = Source(str(self.kernel.src), case.keywords)
+        wrong = self._wrong(argument)
+        if wrong is not None and families is WRONG:
+            likely = likely_families(wrong)
+        else:
+            likely = [on_lines_of(family, argument) for family in LIKELY["unsafe"]]
+        make = partial(self._made, [case])
         try:
-            return search(source, families, partial(self._made, [case]), self._is_right, TRIES)
+            return search(source, families, make, self._is_right, TRIES, likely)
         except _NoneEnds:
             return None
 
@@ -398,16 +415,24 @@ class Repairing:
 
     def said(self, name: str) -> str:
         """Return what a wrong result of the student's kernel says by itself; "" if nothing."""
-        case = self.cases[self.number]
+        wrong = self._wrong(name)
+        return "" if wrong is None else reading(wrong)
+
+    def _wrong(self, name: str) -> WrongTensor | None:
+        """Return what the student's kernel leaves in an argument; None if it fails."""
+        due = self._all_right_results[self.number].get(name)
+        if due is None or self._left is None:
+            return None
+        text, values = str(self.kernel.src), self.cases[self.number].keywords
+        return WrongTensor(name, self._left[name], due.values, due.allowed, values, text)
+
+    @cached_property
+    def _left(self) -> Mapping[str, Any] | None:
+        """What the student's kernel leaves in its arguments; None if it fails."""
         try:
-            left = _results(self.kernel, case)
+            return _results(self.kernel, self.cases[self.number])
         except OutOfTime:
-            return ""
-        if left is None:
-            return ""
-        due = self._all_right_results[self.number][name]
-        text, values = str(self.kernel.src), case.keywords
-        return reading(WrongTensor(name, left[name], due.values, due.allowed, values, text))
+            return None
 
     @cached_property
     def _all_right_results(self) -> list[Mapping[str, Within]]:

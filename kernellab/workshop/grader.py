@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import sysconfig
 from collections.abc import Collection, Mapping, Sequence
@@ -362,9 +363,10 @@ class _Answering:
         )
         if problems[0].kind in WAITS:
             families = WAITING
-        repair = repairing.found(families) if self.tries_fixes else None
+        argument = getattr(problems[0], "argument", "")
+        repair = repairing.found(families, argument) if self.tries_fixes else None
         if repair is None:
-            return [_with_reading(_of_given_grid(problem), repairing) for problem in problems]
+            return [_with_reading(_of_given_launch(problem), repairing) for problem in problems]
         first, *others = problems
         fixed = with_fix(first, repair, self.kernel, len(cases))
         return [fixed, *(replace(other, advice="") for other in others)]
@@ -429,11 +431,20 @@ def _as_wrong(finding: Finding) -> Finding:
     return replace(finding, kind="wrong-result", severity="error", advice=_LOOK)
 
 
-def _of_given_grid(problem: Diagnostic) -> Diagnostic:
-    """Return a diagnostic that does not suspect the grid, which the exercise chose."""
-    if problem.kind != "unwritten-output" or not problem.advice.startswith("Check the grid"):
-        return problem
-    return replace(problem, advice=f"Check {STORES}")
+def _of_given_launch(problem: Diagnostic) -> Diagnostic:
+    """Return a diagnostic that suspects neither the grid nor the arguments, which the exercise
+    chose.
+    """
+    advice = _ON_ARGUMENTS.sub("", problem.advice)
+    if problem.kind == "unwritten-output" and advice.startswith("Check the grid"):
+        advice = f"Check {STORES}"
+    return replace(problem, advice=advice)
+
+
+_ON_ARGUMENTS = re.compile(
+    r", and the kernel knows no such size: give it a parameter, \w+ = [\d,]+"
+    r"|: \w+ must not be more than [\d,]+"
+)
 
 
 def _with_reading(problem: Diagnostic, repairing: Repairing) -> Diagnostic:

@@ -6,7 +6,8 @@ import pytest
 import torch
 from syrupy.assertion import SnapshotAssertion
 
-from kernellab.checker.fixes import WrongTensor, reading
+from kernellab.checker.fixes import READINGS, WrongTensor, likely_families, reading
+from kernellab.checker.rewrites import LIKELY
 
 GENERATOR = torch.Generator().manual_seed(1)
 WANT = torch.randn(6, 4, generator=GENERATOR)
@@ -39,6 +40,22 @@ def said(got: torch.Tensor, want: torch.Tensor = WANT, text: str = TEXT, **value
 )
 def test_a_relation_is_named(got: torch.Tensor, messages: SnapshotAssertion) -> None:
     assert said(got) == messages
+
+
+def test_a_number_of_each_row_is_named() -> None:
+    x = torch.randn(6, 4, generator=GENERATOR)
+    for row, words in ((x.amax(1), "largest element"), (x.sum(1), "sum")):
+        for sign, size in ((-1, "small"), (1, "large")):
+            want = x.logsumexp(1)
+            told = said(want + sign * row, want, x_ptr=x)
+            assert f"too {size} by the {words} of its row of x_ptr" in told
+
+
+def test_what_results_say_chooses_what_is_tried_first() -> None:
+    for got, sign in ((WANT * 8, "scaled"), (WANT + 1, "shifted_by_a_number")):
+        wrong = WrongTensor("z_ptr", got, WANT, 1e-6 * WANT.double().abs(), {}, TEXT)
+        assert likely_families(wrong)[0] is LIKELY[sign][0]
+    assert set(LIKELY) - {"not_finite", "unclear", "unsafe"} <= {one.__name__ for one in READINGS}
 
 
 def test_an_argument_that_is_not_used_comes_first() -> None:

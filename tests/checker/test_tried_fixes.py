@@ -15,7 +15,7 @@ from kernellab.checker import check, fixes
 from kernellab.checker.kernel_source import Source
 from kernellab.checker.records import Finding
 from kernellab.checker.rewrites import WRONG, Rewrite
-from kernellab.errors import CompileError
+from kernellab.errors import Change, CompileError, changes_between
 from kernellab.records import BoundLaunch
 from tests.checker.launches import zeros
 
@@ -293,3 +293,7 @@ def test_a_likely_change_is_tried_early(line: str, new: str) -> None:
 def test_programs_are_not_made_to_do_the_same() -> None:
     assert is_tried("x = tl.load(x_ptr + tl.program_id(1))", "x_ptr + tl.program_id(0)")
     assert not is_tried("x = x + 1", "tl.program_id(2)")
+
+
+def test_a_last_line_that_is_deleted_is_a_change() -> None:
+    assert changes_between("a\nb\nc\n", "a\nb\n", 5) == (Change(7, "c", ""),)

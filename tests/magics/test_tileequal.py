@@ -29,7 +29,7 @@ def lab(notebook: StartNotebook) -> NotebookSession:
 def test_a_launch_and_functions_of_torch(lab: NotebookSession) -> None:
     outcome = lab.run("%tileequal --with torch.add add[(4,)](x, y, z, 60, BLOCK=16)")
     card = outcome.result or outcome.displays[0]
-    assert card["text/plain"].startswith("add and add  equal")
+    assert card["text/plain"].startswith("✓ add and add  equal")
     assert "the same for all inputs" in card["text/html"]
     lab.run("found = %tileequal --with torch.sub --seeds 1 add[(4,)](x, y, z, 60, BLOCK=16)")
     assert lab.ask("found.verdict") == "'different'"

@@ -59,6 +59,10 @@ def test_accesses_have_bars_of_what_is_useful_and_each_source_line_once() -> Non
         kernels.matmul, (2, 2), a, b, c, 128, 128, M=64, N=64, K=32, num_stages=3, target="sm_80"
     )
     text = accesses_card(pipelined).text()
+    for title in ("access", "in shared memory"):
+        (table,) = (one for one in accesses_card(pipelined).tables if one.columns[0] == title)
+        lines = [row[1] for row in table.rows]
+        assert lines == sorted(lines, key=int), "a line is above all that became of it"
     assert len({access.position for access in pipelined}) < len(pipelined)
     assert text.count("tl.store(") == 1
     assert text.count("tl.dot(") == 1

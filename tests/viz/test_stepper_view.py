@@ -686,6 +686,8 @@ def test_slots_keep_their_places_and_what_a_step_did_is_in_sight(
     if height > 300:
         assert page.locator("figure.kl-touched figcaption").evaluate(in_sight)
         assert page.locator("tr.kl-new").evaluate(in_sight)
+    captions = page.locator(".kl-tensors figcaption").all()
+    assert all(box_of(caption)["width"] > 90 for caption in captions), "no letter has its own line"
     slots = """all => all.map((one) => [one.dataset.name, one.offsetTop, one.offsetLeft])"""
     places = page.locator(".kl-vars tr, .kl-tensors figure")
     before = places.evaluate_all(slots)

@@ -237,6 +237,11 @@ class ProfileSession:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.profile, name)
 
+    def _ipython_display_(self) -> None:
+        if self._profile is None:
+            raise NotImplementedError  # IPython then calls `_repr_mimebundle_`
+        self._profile._ipython_display_()
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         if self._profile is None:
             return {"text/plain": repr(self)}

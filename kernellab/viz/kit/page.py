@@ -40,7 +40,8 @@ p { margin: .5rem 0; max-width: 60rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .8rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; vertical-align: baseline; }
-th { color: var(--soft); font-weight: 600; font-size: .85em; border-bottom-width: 2px; }
+th { color: var(--soft); font-weight: 600; font-size: .85em; border-bottom-width: 2px; white-space: normal; vertical-align: bottom; }
+@media (max-width: 1100px) { th, td { padding: .3rem .45rem; } }
 td.number, th.number { text-align: right; }
 pre, code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; font-size: 12.5px; }
 pre { margin: 0; padding: .9rem; max-height: 32rem; overflow: auto; background: var(--shade); line-height: 1.45; tab-size: 4; }
@@ -49,7 +50,7 @@ summary { padding: .45rem .9rem; cursor: pointer; }
 summary:hover { background: var(--shade); }
 summary code { font-weight: 600; color: var(--accent); font-size: 13.5px; } summary .soft { margin-left: .6rem; font-size: .9em; }
 a { color: var(--accent); }
-figure { margin: 1.25rem 0; } figure svg { max-width: 100%; height: auto; } figcaption { color: var(--soft); font-size: .9em; }
+figure { margin: 1.25rem 0; overflow-x: auto; } figure svg { width: 100%; min-width: 34rem; max-width: 60rem; height: auto; } figcaption { color: var(--soft); font-size: .9em; }
 footer { margin-top: 3rem; color: var(--soft); font-size: .9em; }
 """
 
