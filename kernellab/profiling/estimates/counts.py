@@ -515,11 +515,11 @@ def count_with_accesses(
     shared = _shared_accesses(compilation, code.module, sample)
     multiprocessors = 132 if gpu is None else gpu.multiprocessors
     memory = of_memory(sample, math.prod(grid), call, warps)
-    asked = memory["arguments"]
-    several = sum(each.whole for each in asked if each.shared(math.prod(grid)))
+    arguments = memory["arguments"]
+    several = sum(each.whole for each in arguments if each.shared(math.prod(grid)))
     if code.watched is None and gpu is not None and several > (gpu.cache_bytes or math.inf):
         order = _in_waves(kernel, grid, call, code, accesses, multiprocessors * resident)
-        memory["arguments"] = tuple(replace(each, **order.get(each.name, {})) for each in asked)
+        memory["arguments"] = tuple(replace(each, **order.get(each.name, {})) for each in arguments)
     paths = (CriticalPath(instructions, executions, memory, rate) for memory in LATENCIES)
     counts = LaunchCounts(
         programs=math.prod(grid),
