@@ -173,11 +173,11 @@ def test_on_an_h200_the_advice_makes_most_of_them_faster() -> None:
     [
         "shifted-through-memory",
         "mode-by-where",
-        "levels-one-by-one",
         *(
             pytest.param(name, marks=pytest.mark.slow)
             for name in (
                 "total-by-lock",
+                "tall-product-in-columns",
                 "cubes-by-pow",
                 "steps-by-place",
                 "images-in-large-tiles",
