@@ -670,14 +670,14 @@ def of_memory(sample: Sample, programs: int, call: BoundCall, warps: int) -> dic
             partial += partial_lines(access.sectors, access.lines, access.best_sectors) / many
         if access.action in ("atomic", "TMA reduction"):
             atomic += access.sectors / many
-            different = _sectors_of_all(access, many, programs, sizes)
-            lines = access.lines / max(access.sectors - access.repeated_sectors, 1) * different
+            places = _sectors_of_all(access, many, programs, sizes)
+            lines = access.lines / max(access.sectors - access.repeated_sectors, 1) * places
             lines = min(lines, sizes[access.argument] / (4 * SECTOR))
-            sectors = access.sectors / many * programs
-            chained = 0.0 if access.element.startswith("i") else sectors / different
-            turns = max(turns, turns_of(sectors, lines, chained))
+            moved = access.sectors / many * programs
+            chained = 0.0 if access.element.startswith("i") else moved / places
+            turns = max(turns, turns_of(moved, lines, chained))
             if access.waits and isinstance(op, tt.AtomicCASOp):  # a program takes a lock
-                locked += access.executions / many * programs / different
+                locked += access.executions / many * programs / places
     arguments = tuple(
         Asked(
             name,
