@@ -21,7 +21,8 @@ import torch
 import triton
 import triton.testing
 
-from benchmarks.diagnosed.corpus import PAIRS, WITHOUT_RULES
+from benchmarks.diagnosed.corpus import PAIRS
+from benchmarks.diagnosed.held_out import HELD_OUT
 from benchmarks.diagnosed.pairs import Pair, Variant
 
 _ROUNDS = 2
@@ -121,7 +122,7 @@ def main() -> None:
         "triton": triton.__version__,
         "method": f"do_bench, cold L2, median; {_ROUNDS} rounds in turns",
     }
-    for pair in (*PAIRS, *WITHOUT_RULES):
+    for pair in (*PAIRS, *HELD_OUT):
         if given.names and not any(word in pair.name for word in given.names):
             continue
         if time.monotonic() - started > given.seconds:

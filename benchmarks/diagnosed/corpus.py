@@ -812,7 +812,7 @@ NEWEST = (
 )  # fmt: skip
 """Their gains were predicted before a GPU timed them."""
 
-WITHOUT_RULES = (
+ORDERS = (
     Pair(
         "tall-product-in-columns", "program-order",
         _matmul(_TALLEST, (128, 128, 64), num_warps=8),
@@ -829,8 +829,8 @@ WITHOUT_RULES = (
         "programs of the same row next to each other", ("out",), predicted=1.3,
     ),
 )  # fmt: skip
-"""No finding leads from one to the other yet."""
 
 PAIRS = (
     *ACCESSES, *THREADS, *GRIDS, *RESOURCES, *PRODUCTS, *ARITHMETIC, *EXCHANGES, *LATER, *NEWEST,
+    *ORDERS,
 )  # fmt: skip

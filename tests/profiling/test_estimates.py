@@ -14,10 +14,10 @@ import kernellab
 from kernellab.cli.demo.kernels import matmul, vector_add
 from kernellab.compiler.targets import GPUS, SUPPORTED_TARGETS, Gpu
 from kernellab.errors import ArgumentError, MissingArguments, NotRecorded, OptionError, TargetError
-from kernellab.profiling.estimates.counts import LaunchCounts
+from kernellab.profiling.estimates.counts import Asked, LaunchCounts
 from kernellab.profiling.estimates.estimate import Estimate, Roofline
 from kernellab.profiling.estimates.instructions import pipe_of, product_of
-from kernellab.profiling.estimates.model import estimated_gpu, gpu_of
+from kernellab.profiling.estimates.model import CALIBRATION, estimated_gpu, gpu_of, refetched
 from tests.support.messages import Raised
 
 SIZE = 1 << 20
@@ -150,10 +150,23 @@ def test_overlapping_loads_come_from_dram_once_and_atomics_take_turns_by_element
     counts = compilation.estimate((programs,), x, totals, out, 32).counts
     read = 4 * (32 * programs + size)
     assert counts.read_bytes == pytest.approx(read, rel=0.35)
-    # Every element goes to the one line, and of each request, four lanes to the same element.
-    assert counts.atomic_turns == programs * size / 32 * 4
+    # Every element goes to the one sector, and of each request, four lanes to the same element:
+    # an H200 takes 1.76 ns for each of them (`benchmarks/data/atomics_h200.json`).
+    nanoseconds = counts.atomic_turns * CALIBRATION.contention
+    assert nanoseconds == pytest.approx(programs * size / 32 * 4 * 1.76, rel=0.1)
     # Each lane writes 4 bytes of a sector of its own: a line and a sector for every element.
     assert counts.partial_stores == pytest.approx(size * (1 + 1 / 4) * 7 / 8)
+
+
+def test_what_l2_loses_depends_on_the_order_of_programs(estimated: Estimate) -> None:
+    """1,024 programs, 132 at once, read each of 256 MiB eight times; L2 holds 50 MiB."""
+    whole, gpu = 256 << 20, GPUS["h200"]
+    apart = Asked("x", whole / 128, 0.0, 0.0, whole, 1.0, 0.0)
+    counts = dataclasses.replace(estimated.counts, programs=1024, resident=1, arguments=(apart,))
+    lost = 7 * whole * (1 - (50 << 20) / whole)
+    assert refetched(counts, gpu) == pytest.approx(lost, rel=0.01)
+    together = dataclasses.replace(apart, apart=1 / 8)
+    assert refetched(dataclasses.replace(counts, arguments=(together,)), gpu) == 0
 
 
 def test_what_a_run_changes_is_the_samples_own() -> None:

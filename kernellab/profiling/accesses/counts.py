@@ -620,6 +620,23 @@ class Counting:
             together.setdefault(part.argument, []).append(tally.different)
         return {name: SectorSet.union(sets).span for name, sets in together.items()}
 
+    def read(self) -> dict[str, tuple[int, SectorSet]]:
+        """Of each argument, the different sectors that each program loads, added up, and those that
+        all of them load.
+        """
+        together: dict[str, list[Tally]] = {}
+        for op, tally in self._tallies.items():
+            if global_effect(op) == "load":
+                part = _by_lanes(op) if has(op, PointerAccess) else _by_engine(op)
+                together.setdefault(part.argument, []).append(tally)
+        return {
+            name: (
+                sum(tally.touched for tally in tallies),
+                SectorSet.union(tally.different for tally in tallies),
+            )
+            for name, tallies in together.items()
+        }
+
     def result(
         self,
         kernel: str,

@@ -326,6 +326,7 @@ def with_less(
         read_bytes=counts.read_bytes * dram,
         written_bytes=counts.written_bytes * dram,
         wavefronts=counts.wavefronts * ratio["shared"],
+        conflicts=max(0.0, counts.conflicts - counts.wavefronts * (1 - ratio["shared"])),
         path=_shorter(counts.path, ratio["issue"], ratio["latency"]),
         arguments=tuple(
             replace(each, read=each.read * ratio["cache"], again=each.again * ratio["cache"])
@@ -356,7 +357,7 @@ def divided(counts: LaunchCounts, factor: float, *, path: bool = True) -> Launch
     each = counts.programs / programs
     names = (
         "flops", "requests", "sectors", "lines", "own_sectors", "atomic_sectors", "partial_stores",
-        "wavefronts", "spilled",
+        "wavefronts", "conflicts", "spilled",
     )  # fmt: skip
     less = {name: getattr(counts, name) * each for name in names}
     return replace(

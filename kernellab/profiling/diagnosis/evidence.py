@@ -43,7 +43,7 @@ from kernellab.profiling.diagnosis.traffic import (
     traffic_of,
     with_repeats,
 )
-from kernellab.profiling.estimates.counts import turns_of
+from kernellab.profiling.estimates.counts import SECTOR, turns_of
 from kernellab.profiling.estimates.estimate import Estimate
 from kernellab.profiling.estimates.model import gpu_of
 from kernellab.records.layouts import RegisterLayout
@@ -327,7 +327,11 @@ class Evidence:
         steps = () if access.is_counted else access.steps or ()
         alike = prod(size for size, step in zip(access.shape, steps, strict=False) if step == 0)
         sectors = access.sectors * min(alike, 32) * access.times * self.programs
-        return turns_of(sectors, self.different_lines(access))
+        types = [element_type(value.type) for value in access.op.operands]
+        is_float = any(isinstance(type, builtin.AnyFloat) for type in types)
+        each = self.different_of(access) * access.element_bytes / SECTOR
+        chained = sectors / max(each, 1.0) if is_float else 0.0
+        return turns_of(sectors, self.different_lines(access), chained)
 
     def sections(self, access: Traffic) -> float:
         """Sections of programs under the lock that an access takes, for each lock."""

@@ -782,7 +782,7 @@ def _sample(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
 
 def _repeats(access: Traffic, origins: list[Scalars], grid: tuple[int, int, int]) -> float:
     pointers = pointers_of(access.op)
-    axes = _axes(pointers)
+    axes = axes_of(pointers)
     if axes is None:
         return 1.0
     free = float(prod(size for axis, size in enumerate(grid) if axis not in axes))
@@ -795,7 +795,7 @@ def _repeats(access: Traffic, origins: list[Scalars], grid: tuple[int, int, int]
     return max(free, prod(grid) / different)
 
 
-def _axes(value: SSAValue) -> set[int] | None:
+def axes_of(value: SSAValue) -> set[int] | None:
     """The axes of the grid whose program id an address depends on; None where a loaded value is
     among what it is made of.
     """

@@ -17,7 +17,7 @@ from kernellab.compiler.machine_code.instructions import category_of
 from kernellab.compiler.records import Instruction
 from kernellab.ir import flow, mlir
 from kernellab.ir.flow import loops_around
-from kernellab.ir.operations import DotLike, has, parents
+from kernellab.ir.operations import DotLike, Elementwise, has, parents
 
 # Which unit of an NVIDIA multiprocessor executes an instruction, and how much of a matmul one
 # instruction is.
@@ -232,11 +232,25 @@ class Executions:
         executions = []
         for number in range(len(self._instructions)):
             loops = self.around(number)
-            times = 1.0
+            times = 0.0 if number in self._rare else 1.0
             for loop in loops:
                 times *= loop.turns
             executions.append(times * self._taken(number, loops))
         return executions
+
+    @cached_property
+    def _rare(self) -> set[int]:
+        """Instructions behind a condition in the middle of one elementwise operation: what
+        functions such as `pow` do with zeros, infinities and denormals.
+        """
+        rare: set[int] = set()
+        for jump, to in self._jumps:
+            behind = range(jump + 1, to)
+            if self._instructions[jump].predicate and len(behind):
+                ops = {op for number in behind if (op := self.operation(number)) is not None}
+                if len(ops) == 1 and all(has(op, Elementwise) for op in ops):
+                    rare.update(behind)
+        return rare
 
     def around(self, number: int) -> list[CodeLoop]:
         """The loops around an instruction, the outermost first."""

@@ -115,13 +115,13 @@ class Calibration:
         cache_latency, near_latency: of one that L2 and L1 answer.
         issue, alu, fma, special, lanes, tensor: of the time that units take by their rates.
         lines: cycles for each line of a request.
-        wavefronts: cycles for each wavefront of shared memory.
+        wavefronts: cycles for each wavefront of shared memory without bank conflicts; those of
+            conflicts take one cycle each.
         path: of the time of a program's warps one after the other.
         dram, cache: the part of the peak bandwidth that is reached.
         narrow: the exponent by which requests for parts of lines slow memory down.
         spills: of the traffic of spilled registers that goes to L2.
-        refetched: of what programs share and does not fit in L2, the part that DRAM sends again.
-        crowded: the same of what programs request again.
+        crowded: of what programs request again and L2 has lost, the part that DRAM sends again.
         atomics: nanoseconds for each sector of an atomic, all of them.
         contention: nanoseconds for each of the updates by atomics that take turns.
         partial: nanoseconds for each line of which a store writes parts of sectors.
@@ -148,7 +148,6 @@ class Calibration:
     cache: float
     narrow: float
     spills: float
-    refetched: float
     crowded: float
     atomics: float
     contention: float
@@ -158,6 +157,10 @@ class Calibration:
     sharpness: float
     outer_sharpness: float
     launch: float
+
+    def of_shared(self, wavefronts: Column, conflicts: Column) -> Column:
+        """Cycles of a multiprocessor's shared memory."""
+        return self.wavefronts * (wavefronts - conflicts) + conflicts
 
 
 class Model:
@@ -170,7 +173,8 @@ class Model:
             for name in (
                 "programs", "warps", "resident", "requests", "sectors", "lines", "own_sectors",
                 "atomic_sectors", "atomic_turns", "partial_stores", "read_bytes",
-                "written_bytes", "wavefronts", "spilled", "locked", "latest", "busiest",
+                "written_bytes", "wavefronts", "conflicts", "spilled", "locked", "latest",
+                "busiest",
             )
         }  # fmt: skip
 
@@ -216,7 +220,7 @@ class Model:
         requested = of["own_sectors"] * SECTOR * of["programs"] + by.spills * spilled
         requested = requested + cached["again"] * of["programs"]
         memory = of["read_bytes"] + of["written_bytes"]
-        memory = memory + by.refetched * cached["refetched"] + by.crowded * cached["crowded"]
+        memory = memory + cached["refetched"] + by.crowded * cached["crowded"]
         far = 1 - cached["near"] - cached["cache"]
         waits = (
             cached["near"] * by.near_latency + cached["cache"] * by.cache_latency + far * by.latency
@@ -235,7 +239,7 @@ class Model:
             "loads and stores (L1)": busiest
             * (
                 by.lines * numpy.maximum(of["lines"], of["sectors"] / 4)
-                + by.wavefronts * of["wavefronts"]
+                + by.of_shared(of["wavefronts"], of["conflicts"])
                 + by.lanes * pipes["shared"]
                 + spilled / of["programs"] / 128
             ),
@@ -281,7 +285,7 @@ def _cached(launch: LaunchCounts, gpu: Gpu) -> dict[str, float]:
     Returns:
         near, cache: the parts of loads that L1 and L2 answer.
         again: bytes of a program that go to L2 a second time because L1 is full.
-        refetched: bytes that programs share, of arguments that do not fit in L2.
+        refetched: bytes that programs share and L2 has lost in the meantime.
         crowded: bytes that programs request again and L2 has lost, because there are so many of
             them at once.
     """
@@ -301,16 +305,36 @@ def _cached(launch: LaunchCounts, gpu: Gpu) -> dict[str, float]:
     whole = gpu.multiprocessors * at_once
     size = math.inf if gpu.cache_bytes is None else gpu.cache_bytes
     lost = max(0.0, 1 - size / whole) if whole else 0.0
-    shared = [ask for ask in launch.arguments if ask.read * launch.programs > ask.whole > 0]
-    shared_bytes = sum(ask.whole for ask in shared)
-    more = sum(ask.read * launch.programs - ask.whole for ask in shared)
     return {
         "near": near / total if total else 0.0,
         "cache": cache / total if total else 0.0,
         "again": again,
-        "refetched": more * max(0.0, 1 - size / shared_bytes) if shared_bytes else 0.0,
+        "refetched": refetched(launch, gpu),
         "crowded": lost * again * launch.programs,
     }
+
+
+def refetched(launch: LaunchCounts, gpu: Gpu) -> float:
+    """Return the bytes that programs load again after L2 has lost them.
+
+    What the wave before has loaded is lost by what one wave loads and stores, anything older by all
+    that programs share.
+    """
+    size = math.inf if gpu.cache_bytes is None else gpu.cache_bytes
+    wave = gpu.multiprocessors * launch.resident
+    shared = [ask for ask in launch.arguments if ask.shared(launch.programs)]
+    all_bytes = sum(ask.whole for ask in shared)
+    at_once = sum(
+        min(wave * (ask.read * ask.apart + ask.written), ask.whole) for ask in launch.arguments
+    )
+    total = 0.0
+    for ask in shared:
+        loaded = ask.read * ask.apart * launch.programs
+        more = max(0.0, loaded - ask.whole)
+        near = min(more, loaded * ask.stays)
+        total += near * max(0.0, 1 - size / at_once)
+        total += (more - near) * max(0.0, 1 - size / all_bytes)
+    return total
 
 
 _NEAR_CACHE = 220 * 1024.0
@@ -365,10 +389,9 @@ CALIBRATION = Calibration(
     cache=0.882,
     narrow=0.15,
     spills=2.122,
-    refetched=0.317,
     crowded=1.343,
-    atomics=0.0335,
-    contention=1.524,
+    atomics=0.0105,
+    contention=0.574,
     partial=0.0161,
     starts=1.084,
     warp_starts=21.042,

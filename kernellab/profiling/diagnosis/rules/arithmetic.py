@@ -499,8 +499,9 @@ def widened_product(evidence: Evidence) -> Iterator[CostFinding]:
             continue
         cycles = (evidence.dot_cycles(op) or evidence.scalar_slots(op) / 4) * evidence.times(op)
         work, costs = evidence.work, evidence.costs
+        turned = costs.counts.conflicts / max(costs.counts.wavefronts, 1)
         cost = (
-            costs.saved_by(matrix=work.matrix - cycles / 2, shared=work.shared / 2)
+            costs.saved_by(matrix=work.matrix - cycles / 2, shared=work.shared * (1 - turned) / 2)
             if evidence.dot_cycles(op)
             else costs.saved_by(issue=work.issue - 2 * cycles)
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -17,16 +17,19 @@ from kernellab.ir.types import shape
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import work_of
 from kernellab.profiling.diagnosis.evidence import Evidence
-from kernellab.profiling.diagnosis.records import CostFinding
+from kernellab.profiling.diagnosis.records import WORTH_SAYING, CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.diagnosis.traffic import (
     LINE,
     SECTOR,
     Traffic,
     are_made_alike,
+    axes_of,
     backward,
     is_loaded,
 )
+from kernellab.profiling.estimates.counts import LaunchCounts
+from kernellab.profiling.estimates.model import refetched
 
 # Accesses to global memory that move more than they use, or a little at a time.
 
@@ -355,6 +358,74 @@ def _avoidable(evidence: Evidence) -> float:
         elif len(a) > 1 and len(b) > 1:
             reach.append(a[-2] * b[-1] / (a[-2] + b[-1]))
     return max(1 - max(reach, default=_REACH) / _REACH, 0.0)
+
+
+@rule("program-order")
+def program_order(evidence: Evidence) -> Iterator[CostFinding]:
+    """Programs that load the same run so long after each other that L2 has lost it."""
+    counts, grid = evidence.costs.counts, evidence.grid
+    before = refetched(counts, evidence.gpu)
+    if grid is None or not before:
+        return
+    programs = prod(grid)
+    axes: dict[str, set[int]] = {}
+    loads = [access for access in evidence.accesses if access.reads and not access.by_engine]
+    for access in loads:
+        of = axes_of(pointers_of(access.op))
+        axes.setdefault(access.argument, set()).update(range(3) if of is None else of)
+    wave = min(evidence.gpu.multiprocessors * counts.resident, programs)
+    tried = [(block, _in_blocks(counts, axes, block, grid)) for block in _blocks(grid, wave)]
+    block, after = min(tried, key=lambda other: refetched(other[1], evidence.gpu))
+    shared = [
+        access
+        for access in loads
+        if any(ask.name == access.argument and ask.shared(programs) for ask in after.arguments)
+        and not all(size == 1 or axis in axes[access.argument] for axis, size in enumerate(grid))
+    ]
+    cost = evidence.costs.saved_with(after)
+    if not shared or cost < WORTH_SAYING:
+        return
+    names = ", ".join(dict.fromkeys(access.argument for access in shared))
+    now = refetched(after, evidence.gpu)
+    yield finding(
+        "program-order",
+        f"programs load {names} again when the L2 cache has lost it: about {before / 1e6:,.0f} MB "
+        f"more come from DRAM, in another order {now / 1e6:,.0f} MB",
+        cost,
+        max(shared, key=lambda access: access.bytes * access.times).position,
+        "Let programs that follow each other take a block of "
+        f"{joined_sizes(block[: max(2, 3 - (grid[2] == 1))])} programs of this grid: other axes of "
+        "the grid in the order of tl.program_id, or groups of rows as in Triton's tutorial on "
+        "matmul.",
+        {"bytes loaded again": round(before), "L2": evidence.gpu.cache_bytes, "wave": wave},
+        "the loads of two waves of programs, run on the interpreter",
+    )
+
+
+def _blocks(grid: tuple[int, int, int], wave: int) -> Iterator[tuple[int, int, int]]:
+    """Parts of a grid that one wave of programs may take, their sides powers of two."""
+    sides = [[min(1 << bit, size) for bit in range(size.bit_length() + 1)] for size in grid[:2]]
+    for first, second in {(first, second) for first in sides[0] for second in sides[1]}:
+        if first * second <= wave:
+            yield first, second, min(max(wave // (first * second), 1), grid[2])
+
+
+def _in_blocks(
+    counts: LaunchCounts,
+    axes: Mapping[str, set[int]],
+    block: tuple[int, int, int],
+    grid: tuple[int, int, int],
+) -> LaunchCounts:
+    """Return the counts if each wave takes such a block; `axes` are those of the grid that the
+    addresses of each argument depend on.
+    """
+    arguments = []
+    for ask in counts.arguments:
+        of = axes.get(ask.name, set(range(3)))
+        whole = all(block[axis] == grid[axis] for axis in of)
+        apart = prod(block[axis] for axis in of) / prod(block)
+        arguments.append(replace(ask, apart=min(apart, 1.0), stays=float(whole)))
+    return replace(counts, arguments=tuple(arguments))
 
 
 @rule("atomic-contention")

@@ -452,7 +452,7 @@ def bound(evidence: Evidence) -> Iterator[CostFinding]:
 def _is_shared_first(evidence: Evidence) -> bool:
     """Whether shared memory takes more of the load and store units than global memory."""
     counts = evidence.costs.counts
-    wavefronts = CALIBRATION.wavefronts * counts.wavefronts
+    wavefronts = CALIBRATION.of_shared(counts.wavefronts, counts.conflicts)
     exchanged = CALIBRATION.lanes * counts.instructions.get("shared", 0.0)
     return wavefronts + exchanged > CALIBRATION.lines * max(counts.lines, counts.sectors / 4)
 
