@@ -185,7 +185,7 @@ def tileequal(
     target: str | None = option(),
     rounding: str | None = option(),
     inputs: str | None = option(),
-    proof: bool = False,
+    proof: bool = option(),
 ) -> Equality:
     """Decide whether a launch computes the same as something else, for all inputs of its sizes.
 

@@ -87,8 +87,9 @@ def _format_of_cudnn(x: torch.Tensor, weight: torch.Tensor, _backend: Any) -> to
     """
     last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(weight.dim())
     formats = map(torch._prims_common.suggest_memory_format, (x, weight))
-    is_last = torch.float64 not in (x.dtype, weight.dtype) and last in formats
-    return last if last is not None and is_last else torch.contiguous_format
+    if last is None or torch.float64 in (x.dtype, weight.dtype) or last not in formats:
+        return torch.contiguous_format
+    return last
 
 
 def _interface(properties: Any) -> type:
