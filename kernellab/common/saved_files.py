@@ -400,7 +400,7 @@ class RecordReader:
         return self._fields[kind]
 
     def _fits(self, kind: Any) -> Callable[[Any], bool] | None:
-        """The check of a text, a truth value or a number that is read as it is."""
+        """The check of a plain value, or of a mapping of such, that is read as it is."""
         if kind in self._own:
             return None
         if kind in (str, bool, types.NoneType):
@@ -409,6 +409,10 @@ class RecordReader:
         if origin in (types.UnionType, typing.Union):
             checks = [check for check in map(self._fits, parts) if check is not None]
             return None if len(checks) < len(parts) else lambda value: any(c(value) for c in checks)
+        if origin is typing.Literal:
+            return lambda value: type(value) is str and value in parts
+        if origin in (dict, Mapping) and (fits := self._fits(parts[1])) is not None:
+            return lambda value: type(value) is dict and all(map(fits, value.values()))
         number, limits = {
             int: (int, Limits(-(2**63), 2**63 - 1)),
             float: (float, Limits(-_LARGEST, _LARGEST)),

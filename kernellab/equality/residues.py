@@ -142,8 +142,9 @@ def pair(first: Any, second: Any) -> Value:
 
 
 def _reduced(integers: Array, *of_all: int) -> Array:
-    """Integers of less than 2**50 as residues around 0, in their place: pairs, or residues of one
-    modulus. A quotient is at least 2**-21 from the middle of two integers, and its error is less.
+    """Integers of less than 2**50 as residues around 0: pairs, or residues of one modulus. They
+    replace the integers, where those are in C's order. A quotient is at least 2**-21 from the
+    middle of two integers, and its error is less.
     """
     flat, (moduli, reciprocals) = integers.reshape(-1), _MODULI[of_all or (P, R)]
     quotients = numpy.empty(min(flat.size, _PIECE))
@@ -160,7 +161,7 @@ def _reduced(integers: Array, *of_all: int) -> Array:
                 infinite = numpy.isinf(multiples)
                 if infinite.any():
                     piece[infinite] = multiples[infinite]
-    return integers
+    return flat.reshape(integers.shape)
 
 
 def reduced(value: Value) -> Value:

@@ -68,6 +68,9 @@ def test_exponentials_of_sums_are_products() -> None:
     product = residues.multiply(residues.exp(A), residues.exp(B))
     assert numpy.array_equal(residues.exp(residues.add(A, B)).real, product.real)
     assert numpy.isnan(product.imag).all()
+    assert numpy.array_equal(
+        residues.exp(A.T).real, residues.exp(A.T.copy()).real
+    )  # Fortran's order
 
 
 def test_logarithms_of_products_are_sums() -> None:

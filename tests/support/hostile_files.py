@@ -297,7 +297,7 @@ def _repeated(part: str, count: int) -> Change:
 
 def _many_kernels_of_lines(data: Any) -> None:
     line = data["profile"]["lines"][0]
-    data["profile"]["lines"] = [{**line, "kernel": f"k{n}"} for n in range(20_000)]
+    data["profile"]["lines"] = [{**line, "kernel": f"k{n}"} for n in range(10_000)]
     kernel = data["profile"]["kernels"][0]
     data["profile"]["kernels"] = [{**kernel, "name": f"k{n}"} for n in range(10_000)]
 

@@ -18,7 +18,6 @@ import numpy
 
 from kernellab.common.saved_files import (
     BadFile,
-    Count,
     RecordReader,
     SavedData,
     SchemaError,
@@ -322,7 +321,7 @@ def profile_in(content: bytes, file: Path) -> Profile | None:
     return None
 
 
-_MOST_METRICS, _MOST_KERNELS, _MOST_NOTES, _MOST_LINES = 300, 10_000, 300_000, 20_000
+_MOST_METRICS, _MOST_KERNELS, _MOST_NOTES, _MOST_LINES = 300, 10_000, 300_000, 10_000
 """Of a profile: each metric is a column of its table; of notes, the characters; of lines, as many
 as are read and shown within 2 seconds.
 """
@@ -333,8 +332,6 @@ def _within_limits(profile: Profile) -> Profile:
     metrics.update(name for line in profile.line_records for name in line.metrics)
     if len(metrics) > _MOST_METRICS:
         raise SchemaError(f"it has {len(metrics):,} metrics, but at most {_MOST_METRICS} are read")
-    if (count := len(profile.kernels)) > _MOST_KERNELS:
-        raise SchemaError(f"it has {count:,} kernels, but at most {_MOST_KERNELS:,} are read")
     if sum(map(len, profile.notes)) > _MOST_NOTES:
         raise SchemaError("its notes are longer than any that are written")
     return profile
@@ -343,8 +340,12 @@ def _within_limits(profile: Profile) -> Profile:
 def _profile(data: SavedData) -> Profile:
     read = _READER.read
     data["lines"].check_count(_MOST_LINES)
+    data["kernels"].check_count(_MOST_KERNELS)
     scopes = [
-        (_READER.record(Scope, item, ["in"]), read(Count | None, item["in"]))
+        (
+            _READER.record(Scope, item, ["in"]),
+            None if (above := item["in"]).is_null() else above.count(),
+        )
         for item in data["scopes"].items()
     ]
     return Profile(
