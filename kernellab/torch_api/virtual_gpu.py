@@ -74,6 +74,9 @@ def _replacements(properties: Any, hip_version: str | None) -> Iterator[Replacem
     yield torch.cuda, "_get_device_properties", lambda _index: properties
     yield from ((torch.cuda, name, function) for name, function in OF_CUDA.items())
     yield from ((torch._C, name, function) for name, function in OF_C.items())
+    # Before the first traced tensor of a GPU, torch makes a real one there (2.11: if one is said to
+    # be available).
+    yield _fakes, "init_gpu_context", lambda _device: None
     if hip_version is None:  # builds of torch for the CPU have no cuDNN
         yield torch._C, "_conv_determine_backend_memory_format", _format_of_cudnn
     state = torch.get_rng_state()  # the CPU's, as the call runs there

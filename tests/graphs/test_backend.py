@@ -24,7 +24,13 @@ RUN = (
 
 
 @pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    is_here = torch.cuda.is_available()
+
+    def refuse(device: torch.device) -> None:  # as torch 2.11 does, of a GPU that is hidden
+        assert torch.cuda.is_available() == is_here, f"torch makes a real tensor on {device}"
+
+    monkeypatch.setattr("torch._subclasses.fake_tensor.init_gpu_context", refuse)
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()
