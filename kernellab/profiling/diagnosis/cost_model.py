@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.ir import Operation
 
-from kernellab.compiler.modules import attribute, kind
+from kernellab.compiler.modules import attribute, kind, pointers_of
 from kernellab.compiler.targets import Gpu
 from kernellab.ir import mlir, tt, ttng
 from kernellab.ir.operations import global_effect
@@ -20,7 +20,7 @@ from kernellab.ir.types import (
     bit_width,
     element_type,
 )
-from kernellab.profiling.diagnosis.traffic import Scalars, maker
+from kernellab.profiling.diagnosis.traffic import Scalars, is_loaded, maker
 from kernellab.profiling.estimates.counts import (
     LATENCIES,
     SECTOR,
@@ -224,8 +224,12 @@ def work_of(evidence: Evidence) -> Work:
 
 
 def _dram_bytes(access: Traffic) -> float:
-    """Return the bytes of DRAM that are one program's share of an access."""
-    whole_sectors = access.repeats < 2 and not access.is_dense
+    """Return the bytes of DRAM that are one program's share of an access.
+
+    Atomics at loaded addresses go to elements that others update too, whose sectors L2 keeps.
+    """
+    meet = access.is_atomic and is_loaded(pointers_of(access.op))
+    whole_sectors = access.repeats < 2 and not access.is_dense and not meet
     each = access.fetched * SECTOR if whole_sectors else access.bytes
     return each * access.times / access.repeats
 

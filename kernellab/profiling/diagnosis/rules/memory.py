@@ -288,13 +288,17 @@ _CROWD = 16
 
 @rule("repeated-loads")
 def repeated_loads(evidence: Evidence) -> Iterator[CostFinding]:
-    """Many programs load the same, and the second-level cache is what the launch waits for."""
+    """Many programs of a matmul load the same, and the launch waits for the second-level cache.
+
+    Other kernels are left out: on an H200, where 8 to 64 programs count in the same row, the launch
+    was at most 1.12 times faster when one program did the work of 2, 4 or 8.
+    """
     shared = [
         access
         for access in evidence.accesses
         if access.reads and access.repeats >= _OFTEN and not evidence.is_fixed(access)
     ]
-    if evidence.grid is None or not shared:
+    if evidence.grid is None or not shared or not evidence.dots:
         return
     work = evidence.work
     moved = sum(access.sectors * access.times for access in shared) * 32 * evidence.programs
@@ -304,12 +308,11 @@ def repeated_loads(evidence: Evidence) -> Iterator[CostFinding]:
         cache=work.cache - moved / evidence.programs * less,
         requests=work.requests - lines * less,
         shared=work.shared * (1 - less) if _on_newest(evidence) else work.shared,
-        latency=work.latency * (1 - less) if evidence.dots else work.latency,
+        latency=work.latency * (1 - less),
     )
     if cost <= 0:
         return
     worst = max(shared, key=lambda access: access.sectors * access.times)
-    products = bool(evidence.dots)
     names = ", ".join(dict.fromkeys(access.argument for access in shared if access.argument))
     yield finding(
         "repeated-loads",
@@ -317,13 +320,8 @@ def repeated_loads(evidence: Evidence) -> Iterator[CostFinding]:
         f"{moved / 1e6:,.0f} MB come from the second-level cache",
         cost,
         worst.position,
-        "Let a program use more of what it loads: "
-        + (
-            "larger tiles (twice the tile along M and N halves the loads), and programs that share "
-            "operands near each other in the grid."
-            if products
-            else "several rows a program, so that what all rows share is loaded once for them."
-        ),
+        "Let a program use more of what it loads: larger tiles (twice the tile along M and N "
+        "halves the loads), and programs that share operands near each other in the grid.",
         {
             "programs an element": round(worst.repeats),
             "bytes": round(moved),
@@ -338,17 +336,11 @@ def _on_newest(evidence: Evidence) -> bool:
     through registers, are a separate finding.
     """
     older = evidence.compilation.target.arch in ("90", "100", "103")
-    return bool(evidence.dots) and not (
-        older and any(cost_model.generation(op) == "mma" for op in evidence.dots)
-    )
+    return not (older and any(cost_model.generation(op) == "mma" for op in evidence.dots))
 
 
 def _avoidable(evidence: Evidence) -> float:
-    """The share of the loads that larger tiles would spare: of products those that make more than
-    a reasonable tile, of anything else half.
-    """
-    if not evidence.dots:
-        return 0.5
+    """The share of a matmul's loads that a reasonable tile would spare."""
     reach: list[float] = []
     for op in evidence.dots:
         a, b = shape(op.operands[0].type), shape(op.operands[1].type)
