@@ -12,6 +12,7 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import Operation, SSAValue
 
+from kernellab import triton_api
 from kernellab.interpreter.codegen.analyses import pointee_dtype
 from kernellab.interpreter.codegen.emitter import Emitter, lowers
 from kernellab.interpreter.codegen.expressions import (
@@ -77,7 +78,7 @@ def run_as_one(op: Operation, value: Emitter) -> None:
         isinstance(op, ttng.InitBarrierOp)
         and isinstance(memory, MemDescType)
         and memory.cta_splits < count
-        and "CGALayout" in str(memory.encoding)  # before Triton 3.7, each CTA has its own
+        and triton_api.CTAS_SHARE_BARRIERS
     )
     names = ("two_ctas", "multicast", "fromCTA", "multicastCTA")
     if count > 1 and (is_shared or any(ttng.is_set(op.properties.get(name)) for name in names)):

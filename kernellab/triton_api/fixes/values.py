@@ -349,13 +349,14 @@ def _topk(refused: Refusal, _: re.Match[str]) -> Fix | None:
             value = refused.scope.get(given[0].id) if isinstance(given[0], ast.Name) else given[0]
             number = getattr(value, "value", None)
             if isinstance(number, int) and (number < 2 or "reshape" in refused.words):
+                name = refused.text(given[0]) if isinstance(given[0], ast.Name) else "k"
                 reason = (
-                    f"{refused.text(given[0])} is {number}, and tl.topk needs a power of two, from "
-                    "2 to the number of elements."
+                    f"{name} is {number}, and tl.topk needs a power of two, from 2 to the size of "
+                    "the last axis."
                 )
                 attempts = tuple(_instead_of_topk(refused, node, number)) if number < 2 else ()
-                smallest = "The smallest k that it takes is 2." if number < 2 else ""
-                return Fix(reason, smallest, replaces=True, attempts=attempts)
+                limit = "smallest k is 2" if number < 2 else "largest k is the axis's size"
+                return Fix(reason, f"The {limit}.", replaces=True, attempts=attempts)
     return None
 
 
