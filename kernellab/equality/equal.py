@@ -28,7 +28,14 @@ from kernellab.equality.records import (
     Verdict,
 )
 from kernellab.equality.residues import agreement
-from kernellab.equality.sides import KernelSide, Side, fresh_tensors, name_of, sides_of
+from kernellab.equality.sides import (
+    OTHER_ORDERS,
+    KernelSide,
+    Side,
+    fresh_tensors,
+    name_of,
+    sides_of,
+)
 from kernellab.equality.special_inputs import (
     CONSTANTS,
     GIVEN,
@@ -166,7 +173,14 @@ class Comparison:
         return self.after_floats()
 
     def after_floats(self) -> Equality:
-        """The verdict if all residues or expressions agree: runs with floats may show the rest."""
+        """The verdict if all residues or expressions agree: other orders of the programs and runs
+        with floats may show the rest.
+        """
+        for side, names in self._of_orders():
+            reason = self._in_other_orders(side)
+            if reason:
+                first = next(iter(side.ordered.values()))
+                return self._verdict("not decided", f"{reason} by {names}", position=first)
         compared = (CONSTANTS,) if self._constants else ()
         special = () if self.inputs == "finite" else (NAN, INFINITY)
         for inputs in (GIVEN, NORMAL, SMALL, ZEROS, *compared, *special):
@@ -181,6 +195,37 @@ class Comparison:
                     element = UnequalElement(pair.names[0], floats[0], *sizes, floats)
                     return self._verdict("not decided", reason, element)
         return self._verdict("equal")
+
+    def _of_orders(self) -> Iterator[tuple[KernelSide, str]]:
+        """The kernels that may show the order of their programs, and by which atomics."""
+        for side in (self.first, self.second):
+            if isinstance(side, KernelSide) and side.ordered:
+                yield side, " or ".join(side.ordered)
+
+    def _in_other_orders(self, side: KernelSide) -> str:
+        """Which element of a kernel's results depends on the order of its programs."""
+
+        def fresh() -> ExactTensors:
+            return fresh_tensors(0, self.first, self.second, rounds=self.again.rounds)
+
+        usual = side.run_again(fresh())
+        for results in side.in_other_orders(fresh):
+            for name in side.written():
+                same, known = agreement(usual[name].numpy(), results[name].numpy())
+                off = numpy.argwhere(known & ~same)
+                if len(off):
+                    element = element_text(name, tuple(map(int, off[0])))
+                    return f"{element} depends on the order of the programs of {side.name},"
+        return ""
+
+    @cached_property
+    def order_notes(self) -> tuple[str, ...]:
+        """What was not examined of kernels that may show the order of their programs."""
+        return tuple(
+            f"{side.name} may show the order of its programs by {names}: "
+            f"{1 + len(OTHER_ORDERS)} orders were compared, not all."
+            for side, names in self._of_orders()
+        )
 
     def _verdict(
         self,
@@ -198,6 +243,7 @@ class Comparison:
             *(f"`{name}` holds zeros before, as given, and atomics add to them." for name in zeros),
             *(f"`{name}` keeps its integers, as given." for name in kept),
             *(f"One of the two fails with {words}." for words in dict.fromkeys(self.refused)),
+            *dict.fromkeys(self.order_notes),
         )
         return Equality(
             *names,
@@ -470,7 +516,7 @@ def _with_proof(
         return replace(equality, notes=(*equality.notes, f"Not proved: {unknown.problem}"))
     if equality.reason.startswith(_NOT_VISIBLE):
         equality = comparison.after_floats()
-    return replace(equality, proved=bool(equality))
+    return replace(equality, proved=bool(equality) and not comparison.order_notes)
 
 
 def _shown(equality: Equality, name: str) -> tuple[int, ...] | None:

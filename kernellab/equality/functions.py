@@ -220,14 +220,19 @@ class ExactLaunch:
             return cls(prepared, triton_api.generic_text(module), rounds=rounds)
 
     def run(
-        self, tensors: ExactTensors, observer: RunObserver | None = None
+        self,
+        tensors: ExactTensors,
+        observer: RunObserver | None = None,
+        order: str = DEFAULT.order,
+        seed: int = 0,
     ) -> dict[str, torch.Tensor]:
         """Run it; return what its tensors hold afterwards, by the names of the arguments."""
         call = self._prepared.call
         values = {name: _exact(value, name, tensors) for name, value in call.values.items()}
         launch = replace(call, values=values)
+        options = replace(self._options, order=order, seed=seed)
         launch_observed(
-            self._prepared.kernel, self._prepared.grid, launch, self.code, observer, self._options
+            self._prepared.kernel, self._prepared.grid, launch, self.code, observer, options
         )
         return dict(tensors_in(values))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -20,7 +21,16 @@ from kernellab.interpreter.execution.launcher import launch
 from kernellab.interpreter.execution.program import entry_of, program_code
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.ir import flow, mlir, tt
-from kernellab.ir.operations import GlobalAccess, argument_name, global_effect, locate, trait_of
+from kernellab.ir.operations import (
+    Atomic,
+    GlobalAccess,
+    argument_name,
+    global_effect,
+    has,
+    locate,
+    operation_name,
+    trait_of,
+)
 from kernellab.ir.types import dtype, is_pointer
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.preparation import (
@@ -133,6 +143,19 @@ class KernelSide:
         """Run it with residues, and nothing else."""
         return self._launch.run(tensors)
 
+    def in_other_orders(self, fresh: Callable[[], ExactTensors]) -> Iterator[dict[str, Any]]:
+        """Run it with residues in other orders of its programs; yield what its tensors hold."""
+        for order, seed in OTHER_ORDERS:
+            yield self._launch.run(fresh(), order=order, seed=seed)
+
+    @cached_property
+    def ordered(self) -> dict[str, SourcePosition | None]:
+        """The atomics whose order its results may show, by name, with the lines of the first."""
+        if math.prod(self.prepared.sizes(may_be_empty=True)) <= 1:
+            return {}
+        operations = [*filter(_shows_order, self._launch.code.module.walk())]
+        return {_atomic_name(op): _line_of(op) for op in reversed(operations)}
+
     def written(self) -> list[str]:
         return self._written or list(self._stored)
 
@@ -208,6 +231,27 @@ class KernelSide:
         watch = _StoreWatch(tensor[index].data_ptr())
         self._launch.run(tensors, AccessObserver(watch.hear))
         return watch.position
+
+
+OTHER_ORDERS = ("reversed", 0), ("shuffled", 0), ("shuffled", 1)
+"""The orders of programs, with seeds, that a kernel also runs in if its atomics may show them."""
+
+
+def _shows_order(op: Operation) -> bool:
+    """Whether results may depend on which program came first at an atomic: sums of residues do
+    not, nor do maxima.
+    """
+    if isinstance(op, tt.AtomicRMWOp):
+        return bool(op.result.uses) or _atomic_name(op) == "tl.atomic_xchg"
+    return has(op, Atomic) and not isinstance(op, tt.DescriptorReduceOp)
+
+
+def _atomic_name(op: Operation) -> str:
+    """What a kernel's author calls an atomic: "tl.atomic_xchg"."""
+    if not isinstance(op, tt.AtomicRMWOp):
+        return operation_name(op).replace("tt.", "tl.")
+    name = tt.ATOMIC_OPERATIONS[op.operation.value.data]
+    return f"tl.atomic_{'xchg' if name == 'exchange' else name.removeprefix('f').removeprefix('u')}"
 
 
 def _chooses(value: SSAValue) -> bool:

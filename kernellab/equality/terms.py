@@ -31,7 +31,7 @@ Number = Any
 Summands = tuple[tuple[int, Number], ...]
 """The numbers of the products of a polynomial, which rise, and their coefficients."""
 
-MOST_SUMMANDS = 1_000_000
+MOST_SUMMANDS = 1_500_000
 """How many summands all expressions may have together: some seconds, about 10**5 expressions."""
 
 _PAIR = numpy.dtype(numpy.complex128)

@@ -68,6 +68,28 @@ def half_precision(x_ptr, y_ptr, out_ptr, n, FLOAT: tl.constexpr, BLOCK: tl.cons
     tl.store(out_ptr + at, x * (y + 2 * x), mask=at < n)
 
 
+@triton.jit
+def ordered(x_ptr, count_ptr, out_ptr, HOW: tl.constexpr):
+    """Results that show which program came first, or not."""
+    program = tl.program_id(0)
+    x = tl.load(x_ptr + program)
+    if HOW == "exchange":
+        tl.atomic_xchg(out_ptr, x)
+    elif HOW == "exchange of integers":
+        tl.atomic_xchg(count_ptr, program)
+    elif HOW == "compare and swap":
+        tl.atomic_cas(count_ptr, 0, program + 1)
+    elif HOW == "ticket":
+        tl.store(out_ptr + tl.atomic_add(count_ptr, 1), x)
+    elif HOW == "any ticket":
+        tl.store(out_ptr + program, tl.where(tl.atomic_add(count_ptr, 1) >= 0, x, 0.0))
+    elif HOW == "lock":
+        while tl.atomic_cas(count_ptr, 0, 1) == 1:
+            pass
+        tl.store(out_ptr, tl.load(out_ptr, volatile=True) + x)
+        tl.atomic_xchg(count_ptr, 0)
+
+
 @pytest.fixture
 def x() -> torch.Tensor:
     return torch.randn(ROWS, COLUMNS, generator=torch.Generator().manual_seed(0))
@@ -171,6 +193,35 @@ def test_what_has_no_exact_form_is_not_decided(function: str) -> None:
     assert found.position is not None
     assert "x.to(tl.int32" in SOURCE[found.position.line - 1]
     assert elementwise("sin", lambda x: x.sort().values).verdict == "not decided"
+
+
+ORDERS = {
+    "exchange": "tl.atomic_xchg(out_ptr",
+    "exchange of integers": "tl.atomic_xchg(count_ptr, program",
+    "compare and swap": "tl.atomic_cas(count_ptr, 0, program",
+    "ticket": "out_ptr + tl.atomic_add",
+    "any ticket": None,
+    "lock": None,
+}
+"""What makes a kernel show the order of its programs, None if its results do not."""
+
+
+@pytest.mark.parametrize("how", ORDERS)
+def test_results_that_depend_on_the_order_of_programs(how: str) -> None:
+    line, count = ORDERS[how], torch.zeros(1, dtype=torch.int32)
+    arguments = torch.randn(6), count, torch.zeros(6)
+    alone, launch = (kernellab.bind(ordered, (n,), *arguments, HOW=how) for n in (1, 6))
+    assert kernellab.equal(alone, alone).verdict == "equal"
+    found = kernellab.equal(launch, launch)
+    if line is None:
+        assert found.verdict == "equal", found
+        assert any("not all" in note for note in found.notes)
+        assert not kernellab.equal(launch, launch, proof=True).proved
+    else:
+        assert found.verdict == "not decided", found
+        assert line.partition("(")[0].rpartition(" ")[2] in found.reason
+        assert found.position is not None
+        assert line in SOURCE[found.position.line - 1]
 
 
 def test_results_of_another_shape_or_number(x: torch.Tensor, raised: Raised) -> None:
