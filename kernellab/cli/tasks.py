@@ -283,7 +283,7 @@ def judged_on(address: str, submissions: Sequence[str], *given: Any) -> Iterator
             or not the files.
     """
     try:
-        distributed = importlib.import_module("distributed")
+        import distributed
     except ImportError as error:
         raise KernelLabError(
             "The package distributed is not installed.",

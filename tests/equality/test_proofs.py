@@ -10,7 +10,7 @@ import pytest
 import kernellab
 from kernellab.equality.records import Equality
 from kernellab.errors import OptionError
-from tests.equality.test_special_inputs import EQUAL, found
+from tests.support.equal_expressions import EQUAL, compared
 from tests.support.equal_pairs import PAIRS
 from tests.support.messages import Raised
 
@@ -66,7 +66,7 @@ WRONG: list[tuple[str, str]] = [
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("first", "second"), WRONG)
 def test_the_expressions_of_what_differs(first: str, second: str, tmp_path: Path) -> None:
-    equality = found("f32", first, second, tmp_path, proof=True)
+    equality = compared("f32", first, second, tmp_path, proof=True)
     assert equality.verdict == "different"
     assert not equality.proved
     assert equality.expressions is not None
@@ -75,7 +75,7 @@ def test_the_expressions_of_what_differs(first: str, second: str, tmp_path: Path
 
 
 def test_the_text_of_expressions(tmp_path: Path) -> None:
-    equality = found("f32", "0.25 * x * x - 1 / y", "tl.exp2(x) - x / y", tmp_path, proof=True)
+    equality = compared("f32", "0.25 * x * x - 1 / y", "tl.exp2(x) - x / y", tmp_path, proof=True)
     assert equality.expressions == (
         "0.25 * x_ptr[0]**2 - y_ptr[0]**(-1)",
         "exp2(x_ptr[0]) - x_ptr[0] * y_ptr[0]**(-1)",
@@ -101,7 +101,7 @@ def test_what_is_not_proved_says_so(reason: str) -> None:
 def test_a_proof_never_refutes_what_is_equal(
     kind: str, first: str, second: Any, tmp_path: Path
 ) -> None:
-    equality = found(kind, first, second, tmp_path, proof=True)
+    equality = compared(kind, first, second, tmp_path, proof=True)
     assert equality.verdict == "equal"
     assert equality.proved or any("Not proved" in note for note in equality.notes)
 
