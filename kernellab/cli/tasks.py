@@ -290,7 +290,8 @@ def judged_on(address: str, submissions: Sequence[str], *given: Any) -> Iterator
             advice="Run pip install 'kernellab[cluster]'.",
         ) from error
     try:
-        client = distributed.Client(address, set_as_default=False)
+        make_client: Callable[..., Any] = distributed.Client
+        client = make_client(address, set_as_default=False)
     except (OSError, ValueError) as error:
         raise KernelLabError(
             f"No scheduler of Dask answers at {address!r}: {error}",

@@ -109,7 +109,7 @@ def test_each_answer_is_graded_and_what_is_untouched_is_none(
     assert (grades["every_other"]["kind"], grades["outer_add"]["kind"]) == ("no-end", "code-error")
     assert grades["softmax"]["file"] == ""
     text = str(Grades(tuple(grader.Grade(**one) for one in grades.values())))
-    assert "1 of 43 done" in text
+    assert "1 of 47 done" in text
     assert "37 exercises without an answer" in text
 
 
@@ -174,11 +174,11 @@ def test_a_class_at_a_glance(
     given = [str(folder), str(tmp_path / "bob"), str(folder), "-o", str(page)]
     assert main(["workshop", "report", *given]) == 1
     said = capsys.readouterr().out
-    assert re.search(r"/ann +1 of 43 ", said)
-    assert re.search(r"/bob +0 of 43 ", said)
+    assert re.search(r"/ann +1 of 47 ", said)
+    assert re.search(r"/bob +0 of 47 ", said)
     assert said.startswith("2 folders\n"), "one that is named twice counts once"
     assert "cannot be read as a notebook" in said
-    assert "<span>1 of 43</span>" in page.read_text()
+    assert "<span>1 of 47</span>" in page.read_text()
     assert "cannot be read as a notebook" in page.read_text()
 
 
