@@ -126,9 +126,11 @@ PATCHES = {
         random.Random.randint = lambda self, least, most: least
     """,
     "the answer is another process's": """
-        import json, os
+        import contextlib, json, os
         verdict = {"reached": "within budget", "is_done": True, "grades": [], "problems": []}
-        os.write(3, json.dumps(verdict).encode())
+        for pipe in range(3, 64):
+            with contextlib.suppress(OSError):
+                os.write(pipe, json.dumps(verdict).encode())
         os._exit(0)
     """,
     "a thread patches the judge later": """
@@ -392,7 +394,7 @@ WRONG = [
 
 def _reason(name: str) -> tuple[str, str]:
     """Return the step and the kind for a patch by its name."""
-    return ("", "invalid-module") if "process's" in name else ("safe", "wrong-result")
+    return ("", "ended-process") if "process's" in name else ("safe", "wrong-result")
 
 
 def _lie(name: str) -> tuple[str, str]:
