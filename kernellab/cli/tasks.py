@@ -298,7 +298,7 @@ def judged_on(address: str, submissions: Sequence[str], *given: Any) -> Iterator
             advice="Name one as tcp://HOST:8786; dask scheduler starts one.",
         ) from error
     with client:
-        pool = ClusterPool(client, takes_gpus=False)
+        pool = ClusterPool(client)
         futures = [
             pool.submit(judged_there, _versions(), os.getcwd(), submission, *given)
             for submission in submissions

@@ -270,3 +270,5 @@ class TrialOptions:
     measure: bool
     method: Method | None
     """None chooses the method by the kernel's time."""
+    again: bool = False
+    """Whether it is one of the fastest, which are timed a second time on one and the same GPU."""

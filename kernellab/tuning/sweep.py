@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from queue import LifoQueue
@@ -27,7 +27,6 @@ from kernellab.tuning.files import Store
 from kernellab.tuning.records import (
     INTERRUPTED,
     Candidate,
-    Compiled,
     Dropped,
     Method,
     Outcome,
@@ -58,7 +57,7 @@ class SweepWorker:
         self._prepared: tuple[int | None, Setup] | None = None
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Outcome:
-        self._start()
+        self.start()
         return self._guarded("compile_config", "compiling", seconds, job, task)
 
     def run(
@@ -105,13 +104,13 @@ class SweepWorker:
         """End the process from another thread, whatever it is doing."""
         self._worker.kill()
 
-    def _start(self) -> None:
+    def start(self) -> None:
         """Start the process; importing torch and Triton does not count as a config's time."""
         if self._worker.process_id is None:
             self._worker.call(f"{_HERE}:release", seconds=START_SECONDS)
 
     def _prepare(self, setup: Setup) -> None:
-        self._start()
+        self.start()
         if self._prepared != (self._worker.process_id, setup):
             self._worker.call(f"{_HERE}:prepare", setup, seconds=START_SECONDS)
             self._prepared = (self._worker.process_id, setup)
@@ -187,16 +186,16 @@ class LocalPool:
     GPU, those that compile also run.
     """
 
-    compiles_first = True
-
     def __init__(self, compilers: int, gpus: Sequence[int]) -> None:
         self._compilers = _WorkerGroup([SweepWorker() for _ in range(compilers)])
         # Whichever is free takes the next config, so that a config that hangs delays no other.
         self._runners = (
             _WorkerGroup([SweepWorker(gpu) for gpu in gpus]) if gpus else self._compilers
         )
+        self._finalists = _WorkerGroup(self._runners.workers[:1])
         self._groups = (self._compilers, self._runners) if gpus else (self._compilers,)
         self.runs_at_once = len(self._runners.workers)
+        self.compiles_at_once = 2 * compilers  # Each has its next config when one is done.
         self.is_stopped = False
 
     def get_ready(self, setup: Setup) -> None:
@@ -212,7 +211,8 @@ class LocalPool:
         self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
     ) -> Future[Outcome]:
         """See WorkerPool."""
-        return self._runners.submit(lambda worker: worker.run(setup, task, trial_options, seconds))
+        group = self._finalists if trial_options.again else self._runners
+        return group.submit(lambda worker: worker.run(setup, task, trial_options, seconds))
 
     def release(self) -> None:
         """Free a sweep's arguments; the processes stay for the next sweep."""
@@ -223,6 +223,7 @@ class LocalPool:
     def stop(self) -> None:
         """End every process, whatever it is doing."""
         self.is_stopped = True
+        self._finalists.threads.shutdown(wait=False, cancel_futures=True)
         for group in self._groups:
             group.threads.shutdown(wait=False, cancel_futures=True)
             for worker in group.workers:
@@ -263,23 +264,30 @@ and Triton takes a few."""
 
 
 class ClusterPool:
-    """A Dask client: each config is one task, which compiles, checks and times it in a separate
-    process of a worker.
+    """A Dask client: each config is two tasks, one that compiles it and one that checks and times
+    it, both in separate processes of a worker. A worker's threads compile at the same time.
 
-    A task takes one unit of the resource "GPU" if workers have it, and is repeated if its worker is
-    lost.
+    A task that runs a config takes one unit of the resource "GPU" if workers have it. A task is
+    repeated if its worker is lost.
     """
 
-    compiles_first = False
-    runs_at_once = 1
-
-    def __init__(self, client: Any, *, takes_gpus: bool = True) -> None:
-        """`takes_gpus`: whether a task takes a GPU if workers have it."""
-        workers = client.scheduler_info()["workers"].values()
-        has_gpus = takes_gpus and any("GPU" in worker["resources"] for worker in workers)
-        resources = {"resources": {"GPU": 1}} if has_gpus else {}
+    def __init__(self, client: Any) -> None:
+        workers = client.scheduler_info(n_workers=-1)["workers"]
+        with_gpus = [name for name, worker in workers.items() if "GPU" in worker["resources"]]
+        self._places = with_gpus or [*workers]
+        self.runs_at_once = max(1, len(self._places))
+        # One thread per GPU is left free, in which a config runs as soon as the GPU is.
+        threads = sum(worker["nthreads"] for worker in workers.values()) - len(with_gpus)
+        self.compiles_at_once = max(threads, self.runs_at_once)
         self._client = client
-        self._executor = client.get_executor(retries=3, **resources)
+        self._executor = client.get_executor(retries=3)
+        # Without a priority, Dask would run the first config when the last is compiled.
+        self._to_run: dict[str, Any] = {"priority": 1}
+        if with_gpus:
+            self._to_run["resources"] = {"GPU": 1}
+        self._to_run_again = {
+            **self._to_run, "workers": self._places[:1] or None, "allow_other_workers": True
+        }  # fmt: skip
         self._with_gpu = False
         self._futures: set[Future[Any]] = set()
         """The tasks that are not done. A cluster repeats a task that was lost with a worker as long
@@ -287,10 +295,15 @@ class ClusterPool:
         self._scattered: dict[tuple[str, str | None], Any] = {}
         """By their contents, arguments and references that each worker has."""
 
-    def machine(self) -> tuple[SweepMachine, Target | None]:
-        """Return the machine and target that one of the workers reports, including its GPU."""
+    def machine(self, configs: int) -> tuple[SweepMachine, Target | None]:
+        """Return the machine and target that one of the workers reports, including its GPU.
+        Meanwhile, start the processes that will compile that many configs.
+        """
         try:
-            machine, target = self.first_answer(self.submit(machine_there))
+            there = self.submit(machine_there, **self._to_run)
+            for _ in range(min(configs, self.compiles_at_once)):
+                self.submit(start_there, pure=False)
+            machine, target = self.first_answer(there)
         except Exception as error:  # whatever a worker raises
             raise ArgumentError(
                 f"the cluster's workers cannot sweep: {error_text(error)}",
@@ -312,7 +325,13 @@ class ClusterPool:
         return future.result()
 
     def get_ready(self, setup: Setup) -> None:
-        """See WorkerPool; a cluster's workers get ready with their first config."""
+        """See WorkerPool. A worker's process starts and takes the arguments while others compile;
+        without a GPU, that of each thread does so with its first config.
+        """
+        light, sent = setup_without_bytes(setup), self._sent(setup.arguments, setup.reference)
+        for place in self._places if self._with_gpu else ():
+            there = {**self._to_run, "workers": [place], "pure": False}
+            self.submit(get_ready_there, light, sent, **there)
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
         """See WorkerPool."""
@@ -323,7 +342,10 @@ class ClusterPool:
     ) -> Future[Outcome]:
         """See WorkerPool."""
         light, sent = setup_without_bytes(setup), self._sent(setup.arguments, setup.reference)
-        return self.submit(run_there, light, sent, task, trial_options, seconds, self._with_gpu)
+        how = self._to_run_again if trial_options.again else self._to_run
+        return self.submit(
+            run_there, light, sent, task, trial_options, seconds, self._with_gpu, **how
+        )
 
     def _sent(self, arguments: Delivery, reference: Delivery | None) -> Any:
         """Return the name of the arguments and the reference, which each worker is sent once."""
@@ -335,11 +357,11 @@ class ClusterPool:
             self._scattered[contents] = known
         return known
 
-    def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
-        """Call a function of a module on one of the workers; the cluster repeats the call, at most
-        three times, if it loses the worker.
+    def submit(self, function: Callable[..., T], *arguments: Any, **how: Any) -> Future[T]:
+        """Call a function of a module on one of the workers, chosen by Dask's options in `how`; the
+        cluster repeats the call, at most three times, if it loses the worker.
         """
-        future: Future[T] = self._executor.submit(function, *arguments)
+        future: Future[T] = self._executor.submit(function, *arguments, **how)
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
         return future
@@ -356,7 +378,8 @@ Deliveries = tuple[Delivery, Delivery | None]
 
 # In its workers
 
-_child: list[SweepWorker] = []
+_children: dict[int | str, SweepWorker] = {}
+"""The process of each thread, and "gpu": the one that runs configs on a GPU."""
 _gpu_before: list[int] = []
 """The GPU of the config before, which has the arguments already."""
 _lock = threading.Lock()
@@ -365,13 +388,23 @@ _lock = threading.Lock()
 def machine_there() -> tuple[SweepMachine, Target | None]:
     """In a worker: return the machine and its target."""
     with _lock:
-        return _worker_there().machine()
+        return _child_there("gpu").machine()
+
+
+def start_there() -> None:
+    """In a worker: start the process that compiles in this thread."""
+    _child_there().start()
 
 
 def compile_there(job: bytes, task: bytes, seconds: float) -> Outcome:
     """In a worker: compile a config."""
-    with _lock:
-        return _worker_there().compile(job, task, seconds)
+    return _child_there().compile(job, task, seconds)
+
+
+def get_ready_there(setup: Setup, deliveries: Deliveries) -> Outcome:
+    """In a worker: start the process that runs configs on a GPU, and send it the arguments."""
+    with _on_own_gpu(_with_bytes(setup, deliveries)) as (worker, here):
+        return worker.get_ready(here)
 
 
 def run_there(
@@ -382,28 +415,34 @@ def run_there(
     seconds: float,
     with_gpu: bool,
 ) -> Outcome:
-    """In a worker: compile, check and time a config in a child process, which may
-    crash.
+    """In a worker: check and time a config in a child process, which may crash. A host that did not
+    compile it compiles it again with its first launch.
     """
+    here = _with_bytes(setup, deliveries)
+    if not with_gpu:
+        return _child_there().run(here, task, trial_options, seconds)
+    with _on_own_gpu(here) as (worker, here):
+        return worker.run(here, task, trial_options, seconds)
+
+
+def _with_bytes(setup: Setup, deliveries: Deliveries) -> Setup:
     arguments, reference = deliveries
-    with _lock:
-        worker = _worker_there()
-        compiled = worker.compile(setup.job, task, seconds)
-        if compiled.dropped is not None:
-            return compiled
-        said: Compiled | None = compiled.compiled
-        with one_gpu_for_me(*_gpu_before) if with_gpu else contextlib.nullcontext(None) as device:
-            if device is not None:
-                _gpu_before[:] = [device]
-            here = replace(setup, arguments=arguments, reference=reference, device=device)
-            return with_compiled(worker.run(here, task, trial_options, seconds), said)
+    return replace(setup, arguments=arguments, reference=reference)
 
 
-def _worker_there() -> SweepWorker:
-    if not _child:
-        _child.append(SweepWorker())
-        atexit.register(_child[0].close)
-    return _child[0]
+@contextlib.contextmanager
+def _on_own_gpu(setup: Setup) -> Iterator[tuple[SweepWorker, Setup]]:
+    with _lock, one_gpu_for_me(*_gpu_before) as device:
+        _gpu_before[:] = [device]
+        yield _child_there("gpu"), replace(setup, device=device)
+
+
+def _child_there(name: str = "") -> SweepWorker:
+    key = name or threading.get_ident()
+    if key not in _children:
+        _children[key] = SweepWorker()
+        atexit.register(_children[key].close)
+    return _children[key]
 
 
 class SweepProgress:
@@ -434,10 +473,10 @@ class SweepProgress:
 class WorkerPool(Protocol):
     """Accepts configs, and returns futures of their outcomes."""
 
-    compiles_first: bool
-    """Whether `compile` must be called before `run`; otherwise `run` does both."""
+    compiles_at_once: int
+    """How many configs it takes to compile at the same time."""
     runs_at_once: int
-    """How many configs it runs at the same time, if known; otherwise 1."""
+    """How many configs it runs at the same time."""
 
     def get_ready(self, setup: Setup) -> None:
         """Start what takes long: processes, torch, and the arguments on each GPU."""
@@ -522,6 +561,8 @@ class Sweep:
         self._progress = progress
         self._final: dict[int, Outcome] = {}
         self._compiled: dict[int, Outcome] = {}
+        self._waiting: list[Entry] = []
+        """What is not compiled yet, the first at the end."""
         self._ready: list[Entry] = []
         self._standard: Entry | None = None
         self._leading: set[int] = set()
@@ -536,7 +577,7 @@ class Sweep:
         try:
             self._take_known()
             self._start()
-            while self._under_way or self._ready:
+            while self._under_way or self._ready or self._waiting:
                 self._advance()
             if self._conduct.measure:
                 self._measure_finalists()
@@ -577,14 +618,17 @@ class Sweep:
 
     def _start(self) -> None:
         waiting = [entry for entry in self._entries if entry.number not in self._final]
+        self._waiting = waiting[::-1]
+        self._compile_more()
         first = next((entry.setup for entry in waiting if entry.setup is not None), None)
         if first is not None and self._conduct.measure:
             self._pool.get_ready(first)
-        for entry in waiting:
-            if self._pool.compiles_first or not self._can_run(entry):
-                self._promise(_Step(entry, "compile"))
-            else:
-                self._ready.append(entry)
+
+    def _compile_more(self) -> None:
+        compiling = sum(step.what == "compile" for step in self._under_way.values())
+        while self._waiting and compiling < self._pool.compiles_at_once:
+            self._promise(_Step(self._waiting.pop(), "compile"))
+            compiling += 1
 
     def _can_run(self, entry: Entry) -> bool:
         return (self._checks or self._conduct.measure) and entry.setup is not None
@@ -592,8 +636,9 @@ class Sweep:
     # The way of a config
 
     def _advance(self) -> None:
-        """Give out what can be run, then wait for something to come back."""
+        """Give out what can be run or compiled, then wait for something to come back."""
         self._give_out()
+        self._compile_more()
         # A short wait, so that Ctrl-C is noticed.
         wait(self._under_way, timeout=0.5, return_when=FIRST_COMPLETED)
         # `wait` does not return cancelled calls, as of a client that was closed.
@@ -647,7 +692,10 @@ class Sweep:
         if self._checks and self._standard is not None and setup.reference is None:
             setup = replace(setup, standard=self._standard.task)
         trial_options = TrialOptions(
-            self._checks and step.what == "run", conduct.measure, self._method
+            check=self._checks and step.what == "run",
+            measure=conduct.measure,
+            method=self._method,
+            again=step.what == "again",
         )
         return self._pool.run(setup, entry.task, trial_options, conduct.seconds)
 
@@ -726,10 +774,7 @@ class Sweep:
     def _finish_compiled(self) -> None:
         """Finish the configs that were waiting to run, as no more will run."""
         for entry in self._ready:
-            if self._pool.compiles_first:
-                self._finish(entry, self._compiled.pop(entry.number))
-            else:
-                self._promise(_Step(entry, "compile"))
+            self._finish(entry, self._compiled.pop(entry.number))
         self._ready.clear()
 
     def _finish(self, entry: Entry, outcome: Outcome, *, keep: bool = True) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from math import prod
 from typing import Any, BinaryIO
 
 import torch
@@ -158,7 +159,7 @@ def tune(
     rtol, atol = check_tolerance("rtol", rtol), check_tolerance("atol", atol)
     _check_grid(grid)
     names = checked_key(kernel, key, args, keywords)
-    place = _place(kernel, args, keywords, target, executor, gpus)
+    place = _place(kernel, args, keywords, space, target, executor, gpus)
     replayed = None if recorded is None or place.has_gpu else recorded_sweeps(recorded)
     _check_keywords(plain, place.target, keywords)
     configs = candidates(kernel, space, place.target, args, keywords)
@@ -310,6 +311,7 @@ def _place(
     kernel: Any,
     args: Sequence[Any],
     keywords: Mapping[str, Any],
+    space: Any,
     target: str | Target | None,
     executor: Any,
     gpus: str | int | Sequence[int] | None,
@@ -317,7 +319,10 @@ def _place(
     wanted = None if target is None else parse_target(target)
     if executor is not None:
         pool = ClusterPool(executor)
-        machine, theirs = pool.machine()
+        values = space.values() if isinstance(space, Mapping) else [space]
+        machine, theirs = pool.machine(
+            prod(len(some) for some in values if isinstance(some, Sized))
+        )
         _check_target(wanted, theirs)
         return _Place(theirs or wanted or emulated_for(kernel), machine, pool=pool)
     if not _on_gpu(innermost(kernel), args, keywords):

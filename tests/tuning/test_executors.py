@@ -99,9 +99,6 @@ def test_a_worker_has_the_reference_on_whichever_gpu_it_gets(monkeypatch) -> Non
     given: list[Setup] = []
 
     class Child:
-        def compile(self, *_: Any) -> Outcome:
-            return Outcome()
-
         def run(self, setup: Setup, *_: Any) -> Outcome:
             given.append(setup)
             return Outcome()
@@ -113,7 +110,7 @@ def test_a_worker_has_the_reference_on_whichever_gpu_it_gets(monkeypatch) -> Non
         asked.append(before)
         yield len(asked)
 
-    monkeypatch.setattr(sweep_module, "_child", [Child()])
+    monkeypatch.setattr(sweep_module, "_children", {"gpu": Child()})
     monkeypatch.setattr(sweep_module, "_gpu_before", [])
     monkeypatch.setattr(sweep_module, "one_gpu_for_me", next_gpu)
     shipped = ship({"x": torch.ones(3)})
@@ -151,16 +148,18 @@ class IdleClient(ThreadPoolExecutor):
     from the sweep before.
     """
 
-    def scheduler_info(self) -> dict[str, Any]:
+    def scheduler_info(self, n_workers: int) -> dict[str, Any]:
         return {"workers": {}}
 
-    def get_executor(self, retries: int) -> "IdleClient":
+    def get_executor(self, **_: Any) -> "IdleClient":
         return self
 
     def scatter(self, sent: Any, **_: Any) -> list[Scattered]:
         return [Scattered(one) for one in sent]
 
     def submit(self, function, /, *args, **keywords):
+        if function is sweep_module.start_there:
+            return super().submit(bool)
         assert function is sweep_module.machine_there
         return super().submit(machine_here, True)
 
@@ -169,7 +168,7 @@ class BreakingClient(IdleClient):
     """Breaks with the first config, as a client does that was closed."""
 
     def submit(self, function, /, *args, **keywords):
-        if function is not sweep_module.machine_there:
+        if function not in (sweep_module.machine_there, sweep_module.start_there):
             raise RuntimeError("cannot schedule new futures after shutdown")
         return super().submit(function)
 
@@ -198,7 +197,7 @@ def test_calls_without_an_outcome_are_lost(name: str, messages: SnapshotAssertio
 
     class Answering(IdleClient):
         def submit(self, function, /, *args, **keywords):
-            if function is sweep_module.machine_there:
+            if function in (sweep_module.machine_there, sweep_module.start_there):
                 return super().submit(function)
             future: Future[Any] = Future()
             future.cancel() if answer is None else future.set_exception(answer)
@@ -217,6 +216,8 @@ class OtherMachine(IdleClient):
         if function is sweep_module.machine_there:
             there = replace(this_machine(None), triton="3.0.0")
             return ThreadPoolExecutor.submit(self, lambda: (there, None))
+        if function is sweep_module.start_there:
+            return super().submit(function)
         return ThreadPoolExecutor.submit(self, function, *args)
 
 

@@ -30,10 +30,9 @@ class ObedientPool:
         self,
         compiles: Callable[[int], Outcome],
         runs: Callable[[int], Outcome],
-        compiles_first=True,
         runs_at_once=1,
     ) -> None:
-        self.compiles_first = compiles_first
+        self.compiles_at_once = 4
         self.runs_at_once = runs_at_once
         self.asked: list[tuple[str, int]] = []
         self.standards: dict[int, bytes | None] = {}
@@ -159,7 +158,7 @@ def test_a_config_that_gets_lost_is_given_out_again() -> None:
             raise ConnectionError("the worker is gone")
         return replace(timed(number + 1), compiled=COMPILED)
 
-    pool = ObedientPool(fine, run, compiles_first=False)
+    pool = ObedientPool(fine, run)
     outcomes = sweep(5, pool).outcomes()
     assert outcomes[2].timing is not None
     assert why(outcomes[3]) == "lost: ConnectionError: the worker is gone"
