@@ -11,6 +11,7 @@ import triton.language as tl
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
+from benchmarks.diagnosed.arithmetic_kernels import window_sums
 from kernellab.cli.demo.kernels import matmul, vector_add
 from kernellab.compiler.targets import GPUS, SUPPORTED_TARGETS, Gpu
 from kernellab.errors import ArgumentError, MissingArguments, NotRecorded, OptionError, TargetError
@@ -149,7 +150,7 @@ def test_overlapping_loads_come_from_dram_once_and_atomics_take_turns_by_element
     totals, out = torch.empty(8, device="meta"), torch.empty(size * 4096, device="meta")
     counts = compilation.estimate((programs,), x, totals, out, 32).counts
     read = 4 * (32 * programs + size)
-    assert counts.read_bytes == pytest.approx(read, rel=0.35)
+    assert counts.read_bytes == pytest.approx(read, rel=0.05)
     # Every element goes to the one sector, and of each request, four lanes to the same element:
     # an H200 takes 1.76 ns for each of them (`benchmarks/data/atomics_h200.json`).
     nanoseconds = counts.atomic_turns * CALIBRATION.contention
