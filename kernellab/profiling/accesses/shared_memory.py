@@ -284,9 +284,9 @@ def _joined(
     accesses: Mapping[int, ThreadAccess],
     transfers: Mapping[int, Sequence[_Transfer]],
 ) -> Mapping[int, Sequence[_Transfer]]:
-    """Return the transfers of loads of less than 16 bytes that ptxas joins to one instruction: those
-    of neighbors from one register that fill 16 aligned bytes, with no jump, barrier or store between
-    them. The first in memory has them all, the others none.
+    """Return the transfers of loads that ptxas joins to one of 16 bytes: those of neighbors from
+    one register that fill 16 aligned bytes, with no jump, barrier or store between them. The first
+    in memory has them all, the others none.
     """
     block = 0
     pieces: dict[object, list[tuple[int, int]]] = {}

@@ -14,6 +14,7 @@ from kernellab.compiler.modules import integer, pointers_of
 from kernellab.ir import flow, tt
 from kernellab.ir.operations import GlobalAccess, SharedWrite, argument_name, has, trait_of
 from kernellab.ir.types import shape
+from kernellab.profiling.accesses.records import Fault, spread
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import work_of
 from kernellab.profiling.diagnosis.evidence import Evidence
@@ -96,40 +97,12 @@ def _gathered(access: Traffic) -> Traffic:
     )
 
 
-def _spread_words(access: Traffic, words: str) -> tuple[str, str, str]:
-    along = access.dimension or 0
-    step = None if access.steps is None else access.steps[along]
+def _spread_words(access: Traffic, cost: str) -> Fault:
     of_what = f"{access.action} of {access.argument}" if access.argument else access.action
-    if step is None and is_loaded(pointers_of(access.op)):
-        return (
-            "scattered-access",
-            f"the addresses of this {of_what} are loaded themselves, and neighboring lanes go to "
-            f"elements far apart: {words}",
-            "Let neighboring lanes go to neighboring elements: give each program whole rows of "
-            "what is gathered, with the lanes along the row; or sort the indices.",
-        )
-    near = None if access.steps is None or 1 not in access.steps else access.steps.index(1)
-    apart = "an unknown number of" if step is None else f"{abs(step * access.element_bytes):,}"
-    what = (
-        f"this {of_what} is strided: {words}; neighboring lanes lie along dimension {along}, "
-        f"whose elements are {apart} bytes apart"
-    )
-    if near is not None and near != along:
-        return (
-            "strided-access",
-            f"{what}, while those along dimension {near} are neighbors in memory",
-            f"Let the tile be longer along dimension {near}, which is contiguous in memory, and "
-            "show the compiler that it is: an index without a stride there, or the stride as "
-            "tl.constexpr.",
-        )
-    return (
-        "strided-access",
-        what,
-        "Let the tile's lanes run along the axis of the tensor whose stride is 1: swap which "
-        "axis the program's tile covers, take a two-dimensional tile and transpose it on the chip "
-        "(tl.trans), or pass a contiguous tensor. A stride that is 1 is known to the compiler "
-        "where it is an argument that may be specialized, or tl.constexpr.",
-    )
+    along, size = access.dimension or 0, access.element_bytes
+    steps = [None if step is None else step * size for step in access.steps or ()]
+    is_fixed = bool(steps) and (steps[along] is not None or not is_loaded(pointers_of(access.op)))
+    return spread(of_what, along, tuple(steps), size, cost, is_fixed)
 
 
 @rule("narrow-access")
