@@ -452,4 +452,4 @@ def _is_shared_first(evidence: Evidence) -> bool:
     counts = evidence.costs.counts
     wavefronts = CALIBRATION.of_shared(counts.wavefronts, counts.conflicts)
     exchanged = CALIBRATION.lanes * counts.instructions.get("shared", 0.0)
-    return bool(wavefronts + exchanged > CALIBRATION.lines * max(counts.lines, counts.sectors / 4))
+    return bool(wavefronts + exchanged > CALIBRATION.of_lines(counts.lines, counts.sectors))
