@@ -382,8 +382,8 @@ _SORT = (
 _ANOTHER_AXIS = (
     "Let the tile's lanes run along the axis of the tensor whose stride is 1: swap which axis the "
     "program's tile covers, take a two-dimensional tile and transpose it on the chip (tl.trans), "
-    "or pass a contiguous tensor. A stride that is 1 is known to the compiler where it is an argument "
-    "that may be specialized, or tl.constexpr."
+    "or pass a contiguous tensor. A stride that is 1 is known to the compiler where it is an "
+    "argument that may be specialized, or tl.constexpr."
 )
 _SHOW_NEIGHBORS = (
     "Show the compiler that dimension {} goes through memory in steps of one: write its index "

@@ -314,8 +314,8 @@ class GpuSession:
         self._folder = Path(tempfile.mkdtemp(prefix="kernellab-proton-"))
         self._watching = ExitStack()
         self._launches: dict[int, list[Any]] = {}
-        """By the id of Triton's compiled kernel: it, how often it was launched, and the grid and the
-        integers of the first launch."""
+        """By the id of Triton's compiled kernel: it, how often it was launched, and the grid and
+        the integers of the first launch."""
         self._scopes: list[AbstractContextManager[None]] = []
 
     def activate(self) -> None:

@@ -30,7 +30,7 @@ from kernellab.profiling.diagnosis.traffic import (
     is_loaded,
 )
 from kernellab.profiling.estimates.counts import LaunchCounts
-from kernellab.profiling.estimates.model import refetched
+from kernellab.profiling.estimates.model import CALIBRATION, refetched
 
 # Accesses to global memory that move more than they use, or a little at a time.
 
@@ -277,7 +277,10 @@ def repeated_loads(evidence: Evidence) -> Iterator[CostFinding]:
     moved = sum(access.sectors * access.times for access in shared) * 32 * evidence.programs
     lines = sum(max(access.lines, 2 * access.requests) * access.times for access in shared)
     less = _avoidable(evidence)
+    around = less if all(map(evidence.dot_cycles, evidence.dots)) else 0.0
     cost = evidence.costs.saved_by(
+        issue=work.issue * (1 - around),
+        moves=work.moves * (1 - around),
         cache=work.cache - moved / evidence.programs * less,
         requests=work.requests - lines * less,
         shared=work.shared * (1 - less) if _on_newest(evidence) else work.shared,
@@ -395,7 +398,13 @@ def _in_blocks(
 
 @rule("atomic-contention")
 def contended_atomics(evidence: Evidence) -> Iterator[CostFinding]:
-    """Atomics that take turns because they go to the same elements."""
+    """Atomics that take turns because they go to the same elements, which takes longer than to send
+    them.
+    """
+    counts = evidence.costs.counts
+    sent = CALIBRATION.atomics * counts.atomic_sectors * counts.programs
+    if CALIBRATION.contention * counts.atomic_turns < sent:
+        return
     for access in evidence.accesses:
         if not access.is_atomic or isinstance(access.op, tt.AtomicCASOp):
             continue
