@@ -163,15 +163,10 @@ def scalar_work(evidence: Evidence) -> Iterator[CostFinding]:
             continue
         if evidence.computes_tiles(loop):
             continue
-        work = evidence.work
         turns = loop.times * loop.turns
-        waited = evidence.waiting_in(loop)
-        few = min(evidence.lanes, loop.turns)
-        cost = evidence.costs.saved_by(
-            latency=work.latency - waited * (1 - 1 / few),
-            issue=work.issue / few,
-            requests=work.requests / few,
-        )
+        part = evidence.waiting_in(loop) / evidence.waiting_cycles
+        left = 1 - part * (1 - 1 / min(evidence.lanes, loop.turns))
+        cost = evidence.costs.saved_leaving(left, "requests")
         yield finding(
             "scalar-work",
             f"this loop takes one element an iteration, {round(turns):,} a program: its "
