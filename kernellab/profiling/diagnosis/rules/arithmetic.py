@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -315,7 +315,7 @@ def sum_of_products(evidence: Evidence) -> Iterator[CostFinding]:
             "no-tensor-cores",
             f"this sum over products of a broadcast {shape(source.type)} tile is a matmul, "
             "and runs on ordinary multiply-adds",
-            _saved_by_dot(evidence, *sides[-2:], macs * evidence.times(op)),
+            _saved_by_dot(evidence, sides, macs * evidence.times(op)),
             position_of(op),
             "Write it as tl.dot(a, b), which runs on tensor cores, with tiles of at least 16 along "
             f"M, N and K; tiles of {_TILE} along M and N load less.",
@@ -324,11 +324,14 @@ def sum_of_products(evidence: Evidence) -> Iterator[CostFinding]:
         )
 
 
-def _saved_by_dot(evidence: Evidence, m: int, n: int, macs: float, requests: float = 1.0) -> float:
+def _saved_by_dot(
+    evidence: Evidence, tile: Sequence[int], macs: float, requests: float = 1.0
+) -> float:
     """Return the share of the time that tl.dot saves in tiles of `_TILE` by `_TILE`: a program then
     loads as much less as these tiles are larger, by `requests` as many instructions for as much,
     and computes sums of whole tiles.
     """
+    m, n = tile[-2:]
     work, less = evidence.work, min(1.0, 2 * m * n / (m + n) / _TILE)
     return evidence.costs.saved_leaving(
         2 / _TILE,
@@ -376,7 +379,7 @@ def products_added_one_by_one(evidence: Evidence) -> Iterator[CostFinding]:
             "no-tensor-cores",
             f"this loop adds products of a column and a row to a {joined_sizes(tile)} tile: a "
             "matmul on ordinary multiply-adds, that waits for two loads in each iteration",
-            _saved_by_dot(evidence, *tile, prod(tile) * evidence.times(op), 1 / _DEPTH),
+            _saved_by_dot(evidence, tile, prod(tile) * evidence.times(op), 1 / _DEPTH),
             position_of(op),
             f"Load tiles of {_DEPTH} columns and rows, and write total = tl.dot(a, b, total), "
             "which runs on tensor cores.",
