@@ -4,7 +4,8 @@
 
 Both run once and their outputs are compared; then they are timed in turns, slow, good, slow, good,
 each time the median of `triton.testing.do_bench`, which empties the L2 cache before each run. With
-`--rehearse`, everything but the GPU: both are compiled for sm_90.
+`--rehearse`, everything but the GPU: both are compiled for sm_90. With `--replay FILE`, both are
+diagnosed with no GPU, and compared with what is recorded there.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import triton.testing
 
 from benchmarks.diagnosed.corpus import PAIRS
 from benchmarks.diagnosed.held_out import HELD_OUT
-from benchmarks.diagnosed.pairs import Pair, Variant
+from benchmarks.diagnosed.pairs import DTYPES, Pair, Tensor, Variant
 
 _ROUNDS = 2
 _WARM_UP, _MEASURED = 4, 16
@@ -105,14 +106,66 @@ def rehearsed(pair: Pair) -> dict[str, Any]:
     return {"name": pair.name, "kind": pair.kind, "ratio": 0.0, "agree": True}
 
 
+def diagnosed(variant: Variant) -> Any:
+    """The diagnosis of a launch whose floats have no values."""
+    import kernellab
+
+    values = {
+        name: one.made(name, "meta" if DTYPES[one.type].is_floating_point else "cpu")
+        if isinstance(one, Tensor)
+        else one
+        for name, one in variant.arguments.items()
+    }
+    made = kernellab.compile(
+        variant.kernel, constants=dict(variant.constants), options=dict(variant.options),
+        target="sm_90", record="stages", **variant.types,
+    )  # fmt: skip
+    return kernellab.diagnose(made, grid=variant.grid, **values)
+
+
+def replayed(pair: Pair, known: dict[str, Any]) -> dict[str, Any]:
+    """What is estimated and promised with no GPU, over what was measured."""
+    slow, good = map(diagnosed, (pair.slow, pair.good))
+    promised = [1 / max(1 - one.cost, 1e-3) for one in slow if one.kind == pair.kind]
+    return {
+        "name": pair.name,
+        "slow": round(slow.microseconds / known["slow_us"], 3),
+        "good": round(good.microseconds / known["good_us"], 3),
+        "gain": round(promised[0] / known["ratio"], 3) if promised else None,
+        "is first": bool(len(slow)) and slow[0].kind == pair.kind,
+        "warnings on the twin": [one.kind for one in good.severe],
+    }
+
+
+def replay(file: Path, names: list[str]) -> None:
+    """Print each pair's estimates and promised gain over the measured ones, and a summary."""
+    rows = []
+    for known in json.loads(file.read_text())["pairs"]:
+        (pair,) = (one for one in (*PAIRS, *HELD_OUT) if one.name == known["name"])
+        if not names or any(word in pair.name for word in names):
+            rows.append(replayed(pair, known))
+            print(json.dumps(rows[-1]), flush=True)
+    for word in ("slow", "good"):
+        errors = [abs(row[word] - 1) for row in rows]
+        near = sum(error <= 0.25 for error in errors)
+        print(f"{word}: median error {median(errors):.1%}, {near} of {len(rows)} within 25 %")
+    gains = [row["gain"] for row in rows if row["gain"]]
+    near = sum(1 / 1.5 <= gain <= 1.5 for gain in gains)
+    print(f"named {len(gains)}, promised gains within 1.5 times {near}")
+
+
 def main() -> None:
     """Measure all pairs, or those of some names; what is known is written after each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--json", type=Path, help="where to write the results")
     parser.add_argument("--rehearse", action="store_true", help="compile only, with no GPU")
+    parser.add_argument("--replay", type=Path, help="diagnose what this file has the times of")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no pair after so long")
     parser.add_argument("names", nargs="*", help="pairs whose names have one of these words")
     given = parser.parse_args()
+    if given.replay is not None:
+        replay(given.replay, given.names)
+        return
     started = time.monotonic()
     results: list[dict[str, Any]] = []
     on_gpu = not given.rehearse

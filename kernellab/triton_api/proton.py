@@ -221,12 +221,12 @@ class LaunchListener:
     """Hears of Triton's launches on a GPU.
 
     Attributes:
-        seen: is given Triton's compiled kernel at each launch.
+        seen: is given Triton's compiled kernel at each launch, the grid, and the arguments by name.
         describe: takes grid, metadata and arguments by name, and gives "name" and metrics;
             called for a kernel without `launch_metadata`.
     """
 
-    seen: Callable[[Any], None]
+    seen: Callable[[Any, Sequence[int], Mapping[str, Any]], None]
     describe: Callable[[Any, Any, dict[str, Any]], Any] | None = None
 
 
@@ -247,15 +247,15 @@ def launches_heard(listener: LaunchListener) -> Iterator[None]:
 def _telling(launch_metadata: Any) -> Any:
     def told(self: Any, grid: Any, stream: Any, *args: Any) -> Any:
         """What Triton gets from a compiled kernel before it launches it."""
-        describe = None
+        describe, function = None, getattr(self.src, "fn", None)
+        values = dict(zip(getattr(function, "arg_names", ()), args))
         for listener in _listeners:
-            listener.seen(self)
+            listener.seen(self, grid, values)
             describe = listener.describe or describe
         metadata = launch_metadata(self, grid, stream, *args)
-        function = getattr(self.src, "fn", None)
         if describe is None or metadata is None or function is None or function.launch_metadata:
             return metadata
-        metadata.add(describe, (grid, self.metadata, dict(zip(function.arg_names, args))))
+        metadata.add(describe, (grid, self.metadata, values))
         return metadata
 
     return told

@@ -139,6 +139,9 @@ def test_without_values_the_same_model_counts_what_is_known() -> None:
     launch: dict[str, Any] = {"grid": (1 << 14,), "BLOCK": 1024, "target": "sm_90"}
     sampled = diagnosis(vector_add, x, x, x, 1 << 24, **launch)
     stated = diagnosis(vector_add, *types, 1 << 24, **launch)
+    whole = diagnosis(vector_add, *("*i32:16",) * 3, 1 << 24, **launch)  # integers decide nothing
+    assert whole.microseconds == pytest.approx(sampled.microseconds, rel=0.02)
+    assert whole.estimate is not None
     unknown = diagnosis(vector_add, *types, "i32:16", **launch)
     assert stated.estimate is not None
     assert stated.microseconds == pytest.approx(sampled.microseconds, rel=0.02)

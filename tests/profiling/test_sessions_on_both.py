@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+import triton
 from syrupy.assertion import SnapshotAssertion
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, CompiledKernel
 
 import kernellab
 from kernellab.compiler.targets import DEFAULT_TARGET
@@ -16,6 +19,7 @@ from kernellab.profiling.profiles import session
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import COUNT, PROTON, TIME, GrowingScope, Machine
 from kernellab.triton_api import proton
+from tests.corpus.elementwise import vector_add
 from tests.kernels.profiled import named
 
 
@@ -154,3 +158,19 @@ def test_launches_on_both_with_a_gpu() -> None:
     assert "step" in p.tree()
     assert p.interpreted is not None
     assert p.interpreted.kernels[0].launches == 1
+
+
+def test_a_launch_on_a_gpu_keeps_its_grid_and_its_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that `kernellab.diagnose` can estimate the kernels of the session's profile."""
+    types = {"x_ptr": "*fp32", "y_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32"}
+    source = ASTSource(vector_add, {**types, "BLOCK": "constexpr"}, {(4,): 1024})
+    compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
+    monkeypatch.setattr(CompiledKernel, "launch_metadata", lambda *_: None)  # asks for a driver
+    on_gpu = session.GpuSession(session.ProtonOptions(), None)
+    with proton.launches_heard(proton.LaunchListener(on_gpu._saw)):
+        for n in (98_432, 5):
+            compiled.launch_metadata((97,), 0, *[torch.empty(0)] * 3, n, 1024)
+    ((_, launches, grid, integers),) = on_gpu._launches.values()
+    kernel = session.kernel_of(compiled, launches, grid, integers)
+    assert (kernel.launches, kernel.grid) == (2, (97, 1, 1))
+    assert kernel.integers["n"] == 98_432

@@ -22,7 +22,7 @@ import kernellab
 from benchmarks import memory_kernels as kernels
 from kernellab.interpreter.ptx_threads import Threads, functions
 from kernellab.profiling.accesses.records import Accesses
-from kernellab.profiling.accesses.shared_memory import shared_instructions, wavefronts
+from kernellab.profiling.accesses.shared_memory import shared_instructions, together, wavefronts
 from kernellab.viz.diagnostics import accesses_card
 from tests.cases.case import normal
 from tests.corpus import gluon_kernels
@@ -372,6 +372,36 @@ def test_a_conversion_in_a_loop(rounds: int, messages: SnapshotAssertion) -> Non
     assert finding.what == messages
     assert finding.position is not None
     assert finding.position.file == __file__
+
+
+LOADS = """.entry f() .reqntid 32 {{
+    .reg .b32 %r<9>;
+    mov.u32 %r1, %tid.x;
+    mad.lo.s32 %r2, %r1, {step}, {first};
+    ld.shared.b32 %r3, [%r2];
+    ld.shared.v2.b32 {{%r4, %r5}}, [%r2+4];
+    {between};
+    ld.shared.b32 %r6, [%r2+12];
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("step", "first", "between", "instructions", "wavefronts"),
+    [
+        (512, 0, "nop", 1, 32),
+        (512, 8, "nop", 3, 96),
+        (512, 0, "bar.sync 0", 3, 96),
+        (16, 0, "nop", 1, 4),
+    ],
+)
+def test_ptxas_joins_loads_of_neighbors(
+    step: int, first: int, between: str, instructions: int, wavefronts: int
+) -> None:
+    """Their 16 bytes are one LDS.128 if they are aligned and nothing is between them."""
+    text = LOADS.format(step=step, first=first, between=between)
+    (function,) = functions(text)
+    cost = together([one.cost for one in shared_instructions(function, lambda _: range(1))])
+    assert (cost.instructions, cost.wavefronts) == (instructions, wavefronts)
 
 
 def test_loads_that_the_compiler_moved_to_their_use() -> None:

@@ -310,23 +310,40 @@ def _what_is_wrong(access: GlobalAccess) -> Fault | None:
         f"{access.sectors_per_request:.3g} sectors a request where "
         f"{access.best_sectors / access.requests:.3g} would do"
     )
-    step = None if access.steps is None else access.steps[access.dimension]
-    if (
-        access.steps is None
-        or step is None
-        or (None in access.steps and abs(step) <= access.element_bytes)
-    ):
-        words = f"this {access.action} goes to addresses that follow no fixed step: {cost}"
-        return "scattered-access", words, _SORT
-    if abs(step) == access.element_bytes:
+    steps, size = access.steps or (None,) * len(access.shape), access.element_bytes
+    step = steps[access.dimension]
+    is_fixed = step is not None and (None not in steps or abs(step) > size)
+    if is_fixed and step is not None and abs(step) == size:
         return _narrow(access, cost)
+    return spread(access.action, access.dimension, steps, size, cost, is_fixed)
+
+
+def spread(
+    what: str, along: int, steps: tuple[int | None, ...], size: int, cost: str, is_fixed: bool
+) -> Fault:
+    """Return why an access moves more sectors than it would have to, if its neighboring lanes lie
+    along a dimension whose elements are not neighbors.
+
+    Args:
+        what: "load of x_ptr".
+        along: the dimension.
+        steps: bytes from element to element along each dimension; None where that is not known.
+        size: bytes of an element.
+        cost: in words.
+        is_fixed: whether the step along that dimension is the same everywhere.
+    """
+    if not is_fixed:
+        words = f"this {what} goes to addresses that follow no fixed step: {cost}"
+        return "scattered-access", words, _SORT
+    step = steps[along]
+    apart = "an unknown number of" if step is None else f"{abs(step):,}"
     words = (
-        f"this {access.action} is strided: {cost}; neighboring lanes lie along dimension "
-        f"{access.dimension}, whose elements are {abs(step):,} bytes apart"
+        f"this {what} is strided: {cost}; neighboring lanes lie along dimension "
+        f"{along}, whose elements are {apart} bytes apart"
     )
-    if access.element_bytes not in access.steps:
+    if size not in steps:
         return "strided-access", words, _ANOTHER_AXIS
-    near = access.steps.index(access.element_bytes)
+    near = steps.index(size)
     return (
         "strided-access",
         (
@@ -363,8 +380,10 @@ _SORT = (
     "launch, or let each program take whole rows."
 )
 _ANOTHER_AXIS = (
-    "Let the tile's neighboring lanes run along the axis of the tensor whose stride is 1: take "
-    "more of that axis in one tile, or store the tensor so (.contiguous() of the transposed one)."
+    "Let the tile's lanes run along the axis of the tensor whose stride is 1: swap which axis the "
+    "program's tile covers, take a two-dimensional tile and transpose it on the chip (tl.trans), "
+    "or pass a contiguous tensor. A stride that is 1 is known to the compiler where it is an "
+    "argument that may be specialized, or tl.constexpr."
 )
 _SHOW_NEIGHBORS = (
     "Show the compiler that dimension {} goes through memory in steps of one: write its index "

@@ -25,7 +25,7 @@ from kernellab.compiler.modules import (
     underlying_argument,
 )
 from kernellab.compiler.passes import LoweredText
-from kernellab.interpreter.ptx import KINDS, Immediate, Instruction, Vector
+from kernellab.interpreter.ptx import KINDS, Address, Immediate, Instruction, Vector
 from kernellab.interpreter.ptx_threads import Function, Statement, ThreadAccess, Threads, functions
 from kernellab.ir import flow, tt, ttg
 from kernellab.ir.flow import loops_around
@@ -202,9 +202,14 @@ def shared_instructions(function: Function, warps_of: WarpsOf) -> Iterator[Share
             transfers[place] = moved
         elif statement.text.startswith("wgmma.mma_async"):
             products.append(place)
-    for access in Threads(function, function.threads).accesses(transfers.keys()):
-        line, loops = function.statements[access.place].line, function.loops[access.place]
-        for transfer in transfers[access.place]:
+    accesses = {
+        access.place: access
+        for access in Threads(function, function.threads).accesses(transfers.keys())
+    }
+    joined = _joined(function, accesses, transfers)
+    for place, access in accesses.items():
+        line, loops = function.statements[place].line, function.loops[place]
+        for transfer in joined.get(place, transfers[place]):
             cost, assumed = _accessed(transfer, access, warps_of(line))
             yield SharedInstruction(line, loops, transfer.kind, cost, assumed)
     for place in products:
@@ -274,6 +279,43 @@ def _transfers(instruction: Instruction) -> Sequence[_Transfer]:
             return ()
 
 
+def _joined(
+    function: Function,
+    accesses: Mapping[int, ThreadAccess],
+    transfers: Mapping[int, Sequence[_Transfer]],
+) -> Mapping[int, Sequence[_Transfer]]:
+    """Return the transfers of loads that ptxas joins to one of 16 bytes: those of neighbors from
+    one register that fill 16 aligned bytes, with no jump, barrier or store between them. The first
+    in memory has them all, the others none.
+    """
+    block = 0
+    pieces: dict[object, list[tuple[int, int]]] = {}
+    for place, statement in enumerate(function.statements):
+        if statement.labels or _ENDS_A_BLOCK.match(statement.text):
+            block += 1
+        where = accesses[place].address if place in accesses else None
+        if where is None or not statement.text.startswith("ld."):
+            continue
+        address = next(each for each in statement.instruction.operands if isinstance(each, Address))
+        within = where % _ROW
+        if (within == within[0]).all():
+            base = (int(within[0]) - address.offset) % _ROW
+            chunk = (base + address.offset) // _ROW
+            pieces.setdefault((block, address.base, chunk), []).append((address.offset, place))
+    joined: dict[int, Sequence[_Transfer]] = {}
+    for several in pieces.values():
+        first, *others = (place for _, place in sorted(several))
+        if others and sum(transfers[place][0].size for _, place in several) == _ROW:
+            joined |= {
+                first: [replace(transfers[first][0], size=_ROW)],
+                **dict.fromkeys(others, ()),
+            }
+    return joined
+
+
+_ENDS_A_BLOCK = re.compile(
+    r"@?!?(%p\d+\s+)?(bra|bar|barrier|st|atom|red|cp|stmatrix|mbarrier|call)\b"
+)
 _AS_A_STORE = "an asynchronous copy writes as a store of the same lanes does"
 _FIELD_OF_MAP = "each field of a tensor map is written by itself, and with it the rest of its word"
 _WHOLE_WORDS = {"global_address": [8], "global_dim": [4], "global_stride": [4]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import singledispatch
@@ -36,7 +36,7 @@ from kernellab.profiling.diagnosis.evidence import (
 )
 from kernellab.profiling.diagnosis.records import WORTH_SAYING, CostFinding, Diagnoses, Diagnosis
 from kernellab.profiling.diagnosis.rules import Rule, all_rules
-from kernellab.profiling.diagnosis.traffic import Traffic
+from kernellab.profiling.diagnosis.traffic import Traffic, deciding_arguments
 from kernellab.profiling.estimates.counts import sampled, with_memory
 from kernellab.profiling.estimates.estimate import estimate
 from kernellab.profiling.estimates.model import notes_on
@@ -151,11 +151,11 @@ def diagnosed(subject: Any, request: Asked) -> Any:
     compilation = compile_kept(launch.kernel, launch.call, launch.target)
     evidence = Evidence(compilation, sizes, integers_of(launch.call.values))
     whole = BoundLaunch(subject, launch.grid, args, keywords, launch.target)
-    meta = [value for value in (*request.args, *request.keywords.values()) if _is_meta(value)]
+    pairs = zip((*args, *keywords.values()), (*request.args, *request.keywords.values()))
+    meta = {new.data_ptr() for new, given in pairs if _is_meta(given)}
     can_run = sizes is not None and not meta and not launch.call.stated
-    values = _with_stated(compilation, launch.call.values)
-    given = [tensor for _, tensor in tensors_in(values or {})]
-    if sizes is None or values is None or any(map(_is_unseen, (*meta, *given))):
+    values = _with_stated(evidence, launch.call.values, meta)
+    if sizes is None or values is None:
         return _diagnosis(evidence, request.counts, whole if can_run else None)
     if not all(loop.is_known for loop in _loops(evidence)):
         call = replace(launch.call, values=with_memory(values))
@@ -191,9 +191,8 @@ def _turns(op: Operation, entries: Mapping[Block, float]) -> float:
 
 def _sampled(evidence: Evidence, values: Mapping[str, Any]) -> tuple[Evidence, list[str]]:
     """Return the evidence with the estimate of its launch, if enough of the values is known."""
-    known = _with_stated(evidence.compilation, values)
-    tensors = [tensor for _, tensor in tensors_in(known or {})]
-    if known is None or evidence.grid is None or any(map(_is_unseen, tensors)):
+    known = _with_stated(evidence, values)
+    if known is None or evidence.grid is None:
         return evidence, []
     return _estimated(evidence, known)
 
@@ -210,35 +209,48 @@ def _estimated(evidence: Evidence, values: Mapping[str, Any]) -> tuple[Evidence,
         return evidence, [words]
 
 
-_FLOATS = {
-    "fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64
+_DTYPES = {
+    "fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32, "fp64": torch.float64,
+    "i1": torch.bool, "i8": torch.int8, "u8": torch.uint8, "i16": torch.int16, "i32": torch.int32,
+    "i64": torch.int64,
 }  # fmt: skip
 _STATED_BYTES = 1 << 32
 """Of a tensor of which only the type is known: more than programs go to. It takes no memory."""
 
 
-def _with_stated(compilation: Compilation, values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the values of a launch with meta tensors in place of pointers to floats of which only
-    the type is known; None if more than these is unknown.
+def _with_stated(
+    evidence: Evidence, values: Mapping[str, Any], zeros: Container[int] = ()
+) -> dict[str, Any] | None:
+    """Return the values of a launch with meta tensors in place of pointers of which only the type
+    is known; None if more than these is unknown, or integers that decide what programs do.
+
+    Args:
+        zeros: addresses of tensors whose values are not known, although they have some.
     """
+    compilation = evidence.compilation
     names = {path[0] for path in compilation.specialization.constants if len(path) == 1}
     known: dict[str, Any] = {}
     for number, (name, type) in enumerate(compilation.specialization.signature.items()):
         value = values.get(name)
         if isinstance(value, StatedType | str) and type != "constexpr":
             value = None
-        dtype = _FLOATS.get(type.removeprefix("*").removeprefix("k"))
+        dtype = _DTYPES.get(type.removeprefix("*").removeprefix("k"))
         if value is None and type.startswith("*") and dtype is not None:
             value = torch.empty(_STATED_BYTES // dtype.itemsize, dtype=dtype, device="meta")
         elif value is None and type != "constexpr" and number not in names:
             return None
         known[name] = value
+    unseen = {
+        name.partition("[")[0]
+        for name, tensor in tensors_in(known)
+        if not tensor.is_floating_point()
+        and (tensor.device.type != "cpu" or tensor.data_ptr() in zeros)
+    }
+    if unseen:
+        deciding = _readable(lambda: deciding_arguments(evidence.module), None)
+        if deciding is None or deciding & unseen:
+            return None
     return known
-
-
-def _is_unseen(tensor: torch.Tensor) -> bool:
-    """Whether a tensor has integers, which addresses may depend on, that cannot be looked at."""
-    return tensor.device.type != "cpu" and not tensor.is_floating_point()
 
 
 def _is_meta(value: Any) -> bool:

@@ -813,6 +813,26 @@ def axes_of(value: SSAValue) -> set[int] | None:
     return axes
 
 
+def deciding_arguments(module: builtin.ModuleOp) -> set[str] | None:
+    """Return the parameters whose elements addresses, masks, loops or branches are made of; None
+    where that is not known.
+    """
+    deciding: list[SSAValue] = []
+    for op in module.walk():
+        deciding += flow.conditions(op)
+        if (access := trait_of(op, GlobalAccessTrait)) is not None:
+            mask = access.mask_of(op)
+            deciding += [*access.indices_of(op), *([] if mask is None else [mask])]
+    names: set[str] = set()
+    for each in backward(deciding):
+        if isinstance(each, OpResult) and (global_effect(each.op) or touches_memory(each.op)):
+            name = underlying_argument(pointers_of(each.op)) if has(each.op, PointerAccess) else ""
+            if not name:
+                return None
+            names.add(name.partition("[")[0])
+    return names
+
+
 def is_fixed(op: Operation, loop: Operation) -> bool:
     """Whether an access of a loop goes to the same elements in each iteration."""
     access = trait_of(op, GlobalAccessTrait)

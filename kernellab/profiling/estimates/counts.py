@@ -101,7 +101,7 @@ class Sample:
         accesses: those to global memory, by their operations.
         fresh: of each access, the part of its different sectors that none before it goes to.
         at_once: of each access, the different sectors of each execution, added up.
-        spans: of each argument, the sectors from the first that is accessed to the last.
+        spans: of each argument, the sectors from the first that all programs access to the last.
         entries: how often a program entered each block.
         work: of each program that ran, by its linear id; see `_work_of`.
     """
@@ -111,7 +111,7 @@ class Sample:
     accesses: Mapping[Operation, GlobalAccess]
     fresh: Mapping[Operation, float]
     at_once: Mapping[Operation, int]
-    spans: Mapping[str, int]
+    spans: Mapping[str, float]
     entries: Mapping[Block, float]
     work: Mapping[int, float]
 
@@ -152,10 +152,23 @@ def sampled(
         dict(zip(accesses, result.accesses, strict=True)),
         counting.fresh(),
         counting.at_once(),
-        counting.spans(),
+        _spans_of_all(counting.spans(), grid, order[:ran]),
         {block: times / ran for block, times in observer.entries.items()},
         {program: always + observer.of_each[program] for program in order[:ran]},
     )
+
+
+def _spans_of_all(
+    spans: Mapping[str, int], grid: tuple[int, int, int], ran: Sequence[int]
+) -> dict[str, float]:
+    """Return what all programs of a grid span, if they go along each of its axes evenly, from what
+    those with some linear ids did.
+    """
+    places = numpy.unravel_index(numpy.array(ran), grid[::-1])
+    farther = [size / (at.max() - at.min() + 1) for at, size in zip(places, grid[::-1])]
+    if len(ran) < math.prod(grid):
+        farther.append(1 + 1 / len(ran))  # rows of tiles numbered along one axis
+    return {name: sectors * float(max(farther)) for name, sectors in spans.items()}
 
 
 def _spread(grid: tuple[int, int, int]) -> Sequence[int]:
@@ -641,10 +654,8 @@ def of_memory(sample: Sample, programs: int, call: BoundCall, warps: int) -> dic
     """Return the demands of programs of so many warps on global memory."""
     many = sample.programs
     sizes = {name: float(_bytes(tensor)) for name, tensor in tensors_in(call.values)}
-    # The programs that did not run may go a little farther than those that did.
-    farther = 1.0 if many == programs else 1.25 + 1 / many
     for name, sectors in sample.spans.items():
-        sizes[name] = min(sizes.get(name, math.inf), sectors * SECTOR * farther)
+        sizes[name] = min(sizes.get(name, math.inf), sectors * SECTOR)
     sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     atomic = turns = locked = own = partial = 0.0
     for op, access in sample.accesses.items():

@@ -374,48 +374,47 @@ class Executions:
 
     def _unrolled(self, loop: CodeLoop, source: Operation) -> int:
         """How many turns of the TTGIR's loop one turn of the code's is."""
+        own = {
+            op: times
+            for op, times in self._ran.expected.items()
+            if times and loops_around(op)[:1] == [source]
+        }
         counted: Counter[Operation] = Counter()
         computed: Counter[Operation] = Counter()
-        multiplied = 0.0
+        multiplied = floats = 0.0
         for number in range(loop.first, loop.last + 1):
             if any(inner.holds(number) for inner in loop.inside):
                 continue
             op, opcode = self.operation(number), self._instructions[number].opcode
             if (product := product_of(opcode)) is not None:
                 multiplied += product.macs
-            elif op is not None and loops_around(op)[:1] == [source]:
-                if (root := opcode.partition(".")[0]) in _COUNTED:
+            elif op in own:
+                root = opcode.partition(".")[0]
+                elements = _ELEMENTS.get(root, 0)
+                if root in _COUNTED:
                     counted[op] += 1
                 elif SINGLE.get(op.name) == "MUFU":
                     computed[op] += root == "MUFU"
                 elif not opcode.startswith("IMAD.MOV"):
-                    computed[op] += _ELEMENTS.get(root, 0)
-        ratios = sorted(
-            number / self._ran.expected[op]
-            for op, number in counted.items()
-            if self._ran.expected.get(op)
-        )
+                    computed[op] += elements
+                    floats += elements * (1 + ("FMA" in root)) * (op.name in _FLOATS)
+        ratios = sorted(number / own[op] for op, number in counted.items())
         if ratios:
             return max(1, round(ratios[len(ratios) // 2]))
         # Of several products only some instructions name their own line.
-        products = sum(
-            times
-            for op, times in self._ran.expected.items()
-            if has(op, DotLike) and loops_around(op)[:1] == [source]
-        )
+        products = sum(times for op, times in own.items() if has(op, DotLike))
         if products:
             return max(1, round(multiplied / products))
-        # Fused operations have fewer instructions than elements, so the largest ratio is the truth.
-        turns = [
-            number / self._ran.expected[op]
-            for op, number in computed.items()
-            if self._ran.expected.get(op)
-        ]
-        return max(1, round(max(turns, default=1)))
+        # Fused operations have fewer instructions than elements, so the largest ratio is the truth,
+        # unless one operation has the line of what another does: then all together do too little.
+        most = max(1, round(max((number / own[op] for op, number in computed.items()), default=1)))
+        expected = sum(times for op, times in own.items() if op.name in _FLOATS)
+        return max(1, round(floats / expected)) if 0 < floats < _MOST * most * expected else most
 
 
 _MOST = 0.6
 """The share of a loop's operations that is in every copy of its body."""
+_FLOATS = ("arith.addf", "arith.subf", "arith.mulf")
 _COUNTED = frozenset(["LDG", "STG", "LDGSTS", "RED", "REDG", "ATOMG", "ATOM"])
 _ELEMENTS = {
     **dict.fromkeys(("FADD", "FMUL", "FFMA", "DADD", "DMUL", "DFMA"), 1),

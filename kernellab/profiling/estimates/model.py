@@ -114,12 +114,12 @@ class Calibration:
         latency: cycles of a load from DRAM, under load.
         cache_latency, near_latency: of one that L2 and L1 answer.
         issue, alu, fma, special, lanes, tensor: of the time that units take by their rates.
-        lines: cycles for each line of a request.
+        lines: cycles for each full line of a request.
         wavefronts: cycles for each wavefront of shared memory without bank conflicts; those of
-            conflicts take one cycle each.
+            conflicts take `_CYCLE` each.
         path: of the time of a program's warps one after the other.
         dram, cache: the part of the peak bandwidth that is reached.
-        narrow: the exponent by which requests for parts of lines slow memory down.
+        narrow: the exponent by which requests for parts of lines slow DRAM down.
         spills: of the traffic of spilled registers that goes to L2.
         crowded: of what programs request again and L2 has lost, the part that DRAM sends again.
         atomics: nanoseconds for each sector of an atomic, all of them.
@@ -160,7 +160,11 @@ class Calibration:
 
     def of_shared(self, wavefronts: Column, conflicts: Column) -> Column:
         """Cycles of a multiprocessor's shared memory."""
-        return self.wavefronts * (wavefronts - conflicts) + conflicts
+        return self.wavefronts * (wavefronts - conflicts) + _CYCLE * conflicts
+
+    def of_lines(self, lines: Column, sectors: Column) -> Column:
+        """Cycles of its load and store units; each line more than sectors fill takes one."""
+        return self.lines * sectors / 4 + _CYCLE * numpy.maximum(0.0, lines - sectors / 4)
 
 
 class Model:
@@ -215,6 +219,7 @@ class Model:
         turns = numpy.where(waves > _MANY_WAVES, waves + 0.5, numpy.ceil(waves)) * of["latest"]
         narrow = numpy.maximum(1.0, 4 * of["lines"] / numpy.maximum(of["sectors"], 1.0))
         slower = numpy.minimum(narrow, 4.0) ** by.narrow
+        half = numpy.clip(narrow / 2, 1.0, 2.0)  # an L2 slice reads two sectors of a line at once
         spilled = of["spilled"] * 32 * of["programs"]
         cached = self._cached
         requested = of["own_sectors"] * SECTOR * of["programs"] + by.spills * spilled
@@ -238,7 +243,7 @@ class Model:
             "special functions": busiest * by.special * pipes["special"] * 2,
             "loads and stores (L1)": busiest
             * (
-                by.lines * numpy.maximum(of["lines"], of["sectors"] / 4)
+                by.of_lines(of["lines"], of["sectors"])
                 + by.of_shared(of["wavefronts"], of["conflicts"])
                 + by.lanes * pipes["shared"]
                 + spilled / of["programs"] / 128
@@ -247,7 +252,7 @@ class Model:
             "latency": by.path * path * turns / gpu.clocks,
             "starting programs": started / gpu.clocks,
             "DRAM": slower * memory / (gpu.dram * by.dram),
-            "L2": slower * requested / (gpu.cache_peak * by.cache)
+            "L2": half * requested / (gpu.cache_peak * by.cache)
             if gpu.cache_peak
             else 0 * requested,
             "atomics": (
@@ -270,6 +275,10 @@ def overlapped(parts: Mapping[str, Column], by: Calibration) -> Column:
     inside = [column for name, column in parts.items() if name not in _OUTSIDE]
     return together([together(inside, by.sharpness), *outside], by.outer_sharpness) + by.launch
 
+
+_CYCLE = GPUS[CALIBRATED].clock / (GPUS[CALIBRATED].highest_clock or GPUS[CALIBRATED].clock)
+"""Cycles of the data sheet's clock in one of the highest clock, at which the load and store units
+run, unless tensor cores take the power."""
 
 _LOCKED = 1.5
 """Microseconds from one program's lock to the next one's: 1.0 to 2.0 for four kernels on an
@@ -399,5 +408,5 @@ CALIBRATION = Calibration(
     outer_sharpness=3.399,
     launch=7.584,
 )
-MEDIAN_ERROR = 0.084
+MEDIAN_ERROR = 0.081
 """The median over kernels of the median of |estimate / time - 1|, each kernel left out in turn."""

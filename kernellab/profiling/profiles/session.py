@@ -7,7 +7,7 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from kernellab.compiler.kernels import as_triton_kernel, parameter_names
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import local_target
 from kernellab.errors import ArgumentError, OptionError, ProfileError, compiled_text
+from kernellab.launch.argument_copies import integers_of
 from kernellab.launch.interception import interpreted
 from kernellab.launch.preparation import Grid, bound_launch, goes_to_gpu, innermost
 from kernellab.launch.tile_kernel import run
@@ -313,7 +314,8 @@ class GpuSession:
         self._folder = Path(tempfile.mkdtemp(prefix="kernellab-proton-"))
         self._watching = ExitStack()
         self._launches: dict[int, list[Any]] = {}
-        """By the id of Triton's compiled kernel: it, and how often it was launched."""
+        """By the id of Triton's compiled kernel: it, how often it was launched, and the grid and
+        the integers of the first launch."""
         self._scopes: list[AbstractContextManager[None]] = []
 
     def activate(self) -> None:
@@ -422,11 +424,19 @@ class GpuSession:
             notes=(*notes, *read_profile.notes),
         )  # fmt: skip
 
-    def _saw(self, compiled: Any) -> None:
-        self._launches.setdefault(id(compiled), [compiled, 0])[1] += 1
+    def _saw(self, compiled: Any, grid: Sequence[int], values: Mapping[str, Any]) -> None:
+        if id(compiled) not in self._launches:
+            sizes = (*grid, 1, 1)[:3]
+            self._launches[id(compiled)] = [compiled, 0, sizes, integers_of(values)]
+        self._launches[id(compiled)][1] += 1
 
 
-def kernel_of(compiled: Any, launches: int = 1) -> ProfiledKernel:
+def kernel_of(
+    compiled: Any,
+    launches: int = 1,
+    grid: tuple[int, int, int] | None = None,
+    integers: Mapping[str, int] | None = None,
+) -> ProfiledKernel:
     """A kernel that Triton has compiled and launched; its Compilation is made when asked for."""
     metadata, source = compiled.metadata, compiled.src
     function = getattr(source, "fn", None)
@@ -463,6 +473,8 @@ def kernel_of(compiled: Any, launches: int = 1) -> ProfiledKernel:
         file=place.file,
         line=place.line,
         source=compiled_text(place.file, place.line),
+        grid=grid,
+        integers=integers or {},
         compile=lambda: compile_bound(function, call, target, record="passes"),
     )
 

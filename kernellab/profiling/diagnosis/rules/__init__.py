@@ -68,7 +68,6 @@ def finding(
     evidence: Mapping[str, Any],
     source: str,
     *,
-    why: str = "",
     severe_from: float = SEVERE,
 ) -> CostFinding:
     """Return a finding: a warning from `severe_from` of the time on, a note if it has no cost."""
@@ -78,7 +77,6 @@ def finding(
         kind,
         what,
         position,
-        why=why,
         advice=advice,
         cost=round(min(cost, 1.0), 4),
         evidence=evidence,

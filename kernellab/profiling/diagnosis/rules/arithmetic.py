@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 
 from xdsl.ir import BlockArgument, Operation, SSAValue
@@ -308,37 +308,43 @@ def sum_of_products(evidence: Evidence) -> Iterator[CostFinding]:
             or not _is_broadcast_product(source)
         ):
             continue
-        made = source.owner
-        assert isinstance(made, Operation)
-        slots = sum(
-            evidence.slots_of(maker) * evidence.times(maker)
-            for maker in (made, *(operand.owner for operand in made.operands))
-            if isinstance(maker, Operation) and maker.results
-        )
-        slots += evidence.registers(source) * evidence.warps * evidence.times(op)
-        shuffled = sum(
-            evidence.moves_of(conversion) * evidence.times(op)
-            for conversion in evidence.conversions
-            if evidence.operation_of(conversion) is op
-        )
-        slots += shuffled
-        m, n, k = shape(source.type)[-3:]
-        tiles = (m * n + n * k + m * k) * 4 / 128 * evidence.times(op)
+        sides = [*shape(source.type)]
+        sides.pop(integer(op, "axis") or 0)
+        macs = prod(shape(source.type))
         yield finding(
             "no-tensor-cores",
             f"this sum over products of a broadcast {shape(source.type)} tile is a matmul, "
             "and runs on ordinary multiply-adds",
-            evidence.costs.saved_by(
-                issue=evidence.work.issue - slots,
-                moves=evidence.work.moves - shuffled,
-                shared=min(evidence.work.shared, tiles),
-            ),
+            _saved_by_dot(evidence, sides, macs * evidence.times(op)),
             position_of(op),
             "Write it as tl.dot(a, b), which runs on tensor cores, with tiles of at least 16 along "
-            "M, N and K.",
-            {"tile": joined_sizes(shape(source.type)), "issue slots": round(slots)},
+            f"M, N and K; tiles of {_TILE} along M and N load less.",
+            {"tile": joined_sizes(shape(source.type)), "multiply-adds": macs},
             "the TTGIR",
         )
+
+
+def _saved_by_dot(
+    evidence: Evidence, tile: Sequence[int], macs: float, requests: float = 1.0
+) -> float:
+    """Return the share of the time that tl.dot saves in tiles of `_TILE` by `_TILE`: a program then
+    loads as much less as these tiles are larger, by `requests` as many instructions for as much,
+    and computes sums of whole tiles.
+    """
+    m, n = tile[-2:]
+    work, less = evidence.work, min(1.0, 2 * m * n / (m + n) / _TILE)
+    return evidence.costs.saved_leaving(
+        2 / _TILE,
+        "shared",
+        "moves",
+        cache=work.cache * less,
+        requests=work.requests * less * requests,
+        matrix=work.matrix + macs / evidence.gpu.tensor,
+    )
+
+
+_TILE = 128
+"""The sides of a tile with which a matmul is bound by the tensor cores of large GPUs."""
 
 
 def _is_broadcast_product(value: SSAValue) -> bool:
@@ -369,19 +375,15 @@ def products_added_one_by_one(evidence: Evidence) -> Iterator[CostFinding]:
         product = next(filter(_is_broadcast_product, op.operands), None)
         if product is None or not isinstance(product.owner, Operation):
             continue
-        slots = (evidence.slots_of(op) + evidence.slots_of(product.owner)) * evidence.times(op)
-        cycles = prod(tile) * evidence.times(op) / evidence.gpu.tensor
         yield finding(
             "no-tensor-cores",
             f"this loop adds products of a column and a row to a {joined_sizes(tile)} tile: a "
             "matmul on ordinary multiply-adds, that waits for two loads in each iteration",
-            evidence.costs.saved_leaving(
-                1 / _DEPTH, "requests", matrix=evidence.work.matrix + cycles
-            ),
+            _saved_by_dot(evidence, tile, prod(tile) * evidence.times(op), 1 / _DEPTH),
             position_of(op),
             f"Load tiles of {_DEPTH} columns and rows, and write total = tl.dot(a, b, total), "
             "which runs on tensor cores.",
-            {"tile": joined_sizes(tile), "iterations": loop.turns, "issue slots": round(slots)},
+            {"tile": joined_sizes(tile), "iterations": loop.turns},
             "the TTGIR",
         )
 

@@ -14,6 +14,7 @@ from kernellab.compiler.modules import integer, pointers_of
 from kernellab.ir import flow, tt
 from kernellab.ir.operations import GlobalAccess, SharedWrite, argument_name, has, trait_of
 from kernellab.ir.types import shape
+from kernellab.profiling.accesses.records import Fault, spread
 from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import work_of
 from kernellab.profiling.diagnosis.evidence import Evidence
@@ -29,7 +30,7 @@ from kernellab.profiling.diagnosis.traffic import (
     is_loaded,
 )
 from kernellab.profiling.estimates.counts import LaunchCounts
-from kernellab.profiling.estimates.model import refetched
+from kernellab.profiling.estimates.model import CALIBRATION, refetched
 
 # Accesses to global memory that move more than they use, or a little at a time.
 
@@ -96,40 +97,12 @@ def _gathered(access: Traffic) -> Traffic:
     )
 
 
-def _spread_words(access: Traffic, words: str) -> tuple[str, str, str]:
-    along = access.dimension or 0
-    step = None if access.steps is None else access.steps[along]
+def _spread_words(access: Traffic, cost: str) -> Fault:
     of_what = f"{access.action} of {access.argument}" if access.argument else access.action
-    if step is None and is_loaded(pointers_of(access.op)):
-        return (
-            "scattered-access",
-            f"the addresses of this {of_what} are loaded themselves, and neighboring lanes go to "
-            f"elements far apart: {words}",
-            "Let neighboring lanes go to neighboring elements: give each program whole rows of "
-            "what is gathered, with the lanes along the row; or sort the indices.",
-        )
-    near = None if access.steps is None or 1 not in access.steps else access.steps.index(1)
-    apart = "an unknown number of" if step is None else f"{abs(step * access.element_bytes):,}"
-    what = (
-        f"this {of_what} is strided: {words}; neighboring lanes lie along dimension {along}, "
-        f"whose elements are {apart} bytes apart"
-    )
-    if near is not None and near != along:
-        return (
-            "strided-access",
-            f"{what}, while those along dimension {near} are neighbors in memory",
-            f"Let the tile be longer along dimension {near}, which is contiguous in memory, and "
-            "show the compiler that it is: an index without a stride there, or the stride as "
-            "tl.constexpr.",
-        )
-    return (
-        "strided-access",
-        what,
-        "Let the tile's lanes run along the axis of the tensor whose stride is 1: swap which "
-        "axis the program's tile covers, take a two-dimensional tile and transpose it on the chip "
-        "(tl.trans), or pass a contiguous tensor. A stride that is 1 is known to the compiler "
-        "where it is an argument that may be specialized, or tl.constexpr.",
-    )
+    along, size = access.dimension or 0, access.element_bytes
+    steps = [None if step is None else step * size for step in access.steps or ()]
+    is_fixed = bool(steps) and (steps[along] is not None or not is_loaded(pointers_of(access.op)))
+    return spread(of_what, along, tuple(steps), size, cost, is_fixed)
 
 
 @rule("narrow-access")
@@ -304,7 +277,10 @@ def repeated_loads(evidence: Evidence) -> Iterator[CostFinding]:
     moved = sum(access.sectors * access.times for access in shared) * 32 * evidence.programs
     lines = sum(max(access.lines, 2 * access.requests) * access.times for access in shared)
     less = _avoidable(evidence)
+    around = less if all(map(evidence.dot_cycles, evidence.dots)) else 0.0
     cost = evidence.costs.saved_by(
+        issue=work.issue * (1 - around),
+        moves=work.moves * (1 - around),
         cache=work.cache - moved / evidence.programs * less,
         requests=work.requests - lines * less,
         shared=work.shared * (1 - less) if _on_newest(evidence) else work.shared,
@@ -422,7 +398,13 @@ def _in_blocks(
 
 @rule("atomic-contention")
 def contended_atomics(evidence: Evidence) -> Iterator[CostFinding]:
-    """Atomics that take turns because they go to the same elements."""
+    """Atomics that take turns because they go to the same elements, which takes longer than to send
+    them.
+    """
+    counts = evidence.costs.counts
+    sent = CALIBRATION.atomics * counts.atomic_sectors * counts.programs
+    if CALIBRATION.contention * counts.atomic_turns < sent:
+        return
     for access in evidence.accesses:
         if not access.is_atomic or isinstance(access.op, tt.AtomicCASOp):
             continue

@@ -8,11 +8,9 @@ from math import prod
 
 from kernellab.common.text import counted, time_text
 from kernellab.compiler.modules import position_of
-from kernellab.compiler.targets import has_copy_engine, has_tensor_memory
 from kernellab.errors import SourcePosition
-from kernellab.ir import tt, ttg
+from kernellab.ir import tt
 from kernellab.ir.types import shape
-from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.cost_model import LOAD_LATENCY
 from kernellab.profiling.diagnosis.evidence import Evidence, Loop, with_stages
 from kernellab.profiling.diagnosis.records import SEVERE, CostFinding
@@ -165,15 +163,10 @@ def scalar_work(evidence: Evidence) -> Iterator[CostFinding]:
             continue
         if evidence.computes_tiles(loop):
             continue
-        work = evidence.work
         turns = loop.times * loop.turns
-        waited = evidence.waiting_in(loop)
-        few = min(evidence.lanes, loop.turns)
-        cost = evidence.costs.saved_by(
-            latency=work.latency - waited * (1 - 1 / few),
-            issue=work.issue / few,
-            requests=work.requests / few,
-        )
+        part = evidence.waiting_in(loop) / evidence.waiting_cycles
+        left = 1 - part * (1 - 1 / min(evidence.lanes, loop.turns))
+        cost = evidence.costs.saved_leaving(left, "requests")
         yield finding(
             "scalar-work",
             f"this loop takes one element an iteration, {round(turns):,} a program: its "
@@ -377,7 +370,7 @@ def spills(evidence: Evidence) -> Iterator[CostFinding]:
     )
 
 
-# What bounds a launch as a whole, and what the target has that the kernel does not use.
+# What bounds a launch as a whole.
 
 
 _SOURCE_OF_BOUNDS = "the sum of what its accesses and its arithmetic take, at the target's rates"
@@ -454,56 +447,4 @@ def _is_shared_first(evidence: Evidence) -> bool:
     counts = evidence.costs.counts
     wavefronts = CALIBRATION.of_shared(counts.wavefronts, counts.conflicts)
     exchanged = CALIBRATION.lanes * counts.instructions.get("shared", 0.0)
-    return bool(wavefronts + exchanged > CALIBRATION.lines * max(counts.lines, counts.sectors / 4))
-
-
-@rule("tma-unused")
-def copy_engine_unused(evidence: Evidence) -> Iterator[CostFinding]:
-    """Operands that threads copy, where the GPU has an engine for it."""
-    target = evidence.compilation.target
-    if not has_copy_engine(target):
-        return
-    copies = [
-        access
-        for access in evidence.accesses
-        if access.action == "async copy" and access.loop is not None and len(access.shape) == 2
-    ]
-    newest = [op for op in evidence.dots if cost_model.generation(op) in ("wgmma", "tcgen05")]
-    if not copies or not newest:
-        return
-    instructions = sum(copy.requests * 2 for copy in copies)
-    yield finding(
-        "tma-unused",
-        f"threads copy the operands of this product, about {instructions:,.0f} instructions an "
-        f"iteration, where {target}'s copy engine (TMA) would take one a tile",
-        0.0,
-        copies[0].position,
-        "Load through a descriptor: tl.make_tensor_descriptor(...).load([...]), for tensors whose "
-        "last stride is 1 and whose rows are multiples of 16 bytes.",
-        {"copies": len(copies), "instructions an iteration": round(instructions)},
-        "the TTGIR",
-    )
-
-
-@rule("warp-specialization-unused")
-def specialization_unused(evidence: Evidence) -> Iterator[CostFinding]:
-    """A loop on Blackwell whose warps all do everything."""
-    if not has_tensor_memory(evidence.compilation.target):
-        return
-    if any(True for _ in evidence.of_class(ttg.WarpSpecializeOp)):
-        return
-    for op in evidence.dots:
-        loop = evidence.loop_of(op)
-        if cost_model.generation(op) != "tcgen05" or loop is None:
-            continue
-        yield finding(
-            "warp-specialization-unused",
-            "all warps of this loop load, start products and compute in turn",
-            0.0,
-            loop.position or position_of(op),
-            "Try tl.range(..., warp_specialize=True): some warps then load and start products "
-            "while the others compute.",
-            {"instruction": "tcgen05", "num_warps": evidence.warps},
-            "the TTGIR",
-        )
-        return
+    return bool(wavefronts + exchanged > CALIBRATION.of_lines(counts.lines, counts.sectors))
