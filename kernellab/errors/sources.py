@@ -12,7 +12,7 @@ import re
 import stat
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -71,9 +71,26 @@ def _lines_of_regular(file: str) -> list[str]:
 def _is_of_this_process(file: str) -> bool:
     if file in linecache.cache or (file in _compiled and file not in _foreign):
         return True
-    absolute = os.path.abspath(file)
-    modules = (getattr(module, "__dict__", {}) for module in list(sys.modules.values()))
-    return any(names.get("__file__") in (file, absolute) for names in modules)
+    files = _files_of_modules()
+    return file in files or os.path.abspath(file) in files
+
+
+def _files_of_modules() -> Set[str]:
+    """The files of the modules in `sys.modules`: thousands, which are read again when one is
+    imported or goes.
+    """
+    global _modules, _files
+    modules = tuple(sys.modules.values())
+    newest = getattr(modules[-1], "__file__", None)
+    if (seen := (*map(id, modules), newest)) != _modules:
+        names = (getattr(module, "__dict__", {}).get("__file__") for module in modules)
+        _files = {name for name in names if isinstance(name, str)}
+        _modules = seen
+    return _files
+
+
+_modules: tuple[object, ...] = ()
+_files: Set[str] = frozenset()
 
 
 @dataclass(frozen=True)
