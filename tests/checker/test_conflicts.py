@@ -118,6 +118,7 @@ def test_the_corpus_has_every_detector_several_times() -> None:
 # Other stages and targets
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "settings", [{"stage": "ttgir"}, {"target": "gfx942", "stage": "ttgir"}], ids=str
 )

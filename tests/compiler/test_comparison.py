@@ -51,6 +51,7 @@ def test_a_compilation_and_itself_differ_in_nothing() -> None:
     assert "are equal: types, options and every stage" in str(same)
 
 
+@pytest.mark.slow
 def test_the_same_kernel_on_other_lines_differs_in_its_source_alone(tmp_path: Path) -> None:
     first = version_of(SOURCE, tmp_path, "first")
     moved = version_of("# a comment\n" * 7 + SOURCE, tmp_path, "moved")
@@ -77,6 +78,7 @@ def of_targets(left: str, right: str) -> Comparison:
     return kernellab.compare(of_corpus("matmul", left), of_corpus("matmul", right))
 
 
+@pytest.mark.slow
 def test_two_targets_part_where_the_target_enters() -> None:
     comparison = of_targets("sm_80", "sm_90")
     left, right = comparison.left, comparison.right

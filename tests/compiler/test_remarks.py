@@ -236,7 +236,7 @@ if WARNS_OF_BLOCK_POINTERS:
     CAUSED += [(kernel, types, OLD, "sm_90", "make_block_ptr", "block = tl.make_block_ptr(")]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("kernel", "types", "keywords", "target", "phrase", "line"), CAUSED)
 def test_what_the_compiler_says_is_put_into_plain_words_on_the_kernels_line(

@@ -252,6 +252,7 @@ def test_a_line_of_another_file_is_named_by_its_position():
     assert any("arith.max" in text for text in texts(one, "ttir", found))
 
 
+@pytest.mark.slow
 def test_ptx_lines_of_sass_are_nvdisasms():
     cubin = compiled("matmul", "sm_90").stages["cubin"].content
     assert isinstance(cubin, bytes)

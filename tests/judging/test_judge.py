@@ -208,6 +208,7 @@ def launch(factor: float) -> dict[str, Any]:
     return {"grid": (2,), **arguments}
 
 
+@pytest.mark.slow
 def test_a_kernel_is_judged_with_its_grid() -> None:
     right = kernellab.judge(scale, lambda x_ptr: {"z_ptr": 2 * x_ptr}, launch(2.0))
     assert right, str(right)
@@ -259,6 +260,7 @@ def test_what_is_in_an_output_before_the_launch_does_not_count(
     assert verdict.kind == kind, str(verdict)
 
 
+@pytest.mark.slow
 def test_a_function_may_write_to_its_arguments(tmp_path: Path) -> None:
     """As the tasks of GPU MODE do: the inputs and the output are one argument."""
     file = tmp_path / "answer.py"
@@ -351,6 +353,7 @@ def test_a_descriptor_is_an_argument() -> None:
     assert kernellab.judge(kernel, lambda x: {"z": 3 * x.base}, case).kind == "wrong-result"
 
 
+@pytest.mark.slow
 def test_time_is_compared_with_the_budget_and_the_hardware() -> None:
     reference = {"z_ptr": 2 * launch(2.0)["x_ptr"]}
     options: Any = {"unseen": ()}
@@ -508,6 +511,7 @@ def test_what_does_not_go_together_is_told(
     assert capsys.readouterr().err == messages
 
 
+@pytest.mark.slow
 def test_a_worker_of_a_cluster_has_the_same_versions_and_files(tmp_path: Path) -> None:
     versions = {name: version(name) for name in ("kernellab", "torch", "triton")}
     there = tasks.judged_there({**versions, "triton": "3.0.0"}, str(tmp_path))
@@ -574,6 +578,7 @@ class Forgetful(ModelNew):
 """
 
 
+@pytest.mark.slow
 def test_a_module_has_the_parameters_of_the_reference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -635,6 +635,7 @@ def test_layouts_of_a_matmul() -> None:
     assert set(layouts.table().columns) >= {"name", "shape", "encoding"}
 
 
+@pytest.mark.slow
 def test_a_name_gives_the_kernels_own_value_first() -> None:
     """The predicates of the pipelined loop stand before it in the text, with the loop's names."""
     layouts = of_corpus("matmul", "sm_80").layouts()
@@ -737,7 +738,7 @@ def test_a_kernel_without_tiles_is_told_so(
 @pytest.mark.parametrize(
     ("name", "target"),
     [
-        ("matmul", "sm_100"),
+        pytest.param("matmul", "sm_100", marks=pytest.mark.slow),
         ("matmul_tma_specialized", "sm_100"),
         ("matmul", "gfx942"),
         ("matmul", "gfx950"),

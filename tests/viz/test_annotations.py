@@ -119,6 +119,7 @@ def test_bars_have_what_accesses_counted_by_line_and_by_operation() -> None:
     assert sum(metrics["sectors"].values.values()) == 4 * 4 * (16 + 4)
 
 
+@pytest.mark.slow
 def test_each_operation_of_a_pipelined_loop_has_its_own_line() -> None:
     a = torch.zeros(64, 64, dtype=torch.float16)
     arguments = (a, a, torch.zeros_like(a), 64, 64, 64, 64, 1, 64, 1, 64, 1)

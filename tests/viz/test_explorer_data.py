@@ -261,6 +261,7 @@ def test_of_more_the_largest_texts_stay_behind() -> None:
 # Comparisons, failures, other things
 
 
+@pytest.mark.slow
 def test_two_compilations_have_their_passes_lined_up() -> None:
     comparison = kernellab.compare(of_corpus("softmax", "sm_80"), of_corpus("softmax", "sm_90"))
     view = explorer_sides.explore_comparison(comparison)

@@ -157,6 +157,7 @@ def test_bytes_in_use_are_counted_once_and_at_the_busiest_operation() -> None:
     assert SharedMemory((), 0, "").busiest_operation is None
 
 
+@pytest.mark.slow
 def test_loops_and_groups_of_warps_are_where_the_module_has_them() -> None:
     memory = of_corpus("matmul_tma_specialized", "sm_100").shared_memory()
     assert len(memory.warp_groups) >= 3
@@ -226,6 +227,7 @@ def test_a_target_without_tensor_memory_says_so() -> None:
     assert memory.busiest_operation is None
 
 
+@pytest.mark.slow
 def test_hundreds_of_buffers_are_drawn_and_counted() -> None:
     many = [buffer(f"tile#{n}", 1024 * (n % 90), 1024, 10 * n, 10 * n + 400) for n in range(400)]
     memory = memory_of(*many)
@@ -348,6 +350,7 @@ def test_tiles_of_any_shape_are_drawn(shape: tuple[int, ...]) -> None:
         assert "slice (1, :, :)" in " ".join(said(layout.plot(at=(1,))))
 
 
+@pytest.mark.slow
 def test_numbers_beside_and_in_a_picture_stand_apart() -> None:
     """Those of neighbors, by what the renderer measures."""
     products = Layout.nvidia_mma(
@@ -372,6 +375,7 @@ def test_a_wrong_option_is_refused_in_words(raised: Raised) -> None:
     raised(LayoutError, layout.plot, at=(3,))
 
 
+@pytest.mark.slow
 def test_the_tiles_of_a_kernel_are_drawn() -> None:
     layouts = of_corpus("matmul", "sm_90").layouts()
     for name in ("a", "accumulator"):
