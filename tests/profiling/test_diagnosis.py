@@ -173,7 +173,6 @@ def test_on_an_h200_the_advice_makes_most_of_them_faster() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "shifted-through-memory",
         "mode-by-where",
         *(
             pytest.param(name, marks=pytest.mark.slow)
@@ -181,6 +180,7 @@ def test_on_an_h200_the_advice_makes_most_of_them_faster() -> None:
                 "total-by-lock",
                 "tall-product-in-columns",
                 "cubes-by-pow",
+                "shifted-through-memory",
                 "steps-by-place",
                 "images-in-large-tiles",
                 "attention-over-all-blocks",
