@@ -12,9 +12,10 @@ import re
 import stat
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from types import TracebackType
 from typing import NoReturn
 
@@ -71,26 +72,17 @@ def _lines_of_regular(file: str) -> list[str]:
 def _is_of_this_process(file: str) -> bool:
     if file in linecache.cache or (file in _compiled and file not in _foreign):
         return True
-    files = _files_of_modules()
+    modules = tuple(sys.modules.values())
+    newest = str(getattr(modules[-1], "__file__", None))
+    files = _files_of_modules((newest, *map(id, modules)))
     return file in files or os.path.abspath(file) in files
 
 
-def _files_of_modules() -> Set[str]:
-    """The files of the modules in `sys.modules`: thousands, which are read again when one is
-    imported or goes.
-    """
-    global _modules, _files
-    modules = tuple(sys.modules.values())
-    newest = getattr(modules[-1], "__file__", None)
-    if (seen := (*map(id, modules), newest)) != _modules:
-        names = (getattr(module, "__dict__", {}).get("__file__") for module in modules)
-        _files = {name for name in names if isinstance(name, str)}
-        _modules = seen
-    return _files
-
-
-_modules: tuple[object, ...] = ()
-_files: Set[str] = frozenset()
+@lru_cache(maxsize=1)
+def _files_of_modules(_modules: tuple[object, ...]) -> frozenset[str]:
+    """The files of thousands of modules, which are read again when one is imported or goes."""
+    modules = (getattr(module, "__dict__", {}) for module in tuple(sys.modules.values()))
+    return frozenset(str(names.get("__file__")) for names in modules)
 
 
 @dataclass(frozen=True)

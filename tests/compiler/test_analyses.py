@@ -26,7 +26,7 @@ WITH_SHARED_MEMORY = [
 ]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), WITH_SHARED_MEMORY)
 def test_buffers_fill_the_launchs_memory_and_share_bytes_at_different_times(
     name: str, target: str

@@ -182,6 +182,7 @@ def test_libraries_are_told_by_name_and_not_by_their_place_on_this_machine() -> 
     assert "site-packages" not in text
 
 
+@pytest.mark.slow
 def test_the_lines_whose_operations_differ_are_listed(tmp_path: Path, raised: Raised) -> None:
     twice = SOURCE.replace("x * 3.0", "x * 3.0 + x").replace("\n@triton", "\n\n@triton")
     compared = kernellab.compare(

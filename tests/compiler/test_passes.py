@@ -274,6 +274,7 @@ def test_digests_are_of_the_text(matmul):
     assert text.digest == hashlib.sha256(text.read().encode()).hexdigest()
 
 
+@pytest.mark.slow
 def test_texts_do_not_name_passing_folders():
     first, second = of_corpus("vector_add", "sm_90"), recorded("vector_add", HOPPER)
     assert labels(first) == labels(second)

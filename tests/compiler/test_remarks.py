@@ -281,6 +281,7 @@ def test_the_meanings_hold_in_the_machine_code() -> None:
 CROWDED = {"BLOCK": 2048, "num_warps": 1, "maxnreg": 32}
 
 
+@pytest.mark.slow
 def test_what_a_stack_is_and_what_spills() -> None:
     """A stack alone is not a spill: a print passes its arguments through it."""
     crowded = _made(remarked.crowded, FLOATS, tuple(CROWDED.items()), "sm_90")

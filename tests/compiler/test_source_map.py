@@ -120,6 +120,7 @@ def test_no_path_of_this_machine_is_in_the_stages():
         assert "matmul.kernellab.ttgir" in one.stages[stage].text
 
 
+@pytest.mark.slow
 def test_ampere_copies_come_from_the_load_and_products_from_the_dot():
     one = compiled("matmul", "sm_80")
     line_map = one.source_map

@@ -110,6 +110,7 @@ def test_stopping_after_a_pass(whole, raised: Raised):
     raised(CompileError, lambda: stopped.resources)
 
 
+@pytest.mark.slow
 def test_stopping_after_a_stage_and_inside_the_llvm_dialect(whole):
     assert list(matmul(stop_after="ttgir").stages) == ["source", "ttir", "ttgir"]
     lowered = matmul(stop_after="to_llvmir").stages["llir"]

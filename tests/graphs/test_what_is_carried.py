@@ -48,13 +48,14 @@ def opened(function: Any, *args: Any, **options: Any) -> GraphReport:
     return report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
     [
-        pytest.param(lambda x: x * torch.tensor(2.0), marks=pytest.mark.slow),
+        lambda x: x * torch.tensor(2.0),
         lambda x: (x - torch.tensor([0.4, 0.5], device=x.device)) * torch.as_tensor([[1, 2]]),
-        pytest.param(lambda x: x.gather(-1, torch.tensor([[1, 0]])), marks=pytest.mark.slow),
-        pytest.param(lambda x: torch.tensor([1.0, 2.0]).mul_(x.sum()), marks=pytest.mark.slow),
+        lambda x: x.gather(-1, torch.tensor([[1, 0]])),
+        lambda x: torch.tensor([1.0, 2.0]).mul_(x.sum()),
     ],
 )
 def test_tensors_that_the_function_makes_of_numbers(function: Any) -> None:

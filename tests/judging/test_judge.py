@@ -80,6 +80,7 @@ def test_honest_work_is_accepted(name: str, kinds: list[str]) -> None:
     assert name != "with_two_stages" or verdict.equality == "equal"
 
 
+@pytest.mark.slow
 def test_no_line_of_another_file_is_shown(tmp_path: Path) -> None:
     """A record names a file of this machine as that of its kernel."""
     secret = tmp_path / "key.py"
@@ -297,6 +298,7 @@ def shift(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(z_ptr + at, x * FACTOR + 1e-6, mask=at < n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "kind", "equality"),
     [(clamp, "", "not decided"), (shift, "not-equal", "different")],
@@ -438,6 +440,7 @@ def get_inputs():
 """
 
 
+@pytest.mark.slow
 def test_the_command_judges_tasks_of_kernelbench(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

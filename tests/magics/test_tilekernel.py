@@ -226,6 +226,7 @@ def test_autotune_takes_the_first_config_and_says_so_once(lab: NotebookSession) 
 # Types that no launch gave
 
 
+@pytest.mark.slow
 def test_types_from_sig(lab: NotebookSession) -> None:
     outcome = lab.run(
         f'%%tilekernel --sig "*fp16:16, *bf16, *fp32:16, n=i64" --constexpr BLOCK=64\n{ADD}'
@@ -238,6 +239,7 @@ def test_types_from_sig(lab: NotebookSession) -> None:
     assert _row(card, "BLOCK") == ["BLOCK", "constexpr", "64", "--constexpr"]
 
 
+@pytest.mark.slow
 def test_types_from_annotations_and_assumptions(lab: NotebookSession) -> None:
     kernel = ADD.replace("x_ptr,", 'x_ptr: "*fp64",', 1).replace("n, BLOCK", "n, BLOCK", 1)
     (card,) = lab.run(f"%%tilekernel --constexpr BLOCK=64\n{kernel}").cards

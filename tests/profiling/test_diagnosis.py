@@ -264,6 +264,7 @@ def test_no_kernel_is_too_strange(name: str, target: str) -> None:
     assert any("grid" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_bad_input_says_what_is_wrong(raised: Raised) -> None:
     compilation = compile_entry(entry("vector_add"), "sm_90", "stages")
     raised(OptionError, kernellab.diagnose, compilation, target="sm_80", match="sm_90")

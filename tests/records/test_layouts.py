@@ -734,11 +734,11 @@ def test_a_kernel_without_tiles_is_told_so(
     assert not len(compilation.conversions())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "target"),
     [
-        pytest.param("matmul", "sm_100", marks=pytest.mark.slow),
+        ("matmul", "sm_100"),
         ("matmul_tma_specialized", "sm_100"),
         ("matmul", "gfx942"),
         ("matmul", "gfx950"),

@@ -235,6 +235,7 @@ def test_evidence_of_an_earlier_definition_is_refused(raised: Raised) -> None:
             assert "Run it again" in caught.advice
 
 
+@pytest.mark.slow
 def test_accesses_of_another_compilation_are_refused_and_what_differs_is_said(
     raised: Raised,
 ) -> None:
@@ -264,6 +265,7 @@ def test_what_is_no_evidence_is_refused(raised: Raised) -> None:
 # Two compilations, and the still
 
 
+@pytest.mark.slow
 def test_of_two_compilations_each_has_the_evidence_that_is_of_it() -> None:
     older = compiled(evidenced.thinned, **case.launch(), target="sm_80")
     comparison = kernellab.compare(older, case.compilation())

@@ -11,11 +11,9 @@ import pytest
 from playwright.sync_api import expect
 
 import kernellab
-from kernellab.compiler.compilations import Compilation
 from kernellab.errors import CompileError
 from kernellab.records import Stage, Stages
 from kernellab.records.display import show
-from kernellab.viz.kit.view import View
 from tests.kernels import basic, faulty
 from tests.support.compiled import compiled, of_corpus
 from tests.viz.browser import OpenPage
@@ -205,20 +203,6 @@ def test_the_page_is_small_enough_and_has_a_still(matmul_page: Path) -> None:
 # Bad input
 
 
-def test_hostile_names_are_text(open_page: OpenPage) -> None:
-    nasty = "<img src=x onerror=window.hit=1></script><script>window.hit=1</script>"
-    compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024)
-    stages = {
-        name: Stage(name, stage.language, f"# {nasty}\n{stage.text}") if name == "source" else stage
-        for name, stage in compilation.stages.items()
-    }
-    bad = dataclasses.replace(compilation, kernel=nasty, stages=Stages(stages))
-    page = open_page(View(nasty, lambda: show(bad).data, lambda: show(bad).still))
-    expect(page.locator(".kl-head b")).to_contain_text("<img src=x")
-    assert page.evaluate("window.hit") is None
-    assert page.locator("img").count() == 0
-
-
 def test_a_failed_compilation_shows_up_to_the_failing_pass(open_page: OpenPage) -> None:
     with pytest.raises(CompileError) as caught:
         compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, skip="convert_to_ttgpuir")
@@ -235,18 +219,10 @@ def test_a_failed_compilation_shows_up_to_the_failing_pass(open_page: OpenPage) 
     expect(pane(page, 1).locator(".kl-lit", has_text="tt.load").first).to_be_visible()
 
 
-def test_fifty_thousand_lines_and_an_empty_text(open_page: OpenPage) -> None:
+def test_an_empty_text(open_page: OpenPage) -> None:
     compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, record="stages")
-    long = "\n".join(f"  %{n} = llvm.add %{n - 1}, %arg0 : i32" for n in range(1, 50_001))
-    stages = dict(compilation.stages) | {
-        "ttgir": Stage("ttgir", "mlir", ""),
-        "llir": Stage("llir", "mlir", long),
-    }
-    large: Compilation = dataclasses.replace(compilation, stages=Stages(stages))
-    page = open_page(show(large))
-    page.get_by_label("Text of pane 2").select_option(label="LLVM IR")
-    expect(pane(page, 1)).to_contain_text("50,000 lines")
-    assert pane(page, 1).locator(".cm-line").count() < 300, "only what is on the screen"
+    stages = dict(compilation.stages) | {"ttgir": Stage("ttgir", "mlir", "")}
+    page = open_page(show(dataclasses.replace(compilation, stages=Stages(stages))))
     page.get_by_label("Text of pane 2").select_option(label="TTGIR")
     expect(pane(page, 1)).to_contain_text("empty")
 

@@ -70,6 +70,7 @@ def test_contrast_is_that_of_wcag() -> None:
     assert palette.sequential(float("nan")) == "#440154"
 
 
+@pytest.mark.slow
 def test_a_users_own_style_stays_and_changes_nothing_here() -> None:
     memory = of_corpus("matmul", "sm_90").shared_memory()
     expected = memory.plot().png()
@@ -241,6 +242,7 @@ def test_names_are_words_whatever_is_in_them() -> None:
     assert "$x_{2}$ &lt;b&gt;&amp;" in svg
 
 
+@pytest.mark.slow
 def test_the_gaps_between_the_cells_of_a_layout_are_alike() -> None:
     layout = Layout.nvidia_mma(
         shape=(64, 64), version=3, warps_per_cta=(4, 1), instruction_shape=(16, 64, 16)
@@ -287,6 +289,7 @@ def boxes(picture: Any) -> list[str]:
     return [to_hex(one) for one in picture.figure.axes[0].collections[0].get_facecolor()]
 
 
+@pytest.mark.slow
 def test_a_fragment_is_labeled_as_in_the_ptx_manual() -> None:
     # PTX ISA, accumulators of mma.m16n8k8: row = lane / 4 (and 8 more for c2, c3),
     # column = lane % 4 * 2 + i % 2.

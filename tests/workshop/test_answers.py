@@ -113,6 +113,7 @@ def test_the_first_difference_has_line_program_lane_and_the_values_behind_it() -
     assert again.first_difference == found
 
 
+@pytest.mark.slow
 def test_the_values_of_a_lane_are_told() -> None:
     found = kernellab.exercise("add", wrong.add_of_zeros).first_difference
     assert found is not None
@@ -128,6 +129,7 @@ def test_what_takes_too_long_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> No
     assert answer.diagnostics[0].kind == "no-end"
 
 
+@pytest.mark.slow
 def test_the_search_for_a_change_does_not_count_as_the_kernels_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -194,6 +196,7 @@ def test_an_error_of_the_compiler_in_a_later_launch_is_not_under_compiles(
     assert (answer.reached, answer.diagnostics[0].kind) == ("", "compile-error")
 
 
+@pytest.mark.slow
 def test_an_answer_names_one_writer_of_the_wrong_element() -> None:
     answer = kernellab.exercise("max_rows", wrong.max_rows_of_zeros_beyond)
     assert answer.first_difference is not None
