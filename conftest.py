@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 # Else each of the processes that the tests start compiles every file of KernelLab's again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -43,6 +44,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # How long one example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("without deadlines", deadline=None)
 settings.load_profile("without deadlines")
+
+# Hypothesis would parse every module of this project that is imported, for constants to draw: that
+# takes seconds, and a test's examples would depend on the files that its worker ran before.
+providers.is_local_module_file = lambda _: False
 
 ROOT = Path(__file__).parent
 
@@ -119,7 +124,7 @@ def pytest_configure(config: pytest.Config) -> None:
     outputs where another Triton or torch is installed than the one that they were saved with: the
     compiler's output differs.
     """
-    if config.option.markexpr == "not slow":
+    if "not slow" in config.option.markexpr:
         os.environ[forked_kernels.MOST_TRIES] = FEW_TRIES
     if not hasattr(config, "workerinput"):  # workers inherit the folder
         cache = _running.enter_context(TemporaryDirectory(prefix="kernellab-cache-"))

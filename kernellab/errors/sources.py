@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from types import TracebackType
 from typing import NoReturn
 
@@ -71,9 +72,17 @@ def _lines_of_regular(file: str) -> list[str]:
 def _is_of_this_process(file: str) -> bool:
     if file in linecache.cache or (file in _compiled and file not in _foreign):
         return True
-    absolute = os.path.abspath(file)
-    modules = (getattr(module, "__dict__", {}) for module in list(sys.modules.values()))
-    return any(names.get("__file__") in (file, absolute) for names in modules)
+    modules = tuple(sys.modules.values())
+    newest = str(getattr(modules[-1], "__file__", None))
+    files = _files_of_modules((newest, *map(id, modules)))
+    return file in files or os.path.abspath(file) in files
+
+
+@lru_cache(maxsize=1)
+def _files_of_modules(_modules: tuple[object, ...]) -> frozenset[str]:
+    """The files of thousands of modules, which are read again when one is imported or goes."""
+    modules = (getattr(module, "__dict__", {}) for module in tuple(sys.modules.values()))
+    return frozenset(str(names.get("__file__")) for names in modules)
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,7 @@ def test_what_is_counted_here_is_what_was_recorded(case: str, values: dict[str, 
     )
 
 
+@pytest.mark.slow
 def test_loops_and_reductions_are_counted_as_the_gpu_counts() -> None:
     x = torch.empty(4096, 2048, device="meta")
     compiled: Any = kernellab.compile

@@ -440,6 +440,7 @@ def test_a_remainder_of_a_difference_is_told_as_negative() -> None:
     assert "Write ((lanes - shift) % 16 + 16) % 16" in found.advice
 
 
+@pytest.mark.slow
 def test_a_finding_names_the_program_that_it_describes_first() -> None:
     parts = [torch.zeros(16), torch.zeros(40), torch.zeros(3)]
     addresses = torch.tensor([one.data_ptr() for one in parts])
@@ -449,6 +450,7 @@ def test_a_finding_names_the_program_that_it_describes_first() -> None:
     assert (found.lane, found.values["start"]) == ((3,), 0)
 
 
+@pytest.mark.slow
 def test_an_argument_that_was_cast_is_named(messages: SnapshotAssertion) -> None:
     found = only(words_of_bytes, torch.zeros(40, dtype=torch.int8), zeros(16), BLOCK=16)
     assert found.kind == "out-of-bounds"

@@ -130,6 +130,7 @@ def test_nothing_is_found_where_programs_wait_for_each_other_rightly(launch: Any
     assert not found, str(found)
 
 
+@pytest.mark.slow
 def test_programs_that_wait_and_leave_their_tensors_are_not_waited_for_long() -> None:
     """One looks at flag after flag, beyond the last: it never comes back to where it was."""
     found = kernellab.check(waiting.faults_while_waiting, (2,), counters(2), 3)

@@ -106,6 +106,7 @@ def kinds_of(case: Pair) -> set[str]:
     return {kind for kind, _ in case.faulty.marked()}
 
 
+@pytest.mark.slow
 def test_the_corpus_has_every_detector_several_times() -> None:
     assert len(PAIRS) >= 60
     counts: dict[str, int] = defaultdict(int)
@@ -118,6 +119,7 @@ def test_the_corpus_has_every_detector_several_times() -> None:
 # Other stages and targets
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "settings", [{"stage": "ttgir"}, {"target": "gfx942", "stage": "ttgir"}], ids=str
 )

@@ -65,6 +65,7 @@ def expected() -> Findings:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
 def test_the_others_go_on(
     method: str, expected: Findings, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion

@@ -84,6 +84,7 @@ def test_a_sum_that_overflows_on_the_way_in_one_order_is_told(
             assert "fp32" in one.advice
 
 
+@pytest.mark.slow
 def test_how_far_a_scan_looks_back_is_a_matter_of_rounding() -> None:
     counters = torch.zeros(16, dtype=torch.int32)
     arguments = normal(16 * 8), zeros(16 * 8), counters, zeros(32)
@@ -108,6 +109,7 @@ def adds_rows(x_ptr, total_ptr, lock_ptr, WIDTH: tl.constexpr, GROUPS: tl.conste
     tl.atomic_xchg(lock, 0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("content", [float("nan"), float("inf"), 0.0, 1.0])
 def test_what_memory_held_before_the_first_number_of_a_sum_is_no_part_of_it(content: float) -> None:
     totals = torch.full((3, 16), content)

@@ -287,6 +287,7 @@ def test_what_cannot_be_minimized(raised: Raised) -> None:
     raised(ArgumentError, kernellab.minimize, overlapping, by="check")
 
 
+@pytest.mark.slow
 def test_the_work_is_bounded() -> None:
     x, y, z = tensors(3)
     launch = kernellab.bind(add, (4,), x, y, z, 1000, 0.5, BLOCK=256)

@@ -26,12 +26,13 @@ def checked(kernels: Any, name: str, programs: int = 1) -> Findings:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", asynchronous.NAMES)
 def test_nothing_is_found_in_right_kernels(name: str) -> None:
     assert not checked(asynchronous, name)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))
 def test_the_fault_is_found_on_its_line(name: str, fault: str, tmp_path: Path) -> None:
     kernels, expected = broken(asynchronous, name, fault, tmp_path)
@@ -40,6 +41,7 @@ def test_the_fault_is_found_on_its_line(name: str, fault: str, tmp_path: Path) -
     assert {(one.kind, one.line) for one in found} == expected, str(found)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
@@ -84,6 +86,7 @@ def test_each_wait_of_a_pipeline_is_needed(name: str, line: int, tmp_path: Path)
     assert kinds & {"missing-wait", "extra-arrival", "endless-wait"}, kinds
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.skipif(not hasattr(mbarrier, "sync_cluster_init"), reason="from Triton 3.7 on")
 @pytest.mark.parametrize("fault", ["", "A", "B", "C", "D", "E"])
 def test_clusters(fault: str, tmp_path: Path) -> None:
@@ -101,6 +104,7 @@ def test_clusters(fault: str, tmp_path: Path) -> None:
             assert torch.equal(arguments[1], result)
 
 
+@pytest.mark.slow
 def test_a_kernel_that_never_waits() -> None:
     found = kernellab.check(asynchronous.never_waits, (1,), torch.zeros(512), 3_000, target="sm_90")
     assert found.of_kind("missing-wait")

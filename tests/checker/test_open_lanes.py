@@ -240,6 +240,7 @@ def test_zeros_that_take_part_are_a_fault_on_any_target(
     assert one.why == messages
 
 
+@pytest.mark.slow
 def test_integers_in_a_sum_do_not_show_as_zeros_that_take_part() -> None:
     for kind in (torch.int8, torch.uint8, torch.int32):
         one = missing(total_of_a_row, torch.ones(100, dtype=kind), target="sm_90")

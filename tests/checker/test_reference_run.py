@@ -91,6 +91,7 @@ Y = X.flip(0) + 4
 C = torch.zeros(16, 16, dtype=torch.float64)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "operands", "right"),
     [

@@ -121,6 +121,7 @@ def test_a_fault_beside_the_rounding_is_an_error() -> None:
     assert one.line == marked_line(sys.modules[__name__], "WRONG: attends")
 
 
+@pytest.mark.slow
 def test_a_sum_that_loses_too_much_is_an_error_with_its_cause() -> None:
     x = torch.rand(2048, generator=torch.Generator().manual_seed(0))
     found = kernellab.check(
@@ -150,7 +151,7 @@ def multiplied(precision: str, factor: float = 1.0) -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     ("launch", "is_right"),
     [
-        pytest.param(added(1e-5), False, id="sum plus 1e-5"),
+        pytest.param(added(1e-5), False, id="sum plus 1e-5", marks=pytest.mark.slow),
         pytest.param(multiplied("tf32"), True, id="tf32"),
         pytest.param(added(0.0), True, id="sum", marks=pytest.mark.slow),
         pytest.param(multiplied("ieee"), True, id="ieee", marks=pytest.mark.slow),

@@ -13,6 +13,7 @@ WITH_VALUES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", WITH_VALUES, ids=lambda one: schedules.PAIRS[one].name)
 def test_it_is_found_whatever_the_values(number: int) -> None:
     """The corpus has them in one order; here they are in others."""
@@ -22,6 +23,7 @@ def test_it_is_found_whatever_the_values(number: int) -> None:
         assert {(one.kind, one.line) for one in found} == faulty.marked(), (seed, str(found))
 
 
+@pytest.mark.slow
 def test_of_many_programs_none_is_preempted() -> None:
     """What shows only there is not found, and the docs say so."""
 

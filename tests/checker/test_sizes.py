@@ -26,6 +26,7 @@ POLYNOMIALS = st.lists(NUMBERS, min_size=len(MONOMIALS), max_size=len(MONOMIALS)
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(goal=POLYNOMIALS, facts=st.lists(POLYNOMIALS, max_size=3))
 def test_what_is_proved_holds_wherever_the_facts_do(

@@ -103,6 +103,7 @@ SHOWN: dict[str, Callable[[Any, Path], Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", SHOWN)
 def test_showing_runs_nothing(report: Path, tmp_path: Path, marker: Path, way: str) -> None:
     SHOWN[way](kernellab.load(report), tmp_path)
@@ -202,7 +203,7 @@ def with_code(kind: str, folder: Path, marker: Path) -> Path:
     return file
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("kind", "way"), list(table()))
 def test_each_way_does_what_the_table_says(
     request: pytest.FixtureRequest, tmp_path: Path, marker: Path, kind: str, way: str

@@ -348,6 +348,7 @@ INTERRUPTED = {
 """A call -> what is said of it."""
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(len(INTERRUPTED))
 @pytest.mark.parametrize(("call", "kept"), INTERRUPTED.items())
 def test_an_interrupt_ends_long_work_soon_and_says_what_is_kept(

@@ -58,6 +58,7 @@ def refusal(path: Any) -> str:
 # Any file, damaged at random
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", list(fuzzed_files.KINDS))
 @pytest.mark.parametrize("count", [1, pytest.param(300, marks=pytest.mark.slow)])
 def test_damaged_files_are_refused_or_can_be_looked_at(
@@ -98,6 +99,7 @@ TEXTS = {
 """Kind of file -> which of its texts `make test` tries: every so many."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "every"),
     [

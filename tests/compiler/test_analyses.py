@@ -26,7 +26,7 @@ WITH_SHARED_MEMORY = [
 ]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), WITH_SHARED_MEMORY)
 def test_buffers_fill_the_launchs_memory_and_share_bytes_at_different_times(
     name: str, target: str
@@ -96,6 +96,7 @@ def test_tensor_memory_is_what_the_modules_text_says(name: str) -> None:
     assert max(one.end for one in memory.buffers) <= memory.total_columns
 
 
+@pytest.mark.slow
 def test_an_accumulator_of_128_by_128_floats_has_128_columns() -> None:
     (accumulator,) = of_corpus("matmul", "sm_100").tensor_memory().buffers
     assert (accumulator.column, accumulator.columns) == (0, 128)
@@ -182,6 +183,7 @@ def test_barriers_keep_copies_and_products_of_a_pipelined_matmul_apart() -> None
     assert exchange in [barrier.operation for barrier in lowered]
 
 
+@pytest.mark.slow
 def test_a_barrier_of_the_kernels_own_is_told_from_an_inserted_one() -> None:
     barriers = of_corpus("layer_norm_backward", "sm_80").barriers().barriers
     own = [barrier for barrier in barriers if barrier.written_by == "program"]

@@ -31,7 +31,7 @@ def ask(compilation: Compilation, asked: str) -> object:
     return found() if callable(found) else found
 
 
-@pytest.mark.parametrize("target", ["sm_90", "gfx942"])
+@pytest.mark.parametrize("target", ["sm_90", pytest.param("gfx942", marks=pytest.mark.slow)])
 def test_a_kernel_that_was_compiled_here_answers_everything(target: str) -> None:
     compilation = of_corpus("matmul", target)
     assert compilation.capabilities == EVERYTHING
@@ -44,6 +44,7 @@ def test_a_record_from_a_file_says_what_it_has(tmp_path: Path) -> None:
     assert kernellab.load(path).capabilities == EVERYTHING
 
 
+@pytest.mark.slow
 def test_a_record_that_kept_no_lines_keeps_its_word() -> None:
     whole = of_corpus("matmul", "sm_90")
     bare = dataclasses.replace(whole, sources=Sources(resources=lambda: whole.resources))

@@ -51,6 +51,7 @@ def test_a_compilation_and_itself_differ_in_nothing() -> None:
     assert "are equal: types, options and every stage" in str(same)
 
 
+@pytest.mark.slow
 def test_the_same_kernel_on_other_lines_differs_in_its_source_alone(tmp_path: Path) -> None:
     first = version_of(SOURCE, tmp_path, "first")
     moved = version_of("# a comment\n" * 7 + SOURCE, tmp_path, "moved")
@@ -77,6 +78,7 @@ def of_targets(left: str, right: str) -> Comparison:
     return kernellab.compare(of_corpus("matmul", left), of_corpus("matmul", right))
 
 
+@pytest.mark.slow
 def test_two_targets_part_where_the_target_enters() -> None:
     comparison = of_targets("sm_80", "sm_90")
     left, right = comparison.left, comparison.right
@@ -180,6 +182,7 @@ def test_libraries_are_told_by_name_and_not_by_their_place_on_this_machine() -> 
     assert "site-packages" not in text
 
 
+@pytest.mark.slow
 def test_the_lines_whose_operations_differ_are_listed(tmp_path: Path, raised: Raised) -> None:
     twice = SOURCE.replace("x * 3.0", "x * 3.0 + x").replace("\n@triton", "\n\n@triton")
     compared = kernellab.compare(

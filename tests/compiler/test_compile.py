@@ -205,6 +205,7 @@ def ptxas_report(compilation, tmp_path):
     return int(used[1]), int(frame[1]), int(frame[2]), int(static[1]) if static else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", NVIDIA, ids=str)
 @pytest.mark.parametrize("limit", [None, pytest.param(32, marks=pytest.mark.slow)])
 def test_resources_are_what_ptxas_reports(target, limit, tmp_path):

@@ -279,6 +279,7 @@ def largest_of_rows(x, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     tl.store(out + rows, tl.max(tile, 1))
 
 
+@pytest.mark.slow
 def test_a_scan_says_what_goes_through_shared_memory_and_what_by_shuffles() -> None:
     """Four warps leave one number each in shared memory;
     five shuffles of 128 threads hand on 4 bytes each.
@@ -356,6 +357,7 @@ def test_reductions_in_loops_hand_on_what_is_said() -> None:
     assert "tt.dot" in [neighbor.operation for neighbor in largest.forced_by]
 
 
+@pytest.mark.slow
 def test_reductions_over_warps() -> None:
     one, *_ = of_corpus("softmax", "sm_90").conversions()
     assert one.operation == "tt.reduce"

@@ -188,6 +188,7 @@ while [ $# -gt 0 ]; do [ "$1" = -o ] && truncate -s SIZE "$2"; shift; done
 """An assembler on a full disk: the end of its file is missing, and it says nothing."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2000, 0, 40])
 def test_half_a_binary_is_neither_used_nor_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, size: int, raised: Raised

@@ -112,6 +112,7 @@ def test_nothing_of_ours_stays_in_the_backends():
     assert nvidia.nvidia is libtriton.nvidia
 
 
+@pytest.mark.slow
 def test_other_threads_compile_undisturbed(monkeypatch):
     """While one thread records, Triton's own compile in another makes the same code
     and lands in no record.
@@ -173,6 +174,7 @@ def test_a_pass_that_somebody_adds_behind_our_back_runs_at_its_place():
     assert instrumented.stages["ptx"].text == plain.stages["ptx"].text
 
 
+@pytest.mark.slow
 def test_the_first_and_the_last_entries(matmul):
     names = labels(matmul)
     assert names[0] == "source.front_end"
@@ -272,6 +274,7 @@ def test_digests_are_of_the_text(matmul):
     assert text.digest == hashlib.sha256(text.read().encode()).hexdigest()
 
 
+@pytest.mark.slow
 def test_texts_do_not_name_passing_folders():
     first, second = of_corpus("vector_add", "sm_90"), recorded("vector_add", HOPPER)
     assert labels(first) == labels(second)

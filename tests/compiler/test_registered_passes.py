@@ -60,6 +60,7 @@ def test_loops_are_counted(
     assert "cubin" in compilation.stages
 
 
+@pytest.mark.slow
 def test_a_division_is_guarded(example: Callable[[str], Any]) -> None:
     plain = compiled()
     with kernellab.register_pass(example("GuardDivision"), after="ttgir.coalesce"):

@@ -236,7 +236,7 @@ if WARNS_OF_BLOCK_POINTERS:
     CAUSED += [(kernel, types, OLD, "sm_90", "make_block_ptr", "block = tl.make_block_ptr(")]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("kernel", "types", "keywords", "target", "phrase", "line"), CAUSED)
 def test_what_the_compiler_says_is_put_into_plain_words_on_the_kernels_line(
@@ -281,6 +281,7 @@ def test_the_meanings_hold_in_the_machine_code() -> None:
 CROWDED = {"BLOCK": 2048, "num_warps": 1, "maxnreg": 32}
 
 
+@pytest.mark.slow
 def test_what_a_stack_is_and_what_spills() -> None:
     """A stack alone is not a spill: a print passes its arguments through it."""
     crowded = _made(remarked.crowded, FLOATS, tuple(CROWDED.items()), "sm_90")

@@ -148,7 +148,7 @@ def without_hidden_descriptor(target, opcode, names):
     return set(names)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "target"),
     [

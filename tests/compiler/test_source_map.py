@@ -120,6 +120,7 @@ def test_no_path_of_this_machine_is_in_the_stages():
         assert "matmul.kernellab.ttgir" in one.stages[stage].text
 
 
+@pytest.mark.slow
 def test_ampere_copies_come_from_the_load_and_products_from_the_dot():
     one = compiled("matmul", "sm_80")
     line_map = one.source_map
@@ -252,6 +253,7 @@ def test_a_line_of_another_file_is_named_by_its_position():
     assert any("arith.max" in text for text in texts(one, "ttir", found))
 
 
+@pytest.mark.slow
 def test_ptx_lines_of_sass_are_nvdisasms():
     cubin = compiled("matmul", "sm_90").stages["cubin"].content
     assert isinstance(cubin, bytes)

@@ -76,6 +76,7 @@ def test_names_that_there_are_not(edit, raised: Raised):
     raised(OptionError, matmul, **edit)
 
 
+@pytest.mark.slow
 def test_skipping_a_pass(whole):
     skipped = matmul(skip=["pipeline"])
     assert labels(skipped) == [label for label in labels(whole) if label != "ttgir.pipeline"]
@@ -109,6 +110,7 @@ def test_stopping_after_a_pass(whole, raised: Raised):
     raised(CompileError, lambda: stopped.resources)
 
 
+@pytest.mark.slow
 def test_stopping_after_a_stage_and_inside_the_llvm_dialect(whole):
     assert list(matmul(stop_after="ttgir").stages) == ["source", "ttir", "ttgir"]
     lowered = matmul(stop_after="to_llvmir").stages["llir"]
@@ -116,6 +118,7 @@ def test_stopping_after_a_stage_and_inside_the_llvm_dialect(whole):
     assert "llvm.func @matmul" in lowered.text
 
 
+@pytest.mark.slow
 def test_replacing_the_passes_of_a_stage(whole):
     names = [run.name for run in whole.passes if run.stage == "ttgir"]
     same = matmul(pipeline=[f"ttgir.{names[0]}", *names[1:]])
@@ -188,6 +191,7 @@ def test_front_end_errors_of_an_edited_compilation_are_the_ordinary_ones(
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("stage", ["ttir", "ttgir", "llir", "ptx"])
 def test_an_ir_text_is_compiled_on(whole, stage, tmp_path):

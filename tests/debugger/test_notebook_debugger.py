@@ -7,6 +7,8 @@ import pytest
 from tests.debugger.debug_protocol import NotebookDebugger
 from tests.support.notebook_session import NotebookSession, StartNotebook
 
+pytestmark = pytest.mark.slow
+
 CELL = """\
 %%tilekernel --no-compile
 @triton.jit
@@ -38,7 +40,6 @@ def debugger(session: NotebookSession) -> NotebookDebugger:
     return NotebookDebugger(session)
 
 
-@pytest.mark.slow
 def test_tiledebug_in_a_notebook(session: NotebookSession) -> None:
     printed = session.converse(
         "%tiledebug --break 11 --program 1 scale[(3,)](x, y, 12, B=4)",
@@ -52,7 +53,6 @@ def test_tiledebug_in_a_notebook(session: NotebookSession) -> None:
     assert session.ask("y.sum().item()") == "132.0"
 
 
-@pytest.mark.slow
 def test_a_breakpoint_in_the_gutter_stops_in_the_first_program(debugger: NotebookDebugger) -> None:
     assert [one["verified"] for one in debugger.run(CELL, {9: "", 11: ""})] == [True, True]
     frame, *_ = debugger.next_stop() or []
@@ -86,7 +86,6 @@ def test_a_breakpoint_in_the_gutter_stops_in_the_first_program(debugger: Noteboo
     assert DOUBLED in debugger.printed
 
 
-@pytest.mark.slow
 def test_a_condition_chooses_among_all_programs(debugger: NotebookDebugger) -> None:
     debugger.run(CELL, {12: "pid == 2 and w.max() > 20"})
     frame, *_ = debugger.next_stop() or []
@@ -96,7 +95,6 @@ def test_a_condition_chooses_among_all_programs(debugger: NotebookDebugger) -> N
     assert DOUBLED in debugger.printed
 
 
-@pytest.mark.slow
 def test_breakpoint_in_a_kernel_stops(debugger: NotebookDebugger) -> None:
     debugger.run(CELL.replace("    b = a / 2\n", "    b = a / 2; breakpoint()\n"), {})
     frame, caller, *_ = debugger.next_stop() or []
@@ -107,7 +105,6 @@ def test_breakpoint_in_a_kernel_stops(debugger: NotebookDebugger) -> None:
     assert DOUBLED in debugger.printed
 
 
-@pytest.mark.slow
 def test_a_fault_of_another_program_names_the_kernels_line(
     debugger: NotebookDebugger, session: NotebookSession
 ) -> None:

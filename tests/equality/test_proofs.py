@@ -28,7 +28,7 @@ def proof_of(name: str) -> Equality:
     return kernellab.equal(pair.bound(), pair.second(), inputs="finite", proof=True)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", PROVED)
 def test_what_is_proved(name: str) -> None:
     equality = proof_of(name)
@@ -63,7 +63,7 @@ WRONG: list[tuple[str, str]] = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("first", "second"), WRONG)
 def test_the_expressions_of_what_differs(first: str, second: str, tmp_path: Path) -> None:
     equality = compared("f32", first, second, tmp_path, proof=True)
@@ -88,7 +88,7 @@ UNPROVED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("reason", UNPROVED)
+@pytest.mark.parametrize("reason", [pytest.param("terms", marks=pytest.mark.slow), "atomic"])
 def test_what_is_not_proved_says_so(reason: str) -> None:
     equality = UNPROVED[reason]()
     assert equality.verdict == "equal"
@@ -96,7 +96,7 @@ def test_what_is_not_proved_says_so(reason: str) -> None:
     assert any("Not proved" in note and reason in note for note in equality.notes), equality.notes
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("kind", "first", "second"), EQUAL)
 def test_a_proof_never_refutes_what_is_equal(
     kind: str, first: str, second: Any, tmp_path: Path

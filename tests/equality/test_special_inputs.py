@@ -67,7 +67,7 @@ UNEQUAL: list[tuple[str, str, str | Function]] = [
 ]
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(21)
 @pytest.mark.parametrize(("kind", "first", "second"), UNEQUAL)
 def test_what_differs_for_special_inputs_is_not_equal(
     kind: str, first: str, second: str | Function, tmp_path: Path

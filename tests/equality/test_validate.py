@@ -26,7 +26,7 @@ def matmul(target: str) -> Any:
     return kernellab.validate(kernels.matmul, (6,), a, b, c, *sizes, target=target, **blocks)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_pass_keeps_a_matmul(target: str) -> None:
     found = matmul(target)
@@ -35,7 +35,7 @@ def test_every_pass_keeps_a_matmul(target: str) -> None:
     assert "Every pass keeps the results" in str(found)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("label", "pattern", "replacement"),
     [

@@ -74,6 +74,7 @@ def _attend_again_in_backward(x: torch.Tensor) -> torch.Tensor:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
     [
@@ -128,6 +129,7 @@ def _broken(x: torch.Tensor) -> torch.Tensor:
     return y.cos()
 
 
+@pytest.mark.slow
 def test_the_last_report_has_all_graphs_of_the_last_compiled_function() -> None:
     first = torch.compile(_broken, backend=kernellab_backend)
     first(torch.ones(8))

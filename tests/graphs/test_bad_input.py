@@ -124,6 +124,7 @@ def _lines(function: Callable[..., Any], one: GraphBreak) -> tuple[int, ...]:
     return tuple(line - function.__code__.co_firstlineno for line in one.uncompiled)
 
 
+@pytest.mark.slow
 def test_lines_without_a_graph_after_a_break() -> None:
     item, pointer = opened(_tests_a_pointer, torch.rand(8, 16), torch.rand(16, 4)).breaks
     assert item.resumes
@@ -142,6 +143,7 @@ def test_lines_without_a_graph_after_a_break() -> None:
     assert "print" in str(resumed), "the headline alone does not name it"
 
 
+@pytest.mark.slow
 def test_a_break_in_a_function_of_torchs_has_the_users_line_and_stack() -> None:
     def drawn(x: torch.Tensor) -> torch.Tensor:
         sample: torch.Tensor = torch.distributions.Normal(x, x.exp(), validate_args=True).rsample()

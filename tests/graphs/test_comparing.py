@@ -113,6 +113,7 @@ def test_a_wrong_kernel_is_found_on_its_line_and_stepped_through(report: GraphRe
     assert any("tl.store" in str(notice) or "expected" in str(notice) for notice in trace.notices)
 
 
+@pytest.mark.slow
 def test_random_numbers_are_drawn_as_eager_torch_draws_them() -> None:
     def dropped(x: torch.Tensor) -> torch.Tensor:
         return F.dropout(x.sin(), 0.25) * 2
@@ -203,7 +204,7 @@ def _attend_again_in_backward(q: torch.Tensor) -> torch.Tensor:
     return result
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("function", "dtype", "backward"),
     [

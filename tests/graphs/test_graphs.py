@@ -227,6 +227,7 @@ def test_options_are_inductors() -> None:
     assert len(whole.kernels) < len(parted.kernels)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_captured_says_how_far_it_came(messages: SnapshotAssertion) -> None:
     def failing(x: torch.Tensor) -> torch.Tensor:
         return x.view(7, 7)
@@ -328,6 +329,7 @@ def test_a_product_is_not_timed(captures: dict[bool, Captured]) -> None:
     assert "mm" in product.name
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_is_a_report_of_what_there_is() -> None:
     # Work that swallows the first alarm meets the second one, ten seconds later.
     def slow(x: torch.Tensor) -> torch.Tensor:

@@ -68,7 +68,7 @@ CHANGES: dict[str, tuple[Callable[..., Any], Any, Any, str, str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_recompilation_has_both_values_the_line_and_what_to_change(what: str) -> None:
     function, first, second, old, new, advice = CHANGES[what]

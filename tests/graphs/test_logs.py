@@ -108,6 +108,7 @@ def test_a_log_shows_itself_and_is_saved_as_a_report(report: GraphReport, tmp_pa
     assert again.capture == report.capture
 
 
+@pytest.mark.slow
 def test_what_an_h200_logged_opens_down_to_its_kernels(tmp_path: Path) -> None:
     """The log and the folder of torch 2.11 on an H200, as `tests.support.torch_logs` made them."""
     log = kernellab.load(HERE / "trace_of_h200.log", trust=True)

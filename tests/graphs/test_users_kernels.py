@@ -128,7 +128,7 @@ WRITTEN: list[tuple[Callable[..., Any], list[tuple[str, tuple[str, ...]]], int]]
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("function", "launches", "line"), WRITTEN)
 def test_name_line_and_what_is_written(
     function: Callable[..., Any], launches: list[tuple[str, tuple[str, ...]]], line: int
@@ -145,6 +145,7 @@ def test_name_line_and_what_is_written(
     assert not report.compare().differences
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("function", "kernel", "old", "new"),
@@ -176,6 +177,7 @@ def test_sizes_that_are_symbols_have_the_grid_of_the_config() -> None:
     assert not comparison.differences
 
 
+@pytest.mark.slow
 def test_kernels_of_a_log_have_the_same_names() -> None:
     (graph,) = _opened(_with_other_constants).graphs
     kernels = kernels_in(graph.wrapper, {})

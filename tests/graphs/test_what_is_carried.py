@@ -48,13 +48,14 @@ def opened(function: Any, *args: Any, **options: Any) -> GraphReport:
     return report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "function",
     [
         lambda x: x * torch.tensor(2.0),
         lambda x: (x - torch.tensor([0.4, 0.5], device=x.device)) * torch.as_tensor([[1, 2]]),
-        pytest.param(lambda x: x.gather(-1, torch.tensor([[1, 0]])), marks=pytest.mark.slow),
-        pytest.param(lambda x: torch.tensor([1.0, 2.0]).mul_(x.sum()), marks=pytest.mark.slow),
+        lambda x: x.gather(-1, torch.tensor([[1, 0]])),
+        lambda x: torch.tensor([1.0, 2.0]).mul_(x.sum()),
     ],
 )
 def test_tensors_that_the_function_makes_of_numbers(function: Any) -> None:
@@ -98,6 +99,7 @@ model[0].register_forward_hook(lambda module, args, out: out + SCALE)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.usefixtures("carried")
 def test_containers_of_modules_of_a_notebook_read_its_variables(
@@ -189,6 +191,7 @@ def _doubled_inside(x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "function",
@@ -230,6 +233,7 @@ def _halved_gradient(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
 _halved.register_autograd(_halved_gradient)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("carried")
 def test_custom_operations_are_calls() -> None:
     report = opened(lambda x: torch.ops.kernellab_tests.halved(x.sin()) + 1, torch.rand(4))

@@ -9,6 +9,8 @@ from torch.nn import functional as F  # noqa: N812 - as everyone writes it
 
 import kernellab
 
+pytestmark = pytest.mark.slow
+
 Lowering = Callable[[torch.Tensor], torch.Tensor]
 
 OPERATIONS: dict[str, tuple[Lowering, Lowering]] = {
@@ -45,7 +47,6 @@ def _is_found(report: kernellab.GraphReport, name: str, wrong: Lowering) -> bool
     return bool(compared.differences)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_every_wrong_lowering_is_found(dtype: torch.dtype, name: str) -> None:
@@ -55,7 +56,6 @@ def test_every_wrong_lowering_is_found(dtype: torch.dtype, name: str) -> None:
     assert missed == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_right_lowerings_raise_no_alarm(dtype: torch.dtype) -> None:
     def all_of(x: torch.Tensor) -> list[torch.Tensor]:
@@ -82,7 +82,6 @@ def _beside_thresholds(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
     ]
 
 
-@pytest.mark.slow
 def test_rounding_beside_a_threshold_raises_no_alarm() -> None:
     """A kernel computes in fp32 what eager torch rounds to bf16, before it decides."""
     torch.manual_seed(1)

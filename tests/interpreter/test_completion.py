@@ -33,6 +33,7 @@ def is_right(kernels: Any, name: str, completion: str, programs: int = 1, **opti
     return torch.allclose(getattr(out, "base", out), right, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", asynchronous.NAMES)
 def test_right_kernels_compute_the_same(name: str) -> None:
     assert is_right(asynchronous, name, "early")
@@ -51,7 +52,7 @@ another program could show, a missing fence, and one group of warps that overtak
 """
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("name", "fault"), FAULTS)
 def test_a_missing_wait_shows(name: str, fault: str, tmp_path: Path) -> None:
     kernels, _found = broken(asynchronous, name, fault, tmp_path)

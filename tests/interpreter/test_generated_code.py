@@ -282,6 +282,7 @@ def test_too_long_a_chain_of_elif_is_told_on_its_line(tmp_path: Path, length: in
         assert position_of(told.value).line in (4, 5, 7)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("python_s_own_limit")
 def test_a_chain_of_thirty_runs(tmp_path: Path) -> None:
     x = torch.zeros(1)

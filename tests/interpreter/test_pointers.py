@@ -75,6 +75,7 @@ def read_at(address: int, out: torch.Tensor) -> str:
     return fault("read_at", pointers.read_at, (1,), address, out, N=4)
 
 
+@pytest.mark.slow
 def test_addresses_that_are_null_not_aligned_or_half_outside(messages: SnapshotAssertion) -> None:
     x, out, short = integers(8), integers(4), torch.zeros(7, dtype=torch.int16)
     across = read_at(short.data_ptr(), short)

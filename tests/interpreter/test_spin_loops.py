@@ -74,7 +74,7 @@ def test_a_producer_and_a_consumer(order: str) -> None:
     assert out.tolist() == [item * item for item in range(10)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @every_order
 @pytest.mark.parametrize("share", [1, 3, 4, 7, 12])
 def test_stream_k(share: int, order: str) -> None:
@@ -113,6 +113,7 @@ def test_a_lock_at_an_address() -> None:
     assert total.tolist() == [4, 3]
 
 
+@pytest.mark.slow
 def test_a_program_that_counts_in_memory_as_it_waits() -> None:
     flag, tries = zeros(1), zeros(1)
     kernellab.run(waiting.counts_its_waiting, (10,), flag, tries)
@@ -146,6 +147,7 @@ def test_only_kernels_that_wait_become_coroutines() -> None:
     assert out.tolist() == [4, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_programs_that_find_their_locks_free_run_one_after_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -53,7 +53,7 @@ def step_all(case: Case) -> dict[str, Any]:
     return arguments
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("case", ONE_A_KERNEL, ids=[case.name for case in ONE_A_KERNEL])
 def test_stepping_computes_what_it_should(case: Case) -> None:

@@ -134,6 +134,7 @@ class StepByTwo(RewritePattern):
             rewriter.notify_op_modified(op)
 
 
+@pytest.mark.slow
 def test_a_rewritten_module_is_read_by_mlir():
     compilation = compile_entry(entry("matmul_persistent"), "sm_90", record="stages")
     module = compilation.module("ttir")

@@ -141,6 +141,7 @@ def test_long_chains_of_aliases_are_read_in_their_time() -> None:
     assert locate(only_op(text).location).frames[0].file == "a.py"
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("type", "kind"), [("f32", numpy.float32), ("f16", numpy.float16), ("f64", numpy.float64)]

@@ -80,6 +80,7 @@ def test_honest_work_is_accepted(name: str, kinds: list[str]) -> None:
     assert name != "with_two_stages" or verdict.equality == "equal"
 
 
+@pytest.mark.slow
 def test_no_line_of_another_file_is_shown(tmp_path: Path) -> None:
     """A record names a file of this machine as that of its kernel."""
     secret = tmp_path / "key.py"
@@ -208,6 +209,7 @@ def launch(factor: float) -> dict[str, Any]:
     return {"grid": (2,), **arguments}
 
 
+@pytest.mark.slow
 def test_a_kernel_is_judged_with_its_grid() -> None:
     right = kernellab.judge(scale, lambda x_ptr: {"z_ptr": 2 * x_ptr}, launch(2.0))
     assert right, str(right)
@@ -259,6 +261,7 @@ def test_what_is_in_an_output_before_the_launch_does_not_count(
     assert verdict.kind == kind, str(verdict)
 
 
+@pytest.mark.slow
 def test_a_function_may_write_to_its_arguments(tmp_path: Path) -> None:
     """As the tasks of GPU MODE do: the inputs and the output are one argument."""
     file = tmp_path / "answer.py"
@@ -295,6 +298,7 @@ def shift(x_ptr, z_ptr, n, FACTOR: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(z_ptr + at, x * FACTOR + 1e-6, mask=at < n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kernel", "kind", "equality"),
     [(clamp, "", "not decided"), (shift, "not-equal", "different")],
@@ -351,6 +355,7 @@ def test_a_descriptor_is_an_argument() -> None:
     assert kernellab.judge(kernel, lambda x: {"z": 3 * x.base}, case).kind == "wrong-result"
 
 
+@pytest.mark.slow
 def test_time_is_compared_with_the_budget_and_the_hardware() -> None:
     reference = {"z_ptr": 2 * launch(2.0)["x_ptr"]}
     options: Any = {"unseen": ()}
@@ -435,6 +440,7 @@ def get_inputs():
 """
 
 
+@pytest.mark.slow
 def test_the_command_judges_tasks_of_kernelbench(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -508,6 +514,7 @@ def test_what_does_not_go_together_is_told(
     assert capsys.readouterr().err == messages
 
 
+@pytest.mark.slow
 def test_a_worker_of_a_cluster_has_the_same_versions_and_files(tmp_path: Path) -> None:
     versions = {name: version(name) for name in ("kernellab", "torch", "triton")}
     there = tasks.judged_there({**versions, "triton": "3.0.0"}, str(tmp_path))
@@ -574,6 +581,7 @@ class Forgetful(ModelNew):
 """
 
 
+@pytest.mark.slow
 def test_a_module_has_the_parameters_of_the_reference(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

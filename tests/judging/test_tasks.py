@@ -107,7 +107,7 @@ def wrong(x, y):
 @pytest.mark.parametrize(
     ("files", "name"),
     [
-        pytest.param(GPU_MODE, "custom_kernel", id="GPU MODE"),
+        pytest.param(GPU_MODE, "custom_kernel", id="GPU MODE", marks=pytest.mark.slow),
         pytest.param(ROBUST_KBENCH, "forward", id="robust-kbench", marks=pytest.mark.slow),
     ],
 )

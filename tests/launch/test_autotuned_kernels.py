@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 BEFORE = """
 import importlib, pkgutil
 from triton.runtime.autotuner import Autotuner, Heuristics
@@ -28,7 +30,6 @@ def printed(script: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-@pytest.mark.slow
 def test_importing_changes_nothing_of_tritons() -> None:
     script = """
 import kernellab
@@ -42,7 +43,6 @@ print(changed())
     assert printed(script) == "[]"
 
 
-@pytest.mark.slow
 def test_interpreted_leaves_the_autotuner_as_it_was() -> None:
     script = """
 import kernellab
@@ -55,7 +55,6 @@ print(changed())
     assert printed(script) == "['do_bench', 'run', 'run', 'active']\n[]"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [

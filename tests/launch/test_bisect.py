@@ -64,6 +64,7 @@ def test_the_planted_pass_is_found(
     assert "rows = min(tiles_m - first, GROUP_M)" in map(source_line, found.lines)
 
 
+@pytest.mark.slow
 def test_what_differs_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Powers of e become powers of 2: the softmax of x * log(2)."""
     plant(monkeypatch, BISECTION, "ttgir.coalesce", r"math\.exp ", "math.exp2 ")

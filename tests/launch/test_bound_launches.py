@@ -71,7 +71,7 @@ def kernel_with(option: str, folder: Path) -> Any:
     return runpy.run_path(str(file))["kernel"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_parameter_wins_also_with_the_value_that_the_option_has_by_default(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Raised
@@ -110,6 +110,7 @@ def bound() -> BoundLaunch:
     return kernellab.bind(launched.add, (1,), x, torch.ones(N), torch.zeros(N), N, BLOCK=N)
 
 
+@pytest.mark.slow
 def test_a_bound_launch_is_given_in_place_of_its_parts() -> None:
     launch = bound()
     z = launch.args[2]

@@ -66,6 +66,7 @@ def test_reads_give_garbage_and_writes_are_dropped(capsys, messages: SnapshotAss
     assert "y_ptr" in printed
 
 
+@pytest.mark.slow
 def test_integers_atomics_addresses_and_descriptors() -> None:
     x, y = torch.zeros(3, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
     pattern = torch.tensor([0xA5] * 4, dtype=torch.uint8).view(torch.int32).item()

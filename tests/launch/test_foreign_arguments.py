@@ -97,7 +97,7 @@ def test_its_bounds_are_those_of_its_memory(argument: Any, beyond: int) -> None:
         doubled(argument)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check])
 def test_an_address_of_nobodys_is_said(entry_point: Any, raised: Raised) -> None:
     """Also while a tensor is alive whose storage has no memory, as torch.func makes them."""

@@ -4,6 +4,8 @@ import pytest
 
 from tests.support.notebook_session import NotebookSession, StartNotebook
 
+pytestmark = pytest.mark.slow
+
 KERNEL = """
 @triton.jit
 def kernel(x_ptr, BLOCK: tl.constexpr, FUNCTION: tl.constexpr = None):
@@ -58,7 +60,6 @@ def lab(notebook: StartNotebook) -> NotebookSession:
 ASK = "(launched(), interpreted(), tiled(), traced(), compiled(), compiled(record='stages'))"
 
 
-@pytest.mark.slow
 def test_a_helper_of_another_cell_is_taken_at_the_next_launch(lab: NotebookSession) -> None:
     assert lab.ask(ASK) == "(11, 11, 11, 11, [11], [11])"
     assert lab.ask("checked()") == "0"
@@ -78,14 +79,12 @@ def test_a_helper_of_another_cell_is_taken_at_the_next_launch(lab: NotebookSessi
     assert lab.ask(ASK) == "(11, 11, 11, 11, [11], [11])"
 
 
-@pytest.mark.slow
 def test_a_compilation_alone_takes_the_new_helper(lab: NotebookSession) -> None:
     assert lab.ask("compiled(record='stages')") == "[11]"
     assert not lab.run("@triton.jit\ndef inner(x):\n    return x + 33").error
     assert lab.ask("compiled(record='stages')") == "[33]"
 
 
-@pytest.mark.slow
 def test_a_helper_that_was_not_there_at_first(lab: NotebookSession) -> None:
     lab.run("del inner")
     assert "inner is not defined" in lab.run("launched()").message
@@ -95,7 +94,6 @@ def test_a_helper_that_was_not_there_at_first(lab: NotebookSession) -> None:
     assert lab.ask("launched()") == "33"
 
 
-@pytest.mark.slow
 def test_a_function_that_is_an_argument(lab: NotebookSession) -> None:
     lab.run("@triton.jit\ndef deep(x):\n    return x + 1")
     lab.run("@triton.jit\ndef given(x):\n    return deep(x) * 10")
@@ -104,7 +102,6 @@ def test_a_function_that_is_an_argument(lab: NotebookSession) -> None:
     assert lab.ask("launched(given)") == "130"
 
 
-@pytest.mark.slow
 def test_a_module_that_was_loaded_again(lab: NotebookSession) -> None:
     lab.run(
         "import importlib, sys, tempfile, pathlib\n"
@@ -125,7 +122,6 @@ def test_a_module_that_was_loaded_again(lab: NotebookSession) -> None:
     assert "Define the kernel again" in outcome.message
 
 
-@pytest.mark.slow
 def test_a_global_may_still_change_until_the_kernel_has_been_compiled(lab: NotebookSession) -> None:
     lab.run("FACTOR = 2")
     lab.run("@triton.jit\ndef helper(x):\n    return inner(x) * FACTOR")
@@ -134,7 +130,6 @@ def test_a_global_may_still_change_until_the_kernel_has_been_compiled(lab: Noteb
     assert lab.ask("launched()") == "22"
 
 
-@pytest.mark.slow
 def test_every_entry_point_refuses_a_global_that_changed(lab: NotebookSession) -> None:
     lab.run("FACTOR = tl.constexpr(2)")
     lab.run("@triton.jit\ndef helper(x):\n    return inner(x) * FACTOR")

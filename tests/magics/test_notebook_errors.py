@@ -162,6 +162,7 @@ def test_compilation_error_of_a_launch_shows_launch_and_line(lab: NotebookSessio
     assert outcome.arrows == ["5: k[(1,)](x)", "4: tl.store(x_ptr, unknown)"]
 
 
+@pytest.mark.slow
 def test_one_bad_kernel_hides_no_others_card(lab: NotebookSession) -> None:
     bad = "@triton.jit\ndef bad(x_ptr):\n    tl.store(x_ptr, unknown)\n"
     outcome = fails(lab, f"%%tilekernel --constexpr BLOCK=64\n{bad}{ADD}")

@@ -45,6 +45,7 @@ def test_two_targets_are_compared(lab: NotebookSession) -> None:
     assert "sm_80 and sm_90" in bundle["text/plain"]
 
 
+@pytest.mark.slow
 def test_what_is_compiled_already(lab: NotebookSession) -> None:
     lab.run(MADE)
     assert "add  compiled for sm_90" in lab.run("%tileir made").still["text/plain"]
@@ -97,6 +98,7 @@ def test_evidence_of_an_earlier_definition_is_refused(
     assert outcome.message == messages
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_redefined_is_another_one(lab: NotebookSession) -> None:
     lab.run(f"%%tilekernel --no-compile\n{ADD.replace('add', 'late').replace('x + y', 'x - y')}")
     lab.run("late[(8,)](x, y, z, 1000, BLOCK=128)")
@@ -148,6 +150,7 @@ def test_a_kernel_that_does_not_compile_shows_how_far_it_came(lab: NotebookSessi
     assert "power of 2" in outcome.displays[0]["text/plain"]
 
 
+@pytest.mark.slow
 def test_a_launch_that_a_fault_stopped_says_the_types(lab: NotebookSession) -> None:
     lab.run(
         "%%tilekernel --no-compile\n"

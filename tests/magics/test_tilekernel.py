@@ -64,6 +64,7 @@ def test_only_kernels_of_the_cell_become_tile_kernels(lab: NotebookSession) -> N
     )
 
 
+@pytest.mark.slow
 def test_a_cell_that_is_run_again_compiles_nothing(lab: NotebookSession) -> None:
     cell = f"%%tilekernel\n{ADD}add[(4,)](x, y, z, 1000, BLOCK=256)"
     made = "sorted(map(id, vars(add)['_kernellab_compilations'].values()))"
@@ -82,6 +83,7 @@ def test_after_an_exception_kernels_are_tritons_again(lab: NotebookSession) -> N
     assert lab.ask("type(add).__name__, type(later).__name__") == "('TileKernel', 'JITFunction')"
 
 
+@pytest.mark.slow
 def test_the_extension_unloads_and_loads_again(lab: NotebookSession) -> None:
     assert lab.run("%unload_ext kernellab").status == "ok"
     missing = lab.run(f"%%tilekernel\n{ADD}")
@@ -174,6 +176,7 @@ def test_the_target_is_compiled_for_and_emulated(lab: NotebookSession) -> None:
     assert lab.ask("str(add.target)") == "'gfx942'"
 
 
+@pytest.mark.slow
 def test_a_tensor_core_shows_on_the_card(lab: NotebookSession) -> None:
     outcome = lab.run(
         "%%tilekernel --target sm_80\n"
@@ -191,6 +194,7 @@ def test_a_tensor_core_shows_on_the_card(lab: NotebookSession) -> None:
     assert "HMMA.16816.F32" in _row(outcome.cards[0], "matrix instructions")[1]
 
 
+@pytest.mark.slow
 def test_helper_functions_have_no_card_of_their_own(lab: NotebookSession) -> None:
     helper = "@triton.jit\ndef plus(a, b):\n    return a + b\n"
     kernel = ADD.replace("x + y", "plus(x, y)")
@@ -200,6 +204,7 @@ def test_helper_functions_have_no_card_of_their_own(lab: NotebookSession) -> Non
     assert (alone.status, alone.cards) == ("ok", [])
 
 
+@pytest.mark.slow
 def test_autotune_takes_the_first_config_and_says_so_once(lab: NotebookSession) -> None:
     configs = "[triton.Config({'BLOCK': 64}, num_warps=2), triton.Config({'BLOCK': 128})]"
     outcome = lab.run(
@@ -221,6 +226,7 @@ def test_autotune_takes_the_first_config_and_says_so_once(lab: NotebookSession) 
 # Types that no launch gave
 
 
+@pytest.mark.slow
 def test_types_from_sig(lab: NotebookSession) -> None:
     outcome = lab.run(
         f'%%tilekernel --sig "*fp16:16, *bf16, *fp32:16, n=i64" --constexpr BLOCK=64\n{ADD}'
@@ -233,6 +239,7 @@ def test_types_from_sig(lab: NotebookSession) -> None:
     assert _row(card, "BLOCK") == ["BLOCK", "constexpr", "64", "--constexpr"]
 
 
+@pytest.mark.slow
 def test_types_from_annotations_and_assumptions(lab: NotebookSession) -> None:
     kernel = ADD.replace("x_ptr,", 'x_ptr: "*fp64",', 1).replace("n, BLOCK", "n, BLOCK", 1)
     (card,) = lab.run(f"%%tilekernel --constexpr BLOCK=64\n{kernel}").cards

@@ -53,6 +53,7 @@ def test_tab_offers_the_options_of_each(lab: NotebookSession) -> None:
     assert "--context" in lab.complete("%%tileprofile --con")
 
 
+@pytest.mark.slow
 def test_why_a_launch_is_slow(lab: NotebookSession, messages: SnapshotAssertion) -> None:
     card = lab.run(f"%tilediagnose --target sm_90 {LAUNCH}").card
     assert "launch-bound" in card["text/plain"]

@@ -144,6 +144,7 @@ def test_names_that_nothing_has(
     assert outcome.message == messages
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_tensors_and_the_notebook_as_they_were(lab: NotebookSession) -> None:
     lab.run("y.zero_(); print('ready')")
     outcome = lab.run(

@@ -130,6 +130,7 @@ def test_only_one_of_the_threads_that_hold_an_element_stores_it() -> None:
     assert (store.requests, store.sectors, store.useful_bytes) == (1, 1, 16)
 
 
+@pytest.mark.slow
 def test_the_copies_of_a_pipelined_product() -> None:
     size = 128
     a, b = (normal(size, size, seed=seed, dtype=torch.float16) for seed in range(2))

@@ -123,6 +123,7 @@ def test_a_diagnosis_and_an_estimate_are_the_same_number(number: int) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90"])
 def test_a_kernel_is_diagnosed_in_the_time_of_its_estimate(target: str) -> None:
     x = torch.empty(1 << 20, device="meta")
@@ -134,6 +135,7 @@ def test_a_kernel_is_diagnosed_in_the_time_of_its_estimate(target: str) -> None:
     assert any("L2 bandwidth" in note for note in found.notes) == (target == "sm_89")
 
 
+@pytest.mark.slow
 def test_without_values_the_same_model_counts_what_is_known() -> None:
     x, types = torch.empty(1 << 24, device="meta"), ("*fp32:16",) * 3
     launch: dict[str, Any] = {"grid": (1 << 14,), "BLOCK": 1024, "target": "sm_90"}
@@ -174,7 +176,6 @@ def test_on_an_h200_the_advice_makes_most_of_them_faster() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "shifted-through-memory",
         "mode-by-where",
         *(
             pytest.param(name, marks=pytest.mark.slow)
@@ -182,6 +183,7 @@ def test_on_an_h200_the_advice_makes_most_of_them_faster() -> None:
                 "total-by-lock",
                 "tall-product-in-columns",
                 "cubes-by-pow",
+                "shifted-through-memory",
                 "steps-by-place",
                 "images-in-large-tiles",
                 "attention-over-all-blocks",
@@ -218,6 +220,7 @@ def test_a_finding_is_a_diagnostic_with_line_cost_evidence_and_advice(
     assert again.facts["evidence"]["would do"] == 4
 
 
+@pytest.mark.slow
 def test_a_diagnosis_has_a_card_a_table_and_json(
     tmp_path: Path, messages: SnapshotAssertion
 ) -> None:
@@ -264,6 +267,7 @@ def test_no_kernel_is_too_strange(name: str, target: str) -> None:
     assert any("grid" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_bad_input_says_what_is_wrong(raised: Raised) -> None:
     compilation = compile_entry(entry("vector_add"), "sm_90", "stages")
     raised(OptionError, kernellab.diagnose, compilation, target="sm_80", match="sm_90")
@@ -285,6 +289,7 @@ def test_a_sweep_whose_best_is_at_the_edge_of_its_space_says_so() -> None:
         assert one.evidence["best"] in best.values()
 
 
+@pytest.mark.slow
 def test_a_profile_is_diagnosed_kernel_by_kernel(messages: SnapshotAssertion) -> None:
     x, out = torch.rand(4096), torch.zeros(4096)
     with kernellab.profile() as session:
@@ -324,6 +329,7 @@ def segment_sums(x_ptr, firsts_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + segment, tl.sum(total))
 
 
+@pytest.mark.slow
 def test_a_loop_whose_length_is_loaded_is_counted_where_the_values_are_at_hand(
     raised: Raised,
 ) -> None:
@@ -372,6 +378,7 @@ def neighbors(x_ptr, out_ptr, n, stride, BLOCK: tl.constexpr):
     tl.store(out_ptr + i * stride, x)
 
 
+@pytest.mark.slow
 def test_steps_that_no_one_knows_are_unknown_and_not_far() -> None:
     types: tuple[str, ...] = ("*fp32:16", "*fp32:16")
     asked: dict[str, Any] = {"grid": (1 << 14,), "target": "sm_90", "BLOCK": 1024}

@@ -150,6 +150,7 @@ def windows(x_ptr, totals_ptr, out_ptr, step, BLOCK: tl.constexpr):
     tl.store(out_ptr + at * 4096 + program, x)
 
 
+@pytest.mark.slow
 def test_overlapping_loads_come_from_dram_once_and_atomics_take_turns_by_element() -> None:
     programs, size = 4096, 1024
     x = torch.empty(1 << 28, device="meta")
@@ -267,6 +268,7 @@ def test_every_number_of_every_gpu_has_a_source_or_is_absent() -> None:
         assert all(len(source) > 8 for source in gpu.sources.values())
 
 
+@pytest.mark.slow
 def test_what_has_no_source_is_left_out_and_said_to_be(vector: Any) -> None:
     compilation = compiled(vector_add, *TYPES, BLOCK=1024, target="sm_89")
     arguments = ((1024,), vector, vector, vector, SIZE)

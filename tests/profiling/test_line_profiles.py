@@ -125,6 +125,7 @@ def test_slow_marks_give_way_to_fewer(gpu: FakeGpu) -> None:
     assert any("took 2.00 times the plain launch" in one for one in profile.notes)
 
 
+@pytest.mark.slow
 def test_where_all_are_slow_the_fastest_counts(gpu: FakeGpu) -> None:
     gpu.ratio = lambda marked: 3.0 - 0.1 * len(marked.memory.noting) - (marked.detail == "loops")
     profile, _ = profiled()

@@ -100,6 +100,7 @@ def lines_of(kernel: Any, made: MarkedKernel) -> set[tuple[int, str]]:
     return {(one.line - first, one.operation) for one in made.module.scopes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
 def test_a_marked_product_compiles_for_each_generation(target: str) -> None:
     made = marked("product", target)

@@ -56,6 +56,7 @@ def test_samples_are_on_the_lines_of_kernels() -> None:
     assert "matmul" in str(samples.tree("num_samples"))
 
 
+@pytest.mark.slow
 def test_cycles_of_lines_have_a_timeline(messages: SnapshotAssertion) -> None:
     found = opened("lines.klprofile")
     assert found.measured_by == messages

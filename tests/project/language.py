@@ -101,7 +101,7 @@ def places_in(file: Path) -> Iterator[Place]:
     else:
         texts = enumerate(source.splitlines(), 1)
     for line, text in texts:
-        for match in WORDS.finditer(text):
+        for match in WORDS.finditer(text) if may_have_places(text) else ():
             number = int((match.lastgroup or "w0")[1:])
             yield Place(name, line, match.group(), list(REPLACEMENTS.values())[number])
 

@@ -108,6 +108,7 @@ def cache_folder(below: Path) -> Path:
     return file.parent
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 @pytest.mark.parametrize("record", ["passes", "stages"])

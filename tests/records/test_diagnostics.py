@@ -222,6 +222,7 @@ def test_the_data_of_a_real_fault() -> None:
     assert where in error.problem
 
 
+@pytest.mark.slow
 def test_one_card_for_all() -> None:
     for one in every_diagnostic():
         text = diagnostic_card(one).text()

@@ -635,6 +635,7 @@ def test_layouts_of_a_matmul() -> None:
     assert set(layouts.table().columns) >= {"name", "shape", "encoding"}
 
 
+@pytest.mark.slow
 def test_a_name_gives_the_kernels_own_value_first() -> None:
     """The predicates of the pipelined loop stand before it in the text, with the loop's names."""
     layouts = of_corpus("matmul", "sm_80").layouts()
@@ -733,7 +734,7 @@ def test_a_kernel_without_tiles_is_told_so(
     assert not len(compilation.conversions())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "target"),
     [

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from kernellab.common.system import without_collections
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -41,7 +43,8 @@ def python_files(*folders: str) -> list[Path]:
 @cache
 def tree_of(file: Path) -> ast.Module:
     """The file's syntax tree."""
-    return ast.parse(file.read_text(encoding="utf-8"), str(file))
+    with without_collections():  # else the nodes start several, which take most of the time
+        return ast.parse(file.read_text(encoding="utf-8"), str(file))
 
 
 def module_name(file: Path) -> str:
@@ -66,10 +69,10 @@ def imports_of(file: Path) -> Sequence[Import]:
 
 
 def _imports_of(file: Path) -> Iterator[Import]:
-    tree = tree_of(file)
+    nodes = list(ast.walk(tree_of(file)))
     typing_only = {
         inner
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.If)
         and isinstance(node.test, ast.Name)
         and node.test.id == "TYPE_CHECKING"
@@ -77,7 +80,7 @@ def _imports_of(file: Path) -> Iterator[Import]:
         for inner in ast.walk(statement)
     }
     where = str(file.relative_to(ROOT))
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(where, node.lineno, alias.name, (), node in typing_only)
@@ -103,7 +106,7 @@ def module_named(text: str) -> str | None:
     """The module of ours that a string names, as it is, with a function ("module:function") or
     with what is in it ("module.Class"); None where it names none, as "kernellab.trace" does.
     """
-    if not _DOTTED.fullmatch(text):
+    if not text.startswith("kernellab.") or not _DOTTED.fullmatch(text):
         return None
     name = text.partition(":")[0]
     while "." in name and not is_module(name):

@@ -139,6 +139,7 @@ def names_of_generated_code(kernel: Any, *args: Any) -> list[str]:
     return sorted(name for name in names if name.isidentifier() and not keyword.iskeyword(name))
 
 
+@pytest.mark.slow
 def test_variables_with_names_of_generated_code(module_of: Any) -> None:
     y = torch.zeros(1, dtype=torch.int32)
     names = names_of_generated_code(module_of("without_any", WITHOUT_ANY).names, y, 100, 2)

@@ -29,6 +29,7 @@ def code_of(trace: Trace, step: Step) -> str:
     return source.lines[step.line - source.first_line]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("completion", ["early", "late", "shuffled"])
 @pytest.mark.parametrize(
     "name",

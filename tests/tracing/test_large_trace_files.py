@@ -36,6 +36,7 @@ def x_and_made() -> MadeTrace:
     return made
 
 
+@pytest.mark.slow
 def test_a_view_marks_so_many_lanes_and_says_so(
     x_and_made: MadeTrace, tmp_path: Path, messages: SnapshotAssertion
 ) -> None:
@@ -69,6 +70,7 @@ def stores(made: MadeTrace, count: int, tmp_path: Path) -> Trace:
     return trace
 
 
+@pytest.mark.slow
 def test_memory_follows_so_many_writes(
     x_and_made: MadeTrace, tmp_path: Path, messages: SnapshotAssertion, raised: Raised
 ) -> None:

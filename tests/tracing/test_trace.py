@@ -156,7 +156,7 @@ SOME_CASES = [
 ][::10]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("operations", [False, True])
 @pytest.mark.parametrize("case", SOME_CASES, ids=[case.name for case in SOME_CASES])

@@ -138,6 +138,7 @@ def test_what_the_interpreter_does_not_know_is_compiled_and_said_to_be_unchecked
     assert sweep.table["why"][1] == messages
 
 
+@pytest.mark.slow
 def test_a_grid_that_fails_for_one_config_drops_that_one(messages: SnapshotAssertion) -> None:
     sweep = swept(space={"BLOCK": [64, 0]})
     why = sweep.trial(1).outcome.dropped.why
@@ -152,6 +153,7 @@ def test_a_grid_that_fails_for_every_config_is_an_error_and_no_table_of_faults(
     raised(ArgumentError, swept, the_grid=lambda **one: (one["n"],), space={"BLOCK": [16, 32, 64]})
 
 
+@pytest.mark.slow
 def test_one_second_is_no_seconds(messages: SnapshotAssertion) -> None:
     sweep = swept(hard_to_compile, BLOCK=64, space={"HOW": ["hangs"]}, seconds=1)
     assert sweep.table["why"][0] == messages

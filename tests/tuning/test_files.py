@@ -113,6 +113,7 @@ def test_functions_among_constants_are_found_again_beside_the_kernel(
     assert compiled.resources == sweep.compilation(0).resources
 
 
+@pytest.mark.slow
 def test_another_function_among_the_constants_is_another_config_for_the_cache() -> None:
     def outcomes_kept_after(factor: int) -> int:
         @triton.jit

@@ -62,6 +62,7 @@ def ttgir(tuning: kernellab.Tuning, number: int = 0) -> str:
     return without_locations(tuning.compilation(number).stages["ttgir"].text)
 
 
+@pytest.mark.slow
 def test_a_saved_sweep_says_where_its_kernel_is(tmp_path, raised: Raised) -> None:
     sweep = swept(double, (64, 128))
     again = saved(sweep, tmp_path)

@@ -50,7 +50,7 @@ def test_times_are_ranked_and_ties_told() -> None:
     assert str(trial(7, None, BLOCK=8)) == "7: BLOCK=8, num_warps=4: not timed"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_draws_what_its_data_says_and_the_data_is_json(kind) -> None:
     plot = sweep().plot(kind)

@@ -90,6 +90,7 @@ def test_types_alone_are_compiled_and_the_matrix_instruction_named() -> None:
     assert names[1].startswith("wgmma.mma_async.m64n64k16")
 
 
+@pytest.mark.slow
 def test_in_place_kernels_get_their_inputs_back() -> None:
     x = numpy.zeros(300, dtype=numpy.float32)
     expected = {"x_ptr": numpy.ones(300, dtype=numpy.float32)}

@@ -119,6 +119,7 @@ def test_bars_have_what_accesses_counted_by_line_and_by_operation() -> None:
     assert sum(metrics["sectors"].values.values()) == 4 * 4 * (16 + 4)
 
 
+@pytest.mark.slow
 def test_each_operation_of_a_pipelined_loop_has_its_own_line() -> None:
     a = torch.zeros(64, 64, dtype=torch.float16)
     arguments = (a, a, torch.zeros_like(a), 64, 64, 64, 64, 1, 64, 1, 64, 1)
@@ -234,6 +235,7 @@ def test_evidence_of_an_earlier_definition_is_refused(raised: Raised) -> None:
             assert "Run it again" in caught.advice
 
 
+@pytest.mark.slow
 def test_accesses_of_another_compilation_are_refused_and_what_differs_is_said(
     raised: Raised,
 ) -> None:
@@ -263,6 +265,7 @@ def test_what_is_no_evidence_is_refused(raised: Raised) -> None:
 # Two compilations, and the still
 
 
+@pytest.mark.slow
 def test_of_two_compilations_each_has_the_evidence_that_is_of_it() -> None:
     older = compiled(evidenced.thinned, **case.launch(), target="sm_80")
     comparison = kernellab.compare(older, case.compilation())

@@ -20,6 +20,8 @@ from tests.viz import annotation_cases as case
 from tests.viz.browser import OpenPage
 from tests.viz.jupyter import Jupyter
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -49,7 +51,6 @@ def bars(pane: Locator) -> dict[int, str]:
     return {int(line): words for line, words in found if line}
 
 
-@pytest.mark.slow
 def test_bars_are_chosen_by_where_their_numbers_come_from(
     open_page: OpenPage, page_file: Path
 ) -> None:
@@ -93,7 +94,6 @@ def test_bars_are_chosen_by_where_their_numbers_come_from(
     expect(page.locator(".kl-bar")).to_have_count(0)
 
 
-@pytest.mark.slow
 def test_a_mark_tells_words_and_advice(open_page: OpenPage, page_file: Path) -> None:
     (finding,) = case.checked()
     page = open_page(page_file)
@@ -110,7 +110,6 @@ def test_a_mark_tells_words_and_advice(open_page: OpenPage, page_file: Path) -> 
     expect(panes.nth(1).locator(".kl-lit", has_text="tt.load").first).to_be_visible()
 
 
-@pytest.mark.slow
 def test_findings_are_reached_by_keys_and_read_out(open_page: OpenPage, page_file: Path) -> None:
     (finding,) = case.checked()
     page = open_page(page_file)
@@ -152,7 +151,6 @@ def test_words_with_html_stay_words(open_page: OpenPage) -> None:
     expect(page.locator(".kl-root img")).to_have_count(0)
 
 
-@pytest.mark.slow
 def test_of_two_sides_one_has_bars(open_page: OpenPage) -> None:
     older = compiled(evidenced.thinned, **case.launch(), target="sm_80")
     view = kernellab.compare(older, case.compilation()).explore(case.counted())
@@ -165,7 +163,6 @@ def test_of_two_sides_one_has_bars(open_page: OpenPage) -> None:
     expect(panes.nth(0).locator(".kl-bar")).to_have_count(0)
 
 
-@pytest.mark.slow
 def test_a_profile_of_a_real_gpu_has_bars(open_page: OpenPage) -> None:
     compilation, profile = recorded.compilation("matmul"), recorded.profile("matmul")
     view = compilation.explore(profile)
@@ -205,7 +202,6 @@ costs = kernellab.accesses(thinned, (4,), torch.zeros(4096), y, 512, STEP=4, BLO
 %tileir thinned --with report,costs"""
 
 
-@pytest.mark.slow
 def test_evidence_in_jupyterlab(chromium: Browser, server: Jupyter) -> None:
     setup = "%load_ext kernellab\nimport kernellab, torch, triton, triton.language as tl"
     with server.run(chromium, setup, KERNEL, EVIDENCE) as page:

@@ -144,6 +144,7 @@ def test_a_compilations_numbers_are_on_its_card(matmul: kernellab.Compilation) -
     assert f"{sum(not line.startswith('#loc') for line in ttgir)} lines" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 def test_a_stage_has_one_size_whatever_its_lines_are_linked_to(target: str) -> None:
     """What the explorer compiles has other debug lines than what a launch runs,

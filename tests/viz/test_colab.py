@@ -14,6 +14,8 @@ from tests.support.layouts import blocked
 from tests.support.notebook_session import WIDGET, StartNotebook
 from tests.viz.browser import OpenPage
 
+pytestmark = pytest.mark.slow
+
 MANAGER = "https://ssl.gstatic.com/colaboratory-static/widgets/manager.min.js"
 
 STAND_IN = f"""\
@@ -68,7 +70,6 @@ def page(open_page: OpenPage, tmp_path: Path) -> Page:
     return opened_page
 
 
-@pytest.mark.slow
 def test_the_manager_for_widgets_is_enabled_and_named_in_the_output(
     notebook: StartNotebook,
 ) -> None:
@@ -86,7 +87,6 @@ def test_the_manager_for_widgets_is_enabled_and_named_in_the_output(
     assert metadata == f"[None, {{'colab': {{'custom_widget_manager': {{'url': {MANAGER!r}}}}}}}]"
 
 
-@pytest.mark.slow
 def test_the_theme_is_colabs(page: Page) -> None:
     view = page.locator(".kl-root[data-ready]")
     expect(view).to_have_attribute("data-theme", "dark")
@@ -101,7 +101,6 @@ def test_the_theme_is_colabs(page: Page) -> None:
         expect(view).to_have_attribute("data-theme", "dark")
 
 
-@pytest.mark.slow
 def test_the_widget_hides_its_own_still(page: Page) -> None:
     expect(page.locator(".kl-root[data-ready]")).to_be_visible()
     expect(page.locator("#own")).to_be_hidden()

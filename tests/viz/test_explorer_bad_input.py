@@ -21,6 +21,8 @@ from tests.support.compiled import compiled
 from tests.viz.browser import OpenPage
 from tests.viz.explorer_page import pane
 
+pytestmark = pytest.mark.slow
+
 NASTY = "<img/src=x/onerror=window.hit=1></script><script>window.hit=1</script>&quot;"
 WORDS = {
     "IrView": ("title",), "IrSide": ("name", "kernel", "target", "facts", "failure", "notice"),
@@ -71,7 +73,6 @@ def assert_nothing_ran(page: Page) -> None:
 # Hostile texts
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sides", [1, 2])
 def test_no_text_is_html(open_page: OpenPage, addition: Compilation, sides: int) -> None:
     shown = addition if sides == 1 else kernellab.compare(addition, compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=512))  # fmt: skip
@@ -118,7 +119,6 @@ def nothing() -> None:
     """A kernel that does nothing."""
 
 
-@pytest.mark.slow
 def test_an_empty_kernel(open_page: OpenPage) -> None:
     view = show(compiled(nothing))
     page = open_page(view)
@@ -129,7 +129,6 @@ def test_an_empty_kernel(open_page: OpenPage) -> None:
     expect(page.locator(".kl-changes")).to_have_text(re.compile("change|renumbered"))
 
 
-@pytest.mark.slow
 def test_one_stage_and_no_pass(open_page: OpenPage, addition: Compilation) -> None:
     data = show(addition).data
     side: IrSide = data.sides[0]
@@ -174,7 +173,6 @@ LEAVE = """async () => {
 """Ask for a comparison, and for something else before it is there; gives what it said."""
 
 
-@pytest.mark.slow
 def test_fifty_thousand_lines_are_compared_without_freezing(
     open_page: OpenPage, addition: Compilation
 ) -> None:
@@ -223,7 +221,6 @@ def test_fifty_thousand_lines_are_compared_without_freezing(
     expect(page.locator(".kl-changes")).to_contain_text("more than 4,000", timeout=60_000)
 
 
-@pytest.mark.slow
 def test_lines_of_a_hundred_thousand_characters(open_page: OpenPage, addition: Compilation) -> None:
     line = f"    %a = llvm.mlir.undef : !llvm.struct<({'f32, ' * 20_000}i1)>"
     data = after_passes(show(addition).data, f"{line}\nend", f"{line.replace('i1', 'i8')}\nend")

@@ -61,6 +61,7 @@ def test_the_typescript_knows_the_same_data() -> None:
     assert view_types.PAGE.read_text() == view_types.page(), "run python tools/view_types.py"
 
 
+@pytest.mark.slow
 def test_what_is_sent_is_the_data() -> None:
     view = view_of_corpus("softmax", "sm_90")
     sent = unpacked(packed(view))
@@ -216,6 +217,7 @@ def test_amd_has_no_control_codes_and_its_own_stages() -> None:
     assert [stage.name for stage in side.stages] == ["source", "ttir", "ttgir", "llir", "amdgcn"]
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: Counter[str] = Counter()
 
@@ -261,6 +263,7 @@ def test_of_more_the_largest_texts_stay_behind() -> None:
 # Comparisons, failures, other things
 
 
+@pytest.mark.slow
 def test_two_compilations_have_their_passes_lined_up() -> None:
     comparison = kernellab.compare(of_corpus("softmax", "sm_80"), of_corpus("softmax", "sm_90"))
     view = explorer_sides.explore_comparison(comparison)

@@ -14,6 +14,8 @@ from tests.support.compiled import compiled, of_corpus
 from tests.viz.browser import OpenPage, box_of
 from tests.viz.explorer_page import NAMELESS, line_with, pane, shown_numbers, soon, stops_of_tab
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
@@ -33,7 +35,6 @@ def with_the_product_chosen(page: Page) -> None:
     expect(pane(page, 2).locator(".kl-lit").first).to_be_visible()
 
 
-@pytest.mark.slow
 def test_the_bottom_says_in_words_what_is_lit(open_page: OpenPage, pages: dict[str, Path]) -> None:
     source_map = of_corpus("matmul", "sm_90").source_map
     page = open_page(pages["one"])
@@ -49,7 +50,6 @@ def test_the_bottom_says_in_words_what_is_lit(open_page: OpenPage, pages: dict[s
     expect(status).to_contain_text("the warp's next instruction follows after")
 
 
-@pytest.mark.slow
 def test_keys_go_to_lit_lines_that_are_off_the_screen(
     open_page: OpenPage, pages: dict[str, Path]
 ) -> None:
@@ -77,7 +77,6 @@ def test_keys_go_to_lit_lines_that_are_off_the_screen(
     assert max(shown_numbers(pane(page, 2))) > max(seen[0]), "its bottom is the text's end"
 
 
-@pytest.mark.slow
 def test_a_name_is_explained_and_followed_by_keys(
     open_page: OpenPage, pages: dict[str, Path]
 ) -> None:
@@ -98,7 +97,6 @@ def test_a_name_is_explained_and_followed_by_keys(
     )
 
 
-@pytest.mark.slow
 def test_one_of_several_results_has_its_own_type_and_layout(
     open_page: OpenPage, pages: dict[str, Path]
 ) -> None:
@@ -116,7 +114,6 @@ def test_one_of_several_results_has_its_own_type_and_layout(
     expect(told.last).to_have_text(re.compile(r"^#2: !ttg\.memdesc<64x128xf16, "))
 
 
-@pytest.mark.slow
 def test_long_lines_wrap_where_differences_are_looked_for(
     open_page: OpenPage, pages: dict[str, Path]
 ) -> None:
@@ -134,7 +131,6 @@ def test_long_lines_wrap_where_differences_are_looked_for(
     assert soon(lambda: bool(scroller.evaluate(wide)))
 
 
-@pytest.mark.slow
 def test_values_that_were_only_renumbered_are_not_marked(
     open_page: OpenPage, pages: dict[str, Path]
 ) -> None:
@@ -157,7 +153,6 @@ OUTSIDE = """root => {
 """What the frame of the view cuts, and whose words do not fit."""
 
 
-@pytest.mark.slow
 def test_panes_of_a_narrow_place_stand_below_each_other(
     open_page: OpenPage, pages: dict[str, Path]
 ) -> None:
@@ -189,7 +184,6 @@ CUT_ROWS = """list => {
 if it is not in view."""
 
 
-@pytest.mark.slow
 def test_no_row_of_the_list_of_passes_is_cut_by_its_heading(
     open_page: OpenPage, pages: dict[str, Path]
 ) -> None:
@@ -203,9 +197,7 @@ def test_no_row_of_the_list_of_passes_is_cut_by_its_heading(
             assert passes.evaluate(CUT_ROWS) == [], key
 
 
-@pytest.mark.parametrize(
-    "name", ["one", *(pytest.param(name, marks=pytest.mark.slow) for name in ("two", "failed"))]
-)
+@pytest.mark.parametrize("name", ["one", "two", "failed"])
 def test_everything_has_a_name_and_a_place_for_readers_of_the_screen(
     open_page: OpenPage, pages: dict[str, Path], name: str
 ) -> None:
@@ -216,7 +208,6 @@ def test_everything_has_a_name_and_a_place_for_readers_of_the_screen(
         assert page.locator(".kl-root").evaluate(NAMELESS) == []
 
 
-@pytest.mark.slow
 def test_tab_reaches_everything_and_shows_where_it_is(
     open_page: OpenPage, pages: dict[str, Path]
 ) -> None:

@@ -70,6 +70,7 @@ def test_contrast_is_that_of_wcag() -> None:
     assert palette.sequential(float("nan")) == "#440154"
 
 
+@pytest.mark.slow
 def test_a_users_own_style_stays_and_changes_nothing_here() -> None:
     memory = of_corpus("matmul", "sm_90").shared_memory()
     expected = memory.plot().png()
@@ -157,6 +158,7 @@ def test_bytes_in_use_are_counted_once_and_at_the_busiest_operation() -> None:
     assert SharedMemory((), 0, "").busiest_operation is None
 
 
+@pytest.mark.slow
 def test_loops_and_groups_of_warps_are_where_the_module_has_them() -> None:
     memory = of_corpus("matmul_tma_specialized", "sm_100").shared_memory()
     assert len(memory.warp_groups) >= 3
@@ -226,6 +228,7 @@ def test_a_target_without_tensor_memory_says_so() -> None:
     assert memory.busiest_operation is None
 
 
+@pytest.mark.slow
 def test_hundreds_of_buffers_are_drawn_and_counted() -> None:
     many = [buffer(f"tile#{n}", 1024 * (n % 90), 1024, 10 * n, 10 * n + 400) for n in range(400)]
     memory = memory_of(*many)
@@ -239,6 +242,7 @@ def test_names_are_words_whatever_is_in_them() -> None:
     assert "$x_{2}$ &lt;b&gt;&amp;" in svg
 
 
+@pytest.mark.slow
 def test_the_gaps_between_the_cells_of_a_layout_are_alike() -> None:
     layout = Layout.nvidia_mma(
         shape=(64, 64), version=3, warps_per_cta=(4, 1), instruction_shape=(16, 64, 16)
@@ -285,6 +289,7 @@ def boxes(picture: Any) -> list[str]:
     return [to_hex(one) for one in picture.figure.axes[0].collections[0].get_facecolor()]
 
 
+@pytest.mark.slow
 def test_a_fragment_is_labeled_as_in_the_ptx_manual() -> None:
     # PTX ISA, accumulators of mma.m16n8k8: row = lane / 4 (and 8 more for c2, c3),
     # column = lane % 4 * 2 + i % 2.
@@ -348,6 +353,7 @@ def test_tiles_of_any_shape_are_drawn(shape: tuple[int, ...]) -> None:
         assert "slice (1, :, :)" in " ".join(said(layout.plot(at=(1,))))
 
 
+@pytest.mark.slow
 def test_numbers_beside_and_in_a_picture_stand_apart() -> None:
     """Those of neighbors, by what the renderer measures."""
     products = Layout.nvidia_mma(
@@ -372,6 +378,7 @@ def test_a_wrong_option_is_refused_in_words(raised: Raised) -> None:
     raised(LayoutError, layout.plot, at=(3,))
 
 
+@pytest.mark.slow
 def test_the_tiles_of_a_kernel_are_drawn() -> None:
     layouts = of_corpus("matmul", "sm_90").layouts()
     for name in ("a", "accumulator"):

@@ -454,6 +454,7 @@ def products() -> Trace:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_steps_play_and_programs_play_together(open_page: OpenPage, products: Trace) -> None:
     page = open_page(products.show(0))
     root, number = page.locator(".kl-root[data-ready]"), page.get_by_label("Go to step")

@@ -472,6 +472,7 @@ def test_without_times_the_table_says_what_was_checked_and_resources_are_drawn(
         assert page.locator(cells).evaluate("one => getComputedStyle(one).textAlign") == "left"
 
 
+@pytest.mark.slow
 def test_without_a_gpu_estimates_are_drawn_and_those_to_measure_are_copied(
     open_page: OpenPage,
 ) -> None:

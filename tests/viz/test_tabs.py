@@ -168,6 +168,7 @@ def test_what_cannot_be_opened_says_why(
     raised(KernelLabError, gone.enter, "steps", {"finding": 0})
 
 
+@pytest.mark.slow
 def test_a_page_links_its_views_by_anchors(open_page: OpenPage, tmp_path: Path) -> None:
     path = tmp_path / "launch.html"
     trace = kernellab.trace(shifted, (4,), *tensors(), 48, BLOCK=16, programs=[1, 2])

@@ -186,7 +186,7 @@ HONEST = [
     Honest("block pointers", "add", cell(_BLOCK_POINTERS)),
     Honest("two halves, unrolled", "scale_rows", cell(_HALVES)),
     Honest("a loop over blocks", "add", cell(_STRIDED)),
-    Honest("Gluon", "add", _GLUON, True),
+    Honest("Gluon", "add", _GLUON),
     Honest("blocks from the end", "add", changed(
         "add", ("tl.program_id(0) * BLOCK", "(tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK")
     )),
@@ -213,7 +213,7 @@ HONEST = [
                                "BLOCK >= BLOCK - 1 - tl.arange(0, BLOCK)), 0)"))),
     Honest("exp of libdevice", "silu_gate",
            changed("silu_gate", ("x * tl.sigmoid(x) * y", "x / (1.0 + libdevice.exp(-x)) * y"),
-                   above=_LIBDEVICE), True),
+                   above=_LIBDEVICE)),
     Honest("exp2", "silu_gate",
            changed("silu_gate",
                    ("tl.sigmoid(x)", "(1.0 / (1.0 + tl.exp2(x * -1.4426950408889634)))"))),

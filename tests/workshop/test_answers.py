@@ -48,7 +48,7 @@ SAID = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("name", "kernel", "reached", "kind", "line"),
     SAID,
@@ -113,6 +113,7 @@ def test_the_first_difference_has_line_program_lane_and_the_values_behind_it() -
     assert again.first_difference == found
 
 
+@pytest.mark.slow
 def test_the_values_of_a_lane_are_told() -> None:
     found = kernellab.exercise("add", wrong.add_of_zeros).first_difference
     assert found is not None
@@ -128,6 +129,7 @@ def test_what_takes_too_long_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> No
     assert answer.diagnostics[0].kind == "no-end"
 
 
+@pytest.mark.slow
 def test_the_search_for_a_change_does_not_count_as_the_kernels_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -148,6 +150,7 @@ def test_the_search_for_a_change_does_not_count_as_the_kernels_time(
     assert searched == [0, 0]
 
 
+@pytest.mark.slow
 def test_lanes_that_take_turns_at_an_element_are_told_to_combine(
     messages: SnapshotAssertion,
 ) -> None:
@@ -156,6 +159,7 @@ def test_lanes_that_take_turns_at_an_element_are_told_to_combine(
     assert "atomic of z_ptr" in said.why
 
 
+@pytest.mark.slow
 def test_the_card_of_an_unsafe_answer_leads_to_its_step_and_its_check() -> None:
     answer = kernellab.exercise("add", wrong.add_without_mask)
     assert answer.launch is not None
@@ -176,6 +180,7 @@ def test_a_kernel_that_does_not_compile_was_not_launched() -> None:
         assert "not launched" in str(kernellab.exercise("add", kernel))
 
 
+@pytest.mark.slow
 def test_an_error_of_the_compiler_in_a_later_launch_is_not_under_compiles(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -191,6 +196,7 @@ def test_an_error_of_the_compiler_in_a_later_launch_is_not_under_compiles(
     assert (answer.reached, answer.diagnostics[0].kind) == ("", "compile-error")
 
 
+@pytest.mark.slow
 def test_an_answer_names_one_writer_of_the_wrong_element() -> None:
     answer = kernellab.exercise("max_rows", wrong.max_rows_of_zeros_beyond)
     assert answer.first_difference is not None
@@ -224,6 +230,7 @@ def test_the_list_of_exercises_is_a_table() -> None:
     assert add.budget.traffic is not None
 
 
+@pytest.mark.slow
 def test_the_launch_behind_an_answer_is_checked_and_compiled_as_any_other() -> None:
     answer = kernellab.exercise("max_rows", wrong.max_rows_of_zeros_beyond)
     assert answer.trace is not None

@@ -27,7 +27,7 @@ def test_every_exercise_has_a_reference() -> None:
     assert {exercise.name for exercise in EXERCISES} == {*REFERENCES, *NOT_DECIDED}
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("exercise", REFERENCES)
 def test_solutions_are_equal_to_functions_of_torch(exercise: str) -> None:
     given = bound(solution(exercise), exercise), REFERENCES[exercise]

@@ -113,6 +113,7 @@ def test_each_answer_is_graded_and_what_is_untouched_is_none(
     assert "37 exercises without an answer" in text
 
 
+@pytest.mark.slow
 def test_an_answer_has_what_the_cells_above_define_and_not_what_they_do(tmp_path: Path) -> None:
     helper = "@triton.jit\ndef plus(x, y: tl.constexpr):\n    return x + y"
     above = [
@@ -131,6 +132,7 @@ def test_an_answer_has_what_the_cells_above_define_and_not_what_they_do(tmp_path
     assert grade.is_done, grade
 
 
+@pytest.mark.slow
 def test_a_notebook_that_cannot_be_read_costs_its_own_answers_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -76,7 +76,7 @@ def test_an_exercise_without_wrong_kernels_fails(monkeypatch: pytest.MonkeyPatch
     assert too_few(EXERCISES) == [one.name for one in EXERCISES]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
 def test_an_exercise_has_enough_each_with_its_own_name_and_text(exercise: Exercise) -> None:
     assert too_few([exercise]) == []
@@ -96,6 +96,7 @@ def test_one_that_was_accepted_is_rejected_for_every_seed(
     assert trial.compiles
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["add", "scale_rows", "rms_norm"])
 def test_a_solution_is_accepted_and_its_mutants_are_not(name: str, tmp_path: Path) -> None:
     exercise = exercise_named(name)
@@ -108,14 +109,6 @@ def test_a_solution_is_accepted_and_its_mutants_are_not(name: str, tmp_path: Pat
 @pytest.mark.parametrize(("exercise", "name"), ONCE_ACCEPTED[-3:])
 def test_the_grader_rejects_it_too(exercise: str, name: str) -> None:
     assert not is_right(mutant(exercise, name), 3)
-
-
-@pytest.mark.sampled(8)
-@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
-def test_some_wrong_kernels_are_rejected(exercise: Exercise, tmp_path: Path) -> None:
-    found = wrong_kernels(exercise)
-    trials = trials_of(found[:: len(found) // FEWEST], tmp_path)
-    assert not accepted(trials, exercise, (len(exercise.name), 1000))
 
 
 @pytest.mark.slow

@@ -49,6 +49,7 @@ def test_a_finding_is_the_first_thing_that_a_notebook_displays(session: Notebook
     assert "out-of-bounds" in shown["text/plain"]
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_is_told_the_first_wrong_element(session: NotebookSession) -> None:
     said = said_by(session, KERNEL.format(options="", sign="-"))
     assert "add gives a wrong result" in said
@@ -56,6 +57,7 @@ def test_a_wrong_kernel_is_told_the_first_wrong_element(session: NotebookSession
     assert "expected" in said
 
 
+@pytest.mark.slow
 def test_a_right_one_is_done_and_counts(
     session: NotebookSession, messages: SnapshotAssertion
 ) -> None:
@@ -65,6 +67,7 @@ def test_a_right_one_is_done_and_counts(
     assert "1 of 47 exercises done" in listed
 
 
+@pytest.mark.slow
 def test_an_answer_as_json(session: NotebookSession) -> None:
     printed = said_by(session, KERNEL.format(options="--json ", sign="+"))
     assert json.loads(printed)["is_done"] is True
