@@ -12,10 +12,17 @@ from typing import Any, Protocol
 import numpy
 import torch
 from xdsl.dialects import builtin
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation
 
-from kernellab.equality.functions import ExactLaunch, ExactTensors, run_exactly
-from kernellab.errors import ArgumentError, SourcePosition
+from kernellab.equality.functions import (
+    EXTREMES,
+    Conditions,
+    ExactLaunch,
+    ExactTensors,
+    run_exactly,
+)
+from kernellab.equality.lowering import chooses
+from kernellab.errors import ArgumentError, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.codegen.analyses import underlying_objects
 from kernellab.interpreter.execution.launcher import launch
 from kernellab.interpreter.execution.program import entry_of, program_code
@@ -31,7 +38,7 @@ from kernellab.ir.operations import (
     operation_name,
     trait_of,
 )
-from kernellab.ir.types import dtype, is_pointer
+from kernellab.ir.types import dtype
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.preparation import (
     EntryPoint,
@@ -61,9 +68,11 @@ class Side(Protocol):
 
     Attributes:
         name: what it is called in messages.
+        conditions: the outcomes of the conditions on floats of its runs with residues.
     """
 
     name: str
+    conditions: Conditions
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Its tensors before it runs, with their names."""
@@ -88,6 +97,9 @@ class Side(Protocol):
 
     def constants(self) -> set[float]:
         """The numbers that its code compares with."""
+
+    def unseen_condition(self) -> tuple[str, SourcePosition | None] | None:
+        """A condition on floats that always had one outcome in the runs so far, and its line."""
 
 
 def side_of(
@@ -126,7 +138,8 @@ class KernelSide:
     def __init__(self, prepared: PreparedLaunch, *, rounds: bool = False) -> None:
         self.prepared = prepared
         self.name = prepared.kernel.__name__
-        self._launch = ExactLaunch.of_ttir(prepared, rounds=rounds)
+        self.conditions = Conditions()
+        self._launch = ExactLaunch.of_ttir(prepared, rounds=rounds, conditions=self.conditions)
         self._written: list[str] | None = None
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
@@ -211,7 +224,7 @@ class KernelSide:
         choosing: set[str | None] = set()
         for op in function.walk():
             access = trait_of(op, GlobalAccess)
-            if access is not None and any(map(_chooses, flow.forward(op.results))):
+            if access is not None and any(map(chooses, flow.forward(op.results))):
                 base = objects.get(access.base_of(op))
                 if isinstance(base, BlockArgument):
                     choosing.add(argument_name(base))
@@ -222,6 +235,13 @@ class KernelSide:
     def constants(self) -> set[float]:
         operations = self._launch.code.module.walk()
         return {number for op in operations for number in _compared_numbers(op)}
+
+    def unseen_condition(self) -> tuple[str, SourcePosition | None] | None:
+        for number, outcome in self.conditions.never():
+            position = _line_of(self.conditions.operations[number])
+            line = "" if position is None else f" on line {position.line}"
+            return f"A condition of {self.name}{line} is never {outcome}", position
+        return None
 
     def stored_at(
         self, name: str, index: tuple[int, ...], tensors: ExactTensors
@@ -254,21 +274,9 @@ def _atomic_name(op: Operation) -> str:
     return f"tl.atomic_{'xchg' if name == 'exchange' else name.removeprefix('f').removeprefix('u')}"
 
 
-def _chooses(value: SSAValue) -> bool:
-    """Whether a value is an address, or decides what runs."""
-    if is_pointer(value.type):
-        return True
-    for op in (use.operation for use in value.uses):
-        access = trait_of(op, GlobalAccess)
-        indices = () if access is None else access.indices_of(op)
-        if value in (*flow.conditions(op), *indices) or isinstance(op, tt.CallOp | tt.AssertOp):
-            return True
-    return False
-
-
 def _compared_numbers(op: Operation) -> Iterator[float]:
     """The constants that an operation compares with."""
-    if not isinstance(op, mlir.CmpFOp | mlir.CmpIOp):
+    if not isinstance(op, mlir.CmpFOp | mlir.CmpIOp | EXTREMES):
         return
     for value in (operand.owner for operand in op.operands):
         match value.value if isinstance(value, mlir.ConstantOp) else None:
@@ -315,6 +323,7 @@ class FunctionSide:
         self._function = function
         self._call: Callable[[], Any] = function
         self._results: list[str] = []
+        self.conditions = Conditions()
         self.name = name_of(function)
 
     def takes_arguments_of(self, kernel: KernelSide) -> None:
@@ -357,7 +366,13 @@ class FunctionSide:
         return iter(())
 
     def run(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
-        results = _numbered(run_exactly(self._call, tensors))
+        try:
+            results = _numbered(run_exactly(self._call, tensors, self.conditions))
+        except (IndexError, RuntimeError) as error:
+            if not tensors.has_unknown_integers:
+                raise
+            problem = f"{self.name} uses an integer that was a float, whose value no residue has"
+            raise UnsupportedOperation(problem) from error
         self._results, self._tensors = list(results), tensors
         return results
 
@@ -378,6 +393,11 @@ class FunctionSide:
 
     def constants(self) -> set[float]:
         return self._tensors.constants
+
+    def unseen_condition(self) -> tuple[str, SourcePosition | None] | None:
+        for place, outcome in self.conditions.never():
+            return f"In {self.name}, {place} is never {outcome}", None
+        return None
 
 
 def _needed_parameters(function: Callable[..., Any]) -> list[str] | None:
@@ -422,9 +442,11 @@ def sides_of(
     return left, right
 
 
-def fresh_tensors(seed: int, *sides: Side, rounds: bool = False) -> ExactTensors:
+def fresh_tensors(
+    seed: int, *sides: Side, rounds: bool = False, given: bool = False
+) -> ExactTensors:
     """Residues for the tensors of both sides, before either has run."""
-    tensors = ExactTensors(seed, rounds)
+    tensors = ExactTensors(seed, rounds, given)
     for side in sides:
         for name, tensor in side.tensors():
             tensors.of(tensor, name)

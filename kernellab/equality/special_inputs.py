@@ -52,11 +52,11 @@ def _among(normal: torch.Tensor, numbers: Sequence[float]) -> torch.Tensor:
 
 
 def _compared_with(normal: torch.Tensor, _: torch.dtype, constants: Sequence[float]) -> Any:
-    """The constants of comparisons and their opposites, and the next number toward 0 of each."""
+    """The constants of comparisons and their opposites, and the next numbers of each."""
     finite = [float(each) for each in constants if math.isfinite(each)] or [0.0]
     known = torch.tensor([*finite, *(-each for each in finite)])
-    below = torch.nextafter(known, torch.zeros(()))
-    return _among(normal, [*known.tolist(), *below.tolist()])
+    below, above = (torch.nextafter(known, factor * known) for factor in (0, 2))
+    return _among(normal, [*known.tolist(), *below.tolist(), *above.tolist()])
 
 
 def _whole_numbers(wide: bool) -> Make:
@@ -91,7 +91,7 @@ NORMAL = Inputs(
     _whole_numbers(wide=True),
 )
 ORDERED = (
-    Inputs("small floats", "", lambda normal, *_: normal * 1e-3),
+    Inputs("small floats", "", lambda normal, *_: normal / 32),
     Inputs("rising floats", "", lambda normal, *_: _sorted(normal)),
     Inputs("falling floats", "", lambda normal, *_: -_sorted(normal)),
 )
