@@ -29,23 +29,21 @@ from kernellab.equality.records import (
 )
 from kernellab.equality.residues import agreement
 from kernellab.equality.sides import (
-    OTHER_ORDERS,
-    KernelSide,
-    Side,
-    fresh_tensors,
-    name_of,
-    sides_of,
-)
-from kernellab.equality.special_inputs import (
     CONSTANTS,
     GIVEN,
     INFINITY,
     NAN,
     NORMAL,
     ORDERED,
+    OTHER_ORDERS,
     SMALL,
     ZEROS,
     Inputs,
+    KernelSide,
+    Side,
+    fresh_tensors,
+    name_of,
+    sides_of,
 )
 from kernellab.equality.terms import OrderNotKnown, Terms
 from kernellab.errors import (
