@@ -409,7 +409,7 @@ class Terms:
                 self._values[atom] = size * self._drawn.choice([-1, 1])
             else:
                 function = getattr(math, kind, None) or getattr(numpy, kind, None)
-                if kind != "sum" and function is None:
+                if function is None:
                     raise NotProved(f"The order of floats depends on {kind}.")
                 values = [numpy.float64(self._sum_at_point(each)) for each in operands]
                 self._values[atom] = values[0] if kind == "sum" else function(*values)
