@@ -26,7 +26,13 @@ from kernellab.common.text import counted
 from kernellab.compiler.targets import parse_target
 from kernellab.equality.validation import validate
 from kernellab.errors import ArgumentError, KernelLabError, WorkerError
-from kernellab.launch.preparation import EntryPoint, PreparedLaunch, prepare_bound, takes_launch
+from kernellab.launch.preparation import (
+    EntryPoint,
+    PreparedLaunch,
+    prepare_bound,
+    refused,
+    takes_launch,
+)
 from kernellab.launch.reference_results import Reference
 from kernellab.records import BoundLaunch, Target
 
@@ -337,12 +343,7 @@ class Minimal:
 
 Finder = Literal["compile", "check", "validate"]
 
-_MINIMIZE = EntryPoint(
-    "minimize",
-    dict.fromkeys(
-        ("order", "seed", "bounds", "stage"), "the smallest launch is found by check or validate"
-    ),
-)
+_MINIMIZE = EntryPoint("minimize", refused("check or validate finds the smallest launch"))
 
 _SHOWN_BY: Mapping[Finder, Callable[..., Failures]] = {
     "compile": _no_failures,

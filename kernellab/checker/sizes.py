@@ -692,14 +692,42 @@ class Proof:
         )
 
 
+@dataclass(frozen=True)
+class _Symbolic:
+    """A size for a function that computes the grid; None for a number that is not known."""
+
+    number: Polynomial | None
+
+    def __mul__(self, other: Any) -> _Symbolic:
+        factor = other.number if isinstance(other, _Symbolic) else Polynomial.of(other)
+        if self.number is None or factor is None:
+            return _Symbolic(None)
+        return _Symbolic(self.number.times(factor))
+
+    __rmul__ = __mul__
+
+    def __add__(self, _: Any) -> _Symbolic:
+        return _Symbolic(None)
+
+    __radd__ = __sub__ = __rsub__ = __floordiv__ = __mod__ = __add__
+
+    def __neg__(self) -> _Symbolic:
+        return _Symbolic(None)
+
+
 def _grid_of(prepared: PreparedLaunch, sizes: Sizes) -> list[Polynomial | None]:
     """The number of programs along each axis: 1, a size, or that of a dimension whose size stays as
     it is; None for any number.
     """
     if callable(prepared.grid):
-        made = prepared.grid(dict(prepared.call.values))
-        axes = len(made) if isinstance(made, Sequence) else 1
-        return [None if axis < axes else ONE for axis in range(3)]
+        symbols = {name: _Symbolic(sizes.symbol(name)) for name in sizes.ranges}
+        try:
+            made = prepared.grid({**prepared.call.values, **symbols})
+        except Exception:  # the function may do anything with sizes, also what only integers can
+            made = prepared.grid(dict(prepared.call.values))
+        axes = made if isinstance(made, Sequence) else [made]
+        known = [axis.number if isinstance(axis, _Symbolic) else None for axis in axes]
+        return [*known, *[ONE] * (3 - len(known))]
     tensors = (v for v in prepared.call.values.values() if isinstance(v, torch.Tensor))
     extents = {1, *(int(extent) for tensor in tensors for extent in tensor.shape)}
     tied = [(size, sizes.tied(size)) for size in prepared.sizes()]
@@ -730,6 +758,11 @@ def launch_of_sizes(
         if isinstance(value, torch.Tensor):
             extents = [resized(int(extent)) for extent in value.shape]
             values[name] = torch.zeros(extents, dtype=value.dtype)
+            if not value.is_contiguous():
+                strides = [resized(stride) for stride in value.stride()]
+                last = sum((extent - 1) * stride for extent, stride in zip(extents, strides))
+                made = torch.zeros(max(0, last) + 1, dtype=value.dtype)
+                values[name] = made.as_strided(extents, strides)
         elif is_whole(value) and not is_constant:
             values[name] = chosen.get(name, resized(int(value)))
         else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, get_args
@@ -29,26 +29,30 @@ from kernellab.equality.records import (
 )
 from kernellab.equality.residues import agreement
 from kernellab.equality.sides import (
-    OTHER_ORDERS,
-    KernelSide,
-    Side,
-    fresh_tensors,
-    name_of,
-    sides_of,
-)
-from kernellab.equality.special_inputs import (
     CONSTANTS,
     GIVEN,
     INFINITY,
     NAN,
     NORMAL,
     ORDERED,
+    OTHER_ORDERS,
     SMALL,
     ZEROS,
     Inputs,
+    KernelSide,
+    Side,
+    fresh_tensors,
+    name_of,
+    sides_of,
 )
-from kernellab.equality.terms import Terms
-from kernellab.errors import ArgumentError, OptionError, SourcePosition, UnsupportedOperation
+from kernellab.equality.terms import OrderNotKnown, Terms
+from kernellab.errors import (
+    ArgumentError,
+    KernelLabError,
+    OptionError,
+    SourcePosition,
+    UnsupportedOperation,
+)
 from kernellab.launch.results import elements_off, relative_tolerance, size_of
 from kernellab.records import BoundLaunch, Target
 
@@ -172,9 +176,12 @@ class Comparison:
                 return self._unequal(pair, ~pair.decided, _without_residue(pair))
         return self.after_floats()
 
-    def after_floats(self) -> Equality:
+    def after_floats(self, *, is_known: bool = False) -> Equality:
         """The verdict if all residues or expressions agree: other orders of the programs and runs
         with floats may show the rest.
+
+        Args:
+            is_known: whether expressions say what every outcome of a condition leads to.
         """
         for side, names in self._of_orders():
             reason = self._in_other_orders(side)
@@ -183,7 +190,7 @@ class Comparison:
                 return self._verdict("not decided", f"{reason} by {names}", position=first)
         compared = (CONSTANTS,) if self._constants else ()
         special = () if self.inputs == "finite" else (NAN, INFINITY)
-        for inputs in (GIVEN, NORMAL, SMALL, ZEROS, *compared, *special):
+        for inputs in (GIVEN, NORMAL, ORDERED[0], SMALL, ZEROS, *compared, *special):
             for pair, results in self._runs(inputs):
                 off = self._off(pair, results) & inputs.counts(*results)
                 if off.any():
@@ -194,7 +201,25 @@ class Comparison:
                     sizes = int(off.sum()), off.numel()
                     element = UnequalElement(pair.names[0], floats[0], *sizes, floats)
                     return self._verdict("not decided", reason, element)
+        if not is_known and (unseen := _unseen(self.first, self.second)):
+            return self._verdict("not decided", f"{unseen[0]}, {_NOT_SEEN}", position=unseen[1])
         return self._verdict("equal")
+
+    def saw(self, first: Side, second: Side, *, also_before: bool) -> None:
+        """Run both with expressions of special numbers, and take over which outcomes of conditions
+        these runs and others had.
+
+        Args:
+            also_before: whether those of the runs with residues count.
+        """
+        for inputs in (SMALL, ZEROS, CONSTANTS):
+            with suppress(KernelLabError), self.holding(inputs):
+                for side in (first, second):
+                    side.run(fresh_tensors(0, first, second, given=True))
+        for side, other in ((self.first, first), (self.second, second)):
+            if also_before:
+                other.conditions.add(side.conditions)
+            side.conditions = other.conditions
 
     def _of_orders(self) -> Iterator[tuple[KernelSide, str]]:
         """The kernels that may show the order of their programs, and by which atomics."""
@@ -302,7 +327,7 @@ class Comparison:
         """Run both with floats; yield each pair with its two results."""
         sides = self.first, self.second
         try:
-            with self._holding(inputs):
+            with self.holding(inputs):
                 results = [side.run_floats() for side in sides]
         except Exception:  # an assertion, an index or a function of torch refuses the inputs
             if inputs is GIVEN:
@@ -324,7 +349,7 @@ class Comparison:
         return elements_off(right, left, max(sizes) + max(parts) * left.abs())
 
     @contextmanager
-    def _holding(self, inputs: Inputs) -> Iterator[None]:
+    def holding(self, inputs: Inputs) -> Iterator[None]:
         """Let the tensors hold other numbers for a while, drawn for their names."""
         sides = self.first, self.second
         named = {
@@ -346,6 +371,11 @@ class Comparison:
                 tensor.detach().copy_(contents)
 
 
+def _unseen(*sides: Side) -> tuple[str, SourcePosition | None] | None:
+    """A condition on floats that always had one outcome."""
+    return next(filter(None, (side.unseen_condition() for side in sides)), None)
+
+
 def _farthest(off: torch.Tensor, results: Floats) -> FloatPair:
     """The element that is farthest off, and its two values."""
     left, right = map(_finite, results)
@@ -354,6 +384,8 @@ def _farthest(off: torch.Tensor, results: Floats) -> FloatPair:
     index = tuple(int(number) for number in torch.unravel_index(place, off.shape))
     return index, float(results[0][index]), float(results[1][index])
 
+
+_NOT_SEEN = "so what it decides was not compared"
 
 _TIMES_ROUNDING = 4
 """How many times the usual tolerance of a dtype a visible difference is."""
@@ -448,7 +480,7 @@ def equal(
     try:
         comparison = compared(rounding == "kept")
         equality = comparison.equality()
-        if proof or (equality.reason.startswith(_NOT_VISIBLE) and rounding == "ignored"):
+        if proof or (_may_be_proved(equality) and rounding == "ignored"):
             return _with_proof(equality, comparison, lambda: sides(False))
         if rounding == "kept" and equality.difference is not None and compared(False).equality():
             return replace(equality, verdict="not decided", reason=_ROUNDS_ELSEWHERE)
@@ -490,6 +522,11 @@ def _compared(first: Side, second: Side, seeds: int, inputs: Domain, *, rounds: 
 _NOT_VISIBLE = "The exact values differ, and runs with floats show no difference"
 
 
+def _may_be_proved(equality: Equality) -> bool:
+    """Whether expressions may decide what residues and floats do not."""
+    return equality.reason.startswith(_NOT_VISIBLE) or equality.reason.endswith(_NOT_SEEN)
+
+
 def _with_proof(
     equality: Equality, comparison: Comparison, sides: Callable[[], tuple[Side, Side]]
 ) -> Equality:
@@ -497,26 +534,52 @@ def _with_proof(
     first element that differs, or the reason why there is neither. Expressions know the signs of
     constants and exponentials, which residues do not.
     """
-    terms = Terms()
-    try:
-        with residues.computing_with(terms), residues.uninterpreted_noted():
+    terms, off, why, points = Terms(), None, "", 0
+    with residues.computing_with(terms), residues.uninterpreted_noted():
+        try:
             first, second = sides()
-            results = [side.run(fresh_tensors(0, first, second)) for side in (first, second)]
-            for left, right in (pair.names for pair in paired(first, second, *results)):
-                both = results[0][left].numpy(), results[1][right].numpy()
-                off = numpy.argwhere(~terms.agreement(*both)[0])
-                if len(off):
-                    at = _shown(equality, left) or tuple(map(int, off[0]))
-                    values = both[0][at], both[1][at]
-                    texts = terms.text(*values), terms.text(*reversed(values))
-                    note = f"Not proved: the expressions of {element_text(left, at)} differ."
-                    notes = (note,) if equality else ()
-                    return replace(equality, expressions=texts, notes=(*equality.notes, *notes))
-    except UnsupportedOperation as unknown:
-        return replace(equality, notes=(*equality.notes, f"Not proved: {unknown.problem}"))
-    if equality.reason.startswith(_NOT_VISIBLE):
-        equality = comparison.after_floats()
-    return replace(equality, proved=bool(equality) and not comparison.order_notes)
+            off = _first_unequal(terms, first, second, equality)
+            why = f"the expressions of {off[0]} differ." if off is not None else ""
+        except OrderNotKnown as unknown:
+            why = unknown.problem
+        except UnsupportedOperation as unknown:
+            return replace(equality, notes=(*equality.notes, f"Not proved: {unknown.problem}"))
+        try:
+            while why and points < comparison.seeds and equality.verdict != "different":
+                terms.move_to(points)
+                off = _first_unequal(terms, first, second, equality)
+                if off is not None:
+                    break
+                points += 1
+        except UnsupportedOperation:
+            points = 0
+        if points and off is None and _may_be_proved(equality):
+            comparison.saw(first, second, also_before=equality.reason.endswith(_NOT_SEEN))
+    if (points or not why) and off is None and _may_be_proved(equality):
+        equality = comparison.after_floats(is_known=not why)
+    if why and (equality or off is None):
+        seen = f" At {counted(points, 'random point')} they agree." if points and not off else ""
+        equality = replace(equality, notes=(*equality.notes, f"Not proved: {why}{seen}"))
+    if off is not None:
+        equality = replace(equality, expressions=off[1])
+    return replace(equality, proved=bool(equality) and not why and not comparison.order_notes)
+
+
+def _first_unequal(
+    terms: Terms, first: Side, second: Side, equality: Equality
+) -> tuple[str, tuple[str, str]] | None:
+    """The first element of which both have other expressions, or one that is known to differ, and
+    the expressions.
+    """
+    results = [side.run(fresh_tensors(0, first, second)) for side in (first, second)]
+    for left, right in (pair.names for pair in paired(first, second, *results)):
+        both = results[0][left].numpy(), results[1][right].numpy()
+        off = numpy.argwhere(~terms.agreement(*both)[0])
+        if len(off):
+            at = _shown(equality, left) or tuple(map(int, off[0]))
+            values = both[0][at], both[1][at]
+            return element_text(left, at), (terms.text(*values), terms.text(*reversed(values)))
+    return None
 
 
 def _shown(equality: Equality, name: str) -> tuple[int, ...] | None:

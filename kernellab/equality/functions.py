@@ -5,9 +5,10 @@ torch.
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,19 +16,21 @@ import numpy
 import torch
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab import triton_api
 from kernellab.equality import residues
 from kernellab.equality.lowering import rule_of, rule_with_rounding
 from kernellab.equality.residues import ONE, ZERO
 from kernellab.errors import UnsupportedOperation
+from kernellab.interpreter.codegen.emitter import AfterOperation, Emitter
 from kernellab.interpreter.execution.launcher import launch_observed
 from kernellab.interpreter.execution.program import ProgramCode, program_of_module
 from kernellab.interpreter.lowering.asynchrony import deferred
 from kernellab.interpreter.memory.address_space import is_pointer, memory_behind
 from kernellab.interpreter.memory.observers import RunObserver
-from kernellab.ir import flow
+from kernellab.ir import flow, mlir, tt
+from kernellab.ir.operations import in_region_of_elements
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import MemDescType, PointerType, ResidueType, TensorDescType, dtype
 from kernellab.launch.argument_copies import tensors_in
@@ -43,14 +46,122 @@ from kernellab.torch_api.emulation import (
 # The code of a kernel that computes with residues: its module with another type for floats.
 
 
+class Conditions:
+    """Which outcomes the conditions on floats had: comparisons, and what is made of these. Those of
+    infinities and NaN are left out: random residues have none.
+
+    Attributes:
+        operations: those of a kernel, which the numbers of its conditions mean.
+    """
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self._seen: dict[tuple[Any, ...], bool] = {}
+
+    def never(self) -> Iterator[tuple[Any, bool]]:
+        """The conditions that never had an outcome, and the outcomes."""
+        return ((key[-2], key[-1]) for key, seen in self._seen.items() if not seen)
+
+    def add(self, others: Conditions) -> None:
+        """Add what other runs of the same computation have seen."""
+        for key, seen in others._seen.items():
+            self._seen[key] = seen or self._seen.get(key, False)
+
+    def note(self, *key: Any, holds: Any, around: Any = True) -> None:
+        """Note both outcomes of a condition.
+
+        Args:
+            around: where it decides something.
+        """
+        for outcome in (True, False):
+            seen = self._seen.get((*key, outcome), False)
+            here = numpy.equal(holds, outcome) & around
+            self._seen[*key, outcome] = seen or bool(numpy.any(here))
+
+    def watched(self, module: ModuleOp) -> AfterOperation:
+        """What notes the conditions of a module as they are computed; the inner one of two `where`
+        only where it decides something.
+        """
+        self.operations, known = list(module.walk()), dict[Any, int]()
+        for number, op in enumerate(self.operations):
+            if isinstance(op, mlir.CmpFOp):
+                is_known = op.lhs is not op.rhs and not any(map(_is_infinite, op.operands))
+            else:
+                logical = isinstance(op, mlir.AndIOp | mlir.OrIOp | mlir.XOrIOp)
+                is_known = logical and all(each.owner in known for each in op.operands)
+            if is_known:
+                known[op] = number
+
+        def inner(op: mlir.SelectOp) -> Iterator[tuple[tuple[SSAValue, bool], ...]]:
+            """For each `where` in an arm: the conditions and outcomes around it, and its own."""
+            for outcome, arm in ((True, op.true_value), (False, op.false_value)):
+                each = arm.owner
+                if isinstance(each, mlir.SelectOp) and each.condition.owner in known:
+                    yield (op.condition, outcome), (each.condition, True)
+                    yield from (((op.condition, outcome), *path) for path in inner(each))
+
+        def note(emit: Emitter, op: Operation) -> None:
+            paths: list[Any] = []
+            if isinstance(op, EXTREMES) and residues.with_terms() and not in_region_of_elements(op):
+                compared = functools.partial(self.note_order, self.operations.index(op))
+                values = (emit[value] for value in op.operands)
+                emit.evaluate(None, emit.constant(compared, hint="note")(*values))
+            if op in known:
+                paths = [((op.results[0], True),)]
+            elif isinstance(op, mlir.SelectOp) and op.condition.owner in known:
+                paths = [path for path in inner(op) if len({emit.rank(v) for v, _ in path}) == 1]
+            for path in () if in_region_of_elements(op) else paths:
+                numbers = tuple(known[value.owner] for value, _ in path)
+                key = (numbers[:-1], tuple(outcome for _, outcome in path), numbers[-1])
+                noted = emit.constant(functools.partial(self._note_path, key), hint="note")
+                emit.evaluate(None, noted(*(emit[value] for value, _ in path)))
+
+        return note
+
+    def note_order(self, place: Any, value: Any, *others: Any) -> None:
+        """Note where a value is above and below each of others, if a random point says so."""
+        if not residues.with_terms().is_at_point:
+            return
+        for number, other in enumerate(others):
+            for name in ("ogt", "olt"):
+                self.note(number, name, place, holds=residues.compare(name, value, other))
+
+    def _note_path(self, key: Any, *holds: Any) -> None:
+        around = (numpy.equal(each, outcome) for each, outcome in zip(holds[:-1], key[1]))
+        self.note(*key, holds=holds[-1], around=functools.reduce(numpy.logical_and, around, True))
+
+
+EXTREMES = mlir.MaxNumFOp | mlir.MinNumFOp | mlir.MaximumFOp | mlir.MinimumFOp | tt.ClampFOp
+"""Operations that choose one of their operands by their order."""
+
+
+def _is_infinite(value: SSAValue) -> bool:
+    op = value.owner
+    if isinstance(op, tt.SplatOp):
+        op = op.operands[0].owner
+    match op.value if isinstance(op, mlir.ConstantOp) else None:
+        case builtin.FloatAttr() as number:
+            return math.isinf(number.value.data)
+        case builtin.DenseIntOrFPElementsAttr() as numbers if _is_float(numbers.get_element_type()):
+            kept = numpy.frombuffer(numbers.data.data, dtype(numbers.get_element_type()))
+            return bool(numpy.isinf(kept).all())
+    return False
+
+
 def exact_code(
-    text: str, kernel: Any, *, rounds: bool = False, is_late: bool = False
+    text: str,
+    kernel: Any,
+    *,
+    rounds: bool = False,
+    is_late: bool = False,
+    conditions: Conditions | None = None,
 ) -> ProgramCode:
     """The code of a module in MLIR's generic form.
 
     Args:
         rounds: whether results in formats narrower than float32 are rounded.
         is_late: whether asynchronous operations complete only when something waits for them.
+        conditions: what notes the outcomes of its conditions.
 
     Raises:
         UnsupportedOperation: an operation on floats that has no law and moves no elements; it names
@@ -59,7 +170,8 @@ def exact_code(
     module = read_module(text)
     _replace_floats(module)
     rules = rule_with_rounding if rounds else rule_of
-    return program_of_module(module, kernel, rules=deferred(rules) if is_late else rules)
+    after = None if conditions is None else conditions.watched(module)
+    return program_of_module(module, kernel, after, rules=deferred(rules) if is_late else rules)
 
 
 def _replace_floats(module: ModuleOp) -> None:
@@ -110,14 +222,18 @@ class ExactTensors:
     Attributes:
         seed: which residues are drawn.
         rounds: whether tensors of formats narrower than float32 hold rounded residues.
+        given: whether they hold what the tensors do.
         integers: the storages of integers that functions of torch used.
         constants: the numbers that they compared with.
+        has_unknown_integers: whether floats became integers in them.
     """
 
     seed: int
     rounds: bool = False
+    given: bool = False
     integers: set[int] = field(default_factory=set)
     constants: set[float] = field(default_factory=set)
+    has_unknown_integers: bool = False
     _storages: dict[int, torch.Tensor] = field(default_factory=dict)
     _owners: list[torch.UntypedStorage] = field(default_factory=list)
 
@@ -165,15 +281,21 @@ class ExactTensors:
     def _new(
         self, storage: torch.UntypedStorage, count: int, tensor: torch.Tensor, name: str
     ) -> torch.Tensor:
+        everything = torch.empty(0, dtype=tensor.dtype).set_(storage, 0, (count,), (1,)).detach()
         if not tensor.is_floating_point():
-            everything = torch.empty(0, dtype=tensor.dtype).set_(storage, 0, (count,), (1,))
-            return everything.detach().clone()
+            return everything.clone()
+        if self.given:
+            return torch.from_numpy(numpy.atleast_1d(residues.of_floats(_numbers(everything))))
         if (terms := residues.with_terms()) is not None:
             is_whole = tensor.is_contiguous() and tensor.numel() == count
             shape = tuple(tensor.shape) if is_whole else (count,)
             return _as_tensor(terms.inputs(name, shape))
         generator = numpy.random.default_rng((self.seed, zlib.crc32(name.encode())))
         drawn = numpy.atleast_1d(residues.drawn((count,), generator))
+        if self.seed % len(_ORDERS) == 0 and not self.rounds:
+            small = generator.choice(_SMALL, count) * generator.choice([-1, 1], count)
+            is_small = generator.random(count) < 0.5
+            drawn = numpy.where(is_small, residues.of_integers(small), drawn)
         order = _ORDERS[self.seed % len(_ORDERS)]
         made: torch.Tensor = self.rounded(torch.from_numpy(drawn), tensor.dtype)
         return made if order is None else made[torch.from_numpy(order(made.numpy().real))]
@@ -187,6 +309,11 @@ def _falling(key: numpy.ndarray) -> numpy.ndarray:
     return numpy.argsort(-key)
 
 
+_SMALL = [*range(1, 13), *(2**n - 1 for n in range(4, 16))]
+"""Half of the residues of the first seed: between constants that a kernel compares with there is
+rarely another residue.
+"""
+
 _ORDERS = (None, _rising, _falling)
 """The order of the residues, seed by seed. In the second and third, the largest and smallest
 element of each row is its first or last, which a maximum over a part of the row misses."""
@@ -198,26 +325,26 @@ class ExactLaunch:
     Args:
         prepared: the launch with floats.
         text: the module that runs, in MLIR's generic form.
-        rounds, is_late: as for `exact_code`.
+        is_late, options: as for `exact_code`.
 
     Raises:
         UnsupportedOperation: an operation on floats that has no law.
     """
 
     def __init__(
-        self, prepared: PreparedLaunch, text: str, *, rounds: bool = False, is_late: bool = False
+        self, prepared: PreparedLaunch, text: str, *, is_late: bool = False, **options: Any
     ) -> None:
         self._prepared = prepared
         self._options = RunOptions(completion="late") if is_late else DEFAULT
-        self.code = exact_code(text, prepared.kernel, rounds=rounds, is_late=is_late)
+        self.code = exact_code(text, prepared.kernel, is_late=is_late, **options)
 
     @classmethod
-    def of_ttir(cls, prepared: PreparedLaunch, *, rounds: bool = False) -> ExactLaunch:
+    def of_ttir(cls, prepared: PreparedLaunch, **options: Any) -> ExactLaunch:
         """The launch of the module that Triton's front end makes."""
         call, target = prepared.call, prepared.target
         made = triton_api.make_ttir(prepared.kernel, call.specialization, target, call.options)
         with triton_api.freed_after(made) as module:
-            return cls(prepared, triton_api.generic_text(module), rounds=rounds)
+            return cls(prepared, triton_api.generic_text(module), **options)
 
     def run(
         self,
@@ -357,6 +484,19 @@ def _with_place(largest: bool) -> Callable[..., Any]:
     return both
 
 
+def _sign(a: Array) -> Any:
+    above, below = (residues.compare(name, a, ZERO) for name in ("ogt", "olt"))
+    return residues.of_integers(numpy.int64(above) - numpy.int64(below))
+
+
+def _largest_few(
+    a: Array, k: int, dim: int = -1, largest: bool = True, *_: bool
+) -> tuple[Any, Any]:
+    key = residues.order_key(a)
+    places = numpy.argsort(-key if largest else key, dim, kind="stable").take(range(k), dim)
+    return numpy.take_along_axis(a, places, dim), places
+
+
 def _clamp(a: Array, low: Any = None, high: Any = None) -> Any:
     raised = a if low is None else residues.maximum(a, low)
     return raised if high is None else residues.minimum(raised, high)
@@ -381,6 +521,8 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "neg": residues.negative,
     "reciprocal": residues.inverse,
     "abs": residues.absolute,
+    "sign": _sign,
+    "topk": _largest_few,
     "sqrt": residues.square_root,
     "tanh": residues.tanh,
     "exp": residues.exp,
@@ -418,7 +560,17 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 """By the name of ATen's operation. Numbers among the operands come as pairs."""
 
-ALONG_AXES = frozenset({"sum", "var", "amax", "amin", "argmax", "argmin", "max", "min", "cumsum"})
+_ORDERING = frozenset(
+    {"relu", "clamp", "clamp_min", "clamp_max", "maximum", "minimum", "fmax", "fmin"}
+)
+
+_LOGICAL = frozenset(
+    f"{kind}_{name}" for kind in ("bitwise", "logical") for name in ("and", "or", "xor", "not")
+)
+
+ALONG_AXES = frozenset(
+    {"sum", "var", "amax", "amin", "argmax", "argmin", "max", "min", "cumsum", "topk"}
+)
 """Functions whose numbers are axes."""
 
 MOVES = frozenset(
@@ -480,14 +632,16 @@ CREATES = frozenset(
 # A function of torch, run with residues in place of floats.
 
 
-def run_exactly(function: Callable[[], Any], tensors: ExactTensors) -> list[torch.Tensor]:
+def run_exactly(
+    function: Callable[[], Any], tensors: ExactTensors, conditions: Conditions
+) -> list[torch.Tensor]:
     """Call a function of torch; return what stands for the tensors that it returns.
 
     Raises:
         UnsupportedOperation: an operation on floats that has no law, or a decision of Python on a
             float.
     """
-    mode = _ExactMode(tensors)
+    mode = _ExactMode(tensors, conditions)
     with numpy.errstate(all="ignore"), mode:
         results = [result.detach() for result in nested_tensors(function())]
     return [mode.exact(result) for result in results]
@@ -496,9 +650,12 @@ def run_exactly(function: Callable[[], Any], tensors: ExactTensors) -> list[torc
 class _ExactMode(OperationMode):
     """Runs each operation on floats, for the shapes, and its counterpart on residues."""
 
-    def __init__(self, tensors: ExactTensors) -> None:
+    def __init__(self, tensors: ExactTensors, conditions: Conditions) -> None:
         super().__init__()
         self._tensors = tensors
+        self._conditions = conditions
+        self._noted: dict[int, torch.Tensor] = {}
+        self._calls = 0
 
     def exact(self, tensor: torch.Tensor) -> torch.Tensor:
         """What stands for a tensor: residues for floats."""
@@ -513,13 +670,19 @@ class _ExactMode(OperationMode):
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
         self._note(name, (*args, *kwargs.values()))
+        if name in _LOGICAL and all(id(arg) in self._noted for arg in args):
+            return self._noted_condition(func(*args, **kwargs))
         if name in CREATES or not any(
             map(
                 self._tensors.has,
                 (tensor for tensor in nested_tensors(args, kwargs) if tensor.is_floating_point()),
             )
         ):
-            return func(*args, **kwargs)  # constants
+            result = func(*args, **kwargs)  # constants
+            known = name in FUNCTIONS or name in MOVES
+            if known and self._tensors.has_unknown_integers and _is_floating(result):
+                return self._result(name, func, args, kwargs)
+            return result
         if changes_an_argument(func):
             return self._in_place(name, func, args, kwargs)
         if name in FUNCTIONS or name in MOVES:
@@ -551,6 +714,7 @@ class _ExactMode(OperationMode):
                 self._note(name, value)
 
     def _result(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        self._calls += 1
         result = func(*args, **kwargs)
         exact = self._exact_result(name, func, args, kwargs)
         if isinstance(result, torch.Tensor):
@@ -560,7 +724,21 @@ class _ExactMode(OperationMode):
                 self._tensors.put(tensor, self._tensors.rounded(value, tensor.dtype))
             else:
                 tensor.copy_(value)
+        bounds = [arg for arg in (*args[1:], *kwargs.values()) if arg is not None] or [0.0]
+        if name in _ORDERING and (terms := residues.with_terms()) and terms.is_at_point:
+            operands = map(self._operand, (args[0], *bounds))
+            self._conditions.note_order(f"{name} {self._calls}", *operands)
+        if name in COMPARISONS and not any(
+            (isinstance(arg, float) and not math.isfinite(arg)) or arg is args[1 - place]
+            for place, arg in enumerate(args)
+        ):
+            self._noted_condition(result[0])
         return result if len(result) > 1 else result[0]
+
+    def _noted_condition(self, holds: torch.Tensor) -> torch.Tensor:
+        self._conditions.note(f"comparison {len(self._noted) + 1}", holds=holds.numpy())
+        self._noted[id(holds)] = holds
+        return holds
 
     def _exact_result(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         if name in ("_to_copy", "convert_element_type"):
@@ -569,7 +747,12 @@ class _ExactMode(OperationMode):
                 return _converted(self.exact(args[0])).clone()
             if dtype == torch.bool:
                 return _as_tensor(residues.compare("une", self._operand(args[0]), residues.ZERO))
-            raise UnsupportedOperation("A float becomes an integer, whose value no residue has.")
+            self._tensors.has_unknown_integers = True
+            return _as_tensor(
+                residues.to_integers(
+                    self._operand(args[0]), torch.empty(0, dtype=dtype).numpy().dtype
+                )
+            )
         if name in MOVES:
             if residues.with_terms() and (kwargs.get("accumulate") or args[3:] == (True,)):
                 raise UnsupportedOperation(f"torch's {name!r} adds in memory.")
@@ -620,6 +803,10 @@ class _ExactMode(OperationMode):
             exact = self._exact_result(plain, overload, given, rest)
         exact_target.copy_(self._tensors.rounded(exact, target.dtype))
         return target
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def _number(value: Any) -> Any:

@@ -27,8 +27,8 @@ from kernellab.interpreter.lowering.mlir import where
 from kernellab.interpreter.lowering.tt import several, single_combiner
 from kernellab.interpreter.lowering.ttg import TOKEN, store_shared
 from kernellab.interpreter.lowering.ttng import arrive_at, operand_tile, zero_unless
-from kernellab.ir import amd, mlir, tt, ttg, ttng
-from kernellab.ir.operations import MovesElements, has, operation_name
+from kernellab.ir import amd, flow, mlir, tt, ttg, ttng
+from kernellab.ir.operations import GlobalAccess, MovesElements, has, operation_name, trait_of
 from kernellab.ir.types import ResidueType, dtype, element_type, is_pointer, shape
 
 Lower = Callable[[Any, Emitter], Any]
@@ -236,6 +236,29 @@ def _from_bits(op: mlir.BitcastOp, value: Emitter) -> Expression:
         raise value.unsupported("the bits of a float, which residues do not have")
     floats = numerics.reinterpret(value[op.operand], _floats_of(op.result, value))
     return _calls(residues.of_floats, value)(floats)
+
+
+@_lowers(mlir.FPToSIOp, mlir.FPToUIOp)
+def _to_integer(op: mlir.FPToSIOp | mlir.FPToUIOp, value: Emitter) -> Expression:
+    """Integers of which nothing is known, so that they must not decide what runs."""
+    kind = dtype(op.result.type)
+    if kind.kind == "b" or any(map(chooses, flow.forward(op.results))):
+        raise value.unsupported("the integers that floats become, as indices or conditions")
+    kind = np.dtype(kind.name.replace("int", "uint")) if isinstance(op, mlir.FPToUIOp) else kind
+    made = _calls(residues.to_integers, value)(value[op.operand], value.constant(kind, hint="kind"))
+    return made.astype(value.dtype(op.result))
+
+
+def chooses(value: SSAValue) -> bool:
+    """Whether a value is an address, or decides what runs."""
+    if is_pointer(value.type):
+        return True
+    for op in (use.operation for use in value.uses):
+        access = trait_of(op, GlobalAccess)
+        indices = () if access is None else access.indices_of(op)
+        if value in (*flow.conditions(op), *indices) or isinstance(op, tt.CallOp | tt.AssertOp):
+            return True
+    return False
 
 
 @_lowers(ttg.Fp4ToFpOp)

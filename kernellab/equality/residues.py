@@ -447,6 +447,14 @@ def uninterpreted(name: str, *operands: Value) -> Value:
     return pair(first, second)
 
 
+@_or_by_terms
+def to_integers(a: Value, kind: numpy.dtype) -> Array:
+    """Integers of a dtype, by a function of which nothing is known."""
+    name, bits = f"to {kind}", 8 * kind.itemsize
+    _note(name)
+    return _scrambled(name, order_key(a), min(P, 2**bits)).astype(kind)
+
+
 def plain_name(symbol: str) -> str:
     """The name of a function of a device library: "exp" for __nv_expf and __ocml_exp_f32."""
     name = re.sub(r"^__(nv_(fast_)?|ocml_)", "", symbol)

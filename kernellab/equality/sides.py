@@ -1,21 +1,30 @@
-"""What `kernellab.equal` compares: launches of kernels, and functions of torch."""
+"""What `kernellab.equal` compares: launches of kernels and functions of torch, and what their
+tensors hold in runs with floats, which show what residues do not.
+"""
 
 from __future__ import annotations
 
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy
 import torch
 from xdsl.dialects import builtin
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation
 
-from kernellab.equality.functions import ExactLaunch, ExactTensors, run_exactly
-from kernellab.errors import ArgumentError, SourcePosition
+from kernellab.equality.functions import (
+    EXTREMES,
+    Conditions,
+    ExactLaunch,
+    ExactTensors,
+    run_exactly,
+)
+from kernellab.equality.lowering import chooses
+from kernellab.errors import ArgumentError, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.codegen.analyses import underlying_objects
 from kernellab.interpreter.execution.launcher import launch
 from kernellab.interpreter.execution.program import entry_of, program_code
@@ -31,7 +40,7 @@ from kernellab.ir.operations import (
     operation_name,
     trait_of,
 )
-from kernellab.ir.types import dtype, is_pointer
+from kernellab.ir.types import dtype
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.preparation import (
     EntryPoint,
@@ -39,21 +48,14 @@ from kernellab.launch.preparation import (
     bound_launch,
     innermost,
     prepare_bound,
+    refused,
 )
 from kernellab.launch.reference_results import usage_of
 from kernellab.launch.results import rounding_of
 from kernellab.records import BoundLaunch, Target
 from kernellab.torch_api.emulation import nested_tensors
 
-_EQUAL = EntryPoint(
-    "equal",
-    {
-        "stage": "equal runs the TTIR; kernellab.validate runs the module after every pass",
-        "order": (why := "the results do not depend on the order of the programs"),
-        "seed": why,
-        "bounds": "equal compares what the launches store",
-    },
-)
+_EQUAL = EntryPoint("equal", refused("equal runs the TTIR with residues, in several orders"))
 
 
 class Side(Protocol):
@@ -61,9 +63,11 @@ class Side(Protocol):
 
     Attributes:
         name: what it is called in messages.
+        conditions: the outcomes of the conditions on floats of its runs with residues.
     """
 
     name: str
+    conditions: Conditions
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Its tensors before it runs, with their names."""
@@ -88,6 +92,9 @@ class Side(Protocol):
 
     def constants(self) -> set[float]:
         """The numbers that its code compares with."""
+
+    def unseen_condition(self) -> tuple[str, SourcePosition | None] | None:
+        """A condition on floats that always had one outcome in the runs so far, and its line."""
 
 
 def side_of(
@@ -126,7 +133,8 @@ class KernelSide:
     def __init__(self, prepared: PreparedLaunch, *, rounds: bool = False) -> None:
         self.prepared = prepared
         self.name = prepared.kernel.__name__
-        self._launch = ExactLaunch.of_ttir(prepared, rounds=rounds)
+        self.conditions = Conditions()
+        self._launch = ExactLaunch.of_ttir(prepared, rounds=rounds, conditions=self.conditions)
         self._written: list[str] | None = None
 
     def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
@@ -211,7 +219,7 @@ class KernelSide:
         choosing: set[str | None] = set()
         for op in function.walk():
             access = trait_of(op, GlobalAccess)
-            if access is not None and any(map(_chooses, flow.forward(op.results))):
+            if access is not None and any(map(chooses, flow.forward(op.results))):
                 base = objects.get(access.base_of(op))
                 if isinstance(base, BlockArgument):
                     choosing.add(argument_name(base))
@@ -222,6 +230,13 @@ class KernelSide:
     def constants(self) -> set[float]:
         operations = self._launch.code.module.walk()
         return {number for op in operations for number in _compared_numbers(op)}
+
+    def unseen_condition(self) -> tuple[str, SourcePosition | None] | None:
+        for number, outcome in self.conditions.never():
+            position = _line_of(self.conditions.operations[number])
+            line = "" if position is None else f" on line {position.line}"
+            return f"A condition of {self.name}{line} is never {outcome}", position
+        return None
 
     def stored_at(
         self, name: str, index: tuple[int, ...], tensors: ExactTensors
@@ -254,21 +269,9 @@ def _atomic_name(op: Operation) -> str:
     return f"tl.atomic_{'xchg' if name == 'exchange' else name.removeprefix('f').removeprefix('u')}"
 
 
-def _chooses(value: SSAValue) -> bool:
-    """Whether a value is an address, or decides what runs."""
-    if is_pointer(value.type):
-        return True
-    for op in (use.operation for use in value.uses):
-        access = trait_of(op, GlobalAccess)
-        indices = () if access is None else access.indices_of(op)
-        if value in (*flow.conditions(op), *indices) or isinstance(op, tt.CallOp | tt.AssertOp):
-            return True
-    return False
-
-
 def _compared_numbers(op: Operation) -> Iterator[float]:
     """The constants that an operation compares with."""
-    if not isinstance(op, mlir.CmpFOp | mlir.CmpIOp):
+    if not isinstance(op, mlir.CmpFOp | mlir.CmpIOp | EXTREMES):
         return
     for value in (operand.owner for operand in op.operands):
         match value.value if isinstance(value, mlir.ConstantOp) else None:
@@ -315,6 +318,7 @@ class FunctionSide:
         self._function = function
         self._call: Callable[[], Any] = function
         self._results: list[str] = []
+        self.conditions = Conditions()
         self.name = name_of(function)
 
     def takes_arguments_of(self, kernel: KernelSide) -> None:
@@ -357,7 +361,13 @@ class FunctionSide:
         return iter(())
 
     def run(self, tensors: ExactTensors) -> dict[str, torch.Tensor]:
-        results = _numbered(run_exactly(self._call, tensors))
+        try:
+            results = _numbered(run_exactly(self._call, tensors, self.conditions))
+        except (IndexError, RuntimeError) as error:
+            if not tensors.has_unknown_integers:
+                raise
+            problem = f"{self.name} uses an integer that was a float, whose value no residue has"
+            raise UnsupportedOperation(problem) from error
         self._results, self._tensors = list(results), tensors
         return results
 
@@ -378,6 +388,11 @@ class FunctionSide:
 
     def constants(self) -> set[float]:
         return self._tensors.constants
+
+    def unseen_condition(self) -> tuple[str, SourcePosition | None] | None:
+        for place, outcome in self.conditions.never():
+            return f"In {self.name}, {place} is never {outcome}", None
+        return None
 
 
 def _needed_parameters(function: Callable[..., Any]) -> list[str] | None:
@@ -422,9 +437,11 @@ def sides_of(
     return left, right
 
 
-def fresh_tensors(seed: int, *sides: Side, rounds: bool = False) -> ExactTensors:
+def fresh_tensors(
+    seed: int, *sides: Side, rounds: bool = False, given: bool = False
+) -> ExactTensors:
     """Residues for the tensors of both sides, before either has run."""
-    tensors = ExactTensors(seed, rounds)
+    tensors = ExactTensors(seed, rounds, given)
     for side in sides:
         for name, tensor in side.tensors():
             tensors.of(tensor, name)
@@ -432,3 +449,108 @@ def fresh_tensors(seed: int, *sides: Side, rounds: bool = False) -> ExactTensors
         for name, tensor in side.zeros().items():
             tensors.of(tensor, name).zero_()
     return tensors
+
+
+# What tensors hold in runs with floats.
+
+Make = Callable[[torch.Tensor, torch.dtype, Sequence[float]], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What tensors hold in a run with floats.
+
+    Attributes:
+        words: what it is called in messages.
+        why: what a difference that only this run shows comes from.
+        floats, integers: make the elements of a tensor, from normal numbers of its shape, its
+            dtype, and the numbers that the code compares with; None for those that are given.
+        counts: which elements of two results count.
+    """
+
+    words: str
+    why: str
+    floats: Make | None = None
+    integers: Make | None = None
+    counts: Callable[[torch.Tensor, torch.Tensor], Any] = lambda *_: True
+
+
+def _rank(normal: torch.Tensor) -> torch.Tensor:
+    return normal.flatten().argsort().argsort().reshape(normal.shape)
+
+
+def _sorted(normal: torch.Tensor) -> torch.Tensor:
+    return normal.flatten().sort().values.reshape(normal.shape)
+
+
+def _one_of(normal: torch.Tensor, numbers: Sequence[float]) -> torch.Tensor:
+    """Each of the numbers in about as many places."""
+    return torch.tensor(numbers)[_rank(normal) % len(numbers)]
+
+
+def _among(normal: torch.Tensor, numbers: Sequence[float]) -> torch.Tensor:
+    """Normal numbers, with one of the others in the first of every sixteen places."""
+    rank = _rank(normal)
+    others = torch.tensor(numbers, dtype=normal.dtype)[rank // 16 % len(numbers)]
+    return torch.where(rank % 16 == 0, others, normal)
+
+
+def _compared_with(normal: torch.Tensor, _: torch.dtype, constants: Sequence[float]) -> Any:
+    """The constants of comparisons and their opposites, and the next numbers of each."""
+    finite = [float(each) for each in constants if math.isfinite(each)] or [0.0]
+    known = torch.tensor([*finite, *(-each for each in finite)])
+    below, above = (torch.nextafter(known, factor * known) for factor in (0, 2))
+    return _among(normal, [*known.tolist(), *below.tolist(), *above.tolist()])
+
+
+def _whole_numbers(wide: bool) -> Make:
+    """Integers but 0 and -1, by which a division may fail: all that the dtype has, or small ones
+    and the constants of comparisons.
+    """
+
+    def make(normal: torch.Tensor, kind: torch.dtype, constants: Sequence[float]) -> torch.Tensor:
+        if kind == torch.bool:
+            return normal > 0
+        low, high = torch.iinfo(kind).min + 1, min(torch.iinfo(kind).max, 2**63 - 1)
+        drawn = (low + (normal.erf() + 1) / 2 * (high - low)).to(torch.int64)
+        pool = [high, low, high // 2] if wide else [*range(-9, -1), *range(1, 10)]
+        pool += [int(each) for each in constants if float(each).is_integer() and not wide]
+        picked = _one_of(normal, [each for each in pool if low <= each <= high])
+        made = torch.where(normal > 0.5, drawn, picked) if wide else picked
+        return torch.where((made == 0) | (made == -1), 7, made)
+
+    return make
+
+
+GIVEN = Inputs(
+    "the given floats",
+    " by more than the usual rounding: by a race between programs (see kernellab.check), or by "
+    "rounding",
+    counts=lambda first, second: first.isfinite() & second.isfinite(),  # they may overflow
+)
+NORMAL = Inputs(
+    "normal numbers",
+    ": where a root, a logarithm or a division of integers meets a negative number, or by overflow",
+    lambda normal, *_: normal,
+    _whole_numbers(wide=True),
+)
+ORDERED = (
+    Inputs("small floats", "", lambda normal, *_: normal / 32),
+    Inputs("rising floats", "", lambda normal, *_: _sorted(normal)),
+    Inputs("falling floats", "", lambda normal, *_: -_sorted(normal)),
+)
+SMALL = Inputs(
+    "small whole numbers",
+    ": where one is 0 or negative, or two are equal",
+    lambda normal, *_: _one_of(normal, [-0.0, *map(float, range(-4, 5))]),
+    _whole_numbers(wide=False),
+)
+ZEROS = Inputs("zeros", "", lambda normal, *_: normal * 0.0)
+CONSTANTS = Inputs("constants that the code compares with", "", _compared_with)
+NAN = Inputs("NaN among the inputs", "", lambda normal, *_: _among(normal, [math.nan]))
+INFINITY = Inputs(
+    "infinity among the inputs",
+    "",
+    lambda normal, *_: _among(normal, [math.inf, -math.inf]),
+    counts=lambda first, second: ~first.isnan() & ~second.isnan(),  # inf - inf is overflow
+)

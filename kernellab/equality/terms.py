@@ -45,10 +45,16 @@ class NotProved(UnsupportedOperation):
     """What a proof has no expression for."""
 
 
+class OrderNotKnown(NotProved):
+    """What is computed depends on an order of floats that follows from no law."""
+
+
 class Terms:
     """Expressions, each of them once."""
 
     def __init__(self) -> None:
+        self._drawn: numpy.random.Generator | None = None
+        self._values: dict[int, float] = {}
         self._sums: list[Summands] = []
         self._numbers: dict[Summands, int] = {}
         self._products: list[tuple[tuple[tuple[int, Number], ...], int]] = []
@@ -60,6 +66,17 @@ class Terms:
         self._sum_of({})
         self._product((), 0)
         self._sum_of({0: 1})
+
+    def move_to(self, point: int) -> None:
+        """From now on let the elements of the inputs be random real numbers too, which decide the
+        order of two expressions: computations are compared in the pieces that these are in.
+        """
+        self._drawn, self._values = numpy.random.default_rng(point), {}
+
+    @property
+    def is_at_point(self) -> bool:
+        """Whether the elements of the inputs are random numbers too."""
+        return self._drawn is not None
 
     # Sums of products
 
@@ -307,6 +324,8 @@ class Terms:
 
     def _maximum(self, numbers: Iterable[int]) -> int:
         known = set(numbers)
+        if self.is_at_point and _NAN not in known:
+            return functools.reduce(lambda a, b: b if self._order(a, b) < 0 else a, sorted(known))
         if _NAN in known or _INFINITY in known:
             return _NAN if _NAN in known else _INFINITY
         largest: dict[int, Number] = {}
@@ -353,6 +372,48 @@ class Terms:
         if all(not self._products[product][0] for product, _ in summands) and len(signs) < 2:
             return signs.pop() if signs else 0
         return None
+
+    def _order(self, a: int, b: int) -> int:
+        """-1 where a < b, 0 where they are equal, 1 where a > b."""
+        difference = self._minus(a, b) if (a, b) not in ((-1, -1), (-2, -2)) else 0
+        sign = {_INFINITY: 1, _LOWEST: -1}.get(difference) or self._sign(max(difference, 0))
+        if sign is not None:
+            return sign
+        if not self.is_at_point:
+            raise OrderNotKnown("Floats are compared, and their order is not known.")
+        try:
+            parts = [number * self._at_point(each) for each, number in self._sums[difference]]
+            value = math.fsum(parts)
+        except (ArithmeticError, ValueError):  # a root of a negative number, overflow
+            value, parts = math.nan, [math.nan]
+        if not abs(value) > 1e-9 * max(map(abs, parts)):
+            raise NotProved("The order of two floats is not clear at a random point.")
+        return 1 if value > 0 else -1
+
+    def _at_point(self, product: int) -> float:
+        """The value of a product at the point."""
+        factors, exponent = self._products[product]
+        with numpy.errstate(all="raise", under="ignore"):
+            powers = [numpy.float64(self._atom_at_point(atom)) ** float(n) for atom, n in factors]
+            return float(numpy.prod([*powers, numpy.exp2(self._sum_at_point(exponent))]))
+
+    def _sum_at_point(self, a: int) -> float:
+        return math.fsum(number * self._at_point(product) for product, number in self._sums[a])
+
+    def _atom_at_point(self, atom: int) -> float:
+        if atom not in self._values:
+            assert self._drawn is not None
+            kind, *operands = self._atoms[atom]
+            if kind == "input":
+                size = 2.0 ** self._drawn.uniform(-5, 5)
+                self._values[atom] = size * self._drawn.choice([-1, 1])
+            else:
+                function = getattr(math, kind, None) or getattr(numpy, kind, None)
+                if function is None:
+                    raise NotProved(f"The order of floats depends on {kind}.")
+                values = [numpy.float64(self._sum_at_point(each)) for each in operands]
+                self._values[atom] = values[0] if kind == "sum" else function(*values)
+        return self._values[atom]
 
     def is_zero(self, a: int) -> bool:
         """Whether an expression is 0, after it is multiplied by all denominators."""
@@ -428,6 +489,9 @@ class Terms:
 
         return self._each(applied, *operands)
 
+    def to_integers(self, *_: Any) -> Any:
+        raise NotProved("A float becomes an integer.")
+
     def maximum(self, a: Any, b: Any) -> Any:
         return self._each(lambda *both: self._maximum(both), a, b)
 
@@ -442,11 +506,16 @@ class Terms:
     def order_key(self, a: Any) -> Any:
         known = [self._value(number) for number in _numbers(a)]
         if None in known:
-            raise NotProved("The order of floats decides what is computed.")
+            raise OrderNotKnown("The order of floats decides what is computed.")
         return numpy.array(known, numpy.float64).reshape(numpy.shape(a))[()]
 
     def _value(self, a: int) -> float | None:
         constant = None if a < 0 else self._constant_of(a)
+        if a >= 0 and self.is_at_point:
+            try:
+                return self._sum_at_point(a)
+            except (ArithmeticError, ValueError):
+                return None
         return _VALUES[a].real if a < 0 else None if constant is None else float(constant)
 
     def is_nan(self, a: Any) -> Any:
@@ -463,11 +532,7 @@ class Terms:
                 raise NotProved("A number may be NaN.")
             if predicate in ("ord", "uno"):
                 return predicate == "ord"
-            difference = self._minus(a, b) if (a, b) not in ((-1, -1), (-2, -2)) else 0
-            sign = {_INFINITY: 1, _LOWEST: -1}.get(difference) or self._sign(max(difference, 0))
-            if sign is None:
-                raise NotProved("Floats are compared, and their order is not known.")
-            return bool(mlir.RELATIONS[predicate[1:]](sign, 0))
+            return bool(mlir.RELATIONS[predicate[1:]](self._order(a, b), 0))
 
         arrays = numpy.broadcast_arrays(a, b)
         made = [holds(*each) for each in zip(*map(_numbers, arrays))]

@@ -29,19 +29,12 @@ from kernellab.launch.preparation import (
     EntryPoint,
     PreparedLaunch,
     prepare_bound,
+    refused,
     takes_launch,
 )
 from kernellab.records import BoundLaunch, PassRun, Target
 
-_VALIDATE = EntryPoint(
-    "validate",
-    {
-        "stage": "validate runs the module after every pass",
-        "order": (why := "validate runs the programs in the order of their ids"),
-        "seed": why,
-        "bounds": "validate compares what accesses leave in the storage",
-    },
-)
+_VALIDATE = EntryPoint("validate", refused("validate runs the module after every pass"))
 
 
 @takes_launch

@@ -23,7 +23,7 @@ from kernellab.ir import ttg
 from kernellab.ir.operations import locate
 from kernellab.ir.syntax import read_module
 from kernellab.launch.argument_copies import copied, tensors_in
-from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound, takes_launch
+from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound, refused, takes_launch
 from kernellab.launch.results import Contents, Tolerances, compare, rounding_of
 from kernellab.records import BoundLaunch, PassRun, Target
 from kernellab.records.display import PrintsAsCard
@@ -146,15 +146,7 @@ def bisect(
     return replace(runs.result(first), notes=prepared.notes)
 
 
-_BISECT = EntryPoint(
-    "bisect",
-    {
-        "stage": "bisect runs the module after every pass",
-        "order": (why := "bisect runs the programs in the order of their ids"),
-        "seed": why,
-        "bounds": "bisect compares what accesses leave in the storage",
-    },
-)
+_BISECT = EntryPoint("bisect", refused("bisect runs the module after every pass"))
 
 
 def from_inliner_on(passes: Sequence[PassRun]) -> Sequence[PassRun]:

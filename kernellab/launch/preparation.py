@@ -292,6 +292,11 @@ class EntryPoint:
     steps: bool = False
 
 
+def refused(why: str) -> Mapping[str, str]:
+    """What `EntryPoint.refuses` is for a function that decides by itself how a kernel runs."""
+    return dict.fromkeys(("stage", "order", "seed", "bounds"), why)
+
+
 RUN = EntryPoint("run", on_gpu="launched")
 """A launch line, `kernel[grid](...)`."""
 

@@ -372,6 +372,11 @@ class _Slice:
                 origin := self._variable(step.frame, used, its, step.number - 1, path)
             ) is not None:
                 causes.append(origin)
+        for operation in self._trace.asynchronous:
+            buffers = [each for each in operation.buffers if each.partition("[")[0] == name]
+            if operation.completed == step.number and operation.writes and buffers:
+                issued = self._trace.steps[operation.issued]
+                causes.append(self._computed(buffers[0], "", issued, None, ()))
         return Origin(name, value, step, text, tuple(loads), tuple(causes))
 
     def _variable(
@@ -408,7 +413,10 @@ class _Slice:
         while place.line == step.line:
             turns += 1
             loads |= dict.fromkeys(self._loads_behind(place, name, lane, path))
-            origin, _ = self._trace._latest(frame, name, place.number - 1)
+            try:
+                origin, _ = self._trace._latest(frame, name, place.number - 1)
+            except NoSuchVariable:  # each turn sets it anew
+                return None
             if origin < 0:
                 break
             place = self._trace.steps[origin]

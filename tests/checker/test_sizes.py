@@ -217,6 +217,22 @@ def test_a_fault_is_shown_by_a_small_launch(kernel: Any, fault: int, kind: str) 
     assert kind in findings.kinds
 
 
+@triton.jit
+def strided(x_ptr, z_ptr, m, n, stride, BLOCK: tl.constexpr):
+    row, columns = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * stride + columns, mask=columns < n)
+    tl.store(z_ptr + row * n + columns, x, mask=columns < n)
+
+
+@pytest.mark.parametrize(("stride", "decision"), [(N, "proved"), (K, "not decided")])
+def test_a_grid_that_is_computed_from_a_size(stride: int, decision: str) -> None:
+    """For a view the small launches have views too, so that none of them fails."""
+    x, z, grid = torch.zeros(M, stride)[:, :N], torch.zeros(M, N), lambda meta: (meta["m"],)
+    given, sizes = {"n": N, "stride": stride, "BLOCK": 128}, {"m": ANY}
+    findings = kernellab.check(strided, grid, x, z, M, **given, sizes=sizes)
+    assert findings.every_size == decision, findings.notes
+
+
 # What is not decided, or refused
 
 

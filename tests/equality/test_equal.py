@@ -147,9 +147,9 @@ def test_small_differences_that_rounding_hides_are_seen(x: torch.Tensor) -> None
     assert kernellab.equal(launch, lambda: results(2e-5)).verdict == "different"
 
 
-def elementwise(function: str, other: Any) -> Equality:
+def elementwise(function: str, other: Any, **options: Any) -> Equality:
     x, y = torch.rand(64), torch.zeros(64)
-    return kernellab.equal(applied, other, (1,), x, y, 64, FUNCTION=function, BLOCK=64)
+    return kernellab.equal(applied, other, (1,), x, y, 64, FUNCTION=function, BLOCK=64, **options)
 
 
 def test_functions_without_a_law() -> None:
@@ -160,6 +160,10 @@ def test_functions_without_a_law() -> None:
     assert "sin" in undecided.reason
     assert elementwise("sin", torch.cos).verdict == "different"
     assert elementwise("logarithm of the negative", torch.log).verdict == "not decided"
+    whole = elementwise("whole", lambda x: x.to(torch.int32).float(), inputs="finite")
+    assert whole.verdict == "equal"
+    indexed = elementwise("whole", lambda x: x[x.to(torch.int32)])
+    assert (indexed.verdict, "integer" in indexed.reason) == ("not decided", True)
     assert elementwise("eighth", lambda x: x**8).verdict == "equal"
     assert elementwise("eighth", lambda x: x**7).verdict == "different"
 
@@ -186,9 +190,8 @@ def test_kept_rounding_tells_where_a_kernel_rounds(wide: bool) -> None:
     assert found(lambda x, y: (x * 2 + y) * y, rounding="kept").verdict == "different"
 
 
-@pytest.mark.parametrize("function", ["bits", "whole"])
-def test_what_has_no_exact_form_is_not_decided(function: str) -> None:
-    found = elementwise(function, torch.sin)
+def test_what_has_no_exact_form_is_not_decided() -> None:
+    found = elementwise("bits", torch.sin)
     assert found.verdict == "not decided"
     assert found.position is not None
     assert "x.to(tl.int32" in SOURCE[found.position.line - 1]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.support.equal_expressions import EQUAL, SIZE, Function, compared
+from tests.support.equal_expressions import EQUAL, FINITE, SIZE, Function, compared
 
 UNEQUAL: list[tuple[str, str, str | Function]] = [
     # the sign of what a logarithm, a root or a power is taken of
@@ -78,12 +78,47 @@ def test_what_differs_for_special_inputs_is_not_equal(
     assert equality.difference.floats is not None, "a run shows it"
 
 
+RARE = [
+    "tl.where((x * x > 30) & (x * x < 40), 0.0, x)",
+    "tl.where((x * x > 1000) & (x * x < 1100), 0.0, x)",
+    "tl.where(x * x <= 1000, x, tl.where(x * x >= 1100, x, 0.0))",
+    "tl.where((x > -3) & (x < 3), x * (1 + 1e-9 * x), x)",
+    "tl.where(tl.abs(x * 0.5 + 20) < 0.25, 0.0, x)",
+    "tl.where(libdevice.floor(x * 1000) == 123456.0, 0.0, x)",
+    "tl.where(libdevice.floor(x * 1000) == 0.0, 0.0, x)",
+    "tl.minimum(tl.maximum(x, -5e9), 5e9)",
+    lambda x, y: torch.where((x * x > 30) & (x * x < 40), 0.0, x),
+    lambda x, y: x.clamp(-5e9, 5e9),
+    lambda x, y: torch.where((x * x > 1000) & (x * x < 1100), 0.0, x),
+]
+"""x, except in a narrow place."""
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("second", RARE)
+def test_what_differs_in_a_narrow_place_is_not_equal(
+    second: str | Function, tmp_path: Path
+) -> None:
+    """A piece that no run was in is not compared."""
+    equality = compared("f32", "x", second, tmp_path, inputs="finite")
+    assert equality.verdict == "not decided", equality
+
+
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize(("kind", "first", "second"), EQUAL)
 def test_what_is_equal_for_all_inputs_is_equal(
     kind: str, first: str, second: str | Function, tmp_path: Path
 ) -> None:
     assert compared(kind, first, second, tmp_path).verdict == "equal"
+
+
+@pytest.mark.sampled(7)
+@pytest.mark.parametrize(("kind", "first", "second"), FINITE)
+def test_pieces_of_functions_are_equal(
+    kind: str, first: str, second: str | Function, tmp_path: Path
+) -> None:
+    equality = compared(kind, first, second, tmp_path, inputs="finite")
+    assert equality.verdict == "equal", equality
 
 
 def test_finite_inputs_alone(tmp_path: Path) -> None:

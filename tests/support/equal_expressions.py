@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn import functional
 
 import kernellab
 from kernellab.equality.records import Equality
@@ -55,6 +56,8 @@ def compared(
     return kernellab.equal(bound("first", first), other, **options)
 
 
+HARDSWISH = "tl.where(x <= -3.0, 0.0, tl.where(x >= 3.0, x, x * (x + 3.0) / 6.0))"
+
 EQUAL: list[tuple[str, str, str | Function]] = [
     ("f32", "tl.where(x > y, x, y) + tl.where(x > y, y, x)", "x + y"),
     ("f32", "1 - 1 / (1 + tl.exp(-x))", "1 / (1 + tl.exp(x))"),
@@ -83,3 +86,41 @@ EQUAL: list[tuple[str, str, str | Function]] = [
     ("i32", "x // y", lambda x, y: torch.div(x, y, rounding_mode="trunc")),
     ("i8", "(x.to(tl.int32) + y).to(tl.int8)", "x + y"),
 ]  # fmt: skip
+
+FINITE: list[tuple[str, str, str | Function]] = [
+    # pieces of functions: of torch, of two kernels
+    ("f32", HARDSWISH, lambda x, y: functional.hardswish(x)),
+    ("f32", HARDSWISH, "x * tl.minimum(tl.maximum(x + 3.0, 0.0), 6.0) / 6.0"),
+    ("f32", "tl.minimum(tl.maximum(x / 6 + 0.5, 0.0), 1.0)", "tl.clamp(x + 3.0, 0.0, 6.0) / 6.0"),
+    ("f32", "tl.maximum(tl.minimum(x, 6.0), 0.0)", "tl.minimum(tl.maximum(x, 0.0), 6.0)"),
+    ("f32", "tl.where(x < 0.0, 0.0, tl.where(x > 6.0, 6.0, x))", lambda x, y: x.clamp(0, 6)),
+    ("f32", "tl.maximum(x, 0.01 * x)", lambda x, y: functional.leaky_relu(x)),
+    ("f32", "tl.maximum(x, 0.0) + tl.minimum(tl.exp(x) - 1, 0.0)", lambda x, y: functional.elu(x)),
+    ("f32", "tl.maximum(x - 0.5, 0.0) - tl.maximum(-x - 0.5, 0.0)",
+     lambda x, y: functional.softshrink(x)),
+    ("f32", "tl.where(tl.abs(x) > 0.5, x, 0.0)", lambda x, y: functional.hardshrink(x)),
+    ("f32", "tl.where(tl.abs(x - y) < 1.0, 0.5 * (x - y) * (x - y), tl.abs(x - y) - 0.5)",
+     lambda x, y: functional.smooth_l1_loss(x, y, reduction="none")),
+    ("f32", "(x > 0).to(tl.float32) - (x < 0).to(tl.float32)", lambda x, y: x.sign()),
+    ("f32", "tl.maximum(x, 0.0) + tl.log(1 + tl.exp(-tl.abs(x)))", "tl.log(1 + tl.exp(x))"),
+    ("f32", "tl.maximum(x, y) + tl.log(1 + tl.exp(-tl.abs(x - y)))", torch.logaddexp),
+    ("f32", "tl.where(x >= 0, 1 / (1 + tl.exp(-x)), tl.exp(x) / (1 + tl.exp(x)))",
+     "tl.sigmoid(x)"),
+    ("f32", "x * tl.sigmoid(1.5957691216 * (x + 0.044715 * x * x * x))",
+     lambda x, y: functional.gelu(x, approximate="tanh")),
+    ("f32", "x * libdevice.tanh(tl.log(1 + tl.exp(x)))",
+     "x * ((1 + tl.exp(x)) * (1 + tl.exp(x)) - 1) / ((1 + tl.exp(x)) * (1 + tl.exp(x)) + 1)"),
+    ("f32", "tl.maximum(x, 0.0) - x * y + tl.log(1 + tl.exp(-tl.abs(x)))",
+     lambda x, y: functional.binary_cross_entropy_with_logits(x, y, reduction="none")),
+    # a variance by squares, one largest, the mean under a mask, 8-bit integers
+    ("f32", "(x - tl.sum(x) / 64) * tl.rsqrt(tl.sum(x * x) / 64 - tl.sum(x) / 64 * "
+     "(tl.sum(x) / 64) + 1e-5)", lambda x, y: functional.layer_norm(x, (64,))),
+    ("f32", "tl.sum(tl.where(place == tl.argmax(x, 0), x, 0.0)) * ones",
+     lambda x, y: x.topk(1).values.expand(SIZE)),
+    ("f32", "tl.sum(tl.where(place < 40, x, 0.0)) / 40 * ones",
+     lambda x, y: x[:40].mean().expand(SIZE)),
+    ("f32", "libdevice.rint(tl.clamp(x * 10.0, -128.0, 127.0)).to(tl.int8).to(tl.float32) * 0.1",
+     lambda x, y: (x * 10.0).clamp(-128, 127).round().to(torch.int8).float() * 0.1),
+    ("f32", "tl.minimum(tl.maximum(x, -5e9), 5e9)", "tl.clamp(x, -5e9, 5e9)"),
+]  # fmt: skip
+"""Equal where no input is NaN or infinite."""

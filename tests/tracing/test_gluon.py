@@ -88,6 +88,18 @@ def test_operations_are_in_flight_from_their_issue_to_their_wait(name: str) -> N
     assert max(len(trace.in_flight(step)) for step in trace) > 1
 
 
+@pytest.mark.parametrize("name", ["copies", "tma_copies", "direct_loads"])
+def test_a_tile_that_was_waited_for_came_from_its_copy(name: str) -> None:
+    trace = traced(name)
+    source, out = trace.arguments
+    rows, *columns = trace.arguments[out].shape
+    size = rows * int(numpy.prod(columns)) // TILES
+    for tile in range(TILES):
+        origin = trace.why(out, (tile * rows // TILES, *(0 for _ in columns)))
+        loads = [load for each in origin.walk() for load in each.loads]
+        assert any(f"{source}: elements {tile * size} to" in load for load in loads), loads
+
+
 def test_what_never_completes_is_pending_to_the_end() -> None:
     trace = kernellab.trace(
         never_waits, (1,), torch.ones(512), 3, target="sm_80", completion="late"

@@ -47,7 +47,7 @@ from kernellab.ir.operations import (
 from kernellab.ir.types import TensorDescType, bit_width, shape
 from kernellab.launch.argument_copies import copied
 from kernellab.launch.dispatch import interpret
-from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound, takes_launch
+from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound, refused, takes_launch
 from kernellab.profiling.accesses.records import Accesses, Action, GlobalAccess, Phase, SharedAccess
 from kernellab.profiling.accesses.requests import (
     LINE,
@@ -481,15 +481,7 @@ def accesses(launch: BoundLaunch, *, target: str | Target | None = None) -> Acce
 _NOTHING_RAN = "The grid has no programs: nothing ran, and nothing was counted."
 
 
-_ACCESSES = EntryPoint(
-    "accesses",
-    {
-        "stage": "accesses runs the TTGIR that the compiler ends with",
-        "order": (why := "accesses counts what the programs do in the order of their ids"),
-        "seed": why,
-        "bounds": "accesses checks that they stay inside the storage",
-    },
-)
+_ACCESSES = EntryPoint("accesses", refused("accesses runs the TTGIR that the compiler ends with"))
 
 
 def accesses_of_text(

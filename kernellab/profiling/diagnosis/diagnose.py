@@ -24,7 +24,7 @@ from kernellab.interpreter.codegen.emitter import emit_entry_events
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.interpreter.execution.program import program_of_module
 from kernellab.launch.argument_copies import integers_of, tensors_in
-from kernellab.launch.preparation import EntryPoint, Grid, prepare
+from kernellab.launch.preparation import EntryPoint, Grid, prepare, refused
 from kernellab.profiling.accesses.counts import accesses, accesses_in
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.diagnosis.evidence import (
@@ -60,12 +60,7 @@ _MOST_COUNTED = 1 << 21
 
 _DIAGNOSE = EntryPoint(
     "diagnose",
-    {
-        "stage": (why := "diagnose looks at what the compiler ends with"),
-        "order": why,
-        "seed": why,
-        "bounds": why,
-    },
+    refused("diagnose looks at what the compiler ends with"),
     on_gpu="bound",
     runs_hooks=False,
 )
