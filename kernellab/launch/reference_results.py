@@ -261,13 +261,19 @@ def _fitting(
             f"{called} must give {name!r} the shape {list(argument.shape)} of the argument, "
             f"got {kind}."
         )
+    result = result.detach().to(argument.device)
     try:
-        return result.detach().to(argument.device, argument.dtype)
+        fitting = result.to(argument.dtype)
     except RuntimeError as error:  # a quantized tensor, a sparse one
         raise ArgumentError(
             f"{called} gives {name!r} as {result.dtype}, which torch cannot convert to "
             f"{argument.dtype}: {error}"
         ) from error
+    # A number that an integer argument cannot hold stays what it is, to be compared.
+    has_fractions = result.is_floating_point()
+    whole = result.trunc() if has_fractions else result
+    is_integer = not (argument.is_floating_point() or argument.is_complex())
+    return result if is_integer and not torch.equal(fitting.to(whole.dtype), whole) else fitting
 
 
 def tensor_about(value: Any) -> torch.Tensor | None:
