@@ -269,11 +269,12 @@ def _fitting(
             f"{called} gives {name!r} as {result.dtype}, which torch cannot convert to "
             f"{argument.dtype}: {error}"
         ) from error
-    # A number that an integer argument cannot hold stays what it is, to be compared.
-    has_fractions = result.is_floating_point()
-    whole = result.trunc() if has_fractions else result
-    is_integer = not (argument.is_floating_point() or argument.is_complex())
-    return result if is_integer and not torch.equal(fitting.to(whole.dtype), whole) else fitting
+    # What is less precise stays so, for the tolerance; so does what an integer cannot hold.
+    if argument.is_floating_point() or argument.is_complex():
+        is_coarser = result.is_floating_point() and result.itemsize < argument.itemsize
+        return result if is_coarser else fitting
+    whole = result.trunc() if result.is_floating_point() else result
+    return fitting if torch.equal(fitting.to(whole.dtype), whole) else result
 
 
 def tensor_about(value: Any) -> torch.Tensor | None:
