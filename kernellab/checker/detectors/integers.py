@@ -28,6 +28,7 @@ from kernellab.checker.records import Proposal
 from kernellab.checker.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_values import Array
 from kernellab.common.text import number_text
+from kernellab.compiler.analyses.work import constant
 from kernellab.interpreter.numerics import widen
 from kernellab.ir import flow, mlir, tt
 from kernellab.ir.operations import (
@@ -231,7 +232,7 @@ class NarrowOverflow(SuspectedCause):
 
 
 def _is_tested(op: Operation) -> bool:
-    """Return whether a sum or difference is compared with one of its operands: `x + y < x` asks
+    """Return whether a sum or difference is compared with one of its operands: `x + y < x` tests
     whether it has wrapped.
     """
     comparisons = (use.operation for use in op.results[0].uses)
@@ -468,7 +469,10 @@ def _is_of_bits(value: SSAValue) -> bool:
     """
     return any(
         (isinstance(source.owner, _BITWISE) and dtype(source.type).kind != "b")
-        or (isinstance(source.owner, mlir.MulIOp) and any(map(_is_large, source.owner.operands)))
+        or (
+            isinstance(source.owner, mlir.MulIOp)
+            and max(abs(constant(v) or 0) for v in source.owner.operands) >> 16
+        )
         for source in behind([value])
     )
 
@@ -476,11 +480,6 @@ def _is_of_bits(value: SSAValue) -> bool:
 _BITWISE = (
     mlir.AndIOp, mlir.OrIOp, mlir.XOrIOp, mlir.ShLIOp, mlir.ShRUIOp, mlir.ShRSIOp, tt.MulhiUIOp,
 )  # fmt: skip
-
-
-def _is_large(value: SSAValue) -> bool:
-    number = value.owner.integer if isinstance(value.owner, mlir.ConstantOp) else None
-    return number is not None and abs(number) >= 1 << 16
 
 
 class TruncatedStore(Detector):

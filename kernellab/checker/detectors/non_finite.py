@@ -36,7 +36,7 @@ from kernellab.checker.nan_sources import (
     not_finite,
     too_large_for,
 )
-from kernellab.checker.reference_run import Departure, Harm, Step, SuspectedCause
+from kernellab.checker.reference_run import DECIDE, Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_values import (
     Array,
     StoredShadows,
@@ -180,7 +180,7 @@ class NonFiniteOrigins(Detector):
     def _note_decision(self, computed: Computed) -> None:
         """Record the NaN that decided which way control flow went."""
         op = computed.operation
-        numbers = self._origins[op.operands[0]] if isinstance(op, _DECIDE) else None
+        numbers = self._origins[op.operands[0]] if isinstance(op, DECIDE) else None
         if numbers is None or numbers.ndim > 1:
             return
         active: Any = True if computed.active is None else computed.active
@@ -233,10 +233,6 @@ class NonFiniteOrigins(Detector):
             self.collector.add((operation, kind), facts, harm.programs, harm.count)
 
 
-_DECIDE = (mlir.IfOp, mlir.ConditionOp, mlir.ConditionalBranchOp)
-"""Operations whose first operand decides control flow."""
-
-
 def _lane_of(origin: Origin, access: CheckedAccess, place: tuple[int, ...]) -> tuple[int, ...]:
     """Return the element of the origin to report: the one that is stored if the tiles have the same
     shape, else the program's first, else the first.
@@ -262,14 +258,14 @@ def _effect(harm: _Harm) -> str:
     if harm.access is None or harm.element is None:
         return "; control flow depends on it"
     target, value = harm.access.named(harm.element), stored_value(harm.access.operation)
-    by, one = harm.origin.decided_by, harm.count == 1
+    by, is_single = harm.origin.decided_by, harm.count == 1
     if value is None or not is_float(value) or by is not None:
-        decided = f"; it decides {target if one else f'{harm.count:,} elements'}"
+        decided = f"; it decides {target if is_single else f'{harm.count:,} elements'}"
         frames = () if by is None else locate(by.location).frames
         calls = harm.origin.computed.calls()
         is_elsewhere = frames and calls and frames[-1].line != calls[-1].line
         return f"{decided}, on line {frames[-1].line}" if is_elsewhere else decided
-    if one:
+    if is_single:
         return f"; {target} becomes {harm.stored}"
     return f"; {harm.count:,} stored elements are affected: {target} becomes {harm.stored}"
 
@@ -309,16 +305,12 @@ class NonFinite(TwoPhaseDetector):
         op = computed.operation
         if decides_integers(op) or ignores_nan(op):
             return any(
-                bool(not_finite(array := numpy.asarray(value)).any() and _has_nan(array))
+                not_finite(array := numpy.asarray(value)).any() and numpy.isnan(widen(array)).any()
                 for value, operand in zip(computed.operands, op.operands)
                 if is_float(operand)
             )
         kind = dtype(computed.operation.results[0].type)
         return bool(too_large_for(numpy.asarray(computed.operands[0]), kind).any())
-
-
-def _has_nan(array: Array) -> bool:
-    return bool(numpy.isnan(widen(array)).any())
 
 
 @per_code
