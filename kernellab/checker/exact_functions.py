@@ -123,7 +123,10 @@ def function_of_elements(block: Block) -> Function | None:
     functions = {op: function_of(op) for op in operations}
     used = {operand for op in (*operations, end) for operand in op.operands}
     from_outside = used - {*block.args} - {result for op in operations for result in op.results}
-    numbers = {value: _constant(value) for value in from_outside}
+    numbers = {
+        value: value.owner.number if isinstance(value.owner, mlir.ConstantOp) else None
+        for value in from_outside
+    }
     if None in functions.values() or None in numbers.values():
         return None
 
@@ -135,13 +138,6 @@ def function_of_elements(block: Block) -> Function | None:
         return tuple(values[operand] for operand in end.operands)
 
     return combined
-
-
-def _constant(value: SSAValue) -> float | None:
-    """Return the number that a constant is; None for another value."""
-    owner = value.owner
-    number = getattr(owner.value, "value", None) if isinstance(owner, mlir.ConstantOp) else None
-    return None if number is None else float(number.data)
 
 
 # What operations compute that are not lowered to functions of floats.

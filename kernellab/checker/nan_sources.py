@@ -6,6 +6,7 @@ their type.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -199,6 +200,8 @@ class Origin:
         lanes: the elements of the result in which it happened.
         stays: True if the result may be finite: the largest number instead of a larger one.
         inside: the events in the function of a reduction, a scan or a map.
+        decided_by: of a NaN that decides something, the comparison, maximum or cast whose result
+            is not NaN.
     """
 
     kind: str
@@ -208,6 +211,7 @@ class Origin:
     lanes: Array
     stays: bool = False
     inside: tuple[ElementEvent, ...] = ()
+    decided_by: Operation | None = None
 
     def at(self, lane: Lane) -> tuple[Origin, Lane]:
         """Return the origin of an element of the result, and the element's place there, program
@@ -220,6 +224,28 @@ class Origin:
         values = (*event.computed.operands, event.computed.results[0])
         *operands, result = map(numpy.asarray, values)
         return Origin(event.kind, event.computed, tuple(operands), result, event.lanes), (element,)
+
+
+class Padding(Shadows):
+    """1 for each element that a mask disabled when it was loaded, and what is computed of such
+    elements one by one.
+    """
+
+    def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
+        op = computed.operation
+        nothing: list[Shadow] = [None] * len(op.results)
+        if isinstance(op, tt.LoadOp):
+            if op.mask is None:
+                return nothing
+            return [~with_program_axis(computed.operands[1], len(shape(op.mask.type)))]
+        if all(shadow is None for shadow in operands):
+            return nothing
+        if has(op, MovesElements):
+            return moved(computed, operands)
+        if not has(op, Elementwise, KeepsElements):
+            return nothing
+        given = [shadow for shadow in operands if shadow is not None]
+        return [functools.reduce(numpy.maximum, given)] * len(op.results)
 
 
 class Origins(Shadows):
@@ -235,6 +261,9 @@ class Origins(Shadows):
         self.events: list[Origin] = []
         self.read: dict[Operation, Shadow] = {}
         """Of each operation that reads memory, the shadow of what it read last."""
+        self._padding = Padding()
+        self._decided: dict[int, int] = {}
+        """The number of an origin -> that of the same one where it decides something."""
         self.on: dict[Operation, Array] = {}
         """Of each load, the lanes that really read, where that is not all of them."""
 
@@ -248,6 +277,10 @@ class Origins(Shadows):
             shows = shows | stays[numbers]
         return numpy.where(shows, numbers, 0)
 
+    def follow(self, computed: Computed) -> None:
+        self._padding.follow(computed)
+        super().follow(computed)
+
     def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
         op = computed.operation
         self._inside = self.elements.taken(op)
@@ -256,7 +289,11 @@ class Origins(Shadows):
         if op in self.read:
             return [self.read.pop(op)]
         if has(op, MovesElements):
-            return moved(computed, operands)
+            shadows = moved(computed, operands)
+            condition = operands[0] if isinstance(op, mlir.SelectOp) else None
+            if condition is None:
+                return shadows
+            return [self._choosing(computed, condition, *shadows)]
         if isinstance(op, _BITS):
             return list(operands)
         return [
@@ -271,16 +308,48 @@ class Origins(Shadows):
         or a comparison; and of what is computed from such integers.
         """
         op = computed.operation
-        given = [
-            None if shadow is None or (is_float(operand) and not decides_integers(op))
-            else numpy.where(_is_nan(value, operand), shadow, 0) if is_float(operand) else shadow
-            for shadow, value, operand in zip(operands, computed.operands, op.operands)
-        ]  # fmt: skip
-        result = with_program_axis(
-            computed.results[position], len(shape(op.results[position].type))
-        )
+        given: list[Shadow] = []
+        for shadow, value, operand in zip(operands, computed.operands, op.operands):
+            if shadow is not None and is_float(operand):
+                is_deciding = decides_integers(op)
+                shadow = self._deciding_nan(op, operand, value, shadow) if is_deciding else None
+            given.append(shadow)
+        if isinstance(op, mlir.AndIOp | mlir.OrIOp) and dtype(op.result.type).kind == "b":
+            given = _undominated(computed, given)
+        rank = len(shape(op.results[position].type))
+        result = with_program_axis(computed.results[position], rank)
         numbers = self._inherited(computed, given, result)
         return None if numbers is None or not numbers.any() else numbers
+
+    def _deciding_nan(self, op: Operation, operand: SSAValue, value: Any, shadow: Array) -> Shadow:
+        """The origins of those elements of an operand that are NaN, as origins that decide; without
+        the elements that a mask disabled.
+        """
+        decides = _is_nan(value, operand) & (shadow > 0)
+        padding = self._padding[operand]
+        if padding is not None:
+            decides = decides & ~padding.astype(numpy.bool_)
+        if not decides.any():
+            return None
+        numbers = numpy.where(decides, shadow, 0)
+        for number in numpy.unique(numbers[numbers > 0]):
+            origin = self.events[number - 1]
+            if not origin.stays and number not in self._decided:
+                self.events.append(dataclasses.replace(origin, stays=True, decided_by=op))
+                self._decided[number] = len(self.events)
+            numbers = numpy.where(numbers == number, self._decided.get(number, number), numbers)
+        return numbers
+
+    def _choosing(self, computed: Computed, condition: Array, chosen: Shadow) -> Shadow:
+        """The origins of what a condition selected that a NaN has decided, where it matters."""
+        rank = len(shape(computed.operation.results[0].type))
+        _, first, second = (with_program_axis(value, rank) for value in computed.operands)
+        same = (first == second) | ((first != first) & (second != second))
+        deciding = condition.reshape((-1,) + (1,) * rank) if condition.ndim <= rank else condition
+        deciding = numpy.where(same, 0, deciding)
+        if not deciding.any():
+            return chosen
+        return numpy.maximum(deciding, 0 if chosen is None else chosen)
 
     def _lose(self, computed: Computed, op: tt.LoadOp, on: Array) -> None:
         """Record the elements that were masked off because they left their tensor."""
@@ -303,11 +372,27 @@ class Origins(Shadows):
         numbers = self._inherited(computed, operands, result)
         if numbers is not None:
             numbers = self.followed(numbers, result)
+            dropped = self._dropped(computed, operands, result)
+            numbers = numbers if dropped is None else numpy.maximum(numbers, dropped)
         fresh = _fresh(computed, result, numbers) if _computes(op) else []
         for kind, lanes, stays in fresh:
             number = self._note(kind, computed, result, lanes, stays)
             numbers = numpy.where(lanes, number, 0 if numbers is None else numbers)
         return None if numbers is None or not numbers.any() else numbers
+
+    def _dropped(
+        self, computed: Computed, operands: Sequence[Shadow], result: Array
+    ) -> Array | None:
+        """The origins of the NaN that an operation ignores, as a maximum does."""
+        op = computed.operation
+        dropped = [
+            None
+            if shadow is None or not is_float(operand)
+            else self._deciding_nan(op, operand, value, shadow)
+            for shadow, value, operand in zip(operands, computed.operands, op.operands)
+        ]
+        numbers = self._inherited(computed, dropped, result)
+        return None if numbers is None else numpy.where(numpy.isnan(widen(result)), 0, numbers)
 
     def _inherited(
         self, computed: Computed, operands: Sequence[Shadow], result: Array
@@ -339,7 +424,7 @@ class Origins(Shadows):
 
 def decides_integers(op: Operation) -> bool:
     """Whether an operation makes integers of floats, so that a NaN decides them: the place of the
-    largest element, a cast, or a comparison whose result becomes a number.
+    largest element, a cast, or a comparison that is not a test for NaN.
     """
     match op:
         case mlir.FPToSIOp() | mlir.FPToUIOp():
@@ -347,17 +432,30 @@ def decides_integers(op: Operation) -> bool:
         case tt.ReduceOp():
             return len(op.operands) > 1 and is_float(op.operands[0])
         case mlir.CmpFOp():
-            ordered = mlir.FLOAT_PREDICATES[op.predicate.value.data][-2:] in (
-                "lt",
-                "gt",
-                "le",
-                "ge",
-            )
-            return ordered and any(
-                isinstance(use.operation, mlir.ExtUIOp | mlir.ExtSIOp) for use in op.result.uses
-            )
+            is_test = mlir.FLOAT_PREDICATES[op.predicate.value.data] in ("ord", "uno")
+            return not is_test and op.lhs is not op.rhs
         case _:
             return False
+
+
+def _undominated(computed: Computed, shadows: Sequence[Shadow]) -> list[Shadow]:
+    """The origins of truth values where the other operand does not settle `a & b` or `a | b`."""
+    op = computed.operation
+    rank, settles = len(shape(op.results[0].type)), isinstance(op, mlir.OrIOp)
+    first, second = (with_program_axis(value, rank) for value in computed.operands)
+    return [
+        None
+        if shadow is None
+        else numpy.where((value != settles) | (0 if by is None else by > 0), shadow, 0)
+        for shadow, value, by in zip(shadows, (second, first), reversed(shadows))
+    ]
+
+
+def ignores_nan(op: Operation) -> bool:
+    """Whether the result of an operation may be a number although an operand is NaN."""
+    if has(op, RegionsOfElements):
+        return any(is_float(operand) for operand in op.operands)
+    return isinstance(op, mlir.MaxNumFOp | mlir.MinNumFOp | tt.ClampFOp)
 
 
 def _is_nan(value: Any, operand: SSAValue) -> Array:

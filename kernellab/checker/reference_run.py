@@ -374,7 +374,7 @@ class Followed(Shadows):
 
     def follow_step(self, step: Step) -> None:
         """Follow the exact values through an operation."""
-        if self.cause.undefined and isinstance(step.operation, _DECIDE):
+        if self.cause.undefined and isinstance(step.operation, DECIDE):
             self._look_at_decision(step.computed)
         self.step = step
         self.follow(step.computed)
@@ -565,7 +565,7 @@ class Followed(Shadows):
             )
 
 
-_DECIDE = (mlir.ForOp, mlir.IfOp, mlir.ConditionOp, mlir.ConditionalBranchOp)
+DECIDE = (mlir.ForOp, mlir.IfOp, mlir.ConditionOp, mlir.ConditionalBranchOp)
 """Operations whose operands decide control flow."""
 
 

@@ -353,11 +353,15 @@ def pytest_runtest_logreport(report: Any) -> None:
     """Note how a test ended, in the process that ran it."""
     if hasattr(report, "node"):  # the copy that pytest-xdist hands to the controller
         return
-    if report.skipped:
+    if hasattr(report, "wasxfail"):
+        _write_event(outcome="xpassed" if report.passed else "xfailed", test=report.nodeid)
+    elif report.skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         _write_event(outcome="skipped", test=report.nodeid, reason=reason.removeprefix("Skipped: "))
     elif report.failed or report.when == "call":
-        _write_event(outcome=report.outcome, test=report.nodeid)
+        crash = getattr(report.longrepr, "reprcrash", None)
+        why = "" if crash is None else crash.message.partition("\n")[0]
+        _write_event(outcome=report.outcome, test=report.nodeid, why=why)
 
 
 def pytest_exception_interact(node: Any, call: Any) -> None:
@@ -384,6 +388,34 @@ if SETTINGS in os.environ:
 
 _PLUGIN = "-p kernellab.cli.user_code"
 
+_SITE = """\
+import importlib.abc
+import importlib.util
+import sys
+
+
+class AfterTorch(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                import kernellab.cli.user_code
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+sys.meta_path.insert(0, AfterTorch())
+"""
+"""The `sitecustomize` of Python processes that the tests start: they see the same GPU once they
+have imported torch."""
+
 _MOST_LINES = 20
 """Lines of each list in the report; the file of `--json` has all."""
 
@@ -408,7 +440,11 @@ def run_tests(words: Sequence[str], gpu: str, report: Path | None) -> int:
         events = Path(folder) / "events"
         settings = json.dumps({"target": target, "events": str(events)})
         added = " ".join(filter(None, [os.environ.get("PYTEST_ADDOPTS"), _PLUGIN]))
-        environment = {**os.environ, SETTINGS: settings, "PYTEST_ADDOPTS": added}
+        Path(folder, "sitecustomize.py").write_text(_SITE, encoding="utf-8")
+        path = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
+        environment = {
+            **os.environ, SETTINGS: settings, "PYTEST_ADDOPTS": added, "PYTHONPATH": path,
+        }  # fmt: skip
         status = _run_command(_with_this_python(words), environment)
         lines = events.read_text(encoding="utf-8").splitlines() if events.exists() else []
     happened = [json.loads(line) for line in lines]
@@ -445,7 +481,7 @@ def report_text(events: Iterable[Mapping[str, Any]], target: str) -> str:
     needs: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     explained = set()
-    failed = set()
+    failed = {}
     for event in events:
         launches.update(event.get("launches", {}))
         if "outcome" in event:
@@ -453,7 +489,7 @@ def report_text(events: Iterable[Mapping[str, Any]], target: str) -> str:
         if event.get("outcome") == "skipped":
             reasons[event["reason"]] += 1
         if event.get("outcome") == "failed":
-            failed.add(event["test"])
+            failed[event["test"]] = event.get("why", "")
         if "error" in event:
             place = f"{event['place']}: " if event["place"] else ""
             (faults if event["is_fault"] else needs)[f"{place}{event['what']}"] += 1
@@ -468,8 +504,8 @@ def report_text(events: Iterable[Mapping[str, Any]], target: str) -> str:
     lines += _listed("Findings", faults)
     lines += _listed("What KernelLab does not run", needs)
     lines += _listed("Skipped by the tests themselves", reasons)
-    if others := sorted(failed - explained):
-        lines += _listed("Failed for other reasons", Counter(others))
+    others = {f"{test}: {why}": 1 for test, why in sorted(failed.items()) if test not in explained}
+    lines += _listed("Failed for other reasons", Counter(others))
     return "\n".join(lines)
 
 

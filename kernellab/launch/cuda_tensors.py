@@ -753,7 +753,7 @@ class GpuOperations(OperationMode):
             return self._by_torch_or_others(operation, on_gpu, args, kwargs)
 
     def _by_torch_or_others(self, operation: Any, on_gpu: bool, args: Any, kwargs: Any) -> Any:
-        if operation.namespace in _WITHOUT_KERNELS:
+        if operation.namespace in _WITHOUT_KERNELS or is_traced(nested_tensors(args, kwargs)):
             return operation(*args, **kwargs)
         if on_gpu and runs_on_gpu_alone(operation):
             key = "CUDA"

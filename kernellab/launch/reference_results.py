@@ -261,13 +261,20 @@ def _fitting(
             f"{called} must give {name!r} the shape {list(argument.shape)} of the argument, "
             f"got {kind}."
         )
+    result = result.detach().to(argument.device)
     try:
-        return result.detach().to(argument.device, argument.dtype)
+        fitting = result.to(argument.dtype)
     except RuntimeError as error:  # a quantized tensor, a sparse one
         raise ArgumentError(
             f"{called} gives {name!r} as {result.dtype}, which torch cannot convert to "
             f"{argument.dtype}: {error}"
         ) from error
+    # What is less precise stays so, for the tolerance; so does what an integer cannot hold.
+    if argument.is_floating_point() or argument.is_complex():
+        is_coarser = result.is_floating_point() and result.itemsize < argument.itemsize
+        return result if is_coarser else fitting
+    whole = result.trunc() if result.is_floating_point() else result
+    return fitting if torch.equal(fitting.to(whole.dtype), whole) else result
 
 
 def tensor_about(value: Any) -> torch.Tensor | None:

@@ -241,3 +241,29 @@ def test_what_was_expected_stays_with_the_launch() -> None:
     assert trace.wrong is not None
     assert trace.launch is not None
     assert kernellab.check(trace.launch).kinds == ("wrong-result",)
+
+
+@triton.jit
+def stored_sum(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, BLOCK))
+    tl.store(out_ptr, tl.sum(x.to(tl.float32) if x.dtype.is_floating() else x))
+
+
+@pytest.mark.usefixtures("no_fixes")
+@pytest.mark.parametrize(
+    ("x", "out", "kinds"),
+    [
+        (torch.full((64,), 1 << 26), torch.int32, {"truncated-store", "wrong-result"}),
+        (torch.full((64,), 1 << 20), torch.int32, set()),
+        (torch.full((64,), 0.3001, dtype=torch.float16), torch.float32, set()),
+    ],
+    ids=["an integer that does not fit", "one that fits", "fp16 for an fp32 result"],
+)
+def test_what_is_expected_keeps_its_type(
+    x: torch.Tensor, out: torch.dtype, kinds: set[str]
+) -> None:
+    expected = {"out_ptr": x.sum()[None]}
+    found = kernellab.check(
+        stored_sum, (1,), x, torch.zeros(1, dtype=out), BLOCK=64, expect=expected
+    )
+    assert {finding.kind for finding in found} == kinds

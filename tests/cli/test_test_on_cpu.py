@@ -36,6 +36,7 @@ def call(kernel, x):
 """
 
 TESTS = """
+import subprocess, sys
 import pytest, torch
 import needs_gpu
 
@@ -57,11 +58,20 @@ def test_two_gpus():
 
 def test_wrong():
     assert False
+
+@pytest.mark.xfail
+def test_known():
+    assert False
+
+def test_another_process():
+    code = "import torch; print(torch.ones(3, device='cuda').device)"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert done.stdout == "cuda:0\\n"
 """
 
 EXPECTED = """\
 On the CPU, as on sm_80: 3 launches of 2 kernels.
-Tests: 3 failed, 2 passed, 1 skipped.
+Tests: 3 failed, 3 passed, 1 skipped, 1 xfailed.
 
 Findings:
   needs_gpu.py:15: load out of bounds: x_ptr[100], but its storage holds elements 0 to 99 \
@@ -74,7 +84,7 @@ Skipped by the tests themselves:
   needs two GPUs
 
 Failed for other reasons:
-  tests/test_it.py::test_wrong
+  tests/test_it.py::test_wrong: assert False
 """
 
 

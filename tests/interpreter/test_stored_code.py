@@ -106,6 +106,21 @@ def test_every_change_makes_other_code(tmp_path: Path) -> None:
     assert launch(scaled(tmp_path))[10] == 60
 
 
+@triton.jit
+def applied(x_ptr, z_ptr, n, FUNCTION: tl.constexpr):
+    tl.store(z_ptr + tl.arange(0, 128), FUNCTION(tl.load(x_ptr + tl.arange(0, 128))))
+
+
+def test_a_constant_may_be_a_function(tmp_path: Path, folder: Path) -> None:
+    for inner, files in ((3, 1), (4, 2), (3, 2)):
+        helper = scaled(tmp_path, inner=inner).fn.__globals__["helper"]
+        x, z = torch.arange(128.0), torch.zeros(128)
+        kernellab.run(applied, (1,), x, z, 128, FUNCTION=helper)
+        assert torch.equal(z, x * inner)
+        assert len(list(folder.glob("*.code"))) == files
+        forget()
+
+
 def test_options_constants_and_the_environment_are_part_of_the_key(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy
 import torch
@@ -32,7 +32,14 @@ from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.tiles import Value
 from kernellab.ir import flow, mlir, tt
-from kernellab.ir.operations import Elementwise, GlobalAccess, Location, has, locate
+from kernellab.ir.operations import (
+    DescriptorAccess,
+    Elementwise,
+    GlobalAccess,
+    Location,
+    has,
+    locate,
+)
 from kernellab.ir.types import is_pointer, shape
 from kernellab.records.layouts import Numbers
 
@@ -542,7 +549,7 @@ cuTensorMapEncodeTiled (globalAddress, globalStrides)."""
 
 
 class DescriptorAlignment(Detector):
-    """Check each descriptor that the kernel makes."""
+    """Check each descriptor that the kernel makes, and where each block begins in its row."""
 
     kinds = ("descriptor-alignment",)
 
@@ -553,49 +560,70 @@ class DescriptorAlignment(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation makes a descriptor."""
-        return isinstance(operation, tt.MakeTensorDescOp)
+        """Return whether the operation makes or uses a descriptor."""
+        return isinstance(operation, tt.MakeTensorDescOp) or has(operation, DescriptorAccess)
 
     def computed(self, computed: Computed) -> None:
-        """Check the descriptor's base address and its strides."""
-        (descriptor,) = computed.results
+        """Check the descriptor's base address and its strides, or the offset of a block."""
+        op = computed.operation
+        if isinstance(op, tt.MakeTensorDescOp):
+            (descriptor,) = computed.results
+            assert isinstance(descriptor, Descriptor)
+            self._check(computed, descriptor, None, _address(descriptor))
+            for dimension, stride in enumerate(descriptor.strides[:-1]):
+                self._check(computed, descriptor, dimension, _bytes(descriptor, stride))
+            return
+        descriptor = computed.operands[0]
         assert isinstance(descriptor, Descriptor)
-        self._check(computed, None, _address(descriptor))
-        for dimension, stride in enumerate(descriptor.strides[:-1]):
-            size = numpy.asarray(stride, numpy.int64) * descriptor.dtype.itemsize
-            self._check(computed, dimension, size)
+        is_by_rows = isinstance(op, tt.DescriptorGatherOp | tt.DescriptorScatterOp)
+        last = op.column if is_by_rows else op.indices[-1]  # type: ignore[attr-defined]
+        offsets = computed.operands[list(op.operands).index(last)]
+        self._check(computed, descriptor, "offset", _bytes(descriptor, offsets))
 
-    def _check(self, computed: Computed, dimension: int | None, sizes: Numbers) -> None:
+    def _check(
+        self,
+        computed: Computed,
+        descriptor: Descriptor,
+        what: int | Literal["offset"] | None,
+        sizes: Numbers,
+    ) -> None:
         """Report sizes in bytes that are not multiples of 16.
 
         Args:
-            dimension: the dimension whose stride is checked; None for the base address.
+            what: the dimension whose stride is checked, or the offset of a block in its row; None
+                for the base address.
             sizes: one number for each program, or one for all.
         """
         faulty = (sizes % UNIT != 0) & computed.taking_part(0)
         if not faulty.any():
             return
-        descriptor = computed.results[0]
 
         def facts_of(_place: tuple[int, ...], program: int) -> dict[str, Any]:
             size = int(sizes if sizes.ndim == 0 else sizes[program])
-            if dimension is None:
-                problem = f"its base address is {size % UNIT} bytes past a multiple of {UNIT}"
-            else:
-                elements = size // descriptor.dtype.itemsize
-                problem = (
-                    f"its stride along dimension {dimension} is {elements:,} elements "
-                    f"({size:,} bytes), which is not a multiple of {UNIT} bytes"
+            elements = f"{size // descriptor.dtype.itemsize:,} elements ({size:,} bytes)"
+            message = "this tensor descriptor is misaligned for TMA: its "
+            if what is None:
+                message += f"base address is {size % UNIT} bytes past a multiple of {UNIT}"
+            elif what == "offset":
+                message = (
+                    f"the block starts {elements} into its row, and Triton requires that the last "
+                    f"offset of a descriptor's block is a multiple of {UNIT} bytes"
                 )
+            else:
+                message += f"stride along dimension {what} is {elements}, which is not a multiple "
+                message += f"of {UNIT} bytes"
             return {
                 "argument": descriptor.buffer.name if isinstance(descriptor.buffer, Buffer) else "",
-                "message": f"this tensor descriptor is misaligned for TMA: {problem}",
-                "advice": _BASE_ADVICE if dimension is None else _STRIDE_ADVICE,
+                "message": message,
+                "advice": _ALIGNMENT_ADVICE.get(what, _STRIDE_ADVICE),
+                "severity": "warning" if what == "offset" else "error",
             }
 
-        self.collector.report(
-            computed, faulty, 0, facts_of, "base" if dimension is None else dimension
-        )
+        self.collector.report(computed, faulty, 0, facts_of, "base" if what is None else what)
+
+
+def _bytes(descriptor: Descriptor, elements: Any) -> Numbers:
+    return numpy.asarray(elements, numpy.int64) * descriptor.dtype.itemsize
 
 
 def _address(descriptor: Descriptor) -> Numbers:
@@ -606,10 +634,12 @@ def _address(descriptor: Descriptor) -> Numbers:
     return start * descriptor.dtype.itemsize + descriptor.buffer.tensor.data_ptr() % UNIT
 
 
-_BASE_ADVICE = (
-    "Start the descriptor at an address that is a multiple of 16 bytes, and add the rest of the "
-    "offset to the indices of the block."
-)
+_ALIGNMENT_ADVICE: dict[int | str | None, str] = {
+    None: "Start the descriptor at an address that is a multiple of 16 bytes, and add the rest of "
+    "the offset to the indices of the block.",
+    "offset": "Start the block at a multiple of 16 bytes and skip the elements before the first, "
+    "or load through pointers with a mask. Triton's interpreter refuses such a block.",
+}
 _STRIDE_ADVICE = (
     "Pad the tensor so that this stride is a multiple of 16 bytes, or load through pointers with a "
     "mask."

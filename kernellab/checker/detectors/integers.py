@@ -15,17 +15,20 @@ from kernellab.checker.checked_run import (
     CheckedAccess,
     CheckedRun,
     Computed,
+    behind,
     makes_addresses,
     mask_of,
     name_of,
+    was_loaded,
 )
 from kernellab.checker.detector import Detector
-from kernellab.checker.exact_functions import SIGNS, Values, may_wrap, wrapped
+from kernellab.checker.exact_functions import SIGNS, Values, may_wrap, unsigned_values, wrapped
 from kernellab.checker.nan_sources import calls_of_combiner
 from kernellab.checker.records import Proposal
 from kernellab.checker.reference_run import Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_values import Array
 from kernellab.common.text import number_text
+from kernellab.compiler.analyses.work import constant
 from kernellab.interpreter.numerics import widen
 from kernellab.ir import flow, mlir, tt
 from kernellab.ir.operations import (
@@ -182,7 +185,7 @@ def _index_advice(op: Operation) -> tuple[str, tuple[Proposal, ...]]:
 #
 # The reference run follows the value in a type without limits. Shifts and bitwise operations are
 # not followed, except for the mean `(a + b) >> 1`. Unsigned integers that are stored as such may
-# count modulo 2**8 on purpose.
+# count modulo 2**8 on purpose: only a difference below 0 is reported, as a note.
 
 
 class NarrowOverflow(SuspectedCause):
@@ -197,28 +200,56 @@ class NarrowOverflow(SuspectedCause):
         """Return whether the operation is a sum, difference or product of fewer than 32 bits."""
         if isinstance(operation, mlir.ShLIOp) or not may_wrap(operation):
             return False
-        return dtype(operation.results[0].type).itemsize < 4
+        return dtype(operation.results[0].type).itemsize < 4 and not _is_tested(operation)
 
     def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
-        """See `Cause.is_off`. An unsigned result that is right modulo 2**8 or 2**16 is right."""
+        """See `Cause.is_off`. An unsigned result that may count modulo 2**8 or 2**16 is right."""
         off = super().is_off(value, stored, exact, on)
-        bits = 8 * dtype(value.type).itemsize
-        if value in self.unsigned and bits < 32:
-            off &= (exact - stored) % (1 << bits) != 0
+        if _may_count(value):
+            off = off & ~self._is_modular(value, stored, exact)
         return off
+
+    def _is_modular(self, value: SSAValue, stored: Any, exact: Any) -> Any:
+        """Return whether unsigned results are right modulo 2**8 or 2**16."""
+        bits = 8 * dtype(value.type).itemsize
+        is_narrow = value in self.unsigned and bits < 32
+        return (exact - stored) % (1 << bits) == 0 if is_narrow else numpy.False_
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
         op = departure.computed.operation
         kind = integer_type(op.results[0], self.unsigned)
         exact, became = int(departure.should), int(departure.became)
+        is_modular = self._is_modular(harm.value, harm.stored, harm.exact)
         return {
             "kind": "integer-overflow",
+            "severity": "note" if is_modular else "warning",
             "message": (
                 f"{formula(departure)}{exact:,} does not fit in {kind}; "
                 f"it wraps to {became:,}{harm.effect}"
             ),
             "advice": _narrow_advice(op),
         }
+
+
+def _is_tested(op: Operation) -> bool:
+    """Return whether a sum or difference is compared with one of its operands: `x + y < x` tests
+    whether it has wrapped.
+    """
+    comparisons = (use.operation for use in op.results[0].uses)
+    return any(
+        isinstance(user, mlir.CmpIOp) and not {*user.operands}.isdisjoint(op.operands)
+        for user in comparisons
+    )
+
+
+def _may_count(value: SSAValue) -> bool:
+    """Return whether unsigned integers may count modulo 2**8 or 2**16 on purpose: all but the
+    difference of two numbers, as it is stored.
+    """
+    op = value.owner
+    if not isinstance(op, mlir.SubIOp):
+        return True
+    return any(isinstance(operand.owner, mlir.ConstantOp) for operand in op.operands)
 
 
 def _narrow_advice(op: Operation) -> str:
@@ -287,11 +318,13 @@ class CastOverflow(SuspectedCause):
     @classmethod
     def observes(cls, operation: Operation) -> bool:
         """Return whether the operation converts floats to 8-bit or 16-bit integers, perhaps
-        through int32.
+        through int32, or cuts computed int64 numbers to int32.
         """
         if not isinstance(operation, (*_FROM_FLOATS, mlir.TruncIOp)):
             return False
         kind = dtype(operation.results[0].type)
+        if _is_cut(operation):
+            return next(_stores_of(operation), None) is None
         if kind.kind != "i" or kind.itemsize > 2:
             return False
         return isinstance(operation, _FROM_FLOATS) or _is_rounded(operation.operands[0])
@@ -302,7 +335,8 @@ class CastOverflow(SuspectedCause):
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
         op = departure.computed.operation
         limits = _limits(op, self.unsigned)
-        number = number_text(departure.at(departure.operands[0]))
+        value = departure.at(departure.operands[0])
+        number = f"{int(value):,}" if _is_cut(op) else number_text(value)
         became = int(departure.became) % (1 << limits.bits)
         became -= (1 << limits.bits) if became > limits.max else 0
         name = name_of(op.operands[0], op)
@@ -310,6 +344,7 @@ class CastOverflow(SuspectedCause):
         kind = f"{'u' if limits.min == 0 else ''}int{limits.bits}"
         return {
             "kind": "cast-overflow",
+            "severity": "warning" if _is_cut(op) else "error",
             "message": (
                 f"{start}{number} does not fit in {kind} ({limits.min} to {limits.max}); "
                 f"it becomes {became}{_UNDEFINED if isinstance(op, _FROM_FLOATS) else ''}"
@@ -322,7 +357,19 @@ class CastOverflow(SuspectedCause):
 _UNDEFINED = " here, and Triton does not define what it becomes on a GPU"
 
 
+def _is_cut(op: Operation) -> bool:
+    """Return whether int64 numbers that the kernel computed, and not their bits, become int32."""
+    if not isinstance(op, mlir.TruncIOp) or dtype(op.operand.type).itemsize < 8:
+        return False
+    is_int32 = dtype(op.result.type).itemsize == 4
+    return is_int32 and not was_loaded(op.operand) and not _is_of_bits(op.operand)
+
+
 def _cast_advice(op: Operation, name: str, limits: Any, kind: str) -> str:
+    if _is_cut(op):
+        return (
+            f"Keep {'it' if name == 'value' else name} in int64, or clamp it before the conversion."
+        )
     clamped = f"tl.clamp({name}, {limits.min}.0, {limits.max}.0)"
     if not isinstance(op, _FROM_FLOATS):
         clamped = f"tl.minimum(tl.maximum({name}, {limits.min}), {limits.max})"
@@ -398,7 +445,8 @@ def _division_advice(divisor: str, *, is_tile: bool) -> str:
     )
 
 
-# Find floats that a store truncates, because the tensor that it writes holds integers.
+# Find numbers that a store truncates, because the tensor that it writes holds integers, or narrower
+# ones than the kernel computes.
 
 
 def _stores_of(conversion: Operation) -> Iterator[Operation]:
@@ -415,48 +463,71 @@ def _stores_of(conversion: Operation) -> Iterator[Operation]:
             pending += user.results[0].uses
 
 
-class TruncatedStore(Detector):
-    """Keep the elements that the conversion before a store truncates, and see which of them are
-    stored.
+def _is_of_bits(value: SSAValue) -> bool:
+    """Return whether integers are taken for bits: shifted, masked, or made by a generator of random
+    numbers, which multiplies by a large constant.
     """
+    return any(
+        (isinstance(source.owner, _BITWISE) and dtype(source.type).kind != "b")
+        or (
+            isinstance(source.owner, mlir.MulIOp)
+            and max(abs(constant(v) or 0) for v in source.owner.operands) >> 16
+        )
+        for source in behind([value])
+    )
+
+
+_BITWISE = (
+    mlir.AndIOp, mlir.OrIOp, mlir.XOrIOp, mlir.ShLIOp, mlir.ShRUIOp, mlir.ShRSIOp, tt.MulhiUIOp,
+)  # fmt: skip
+
+
+class TruncatedStore(Detector):
+    """Keep the numbers that a store converts, and see which of them it changes."""
 
     kinds = ("truncated-store",)
 
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
-        self._cut: dict[Operation, tuple[SSAValue, numpy.ndarray, numpy.ndarray]] = {}
+        self._converted: dict[Operation, tuple[SSAValue, Array]] = {}
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation is an implicit float-to-integer conversion of a store."""
-        if not isinstance(operation, mlir.FPToSIOp | mlir.FPToUIOp):
+        """Return whether the operation is an implicit conversion of a store to integers."""
+        if not isinstance(operation, (*_FROM_FLOATS, mlir.TruncIOp)):
             return False
-        return next(_stores_of(operation), None) is not None
+        if next(_stores_of(operation), None) is None:
+            return False
+        return not (isinstance(operation, mlir.TruncIOp) and _is_of_bits(operation.operand))
 
     def computed(self, computed: Computed) -> None:
-        op = computed.operation
-        numbers = numpy.asarray(widen(computed.operands[0]))
-        with numpy.errstate(invalid="ignore"):
-            cut = numpy.isfinite(numbers) & (numbers != numpy.trunc(numbers))
+        op, (source,) = computed.operation, computed.operation.operands
         rank = len(shape(op.results[0].type))
+        numbers = numpy.asarray(computed.operands[0])
+        if isinstance(op, _FROM_FLOATS):
+            numbers = widen(numbers)
+        elif source in unsigned_values(self.run):
+            numbers = numbers.view(f"u{numbers.itemsize}")
         for store in _stores_of(op):
-            self._cut.pop(store, None)
-            if not cut.any():
-                continue
             value = trait_of(store, GlobalAccess).value_of(store)  # type: ignore[union-attr]
             assert value is not None, "the converted value is stored"
-            more = (1,) * (len(shape(value.type)) - rank if cut.ndim > rank else 0)
-            of_tile = numbers.shape + more
-            self._cut[store] = op.operands[0], numbers.reshape(of_tile), cut.reshape(of_tile)
+            more = (1,) * (len(shape(value.type)) - rank if numbers.ndim > rank else 0)
+            self._converted[store] = source, numbers.reshape(numbers.shape + more)
 
     def before(self, access: CheckedAccess) -> None:
-        if access.operation not in self._cut:
+        source, numbers = self._converted.get(access.operation, (None, None))
+        if source is None or numbers is None or access.buffer.tensor.dtype == torch.bool:
             return
-        source, numbers, cut = self._cut[access.operation]
+        rank, buffer = access.rank, access.buffer
+        limits, is_float = torch.iinfo(buffer.tensor.dtype), numbers.dtype.kind == "f"
+        with numpy.errstate(invalid="ignore"):
+            if is_float:
+                cut = numpy.isfinite(numbers) & (numbers != numpy.trunc(numbers))
+            else:
+                cut = (numbers < limits.min) | (numbers > limits.max)
         faulty = cut if access.on is None else cut & access.on
         if not faulty.any():
             return
-        rank, buffer = access.rank, access.buffer
         faulty = numpy.broadcast_to(
             faulty, numpy.broadcast_shapes(faulty.shape, access.index.shape)
         )
@@ -467,13 +538,18 @@ class TruncatedStore(Detector):
             index = access.element(faulty, place, program)
             integers = str(buffer.tensor.dtype).removeprefix("torch.")
             name = name_of(source, access.operation)
+            keeps = f"keeps {int(number)} and discards the fraction"
+            if not is_float:
+                low = int(number) % (1 << limits.bits)
+                kept = low - (1 << limits.bits) if low > limits.max else low
+                keeps = f"keeps the low {limits.bits} bits, {kept:,}"
             return {
                 "argument": buffer.name,
                 "index": index,
                 "message": (
-                    f"{'' if name is None else f'{name} = '}{number_text(number)} is stored to "
-                    f"{access.named(index)}, whose elements are {integers}: the store keeps "
-                    f"{int(number)} and discards the fraction"
+                    f"{'' if name is None else f'{name} = '}"
+                    f"{number_text(number) if is_float else f'{int(number):,}'} is stored to "
+                    f"{access.named(index)}, whose elements are {integers}: the store {keeps}"
                 ),
                 "advice": _truncation_advice(source, buffer.name, name, integers),
             }
@@ -486,6 +562,12 @@ _FLOATS = {2: torch.float16, 4: torch.float32, 8: torch.float64}
 
 def _truncation_advice(source: SSAValue, tensor: str, name: str | None, integers: str) -> str:
     kind = dtype(source.type)
+    if kind.kind == "i":
+        return (
+            f"Make {tensor} a tensor of wider integers, dtype=torch.{kind}, or clamp the numbers "
+            f"before the store. If the low bits are intended, convert explicitly: "
+            f"{name or 'value'}.to(tl.{integers})."
+        )
     floats = str(kind) if str(kind) == "bfloat16" else str(_FLOATS[max(kind.itemsize, 2)])
     value = name or "value"
     return (

@@ -29,13 +29,14 @@ from kernellab.checker.nan_sources import (
     advice,
     calls_of_combiner,
     decides_integers,
+    ignores_nan,
     is_float_type,
     may_begin,
     message,
     not_finite,
     too_large_for,
 )
-from kernellab.checker.reference_run import Departure, Harm, Step, SuspectedCause
+from kernellab.checker.reference_run import DECIDE, Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_values import (
     Array,
     StoredShadows,
@@ -64,6 +65,7 @@ from kernellab.ir.operations import (
     RegionsOfElements,
     function_of_elements,
     has,
+    locate,
 )
 from kernellab.ir.types import dtype, is_float, is_pointer, shape
 
@@ -86,16 +88,16 @@ class _Harm:
     Attributes:
         origin: its first execution whose values were stored.
         lane: the first such element of its tile, program first.
-        access: the first store of these values.
+        access: the first store of these values; None if a NaN decides control flow.
         element: the first element that was stored to.
         stored: the value that was stored there.
     """
 
     origin: Origin
     lane: tuple[int, ...]
-    access: CheckedAccess
-    element: tuple[int, ...]
-    stored: Any
+    access: CheckedAccess | None = None
+    element: tuple[int, ...] | None = None
+    stored: Any = None
     programs: ProgramSet = field(default_factory=ProgramSet)
     count: int = 0
 
@@ -129,6 +131,7 @@ class NonFiniteOrigins(Detector):
         """Follow the values through the operation."""
         outer = function_of_elements(computed.operation)
         if outer is None:
+            self._note_decision(computed)
             self._origins.follow(computed)
         else:
             self._origins.elements.follow(outer, computed)
@@ -158,17 +161,40 @@ class NonFiniteOrigins(Detector):
 
     def _note_place(self, access: CheckedAccess) -> None:
         """Record the NaN that decided which elements an access goes to."""
+        index = with_program_axis(access.index, access.rank)
         for value in placing(access.operation):
             numbers = self._origins[value]
-            if numbers is None or value is mask_of(access.operation):
-                continue
             on: Any = True if access.on is None else with_program_axis(access.on, access.rank)
+            if value is mask_of(access.operation):  # a NaN may also disable an element
+                on = access.taking_part(access.rank) & (index < len(access.buffer.elements))
+                on = on & (index >= 0) & (not isinstance(access.request, Load))
+            if numbers is None:
+                continue
             index, numbers, on = numpy.broadcast_arrays(
-                with_program_axis(access.index, access.rank),
+                index,
                 numbers.reshape(numbers.shape + (1,) * max(0, access.rank + 1 - numbers.ndim)),
                 on,
             )
             self._note(access, index, index, numpy.where(on, numbers, 0))
+
+    def _note_decision(self, computed: Computed) -> None:
+        """Record the NaN that decided which way control flow went."""
+        op = computed.operation
+        numbers = self._origins[op.operands[0]] if isinstance(op, DECIDE) else None
+        if numbers is None or numbers.ndim > 1:
+            return
+        active: Any = True if computed.active is None else computed.active
+        for number in numpy.unique(numpy.where(active, numbers, 0)):
+            origin = self._origins.events[number - 1]
+            if number and origin.kind:
+                place = int(numpy.argmax(numbers == number))
+                lane = (place, *(int(i) for i in numpy.argwhere(origin.lanes)[0][1:]))
+                key = origin.computed.operation, origin.kind
+                harm = self._harms.setdefault(key, _Harm(origin, lane))
+                harm.programs.update(
+                    computed.linear_ids(None if len(numbers) < 2 else numbers == number)
+                )
+                harm.count += 1
 
     def _note(self, access: CheckedAccess, stored: Array, index: Array, numbers: Array) -> None:
         """Record the operations that computed the stored values that are not finite."""
@@ -198,11 +224,10 @@ class NonFiniteOrigins(Detector):
             facts = {
                 "kind": origin.kind,
                 "places": origin.computed.calls() if whole is None else whole,
-                "argument": harm.access.buffer.name,
+                "argument": "" if harm.access is None else harm.access.buffer.name,
                 "index": harm.element,
                 "lane": harm.lane[1:],
-                "message": message(origin, lane)
-                + _effect(harm.access, harm.element, harm.stored, harm.count),
+                "message": message(origin, lane) + _effect(harm),
                 "advice": advice(origin, lane),
             }
             self.collector.add((operation, kind), facts, harm.programs, harm.count)
@@ -228,15 +253,21 @@ def _tile(access: CheckedAccess) -> Any:
     return access.operation.results[0].type if stored is None else stored.type
 
 
-def _effect(access: CheckedAccess, element: tuple[int, ...], stored: Any, count: int) -> str:
-    """Return "; out_ptr[3] becomes nan", or how many stored elements are affected."""
-    target = access.named(element)
-    value = stored_value(access.operation)
-    if value is None or not is_float(value):
-        return f"; it decides {target}" if count == 1 else f"; it decides {count:,} elements"
-    if count == 1:
-        return f"; {target} becomes {stored}"
-    return f"; {count:,} stored elements are affected: {target} becomes {stored}"
+def _effect(harm: _Harm) -> str:
+    """Return "; out_ptr[3] becomes nan", or how many stored elements are affected or decided."""
+    if harm.access is None or harm.element is None:
+        return "; control flow depends on it"
+    target, value = harm.access.named(harm.element), stored_value(harm.access.operation)
+    by, is_single = harm.origin.decided_by, harm.count == 1
+    if value is None or not is_float(value) or by is not None:
+        decided = f"; it decides {target if is_single else f'{harm.count:,} elements'}"
+        frames = () if by is None else locate(by.location).frames
+        calls = harm.origin.computed.calls()
+        is_elsewhere = frames and calls and frames[-1].line != calls[-1].line
+        return f"{decided}, on line {frames[-1].line}" if is_elsewhere else decided
+    if is_single:
+        return f"; {target} becomes {harm.stored}"
+    return f"; {harm.count:,} stored elements are affected: {target} becomes {harm.stored}"
 
 
 class NonFinite(TwoPhaseDetector):
@@ -251,8 +282,8 @@ class NonFinite(TwoPhaseDetector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation converts to floats of 8 bits, or decides integers."""
-        if decides_integers(operation):
+        """Return whether the operation converts to floats of 8 bits, or a NaN may decide it."""
+        if decides_integers(operation) or ignores_nan(operation):
             return True
         if not isinstance(operation, mlir.TruncFOp | tt.FpToFpOp):
             return False
@@ -270,11 +301,11 @@ class NonFinite(TwoPhaseDetector):
                 self.is_suspect = bool(numpy.any(bad if access.on is None else bad & access.on))
 
     def suspects(self, computed: Computed) -> bool:
-        """Return whether a converted value does not fit, or a NaN decides an integer."""
+        """Return whether a converted value does not fit, or a NaN decides something."""
         op = computed.operation
-        if decides_integers(op):
+        if decides_integers(op) or ignores_nan(op):
             return any(
-                bool(numpy.isnan(widen(numpy.asarray(value))).any())
+                not_finite(array := numpy.asarray(value)).any() and numpy.isnan(widen(array)).any()
                 for value, operand in zip(computed.operands, op.operands)
                 if is_float(operand)
             )

@@ -80,7 +80,9 @@ from kernellab.triton_api.kernel_contents import content_of
 MOST_FILES = 4_000
 """When a folder has more, the older half is removed."""
 
-_MAKERS = [Path(__file__).parents[2] / name for name in ("interpreter", "ir", "triton_api")]
+_MAKERS = [
+    Path(__file__).parents[2] / name for name in ("common", "interpreter", "ir", "triton_api")
+]
 """The packages whose files decide what code a kernel becomes."""
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -148,6 +150,8 @@ def _text(value: Any) -> str:
         return f"{type(value).__name__} {value!r}"
     if compilation.is_dtype(value):
         return f"dtype {value}"
+    if functions := [*triton_api.functions_within((value,))]:
+        return f"function {content_of(functions[0])} {functions[0].fn.__code__.co_filename!r}"
     raise TypeError(f"{type(value).__name__} has no text")
 
 

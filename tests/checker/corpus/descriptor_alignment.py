@@ -26,6 +26,12 @@ def row_by_row(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
     tl.store(out_ptr + pid * BLOCK + tl.arange(0, BLOCK), x.load([0]))
 
 
+@triton.jit
+def from_a_column(x_ptr, out_ptr, column, N, BLOCK: tl.constexpr):
+    x = tl.make_tensor_descriptor(x_ptr, [N], [1], [BLOCK])
+    tl.store(out_ptr + tl.arange(0, BLOCK), x.load([column]))  # fault: descriptor-alignment
+
+
 TILE: dict[str, Any] = {"BM": 32, "BN": 64}
 HALF = torch.float16
 
@@ -41,5 +47,9 @@ PAIRS = [
     Pair(
         faulty=Launch(row_by_row, (4,), lambda: (normal(4, 63), zeros(4, 64), 63), {"BLOCK": 64}),
         clean=Launch(row_by_row, (4,), lambda: (normal(4, 60), zeros(4, 64), 60), {"BLOCK": 64}),
+    ),
+    Pair(
+        faulty=Launch(from_a_column, (1,), lambda: (normal(96), zeros(64), 3, 96), {"BLOCK": 64}),
+        clean=Launch(from_a_column, (1,), lambda: (normal(96), zeros(64), 8, 96), {"BLOCK": 64}),
     ),
 ]  # fmt: skip

@@ -90,6 +90,47 @@ def bytes_of(*size: int, dtype: torch.dtype = torch.int8) -> torch.Tensor:
     return torch.randint(limits.min, limits.max + 1, size, generator=torch.Generator().manual_seed(3)).to(dtype)
 
 
+@triton.jit
+def stores_wider(x_ptr, out_ptr, WAY: tl.constexpr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes)
+    if WAY == 0:
+        x = tl.cumsum(x, axis=0)
+    elif WAY == 1:
+        x = x + 200
+    elif WAY == 2:
+        x = (x >> 8) * 4096
+    elif WAY == 3:
+        x = x * 6364136223846793005 + 1
+    tl.store(out_ptr + lanes, x)  # fault: truncated-store
+
+
+@triton.jit
+def cut_to_int32(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    milliseconds = tl.load(x_ptr + lanes) * 1000
+    tl.store(out_ptr + lanes, milliseconds.to(tl.int32))  # fault: cast-overflow
+
+
+@triton.jit
+def difference(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + lanes), tl.load(y_ptr + lanes)
+    tl.store(out_ptr + lanes, x - y)  # fault: integer-overflow
+
+
+@triton.jit
+def saturated(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + lanes), tl.load(y_ptr + lanes)
+    total = x + y
+    tl.store(out_ptr + lanes, tl.where(total < x, 255, total))
+
+
+def counted(of: torch.dtype, by: int = 1) -> torch.Tensor:
+    return (torch.arange(16) * by).to(of)
+
+
 PAIRS = [
     pair(scores, scores_in_int32, (4,), lambda: (bytes_of(4, 64), bytes_of(4, 64), zeros(4), 0.01), D=64),
     pair(
@@ -115,5 +156,25 @@ PAIRS = [
             digits, (1,),
             lambda: (bytes_of(64, dtype=torch.uint8), zeros(64, dtype=torch.int32), zeros(1, dtype=torch.uint8)), {"N": 64},
         ),
+    ),
+    Pair(
+        faulty=Launch(stores_wider, (1,), lambda: (counted(torch.int8, 2), zeros(16, dtype=torch.int8)), {"WAY": 0, "BLOCK": 16}),
+        clean=Launch(stores_wider, (1,), lambda: (counted(torch.int8), zeros(16, dtype=torch.int32)), {"WAY": 0, "BLOCK": 16}),
+    ),
+    Pair(
+        faulty=Launch(stores_wider, (1,), lambda: (counted(torch.int32, 8), zeros(16, dtype=torch.uint8)), {"WAY": 1, "BLOCK": 16}),
+        clean=Launch(stores_wider, (1,), lambda: (counted(torch.int64, 1 << 30), zeros(16, dtype=torch.int32)), {"WAY": 2, "BLOCK": 16}),
+    ),
+    Pair(
+        faulty=Launch(stores_wider, (1,), lambda: (counted(torch.int64, 1 << 30), zeros(16, dtype=torch.int32)), {"WAY": 4, "BLOCK": 16}),
+        clean=Launch(stores_wider, (1,), lambda: (counted(torch.int64), zeros(16, dtype=torch.int32)), {"WAY": 3, "BLOCK": 16}),
+    ),
+    Pair(
+        faulty=Launch(cut_to_int32, (1,), lambda: (counted(torch.int64, 1 << 20), zeros(16, dtype=torch.int32)), {"BLOCK": 16}),
+        clean=Launch(cut_to_int32, (1,), lambda: (counted(torch.int64), zeros(16, dtype=torch.int32)), {"BLOCK": 16}),
+    ),
+    pair(
+        difference, saturated, (1,),
+        lambda: (counted(torch.uint8, 3), counted(torch.uint8, 16), zeros(16, dtype=torch.uint8)), BLOCK=16,
     ),
 ]  # fmt: skip

@@ -200,6 +200,44 @@ def keep_nothing_of_row_one() -> torch.Tensor:
     return keep
 
 
+@triton.jit
+def decides(x_ptr, y_ptr, out_ptr, n, WAY: tl.constexpr, BLOCK: tl.constexpr):
+    """A NaN of its own decides; those of masked-off elements do not count."""
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes, mask=lanes < n, other=0.0)
+    y = tl.load(y_ptr + lanes, mask=lanes < n, other=0.0)
+    r = x / y  # fault: nan
+    if WAY == 0:
+        tl.store(out_ptr + lanes, tl.where(r > 0, r, 0.0), mask=lanes < n)
+    elif WAY == 1:
+        tl.store(out_ptr + lanes, tl.maximum(r, 0.0), mask=lanes < n)
+    elif WAY == 2:
+        tl.store(out_ptr, tl.max(r, axis=0))
+    elif WAY == 3:
+        tl.store(out_ptr + lanes, tl.clamp(r, -1.0, 1.0), mask=lanes < n)
+    elif WAY == 4:
+        tl.store(out_ptr + lanes, x, mask=(lanes < n) & (r > -9.0))
+    elif WAY == 5:
+        tl.store(out_ptr, tl.sum((r < 9.0).to(tl.int32), axis=0))
+    elif tl.sum(tl.where(lanes == 0, r, 0.0)) > 0.5:
+        tl.store(out_ptr, 1.0)
+
+
+@triton.jit
+def excludes_nan(x_ptr, y_ptr, out_ptr, n, WAY: tl.constexpr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + lanes, mask=lanes < n, other=0.0)
+    y = tl.load(y_ptr + lanes, mask=lanes < n, other=0.0)
+    r = x / y
+    if WAY % 3 == 0:
+        r = tl.where((y != 0) & (r > 0), r, 0.0)
+    elif WAY % 3 == 1:
+        r = tl.maximum(tl.where(r != r, 0.0, r), -1.0)
+    else:
+        r = tl.where(y == 0, -1.0, r)
+    tl.store(out_ptr + lanes, r, mask=lanes < n)
+
+
 def alike(n: int) -> torch.Tensor:
     """Equal numbers, whose mean square is less than their squared mean after rounding."""
     return torch.full((n,), 7.4)
@@ -235,5 +273,20 @@ PAIRS = [
     Pair(
         faulty=Launch(logarithm, (1,), lambda: (zeros(4), zeros(4)), {"BLOCK": 4}),
         clean=Launch(written_out, (1,), lambda: (normal(5), zeros(8), 5), {"BLOCK": 8}),
+    ),
+    *(
+        Pair(
+            faulty=Launch(decides, (1,), lambda: (zeros(12), zeros(12), zeros(12), 12), {"WAY": way, "BLOCK": 16}),
+            clean=Launch(
+                excludes_nan if half else decides, (1,),
+                lambda half=half: (zeros(12), torch.full((12,), 1.0 - half), zeros(12), 12), {"WAY": way, "BLOCK": 16},
+            ),
+        )
+        for way in range(7)
+        for half in (way % 2,)
+    ),
+    Pair(
+        faulty=Launch(decides, (1,), lambda: (zeros(9), zeros(9), zeros(9), 9), {"WAY": 0, "BLOCK": 16}),
+        clean=Launch(decides, (1,), lambda: (normal(9), torch.ones(9), zeros(9), 9), {"WAY": 1, "BLOCK": 16}),
     ),
 ]  # fmt: skip
