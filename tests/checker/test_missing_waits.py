@@ -11,9 +11,33 @@ from syrupy.assertion import SnapshotAssertion
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 import kernellab
+from kernellab.checker import fixes
 from kernellab.checker.records import Findings
+from tests.interpreter.test_completion import is_right
 from tests.kernels import asynchronous, pipelines
-from tests.support.broken_kernels import broken, faults_of, waits_of, without_wait
+from tests.support.broken_kernels import (
+    broken,
+    faults_of,
+    waits_of,
+    with_changes,
+    without_wait,
+)
+
+UNFIXED = {"copies-B", "direct_products-B", "direct_products-C", "tma_copies-A", "tma_copies-F"}
+UNFIXED |= {
+    "tensor_products-A",
+    "sent-E",
+    "passed_on-B",
+    "passed_on-F",
+    "passed_on-G",
+    "tensor_groups-F",
+}
+"""Faults for which no change that is tried helps: mostly another index, and a copy that is gone."""
+
+
+@pytest.fixture
+def _no_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fixes, "MOST_WORK", -1)
 
 
 def checked(kernels: Any, name: str, programs: int = 1) -> Findings:
@@ -31,6 +55,7 @@ def test_nothing_is_found_in_right_kernels(name: str) -> None:
     assert not checked(asynchronous, name)
 
 
+@pytest.mark.usefixtures("_no_tries")
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))
 def test_the_fault_is_found_on_its_line(name: str, fault: str, tmp_path: Path) -> None:
@@ -40,6 +65,31 @@ def test_the_fault_is_found_on_its_line(name: str, fault: str, tmp_path: Path) -
     assert {(one.kind, one.line) for one in found} == expected, str(found)
 
 
+def fixed(name: str, fault: str, folder: Path) -> bool:
+    """Whether the check shows a change for each finding of a fault; it makes the kernel right."""
+    kernels, _expected = broken(asynchronous, name, fault, folder)
+    findings = checked(kernels, name)
+    if not all(one.verified for one in findings):
+        assert not any(one.changes for one in findings)
+        return False
+    right = with_changes(kernels, findings[0].changes, folder / "right.py")
+    assert not checked(right, name)
+    assert is_right(right, name, "late")
+    return True
+
+
+@pytest.mark.parametrize("case", ["copies-G", "direct_loads-F", "tma_copies-D", "sent-A"])
+def test_a_wait_that_was_tried_makes_the_kernel_right(case: str, tmp_path: Path) -> None:
+    assert fixed(*case.split("-"), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))
+def test_most_faults_have_a_change_that_was_tried(name: str, fault: str, tmp_path: Path) -> None:
+    assert fixed(name, fault, tmp_path) is (f"{name}-{fault}" not in UNFIXED)
+
+
+@pytest.mark.usefixtures("_no_tries")
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
@@ -77,6 +127,7 @@ def test_a_pipeline_is_right_whenever_operations_complete(name: str) -> None:
     assert not found_in_pipeline(pipelines, name)
 
 
+@pytest.mark.usefixtures("_no_tries")
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(("name", "line"), waits_of(pipelines, pipelines.NAMES))
 def test_each_wait_of_a_pipeline_is_needed(name: str, line: int, tmp_path: Path) -> None:
@@ -85,6 +136,7 @@ def test_each_wait_of_a_pipeline_is_needed(name: str, line: int, tmp_path: Path)
 
 
 @pytest.mark.skipif(not hasattr(mbarrier, "sync_cluster_init"), reason="from Triton 3.7 on")
+@pytest.mark.usefixtures("_no_tries")
 @pytest.mark.parametrize("fault", ["", "A", "B", "C", "D", "E"])
 def test_clusters(fault: str, tmp_path: Path) -> None:
     from tests.kernels import clusters as right
@@ -101,6 +153,7 @@ def test_clusters(fault: str, tmp_path: Path) -> None:
             assert torch.equal(arguments[1], result)
 
 
+@pytest.mark.usefixtures("_no_tries")
 def test_a_kernel_that_never_waits() -> None:
     found = kernellab.check(asynchronous.never_waits, (1,), torch.zeros(512), 3_000, target="sm_90")
     assert found.of_kind("missing-wait")

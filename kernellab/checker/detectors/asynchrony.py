@@ -46,10 +46,10 @@ _Accesses = tuple[Mapping[SSAValue, SharedTile], Mapping[SSAValue, SharedTile]]
 
 _WORDS = {
     "copies": ("copy", "async_copy.wait_group({left})"),
-    "loads": ("TMA load", "mbarrier.wait(barrier, {left}) with the barrier of the load"),
+    "loads": ("TMA load", "mbarrier.wait(barrier, {left}) with its barrier"),
     "stores": ("TMA store", "tma.store_wait({left})"),
     "products": ("product", "warpgroup_mma_wait(num_outstanding={left}, ...)"),
-    "tcgen05": ("product", "mbarrier.wait(barrier, {left}) with the barrier of the product"),
+    "tcgen05": ("product", "mbarrier.wait(barrier, {left}) with its barrier"),
     "": ("", ""),
 }
 """What an operation of each queue is called, and what waits for it in Gluon."""
@@ -59,7 +59,7 @@ _UNFINISHED = {
     "kind": "missing-wait",
     "message": "the program may end while this TMA store still reads shared memory, which another "
     "program then gets",
-    "advice": "Wait for it before the kernel ends: tma.store_wait(0).",
+    "advice": "Nothing waits for it before the kernel ends, as tma.store_wait(0) would.",
 }
 """The fields of a finding of a store that nothing waits for."""
 
@@ -406,8 +406,8 @@ class MissingWait(Detector):
                         "kind": "missing-fence",
                         "message": f"{_name(value)} is read here by TMA or a tensor core, which "
                         f"may not see what another group of warps stored{line}",
-                        "advice": "Put fence_async_shared() after the store, before the arrival at "
-                        "the mbarrier.",
+                        "advice": "Nothing makes the store visible, as fence_async_shared() "
+                        "between it and the arrival at the mbarrier would.",
                         "places": computed.calls(),
                     }
                     key = computed.operation, watched.operation, "fence"
@@ -453,18 +453,18 @@ class MissingWait(Detector):
         left, is_committed = _left(batch, watched, int(numpy.argmax(faulty)))
         if is_others and watched.barrier is not None:
             left ^= 1  # its phase is over
-        advice = f"Wait for it before this line: {wait.format(left=left)}."
+        advice = f"Nothing between the two lines waits for it, as {wait.format(left=left)} would."
         if not self.run.kernel.is_gluon():
             advice = "The compiler placed the waits of this kernel: report it to Triton."
         elif is_others and not watched.queue:
             advice = (
-                "Let the other group arrive at an mbarrier after that, and wait for its phase "
-                "before this line."
+                "The other group does not arrive after that at an mbarrier for which this group "
+                "waits before this line."
             )
         elif not is_committed:
             is_tcgen05 = watched.queue.startswith("tcgen05")
             commit = "tcgen05_commit(barrier)" if is_tcgen05 else "async_copy.commit_group()"
-            advice = f"Commit it: {commit}. {advice}"
+            advice = f"No {commit} comes after it. {advice}"
         facts = {
             "kind": self.kinds[0],
             "message": message,
