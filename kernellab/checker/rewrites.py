@@ -883,6 +883,8 @@ def missing_waits(source: Source, statement: ast.stmt) -> Iterator[_Line]:
     for name, value in source.assigned_by("warpgroup_mma", "warpgroup_mma_wait"):
         if name in names_in(statement) and source.statement_of(value) is not statement:
             yield f"{name} = warpgroup_mma_wait(num_outstanding=0, deps=({name},))", False
+    if "multicast=True" in text:
+        yield "gl.barrier(cluster=True)", False
     if _uses(statement, _USES):
         for barrier in _barriers(source, text):
             yield from ((f"mbarrier.wait({barrier}, {phase})", False)

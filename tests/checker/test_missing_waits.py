@@ -11,8 +11,10 @@ from syrupy.assertion import SnapshotAssertion
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 import kernellab
+from kernellab import triton_api
 from kernellab.checker import fixes
 from kernellab.checker.records import Findings
+from kernellab.errors import CompileError
 from tests.interpreter.test_completion import is_right
 from tests.kernels import asynchronous, pipelines
 from tests.support.broken_kernels import (
@@ -22,6 +24,7 @@ from tests.support.broken_kernels import (
     with_changes,
     without_wait,
 )
+from tests.support.compiled import source_line
 
 UNFIXED = {"copies-B", "direct_products-B", "direct_products-C", "tma_copies-A", "tma_copies-F"}
 UNFIXED |= {
@@ -137,20 +140,49 @@ def test_each_wait_of_a_pipeline_is_needed(name: str, line: int, tmp_path: Path)
 
 @pytest.mark.skipif(not hasattr(mbarrier, "sync_cluster_init"), reason="from Triton 3.7 on")
 @pytest.mark.usefixtures("_no_tries")
-@pytest.mark.parametrize("fault", ["", "A", "B", "C", "D", "E"])
-def test_clusters(fault: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", ["", *"ABCDEFGHI"])
+def test_clusters(fault: str, tmp_path: Path, messages: SnapshotAssertion) -> None:
     from tests.kernels import clusters as right
 
     kernels, expected = broken(right, "multicast", fault, tmp_path) if fault else (right, set())
+    said = ""
     for splits in (False, True):
         kernel, arguments, result = kernels.launched(splits)
         launch: Any = kernel, (1,), *arguments, right.TILES
         found = kernellab.check(*launch, num_ctas=2, target="sm_90")
-        assert {(one.kind, one.line) for one in found} == expected, str(found)
-        assert any("2 CTAs" in note for note in found.notes)
+        wanted = set() if splits and fault in tuple("FGHI") else expected
+        assert {(one.kind, one.line) for one in found} == wanted, str(found)
+        said = said or "".join(f"{one.message}\n{one.advice}" for one in found)
         if not fault:
             kernellab.run(*launch, num_ctas=2, target="sm_90", completion="late")
             assert torch.equal(arguments[1], result)
+            kernellab.compile(*launch[:1], *arguments, right.TILES, num_ctas=2, target="sm_90")
+    if fault in tuple("FG"):
+        assert said == messages
+
+
+@pytest.mark.skipif(not hasattr(mbarrier, "sync_cluster_init"), reason="from Triton 3.7 on")
+@pytest.mark.parametrize("fault", ["F", "H"])
+def test_a_barrier_of_the_cluster_that_was_tried(fault: str, tmp_path: Path) -> None:
+    from tests.kernels import clusters as right
+
+    kernels, _expected = broken(right, "multicast", fault, tmp_path)
+    kernel, arguments, _result = kernels.launched(splits=False)
+    (finding,) = kernellab.check(kernel, (1,), *arguments, right.TILES, num_ctas=2, target="sm_90")
+    assert finding.verified
+    assert [change.new.strip() for change in finding.changes] == ["gl.barrier(cluster=True)"]
+
+
+@pytest.mark.skipif(not triton_api.CTAS_SHARE_BARRIERS, reason="from Triton 3.7 on")
+@pytest.mark.skipif(triton_api.CTAS_LOAD_FROM_OTHERS, reason="up to Triton 3.7")
+def test_triton_refuses_to_load_from_another_cta() -> None:
+    from tests.kernels import clusters
+
+    (kernel, (source, out, _), _), (_, (*_, layout), _) = map(clusters.launched, (False, True))
+    with pytest.raises(CompileError) as caught:
+        kernellab.compile(kernel, source, out, layout, clusters.TILES, num_ctas=2, target="sm_90")
+    assert "ttg.local_load" in str(caught.value)
+    assert "load(LAYOUT)" in source_line(caught.value.position)
 
 
 @pytest.mark.usefixtures("_no_tries")
