@@ -191,7 +191,7 @@ def _trial(launch: BoundLaunch, options: CheckOptions, first: _Examined) -> Tria
 
     def results(kernel: Any, run: RunOptions = DEFAULT) -> Mapping[str, Any]:
         after = copied(values)
-        changed = BoundLaunch(kernel, first.findings.grid, (), after)
+        changed = BoundLaunch(kernel, first.findings.grid, (), {**launch.keywords, **after})
         made = prepare_bound(changed, first.prepared.target, _CHECK)
         is_late = run.completes_late
         code = program_code(made.kernel, made.call, made.target, is_late=is_late)
