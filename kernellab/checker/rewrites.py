@@ -20,6 +20,7 @@ from typing import Any
 
 from kernellab.checker.kernel_source import Source, called, in_brackets, is_condition, keyword_of
 from kernellab.common.data_files import Prose, read_data_file
+from kernellab.common.text import counted
 
 
 @dataclass(frozen=True)
@@ -832,7 +833,8 @@ def counts(source: Source) -> Iterator[_Change]:
     for call in source.calls("init"):
         for count in _whole(call, 1, "count"):
             for other in (count.value + 1, count.value - 1):
-                reason = f"{other} arrivals come to {source.of(call.args[0])}, not {count.value}."
+                barrier, arrivals = source.of(call.args[0]), counted(other, "arrival")
+                reason = f"A phase of {barrier} gets {arrivals}, not {count.value}."
                 yield [(count, str(other))], reason
 
 
@@ -948,7 +950,8 @@ def missing_barriers(source: Source, statement: ast.stmt) -> Iterator[_Line]:
             if called(call) == "wait":
                 yield f"mbarrier.invalidate({barrier})", True
                 continue
-            yield f"mbarrier.init({barrier}, count=1)", False
+            opposite = "invalidate({})" if called(call) == "init" else "init({}, count=1)"
+            yield f"mbarrier.{opposite.format(barrier)}", False
             for number in (0, 1) if "index" in barrier else ():
                 other = re.sub(r"index\(\d+\)", f"index({number})", barrier)
                 yield f"mbarrier.init({other}, count=1)", True

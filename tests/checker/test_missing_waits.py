@@ -16,7 +16,7 @@ from kernellab.checker import fixes
 from kernellab.checker.records import Findings
 from kernellab.errors import CompileError
 from tests.interpreter.test_completion import is_right
-from tests.kernels import asynchronous, pipelines
+from tests.kernels import asynchronous, handed_on, pipelines
 from tests.support.broken_kernels import (
     broken,
     faults_of,
@@ -53,19 +53,53 @@ def checked(kernels: Any, name: str, programs: int = 1) -> Findings:
     return found
 
 
-@pytest.mark.parametrize("name", asynchronous.NAMES)
-def test_nothing_is_found_in_right_kernels(name: str) -> None:
-    assert not checked(asynchronous, name)
+BOTH = [(kernels, name) for kernels in (asynchronous, handed_on) for name in kernels.NAMES]
+
+
+@pytest.mark.parametrize(("kernels", "name"), BOTH, ids=[name for _, name in BOTH])
+def test_nothing_is_found_in_right_kernels(kernels: Any, name: str) -> None:
+    assert not checked(kernels, name)
+    assert is_right(kernels, name, "late")
+
+
+FAULTS = [(kernels, *each) for kernels in (asynchronous, handed_on)
+          for each in faults_of(kernels, kernels.NAMES)]  # fmt: skip
 
 
 @pytest.mark.usefixtures("_no_tries")
 @pytest.mark.sampled(6)
-@pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))
-def test_the_fault_is_found_on_its_line(name: str, fault: str, tmp_path: Path) -> None:
-    kernels, expected = broken(asynchronous, name, fault, tmp_path)
+@pytest.mark.parametrize(("kernels", "name", "fault"), FAULTS)
+def test_the_fault_is_found_on_its_line(
+    kernels: Any, name: str, fault: str, tmp_path: Path
+) -> None:
+    changed, expected = broken(kernels, name, fault, tmp_path)
     assert expected
-    found = checked(kernels, name)
+    found = checked(changed, name)
     assert {(one.kind, one.line) for one in found} == expected, str(found)
+
+
+@pytest.mark.usefixtures("_no_tries")
+@pytest.mark.parametrize(
+    ("before", "use", "count", "kind"),
+    [
+        *(
+            ("nothing", use, 1, "invalid-barrier")
+            for use in ("arrive", "expect", "wait", "invalidate")
+        ),
+        *(("invalidated", use, 1, "invalid-barrier") for use in ("arrive", "expect", "invalidate")),
+        ("data", "wait", 1, "invalid-barrier"),
+        ("initialized", "init", 1, "invalid-barrier"),
+        ("initialized", "arrive", 3, "extra-arrival"),
+        ("initialized", "arrive", 1, "endless-wait"),
+        ("initialized", "arrive twice", 2, "endless-wait"),
+    ],
+)
+def test_a_barrier_that_is_misused(before: str, use: str, count: int, kind: str) -> None:
+    launch: Any = handed_on.misused, (1,), torch.zeros(1), before, use, count
+    (finding,) = kernellab.check(*launch, target="sm_90")
+    assert finding.kind == kind
+    is_wait = kind == "endless-wait" or use == "wait"
+    assert f"mbarrier.{'wait' if is_wait else use}(" in source_line(finding.position)
 
 
 def fixed(name: str, fault: str, folder: Path) -> bool:

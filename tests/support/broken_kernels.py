@@ -23,7 +23,7 @@ def faults_of(module: Any, kernels: Collection[str]) -> list[tuple[str, str]]:
     for line in Path(inspect.getfile(module)).read_text().splitlines():
         kernel = _kernel_at(line) or kernel
         found += [(kernel, fault) for fault, _old, _new in _changes(line) if kernel in kernels]
-    return found
+    return list(dict.fromkeys(found))
 
 
 def broken(module: Any, kernel: str, fault: str, folder: Path) -> tuple[Any, set[tuple[str, int]]]:

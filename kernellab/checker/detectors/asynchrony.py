@@ -227,6 +227,8 @@ class _Batch:
     clocks: _Clocks
     watched: list[_Watched] = field(default_factory=list)
     cluster: _Cluster = field(default_factory=_Cluster)
+    allocated: dict[Operation, SharedTile] = field(default_factory=dict)
+    """By allocations that hold a tile, and that are in a loop, the memory that they get again."""
 
     def wait(self, group: str, barrier: SharedTile, active: Active) -> None:
         """A group of warps has waited for a phase of a barrier."""
@@ -316,6 +318,11 @@ class MissingWait(Detector):
             batch.flights.commit(queue, active)
         else:
             accesses = _accesses(operation, values)
+            is_allocation = isinstance(operation, ttg.LocalAllocOp | ttng.TmemAllocOp)
+            if is_allocation and operation.operands:
+                again = batch.allocated.get(operation)
+                accesses = {}, {} if again is None else {operation.result: again}
+                batch.allocated[operation] = computed.results[0]
             self._look(computed, batch, accesses, active)
             if self._ctas > 1:
                 self._look_in_cluster(computed, batch, accesses, values, active)

@@ -365,7 +365,12 @@ def initialize(barrier: SharedTile, count: int, active: Active = None) -> None:
 
 
 def invalidate(barrier: SharedTile, active: Active = None) -> None:
-    """The memory may be used for something else."""
+    """The memory may be used for something else.
+
+    Raises:
+        NoBarrier: an active program has no barrier there.
+    """
+    _word(barrier, active)
     store(barrier, numpy.full(barrier.shape, _NO_BARRIER, numpy.int64), active)
 
 
@@ -401,12 +406,13 @@ def _word(barrier: SharedTile, active: Active) -> numpy.ndarray:
     """The word of each program's barrier.
 
     Raises:
-        NoBarrier: an active program has no barrier there.
+        NoBarrier: an active program has no barrier there, but nothing or other data.
     """
     word = load(barrier)
-    if (word == _NO_BARRIER).any():
-        missing = (word == _NO_BARRIER).reshape(len(word), -1).any(axis=1)
-        missing = narrowed(active, missing, len(word))
+    count = word >> _OF_EACH_PHASE & _COUNT
+    no_barrier = (word == _NO_BARRIER) | (count == 0) | ((word >> _LACKING & _COUNT) > count)
+    if no_barrier.any():
+        missing = narrowed(active, no_barrier.reshape(len(word), -1).any(axis=1), len(word))
         if missing.any():
             raise NoBarrier(int(numpy.argmax(missing)))
     return word
