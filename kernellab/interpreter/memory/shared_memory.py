@@ -9,7 +9,7 @@ reads and writes on the chip passes through `load`, `operand` and `store`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
@@ -43,6 +43,19 @@ class BufferOutsideAllocation(Exception):
     where all ask for the same."""
 
 
+@dataclass
+class Allocation:
+    """What all views of an allocation share.
+
+    Attributes:
+        arrivals: what is still to arrive at barriers in it; see `asynchrony`.
+        writes: how often it was written.
+    """
+
+    arrivals: list[Any] = field(default_factory=list)
+    writes: int = 0
+
+
 class SharedTile(Composite):
     """A memory descriptor: for each program of the batch, a tile in its own memory.
 
@@ -50,19 +63,23 @@ class SharedTile(Composite):
         memory: what the tile is chosen from, a view of an allocation, shape (programs,
             *choices, *tile).
         chosen: which index each program takes along each dimension of choices.
-        arrivals: what is still to arrive at barriers in the allocation; all its views share the
-            list. See `asynchrony`.
+        allocation: what it shares with the other views of its allocation.
     """
 
     def __init__(
         self,
         memory: numpy.ndarray,
         chosen: tuple[Choice, ...] = (),
-        arrivals: list[Any] | None = None,
+        allocation: Allocation | None = None,
     ) -> None:
         self.memory = memory
         self.chosen = chosen
-        self.arrivals = [] if arrivals is None else arrivals
+        self.allocation = Allocation() if allocation is None else allocation
+
+    @property
+    def arrivals(self) -> list[Any]:
+        """What is still to arrive at barriers in its allocation."""
+        return self.allocation.arrivals
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -83,6 +100,7 @@ class SharedTile(Composite):
 
     def write(self, value: Value, active: Active) -> None:
         """Overwrite the tile of the active programs."""
+        self.allocation.writes += 1
         stored = full(value, self.shape)
         if active is None:
             self.memory[self._place()] = stored
@@ -113,7 +131,7 @@ class SharedTile(Composite):
 
     def view(self, memory: numpy.ndarray, chosen: tuple[Choice, ...]) -> SharedTile:
         """Another tile of the same allocation."""
-        return SharedTile(memory, chosen, self.arrivals)
+        return SharedTile(memory, chosen, self.allocation)
 
     @property
     def addresses(self) -> numpy.ndarray:
