@@ -738,10 +738,10 @@ class Trial:
             families = [nearest(family, near) for family in together]
             make = functools.partial(self._with_changed, function)
             source = Source(str(function.src), {})
-            tries = Tries(_MOST_WAITS - len(self._waits_tried))
+            most = min(_MOST_WAITS, _MOST_SEARCH // max(self.work, 1))
+            tries = Tries(max(most - len(self._waits_tried), 0))
             repair = search(source, families, make, functools.partial(self._waits, before), tries)
             if repair is not None:
-                self.removed[key_of(finding)] = {*map(key_of, before.findings)}
                 changes = changes_between(str(function.src), repair.source, line)
                 words = fix_words(repair.reason, "With this change, which was tried", changes)
                 return replace(finding, advice=words, changes=changes, verified=True)
@@ -893,7 +893,9 @@ class Trial:
             return False
         remaining, known = ({*map(key_of, side.findings)} for side in (after, before))
         if finding is None:
-            return remaining <= known and not any(kind in WAITS for kind, _ in remaining)
+            asked = {key for key in known if key[0] in WAITS}
+            self.removed.update(dict.fromkeys(asked, known - remaining))
+            return remaining <= known and not asked & remaining
         if finding.kind == "missing-other" and any(kind == "wrong-result" for kind, _ in remaining):
             return False
         helps = key_of(finding) not in remaining and remaining <= known

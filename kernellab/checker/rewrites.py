@@ -802,8 +802,8 @@ def order(source: Source) -> Iterator[Rewrite]:
 def waits(source: Source) -> Iterator[_Change]:
     """Waits that leave fewer operations in flight, or are for another phase."""
     for call in source.calls("wait_group", "store_wait", "warpgroup_mma_wait"):
-        for count in _whole(call, 0, "pendings", "num_outstanding"):
-            for fewer in reversed(range(count.value)):
+        for count, pending in _whole(call, 0, "pendings", "num_outstanding"):
+            for fewer in reversed(range(pending)):
                 reason = f"{source.of(call)} leaves too many operations in flight."
                 yield [(count, str(fewer))], reason
     for call in source.calls("wait"):
@@ -831,19 +831,19 @@ def counts(source: Source) -> Iterator[_Change]:
             reason = f"{source.of(call)} does not expect the bytes that come: {brought}."
             yield [(call.args[1], brought)], reason
     for call in source.calls("init"):
-        for count in _whole(call, 1, "count"):
-            for other in (count.value + 1, count.value - 1):
+        for count, old in _whole(call, 1, "count"):
+            for other in (old + 1, old - 1):
                 barrier, arrivals = source.of(call.args[0]), counted(other, "arrival")
-                reason = f"A phase of {barrier} gets {arrivals}, not {count.value}."
+                reason = f"A phase of {barrier} gets {arrivals}, not {old}."
                 yield [(count, str(other))], reason
 
 
-def _whole(call: ast.Call, position: int, *keywords: str) -> Iterator[ast.Constant]:
-    """Yield an argument that is an integer."""
+def _whole(call: ast.Call, position: int, *keywords: str) -> Iterator[tuple[ast.AST, int]]:
+    """Yield an argument that is an integer, with its value."""
     named = (each.value for each in call.keywords if each.arg in keywords)
     for node in (*call.args[position : position + 1], *named):
         if isinstance(node, ast.Constant) and isinstance(node.value, int):
-            yield node
+            yield node, node.value
 
 
 def _brought(source: Source, barrier: str) -> str:

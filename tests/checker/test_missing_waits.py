@@ -117,7 +117,8 @@ def fixed(name: str, fault: str, folder: Path) -> bool:
 
 @pytest.mark.parametrize("case", ["copies-G", "direct_loads-F", "tma_copies-D", "sent-A"])
 def test_a_wait_that_was_tried_makes_the_kernel_right(case: str, tmp_path: Path) -> None:
-    assert fixed(*case.split("-"), tmp_path)
+    name, fault = case.split("-")
+    assert fixed(name, fault, tmp_path)
 
 
 @pytest.mark.slow

@@ -318,8 +318,7 @@ class MissingWait(Detector):
             batch.flights.commit(queue, active)
         else:
             accesses = _accesses(operation, values)
-            is_allocation = isinstance(operation, ttg.LocalAllocOp | ttng.TmemAllocOp)
-            if is_allocation and operation.operands:
+            if isinstance(operation, ttg.LocalAllocOp | ttng.TmemAllocOp) and operation.operands:
                 again = batch.allocated.get(operation)
                 accesses = {}, {} if again is None else {operation.result: again}
                 batch.allocated[operation] = computed.results[0]
