@@ -893,9 +893,9 @@ class Trial:
             return False
         remaining, known = ({*map(key_of, side.findings)} for side in (after, before))
         if finding is None:
-            asked = {key for key in known if key[0] in WAITS}
-            self.removed.update(dict.fromkeys(asked, known - remaining))
-            return remaining <= known and not asked & remaining
+            of_waits = {key for key in known if key[0] in WAITS}
+            self.removed.update(dict.fromkeys(of_waits, known - remaining))
+            return remaining <= known and not of_waits & remaining
         if finding.kind == "missing-other" and any(kind == "wrong-result" for kind, _ in remaining):
             return False
         helps = key_of(finding) not in remaining and remaining <= known
