@@ -281,8 +281,7 @@ export class StepperExplorer implements Seen {
 
   private showTrack(): void {
     const { clock } = this;
-    const rows = clock.isTogether ? [] : rowsOf(this.reader);
-    this.track.show(clock.lanes(), clock.first, clock.last, rows);
+    this.track.show(clock.lanes(), clock.first, clock.last, rowsOf(this.reader, clock));
   }
 
   /** The numbers that steps have: "0 to 47". */

@@ -13,6 +13,8 @@ export class Clock {
   private readonly names: readonly string[];
   /** Of each place how many steps of `order` have happened after it. */
   private readonly happened: readonly number[];
+  /** The lane and the place of each step. */
+  private readonly at = new Map<number, readonly [number, number]>();
 
   constructor(
     private readonly reader: TraceReader,
@@ -29,6 +31,9 @@ export class Clock {
     this.runs = isTogether ? [...programs.values()] : [all];
     this.names = isTogether ? [...programs.keys()] : [""];
     this.first = isTogether ? 0 : reader.first;
+    this.runs.forEach((run, lane) =>
+      run.forEach((step, number) => this.at.set(step, [lane, this.first + number])),
+    );
     const longest = this.runs.reduce((most, { length }) => Math.max(most, length), 0);
     this.last = this.first + longest - 1;
     const order: number[] = [];
@@ -43,12 +48,11 @@ export class Clock {
 
   /** The lane in which a step is. */
   laneOf(step: number): number {
-    return this.isTogether ? this.runs.findIndex((run) => run.includes(step)) : 0;
+    return this.at.get(step)?.[0] ?? 0;
   }
 
   placeOf(step: number): number {
-    if (!this.isTogether) return step;
-    return this.first + this.runs[this.laneOf(step)]!.indexOf(step);
+    return this.at.get(step)?.[1] ?? step;
   }
 
   /** The step of a lane at a place: after its end, its last. */
@@ -79,39 +83,43 @@ export class Clock {
   }
 }
 
-/** When each group of warps runs, and what is in flight, buffer by buffer; a place is a step. */
-export function rowsOf(reader: TraceReader): Row[] {
+/** The most rows of programs that are stepped together. */
+const MOST_ROWS = 40;
+
+/** When each group of warps runs, and what is in flight, buffer by buffer, at the clock's places;
+ * programs that are stepped together have rows of their own. */
+export function rowsOf(reader: TraceReader, clock: Clock): Row[] {
   const { steps, flights } = reader.data;
   const rows = new Map<string, Bar[]>();
-  const barsOf = (name: string): Bar[] => {
-    const known = rows.get(name) ?? [];
-    rows.set(name, known);
+  const barsOf = (name: string, program: string): Bar[] => {
+    const row = clock.isTogether ? `${name} (${program})` : name;
+    const known = rows.get(row) ?? [];
+    rows.set(row, known);
     return known;
   };
-  const ends = new Map<string, number>();
-  steps.forEach(({ frame }, place) => {
-    const { partition, program } = reader.data.frames[frame]!;
-    const at = reader.first + place;
-    ends.set(String(program), at);
+  const ends = new Map<string, [number, number]>();
+  steps.forEach(({ frame }, number) => {
+    const { partition, program: ids } = reader.data.frames[frame]!;
+    const [step, program] = [reader.first + number, ids.join(", ")];
+    ends.set(program, [ends.get(program)?.[0] ?? step, step]);
     if (partition === "") return;
-    const bars = barsOf(partition);
-    const last = bars.at(-1);
+    const bars = barsOf(partition, program);
+    const [last, at] = [bars.at(-1), clock.placeOf(step)];
     if (last?.to === at - 1) last.to = at;
-    else
-      bars.push({
-        from: at,
-        to: at,
-        color: "other",
-        words: `${partition} of (${program.join(", ")})`,
-      });
+    else bars.push({ from: at, to: at, color: "other", words: `${partition} of (${program})` });
   });
-  for (const { stands_for, words, issued, completed, program, rows: names } of flights) {
-    const to = completed ?? ends.get(String(program)) ?? reader.last;
+  for (const { stands_for, words, issued, completed, program: ids, rows: names } of flights) {
+    const program = ids.join(", ");
+    const [first, last] = ends.get(program) ?? [reader.first, reader.last];
+    const from = clock.placeOf(Math.max(issued, first));
+    const to = clock.placeOf(Math.min(completed ?? last, last));
     const end = completed === null ? "; it never completes" : ` to ${completed}`;
-    const bar = { from: issued, to, color: stands_for, words: `${words}: step ${issued}${end}` };
-    for (const name of names) barsOf(name).push(bar);
+    const bar = { from, to, color: stands_for, words: `${words}: step ${issued}${end}` };
+    for (const name of names) barsOf(name, program).push(bar);
   }
-  return [...rows].map(([name, bars]) => ({ name, bars }));
+  const all = [...rows].map(([name, bars]) => ({ name, bars }));
+  const more = clock.isTogether ? all.length - MOST_ROWS : 0;
+  return more > 0 ? [...all.slice(0, MOST_ROWS), { name: `and ${more} more`, bars: [] }] : all;
 }
 
 /** What is in flight at a step, in words that begin with its state, and the step that issued it. */

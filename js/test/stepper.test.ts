@@ -276,20 +276,14 @@ test("groups of warps and buffers have rows of bars, and operations a state at e
   ];
   const frames = data.frames.map((frame, at) => (at === 1 ? { ...frame, partition: "p" } : frame));
   const reader = new TraceReader({ ...data, frames, flights }, buffer);
-  const rows = rowsOf(reader).map(({ name, bars }) => [
-    name,
-    bars.map(({ from, to }) => [from, to]),
-  ]);
+  const rows = [false, true].map((isTogether) =>
+    rowsOf(reader, new Clock(reader, isTogether)).map(({ name, bars }) =>
+      [name, ...bars.map(({ from, to }) => `${from} to ${to}`)].join("; "),
+    ),
+  );
   assert.deepEqual(rows, [
-    ["p", [[11, 11]]],
-    [
-      "a[0]",
-      [
-        [7, 11],
-        [11, 12],
-      ],
-    ],
-    ["b", [[11, 12]]],
+    ["p; 11 to 11", "a[0]; 10 to 11; 11 to 12", "b; 11 to 12"],
+    ["p (0, 0, 0); 1 to 1", "a[0] (0, 0, 0); 0 to 1; 1 to 2", "b (0, 0, 0); 1 to 2"],
   ]);
   const states = [10, 11, 12, 13].map((step) => inFlight(reader, step).map(({ words }) => words));
   assert.deepEqual(states, [

@@ -47,7 +47,7 @@ from kernellab.launch.reference_results import Reference, Results, expected_resu
 from kernellab.launch.results import Tolerances, Within, compare, rounding_of
 from kernellab.launch.tile_kernel import run
 from kernellab.records import BoundLaunch, Target
-from kernellab.records.launches import Difference
+from kernellab.records.launches import DEFAULT, Difference, RunOptions
 from kernellab.triton_api import Autotuner, Config, JITFunction
 
 # `kernellab.check`: run a launch with all detectors.
@@ -189,12 +189,13 @@ def _trial(launch: BoundLaunch, options: CheckOptions, first: _Examined) -> Tria
         expected[name] = Within(right, first.tolerances.elements(name, right, right))
     again = replace(options, expect=expected or None)  # a function is not called again
 
-    def results(kernel: Any) -> Mapping[str, Any]:
+    def results(kernel: Any, run: RunOptions = DEFAULT) -> Mapping[str, Any]:
         after = copied(values)
-        changed = BoundLaunch(kernel, first.findings.grid, (), after)
+        changed = BoundLaunch(kernel, first.findings.grid, (), {**launch.keywords, **after})
         made = prepare_bound(changed, first.prepared.target, _CHECK)
-        code = program_code(made.kernel, made.call, made.target)
-        launch_observed(made.kernel, made.grid, made.call, code, None, explains=False)
+        is_late = run.completes_late
+        code = program_code(made.kernel, made.call, made.target, is_late=is_late)
+        launch_observed(made.kernel, made.grid, made.call, code, None, run, explains=False)
         return dict(tensors_in(after))
 
     def examine(kernel: Any) -> Findings:

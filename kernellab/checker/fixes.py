@@ -5,6 +5,7 @@ that makes them right, and the check of the changed kernel on the same launch.
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import math
 import operator
@@ -30,6 +31,7 @@ from kernellab.checker.kernel_source import (
 from kernellab.checker.records import Finding, Findings, Proposal
 from kernellab.checker.rewrites import (
     LIKELY,
+    WAITS,
     WRONG,
     WRONG_IN_FEW,
     Family,
@@ -41,6 +43,7 @@ from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import element_text, number_text
 from kernellab.errors import Change, SourcePosition, changes_between
 from kernellab.launch.results import Within, elements_off, is_within
+from kernellab.records.launches import DEFAULT
 
 # What wrong results say by themselves: each function compares them with the expected ones, and
 # returns a sentence, or None if it has nothing to say. Nothing runs.
@@ -560,6 +563,21 @@ def _in_turn(
         return
 
 
+def nearest(family: Family, line: int) -> Family:
+    """Return the changes of a family, those near a line of the source (from 0) first."""
+
+    def rewrites(source: Source) -> Iterator[Rewrite]:
+        old = source.text.splitlines()
+
+        def distance(rewrite: Rewrite) -> int:
+            pairs = enumerate(itertools.zip_longest(old, rewrite.text.splitlines()))
+            return abs(next((at for at, (mine, other) in pairs if mine != other), 0) - line)
+
+        return iter(sorted(family(source), key=distance))
+
+    return rewrites
+
+
 def _distinct(rewrites: Iterable[Rewrite], text: str) -> Iterator[Rewrite]:
     seen = {text}
     for rewrite in rewrites:
@@ -588,6 +606,9 @@ _SECONDS = 20.0
 _SEARCHED: Mapping[str, tuple[Family, ...]] = {"wrong-result": WRONG, "rounding": (dtypes,)}
 """The kinds of findings for which changes are searched -> those that are tried."""
 
+_MOST_WAITS = 32
+"""The most changes that are tried for a finding about asynchronous operations."""
+
 _MASKED = ("out-of-bounds", "race", "lane-collision")
 """The kinds of findings that a missing mask may cause."""
 
@@ -606,7 +627,8 @@ class Trial:
         kernel: the plain kernel.
         values: its arguments, by parameter.
         examine: checks the launch with another kernel.
-        results: runs the launch with a kernel on copies of the arguments, and returns those.
+        results: runs the launch with a kernel, and options of the run if they are given, on copies
+            of the arguments, and returns those.
         expected: the expected results, by parameter.
         work: what the check took; see `EventDispatcher`.
     """
@@ -614,11 +636,13 @@ class Trial:
     kernel: Any
     values: Mapping[str, Any]
     examine: Callable[[Any], Findings]
-    results: Callable[[Any], Mapping[str, Any]]
+    results: Callable[..., Mapping[str, Any]]
     expected: Mapping[str, Within]
     work: int
     removed: dict[tuple[str, str], set[tuple[str, str]]] = field(default_factory=dict)
     """By the key of a finding, those of the findings that its change removes."""
+    _waits_tried: list[str] = field(default_factory=list)
+    """The sources that were tried for findings about asynchronous operations."""
 
     def completed(self, findings: Findings) -> Findings:
         """Return the findings with the changes that were tried and help."""
@@ -629,6 +653,7 @@ class Trial:
         for finding in findings.findings:
             is_tried = left > 0 and (
                 finding.kind in _SEARCHED
+                or (finding.kind in WAITS and not any(_is_fixed(each) for each in known))
                 or bool(finding.proposals)
                 or (finding.kind in _MASKED and bool(self._unused_masks))
             )
@@ -663,6 +688,8 @@ class Trial:
     def _with_fix(self, finding: Finding, before: Findings) -> Finding:
         if finding.kind in _MASKED and self._unused_masks:
             return self._with_unused_mask(finding, before)
+        if finding.kind in WAITS:
+            return self._with_wait(finding, before) if self.kernel.is_gluon() else finding
         if finding.kind not in _SEARCHED:
             return self._with_proposal(finding, before)
         if before.of_kind("overwritten-argument"):
@@ -699,6 +726,76 @@ class Trial:
             return search(self._source, families, self._made, judge, tries, likely)
         except OutOfTime:  # a changed kernel that does not end; others may not, either
             return None
+
+    def _with_wait(self, finding: Finding, before: Findings) -> Finding:
+        """Return a finding about asynchronous operations with a change that removes it, in the
+        kernel or a helper: a line that is added, or another number.
+        """
+        functions = self._functions(finding)
+        for together, function in itertools.product(WAITS[finding.kind], functions):
+            line = triton_api.definition_of(function).line
+            near = 0 if finding.position is None else finding.position.line - line
+            families = [nearest(family, near) for family in together]
+            make = functools.partial(self._with_changed, function)
+            source = Source(str(function.src), {})
+            most = min(_MOST_WAITS, _MOST_SEARCH // max(self.work, 1))
+            tries = Tries(max(most - len(self._waits_tried), 0))
+            repair = search(source, families, make, functools.partial(self._waits, before), tries)
+            if repair is not None:
+                changes = changes_between(str(function.src), repair.source, line)
+                words = fix_words(repair.reason, "With this change, which was tried", changes)
+                return replace(finding, advice=words, changes=changes, verified=True)
+        return finding
+
+    def _waits(self, before: Findings, source: str, kernel: Any) -> bool:
+        """Return whether nothing is missing with another kernel, and its results are the same
+        whether operations complete early or late, and hold nothing that was never written.
+        """
+        self._waits_tried.append(source)
+        if not self._helps(kernel, None, before):
+            return False
+        late, early = (self._left_by(kernel, how) for how in ("late", "early"))
+        if late is None or early is None:
+            return False
+        return all(
+            bool(((value == late[name]) | value.isnan()).all())
+            and (bool(value.isfinite().all()) or not _is_finite(self.values[name]))
+            for name, value in early.items()
+        )
+
+    def _left_by(self, kernel: Any, completion: str) -> Mapping[str, Any] | None:
+        """Return what a kernel leaves in its arguments; None if it fails."""
+        try:
+            with limited(_SECONDS):
+                return self.results(kernel, replace(DEFAULT, completion=completion))
+        except Exception:  # a run that fails has no results
+            return None
+
+    def _functions(self, finding: Finding) -> list[Any]:
+        """Return the kernel and the helpers that it calls in its file, the one that has the
+        finding first.
+        """
+        kernel, place = self.kernel, finding.position
+        names = dict.fromkeys(node.id for node in self._source.names())
+        named = triton_api.functions_within(kernel.fn.__globals__.get(name) for name in names)
+        functions = {triton_api.definition_of(each): each for each in (kernel, *named) if each.fn}
+        file = triton_api.definition_of(kernel).file
+        own = [(where, each) for where, each in functions.items() if where.file == file]
+
+        def distance(item: tuple[SourcePosition, Any]) -> tuple[bool, int]:
+            apart = 0 if place is None else place.line - item[0].line
+            return apart < 0, abs(apart)
+
+        return [each for _, each in sorted(own, key=distance)]
+
+    def _with_changed(self, function: Any, sources: Sequence[str]) -> list[Any]:
+        """Return the kernel with a function of its file, or itself, made of other sources."""
+        made = [triton_api.with_source(function, source) for source in sources]
+        if function is self.kernel:
+            return made
+        helpers = ({function.__name__: each} for each in made)
+        own = str(self.kernel.src)
+        return [triton_api.with_source(self.kernel, own, helpers=each) for each in helpers]
 
     @cached_property
     def _unused_masks(self) -> Mapping[str, ast.expr]:
@@ -785,14 +882,20 @@ class Trial:
                     )
         return finding
 
-    def _helps(self, kernel: Any, finding: Finding, before: Findings) -> bool:
-        """Return whether a finding goes away with another kernel, and no new one appears."""
+    def _helps(self, kernel: Any, finding: Finding | None, before: Findings) -> bool:
+        """Return whether a finding goes away with another kernel, and no new one appears; without
+        a finding, whether all those about asynchronous operations go away.
+        """
         try:
             with limited(_SECONDS):
                 after = self.examine(kernel)
         except Exception:  # whatever it raises, it does not help
             return False
         remaining, known = ({*map(key_of, side.findings)} for side in (after, before))
+        if finding is None:
+            of_waits = {key for key in known if key[0] in WAITS}
+            self.removed.update(dict.fromkeys(of_waits, known - remaining))
+            return remaining <= known and not of_waits & remaining
         if finding.kind == "missing-other" and any(kind == "wrong-result" for kind, _ in remaining):
             return False
         helps = key_of(finding) not in remaining and remaining <= known
@@ -803,6 +906,15 @@ class Trial:
     def _changes(self, source: str) -> tuple[Change, ...]:
         first = triton_api.definition_of(self.kernel).line
         return changes_between(str(self.kernel.src), source, first)
+
+
+def _is_fixed(finding: Finding) -> bool:
+    """Return whether a finding about asynchronous operations has a change, which removes all."""
+    return finding.kind in WAITS and finding.verified
+
+
+def _is_finite(value: Any) -> bool:
+    return not isinstance(value, torch.Tensor) or bool(value.isfinite().all())
 
 
 _HOLDS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {

@@ -183,6 +183,13 @@ class Source:
                 first.setdefault(node.targets[0].id, node.value)
         return first
 
+    def assigned_by(self, *functions: str) -> Iterator[tuple[str, ast.Call]]:
+        """Yield the variables that are assigned what calls of functions return, with the calls."""
+        for node in self.nodes:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                if isinstance(node.value, ast.Call) and called(node.value) in functions:
+                    yield node.targets[0].id, node.value
+
     @cached_property
     def conditions(self) -> list[str]:
         """The masks that the kernel has: variables that are comparisons, then comparisons."""

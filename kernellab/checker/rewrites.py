@@ -20,6 +20,7 @@ from typing import Any
 
 from kernellab.checker.kernel_source import Source, called, in_brackets, is_condition, keyword_of
 from kernellab.common.data_files import Prose, read_data_file
+from kernellab.common.text import counted
 
 
 @dataclass(frozen=True)
@@ -800,69 +801,207 @@ def order(source: Source) -> Iterator[Rewrite]:
 @_family
 def waits(source: Source) -> Iterator[_Change]:
     """Waits that leave fewer operations in flight, or are for another phase."""
-    for call in source.calls("wait_group", "store_wait"):
-        for count in call.args[:1]:
-            if isinstance(count, ast.Constant) and isinstance(count.value, int):
-                for fewer in reversed(range(count.value)):
-                    reason = f"{source.of(call)} leaves too many operations in flight."
-                    yield [(count, str(fewer))], reason
+    for call in source.calls("wait_group", "store_wait", "warpgroup_mma_wait"):
+        for count, pending in _whole(call, 0, "pendings", "num_outstanding"):
+            for fewer in reversed(range(pending)):
+                reason = f"{source.of(call)} leaves too many operations in flight."
+                yield [(count, str(fewer))], reason
     for call in source.calls("wait"):
         if len(call.args) == 2:
-            for phase in _phases(source, call):
+            other = _turned(source.of(call.args[1]))
+            for phase in (other, *_phases(source, call, source.of(call.args[0]))):
                 reason = f"{source.of(call)} is for the wrong phase."
                 yield [(call.args[1], phase)], reason
 
 
-def missing_waits(source: Source) -> Iterator[Rewrite]:
-    """A wait before a statement, a commit or a fence where it may be missing, a wait at the end."""
-    body = [each for each in source.nodes if isinstance(each, ast.Expr | ast.Assign)]
-    for statement in body:
-        names = {called(node) for node in ast.walk(statement) if isinstance(node, ast.Call)}
-        uses = any(map(_USES.search, names))
-        lines = list(_waits(source, statement)) if uses else []
-        if any(map(_STORES.search, names)):
-            lines.append("fence_async_shared()")
-        for line in lines:
-            reason = f"{line} is missing before {_shortened(source.of(statement))}."
-            yield Rewrite(source.with_line(statement, line), reason)
-        if any(map(_COPIES.search, names)) and "async_copy" in source.text:
-            reason = f"A commit is missing after {_shortened(source.of(statement))}."
-            line = "async_copy.commit_group()"
-            yield Rewrite(source.with_line(statement, line, after=True), reason)
-    last = source.kernel.body[-1]
-    if "tma" in source.text:
-        text = source.with_line(last, "tma.store_wait(0)", after=True)
-        yield Rewrite(text, "tma.store_wait(0) is missing at the end.")
+def _turned(phase: str) -> str:
+    """Return the other phase, as an expression."""
+    if phase in ("0", "1"):
+        return str(1 - int(phase))
+    base = re.sub(r" \^ [01]$", "", phase)
+    return base if phase == f"{base} ^ 1" else f"{base} ^ 1"
 
 
-_USES = re.compile(r"load|store|copy|mma$")
-_STORES = re.compile(r"tma_store|shared_to_global|async_store")
-_COPIES = re.compile(r"copy_to_shared|global_to_shared|load_to_shared")
-"""The functions that use shared memory, that send it, and that fill it in groups, by name."""
+@_family
+def counts(source: Source) -> Iterator[_Change]:
+    """Other numbers of arrivals and bytes that complete a phase."""
+    for call in source.calls("expect"):
+        brought = _brought(source, source.of(call.args[0])) if len(call.args) > 1 else ""
+        if brought and brought != source.of(call.args[1]):
+            reason = f"{source.of(call)} does not expect the bytes that come: {brought}."
+            yield [(call.args[1], brought)], reason
+    for call in source.calls("init"):
+        for count, old in _whole(call, 1, "count"):
+            for other in (old + 1, old - 1):
+                barrier, arrivals = source.of(call.args[0]), counted(other, "arrival")
+                reason = f"A phase of {barrier} gets {arrivals}, not {old}."
+                yield [(count, str(other))], reason
 
 
-def _waits(source: Source, statement: ast.stmt) -> Iterator[str]:
-    if "async_copy" in source.text:
-        yield from (f"async_copy.wait_group({count})" for count in (2, 1, 0))
-    if "tma" in source.text:
-        yield from (f"tma.store_wait({count})" for count in (1, 0))
-    barriers = dict.fromkeys(source.of(call.args[0]) for call in source.calls("expect"))
-    for barrier, phase in itertools.product(barriers, _phases(source, statement)):
-        yield f"mbarrier.wait({barrier}, {phase})"
+def _whole(call: ast.Call, position: int, *keywords: str) -> Iterator[tuple[ast.AST, int]]:
+    """Yield an argument that is an integer, with its value."""
+    named = (each.value for each in call.keywords if each.arg in keywords)
+    for node in (*call.args[position : position + 1], *named):
+        if isinstance(node, ast.Constant) and isinstance(node.value, int):
+            yield node, node.value
 
 
-def _phases(source: Source, node: ast.AST) -> Iterator[str]:
-    """Yield phases by the counter of the loop around a node: of one stage, and of several."""
+def _brought(source: Source, barrier: str) -> str:
+    """Return the bytes that TMA loads bring to a barrier, as an expression."""
+    loads = [call for call in source.calls(*_LOADS) if len(call.args) > 3]
+    sizes = [source.of(call.args[0]) for call in loads if source.of(call.args[2]) == barrier]
+    return " + ".join(f"{descriptor}.block_type.nbytes" for descriptor in sizes)
+
+
+_Line = tuple[str, bool]
+"""A line that may be missing, and whether it comes after the statement."""
+
+
+def _missing(lines: Callable[[Source, ast.stmt], Iterator[_Line]]) -> Family:
+    """Return the family of the lines that a function says may be missing at a statement."""
+
+    def rewrites(source: Source) -> Iterator[Rewrite]:
+        for statement in source.nodes:
+            if isinstance(statement, ast.Expr | ast.Assign):
+                for line, after in lines(source, statement):
+                    where = f"{'after' if after else 'before'} {_shortened(source.of(statement))}"
+                    text = source.with_line(statement, line, after=after)
+                    yield Rewrite(text, f"{line} is missing {where}.")
+
+    rewrites.__name__ = lines.__name__
+    return rewrites
+
+
+def _uses(statement: ast.stmt, pattern: str) -> bool:
+    """Return whether a statement calls a function whose last name has a pattern."""
+    calls = (node for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return any(re.search(pattern, called(call)) for call in calls)
+
+
+@_missing
+def missing_waits(source: Source, statement: ast.stmt) -> Iterator[_Line]:
+    """A wait before a statement that uses memory or a product."""
+    text = source.of(statement)
+    for name, value in source.assigned_by("warpgroup_mma", "warpgroup_mma_wait"):
+        if name in names_in(statement) and source.statement_of(value) is not statement:
+            yield f"{name} = warpgroup_mma_wait(num_outstanding=0, deps=({name},))", False
+    if "multicast=True" in text:
+        yield "gl.barrier(cluster=True)", False
+    if _uses(statement, _USES):
+        for barrier in _barriers(source, text):
+            yield from ((f"mbarrier.wait({barrier}, {phase})", False)
+                        for phase in _phases(source, statement, barrier))  # fmt: skip
+        yield from (
+            (f"{_module(source)}.wait_group({count})", False)
+            for count in (2, 1, 0) if source.calls("commit_group")
+        )  # fmt: skip
+        if source.calls(*_STORES):
+            yield from ((f"tma.store_wait({count})", False) for count in (1, 0))
+
+
+def missing_last_waits(source: Source) -> Iterator[Rewrite]:
+    """A wait for stores at the end."""
+    for call in source.calls(*_STORES)[:1]:
+        text = source.with_line(source.kernel.body[-1], "tma.store_wait(0)", after=True)
+        stored = _shortened(source.of(source.statement_of(call)))
+        yield Rewrite(text, f"tma.store_wait(0) is missing at the end, after {stored}.")
+
+
+def _module(source: Source) -> str:
+    """Return the module of asynchronous copies as a function names it."""
+    named = re.search(r"(\w+)\.(?:wait|commit)_group\(", source.text)
+    return named[1] if named else "async_copy"
+
+
+@_missing
+def missing_commits(source: Source, statement: ast.stmt) -> Iterator[_Line]:
+    """A commit after copies or products."""
+    if _uses(statement, _COPIES):
+        yield f"{_module(source)}.commit_group()", True
+    if _uses(statement, _TENSOR_PRODUCTS):
+        barriers = _barriers(source, source.of(statement))
+        yield from ((f"blackwell.tcgen05_commit({each})", True) for each in barriers)
+
+
+@_missing
+def missing_arrivals(source: Source, statement: ast.stmt) -> Iterator[_Line]:
+    """Bytes that are expected before loads, an arrival after a statement that uses memory."""
+    for barrier in _barriers(source, source.of(statement)):
+        brought = _brought(source, barrier)
+        if brought and f"{barrier}," in source.of(statement):
+            yield f"mbarrier.expect({barrier}, {brought})", False
+        elif _uses(statement, "^(load|store)$"):
+            yield f"mbarrier.arrive({barrier}, count=1)", True
+
+
+@_missing
+def missing_fences(_: Source, statement: ast.stmt) -> Iterator[_Line]:
+    """A fence after a store to shared memory that TMA or a tensor core reads."""
+    if _uses(statement, "^store$"):
+        yield "fence_async_shared()", True
+
+
+@_missing
+def missing_barriers(source: Source, statement: ast.stmt) -> Iterator[_Line]:
+    """Barriers that are not initialized, or not invalidated before they are initialized again."""
+    for call in source.calls("wait", "init", "expect"):
+        if source.statement_of(call) is statement:
+            barrier = source.of(call.args[0])
+            if called(call) == "wait":
+                yield f"mbarrier.invalidate({barrier})", True
+                continue
+            opposite = "invalidate({})" if called(call) == "init" else "init({}, count=1)"
+            yield f"mbarrier.{opposite.format(barrier)}", False
+            for number in (0, 1) if "index" in barrier else ():
+                other = re.sub(r"index\(\d+\)", f"index({number})", barrier)
+                yield f"mbarrier.init({other}, count=1)", True
+
+
+_AT_BARRIERS = ("expect", "wait", "arrive", "tcgen05_commit", "init")
+_LOADS = ("tma_load", "async_load", "async_copy_global_to_shared")
+_STORES = ("tma_store", "async_store", "async_copy_shared_to_global")
+_USES = r"load|store|copy|mma$|expect|invalidate"
+_COPIES = r"copy_to_shared|global_to_shared|load_to_shared"
+_TENSOR_PRODUCTS = r"tcgen05_(?:mma|copy)"
+"""The functions that use shared memory, that send it, and that fill it, by name."""
+
+
+def _barriers(source: Source, text: str) -> list[str]:
+    """Return the mbarriers that a statement may need: those that its function uses, and parameters
+    that it does not read; of several stages, the one of the statement.
+    """
+    places = [
+        call.args[position]
+        for position, names in ((0, _AT_BARRIERS), (2, _LOADS))
+        for call in source.calls(*names) if call.args[position:]
+    ]  # fmt: skip
+    used = dict.fromkeys(map(source.of, places))
+    read = {node.id for node in source.names()}
+    unread = [each.arg for each in source.kernel.args.args if each.arg not in read]
+    staged = dict.fromkeys([each.partition(".index(")[0] for each in used if ".index(" in each])
+    stages = re.findall(r"\.index\(([^()]*)\)", text) or re.findall(
+        r"\.index\(([^()]*)\)", " ".join(used)
+    )
+    at = [
+        f"{base}.index({stage})" for stage in dict.fromkeys(stages) for base in (*unread, *staged)
+    ]
+    return list(dict.fromkeys((*at, *unread, *(each for each in used if ".index(" not in each))))
+
+
+def _phases(source: Source, node: ast.AST, barrier: str) -> Iterator[str]:
+    """Yield phases of a barrier by its stage, or by the counter of the loop around a node."""
+    stage = barrier.partition(".index(")[2].removesuffix(")")
+    value = source.assigned.get(stage)
+    turn = re.fullmatch(r"(\w+) % (\w+)", stage if value is None else source.of(value))
+    if turn:
+        yield from (f"{turn[1]} // {turn[2]} & 1", f"{turn[1]} // {turn[2]} & 1 ^ 1")
+        return
     while node in source.parents and not isinstance(node, ast.For):
         node = source.parents[node]
-    if not isinstance(node, ast.For):
-        yield from ("0", "1")
-        return
-    counter = source.of(node.target)
-    stages = re.findall(rf"{re.escape(counter)} % (\d+)", source.text)
-    for stage in dict.fromkeys(stages):
-        yield from (f"{counter} // {stage} & 1", f"{counter} // {stage} & 1 ^ 1")
-    yield from (f"{counter} & 1", f"{counter} & 1 ^ 1")
+    if isinstance(node, ast.For):
+        counter = source.of(node.target)
+        yield from (f"{counter} & 1", f"{counter} & 1 ^ 1")
+    yield from ("0", "1")
 
 
 # Numbers, factors and reductions
@@ -980,11 +1119,14 @@ class _File:
     Attributes:
         tried: the families that are tried, by what is wrong, the most promising first.
         likely: those that are tried before, by what a wrong result says.
+        waiting: those that are tried for asynchronous operations, by the kind of the finding: the
+            first in the kernel and all helpers, then the others.
         rules: tables of changes.
     """
 
     tried: Mapping[str, tuple[str, ...]]
     likely: Mapping[str, tuple[str, ...]]
+    waiting: Mapping[str, tuple[tuple[str, ...], ...]]
     rules: tuple[Rules, ...]
 
 
@@ -1010,11 +1152,8 @@ def _families(*names: str) -> tuple[Family, ...]:
 UNCOMPILED = _families(*_FILE.tried["uncompiled"])
 """What is tried where the kernel does not compile."""
 
-WAITING = _families(*_FILE.tried["waiting"])
-"""What is tried where a wait is missing."""
-
-WAITS = ("missing-wait", "endless-wait", "extra-arrival", "invalid-barrier")
-"""The kinds of findings that these changes may remove."""
+WAITS = {kind: [_families(*each) for each in names] for kind, names in _FILE.waiting.items()}
+"""What is tried where a wait, an arrival or a fence is missing, by the kind of the finding."""
 
 UNSAFE = _families(*_FILE.tried["unsafe"])
 """What is tried where an access is not safe."""

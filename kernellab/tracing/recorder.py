@@ -102,6 +102,8 @@ class OpenFrame:
         """The variables that are memory on the chip."""
         self.seen: dict[str, Any] = {}
         """What they, and the barriers in them, held last."""
+        self.looked: dict[str, tuple[SharedTile, int]] = {}
+        """The tile of each of them, and how often it was written, at the last look."""
         self._loops = loops
         self._iterations: tuple[LoopIteration, ...] = ()
         self._headers = {loop.line: loop for loop in loops}
@@ -132,6 +134,10 @@ class OpenFrame:
         """What has changed of memory on the chip since the last look, by variable."""
         changed = {}
         for variable, memory in self.on_chip.items():
+            known = memory.tile, memory.tile.allocation.writes
+            if self.looked.get(variable) == known:
+                continue
+            self.looked[variable] = known
             for name, (bits, value) in _contents(variable, memory):
                 if self.seen.get(name) != bits:
                     self.seen[name], changed[name] = bits, value

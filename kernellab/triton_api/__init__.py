@@ -157,6 +157,7 @@ from kernellab.triton_api.stages import (
     stage_names,
 )
 from kernellab.triton_api.targets import (
+    CTAS_LOAD_FROM_OTHERS,
     CTAS_SHARE_BARRIERS,
     LOCATES_WHOLE_EXPRESSIONS,
     Binder,

@@ -573,7 +573,12 @@ def _pickled(value: Any) -> bytes:
 # Variants of a kernel: the same function with another source, to try a change of it.
 
 
-def with_source(function: Any, source: str, unspecialized: Sequence[str] = ()) -> Any:
+def with_source(
+    function: Any,
+    source: str,
+    unspecialized: Sequence[str] = (),
+    helpers: Mapping[str, Any] | None = None,
+) -> Any:
     """Return a JIT function like another one that Triton compiles from another source.
 
     Only Triton's front end reads the source: Python does not run it. The variant has a file name
@@ -583,12 +588,13 @@ def with_source(function: Any, source: str, unspecialized: Sequence[str] = ()) -
         function: the JIT function.
         source: its text from `def` on, without indentation, with the same parameters.
         unspecialized: more parameters for `do_not_specialize`.
+        helpers: functions that it calls in place of those of the same global names.
     """
     python, first = function.fn, int(function.starting_line_number)
     file = f"<a variant of {function.__name__}>"
     copy = FunctionType(
         python.__code__.replace(co_filename=file),
-        python.__globals__,
+        {**python.__globals__, **helpers} if helpers else python.__globals__,
         python.__name__,
         python.__defaults__,
         python.__closure__,

@@ -57,6 +57,9 @@ def column_in_location(column: int) -> int:
 CTAS_SHARE_BARRIERS = Version(__version__) >= Version("3.7")
 """A layout of a barrier says which CTAs of a cluster share it. Before 3.7, each CTA has its own."""
 
+CTAS_LOAD_FROM_OTHERS = Version(__version__) >= Version("3.8")
+"""Whether a load from shared memory may be from another CTA's; 3.7 refuses to compile it."""
+
 TURNS_WARPS_AT_ONCE = Version(__version__) >= Version("3.9")
 """A scan from the end turns a warp's values round:
 by one shuffle from 3.9 on, before by one for each bit of the lane."""

@@ -5,6 +5,7 @@ folder, or of a whole class.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab.checker.records import STORES, Finding
-from kernellab.checker.rewrites import UNCOMPILED, UNSAFE, WAITING, WAITS, WRONG, Family
+from kernellab.checker.rewrites import UNCOMPILED, UNSAFE, WAITS, WRONG, Family
 from kernellab.common.arguments import check_whole
 from kernellab.common.processes import Worker
 from kernellab.common.saved_files import (
@@ -362,7 +363,7 @@ class _Answering:
             partial(self._is_done, cases=cases),
         )
         if problems[0].kind in WAITS:
-            families = WAITING
+            families = tuple(itertools.chain(*WAITS[problems[0].kind]))
         argument = getattr(problems[0], "argument", "")
         repair = repairing.found(families, argument) if self.tries_fixes else None
         if repair is None:

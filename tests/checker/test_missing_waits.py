@@ -11,9 +11,36 @@ from syrupy.assertion import SnapshotAssertion
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 import kernellab
+from kernellab import triton_api
+from kernellab.checker import fixes
 from kernellab.checker.records import Findings
-from tests.kernels import asynchronous, pipelines
-from tests.support.broken_kernels import broken, faults_of, waits_of, without_wait
+from kernellab.errors import CompileError
+from tests.interpreter.test_completion import is_right
+from tests.kernels import asynchronous, handed_on, pipelines
+from tests.support.broken_kernels import (
+    broken,
+    faults_of,
+    waits_of,
+    with_changes,
+    without_wait,
+)
+from tests.support.compiled import source_line
+
+UNFIXED = {"copies-B", "direct_products-B", "direct_products-C", "tma_copies-A", "tma_copies-F"}
+UNFIXED |= {
+    "tensor_products-A",
+    "sent-E",
+    "passed_on-B",
+    "passed_on-F",
+    "passed_on-G",
+    "tensor_groups-F",
+}
+"""Faults for which no change that is tried helps: mostly another index, and a copy that is gone."""
+
+
+@pytest.fixture
+def _no_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fixes, "MOST_WORK", -1)
 
 
 def checked(kernels: Any, name: str, programs: int = 1) -> Findings:
@@ -26,22 +53,81 @@ def checked(kernels: Any, name: str, programs: int = 1) -> Findings:
     return found
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", asynchronous.NAMES)
-def test_nothing_is_found_in_right_kernels(name: str) -> None:
-    assert not checked(asynchronous, name)
+BOTH = [(kernels, name) for kernels in (asynchronous, handed_on) for name in kernels.NAMES]
 
 
-@pytest.mark.sampled(12)
-@pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))
-def test_the_fault_is_found_on_its_line(name: str, fault: str, tmp_path: Path) -> None:
-    kernels, expected = broken(asynchronous, name, fault, tmp_path)
+@pytest.mark.parametrize(("kernels", "name"), BOTH, ids=[name for _, name in BOTH])
+def test_nothing_is_found_in_right_kernels(kernels: Any, name: str) -> None:
+    assert not checked(kernels, name)
+    assert is_right(kernels, name, "late")
+
+
+FAULTS = [(kernels, *each) for kernels in (asynchronous, handed_on)
+          for each in faults_of(kernels, kernels.NAMES)]  # fmt: skip
+
+
+@pytest.mark.usefixtures("_no_tries")
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize(("kernels", "name", "fault"), FAULTS)
+def test_the_fault_is_found_on_its_line(
+    kernels: Any, name: str, fault: str, tmp_path: Path
+) -> None:
+    changed, expected = broken(kernels, name, fault, tmp_path)
     assert expected
-    found = checked(kernels, name)
+    found = checked(changed, name)
     assert {(one.kind, one.line) for one in found} == expected, str(found)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.usefixtures("_no_tries")
+@pytest.mark.parametrize(
+    ("before", "use", "count", "kind"),
+    [
+        *(
+            ("nothing", use, 1, "invalid-barrier")
+            for use in ("arrive", "expect", "wait", "invalidate")
+        ),
+        *(("invalidated", use, 1, "invalid-barrier") for use in ("arrive", "expect", "invalidate")),
+        ("data", "wait", 1, "invalid-barrier"),
+        ("initialized", "init", 1, "invalid-barrier"),
+        ("initialized", "arrive", 3, "extra-arrival"),
+        ("initialized", "arrive", 1, "endless-wait"),
+        ("initialized", "arrive twice", 2, "endless-wait"),
+    ],
+)
+def test_a_barrier_that_is_misused(before: str, use: str, count: int, kind: str) -> None:
+    launch: Any = handed_on.misused, (1,), torch.zeros(1), before, use, count
+    (finding,) = kernellab.check(*launch, target="sm_90")
+    assert finding.kind == kind
+    is_wait = kind == "endless-wait" or use == "wait"
+    assert f"mbarrier.{'wait' if is_wait else use}(" in source_line(finding.position)
+
+
+def fixed(name: str, fault: str, folder: Path) -> bool:
+    """Whether the check shows a change for each finding of a fault; it makes the kernel right."""
+    kernels, _expected = broken(asynchronous, name, fault, folder)
+    findings = checked(kernels, name)
+    if not all(one.verified for one in findings):
+        assert not any(one.changes for one in findings)
+        return False
+    right = with_changes(kernels, findings[0].changes, folder / "right.py")
+    assert not checked(right, name)
+    assert is_right(right, name, "late")
+    return True
+
+
+@pytest.mark.parametrize("case", ["copies-G", "direct_loads-F", "tma_copies-D", "sent-A"])
+def test_a_wait_that_was_tried_makes_the_kernel_right(case: str, tmp_path: Path) -> None:
+    name, fault = case.split("-")
+    assert fixed(name, fault, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))
+def test_most_faults_have_a_change_that_was_tried(name: str, fault: str, tmp_path: Path) -> None:
+    assert fixed(name, fault, tmp_path) is (f"{name}-{fault}" not in UNFIXED)
+
+
+@pytest.mark.usefixtures("_no_tries")
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
@@ -79,6 +165,7 @@ def test_a_pipeline_is_right_whenever_operations_complete(name: str) -> None:
     assert not found_in_pipeline(pipelines, name)
 
 
+@pytest.mark.usefixtures("_no_tries")
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(("name", "line"), waits_of(pipelines, pipelines.NAMES))
 def test_each_wait_of_a_pipeline_is_needed(name: str, line: int, tmp_path: Path) -> None:
@@ -88,23 +175,53 @@ def test_each_wait_of_a_pipeline_is_needed(name: str, line: int, tmp_path: Path)
 
 @pytest.mark.sampled(3)
 @pytest.mark.skipif(not hasattr(mbarrier, "sync_cluster_init"), reason="from Triton 3.7 on")
-@pytest.mark.parametrize("fault", ["", "A", "B", "C", "D", "E"])
-def test_clusters(fault: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("_no_tries")
+@pytest.mark.parametrize("fault", ["", *"ABCDEFGHI"])
+def test_clusters(fault: str, tmp_path: Path, messages: SnapshotAssertion) -> None:
     from tests.kernels import clusters as right
 
     kernels, expected = broken(right, "multicast", fault, tmp_path) if fault else (right, set())
+    said = ""
     for splits in (False, True):
         kernel, arguments, result = kernels.launched(splits)
         launch: Any = kernel, (1,), *arguments, right.TILES
         found = kernellab.check(*launch, num_ctas=2, target="sm_90")
-        assert {(one.kind, one.line) for one in found} == expected, str(found)
-        assert any("2 CTAs" in note for note in found.notes)
+        wanted = set() if splits and fault in tuple("FGHI") else expected
+        assert {(one.kind, one.line) for one in found} == wanted, str(found)
+        said = said or "".join(f"{one.message}\n{one.advice}" for one in found)
         if not fault:
             kernellab.run(*launch, num_ctas=2, target="sm_90", completion="late")
             assert torch.equal(arguments[1], result)
+            kernellab.compile(*launch[:1], *arguments, right.TILES, num_ctas=2, target="sm_90")
+    if fault in tuple("FG"):
+        assert said == messages
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(mbarrier, "sync_cluster_init"), reason="from Triton 3.7 on")
+@pytest.mark.parametrize("fault", ["F", "H"])
+def test_a_barrier_of_the_cluster_that_was_tried(fault: str, tmp_path: Path) -> None:
+    from tests.kernels import clusters as right
+
+    kernels, _expected = broken(right, "multicast", fault, tmp_path)
+    kernel, arguments, _result = kernels.launched(splits=False)
+    (finding,) = kernellab.check(kernel, (1,), *arguments, right.TILES, num_ctas=2, target="sm_90")
+    assert finding.verified
+    assert [change.new.strip() for change in finding.changes] == ["gl.barrier(cluster=True)"]
+
+
+@pytest.mark.skipif(not triton_api.CTAS_SHARE_BARRIERS, reason="from Triton 3.7 on")
+@pytest.mark.skipif(triton_api.CTAS_LOAD_FROM_OTHERS, reason="up to Triton 3.7")
+def test_triton_refuses_to_load_from_another_cta() -> None:
+    from tests.kernels import clusters
+
+    (kernel, (source, out, _), _), (_, (*_, layout), _) = map(clusters.launched, (False, True))
+    with pytest.raises(CompileError) as caught:
+        kernellab.compile(kernel, source, out, layout, clusters.TILES, num_ctas=2, target="sm_90")
+    assert "ttg.local_load" in str(caught.value)
+    assert "load(LAYOUT)" in source_line(caught.value.position)
+
+
+@pytest.mark.usefixtures("_no_tries")
 def test_a_kernel_that_never_waits() -> None:
     found = kernellab.check(asynchronous.never_waits, (1,), torch.zeros(512), 3_000, target="sm_90")
     assert found.of_kind("missing-wait")

@@ -7,9 +7,11 @@ A line with the comment "A removed" or "B old -> new" changes for the fault A or
 import importlib.util
 import inspect
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from kernellab.errors import Change
 
 _CHANGE = re.compile(r"\b([A-Z]) (?:(removed)|([^;#]+?) -> ([^;]+))")
 _FOUND = re.compile(r"([a-z-]+) with ([A-Z](?:, [A-Z])*)")
@@ -21,7 +23,7 @@ def faults_of(module: Any, kernels: Collection[str]) -> list[tuple[str, str]]:
     for line in Path(inspect.getfile(module)).read_text().splitlines():
         kernel = _kernel_at(line) or kernel
         found += [(kernel, fault) for fault, _old, _new in _changes(line) if kernel in kernels]
-    return found
+    return list(dict.fromkeys(found))
 
 
 def broken(module: Any, kernel: str, fault: str, folder: Path) -> tuple[Any, set[tuple[str, int]]]:
@@ -62,6 +64,17 @@ def without_wait(module: Any, number: int, folder: Path) -> Any:
     return _imported(folder / f"without_{number}.py", lines)
 
 
+def with_changes(module: Any, changes: Sequence[Change], file: Path) -> Any:
+    """The module with the lines that a check's changes put in place of others, or add."""
+    lines = Path(inspect.getfile(module)).read_text().splitlines()
+    for change in changes:
+        at = change.line - 1
+        end = at + len(change.old.splitlines())
+        new = change.new if change.new[:1] == " " else _indentation(lines[at]) + change.new
+        lines[at:end] = [new]
+    return _imported(file, lines)
+
+
 def _imported(file: Path, lines: list[str]) -> Any:
     file.write_text("\n".join(lines) + "\n")
     spec = importlib.util.spec_from_file_location(file.stem, file)
@@ -86,6 +99,10 @@ def _changes(line: str) -> Iterator[tuple[str, str, str]]:
 def _changed(line: str, old: str, new: str = "") -> str:
     code, _, comment = line.partition("  # ")
     if not old:
-        return code[: len(code) - len(code.lstrip())] + "pass"
+        return f"{_indentation(code)}pass"
     assert code.count(old) == 1, line
     return f"{code.replace(old, new)}  # {comment}"
+
+
+def _indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]

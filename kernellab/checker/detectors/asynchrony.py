@@ -7,13 +7,14 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy
 from xdsl.ir import Operation, SSAValue
 from xdsl.traits import IsTerminator
 
+from kernellab import triton_api
 from kernellab.checker.checked_run import CheckedRun, Computed
 from kernellab.checker.detector import Detector
 from kernellab.interpreter.codegen.indices import memory_name
@@ -39,6 +40,7 @@ from kernellab.ir.operations import (
     parents,
     trait_of,
 )
+from kernellab.ir.types import MemDescType
 
 Array = numpy.ndarray
 _Accesses = tuple[Mapping[SSAValue, SharedTile], Mapping[SSAValue, SharedTile]]
@@ -46,10 +48,10 @@ _Accesses = tuple[Mapping[SSAValue, SharedTile], Mapping[SSAValue, SharedTile]]
 
 _WORDS = {
     "copies": ("copy", "async_copy.wait_group({left})"),
-    "loads": ("TMA load", "mbarrier.wait(barrier, {left}) with the barrier of the load"),
+    "loads": ("TMA load", "mbarrier.wait(barrier, {left}) with its barrier"),
     "stores": ("TMA store", "tma.store_wait({left})"),
     "products": ("product", "warpgroup_mma_wait(num_outstanding={left}, ...)"),
-    "tcgen05": ("product", "mbarrier.wait(barrier, {left}) with the barrier of the product"),
+    "tcgen05": ("product", "mbarrier.wait(barrier, {left}) with its barrier"),
     "": ("", ""),
 }
 """What an operation of each queue is called, and what waits for it in Gluon."""
@@ -59,15 +61,59 @@ _UNFINISHED = {
     "kind": "missing-wait",
     "message": "the program may end while this TMA store still reads shared memory, which another "
     "program then gets",
-    "advice": "Wait for it before the kernel ends: tma.store_wait(0).",
+    "advice": "Nothing waits for it before the kernel ends, as tma.store_wait(0) would.",
 }
 """The fields of a finding of a store that nothing waits for."""
 
 
-_AS_ONE = (
-    "The {} CTAs of each program ran as one: whether one waits for what another does to its shared "
-    "memory was not examined."
+_PEERS = (
+    "The {} CTAs of each program ran as one: loads from the shared memory of another CTA were not "
+    "examined."
 )
+
+
+@dataclass
+class _Cluster:
+    """What a CTA of a cluster did to its shared memory since the cluster's last barrier, which a
+    multicast load of another CTA may come before.
+
+    Attributes:
+        before: since then.
+        arrived: before this CTA arrived at the barrier that it has not waited at.
+        is_fenced: whether initialized barriers are visible where CTAs have only met, too.
+    """
+
+    before: list[tuple[Operation, SharedTile, Array]] = field(default_factory=list)
+    arrived: list[tuple[Operation, SharedTile, Array]] = field(default_factory=list)
+    is_fenced: bool = False
+
+    def use(self, operation: Operation, tiles: Iterable[SharedTile], here: Array) -> None:
+        """Keep what an operation uses; of each operation only the last time in the same place."""
+        for tile in tiles:
+            self.before = [
+                each
+                for each in self.before
+                if each[0] is not operation or (each[1].addresses != tile.addresses).any()
+            ]
+            self.before.append((operation, tile, here))
+
+    def order(self, operation: Operation) -> None:
+        """Follow a fence, an arrival or a wait. After a relaxed arrival only fenced barriers are
+        visible to the other CTAs.
+        """
+        if isinstance(operation, ttng.FenceMbarrierInitReleaseClusterOp):
+            self.is_fenced = True
+        elif isinstance(operation, ttng.ClusterWaitOp):
+            self.arrived = []
+        elif isinstance(operation, ttng.ClusterArriveOp):
+            is_relaxed, fenced = ttng.is_set(operation.relaxed), self.is_fenced
+            kept = [
+                use
+                for use in self.before
+                if is_relaxed and not (fenced and isinstance(use[0], ttng.InitBarrierOp))
+            ]
+            self.arrived += [use for use in self.before if not any(use is each for each in kept)]
+            self.before, self.is_fenced = kept, False
 
 
 class _Clocks:
@@ -180,6 +226,9 @@ class _Batch:
     flights: Flights
     clocks: _Clocks
     watched: list[_Watched] = field(default_factory=list)
+    cluster: _Cluster = field(default_factory=_Cluster)
+    allocated: dict[Operation, SharedTile] = field(default_factory=dict)
+    """By allocations that hold a tile, and that are in a loop, the memory that they get again."""
 
     def wait(self, group: str, barrier: SharedTile, active: Active) -> None:
         """A group of warps has waited for a phase of a barrier."""
@@ -213,9 +262,9 @@ class MissingWait(Detector):
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         self._batches: dict[Programs, _Batch] = {}
-        count = ttg.cta_count(run.code.module)
-        if count > 1:
-            self.notes = (_AS_ONE.format(count),)
+        self._ctas = ttg.cta_count(run.code.module)
+        if self._ctas > 1 and triton_api.CTAS_LOAD_FROM_OTHERS:
+            self.notes = (_PEERS.format(self._ctas),)
 
     @classmethod
     def concerns(cls, run: CheckedRun) -> bool:
@@ -224,6 +273,8 @@ class MissingWait(Detector):
     @classmethod
     def observes(cls, operation: Operation) -> bool:
         if has(operation, OfQueue, SharedRead, SharedWrite, TensorRead, TensorWrite):
+            return True
+        if isinstance(operation, _OF_CLUSTERS):
             return True
         if has(operation, OrdersWarpGroups):
             return bool(_group(operation))
@@ -243,7 +294,9 @@ class MissingWait(Detector):
         queue, group = _queue(operation), _group(operation)
         for watched in () if group else batch.watched:
             watched.group = ""  # the groups of warps have ended
-        if has(operation, WaitsFor):
+        if isinstance(operation, _OF_CLUSTERS):
+            batch.cluster.order(operation)
+        elif has(operation, WaitsFor):
             batch.flights.wait(queue, _pending(operation), active)
             for watched in batch.watched if group else ():
                 if watched.queue == queue:
@@ -265,7 +318,13 @@ class MissingWait(Detector):
             batch.flights.commit(queue, active)
         else:
             accesses = _accesses(operation, values)
+            if isinstance(operation, ttg.LocalAllocOp | ttng.TmemAllocOp) and operation.operands:
+                again = batch.allocated.get(operation)
+                accesses = {}, {} if again is None else {operation.result: again}
+                batch.allocated[operation] = computed.results[0]
             self._look(computed, batch, accesses, active)
+            if self._ctas > 1:
+                self._look_in_cluster(computed, batch, accesses, values, active)
             if has(operation, Asynchronous):
                 self._issue(computed, batch, accesses, values, active)
             elif group:
@@ -384,6 +443,56 @@ class MissingWait(Detector):
                 if any(operand is watched.result for operand in computed.operands):
                     self._report(computed, batch, watched, pending, True)
 
+    def _look_in_cluster(
+        self,
+        computed: Computed,
+        batch: _Batch,
+        accesses: _Accesses,
+        values: Mapping[SSAValue, Value],
+        active: Active,
+    ) -> None:
+        """Report a multicast load, which one CTA makes for others, into memory or to a barrier that
+        another CTA may still use, or may not have initialized.
+        """
+        operation, reads, writes = computed.operation, *accesses
+        everyone = numpy.ones(batch.programs.count, numpy.bool_)
+        here = everyone if active is None else active
+        if _is_multicast(operation, self._ctas):
+            loaded = {**writes, **{barrier: values[barrier] for barrier in _barriers(operation)}}
+            used = itertools.product(loaded.items(), batch.cluster.before + batch.cluster.arrived)
+            for (value, tile), (other, others, there) in used:
+                faulty = here & there & _shared(tile, others)
+                if faulty.any():
+                    self._report_in_cluster(computed, other, _name(value), faulty)
+            return
+        tiles = [*reads.values(), *writes.values()]
+        if isinstance(operation, ttng.InitBarrierOp):
+            tiles = [values[operation.barrier]]
+        batch.cluster.use(operation, tiles, here)
+
+    def _report_in_cluster(
+        self, computed: Computed, other: Operation, name: str, faulty: Array
+    ) -> None:
+        deed = "writes to" if has(other, SharedWrite) else "reads"
+        message = (
+            f"{name} is overwritten here in each CTA of the cluster, and another CTA may still"
+        )
+        message += f" be before the operation that {deed} it{_line(other)}"
+        would = "gl.barrier(cluster=True)"
+        if isinstance(other, ttng.InitBarrierOp):
+            message = (
+                f"this load of one CTA arrives at {name} in each CTA of the cluster, and another"
+            )
+            message += f" CTA may not have initialized it{_line(other)}"
+            would = "mbarrier.sync_cluster_init()"
+        facts = {
+            "kind": self.kinds[0],
+            "message": message,
+            "advice": f"Between the two lines, no CTA waits for the others, as at {would}.",
+            "places": computed.calls(),
+        }
+        self.collector.add((computed.operation, other), facts, computed.linear_ids(faulty).tolist())
+
     def _look_for_fences(
         self,
         computed: Computed,
@@ -406,8 +515,8 @@ class MissingWait(Detector):
                         "kind": "missing-fence",
                         "message": f"{_name(value)} is read here by TMA or a tensor core, which "
                         f"may not see what another group of warps stored{line}",
-                        "advice": "Put fence_async_shared() after the store, before the arrival at "
-                        "the mbarrier.",
+                        "advice": "Nothing makes the store visible, as fence_async_shared() "
+                        "between it and the arrival at the mbarrier would.",
                         "places": computed.calls(),
                     }
                     key = computed.operation, watched.operation, "fence"
@@ -453,18 +562,18 @@ class MissingWait(Detector):
         left, is_committed = _left(batch, watched, int(numpy.argmax(faulty)))
         if is_others and watched.barrier is not None:
             left ^= 1  # its phase is over
-        advice = f"Wait for it before this line: {wait.format(left=left)}."
+        advice = f"Nothing between the two lines waits for it, as {wait.format(left=left)} would."
         if not self.run.kernel.is_gluon():
             advice = "The compiler placed the waits of this kernel: report it to Triton."
         elif is_others and not watched.queue:
             advice = (
-                "Let the other group arrive at an mbarrier after that, and wait for its phase "
-                "before this line."
+                "The other group does not arrive after that at an mbarrier for which this group "
+                "waits before this line."
             )
         elif not is_committed:
             is_tcgen05 = watched.queue.startswith("tcgen05")
             commit = "tcgen05_commit(barrier)" if is_tcgen05 else "async_copy.commit_group()"
-            advice = f"Commit it: {commit}. {advice}"
+            advice = f"No {commit} comes after it. {advice}"
         facts = {
             "kind": self.kinds[0],
             "message": message,
@@ -476,6 +585,22 @@ class MissingWait(Detector):
         watched.flight.complete(faulty)
         if group:
             watched.learn(group, batch.clocks.time[group], faulty)
+
+
+_OF_CLUSTERS = (
+    ttng.FenceMbarrierInitReleaseClusterOp,
+    ttng.ClusterArriveOp,
+    ttng.ClusterWaitOp,
+)
+
+
+def _is_multicast(operation: Operation, ctas: int) -> bool:
+    """Whether one CTA loads for several, whose tiles are copies of each other."""
+    if not isinstance(operation, ttng.AsyncTmaCopyGlobalToLocalOp | ttng.AsyncTmaGatherOp):
+        return False
+    memory = operation.memory.type
+    is_shared = isinstance(memory, MemDescType) and memory.cta_splits < ctas
+    return is_shared and ttng.is_set(operation.multicast)
 
 
 def _line(operation: Operation) -> str:

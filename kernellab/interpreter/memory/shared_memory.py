@@ -9,7 +9,7 @@ reads and writes on the chip passes through `load`, `operand` and `store`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 
@@ -43,6 +43,19 @@ class BufferOutsideAllocation(Exception):
     where all ask for the same."""
 
 
+@dataclass
+class Allocation:
+    """What all views of an allocation share.
+
+    Attributes:
+        arrivals: what is still to arrive at barriers in it; see `asynchrony`.
+        writes: how often it was written.
+    """
+
+    arrivals: list[Any] = field(default_factory=list)
+    writes: int = 0
+
+
 class SharedTile(Composite):
     """A memory descriptor: for each program of the batch, a tile in its own memory.
 
@@ -50,19 +63,23 @@ class SharedTile(Composite):
         memory: what the tile is chosen from, a view of an allocation, shape (programs,
             *choices, *tile).
         chosen: which index each program takes along each dimension of choices.
-        arrivals: what is still to arrive at barriers in the allocation; all its views share the
-            list. See `asynchrony`.
+        allocation: what it shares with the other views of its allocation.
     """
 
     def __init__(
         self,
         memory: numpy.ndarray,
         chosen: tuple[Choice, ...] = (),
-        arrivals: list[Any] | None = None,
+        allocation: Allocation | None = None,
     ) -> None:
         self.memory = memory
         self.chosen = chosen
-        self.arrivals = [] if arrivals is None else arrivals
+        self.allocation = Allocation() if allocation is None else allocation
+
+    @property
+    def arrivals(self) -> list[Any]:
+        """What is still to arrive at barriers in its allocation."""
+        return self.allocation.arrivals
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -83,6 +100,7 @@ class SharedTile(Composite):
 
     def write(self, value: Value, active: Active) -> None:
         """Overwrite the tile of the active programs."""
+        self.allocation.writes += 1
         stored = full(value, self.shape)
         if active is None:
             self.memory[self._place()] = stored
@@ -113,7 +131,7 @@ class SharedTile(Composite):
 
     def view(self, memory: numpy.ndarray, chosen: tuple[Choice, ...]) -> SharedTile:
         """Another tile of the same allocation."""
-        return SharedTile(memory, chosen, self.arrivals)
+        return SharedTile(memory, chosen, self.allocation)
 
     @property
     def addresses(self) -> numpy.ndarray:
@@ -365,7 +383,12 @@ def initialize(barrier: SharedTile, count: int, active: Active = None) -> None:
 
 
 def invalidate(barrier: SharedTile, active: Active = None) -> None:
-    """The memory may be used for something else."""
+    """The memory may be used for something else.
+
+    Raises:
+        NoBarrier: an active program has no barrier there.
+    """
+    _word(barrier, active)
     store(barrier, numpy.full(barrier.shape, _NO_BARRIER, numpy.int64), active)
 
 
@@ -401,12 +424,13 @@ def _word(barrier: SharedTile, active: Active) -> numpy.ndarray:
     """The word of each program's barrier.
 
     Raises:
-        NoBarrier: an active program has no barrier there.
+        NoBarrier: an active program has no barrier there, but nothing or other data.
     """
     word = load(barrier)
-    if (word == _NO_BARRIER).any():
-        missing = (word == _NO_BARRIER).reshape(len(word), -1).any(axis=1)
-        missing = narrowed(active, missing, len(word))
+    count = word >> _OF_EACH_PHASE & _COUNT
+    no_barrier = (word == _NO_BARRIER) | (count == 0) | ((word >> _LACKING & _COUNT) > count)
+    if no_barrier.any():
+        missing = narrowed(active, no_barrier.reshape(len(word), -1).any(axis=1), len(word))
         if missing.any():
             raise NoBarrier(int(numpy.argmax(missing)))
     return word
