@@ -178,48 +178,54 @@ def test_a_comparison_refuses_bad_input(report: GraphReport, raised: Raised) -> 
     raised(NotRecorded, GraphReport(report.capture).compare)
 
 
-def _attend(q: torch.Tensor) -> torch.Tensor:
-    return F.scaled_dot_product_attention(q, q, q)
-
-
-def _attend_twice(q: torch.Tensor) -> torch.Tensor:
-    return _attend(_attend(q))
-
-
-def _attend_written_out(q: torch.Tensor) -> torch.Tensor:
-    return F.scaled_dot_product_attention(q[0], q[0], q[0], dropout_p=0.2)
-
-
-def _attend_to_wider(q: torch.Tensor) -> torch.Tensor:
-    return F.scaled_dot_product_attention(q, q, torch.cat([q, q], -1))
+def _attend(q: torch.Tensor, dropout: float = 0.0) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, q, q, dropout_p=dropout)
 
 
 def _attend_and_drop(q: torch.Tensor) -> torch.Tensor:
-    return F.dropout(F.scaled_dot_product_attention(q, q, q, dropout_p=0.2), 0.3)
+    return F.dropout(_attend(q, 0.2), 0.3)
 
 
-def _attend_again_in_backward(q: torch.Tensor) -> torch.Tensor:
-    result: torch.Tensor = checkpoint(_attend_and_drop, q, use_reentrant=False)
+def _filtered(x: torch.Tensor) -> torch.Tensor:
+    """Its gradients are conjugated, and one is written to in place before it is used."""
+    made: torch.Tensor = torch.fft.irfft2(torch.fft.rfft2(x) * torch.fft.rfft2(x.flip(0)))
+    return made
+
+
+SHARED = nn.Linear(32, 32)
+
+
+def _layer_in_two_graphs(x: torch.Tensor) -> torch.Tensor:
+    x = SHARED(x).relu()
+    torch._dynamo.graph_break()
+    result: torch.Tensor = SHARED(x)
     return result
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
-    ("function", "dtype", "backward"),
+    ("function", "dtype", "graphs"),
     [
-        (_attend_twice, torch.float32, False),
-        (_attend_written_out, torch.float32, True),
-        (_attend_twice, torch.bfloat16, True),
-        (_attend_to_wider, torch.bfloat16, True),
-        (_attend_again_in_backward, torch.float32, True),
+        (lambda q: _attend(_attend(q)), torch.float32, 1),
+        (lambda q: _attend(q[0], 0.2), torch.float32, 2),
+        (lambda q: _attend(_attend(q)), torch.bfloat16, 2),
+        (_filtered, torch.float32, 2),
+        (
+            lambda q: F.scaled_dot_product_attention(q, q, torch.cat([q, q], -1)),
+            torch.bfloat16,
+            2,
+        ),
+        (lambda q: checkpoint(_attend_and_drop, q, use_reentrant=False), torch.float32, 2),
+        (lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2).square(), torch.float32, 2),
+        (_layer_in_two_graphs, torch.float32, 4),
     ],
 )
-def test_attention_is_compared_whole(function: Any, dtype: torch.dtype, backward: bool) -> None:
-    q = torch.randn(1, 2, 40, 32, dtype=dtype, requires_grad=backward)
-    report = kernellab.graph(function, q, backward=backward, levels=False)
+def test_a_call_is_compared_whole(function: Any, dtype: torch.dtype, graphs: int) -> None:
+    q = torch.randn(1, 2, 40, 32, dtype=dtype, requires_grad=graphs > 1)
+    report = kernellab.graph(function, q, backward=graphs > 1, levels=False)
     assert report.error == ""
     found = report.compare()
-    assert [one.obstacle for one in found.graphs] == [""] * (1 + backward)
+    assert [one.obstacle for one in found.graphs] == [""] * graphs
     assert not found.differences
 
 
@@ -256,21 +262,6 @@ def test_a_wrong_store_to_a_buffer_of_the_module_is_found() -> None:
     assert (difference.level, difference.kernel) == ("kernel", kernel.name)
     assert difference.count == 16
     assert torch.equal(model.mean, torch.ones(16))
-
-
-@pytest.mark.slow
-def test_a_layer_that_several_graphs_use_is_right() -> None:
-    layer = nn.Linear(16, 16)
-
-    def repeated(x: torch.Tensor) -> torch.Tensor:
-        x = layer(x).relu()
-        torch._dynamo.graph_break()
-        result: torch.Tensor = layer(x)
-        return result
-
-    found = kernellab.graph(repeated, torch.randn(4, 16), backward=True, levels=False).compare()
-    assert len(found.graphs) == 4
-    assert not found.differences
 
 
 @pytest.mark.slow
