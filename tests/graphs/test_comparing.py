@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everyone writes it
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.checkpoint import checkpoint
 
@@ -211,6 +212,13 @@ def _layer_in_two_graphs(x: torch.Tensor) -> torch.Tensor:
         (lambda q: _attend(_attend(q)), torch.bfloat16, 2),
         (_filtered, torch.float32, 2),
         (
+            lambda q: F.scaled_dot_product_attention(
+                q, q[:, :1], q[:, :1], is_causal=True, enable_gqa=True
+            ),
+            torch.bfloat16,
+            2,
+        ),
+        (
             lambda q: F.scaled_dot_product_attention(q, q, torch.cat([q, q], -1)),
             torch.bfloat16,
             2,
@@ -227,6 +235,29 @@ def test_a_call_is_compared_whole(function: Any, dtype: torch.dtype, graphs: int
     found = report.compare()
     assert [one.obstacle for one in found.graphs] == [""] * graphs
     assert not found.differences
+
+
+def test_attention_is_the_operation_that_a_gpu_runs() -> None:
+    """The rules are in torch's sdp_utils.cpp."""
+    attend = F.scaled_dot_product_attention
+
+    def several(q: torch.Tensor, k: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with sdpa_kernel([SDPBackend.MATH, SDPBackend.EFFICIENT_ATTENTION]):
+            other = attend(q, q, q)
+        return (
+            attend(q, q, q),
+            attend(q, k[:, :2], k[:, :2], enable_gqa=True),
+            attend(q.float(), q.float(), q.float()),
+            attend(q, k, k, is_causal=True),
+            other,
+        )
+
+    q, k = (torch.randn(1, 4, length, 32, dtype=torch.bfloat16) for length in (16, 24))
+    (graph,) = kernellab.graph(several, q, k, levels=False).graphs
+    nodes = [node for node in graph.aten.nodes if "attention" in node.target]
+    kinds = {node.position.line: "flash" in node.target for node in nodes if node.position}
+    assert [kinds[line] for line in sorted(kinds)] == [False, True, True, False, False]
+    assert graph.aten.text.count("scale = 0.1767") == 2, "torch gives flash attention its scale"
 
 
 @pytest.mark.slow
