@@ -216,7 +216,7 @@ class Backend:
             frame = self.captured.frames[number]
             nodes = module.graph.nodes
             if any(node.op == "placeholder" and "tangents" in node.name for node in nodes):
-                made = replace(frame, joint=level_of(module, "joint"))
+                made = replace(frame, joint=level_of(module, "joint", frame.fx))
                 self.captured.frames[number] = made
             _trace_patterns()
             move_graph(module, here, DEVICE)
@@ -266,7 +266,8 @@ class Backend:
     ) -> LoweredGraph:
         """One of AOTAutograd's graphs lowered, at every level."""
         start = time.perf_counter()
-        aten, lowering, error = level_of(module, "aten"), made.lowering, ""
+        aten = level_of(module, "aten", self.captured.frames[made.number].fx)
+        lowering, error = made.lowering, ""
         prims = Level("prims", "", (), "not requested")
         if self._levels:
             prims = primitives(made.aten, inputs)
