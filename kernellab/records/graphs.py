@@ -322,20 +322,20 @@ class LoweredGraph:
     direction: str
     number: int
     aten: Level
-    prims: Level
-    decompositions: dict[str, int]
-    passes: tuple[GraphPass, ...]
-    post_grad: Level
-    saved: tuple[SavedTensor, ...]
-    recomputed: tuple[str, ...]
-    loops: tuple[LoopBuffer, ...]
-    groups: tuple[tuple[str, ...], ...]
-    fusions: tuple[Fusion, ...]
-    wrapper: str
-    kernels: tuple[KernelCode, ...]
-    launches: tuple[GraphLaunch, ...]
-    error: str
-    seconds: float
+    prims: Level = Level("prims", "", (), "not recorded")
+    decompositions: dict[str, int] = field(default_factory=dict)
+    passes: tuple[GraphPass, ...] = ()
+    post_grad: Level = Level("post_grad", "", (), "Inductor did not reach this step")
+    saved: tuple[SavedTensor, ...] = ()
+    recomputed: tuple[str, ...] = ()
+    loops: tuple[LoopBuffer, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
+    fusions: tuple[Fusion, ...] = ()
+    wrapper: str = ""
+    kernels: tuple[KernelCode, ...] = ()
+    launches: tuple[GraphLaunch, ...] = ()
+    error: str = ""
+    seconds: float = 0.0
     candidates: tuple[Candidate, ...] = ()
 
 

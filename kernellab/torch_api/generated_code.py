@@ -309,6 +309,7 @@ def _gpu_is_cpu() -> Iterator[None]:
 _proxies: Any = torch.fx.experimental.proxy_tensor
 _symbolic: Any = torch.fx.experimental.symbolic_shapes
 _functional: Any = torch._subclasses.functional_tensor
+_synchronize: Any = torch._sync  # type: ignore[attr-defined]
 _unwrapped: Any = torch._from_functional_tensor
 
 Mark = tuple[str, str]
@@ -350,7 +351,7 @@ def _mark(value: Any, mark: Mark) -> None:
     if mode is None or not isinstance(value, torch.Tensor):
         return
     if isinstance(value, _functional.FunctionalTensor):
-        torch._sync(value)  # a gradient may have been written to in place
+        _synchronize(value)  # a gradient may have been written to in place
         value = _unwrapped(value.elem)
     traced = _proxies.get_proxy_slot(value, mode.tracer, None)
     if traced is not None:
