@@ -454,8 +454,8 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
     whole: Any = tensor.detach().untyped_storage()
     made = torch.empty(0, dtype=tensor.dtype)
     made.set_(whole.clone(), tensor.storage_offset(), tensor.size(), tensor.stride())
-    made = made.conj() if tensor.is_conj() else made  # the storage has the conjugates
-    return torch._neg_view(made) if tensor.is_neg() else made
+    made = made.conj() if tensor.is_conj() else made  # as the storage has it
+    return made.neg() if tensor.is_neg() else made
 
 
 class _OfGraph:
