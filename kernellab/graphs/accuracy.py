@@ -81,7 +81,9 @@ def accuracy(call: GivenCall, run: str) -> Accuracy:
         for number, (value, other) in enumerate(pairs)
     )
     off = [each for each in errors if each.eager and each.eager > _FEW_UNITS * each.unit]
-    grown = max(eager.nodes, key=lambda node: node.growth, default=None)
+    is_finite = all(each.eager != math.inf for each in off)
+    nodes = [node for node in eager.nodes if not is_finite or node.growth < math.inf]
+    grown = max(nodes, key=lambda node: node.growth, default=None)
     cause = grown if off and grown is not None and grown.growth > _FEW_TIMES else None
     return Accuracy(request["name"], errors, tuple(eager.nodes), cause, error)
 
@@ -101,9 +103,9 @@ def _result_error(
         number,
         str(eager.dtype).removeprefix("torch."),
         largest,
-        None if exact is None else _largest(eager.double() - exact),
-        None if exact is None else _largest(compiled.double() - exact),
-        _largest(compiled.double() - eager.double()),
+        None if exact is None else _distance(eager, exact),
+        None if exact is None else _distance(compiled, exact),
+        _distance(compiled, eager),
         unit,
     )
 
@@ -112,6 +114,14 @@ def _largest(tensor: torch.Tensor) -> float:
     """Return the largest magnitude of the finite elements; 0 if there is none."""
     values = tensor.detach().double().abs().nan_to_num(0, 0, 0)
     return float(values.max()) if values.numel() else 0.0
+
+
+def _distance(value: torch.Tensor, right: torch.Tensor) -> float:
+    """Return the largest difference of two elements: infinite if only one of them is finite."""
+    value, right = value.detach().double(), right.detach().double()
+    same = (value == right) | (value.isnan() & right.isnan())
+    away = (value - right).abs().masked_fill(same, 0.0).nan_to_num(math.inf, math.inf)
+    return float(away.max()) if away.numel() else 0.0
 
 
 class _Doubled:
@@ -218,13 +228,14 @@ def _errors(
         if value is None or right is None or not value.is_floating_point():
             continue
         largest = _largest(right)
-        away = _largest(value.double() - right)
+        away = _distance(value, right)
         error = relative[node.name] = away / largest if largest else float(away > 0)
         if node.op == "placeholder":
             continue
         taken = [each.name for each in node.all_input_nodes if each.name in relative]
         kinds = [values[name].dtype for name in taken] or [value.dtype]
         half = min(torch.finfo(kind).eps for kind in kinds) / 2
+        before = max([half, *(relative[name] for name in taken)])
         record = node_of(node)
         yield NodeError(
             number,
@@ -233,7 +244,7 @@ def _errors(
             record.position,
             str(value.dtype).removeprefix("torch."),
             error,
-            error / max([half, *(relative[name] for name in taken)]),
+            error / before if before < math.inf else 1.0,
             max((_largest(exact[name]) for name in taken), default=0.0),
             largest,
         )

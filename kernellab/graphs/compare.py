@@ -453,7 +453,9 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
     """Return a copy with the same strides, on which generated code relies."""
     whole: Any = tensor.detach().untyped_storage()
     made = torch.empty(0, dtype=tensor.dtype)
-    return made.set_(whole.clone(), tensor.storage_offset(), tensor.size(), tensor.stride())
+    made.set_(whole.clone(), tensor.storage_offset(), tensor.size(), tensor.stride())
+    made = made.conj() if tensor.is_conj() else made  # as the storage has it
+    return made.neg() if tensor.is_neg() else made
 
 
 class _OfGraph:

@@ -22,11 +22,16 @@ from kernellab.graphs.torch_texts import (
     on_one_line,
     users_position,
 )
-from kernellab.records.graphs import Guard, GuardFailure, Recompilation, SizeGuard, SizeSymbol
+from kernellab.records.graphs import (
+    Guard,
+    GuardFailure,
+    Recompilation,
+    SizeGuard,
+    SizeSymbol,
+    readable,
+)
 
 _GUARD = re.compile(r"^(?:\| )*\+- (?P<kind>[A-Z][A-Z0-9_]+): (?P<condition>.*)$")
-_LOCAL = re.compile(r"L\['(?P<name>\w+)'\]")
-"""A local variable in a guard, which a failure calls by its name."""
 _MANAGER = re.compile(r"source=(?P<source>[^,\n]+)")
 
 # Recompilations: the guards that failed, the values, and what to change.
@@ -148,14 +153,6 @@ def _hint(remark: str) -> str:
     """Return what torch itself says to change, where that is a sentence."""
     hint = re.search(r"\(HINT: (?P<text>[^\n]*\.)\)", remark)
     return hint["text"] if hint else ""
-
-
-def readable(source: str) -> str:
-    """Return Dynamo's source of a value as the user writes it: "x.shape[0]"."""
-    source = _LOCAL.sub(r"\g<name>", source)
-    source = re.sub(r"\bG\['(\w+)'\]", r"\1", source)
-    source = source.replace(".size()[", ".shape[").replace(".__code__", "")
-    return re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", source)
 
 
 # Symbolic sizes: where each was created, and which lines added a guard or fixed it.

@@ -6,6 +6,7 @@ Every class here is data that a worker process sends.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -230,7 +231,8 @@ class NodeError:
         node, target: the node, and what it calls.
         position: the line of the model.
         dtype: "bfloat16".
-        error: the largest error of an element, relative to the largest element.
+        error: the largest error of an element, relative to the largest element; infinite if an
+            element is infinite or NaN, and finite in fp64.
         growth: how much larger that is than the error of the node's inputs, or than half a unit of
             their dtype if they have none.
         inputs_largest, largest: the largest element of the inputs, and of the value.
@@ -254,6 +256,11 @@ class NodeError:
 
     def __str__(self) -> str:
         where = f" ({self.position})" if self.position is not None else ""
+        if self.error == math.inf:
+            return (
+                f"{self.target}{where}: {self.dtype} has an infinity or NaN where fp64 has finite "
+                f"numbers, the largest {self.largest:.4g}"
+            )
         why = (
             f": its inputs, up to {self.inputs_largest:.4g}, cancel to {self.largest:.4g}"
             if self.cancels

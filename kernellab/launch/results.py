@@ -77,6 +77,7 @@ def _difference(
     bounds: Bounds,
     were_touched: Callable[[torch.Tensor, torch.Tensor], bool],
 ) -> Difference | None:
+    actual, expected = (each.resolve_conj().resolve_neg() for each in (actual, expected))
     if _is_same_memory(actual, expected):
         return None
     allowed = functools.cache(lambda: bounds(name, actual, expected))

@@ -16,6 +16,13 @@ from kernellab.common.text import shown
 from kernellab.errors import ArgumentError, SourcePosition
 
 
+def readable(source: str) -> str:
+    """Return Dynamo's source of a value as the user writes it: "x.shape[0]", "self.norm.weight"."""
+    source = re.sub(r"\b[LG]\['(\w+)'\]", r"\1", source)
+    source = source.replace(".size()[", ".shape[").replace(".__code__", "")
+    return re.sub(r"\._(?:modules|parameters|buffers)\['(\w+)'\]", r".\1", source)
+
+
 @dataclass(frozen=True)
 class ModulePlace:
     """A module that a node belongs to: its path in the model, "layers.0.attn", and its class."""
@@ -32,7 +39,8 @@ class GraphNode:
         name: in its graph.
         opcode: FX's: "placeholder", "call_function", "call_method", "call_module", "get_attr",
             "output".
-        target: what is called: "torch.sin", "aten.mul.Tensor".
+        target: what is called: "torch.sin", "aten.mul.Tensor"; of an input, what the user writes
+            for it: "x", "self.norm.weight".
         args, kwargs: as the graph's text has them.
         shape: sizes, symbols as text; None if the value is not a tensor.
         dtype: "float32", ...; None if the value is not a tensor.
@@ -314,20 +322,20 @@ class LoweredGraph:
     direction: str
     number: int
     aten: Level
-    prims: Level
-    decompositions: dict[str, int]
-    passes: tuple[GraphPass, ...]
-    post_grad: Level
-    saved: tuple[SavedTensor, ...]
-    recomputed: tuple[str, ...]
-    loops: tuple[LoopBuffer, ...]
-    groups: tuple[tuple[str, ...], ...]
-    fusions: tuple[Fusion, ...]
-    wrapper: str
-    kernels: tuple[KernelCode, ...]
-    launches: tuple[GraphLaunch, ...]
-    error: str
-    seconds: float
+    prims: Level = Level("prims", "", (), "not recorded")
+    decompositions: dict[str, int] = field(default_factory=dict)
+    passes: tuple[GraphPass, ...] = ()
+    post_grad: Level = Level("post_grad", "", (), "Inductor did not reach this step")
+    saved: tuple[SavedTensor, ...] = ()
+    recomputed: tuple[str, ...] = ()
+    loops: tuple[LoopBuffer, ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()
+    fusions: tuple[Fusion, ...] = ()
+    wrapper: str = ""
+    kernels: tuple[KernelCode, ...] = ()
+    launches: tuple[GraphLaunch, ...] = ()
+    error: str = ""
+    seconds: float = 0.0
     candidates: tuple[Candidate, ...] = ()
 
 

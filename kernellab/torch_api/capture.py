@@ -216,7 +216,7 @@ class Backend:
             frame = self.captured.frames[number]
             nodes = module.graph.nodes
             if any(node.op == "placeholder" and "tangents" in node.name for node in nodes):
-                made = replace(frame, joint=level_of(module, "joint"))
+                made = replace(frame, joint=level_of(module, "joint", frame.fx))
                 self.captured.frames[number] = made
             _trace_patterns()
             move_graph(module, here, DEVICE)
@@ -266,7 +266,8 @@ class Backend:
     ) -> LoweredGraph:
         """One of AOTAutograd's graphs lowered, at every level."""
         start = time.perf_counter()
-        aten, lowering, error = level_of(module, "aten"), made.lowering, ""
+        aten = level_of(module, "aten", self.captured.frames[made.number].fx)
+        lowering, error = made.lowering, ""
         prims = Level("prims", "", (), "not requested")
         if self._levels:
             prims = primitives(made.aten, inputs)
@@ -330,10 +331,8 @@ class Backend:
             try:
                 record = pending.forked.result()
             except WorkerError as problem:
-                aten = level_of(pending.made.aten, "aten")
-                record = graph_without_code(
-                    pending.made.direction, pending.made.number, aten, str(problem)
-                )
+                made, aten = pending.made, level_of(pending.made.aten, "aten")
+                record = LoweredGraph(made.direction, made.number, aten, error=str(problem))
             self.captured.lowered.insert(pending.place, record)
         self._pending.clear()
 
@@ -374,39 +373,6 @@ def _alone(work: Callable[[], LoweredGraph], seconds: float | None) -> LoweredGr
     torch.set_num_threads(1)  # a copy of a process has none of its other threads
     with limited(seconds):
         return work()
-
-
-def graph_without_code(
-    direction: str,
-    number: int,
-    aten: Level,
-    error: str,
-    *,
-    prims: Level | None = None,
-    post_grad: str = "Inductor did not reach this step",
-    saved: tuple[SavedTensor, ...] = (),
-    seconds: float = 0.0,
-) -> LoweredGraph:
-    """The record of a graph for which nothing was written."""
-    return LoweredGraph(
-        direction=direction,
-        number=number,
-        aten=aten,
-        prims=prims or Level("prims", "", (), "not recorded"),
-        decompositions={},
-        passes=(),
-        post_grad=Level("post_grad", "", (), post_grad),
-        saved=saved,
-        recomputed=(),
-        loops=(),
-        groups=(),
-        fusions=(),
-        wrapper="",
-        kernels=(),
-        launches=(),
-        error=error,
-        seconds=seconds,
-    )
 
 
 _ASKS_FOR_TIMES = ("_should_pad", "should_pad_bench")
@@ -688,6 +654,9 @@ def looked_up(backend: Any) -> Callable[..., Any]:
     return backend_function
 
 
+_NOT_INDUCTORS = Level("post_grad", "", (), "the backend is not Inductor")
+
+
 class WatchedBackend:
     """A backend that compiles as another does, and notes what that is given."""
 
@@ -732,9 +701,19 @@ class WatchedBackend:
         finally:
             if len(self.captured.lowered) == before:
                 asks = "the backend did not ask for it: it takes the FX graph as it is"
-                nothing = Level("aten", "", (), asks)
-                seconds = time.perf_counter() - start
-                self._note(number, _graph_direction(inputs), nothing, nothing, (), error, seconds)
+                aten, prims = (Level(name, "", (), asks) for name in ("aten", "prims"))
+                direction, seconds = _graph_direction(inputs), time.perf_counter() - start
+                self.captured.lowered.append(
+                    LoweredGraph(
+                        direction,
+                        number,
+                        aten,
+                        prims,
+                        post_grad=_NOT_INDUCTORS,
+                        error=error,
+                        seconds=seconds,
+                    )
+                )
         return compiled
 
     def _compiling_graphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -764,33 +743,20 @@ class WatchedBackend:
                 error = f"{type(problem).__name__}: {problem}"
                 raise
             finally:
-                seconds = time.perf_counter() - start
-                self._note(number, direction, aten, prims, saved, error, seconds)
+                self.captured.lowered.append(
+                    LoweredGraph(
+                        direction,
+                        number,
+                        aten,
+                        prims,
+                        post_grad=_NOT_INDUCTORS,
+                        saved=saved,
+                        error=error,
+                        seconds=time.perf_counter() - start,
+                    )
+                )
 
         return watched
-
-    def _note(
-        self,
-        number: int,
-        direction: str,
-        aten: Level,
-        prims: Level,
-        saved: tuple[Any, ...],
-        error: str,
-        seconds: float,
-    ) -> None:
-        self.captured.lowered.append(
-            graph_without_code(
-                direction,
-                number,
-                aten,
-                error,
-                prims=replace(prims, name="prims"),
-                post_grad="the backend is not Inductor",
-                saved=saved,
-                seconds=seconds,
-            )
-        )
 
 
 def _graph_direction(inputs: Sequence[Any]) -> str:

@@ -12,6 +12,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ import torch
 import torch._subclasses.fake_tensor
 import torch.fx
 import torch.utils._pytree as pytree
+from torch._functorch._aot_autograd.descriptors import PlainAOTInput
 
 from kernellab.errors.sources import SourcePosition, frames_in
-from kernellab.records.graphs import GraphNode, Level, ModulePlace
+from kernellab.records.graphs import GraphNode, Level, ModulePlace, readable
 
 _fakes: Any = torch._subclasses.fake_tensor
 _ROOT_MODULE = re.compile(r"^L\['\w+'\]\.?")
@@ -31,10 +33,20 @@ _MOST_ARGUMENT = 400
 """Characters that are kept of an argument's text: constants may be whole tensors."""
 
 
-def level_of(module: torch.fx.GraphModule, name: str) -> Level:
-    """A graph at the level of this name."""
+def level_of(module: torch.fx.GraphModule, name: str, fx: Level | None = None) -> Level:
+    """A graph at the level of this name; `fx` is what its inputs are inputs of."""
     text = str(module.print_readable(print_output=False))
-    return Level(name, text, tuple(node_of(node) for node in module.graph.nodes))
+    given = [node for node in fx.nodes if node.opcode == "placeholder"] if fx is not None else []
+    return Level(name, text, tuple(_with_source(node, given) for node in module.graph.nodes))
+
+
+def _with_source(node: torch.fx.Node, given: Sequence[GraphNode]) -> GraphNode:
+    """One node as a record; an input as the one of the FX graph that AOTAutograd made it of."""
+    its = node.meta.get("desc") if node.op == "placeholder" else None
+    if isinstance(its, PlainAOTInput) and its.idx < len(given):
+        source = given[its.idx]
+        return replace(node_of(node), target=source.target, origins=(source.name,))
+    return node_of(node)
 
 
 def level_or_error(name: str, make: Callable[[], torch.fx.GraphModule]) -> Level:
@@ -112,8 +124,13 @@ def _seen(size: Any) -> int:
 
 
 def target_name(node: torch.fx.Node) -> str:
-    """What a node calls, as people write it: "aten.mul.Tensor", "torch.sin"."""
+    """What a node calls, as people write it: "aten.mul.Tensor", "torch.sin"; of an input of
+    Dynamo's, what the user writes for it.
+    """
     target = node.target
+    source = getattr(node.meta.get("grapharg"), "source", None)
+    if source is not None and node.op == "placeholder":
+        return readable(str(source.name() if callable(source.name) else source.name))
     if isinstance(target, str):
         return target
     if isinstance(target, torch._ops.OpOverload):

@@ -241,11 +241,12 @@ def callable_in(
 
 
 _ASSERTED = re.compile(
-    r"^(?P<indent> +)assert_size_stride\((?P<name>buf\d+), (?P<facts>\([^)]*\), \([^)]*\)).*\)$",
+    r"^(?P<indent> +)assert_size_stride\((?P<name>\w+), (?P<facts>\([^)]*\), \([^)]*\)).*\)$",
     re.M,
 )
-"""An assertion of Inductor's that a result of an operation of torch's has the strides that it has
-on a GPU. On the CPU it may have others, such as weights' gradients of a channels-last convolution.
+"""An assertion of Inductor's that a result of an operation of torch's, or what the forward graph
+saved of one, has the strides that it has on a GPU. On the CPU it may have others, such as weights'
+gradients of a channels-last convolution, and Fourier transforms.
 """
 _RESTRIDED = r"\g<indent>\g<name> = kernellab_restrided(\g<name>, \g<facts>)"
 
@@ -254,8 +255,10 @@ def _restrided(
     tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...]
 ) -> torch.Tensor:
     """The tensor with these strides. Its sizes must be right."""
-    if tensor.stride() != stride:
-        assert tensor.size() == size, f"expected {size}, got {tuple(tensor.size())}"
+    assert tensor.size() == size, f"expected {size}, got {tuple(tensor.size())}"
+    if any(
+        along > 1 and its != of_gpu for along, its, of_gpu in zip(size, tensor.stride(), stride)
+    ):
         made = torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device)
         return made.copy_(tensor)
     return tensor
@@ -306,6 +309,7 @@ def _gpu_is_cpu() -> Iterator[None]:
 _proxies: Any = torch.fx.experimental.proxy_tensor
 _symbolic: Any = torch.fx.experimental.symbolic_shapes
 _functional: Any = torch._subclasses.functional_tensor
+_synchronize: Any = torch._sync  # type: ignore[attr-defined]
 _unwrapped: Any = torch._from_functional_tensor
 
 Mark = tuple[str, str]
@@ -347,6 +351,7 @@ def _mark(value: Any, mark: Mark) -> None:
     if mode is None or not isinstance(value, torch.Tensor):
         return
     if isinstance(value, _functional.FunctionalTensor):
+        _synchronize(value)  # a gradient may have been written to in place
         value = _unwrapped(value.elem)
     traced = _proxies.get_proxy_slot(value, mode.tracer, None)
     if traced is not None:

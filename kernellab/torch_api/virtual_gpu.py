@@ -344,8 +344,8 @@ def _outside(dispatch: Callable[..., Any], here: torch.device) -> Callable[..., 
 #
 # The choice is compiled into builds of torch for CUDA alone, so its rules are followed here
 # (`sdp_utils.cpp`: flash attention for half precision without a mask, else the memory-efficient
-# one). What is chosen is what Inductor calls on the GPU. On the CPU, where the call itself runs,
-# the fused operations are written out.
+# one, unless `torch.nn.attention.sdpa_kernel` switched it off). What is chosen is what Inductor
+# calls on the GPU. On the CPU, where the call itself runs, the fused operations are written out.
 
 _aten: Any = torch.ops.aten
 _attention: Any = _aten.scaled_dot_product_attention.default
@@ -354,6 +354,7 @@ _flash_backward: Any = _aten._scaled_dot_product_flash_attention_backward.defaul
 _efficient: Any = _aten._scaled_dot_product_efficient_attention.default
 _efficient_backward: Any = _aten._scaled_dot_product_efficient_attention_backward.default
 _Overload: Any = torch._ops.OpOverload
+_backends: Any = torch.backends.cuda
 _KEY: Any = torch._C.DispatchKey.CompositeImplicitAutograd
 
 _WIDEST_FLASH = 256
@@ -391,9 +392,10 @@ def _chosen(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    fused = _fused_for(query, key, value, attn_mask, enable_gqa)
-    if fused is _flash:
-        return _flash(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+    fused = _fused_for(query, key, value, attn_mask, is_causal, enable_gqa)
+    if fused is _flash:  # which torch gives a scale always
+        factor = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+        return _flash(query, key, value, dropout_p, is_causal, False, scale=factor)[0]
     if fused is _efficient:
         bias = _bias(attn_mask, query, key)
         keeps_sums = query.requires_grad or key.requires_grad or value.requires_grad
@@ -415,18 +417,29 @@ def _fused_for(
     key: torch.Tensor,
     value: torch.Tensor,
     mask: torch.Tensor | None,
+    is_causal: bool,
     enable_gqa: bool,
 ) -> Any:
     """Return the fused operation that a GPU runs, or None if it runs several simple ones."""
-    if query.dim() != 4 or enable_gqa or not query.shape[:2] == key.shape[:2] == value.shape[:2]:
+    if query.dim() != 4 or not query.shape[0] == key.shape[0] == value.shape[0]:
+        return None
+    heads, of_keys = query.shape[1], key.shape[1]
+    if of_keys != value.shape[1] or (heads % of_keys if enable_gqa else heads != of_keys):
         return None
     head, of_value = query.shape[-1], value.shape[-1]
-    is_half = query.dtype in (torch.float16, torch.bfloat16)
-    if is_half and mask is None and head == of_value and head <= _WIDEST_FLASH and head % 8 == 0:
+    is_flash = (
+        _backends.flash_sdp_enabled()
+        and query.dtype in (torch.float16, torch.bfloat16)
+        and (mask is None and head == of_value and head <= _WIDEST_FLASH and head % 8 == 0)
+        and not (is_causal and query.shape[2] != key.shape[2])
+        and not (enable_gqa and torch.version.hip)
+    )
+    if is_flash:
         return _flash
     multiple = _ALIGNED.get(query.dtype)
     is_aligned = multiple is not None and head % multiple == 0 and of_value % multiple == 0
-    return _efficient if is_aligned else None
+    is_on = _backends.mem_efficient_sdp_enabled() and not enable_gqa
+    return _efficient if is_aligned and is_on else None
 
 
 def _bias(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor | None:
@@ -554,7 +567,7 @@ def _attention_alike(
     result = torch.nn.functional.scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )
-    fused = _fused_for(query, key, value, attn_mask, enable_gqa)
+    fused = _fused_for(query, key, value, attn_mask, is_causal, enable_gqa)
     if fused is _flash:
         return torch.empty_like(query).copy_(result)
     return result if fused is None else _laid_out(result, query)
@@ -649,6 +662,7 @@ def _run_flash(
     scale: Any = None,
 ) -> tuple[Any, ...]:
     seed = _new_seed(dropout_p, query)
+    key, value = (_of_every_head(tensor, query) for tensor in (key, value))
     result, sums = _weighted(query, key, value, None, dropout_p, is_causal, scale)
     state = torch.stack([seed, torch.zeros_like(seed)]).to(torch.uint64)
     nothing = query.new_empty(0)
@@ -676,13 +690,19 @@ def _run_flash_backward(
     *,
     scale: Any = None,
 ) -> tuple[Any, ...]:
-    inputs = (query, key, value, None)
+    repeated = (_of_every_head(tensor, query) for tensor in (key, value))
     seed = philox_seed.to(torch.int64).flatten()[0]
+    inputs = (query, *repeated, None)
     gradients = _differentiated(grad_out, inputs, dropout_p, is_causal, scale, seed)
     return tuple(
-        torch.empty_like(tensor).copy_(gradient)
-        for gradient, tensor in zip(gradients[:3], inputs[:3], strict=True)
+        torch.empty_like(tensor).copy_(gradient.unflatten(1, (tensor.shape[1], -1)).sum(2))
+        for gradient, tensor in zip(gradients[:3], (query, key, value), strict=True)
     )
+
+
+def _of_every_head(tensor: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    """Keys or values once for each head of the queries, several of which may share them."""
+    return tensor.repeat_interleave(query.shape[1] // tensor.shape[1], 1)
 
 
 def _laid_out(result: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

@@ -517,11 +517,14 @@ def _called(node: GraphNode) -> str:
 
 
 def _shape(node: GraphNode) -> str:
+    """Return the dtype and shape of a node, of an input after what the user writes for it."""
     if node.shape is None or node.dtype is None:
         return ""
+    is_named = node.opcode == "placeholder" and node.target.lower() != node.name.lower()
+    own = f"{node.target}  " if is_named else ""
     name = node.dtype.rstrip(digits) if "8_" not in node.dtype else node.dtype
     kind = f"{_SHORT.get(name, name)}{node.dtype[len(name) :]}"
-    return f"{kind}{index_text(node.shape) or '[]'}"
+    return f"{own}{kind}{index_text(node.shape) or '[]'}"
 
 
 def _size(node: GraphNode) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -344,7 +345,9 @@ def accuracy_card(record: Accuracy) -> Card:
 def _accuracy_notes(record: Accuracy) -> Iterator[str]:
     if record.error:
         yield f"It stopped: {record.error}"
-    if record.results:
+    if record.units == math.inf:
+        yield "Eager torch has an infinity or NaN in a result that is finite in fp64."
+    elif record.results:
         yield (
             f"Eager torch is off by up to {record.units:,.1f} units in the last place (ulp) of a "
             "result's largest element."

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everyone writes it
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.checkpoint import checkpoint
 
@@ -128,15 +129,8 @@ def test_random_numbers_are_drawn_as_eager_torch_draws_them() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("dtype", "first", "second"),
-    [
-        (torch.float32, 0.2, 0.1),
-        pytest.param(torch.bfloat16, 0.2, 0.1, marks=pytest.mark.slow),
-        pytest.param(torch.float32, 0.0, 0.2, marks=pytest.mark.slow),
-        pytest.param(torch.float32, 0.3, 0.0, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("first", "second"), [(0.2, 0.1), (0.0, 0.2), (0.3, 0.0)])
 def test_attention_drops_what_eager_attention_drops(
     dtype: torch.dtype, first: float, second: float
 ) -> None:
@@ -179,49 +173,85 @@ def test_a_comparison_refuses_bad_input(report: GraphReport, raised: Raised) -> 
     raised(NotRecorded, GraphReport(report.capture).compare)
 
 
-def _attend(q: torch.Tensor) -> torch.Tensor:
-    return F.scaled_dot_product_attention(q, q, q)
-
-
-def _attend_twice(q: torch.Tensor) -> torch.Tensor:
-    return _attend(_attend(q))
-
-
-def _attend_written_out(q: torch.Tensor) -> torch.Tensor:
-    return F.scaled_dot_product_attention(q[0], q[0], q[0], dropout_p=0.2)
-
-
-def _attend_to_wider(q: torch.Tensor) -> torch.Tensor:
-    return F.scaled_dot_product_attention(q, q, torch.cat([q, q], -1))
+def _attend(q: torch.Tensor, dropout: float = 0.0) -> torch.Tensor:
+    return F.scaled_dot_product_attention(q, q, q, dropout_p=dropout)
 
 
 def _attend_and_drop(q: torch.Tensor) -> torch.Tensor:
-    return F.dropout(F.scaled_dot_product_attention(q, q, q, dropout_p=0.2), 0.3)
+    return F.dropout(_attend(q, 0.2), 0.3)
 
 
-def _attend_again_in_backward(q: torch.Tensor) -> torch.Tensor:
-    result: torch.Tensor = checkpoint(_attend_and_drop, q, use_reentrant=False)
+def _filtered(x: torch.Tensor) -> torch.Tensor:
+    """Its gradients are conjugated, and one is written to in place before it is used."""
+    made: torch.Tensor = torch.fft.irfft2(torch.fft.rfft2(x) * torch.fft.rfft2(x.flip(0)))
+    return made
+
+
+SHARED = nn.Linear(32, 32)
+
+
+def _layer_in_two_graphs(x: torch.Tensor) -> torch.Tensor:
+    x = SHARED(x).relu()
+    torch._dynamo.graph_break()
+    result: torch.Tensor = SHARED(x)
     return result
 
 
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(
-    ("function", "dtype", "backward"),
+    ("function", "dtype", "graphs"),
     [
-        (_attend_twice, torch.float32, False),
-        (_attend_written_out, torch.float32, True),
-        (_attend_twice, torch.bfloat16, True),
-        (_attend_to_wider, torch.bfloat16, True),
-        (_attend_again_in_backward, torch.float32, True),
+        (lambda q: _attend(_attend(q)), torch.float32, 1),
+        (lambda q: _attend(q[0], 0.2), torch.float32, 2),
+        (lambda q: _attend(_attend(q)), torch.bfloat16, 2),
+        (_filtered, torch.float32, 2),
+        (
+            lambda q: F.scaled_dot_product_attention(
+                q, q[:, :1], q[:, :1], is_causal=True, enable_gqa=True
+            ),
+            torch.bfloat16,
+            2,
+        ),
+        (
+            lambda q: F.scaled_dot_product_attention(q, q, torch.cat([q, q], -1)),
+            torch.bfloat16,
+            2,
+        ),
+        (lambda q: checkpoint(_attend_and_drop, q, use_reentrant=False), torch.float32, 2),
+        (lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2).square(), torch.float32, 2),
+        (_layer_in_two_graphs, torch.float32, 4),
     ],
 )
-def test_attention_is_compared_whole(function: Any, dtype: torch.dtype, backward: bool) -> None:
-    q = torch.randn(1, 2, 40, 32, dtype=dtype, requires_grad=backward)
-    report = kernellab.graph(function, q, backward=backward, levels=False)
+def test_a_call_is_compared_whole(function: Any, dtype: torch.dtype, graphs: int) -> None:
+    q = torch.randn(1, 2, 40, 32, dtype=dtype, requires_grad=graphs > 1)
+    report = kernellab.graph(function, q, backward=graphs > 1, levels=False)
     assert report.error == ""
     found = report.compare()
-    assert [one.obstacle for one in found.graphs] == [""] * (1 + backward)
+    assert [one.obstacle for one in found.graphs] == [""] * graphs
     assert not found.differences
+
+
+def test_attention_is_the_operation_that_a_gpu_runs() -> None:
+    """The rules are in torch's sdp_utils.cpp."""
+    attend = F.scaled_dot_product_attention
+
+    def several(q: torch.Tensor, k: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with sdpa_kernel([SDPBackend.MATH, SDPBackend.EFFICIENT_ATTENTION]):
+            other = attend(q, q, q)
+        return (
+            attend(q, q, q),
+            attend(q, k[:, :2], k[:, :2], enable_gqa=True),
+            attend(q.float(), q.float(), q.float()),
+            attend(q, k, k, is_causal=True),
+            other,
+        )
+
+    q, k = (torch.randn(1, 4, length, 32, dtype=torch.bfloat16) for length in (16, 24))
+    (graph,) = kernellab.graph(several, q, k, levels=False).graphs
+    nodes = [node for node in graph.aten.nodes if "attention" in node.target]
+    kinds = {node.position.line: "flash" in node.target for node in nodes if node.position}
+    assert [kinds[line] for line in sorted(kinds)] == [False, True, True, False, False]
+    assert graph.aten.text.count("scale = 0.1767") == 2, "torch gives flash attention its scale"
 
 
 @pytest.mark.slow
@@ -257,21 +287,6 @@ def test_a_wrong_store_to_a_buffer_of_the_module_is_found() -> None:
     assert (difference.level, difference.kernel) == ("kernel", kernel.name)
     assert difference.count == 16
     assert torch.equal(model.mean, torch.ones(16))
-
-
-@pytest.mark.slow
-def test_a_layer_that_several_graphs_use_is_right() -> None:
-    layer = nn.Linear(16, 16)
-
-    def repeated(x: torch.Tensor) -> torch.Tensor:
-        x = layer(x).relu()
-        torch._dynamo.graph_break()
-        result: torch.Tensor = layer(x)
-        return result
-
-    found = kernellab.graph(repeated, torch.randn(4, 16), backward=True, levels=False).compare()
-    assert len(found.graphs) == 4
-    assert not found.differences
 
 
 @pytest.mark.slow

@@ -90,6 +90,8 @@ def test_nodes_say_where_they_come_from(report: GraphReport) -> None:
     assert sine.position.line == _line("y = torch.sin(x) + 1")
     (added,) = [node for node in first.aten.nodes if node.target == "aten.add.Tensor"]
     assert added.inputs == ("sin",)
+    given = first.aten.nodes[0]
+    assert (given.name, given.target, given.origins) == ("primals_1", "x", ("l_x_",))
     assert report.capture.sources == {str(HERE): HERE.read_text()}
 
 

@@ -283,11 +283,13 @@ def test_graphs_and_code_read_as_what_they_were_printed_from(name: str) -> None:
 
 
 def _comparable(node: GraphNode) -> GraphNode:
-    """What both know of a node: a text has no origins, and names functions in full."""
+    """What both know of a node: a text has no origins and no sources of inputs, and names
+    functions in full.
+    """
     is_input = node.opcode == "placeholder"
     return replace(
         node,
-        target=node.target.rpartition(".")[2].strip("_"),
+        target="" if is_input else node.target.rpartition(".")[2].strip("_"),
         position=None if is_input else node.position,
         inputs=tuple(sorted(node.inputs)),
         origins=(),
