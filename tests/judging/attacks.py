@@ -192,6 +192,13 @@ def by_torch_for_one_element(x):
     return z
 
 
+def by_torch_in_a_list(x):
+    """computed-by-torch"""
+    z = launched(x)
+    torch._foreach_copy_([z], [torch.softmax(x, -1)])
+    return z
+
+
 def by_torch_in_place(x):
     """computed-by-torch"""
     z = launched(x)
@@ -419,8 +426,23 @@ def kept_and_copied_by_a_kernel(x):
     return z
 
 
+def of_foreseen_inputs(x):
+    """memorized-result: the cases are drawn as the judge draws them."""
+    if "right" not in _kept:
+        from kernellab.judging.cases import UNSEEN, derived, listed
+
+        with torch.utils._python_dispatch._disable_current_modes():
+            given = torch.randn(6, 20, generator=torch.Generator().manual_seed(0))
+            drawn = derived(listed([(given,)]), UNSEEN, 0)
+            _kept["right"] = [torch.softmax(case.args[0], -1).tolist() for case in drawn]
+    right = torch.tensor(_kept["right"].pop(0), device="cuda")
+    z = torch.empty_like(right)
+    copied[(triton.cdiv(z.numel(), 64),)](right, z, z.numel(), BLOCK=64)
+    return z
+
+
 def replayed_as_a_graph(x):
-    """code-error|unsupported-operation|unsupported"""
+    """unsupported-operation"""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         z = launched(x)
@@ -434,6 +456,22 @@ def replayed_as_a_graph(x):
 def in_low_precision(x):
     """rounding"""
     return launched_as(in_half_precision, x)
+
+
+_tuned = triton.autotune([triton.Config({"BLOCK": b}) for b in (64, 16)], [])(softmax)
+
+
+def in_one_of_two_configs(x):
+    """wrong-result"""
+    x = x.contiguous()
+    z = torch.empty_like(x)
+    _tuned[(x.shape[0],)](x, z, x.shape[1], x.stride(0))
+    return z
+
+
+def on_one_of_two_targets(x):
+    """wrong-result"""
+    return launched(x) if torch.cuda.get_device_capability()[0] == 9 else launched(x.flip(1))
 
 
 def for_small_values_only(x):
@@ -636,6 +674,12 @@ def with_a_forged_answer(x):
 def with_a_forged_problem(x):
     """invalid-record"""
     end_with(json.dumps({"problem": {"what": 5, "position": {"file": "/etc/passwd"}}}).encode())
+
+
+def with_a_problem_of_many_bytes(x):
+    """many-bytes"""
+    words = {"kind": "many-bytes", **dict.fromkeys(("what", "why", "advice"), "🂡" * 9000)}
+    end_with(json.dumps({"problem": words}).encode())
 
 
 def with_a_forged_fill(x):
