@@ -637,8 +637,8 @@ def _without_files(record: Mapping[str, Any]) -> str:
 
 
 def _without_addresses(words: str) -> str:
-    """Return words without addresses, which differ from run to run."""
-    return re.sub(r" at address 0x[0-9a-f]+", "", words)
+    """Return words without addresses, and what is near them, which differ from run to run."""
+    return re.sub(r" at address 0x[0-9a-f]+(, where no tensor is; .*? it\b)?", "", words)
 
 
 def _rounded(value: float) -> float:

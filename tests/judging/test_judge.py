@@ -69,6 +69,8 @@ def test_an_attack_is_not_accepted(name: str, kinds: list[str]) -> None:
     assert verdict.verdict != "accepted"
     assert verdict.kind in kinds
     assert len(verdict.json()) <= LARGEST
+    if "address" in name:  # which differ from run to run
+        assert judged(ATTACKS, name, seconds=8).json() == verdict.json()
 
 
 @pytest.mark.parametrize(("name", "kinds"), [*submissions(HONEST)])
