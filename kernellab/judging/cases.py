@@ -138,7 +138,7 @@ def tensors_within(value: Any) -> Iterator[torch.Tensor]:
             yield from tensors_within(item)
 
 
-def derived(given: Sequence[JudgedCase], unseen: Sequence[str], seed: int) -> list[JudgedCase]:
+def derived(given: Sequence[JudgedCase], unseen: Sequence[str]) -> list[JudgedCase]:
     """Return the given cases, each followed by those with other values, and then those of the
     first with other shapes and strides.
 
@@ -147,7 +147,7 @@ def derived(given: Sequence[JudgedCase], unseen: Sequence[str], seed: int) -> li
     """
     for word in unseen:
         check_choice("unseen", word, UNSEEN)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     cases = []
     for case in given:
         cases.append(case)

@@ -21,7 +21,7 @@ from kernellab import triton_api
 from kernellab.checker.arguments import uninitialized
 from kernellab.checker.check import check
 from kernellab.checker.records import Finding, Findings
-from kernellab.common.arguments import check_tolerance, check_whole
+from kernellab.common.arguments import check_tolerance
 from kernellab.common.system import StoppedForGood, limited
 from kernellab.common.text import element_text, what_it_raised
 from kernellab.compiler.pipeline import compile_bound
@@ -82,7 +82,6 @@ def judge(
     atol: float | None = None,
     init: Sequence[Any] = (),
     unseen: Sequence[str] = UNSEEN,
-    seed: int = 0,
     seconds: float = SECONDS,
     lock: str | Path | None = None,
     update: bool = False,
@@ -114,7 +113,6 @@ def judge(
             (docs/tolerances.md).
         init: what a class is called with.
         unseen: which further cases are made of the given ones: "values", "shapes", "strides".
-        seed: chooses their numbers.
         seconds: how long the submission's Python, and afterwards all of the rest, may take.
         lock: a file with what the kernels of the first case may cost on each target: registers,
             spills, sectors, instructions and the estimated time. More than that is rejected, with
@@ -132,13 +130,12 @@ def judge(
         TargetError: there is no such target.
     """
     __tracebackhide__ = True
-    check_whole("seed", seed)
     names = targets.split(",") if isinstance(targets, str) else targets
     judging = _Judging(
         name_of(submission),
         code_of(submission, imports),
         Reference.of(reference, tuple(init)),
-        derived(listed(cases), tuple(unseen), seed),
+        derived(listed(cases), tuple(unseen)),
         [parse_target(name) for name in names],
         tuple(init),
         baseline,

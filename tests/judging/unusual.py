@@ -651,10 +651,6 @@ def softmax_of_a_flipped_copy(x):
     return plain(x.flip(0).roll(2, 1)).roll(-2, 1).flip(0)
 
 
-def softmax_of_repeated_rows(x):
-    return plain(x.repeat(2, 1))[len(x) :]
-
-
 def softmax_by_a_dictionary(x):
     return {"probabilities": plain(x)}
 
