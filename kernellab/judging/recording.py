@@ -70,13 +70,13 @@ _LONGEST = 500
 
 def record_confined(request: HostRequest, seconds: float) -> Outcome:
     """Record a submission in a confined process; the clean process calls this."""
-    _ask_assembler(request.target)
+    _find_assembler(request.target)
     return run_confined(lambda: recorded(request), request.target, seconds)
 
 
 @functools.cache
-def _ask_assembler(target: Target) -> None:
-    """Have Triton ask ptxas for its version, which it keeps: a confined process cannot run it."""
+def _find_assembler(target: Target) -> None:
+    """Have Triton run ptxas for its version, which it keeps: a confined process cannot run it."""
     with contextlib.suppress(KernelLabError):
         list_passes(target, {})
 
