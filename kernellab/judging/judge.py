@@ -399,7 +399,8 @@ class _Judging:
                 views, only_read = {name: view_of(given[name]) for name in results}, frozenset()
         exact = self._tolerances(results, parts)
         if case.is_unforeseen:  # rounding is not examined again, which would differ from run to run
-            exact = Tolerances(parts=functools.partial(dict.fromkeys, results, COARSEST))
+            rough = dict.fromkeys(results, COARSEST)
+            exact = Tolerances(parts=lambda: rough)
         outputs = CallOutputs(
             replay, seen, views, results, exact, only_read, failed, roughest, problems
         )
