@@ -218,9 +218,10 @@ def _python_of(word: str) -> Path:
             )
     python = Path(place, "bin", "python")
     if not python.exists():
-        advice = "Name the folder of a virtual environment with torch and Triton, or the version "
-        advice += "of Triton in one that is in this folder."
-        raise KernelLabError(f"{str(python)!r} does not exist.", advice=advice)
+        what = f"{str(python)!r} does not exist."
+        if place == Path(word) and re.fullmatch(r"[\d.]+", word):
+            what = f"No virtual environment in this folder has Triton {word}."
+        raise KernelLabError(what, advice="Name the folder of one with torch and Triton.")
     return python
 
 

@@ -5,8 +5,9 @@ tensors as the storages of a record.
 from __future__ import annotations
 
 import copy
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -38,6 +39,8 @@ class JudgedCase:
         outputs: of a kernel's launch, the parameters of which it must write all elements.
         is_made: whether it was made of a given case.
         original: the case that has the same tensors with other values; None if there is none.
+        is_unforeseen: whether its values differ in every run, so that a submission that draws the
+            inputs as the judge does cannot have results for them.
     """
 
     words: str
@@ -47,6 +50,7 @@ class JudgedCase:
     outputs: tuple[str, ...] = ()
     is_made: bool = False
     original: JudgedCase | None = None
+    is_unforeseen: bool = False
 
     @classmethod
     def of(cls, given: Any, words: str) -> JudgedCase:
@@ -112,7 +116,8 @@ def listed(cases: Any) -> list[JudgedCase]:
         given = [given]
     if not isinstance(given, list | tuple) or not given:
         raise ArgumentError(
-            f"cases must be a list of the arguments of each call, got {described(given)}.",
+            "cases must be a list of the arguments of each call, got "
+            f"{'an empty list' if isinstance(given, list | tuple) else described(given)}.",
             advice="For example: cases=[(torch.randn(64, 200),)].",
         )
     if not all(isinstance(case, list | tuple | Mapping) for case in given):
@@ -133,7 +138,7 @@ def tensors_within(value: Any) -> Iterator[torch.Tensor]:
             yield from tensors_within(item)
 
 
-def derived(given: Sequence[JudgedCase], unseen: Sequence[str], seed: int) -> list[JudgedCase]:
+def derived(given: Sequence[JudgedCase], unseen: Sequence[str]) -> list[JudgedCase]:
     """Return the given cases, each followed by those with other values, and then those of the
     first with other shapes and strides.
 
@@ -142,12 +147,15 @@ def derived(given: Sequence[JudgedCase], unseen: Sequence[str], seed: int) -> li
     """
     for word in unseen:
         check_choice("unseen", word, UNSEEN)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     cases = []
     for case in given:
         cases.append(case)
         if "values" in unseen:
             cases += _with_values(case, generator)
+            drawn = next(_with_values(case, torch.Generator().manual_seed(secrets.randbits(63))))
+            words = f"{case.words} with values that differ in every run"
+            cases.append(replace(drawn, words=words, is_unforeseen=True))
     if given[0].grid is None and not given[0].has_descriptors:
         if "shapes" in unseen:
             cases += _with_shapes(given[0], generator)
@@ -168,14 +176,14 @@ def _with_values(case: JudgedCase, generator: torch.Generator) -> Iterator[Judge
         yield case.changed("values 100 times as large", times(100.0), original=case)
         yield case.changed("zeros", times(0.0), original=case)
     else:
-        yield case.changed("its elements in another order", _turned, original=case)
 
+        def turned(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor):
+                return value
+            order = torch.randperm(value.numel(), generator=generator)
+            return _rebuilt(value, value.flatten()[order].reshape(value.shape))
 
-def _turned(value: Any) -> Any:
-    """Return a tensor with its elements from the last to the first."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    return _rebuilt(value, value.flatten().flip(0).reshape(value.shape))
+        yield case.changed("its elements in another order", turned, original=case)
 
 
 def _is_float(value: Any) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from kernellab import triton_api
 from kernellab.checker.arguments import uninitialized
 from kernellab.checker.check import check
 from kernellab.checker.records import Finding, Findings
-from kernellab.common.arguments import check_tolerance, check_whole
+from kernellab.common.arguments import check_tolerance
 from kernellab.common.system import StoppedForGood, limited
 from kernellab.common.text import element_text, what_it_raised
 from kernellab.compiler.pipeline import compile_bound
@@ -57,10 +58,10 @@ from kernellab.judging.replay import (
     reading_record,
     view_of,
 )
-from kernellab.judging.requests import HostRequest
+from kernellab.judging.requests import MOST_CONFIGS, HostRequest
 from kernellab.judging.submissions import code_of, confined, foreign_code, name_of
 from kernellab.launch.reference_results import Results, right_results, usage_of
-from kernellab.launch.results import Tolerances, Within, rounding_of
+from kernellab.launch.results import COARSEST, Tolerances, Within, rounding_of
 from kernellab.records import BoundLaunch, Target
 
 SECONDS = 60.0
@@ -81,7 +82,6 @@ def judge(
     atol: float | None = None,
     init: Sequence[Any] = (),
     unseen: Sequence[str] = UNSEEN,
-    seed: int = 0,
     seconds: float = SECONDS,
     lock: str | Path | None = None,
     update: bool = False,
@@ -113,7 +113,6 @@ def judge(
             (docs/tolerances.md).
         init: what a class is called with.
         unseen: which further cases are made of the given ones: "values", "shapes", "strides".
-        seed: chooses their numbers.
         seconds: how long the submission's Python, and afterwards all of the rest, may take.
         lock: a file with what the kernels of the first case may cost on each target: registers,
             spills, sectors, instructions and the estimated time. More than that is rejected, with
@@ -131,13 +130,12 @@ def judge(
         TargetError: there is no such target.
     """
     __tracebackhide__ = True
-    check_whole("seed", seed)
     names = targets.split(",") if isinstance(targets, str) else targets
     judging = _Judging(
         name_of(submission),
         code_of(submission, imports),
         Reference.of(reference, tuple(init)),
-        derived(listed(cases), tuple(unseen), seed),
+        derived(listed(cases), tuple(unseen)),
         [parse_target(name) for name in names],
         tuple(init),
         baseline,
@@ -199,8 +197,10 @@ class _Judging:
         try:
             replay = self._replayed(record)
             self._compile()
-            for number in range(len(self.cases)):
-                self._judge_case(replay, record["calls"][number], number, right[number])
+            self._judge_cases(replay, record, right)
+            for target, other in self.records.items():
+                if _without_files(other) != _without_files(record):
+                    self._judge_cases(self._replayed(other, target), other, right, target)
         except UnsupportedOperation as error:
             self._not_judged("compiles", error.diagnostic)
         except KernelLabError as error:
@@ -215,7 +215,9 @@ class _Judging:
     def ending(self, ended: Ended) -> Verdict:
         """Return the verdict on a submission with a problem."""
         said = {"verdict": "rejected", **ended.facts}
-        return replace(self.known, reached=ended.reached, diagnostic=ended.diagnostic, **said)
+        problem = ended.diagnostic
+        problem = replace(problem, what=_without_addresses(problem.what))
+        return replace(self.known, reached=ended.reached, diagnostic=problem, **said)
 
     def _reject(self, reached: str, problem: Diagnostic, **facts: Any) -> NoReturn:
         raise Ended(reached, problem, **facts)
@@ -224,6 +226,7 @@ class _Judging:
         raise Ended(reached, problem, **facts, verdict="not judged")
 
     def _note(self, words: str) -> None:
+        words = _without_addresses(words)
         if words not in self.known.not_examined:
             self.known = replace(self.known, not_examined=(*self.known.not_examined, words))
 
@@ -256,6 +259,9 @@ class _Judging:
             right.append(results)
             seen.append(case.values_only)
         self.cases = kept
+        if any(right) and not any(result.numel() for results in right for result in results):
+            words = "the results of the reference have no elements in any case"
+            self._not_judged("", Diagnostic("error", "reference", words))
         if _are_constant(right, seen):
             self._note("the reference: its results do not depend on the values of its inputs")
         return right
@@ -281,8 +287,8 @@ class _Judging:
         if "problem" in answer:
             self._reject("", self._problem(answer["problem"]))
         if "instead" in answer:
-            words = f"{str(answer['instead'])[:200]} is neither a kernel nor a function"
-            self._reject("", Diagnostic("error", "not-a-kernel", words))
+            words, advice = str(answer["instead"])[:_LONGEST], "Name the submission FILE::NAME."
+            self._reject("", Diagnostic("error", "not-a-kernel", words, advice=advice))
         check_record(answer, len(self.cases))
         return answer
 
@@ -300,6 +306,7 @@ class _Judging:
             kind, what, why, advice = (
                 str(data[name])[:_LONGEST] for name in ("kind", "what", "why", "advice")
             )
+            kind = kind[:_LONGEST_KIND]
         position = SourcePosition(self._file, line) if type(line) is int and line > 0 else None
         return Diagnostic("error", kind, what, position, why=why, advice=advice)
 
@@ -323,18 +330,48 @@ class _Judging:
 
     # One case
 
-    def _judge_case(
-        self, replay: Replay, call: Mapping[str, Any], number: int, right: list[torch.Tensor]
+    def _judge_cases(
+        self,
+        replay: Replay,
+        record: Mapping[str, Any],
+        right: Sequence[list[torch.Tensor]],
+        target: Target | None = None,
     ) -> None:
-        case = self.cases[number]
+        """Judge the calls of a record; `target` is a further one, with other launches."""
+        cases, configs = [*self.cases], int(record["configs"])
+        for number in range(1, min(configs, MOST_CONFIGS)):
+            words = f"{cases[0].words} with config {number} of the autotuner"
+            cases.append(replace(cases[0], words=words))
+        if configs > MOST_CONFIGS:
+            self._note(f"configs of an autotuner with {configs}: all but {MOST_CONFIGS}")
+        if target is not None:
+            cases = [replace(case, words=f"{case.words} on {target}") for case in cases]
+        rights = [*right, *[right[0]] * (len(cases) - len(right))]
+        for number, call in enumerate(record["calls"]):
+            self._judge_case(replay, call, cases[: number + 1], rights[number], target)
+
+    def _judge_case(
+        self,
+        replay: Replay,
+        call: Mapping[str, Any],
+        seen: Sequence[JudgedCase],
+        right: list[torch.Tensor],
+        further: Target | None,
+    ) -> None:
+        case, number, target = seen[-1], len(seen) - 1, further or self.targets[0]
         self.storages.load(replay, case, number, self.reference.parameters)
         failed = [step for step in call["steps"] if "failed" in step]
         if "problem" in call:
             if case.is_made:
                 self._note(f"{case.words}: the submission refuses it by an error")
                 return
-            self._reject(
-                "parses" if failed else "compiles", self._problem(call["problem"]), case=case.words
+            problem, reached = self._problem(call["problem"]), "parses" if failed else "compiles"
+            if problem.kind == "unsupported-operation":
+                self._not_judged(reached, problem, case=case.words)
+            self._reject(reached, problem, case=case.words)
+        for name in [step["assumed"] for step in call["steps"] if "assumed" in step]:
+            self._note(
+                f"launches that depend on {str(name)[:20]}, which is not known to the Python"
             )
         if any("read" in step for step in call["steps"]):
             self._not_judged("runs", reads_values(call, self._file), case=case.words)
@@ -343,14 +380,14 @@ class _Judging:
         results: Mapping[str, torch.Tensor] | None = None
         problems: list[Finding] = []
         for launch in replay.steps(call["steps"], number):
-            code = program_code(launch.kernel, launch.call, self.targets[0])
+            code = program_code(launch.kernel, launch.call, target)
             roughest = max(roughest, *rounding_of(code).values(), 0.0)
             if case.grid is not None:
                 parts = rounding_of(code, own_formats=False)
-                results = self._right_of_kernel(launch, case)
+                results = self._right_of_kernel(launch, case, code)
             if not case.values_only:
                 exact = self._tolerances(results or {}, parts)
-                problems += self._check(launch, replay, case, results, exact)
+                problems += self._check(launch, replay, case, results, exact, target)
         if case.grid is None:
             views, only_read = outputs_of_function(call, case, self.storages, right)
             results = dict(zip(views, right))
@@ -360,14 +397,17 @@ class _Judging:
             with reading_record("outputs"):
                 given = next(step for step in call["steps"] if "launch" in step)["values"]
                 views, only_read = {name: view_of(given[name]) for name in results}, frozenset()
-        seen = self.cases[: number + 1]
         exact = self._tolerances(results, parts)
+        if case.is_unforeseen:  # rounding is not examined again, which would differ from run to run
+            rough = dict.fromkeys(results, COARSEST)
+            exact = Tolerances(parts=lambda: rough)
         outputs = CallOutputs(
             replay, seen, views, results, exact, only_read, failed, roughest, problems
         )
         traced = outputs.check()
-        self.known = replace(self.known, cases=self.known.cases + 1)
-        if number == 0:
+        if further is None:
+            self.known = replace(self.known, cases=self.known.cases + 1)
+        if number == 0 and further is None:
             tensors = {*self.storages.views(case), *views.values()}
             size = sum(view.nbytes for view in tensors)
             self.known = replace(self.known, traced=traced, compulsory_bytes=size)
@@ -379,6 +419,7 @@ class _Judging:
         case: JudgedCase,
         results: Mapping[str, torch.Tensor] | None,
         exact: Tolerances,
+        target: Target,
     ) -> Sequence[Finding]:
         """Run a launch with every detector; returns what may explain a wrong result."""
         values = {
@@ -392,9 +433,7 @@ class _Judging:
             name: Within(right, exact.elements(name, right, right))
             for name, right in (results or {}).items()
         }
-        bound = BoundLaunch(
-            launch.kernel, launch.grid, (), keywords, self.targets[0], expect or None
-        )
+        bound = BoundLaunch(launch.kernel, launch.grid, (), keywords, target, expect or None)
         problems = problems_of(bound, case.outputs, reachable=replay.memory.tensors)
         for problem in sorted(filter(is_fault, problems), key=_is_of_order):
             reached = "right" if _is_of_order(problem) else "runs"
@@ -410,8 +449,7 @@ class _Judging:
         stated = results.allowed if isinstance(results, Results) else {}
         return Tolerances(stated=stated, parts=functools.partial(dict, parts))
 
-    def _right_of_kernel(self, launch: RecordedLaunch, case: JudgedCase) -> Results:
-        code = program_code(launch.kernel, launch.call, self.targets[0])
+    def _right_of_kernel(self, launch: RecordedLaunch, case: JudgedCase, code: Any) -> Results:
         try:
             return right_results(
                 self.reference.function, launch.kernel, (), dict(launch.call.values),
@@ -427,8 +465,9 @@ class _Judging:
         all inputs of its sizes, and reject it if it does not.
         """
         case, steps = self.cases[0], record["calls"][0]["steps"]
+        function = self.reference.function
         kinds = [kind for step in (*record["setup"], *steps) for kind in _MOVES if kind in step]
-        if kinds != ["launch"] or not callable(self.reference.function):
+        if kinds != ["launch"] or _ADDRESS in json.dumps(steps) or not callable(function):
             self._note("equality for all inputs: it is decided for a single launch without copies")
             return
         replay = self._replayed(record)
@@ -437,7 +476,6 @@ class _Judging:
         bound = BoundLaunch(
             launch.kernel, launch.grid, (), {**launch.call.values, **launch.call.options}
         )
-        function = self.reference.function
         if case.grid is None:
             args, keywords = self.storages.tensors(replay, case)
             function = functools.partial(self.reference.function, *args, **keywords)
@@ -513,7 +551,11 @@ class _Judging:
             self._reject("deterministic", problem)
 
 
-_MOVES = ("launch", "copy", "computed", "constant", "fill")
+_MOVES = ("launch", "copy", "moved", "computed", "constant", "fill")
+
+
+_ADDRESS = '{"address": '
+"""Begins an address among the values of a recorded launch."""
 
 
 def problems_of(
@@ -592,11 +634,16 @@ def _without_files(record: Mapping[str, Any]) -> str:
     return text
 
 
+def _without_addresses(words: str) -> str:
+    """Return words without addresses, and what is near them, which differ from run to run."""
+    return re.sub(r" at address 0x[0-9a-f]+(, where no tensor is; .*? it\b)?", "", words)
+
+
 def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-_LONGEST = 1_000
+_LONGEST, _LONGEST_KIND = 1_000, 40
 
 
 def _no_kernel(subject: str) -> Diagnostic:

@@ -64,7 +64,10 @@ class CallOutputs:
                     traced[name] = part
             actual, value = self.replay.memory.tensor(view), self.right[name]
             difference = next(compare({name: actual}, {name: value}, self.exact), None)
-            if difference is not None:
+            if difference is not None and self.cases[-1].is_unforeseen:
+                if difference.count > difference.size // 10:
+                    raise self._ended(_memorized(name))
+            elif difference is not None:
                 rough = Tolerances(parts=functools.partial(dict, {name: self.roughest}))
                 usual = relative_tolerance(value.dtype)
                 is_rounding = self.roughest > usual > 0 and not any(
@@ -202,6 +205,16 @@ def _stale(name: str, writer: Writer) -> Diagnostic:
         f"{name} was stored by {writer.name} in an earlier call, and not in this one",
         writer.position,
         advice=_ADVICE["stale-result"],
+    )
+
+
+def _memorized(name: str) -> Diagnostic:
+    return Diagnostic(
+        "error",
+        "memorized-result",
+        f"{name} is right for values that can be foreseen, and wrong for values that cannot",
+        why="The values of this case differ in every run, so the verdict does not state them.",
+        advice="Compute the result from the inputs.",
     )
 
 

@@ -9,30 +9,43 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FrameType, ModuleType
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
+import triton.testing
 from torch.nn.modules.module import (
     register_module_buffer_registration_hook,
     register_module_parameter_registration_hook,
 )
 
 from kernellab import triton_api
+from kernellab.common.patches import replaced
 from kernellab.common.saved_files import value_to_json
 from kernellab.common.text import error_text, remember_source
+from kernellab.compiler.binding import BoundCall
 from kernellab.errors import Diagnostic, KernelLabError
 from kernellab.judging.code import Code, Outcome, PackedKernel, run_confined
-from kernellab.judging.requests import HostCall, HostRequest, TensorView, leaves, mapped
-from kernellab.launch.autotuners import autotuned_launches_taken
+from kernellab.judging.requests import (
+    MOST_CONFIGS,
+    HostCall,
+    HostRequest,
+    TensorView,
+    leaves,
+    mapped,
+)
+from kernellab.launch.autotuners import autotuned_launches_taken, untimed_choice
 from kernellab.launch.cuda_tensors import place
 from kernellab.launch.dispatch import end_trial
-from kernellab.launch.interception import Interception
+from kernellab.launch.interception import Interception, values_of_relaunch
 from kernellab.launch.preparation import RUN, Grid, prepare
 from kernellab.launch.torch_cuda import torch_answers_for
+from kernellab.records import Target
 from kernellab.records.display import described
 from kernellab.torch_api.emulation import (
     OperationMode,
@@ -44,18 +57,28 @@ from kernellab.torch_api.emulation import (
 from kernellab.triton_api import EmulatedDriver
 from kernellab.triton_api.compilation import DESCRIPTORS, descriptor_parts, is_dtype
 from kernellab.triton_api.kernel_contents import unpack
+from kernellab.triton_api.pipeline import list_passes, shared_bytes
 
 MODULE = "submission"
 """The name of the module that a submission runs as."""
 
 _MOST_STEPS = 20_000
+_LEAST_ADDRESS = 1 << 32
 _WRITES = ("fill", "to", "constant", "computed")
 _LONGEST = 500
 
 
 def record_confined(request: HostRequest, seconds: float) -> Outcome:
     """Record a submission in a confined process; the clean process calls this."""
+    _find_assembler(request.target)
     return run_confined(lambda: recorded(request), request.target, seconds)
+
+
+@functools.cache
+def _find_assembler(target: Target) -> None:
+    """Have Triton run ptxas for its version, which it keeps: a confined process cannot run it."""
+    with contextlib.suppress(KernelLabError):
+        list_passes(target, {})
 
 
 def recorded(request: HostRequest) -> bytes:
@@ -63,6 +86,7 @@ def recorded(request: HostRequest) -> bytes:
     recorder = HostRecorder(request)
     with (
         torch.no_grad(),
+        _nothing_is_timed(),
         autotuned_launches_taken(),
         triton_api.emulated(recorder),
         torch_answers_for(request.target, recorder),
@@ -112,17 +136,27 @@ class HostRecorder(Interception):
             if not isinstance(called, triton_api.JITFunction) and not callable(called):
                 is_kernel = isinstance(called, triton_api.Autotuner | triton_api.Heuristics)
                 if not is_kernel:
-                    return {"instead": described(called)[:_LONGEST]}
+                    return {"instead": self._instead(called)[:_LONGEST]}
             setup = self._taken_steps()
             self._unnoted = set()
-            calls = []
-            for number, call in enumerate(self._request.calls):
+            calls = [*self._request.calls]
+            recorded, configs = [], 1
+            for number, call in enumerate(calls):  # which grow by one for each further config
                 with operations.paused():
                     self._fill(number)
-                calls.append(self._recorded(called, call))
+                config = max(0, number + 1 - len(self._request.calls))
+                with untimed_choice(config) as choice:
+                    recorded.append(self._recorded(called, call))
+                if "problem" in recorded[0]:  # on which the verdict is
+                    recorded *= len(calls)
+                    break
+                if number == 0:
+                    configs = choice.count
+                    calls += [call] * (min(configs, MOST_CONFIGS) - 1)
         return {
             "setup": setup,
-            "calls": calls,
+            "calls": recorded,
+            "configs": configs,
             "kernels": self._described,
             "modules": self._modules,
             "storages": [storage.nbytes() for storage in self._storages],
@@ -161,6 +195,17 @@ class HostRecorder(Interception):
             _give_parameter(made, name, value)
         return made
 
+    def _instead(self, called: Any) -> str:
+        """Return what there is in place of a kernel or a function."""
+        code = self._request.code
+        if isinstance(code, PackedKernel) or code.name in vars(sys.modules[MODULE]):
+            return f"{described(called)} is neither a kernel nor a function"
+        scope = vars(sys.modules[MODULE]).items()
+        own = [name for name, value in scope if getattr(value, "__module__", "") == MODULE]
+        return f"the file does not define {code.name!r}" + f"; it defines {', '.join(own)}" * bool(
+            own
+        )
+
     def _recorded(self, called: Any, call: HostCall) -> dict[str, Any]:
         args = [self._input(value) for value in call.args]
         keywords = {name: self._input(value) for name, value in call.keywords.items()}
@@ -171,7 +216,8 @@ class HostRecorder(Interception):
                 result = self.take_launch(None, called, args, call.grid, False, keywords)
             else:
                 result = called[call.grid](*args, **keywords)
-            outputs = [self.encoded(value) for value in leaves(result)]
+            kept = (value for value in leaves(result) if not isinstance(value, _Compiled))
+            outputs = [*map(self.encoded, kept)]
         except BaseException as error:  # other people's Python may raise anything
             return {"steps": self._taken_steps(), "problem": self._raised(error)}
         return {"steps": self._taken_steps(), "outputs": outputs}
@@ -232,6 +278,8 @@ class HostRecorder(Interception):
         Raises:
             TypeError: it has no such form.
         """
+        if type(value) is int and (pointed := self._pointed_at(value)):
+            return {"address": pointed[0], "offset": pointed[1]}
         if isinstance(value, torch.Tensor):
             return {
                 "storage": self.number_of(value.untyped_storage()),
@@ -272,15 +320,22 @@ class HostRecorder(Interception):
         """
         content, pointers = tensor.detach().cpu().contiguous().clone(), []
         if content.dtype == torch.int64:
-            starts = [(storage.data_ptr(), storage.nbytes()) for storage in self._storages]
             flat = content.view(-1)
-            for place, value in enumerate(flat.tolist()):
-                for number, (start, size) in enumerate(starts):
-                    if start <= value < start + size:
-                        pointers.append([place, number, value - start])
-                        flat[place] = 0
+            for number, value in enumerate(flat.tolist()):
+                if pointed := self._pointed_at(value):
+                    pointers.append([number, *pointed])
+                    flat[number] = 0
         data = base64.b64encode(bytes(content.view(-1).view(torch.uint8).tolist())).decode()
         return {"constant": self.encoded(tensor), "bytes": data, "pointers": pointers}
+
+    def _pointed_at(self, address: int) -> tuple[int, int] | None:
+        """Return the storage and the offset of an address; None for a number that is not one."""
+        if address < _LEAST_ADDRESS:
+            return None
+        for number, storage in enumerate(self._storages):
+            if 0 <= address - storage.data_ptr() < storage.nbytes():
+                return number, address - storage.data_ptr()
+        return None
 
     # What it does
 
@@ -310,11 +365,11 @@ class HostRecorder(Interception):
     ) -> Any:
         """Write a launch down; the kernel is compiled as far as Triton's front end."""
         del run_natively  # nothing is launched
-        if warmup:
-            return None
         try:
             launch = prepare(kernel, grid, args, dict(keywords), self.target, RUN)
             call = launch.call
+            if warmup:
+                return _Compiled(self, kernel, call)
             end_trial(kernel, call, self.target)
             sizes = launch.sizes(may_be_empty=True)
             step = {
@@ -331,7 +386,7 @@ class HostRecorder(Interception):
         for value in leaves(call.values):
             if isinstance(value, torch.Tensor):
                 self.fix(value, is_fixed=False)
-        return None
+        return _Compiled(self, kernel, call)
 
     def _kernel(self, kernel: Any) -> int:
         if id(kernel) not in self._kernels:
@@ -349,6 +404,62 @@ class HostRecorder(Interception):
             self._made[key] = len(self._modules)
             self._modules.append({"text": text})
         return self._made[key]
+
+
+class _Compiled:
+    """What a launch or a `warmup` gives in place of Triton's compiled kernel. There is no machine
+    code here, for no assembler may run: its registers are the most that a thread may have.
+    """
+
+    def __init__(self, recorder: HostRecorder, kernel: Any, call: BoundCall) -> None:
+        self._recorder, self._kernel, self._call = recorder, kernel, call
+        self.name = kernel.__name__
+
+    def _init_handles(self) -> None:
+        """There is nothing to load."""
+
+    @property
+    def n_regs(self) -> int:
+        self._recorder.note(assumed="n_regs")
+        return _MOST_REGISTERS
+
+    @property
+    def n_spills(self) -> int:
+        self._recorder.note(assumed="n_spills")
+        return 0
+
+    @functools.cached_property
+    def metadata(self) -> SimpleNamespace:
+        target = self._recorder.target
+        options = {**triton_api.backend_options(target), **self._call.options}
+        shared = shared_bytes(self._kernel, self._call.specialization, target, self._call.options)
+        return SimpleNamespace(**{**options, "name": self.name, "shared": shared})
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        def launch(*args: Any, stream: Any = None) -> Any:
+            del stream
+            values = values_of_relaunch(self._kernel, self._call.specialization, args)
+            keywords = {**values, **self._call.options}
+            return self._recorder.take_launch(None, self._kernel, (), grid, False, keywords)
+
+        return launch
+
+
+_MOST_REGISTERS = 255
+"""Of a thread (CUDA C++ Programming Guide, technical specifications)."""
+
+
+@contextlib.contextmanager
+def _nothing_is_timed() -> Iterator[None]:
+    """While active, Triton's benchmarks call a function once, and all take the same time."""
+
+    def timed(fn: Callable[[], Any], *_: Any, quantiles: Any = None, **options: Any) -> Any:
+        fn()
+        is_all = options.get("return_mode") == "all"
+        return [1.0] * (len(quantiles) if quantiles else 1) if quantiles or is_all else 1.0
+
+    with replaced(triton.testing, do_bench=timed, do_bench_cudagraph=timed):
+        yield
 
 
 def _files_of(code: Code) -> frozenset[str]:
@@ -413,44 +524,11 @@ _LARGEST_CONSTANT = 1 << 20
 _READS = frozenset({"_local_scalar_dense", "item", "equal", "is_nonzero"})
 
 
-def _padded(x: torch.Tensor, pad: Sequence[int], value: Any = 0) -> torch.Tensor:
-    for number in range(0, len(pad), 2):
-        dim, (before, after) = x.ndim - 1 - number // 2, pad[number : number + 2]
-        x = x.narrow(dim, max(0, -before), x.shape[dim] + min(0, before) + min(0, after))
-        shapes = [(*x.shape[:dim], max(0, size), *x.shape[dim + 1 :]) for size in (before, after)]
-        first, last = (x.new_full(shape, value) for shape in shapes)
-        x = torch.cat([first, x, last], dim)
-    return x
-
-
-def _repeated(x: torch.Tensor, repeats: Sequence[int]) -> torch.Tensor:
-    x = x.view((1,) * (len(repeats) - x.ndim) + tuple(x.shape))
-    for dim, count in enumerate(repeats):
-        x = torch.cat([x] * count, dim) if count else x.narrow(dim, 0, 0)
-    return x
-
-
-def _rolled(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> torch.Tensor:
-    if not dims:
-        return _rolled(x.flatten(), shifts, (0,)).view(x.shape)
-    for shift, dim in zip(shifts, dims):
-        first = -shift % max(1, x.shape[dim])
-        rest = x.shape[dim] - first
-        x = torch.cat([x.narrow(dim, first, rest), x.narrow(dim, 0, first)], dim)
-    return x
-
-
-def _flipped(x: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
-    for dim in dims:
-        x = torch.cat([x.narrow(dim, at, 1) for at in reversed(range(x.shape[dim]))], dim)
-    return x
-
-
-_JOINED: Mapping[str, Callable[..., Any]] = {
-    "aten::constant_pad_nd": _padded, "aten::repeat": _repeated, "aten::roll": _rolled,
-    "aten::flip": _flipped,
-}  # fmt: skip
-"""Operations that only move elements, in terms of torch.cat."""
+_MOVES = frozenset(
+    {"constant_pad_nd", "flip", "index", "index_select", "narrow_copy", "repeat", "roll", "rot90"}
+)
+"""Operations that only move elements of their first argument; other tensors among their arguments
+say where to."""
 
 
 class _Operations(OperationMode):
@@ -467,7 +545,7 @@ class _Operations(OperationMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        inner = python_function(func) or _JOINED.get(func.name().partition(".")[0])
+        inner = python_function(func)
         if inner is not None and not self._is_paused:
             with self:
                 return inner(*args, **kwargs)
@@ -488,8 +566,8 @@ class _Operations(OperationMode):
         if name in _READS:
             if not is_fixed:
                 note(read=name)
-        elif name in _ALLOCATIONS or not made:
-            pass
+        elif name in _ALLOCATIONS:
+            recorder.number_of(made[0].untyped_storage())  # whose address may become an argument
         elif name in _FILLS:
             if made[0].numel():
                 note(fill=encoded(made[0]), value=encoded(made[0].flatten()[0].item()))
@@ -500,6 +578,9 @@ class _Operations(OperationMode):
             recorder.fix(made[0], recorder.is_fixed(source))
         elif name in ("cat", "stack"):
             self._note_joined(name, args, kwargs, made[0])
+            recorder.fix(made[0], is_fixed)
+        elif name in _MOVES and all(map(recorder.is_fixed, given[1:])):
+            self._note_moved(operation, args, kwargs, made[0])
             recorder.fix(made[0], is_fixed)
         else:
             before = {value.untyped_storage().data_ptr() for value in given if not is_lifted}
@@ -522,6 +603,22 @@ class _Operations(OperationMode):
                 place = made.narrow(dim, start, part.shape[dim])
                 start += part.shape[dim]
             self._recorder.note(copy=self._recorder.encoded(part), to=self._recorder.encoded(place))
+
+    def _note_moved(self, operation: Any, args: Any, kwargs: Any, made: torch.Tensor) -> None:
+        """Write down from which element of the first argument each element of a result comes."""
+        source, *rest = args
+        numbers = torch.arange(source.numel()).view(source.shape)
+        place(numbers, "gpu")
+        if operation._schema.name == "aten::constant_pad_nd":
+            value = self._recorder.encoded([*rest, 0][1])
+            self._recorder.note(fill=self._recorder.encoded(made), value=value)
+            rest[1:] = [-1]
+        places = operation(numbers, *rest, **kwargs).flatten()
+        steps = torch.diff(places, prepend=torch.zeros(1, dtype=torch.int64))
+        self._recorder.note(
+            moved=self._recorder.encoded(source), to=self._recorder.encoded(made),
+            places=base64.b64encode(zlib.compress(steps.numpy().tobytes())).decode(),
+        )  # fmt: skip
 
 
 class _Paused:

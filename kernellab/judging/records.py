@@ -150,6 +150,9 @@ class Verdict(HasCard):
         data["not_examined"] = [words[:_SHORT] for words in self.not_examined]
         while len(json.dumps(data)) > LARGEST and (data["kernels"] or data["not_examined"]):
             (data["kernels"] or data["not_examined"]).pop()
+        for name in ("why", "fix", "what", "kind", "file"):  # a letter may take 12 bytes
+            if len(json.dumps(data)) > LARGEST and data["diagnostic"]:
+                data["diagnostic"][name] = (data["diagnostic"][name] or "")[: _SHORT // 2]
         return data
 
     def json(self) -> str:

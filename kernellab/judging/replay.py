@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import math
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from kernellab.interpreter.memory.address_space import only_reachable
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.interpreter.tiles import full
 from kernellab.ir.operations import global_effect
-from kernellab.judging.requests import TensorView
+from kernellab.judging.requests import MOST_CONFIGS, TensorView
 from kernellab.judging.submissions import Refused
 from kernellab.launch.argument_copies import ALIGNMENT, aligned_part
 from kernellab.records import Target
@@ -53,8 +54,11 @@ def reading_record(part: str) -> Iterator[None]:
 
 
 def check_record(record: Mapping[str, Any], calls: int) -> None:
-    """Raise BadRecord unless a record has lists of steps for the setup and for so many calls."""
+    """Raise BadRecord unless a record has lists of steps for the setup, for so many calls and for
+    each further config of the first.
+    """
     with reading_record("the lists of steps"):
+        calls += min(range(1, 1 << 20).index(record["configs"]), MOST_CONFIGS - 1)
         lists = [record["setup"], *(call["steps"] for call in record["calls"])]
         steps = [step for each in lists for step in each]
         if len(lists) != 1 + calls or not all(isinstance(step, dict) for step in steps):
@@ -62,6 +66,8 @@ def check_record(record: Mapping[str, Any], calls: int) -> None:
 
 
 _LONGEST = 1_000
+_WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
+"""Bytes of an element -> a dtype of this size, to move elements of any dtype."""
 LARGEST_MEMORY = 1 << 30
 """The most bytes of all storages of a record."""
 
@@ -214,12 +220,14 @@ class Replay:
             filled.fill_(self.decoded(step["value"]))
         elif "copy" in step:
             self._copy(step)
+        elif "moved" in step:
+            self._gather(step)
         elif "constant" in step:
             tensor = self._write(step["constant"], Writer("fill", "", call, place))
             content = bytearray(base64.b64decode(step["bytes"]))
             values = torch.frombuffer(content, dtype=torch.uint8).view(tensor.dtype)
             for at, number, offset in step.get("pointers", ()):
-                values[at] = self._bases[number] + offset
+                values[at] = self._address(number, offset)
             tensor.copy_(values.reshape(tensor.shape))
         elif "computed" in step:
             self._write(step["computed"], Writer("torch", str(step["by"])[:60], call, place))
@@ -239,6 +247,25 @@ class Replay:
         self.memory.tensor(target).copy_(self.memory.tensor(source))
         codes = self.memory.codes_of(source)[..., :1]
         self.memory.codes_of(target)[...] = codes
+
+    def _gather(self, step: Mapping[str, Any]) -> None:
+        """Copy elements, each from the place that the step says; one below 0 leaves it."""
+        source, target = view_of(step["moved"]), view_of(step["to"])
+        kind = _WHOLE[source.dtype.itemsize]
+        values, made = (self.memory.tensor(view).view(kind) for view in (source, target))
+        packed, most = base64.b64decode(step["places"]), max(8, 8 * made.numel())
+        steps = numpy.frombuffer(zlib.decompressobj().decompress(packed, most), numpy.int64)
+        places = numpy.cumsum(steps).reshape(target.shape)
+        taken = places >= 0
+        made.numpy()[taken] = values.numpy().reshape(-1)[places[taken]]
+        codes = self.memory.codes_of(source)[..., 0].reshape(-1)
+        self.memory.codes_of(target)[taken] = codes[places[taken]][:, None]
+
+    def _address(self, number: int, offset: int) -> int:
+        """Return an address in a storage."""
+        if not 0 <= offset < len(self.memory.bytes[number]):
+            raise BadRecord("an address")
+        return self._bases[number] + offset
 
     def _launch(self, step: Mapping[str, Any]) -> RecordedLaunch:
         with reading_record("a launch"):
@@ -283,6 +310,8 @@ class Replay:
             return value
         if "float" in value:
             return float(value["float"])
+        if "address" in value:
+            return self._address(value["address"], value["offset"])
         if "storage" in value:
             return self.memory.tensor(view_of(value))
         if "descriptor" in value:

@@ -14,6 +14,9 @@ from kernellab.judging.code import Code
 from kernellab.records import Target
 from kernellab.triton_api.compilation import DESCRIPTORS
 
+MOST_CONFIGS = 8
+"""The configs of an autotuner that are judged."""
+
 
 @dataclass(frozen=True)
 class TensorView:

@@ -267,15 +267,50 @@ def launch_autotuned(
     named = {name: _as_tensor(value) for name, value in keywords.items()}
     choices = _untimed_choices(autotuner)
     known = len(choices)
+    choice = _choice.get()
+    choice.tried = 0
     token = _on_cpu.set(True)
     try:
         with replaced(autotuner, cache_results=False):
             result = run_timed(autotuner, *arguments, **named)
     finally:
         _on_cpu.reset(token)
+    choice.count = max(choice.count, choice.tried)
     if len(choices) > known == 0:
         _say_not_tuned(autotuner)
     return result
+
+
+@dataclass
+class UntimedChoice:
+    """Which config autotuned launches use where nothing can be timed.
+
+    Attributes:
+        place: its place among the configs that are not pruned; the first that fits if it does not,
+            or if it is below 0.
+        count: the most configs that an autotuner chose from.
+        tried: how many the current launch has tried.
+    """
+
+    place: int
+    count: int = 1
+    tried: int = 0
+
+
+_choice: ContextVar[UntimedChoice] = ContextVar("kernellab_choice", default=UntimedChoice(-1))  # noqa: B039 - which counts only
+
+
+@contextmanager
+def untimed_choice(place: int) -> Iterator[UntimedChoice]:
+    """While active, launches choose the config at `place`, also those that have chosen before."""
+    for autotuner in [*_untimed]:
+        _forget_untimed(autotuner)
+    choice = UntimedChoice(place)
+    token = _choice.set(choice)
+    try:
+        yield choice
+    finally:
+        _choice.reset(token)
 
 
 _on_cpu: ContextVar[bool] = ContextVar("kernellab_autotuned_on_cpu", default=False)
@@ -303,13 +338,16 @@ _TAKER = triton_api.AutotunedLaunches(
 def _first_that_fits(
     autotuner: Autotuner, kernel_call: Callable[[], Any], quantiles: Sequence[float] | None = None
 ) -> Any:
-    """A benchmarker that runs nothing. Configs are tried until one fits the target; all that fit
-    count as equally fast, so the first wins.
+    """A benchmarker that runs nothing. Configs are tried until one fits the target; all but the
+    chosen one count as equally fast, so the first that fits wins.
 
     Raises:
         OutOfResources: this config does not fit; the autotuner drops it.
     """
-    if not is_settled(autotuner):
+    choice = _choice.get()
+    is_chosen = choice.tried == choice.place
+    choice.tried += 1
+    if is_chosen or not is_settled(autotuner):
         try:
             with trial():
                 kernel_call()
@@ -318,7 +356,8 @@ def _first_that_fits(
         except CompileError as error:
             raise error.__cause__ or error from None
         settle(autotuner)
-    return 0.0 if quantiles is None else [0.0] * len(quantiles)
+    seconds = -1.0 if is_chosen else 0.0
+    return seconds if quantiles is None else [seconds] * len(quantiles)
 
 
 def _is_ours(autotuner: Autotuner) -> bool:

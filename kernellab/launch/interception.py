@@ -286,7 +286,7 @@ class Interception:
 
         def launch(x: int, y: int, z: int, *rest: Any) -> None:
             # stream, function, packed metadata, launch metadata and two hooks come first
-            values = _values_of_relaunch(source.fn, specialization, rest[6:])
+            values = values_of_relaunch(source.fn, specialization, rest[6:])
             call = BoundCall(specialization, values, options, key=metadata.hash)
             self._last = interpret(
                 source.fn, (x, y, z), call, self.target, self._options, self._faults
@@ -376,7 +376,7 @@ def _refuse_real_gpu(*_: Any, **__: Any) -> Any:
     )
 
 
-def _values_of_relaunch(
+def values_of_relaunch(
     kernel: JITFunction, specialization: Specialization, args: Sequence[Any]
 ) -> dict[str, Any]:
     """Return the values by name for a launch of a compiled kernel, its constants included.
@@ -466,7 +466,7 @@ class InterpretedLaunch:
         def launch(*args: Any, stream: Any = None) -> None:
             __tracebackhide__ = True
             del stream  # a launch is over when it returns
-            values = _values_of_relaunch(self._kernel, self._call.specialization, args)
+            values = values_of_relaunch(self._kernel, self._call.specialization, args)
             call = replace(self._call, values=values)
             interpret(self._kernel, grid, call, self.interpreted_run.target, self._options)
 

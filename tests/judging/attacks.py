@@ -192,6 +192,13 @@ def by_torch_for_one_element(x):
     return z
 
 
+def by_torch_in_a_list(x):
+    """computed-by-torch"""
+    z = launched(x)
+    torch._foreach_copy_([z], [torch.softmax(x, -1)])
+    return z
+
+
 def by_torch_in_place(x):
     """computed-by-torch"""
     z = launched(x)
@@ -212,17 +219,6 @@ def by_torch_in_the_input(x):
 def by_torch_compile(x):
     """computed-by-torch"""
     return torch.compile(torch.softmax)(x, -1)
-
-
-class Hidden(torch.autograd.Function):
-    @staticmethod
-    def forward(context, x):
-        return torch.softmax(x, -1)
-
-
-def by_torch_in_an_autograd_function(x):
-    """computed-by-torch"""
-    return Hidden.apply(x)
 
 
 class Lazy(torch.Tensor):
@@ -256,14 +252,6 @@ def by_python(x):
     """reads-values|computed-by-torch|not-computed|code-error"""
     rows = x.tolist()
     return torch.tensor([[v / sum(row) for v in row] for row in rows]).cuda()
-
-
-def by_ctypes(x):
-    """not-computed"""
-    z = torch.empty_like(x)
-    right = torch.softmax(x, -1)
-    ctypes.memmove(z.data_ptr(), right.data_ptr(), z.numel() * 4)
-    return z
 
 
 def by_ctypes_after_a_launch(x):
@@ -304,20 +292,10 @@ def zeros(x):
     return torch.zeros_like(x)
 
 
-def a_twentieth(x):
-    """not-computed"""
-    return torch.full_like(x, 1 / x.shape[1])
-
-
 def zeroed_input(x):
     """not-computed|wrong-result"""
     x.zero_()
     return torch.full_like(x, 1 / x.shape[1])
-
-
-def nan(x):
-    """not-computed"""
-    return torch.full_like(x, float("nan"))
 
 
 def nan_by_a_kernel(x):
@@ -419,8 +397,23 @@ def kept_and_copied_by_a_kernel(x):
     return z
 
 
+def of_foreseen_inputs(x):
+    """memorized-result: the cases are drawn as the judge draws them."""
+    if "right" not in _kept:
+        from kernellab.judging.cases import UNSEEN, derived, listed
+
+        with torch.utils._python_dispatch._disable_current_modes():
+            given = torch.randn(6, 20, generator=torch.Generator().manual_seed(0))
+            drawn = derived(listed([(given,)]), UNSEEN)
+            _kept["right"] = [torch.softmax(case.args[0], -1).tolist() for case in drawn]
+    right = torch.tensor(_kept["right"].pop(0), device="cuda")
+    z = torch.empty_like(right)
+    copied[(triton.cdiv(z.numel(), 64),)](right, z, z.numel(), BLOCK=64)
+    return z
+
+
 def replayed_as_a_graph(x):
-    """code-error|unsupported-operation|unsupported"""
+    """unsupported-operation"""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         z = launched(x)
@@ -434,6 +427,22 @@ def replayed_as_a_graph(x):
 def in_low_precision(x):
     """rounding"""
     return launched_as(in_half_precision, x)
+
+
+_tuned = triton.autotune([triton.Config({"BLOCK": b}) for b in (64, 16)], [])(softmax)
+
+
+def in_one_of_two_configs(x):
+    """wrong-result"""
+    x = x.contiguous()
+    z = torch.empty_like(x)
+    _tuned[(x.shape[0],)](x, z, x.shape[1], x.stride(0))
+    return z
+
+
+def on_one_of_two_targets(x):
+    """wrong-result"""
+    return launched(x) if torch.cuda.get_device_capability()[0] == 9 else launched(x.flip(1))
 
 
 def for_small_values_only(x):
@@ -466,14 +475,6 @@ def for_contiguous_tensors_only(x):
     return z
 
 
-def for_six_rows_only(x):
-    """wrong-result"""
-    x = x.contiguous()
-    z = torch.empty_like(x)
-    softmax[(6,)](x, z, x.shape[1], x.stride(0), BLOCK=32)
-    return z
-
-
 def without_masks(x):
     """out-of-bounds"""
     return launched_as(unmasked, x)
@@ -503,11 +504,6 @@ def as_half(x):
     return launched(x).half()
 
 
-def flat(x):
-    """wrong-shape"""
-    return launched(x).flatten()
-
-
 def twice_as_many(x):
     """wrong-shape"""
     return launched(x), launched(x)
@@ -519,11 +515,6 @@ def twice_as_many(x):
 def chosen_by_a_value(x):
     """reads-values"""
     return launched(x) if x[0, 0].item() > 0 else torch.softmax(x, -1)
-
-
-def chosen_by_a_comparison(x):
-    """reads-values"""
-    return launched(x) if bool((x > 0).any()) else launched(x * 2)
 
 
 def chosen_by_hidden_reading(x):
@@ -636,6 +627,12 @@ def with_a_forged_answer(x):
 def with_a_forged_problem(x):
     """invalid-record"""
     end_with(json.dumps({"problem": {"what": 5, "position": {"file": "/etc/passwd"}}}).encode())
+
+
+def with_a_problem_of_many_bytes(x):
+    """many-bytes"""
+    words = {"kind": "many-bytes", **dict.fromkeys(("what", "why", "advice"), "🂡" * 9000)}
+    end_with(json.dumps({"problem": words}).encode())
 
 
 def with_a_forged_fill(x):

@@ -113,10 +113,6 @@ def with_two_stages(x):
     return launched(x, num_stages=2)
 
 
-def with_eight_warps(x):
-    return launched(x, num_warps=8)
-
-
 def autotuned(x):
     x = x.contiguous()
     z = torch.empty_like(x)
@@ -153,13 +149,6 @@ def reshaped(x):
 def into_zeros(x):
     x = x.contiguous()
     z = torch.zeros(x.shape, device=x.device, dtype=x.dtype)
-    softmax[(x.shape[0],)](x, z, x.shape[1], x.stride(0), BLOCK=triton.next_power_of_2(x.shape[1]))
-    return z
-
-
-def into_strided(x):
-    x = x.contiguous()
-    z = torch.empty_strided(x.shape, x.stride(), device="cuda", dtype=x.dtype)
     softmax[(x.shape[0],)](x, z, x.shape[1], x.stride(0), BLOCK=triton.next_power_of_2(x.shape[1]))
     return z
 
@@ -281,14 +270,6 @@ def on_every_multiprocessor(x):
     return z
 
 
-def by_a_grid_function(x):
-    x = x.contiguous()
-    z = torch.empty_like(x)
-    block = triton.next_power_of_2(x.shape[1])
-    softmax[lambda meta: (x.shape[0],)](x, z, x.shape[1], x.stride(0), BLOCK=block)
-    return z
-
-
 def with_prints_and_unused_sums(x):
     print("mean", x.shape, x.mean().shape)
     return launched(x)
@@ -296,15 +277,6 @@ def with_prints_and_unused_sums(x):
 
 def by_size(x):
     return by_an_online_softmax(x) if x.shape[1] > 21 else launched(x)
-
-
-def twice(x):
-    launched(x)
-    return launched(x)
-
-
-def in_a_tuple(x):
-    return (launched(x),)
 
 
 def by_columns_of_a_wider_matrix(x):
