@@ -539,8 +539,10 @@ _TURN = 6
 """How many changes of a kind are tried before it is the turn of the next kind."""
 
 
-_LIKELY = (8, 24)
-"""How many changes of each likely kind are tried first, and how many before other kinds."""
+_LIKELY = (8, 40, 270)
+"""How many changes of each likely kind are tried first, then of each and of all together, before
+other kinds.
+"""
 
 
 def _in_turn(
@@ -548,7 +550,8 @@ def _in_turn(
 ) -> Iterator[Rewrite]:
     """Yield the changes of likely kinds, then those of all kinds, some of each kind in turn."""
     try:
-        for most in _LIKELY:
+        few, more, together = _LIKELY
+        for most in (few, min(more, together // max(len(likely), 1))):
             for family in likely:
                 yield from itertools.islice(family(source), most)
         waiting = [family(source) for family in families]

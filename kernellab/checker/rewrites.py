@@ -542,7 +542,8 @@ def excluded(source: Source) -> Iterator[_Change]:
     """`tl.where` around what is reduced, or around a variable, for masked elements."""
     own, kinds = source.conditions[:4], _Kinds(source)
     masks = dict.fromkeys((*own, *(mask.replace("[:, None]", "[None, :]") for mask in own)))
-    reductions = source.calls("sum", "max", "min", "exp", "cumsum", "argmax", "argmin", "dot")
+    reductions = source.calls("exp")
+    reductions += source.calls("sum", "max", "min", "cumsum", "argmax", "argmin", "dot")
     values = [(call.args[0], f"tl.{called(call)}") for call in reductions if call.args]
     values += [(node.value, source.of(node.targets[0])) for node in source.nodes
                if isinstance(node, ast.Assign)]  # fmt: skip
@@ -550,7 +551,7 @@ def excluded(source: Source) -> Iterator[_Change]:
         reason = (
             f"Elements for which {mask} does not hold take part in {where}: they must be {other}."
         )
-        if kinds.of(node) == "value":
+        if kinds.of(node) == "value" and (where != "tl.exp" or other == _NEUTRAL[1]):
             yield [(node, f"tl.where({mask}, {source.of(node)}, {other})")], reason
 
 
@@ -762,9 +763,10 @@ def _carried(source: Source, node: ast.Assign, name: str) -> Iterator[_Change]:
     only_last = f"Only the last iteration of the loop counts: {name} is overwritten in each."
     copies = [source.of(each.targets[0]) for each in source.nodes
               if isinstance(each, ast.Assign) and source.of(each.value) == name]  # fmt: skip
-    for each in (name, *copies):
-        for new in (f"{each} + {value}", f"tl.maximum({each}, {value})", f"{each} * {value}",
-                    f"tl.minimum({each}, {value})"):  # fmt: skip
+    for each in (*copies, name):
+        news = [f"{each} + {value}", f"tl.maximum({each}, {value})", f"{each} * {value}",
+                f"tl.minimum({each}, {value})"]  # fmt: skip
+        for new in news[1:2] if value.startswith("tl.max(") else news:
             yield [(node.value, new)], only_last
     if isinstance(node.value, ast.Call) and called(node.value) == "dot":
         yield [(node.value, f"{value[:-1]}, {name})")], only_last
