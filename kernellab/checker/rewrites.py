@@ -485,13 +485,15 @@ def unbounded(source: Source) -> Iterator[_Change]:
     places: dict[str, list[tuple[ast.AST, str, str]]] = {}
     for call in source.calls(*_ACCESSES):
         given = keyword_of(call, "mask")
-        for node in ast.walk(call.args[0]) if given and call.args else ():
+        if given is None or not call.args:
+            continue
+        for node in ast.walk(call.args[0]):
             if isinstance(node, ast.Subscript) and source.of(node.slice) in _SPREAD:
                 if names_in(node.value).isdisjoint(_meant_by(given.value, source)):
                     mask, spread = in_brackets(source.of(given.value)), source.of(node)
                     places.setdefault(source.of(node.value), []).append((given.value, mask, spread))
-    for (index, found), size in itertools.product(places.items(), _plain(source)):
-        pairs = [(node, f"{mask} & ({spread} < {size})") for node, mask, spread in found]
+    for (index, without), size in itertools.product(places.items(), _plain(source)):
+        pairs = [(node, f"{mask} & ({spread} < {size})") for node, mask, spread in without]
         yield pairs, f"No mask has a bound for {in_brackets(index)}."
 
 
