@@ -473,7 +473,7 @@ class Tries:
 
     Attributes:
         most: the most sources.
-        seconds: no try begins later.
+        seconds: no try begins later; on a busy machine, none after three times as long.
         batch: how many sources are made together.
     """
 
@@ -507,11 +507,13 @@ def search(
 
     Changes of the families `likely` are tried first.
     """
-    end = time.monotonic() + tries.seconds
+    start, busy = time.monotonic(), time.process_time()
     rewrites = _distinct(_in_turn(source, families, likely), source.text)
     candidates = itertools.islice(rewrites, tries.most)
     for rewrite, kernel in _kernels(candidates, make, tries.batch):
-        if time.monotonic() > end:
+        wait = time.monotonic() - start
+        is_slow = time.process_time() - busy < tries.seconds / 2  # other processes had the time
+        if wait > tries.seconds * (3 if is_slow else 1):
             return None
         if kernel is not None and judge(rewrite.text, kernel):
             return Found(rewrite.reason, rewrite.text)
@@ -540,8 +542,10 @@ _TURN = 6
 """How many changes of a kind are tried before it is the turn of the next kind."""
 
 
-_LIKELY = (8, 40)
-"""How many changes of each likely kind are tried first, and how many before other kinds."""
+_LIKELY = (8, 40, 270)
+"""How many changes of each likely kind are tried first, then of each and of all together, before
+other kinds.
+"""
 
 
 def _in_turn(
@@ -549,7 +553,8 @@ def _in_turn(
 ) -> Iterator[Rewrite]:
     """Yield the changes of likely kinds, then those of all kinds, some of each kind in turn."""
     try:
-        for most in _LIKELY:
+        few, more, together = _LIKELY
+        for most in (few, min(more, together // max(len(likely), 1))):
             for family in likely:
                 yield from itertools.islice(family(source), most)
         waiting = [family(source) for family in families]

@@ -593,6 +593,15 @@ def advice_for(op: Operation) -> str:
             "Use exponentials of negative numbers only, which do not overflow: log(1 + exp(x)) "
             "is tl.maximum(x, 0) + tl.log(1 + tl.exp(-tl.abs(x)))."
         )
+    adds_one = any(isinstance(use, mlir.AddFOp) and any(map(_is_constant, use.operands))
+                   for use in alone)  # fmt: skip
+    argument = op.operands[0].owner
+    is_difference = isinstance(argument, mlir.SubFOp) and not _is_constant(argument.operands[0])
+    if is_difference and not adds_one:
+        return (
+            "The subtracted value is the smaller one here: subtract a maximum that includes the "
+            "other value. One that grows in a loop is tl.maximum(old, tl.max(x, axis))."
+        )
     if any(isinstance(use, DIVISIONS) for use in alone):
         return (
             "Use exponentials of negative numbers only, which do not overflow: with "
@@ -610,6 +619,10 @@ def _adds_exponentials(op: Operation) -> bool:
     return isinstance(op, mlir.AddFOp) and all(
         isinstance(operand.owner, EXPONENTIALS) for operand in op.operands
     )
+
+
+def _is_constant(value: SSAValue) -> bool:
+    return isinstance(value.owner, mlir.ConstantOp)
 
 
 def _limit(op: Operation) -> float:

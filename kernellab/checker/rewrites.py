@@ -480,6 +480,24 @@ def other_masks(source: Source) -> Iterator[_Change]:
         yield change
 
 
+@_family
+def unbounded(source: Source) -> Iterator[_Change]:
+    """A bound for an index of several tiles, in all masks that leave it out."""
+    places: dict[str, list[tuple[ast.AST, str, str]]] = {}
+    for call in source.calls(*_ACCESSES):
+        given = keyword_of(call, "mask")
+        if given is None or not call.args:
+            continue
+        for node in ast.walk(call.args[0]):
+            if isinstance(node, ast.Subscript) and source.of(node.slice) in _SPREAD:
+                if names_in(node.value).isdisjoint(_meant_by(given.value, source)):
+                    mask, spread = in_brackets(source.of(given.value)), source.of(node)
+                    places.setdefault(source.of(node.value), []).append((given.value, mask, spread))
+    for (index, without), size in itertools.product(places.items(), _plain(source)):
+        pairs = [(node, f"{mask} & ({spread} < {size})") for node, mask, spread in without]
+        yield pairs, f"No mask has a bound for {in_brackets(index)}."
+
+
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -525,8 +543,10 @@ def _other(source: Source, call: ast.Call, other: str) -> Iterator[tuple[ast.AST
 @_family
 def excluded(source: Source) -> Iterator[_Change]:
     """`tl.where` around what is reduced, or around a variable, for masked elements."""
-    masks, kinds = source.conditions[:4], _Kinds(source)
-    reductions = source.calls("sum", "max", "min", "exp", "cumsum", "argmax", "argmin", "dot")
+    own, kinds = source.conditions[:4], _Kinds(source)
+    masks = dict.fromkeys((*own, *(mask.replace("[:, None]", "[None, :]") for mask in own)))
+    reductions = source.calls("exp")
+    reductions += source.calls("sum", "max", "min", "cumsum", "argmax", "argmin", "dot")
     values = [(call.args[0], f"tl.{called(call)}") for call in reductions if call.args]
     values += [(node.value, source.of(node.targets[0])) for node in source.nodes
                if isinstance(node, ast.Assign)]  # fmt: skip
@@ -534,7 +554,7 @@ def excluded(source: Source) -> Iterator[_Change]:
         reason = (
             f"Elements for which {mask} does not hold take part in {where}: they must be {other}."
         )
-        if kinds.of(node) == "value":
+        if kinds.of(node) == "value" and (where != "tl.exp" or other == _NEUTRAL[1]):
             yield [(node, f"tl.where({mask}, {source.of(node)}, {other})")], reason
 
 
@@ -698,6 +718,34 @@ def variables(source: Source) -> Iterator[_Change]:
 # Loops and sums
 
 
+def earlier_maxima(source: Source) -> Iterator[Rewrite]:
+    """Sums that are not multiplied as the maximum in their exponents grows."""
+    ranks = _Kinds(source).ranks
+    for loop in source.loops():
+        inside = [*ast.walk(loop)]
+        carried = {
+            source.of(target): node
+            for node in inside
+            if isinstance(node, ast.Assign | ast.AugAssign)
+            for target in (node.target if isinstance(node, ast.AugAssign) else node.targets[0],)
+            if isinstance(node, ast.AugAssign) or names_in(target) <= names_in(node.value)
+        }
+        for old, node in carried.items():
+            if not isinstance(node.value, ast.Call) or called(node.value) != "maximum":
+                continue
+            lines = {
+                name: f"{name} *= tl.exp({old} - {source.of(node.value)})"
+                + "[:, None]" * (ranks.get(name, 0) > 1)
+                for name in carried
+                if name != old
+            }
+            for names in (*lines, tuple(lines))[len(lines) == 1 :]:
+                several = [names] if isinstance(names, str) else names
+                reason = f"{old} grows, but the sums of exponentials are of the earlier {old}."
+                line = f"\n{' ' * node.col_offset}".join(lines[name] for name in several)
+                yield Rewrite(source.with_line(node, line), reason)
+
+
 @_family
 def loops(source: Source) -> Iterator[_Change]:
     """What a loop carries from an iteration to the next, and where it begins and ends."""
@@ -716,9 +764,13 @@ def _carried(source: Source, node: ast.Assign, name: str) -> Iterator[_Change]:
     if _Kinds(source).of(node.value) != "value" or name in names:
         return
     only_last = f"Only the last iteration of the loop counts: {name} is overwritten in each."
-    for new in (f"{name} + {value}", f"tl.maximum({name}, {value})", f"{name} * {value}",
-                f"tl.minimum({name}, {value})"):  # fmt: skip
-        yield [(node.value, new)], only_last
+    copies = [source.of(each.targets[0]) for each in source.nodes
+              if isinstance(each, ast.Assign) and source.of(each.value) == name]  # fmt: skip
+    for each in (*copies, name):
+        news = [f"{each} + {value}", f"tl.maximum({each}, {value})", f"{each} * {value}",
+                f"tl.minimum({each}, {value})"]  # fmt: skip
+        for new in news[1:2] if value.startswith("tl.max(") else news:
+            yield [(node.value, new)], only_last
     if isinstance(node.value, ast.Call) and called(node.value) == "dot":
         yield [(node.value, f"{value[:-1]}, {name})")], only_last
 
@@ -1005,6 +1057,19 @@ def _phases(source: Source, node: ast.AST, barrier: str) -> Iterator[str]:
 
 
 # Numbers, factors and reductions
+
+
+@_family
+def moved_factors(source: Source) -> Iterator[_Change]:
+    """A float argument as a factor of a product of matrices, and not of another value."""
+    for node in source.nodes:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            for mine, other in ((node.left, node.right), (node.right, node.left)):
+                for call in source.calls("dot") if source.of(mine) in source.floats else ():
+                    if _are_apart(source, [node, call]):
+                        new = f"{source.of(call)} * {source.of(mine)}"
+                        reason = f"{source.of(mine)} belongs to {_shortened(source.of(call))}."
+                        yield [(node, source.of(other)), (call, new)], reason
 
 
 @_family

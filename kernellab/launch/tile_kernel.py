@@ -389,11 +389,12 @@ def run(
             `num_warps`, and options of the interpreter:
 
             stage: the IR to run, "ttir" by default.
-            order: the order of the programs: "sequential" (by linear id, x fastest), "reversed" or
-            "shuffled". seed: chooses the shuffled order, 0 by default. bounds: where accesses must
-            stay: inside the "storage" (the memory behind a tensor) by default, or the "view".
+            order: "sequential" (by linear id, x fastest), "reversed" or "shuffled" programs.
+            seed: chooses the shuffled order, 0 by default.
+            bounds: inside which accesses must stay: the "storage" (the memory behind a tensor), by
+                default, or the "view".
             completion: when asynchronous operations of TTGIR complete: "early", when they are
-            issued, by default; "late", when something waits for them; or "shuffled" by seed.
+                issued, by default; "late", when something waits for them; or "shuffled" by seed.
 
             A keyword that is also a parameter of the kernel is passed to the kernel, unless that
             parameter is already given by position; `options={...}` then gives the option.

@@ -324,8 +324,9 @@ def _accessed(kernel: Any, case: Case, target: str) -> numpy.ndarray:
 
 TRIES = Tries(seconds=20.0, most=800, batch=12)
 
-_RUN_SECONDS = 1.0
-"""A changed kernel that takes longer does not count as right; the solutions take 0.07 at most."""
+_RUN_SECONDS = 3.0
+"""A changed kernel that takes longer does not count as right; the solutions take 0.07 at most,
+and on a busy machine ten times as long."""
 
 _MOST_WITHOUT_END = 3
 """After so many changed kernels that took longer, no more are tried: the rest of a kernel with an
@@ -361,18 +362,17 @@ class Repairing:
     wrong: set[tuple[str, ...]] = field(default_factory=set)
     """The modules that went wrong: one in three changes compiles to a module that was tried."""
 
-    def found(self, families: Sequence[Family], argument: str) -> Found | None:
-        """Return the change with which all launches are right; None if none was found.
-
-        `argument` is what is wrong, or accessed out of bounds.
-        """
+    def found(self, families: Sequence[Family], problem: Diagnostic) -> Found | None:
+        """Return the change with which all launches are right; None if none was found."""
+        argument = getattr(problem, "argument", "")
         case = self.cases[self.number]
         source = Source(str(self.kernel.src), case.keywords)
         wrong = self._wrong(argument)
         if wrong is not None and families is WRONG:
             likely = likely_families(wrong)
         else:
-            likely = [on_lines_of(family, argument) for family in LIKELY["unsafe"]]
+            suggested = LIKELY.get(problem.kind, LIKELY["unsafe"])
+            likely = [on_lines_of(family, argument) for family in suggested]
         make = partial(self._made, [case])
         try:
             return search(source, families, make, self._is_right, TRIES, likely)

@@ -157,7 +157,7 @@ def answered(
         code: the kernel, or the texts that define it; a string says what there is in its place.
         seed: as for `exercise`.
         tries_fixes: whether to look for a change that makes a wrong answer right, which takes up to
-            20 seconds.
+            20 seconds, and three times as long on a busy machine.
     """
     chosen = secrets.randbelow(1 << _SEED_BITS) if seed is None else seed
     return _Answering(task, code, chosen, tries_fixes).answer()
@@ -364,8 +364,7 @@ class _Answering:
         )
         if problems[0].kind in WAITS:
             families = tuple(itertools.chain(*WAITS[problems[0].kind]))
-        argument = getattr(problems[0], "argument", "")
-        repair = repairing.found(families, argument) if self.tries_fixes else None
+        repair = repairing.found(families, problems[0]) if self.tries_fixes else None
         if repair is None:
             return [_with_reading(_of_given_launch(problem), repairing) for problem in problems]
         first, *others = problems

@@ -56,6 +56,7 @@ def checked(kernels: Any, name: str, programs: int = 1) -> Findings:
 BOTH = [(kernels, name) for kernels in (asynchronous, handed_on) for name in kernels.NAMES]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("kernels", "name"), BOTH, ids=[name for _, name in BOTH])
 def test_nothing_is_found_in_right_kernels(kernels: Any, name: str) -> None:
     assert not checked(kernels, name)
@@ -67,7 +68,7 @@ FAULTS = [(kernels, *each) for kernels in (asynchronous, handed_on)
 
 
 @pytest.mark.usefixtures("_no_tries")
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("kernels", "name", "fault"), FAULTS)
 def test_the_fault_is_found_on_its_line(
     kernels: Any, name: str, fault: str, tmp_path: Path

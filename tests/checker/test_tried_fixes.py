@@ -284,6 +284,10 @@ def is_tried(line: str, new: str) -> bool:
         ("x = tl.where((i < 8) & (y < x), x, y)", "(i <= 8) & (y <= x)"),
         ("tl.store(z_ptr, tl.load(z_ptr) + x)", "tl.atomic_add(z_ptr, x)"),
         ("x = tl.load(x_ptr + tl.num_programs(0) * i)", "tl.load(x_ptr + BLOCK * i)"),
+        ("for k in x:\n        y = tl.maximum(y, k)\n        x += k - y", "x *= tl.exp(y - tl.max"),
+        ("for k in x:\n        m = tl.max(k)\n        y = m", "m = tl.maximum(y, tl.max(k))"),
+        ("x = tl.dot(x, y) + y * eps", "x = tl.dot(x, y) * eps + y"),
+        ("y = tl.exp(y)", "x / tl.sum(y, axis=0)"),
     ],
 )
 def test_a_likely_change_is_tried_early(line: str, new: str) -> None:

@@ -5,6 +5,7 @@ ignores the strides of its tensors. If every operation is right, find why the re
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -136,7 +137,8 @@ class WrongResult(Detector):
                 "advice": _STEP.format(_program_option(program)),
             }
         facts["message"] = str(apart)
-        if rounding is not None:
+        is_number = not isinstance(apart.actual, float) or math.isfinite(apart.actual)
+        if rounding is not None and is_number:
             is_underflow = apart.actual == 0 != apart.expected and rounding.kind != "cancellation"
             cause = _UNDERFLOW if is_underflow else f"The cause is rounding: {rounding.words}"
             facts["message"] += f". {cause}"
