@@ -1,5 +1,7 @@
 """Kernels that write NaN or infinity that their inputs do not hold, and their clean twins."""
 
+from functools import partial
+
 import torch
 import triton
 import triton.language as tl
@@ -7,6 +9,10 @@ import triton.language as tl
 from tests.checker.launches import Launch, Pair, indices, normal, pair, zeros
 
 # fmt: off
+
+
+def _divided_by(value: float) -> tuple[torch.Tensor | int, ...]:
+    return zeros(12), torch.full((12,), value), zeros(12), 12
 
 
 @triton.jit
@@ -279,7 +285,7 @@ PAIRS = [
             faulty=Launch(decides, (1,), lambda: (zeros(12), zeros(12), zeros(12), 12), {"WAY": way, "BLOCK": 16}),
             clean=Launch(
                 excludes_nan if half else decides, (1,),
-                lambda half=half: (zeros(12), torch.full((12,), 1.0 - half), zeros(12), 12), {"WAY": way, "BLOCK": 16},
+                partial(_divided_by, 1.0 - half), {"WAY": way, "BLOCK": 16},
             ),
         )
         for way in range(7)
