@@ -15,8 +15,8 @@ from kernellab import triton_api
 from kernellab.checker import fixes
 from kernellab.checker.records import Findings
 from kernellab.errors import CompileError
-from tests.interpreter.test_completion import is_right
 from tests.kernels import asynchronous, handed_on, pipelines
+from tests.kernels.asynchronous import is_right
 from tests.support.broken_kernels import (
     broken,
     faults_of,

@@ -55,7 +55,9 @@ def test_what_results_say_chooses_what_is_tried_first() -> None:
     for got, sign in ((WANT * 8, "scaled"), (WANT + 1, "shifted_by_a_number")):
         wrong = WrongTensor("z_ptr", got, WANT, 1e-6 * WANT.double().abs(), {}, TEXT)
         assert likely_families(wrong)[0] is LIKELY[sign][0]
-    assert set(LIKELY) - {"not_finite", "unclear", "unsafe"} <= {one.__name__ for one in READINGS}
+    assert set(LIKELY) - {"not_finite", "race", "unclear", "unsafe"} <= {
+        one.__name__ for one in READINGS
+    }
 
 
 def test_an_argument_that_is_not_used_comes_first() -> None:

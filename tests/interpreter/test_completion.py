@@ -18,19 +18,10 @@ from kernellab.errors import (
 )
 from tests.corpus.elementwise import vector_add
 from tests.kernels import asynchronous
+from tests.kernels.asynchronous import is_right
 from tests.support.broken_kernels import broken, faults_of
 from tests.support.compiled import source_line
 from tests.support.messages import Raised
-
-
-def is_right(kernels: Any, name: str, completion: str, programs: int = 1, **options: Any) -> bool:
-    """Whether a run of a kernel stores what it should."""
-    kernel, arguments, right = kernels.launched(name)
-    target = asynchronous.target_of(name)
-    with kernellab.interpreted(target=target, completion=completion, **options):
-        kernellab.run(kernel, (programs,), *arguments, TILES=asynchronous.TILES)
-    out: Any = arguments[-1]
-    return torch.allclose(getattr(out, "base", out), right, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.sampled(3)

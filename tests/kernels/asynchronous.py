@@ -20,6 +20,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+import kernellab
 from tests.cases.case import normal
 from tests.corpus.gluon_kernels import copy_to_shared, described, tma_load, tma_store
 
@@ -500,3 +501,13 @@ def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
         case "handed_over":
             return handed_over, (described(x), torch.cat((out, out))), torch.cat((x + x, 3 * x))
     return globals()[name], (described(x), out), x + x
+
+
+def is_right(kernels: Any, name: str, completion: str, programs: int = 1, **options: Any) -> bool:
+    """Whether a run of a kernel stores what it should."""
+    kernel, arguments, right = kernels.launched(name)
+    target = target_of(name)
+    with kernellab.interpreted(target=target, completion=completion, **options):
+        kernellab.run(kernel, (programs,), *arguments, TILES=TILES)
+    out: Any = arguments[-1]
+    return torch.allclose(getattr(out, "base", out), right, rtol=1e-5, atol=1e-4)

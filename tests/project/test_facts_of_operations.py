@@ -11,6 +11,7 @@ MOST = 2
 """So many operations may be named together; a longer list states a fact about a kind of them."""
 
 STATED_HERE_ALONE = {
+    "checker.detectors.asynchrony._OF_CLUSTERS": "what orders CTAs of a cluster, no one else asks",
     "checker.detectors.hints._DIVISIONS": "shifts too, which no one else counts as such",
     "checker.detectors.outputs._OTHER_EFFECTS": "other purposes of a launch without stores",
     "checker.exact_functions._CONVERSIONS": "what keeps a value that no type bounds",
@@ -30,6 +31,7 @@ STATED_HERE_ALONE = {
     "compiler.analyses.layouts._REARRANGING": "which layouts end there, no one else asks",
     "compiler.analyses.work._FLOAT_OPERATIONS": "what counts as one operation, no one else asks",
     "equality.lowering._MOVE": "memory and control flow, whose lowerings take any elements",
+    "equality.functions.EXTREMES": "what chooses an operand by its order, no one else asks",
     "launch.results._TIMES": "how often each rounds, in the bound of a whole result",
     "profiling.accesses.requests.OfBlocks": "a type, for operands by name",
     "profiling.accesses.shared_memory._MAY_SHARE": "what Triton lowers through shared memory",
@@ -37,6 +39,7 @@ STATED_HERE_ALONE = {
     "profiling.diagnosis.cost_model._WEIGHTS": "what each costs",
     "profiling.diagnosis.traffic._SAME": "whose number is their operand's, beside the arithmetic",
     "profiling.diagnosis.traffic._STEP_RULES": "how addresses go on, a rule each",
+    "profiling.estimates.instructions._FLOATS": "what FADD, FMUL and FFMA are made of",
     "profiling.profiles.line_marks._ENTERED": "where marks go, no one else asks",
     "profiling.profiles.line_marks._NO_CODE": "what becomes no instruction, no one else asks",
 }

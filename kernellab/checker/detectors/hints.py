@@ -39,6 +39,7 @@ from kernellab.ir.operations import (
     Location,
     has,
     locate,
+    trait_of,
 )
 from kernellab.ir.types import is_pointer, shape
 from kernellab.records.layouts import Numbers
@@ -575,8 +576,9 @@ class DescriptorAlignment(Detector):
             return
         descriptor = computed.operands[0]
         assert isinstance(descriptor, Descriptor)
-        is_by_rows = isinstance(op, tt.DescriptorGatherOp | tt.DescriptorScatterOp)
-        last = op.column if is_by_rows else op.indices[-1]  # type: ignore[attr-defined]
+        access = trait_of(op, DescriptorAccess)
+        assert access is not None
+        last = access.indices_of(op)[-1]
         offsets = computed.operands[list(op.operands).index(last)]
         self._check(computed, descriptor, "offset", _bytes(descriptor, offsets))
 
