@@ -536,6 +536,7 @@ NORMAL = Inputs(
 )
 ORDERED = (
     Inputs("small floats", "", lambda normal, *_: normal / 32),
+    Inputs("smaller floats", "", lambda normal, *_: normal * 1e-3),
     Inputs("rising floats", "", lambda normal, *_: _sorted(normal)),
     Inputs("falling floats", "", lambda normal, *_: -_sorted(normal)),
 )

@@ -186,6 +186,9 @@ def of_other_tasks() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("submission", "kinds"), [*of_other_tasks()])
 def test_a_submission_of_another_task(submission: str, kinds: list[str]) -> None:
+    if "address" in submission or "pointers" in submission:
+        if torch.empty(1).data_ptr() < 1 << 32:
+            pytest.skip("an address below 4 GiB is an int32 to Triton, unlike one on a GPU")
     task = submission.partition("::")[2].partition("_")[0]
     generator = torch.Generator().manual_seed(3)
     case = tuple(
