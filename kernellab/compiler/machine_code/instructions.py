@@ -434,9 +434,7 @@ def decode(compilation: Compilation) -> tuple[Instruction, ...]:
         cubin = stages["cubin"].content
         assert isinstance(cubin, bytes)
         if "sass" not in compilation.source_map.stages:
-            raise NotRecorded(
-                f"The source map of {compilation.kernel!r} has no lines for its SASS."
-            )
+            raise NotRecorded(f"The source map of {compilation.kernel!r} has no lines of SASS.")
         return tuple(_sass_instructions(stages["sass"].text, cubin, compilation.source_map))
     if "amdgcn" not in stages and (why := stages.failed.get("sass")) is not None:
         raise why

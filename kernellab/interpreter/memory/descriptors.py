@@ -285,10 +285,7 @@ class Tensormaps:
         read: Descriptor | None = None
         for place, reading in self._places(address, active):
             if place not in self._written:
-                raise UnsupportedOperation(
-                    "The interpreter does not support a tensor descriptor that the kernel did not "
-                    "write."
-                )
+                raise UnsupportedOperation("A tensor descriptor must be written by this kernel.")
             descriptor = self._written[place]
             read = descriptor if read is None else descriptor.merged(read, reading)
         assert read is not None, "somebody reads"
