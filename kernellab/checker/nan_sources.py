@@ -842,9 +842,9 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
         )
     if isinstance(op, mlir.SubFOp) and all(numpy.isinf(value) for value in values):
         return (
-            "Infinity minus infinity is NaN. In a softmax, a row of which the mask keeps no "
-            "element has the maximum -inf: check the mask, or, if such rows may occur, replace "
-            "their maximum with 0 by tl.where."
+            "Infinity minus infinity is NaN. In a softmax, the maximum of a fully masked row is "
+            "-inf. Check the mask. If such rows are valid, use tl.where to replace their maximum "
+            "with 0."
         )
     if isinstance(op, tt.DotOp):
         values = [numpy.sum(widen(line)) for line in _row_and_column(origin, lane)]

@@ -35,7 +35,7 @@ def cannot_request(name: str, call: str, advice: str) -> ArgumentError:
     """Return the error for a place where no question can be put, such as a view."""
     return ArgumentError(
         f"{call} needs your consent to run the source of {visible(name)!r} in the file, which "
-        "cannot be given here",
+        "cannot be given here.",
         advice=advice,
     )
 
@@ -78,7 +78,7 @@ def request_consent(
         raise cannot_request(name, call, trusting) from error
     if not agreed:
         raise ArgumentError(
-            f"the source of {visible(name)!r} in the file was not run, because the answer was no",
+            f"The source of {visible(name)!r} in the file was not run, because the answer was no.",
             advice=trusting,
         )
     trust(*texts)

@@ -172,7 +172,7 @@ class _Process:
         if kind == _NOT_BEGUN:
             raise WorkerLost(
                 "The worker process cannot load what it is to run:\n"
-                f"{_told(content.decode('utf-8', 'replace'))}",
+                f"{_told(content.decode('utf-8', 'replace'))}.",
                 advice=_NOT_STARTED,
             )
         raise WorkerError(f"{self._who}'s answer is not valid.")
@@ -367,7 +367,7 @@ class Worker(_Process):
             )
         except (OSError, ValueError, MachineError) as error:
             raise WorkerLost(
-                f"the worker process could not be started: {error}",
+                f"The worker process could not be started: {error}",
                 advice=_NOT_STARTED,
             ) from error
         assert process.stdin is not None

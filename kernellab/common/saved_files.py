@@ -70,7 +70,9 @@ class SavedData:
 
     def misfit(self, expected: str) -> SchemaError:
         """The error to raise where this part is not what is expected."""
-        return SchemaError(f"{self.place or 'the file'} must be {expected[:_LONGEST]}")
+        got = "" if isinstance(self._data, dict | list) else shown(self._data)
+        got = f", got {got}" if 0 < len(got) <= 80 and ":" not in expected else ""
+        return SchemaError(f"{self.place or 'the file'} must be {expected[:_LONGEST]}{got}")
 
     def _of(self, kind: type, expected: str) -> Any:
         if type(self._data) is not kind:

@@ -38,7 +38,7 @@ from kernellab.errors import KernelLabError, MachineError
 MEMORY_ADVICE = "Look at this machine's memory, and at its limits (ulimit -a, or the container's)."
 DISK_ADVICE = (
     "Free disk space, or set TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (its temporary "
-    "files) to writable folders with free space; ulimit -f limits the size of files."
+    "files) to writable folders with free space."
 )
 LIMITS_ADVICE = "Look at this process's limits of open files and of processes: ulimit -a."
 
@@ -96,7 +96,8 @@ def _refused(error: OSError, lead: str) -> MachineError:
     elif error.errno in (errno.EMFILE, errno.ENFILE, errno.EAGAIN):
         advice = LIMITS_ADVICE
     elif is_full(error):
-        advice = DISK_ADVICE
+        is_limit = error.errno == errno.EFBIG
+        advice = "Raise this process's limit on file sizes: ulimit -f." if is_limit else DISK_ADVICE
     elif error.errno in _FOLDERS:
         advice = (
             "Let TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (what it writes for a moment, "
@@ -402,11 +403,13 @@ def check_place(
         folder = file.absolute().parent
     except OSError as error:  # of os.getcwd()
         raise refused(
-            f"{shown(str(file))} names a file in this process's folder, which was removed.",
+            f"{shown(str(file))} is a relative path, and the current folder no longer exists.",
             advice="Use an absolute path, or change to another folder (os.chdir).",
         ) from error
     if not os.path.isdir(folder):
-        raise refused(f"There is no folder {folder} to write {file.name} in.")
+        raise refused(
+            f"There is no folder {folder} to write {file.name} in.", advice="Create it first."
+        )
 
 
 def why_unreadable(path: str | os.PathLike[str], error: OSError) -> str:

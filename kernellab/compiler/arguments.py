@@ -86,7 +86,7 @@ def _descriptor(text: str) -> tuple[Any, Any]:
         triton_api.triton_type(text)
     except Exception as error:  # Triton's parser raises what its `eval` does
         raise ArgumentError(
-            f"{shown(text)} is not a tensor descriptor that Triton can read: {shown(error)}.",
+            f"{shown(text)} is not the type of a tensor descriptor.",
             advice='Write the element type and the block shape: "tensordesc<fp16[128,64]>".',
         ) from error
     return text, None
@@ -217,17 +217,17 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
     """
     if isinstance(array, numpy.ma.MaskedArray):
         raise ArgumentError(
-            "the array is a masked array, but kernels do not see its mask",
+            "The array is a masked array, but kernels do not see its mask.",
             advice="Pass x.data, its elements without the mask; or x.filled(0), a copy.",
         )
     if not array.dtype.isnative:
         raise ArgumentError(
-            f"the array has dtype {array.dtype.str!r}, in the other byte order than this machine's",
+            f"The array has dtype {array.dtype.str!r}, whose byte order is not this machine's.",
             advice="array.astype(array.dtype.newbyteorder('=')) makes a copy in the native order.",
         )
     if any(stride < 0 for stride in array.strides):
         raise ArgumentError(
-            f"the array has negative strides {array.strides}, which a tensor cannot have",
+            f"The array has negative strides {array.strides}, which a tensor cannot have.",
             advice="Pass array.copy(), which has positive strides.",
         )
     torch_type = _TORCH_TYPES.get(array.dtype)
@@ -239,7 +239,7 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
             return torch.from_numpy(array.view(_BITS[array.dtype.itemsize])).view(torch_type)
     except (TypeError, ValueError) as error:
         raise ArgumentError(
-            f"the array of dtype {array.dtype} cannot become a tensor: {str(error).rstrip('.')}"
+            f"The array of dtype {array.dtype} cannot become a tensor: {str(error).rstrip('.')}."
         ) from error
 
 

@@ -186,7 +186,7 @@ def _check_parameters(kernel: Any) -> None:
     for name, parameter in kernel.signature.parameters.items():
         if parameter.kind in _KINDS:
             raise ArgumentError(
-                f"the parameter {name!r} of {kernel.__name__!r} is {_KINDS[parameter.kind]}, and "
+                f"The parameter {name!r} of {kernel.__name__!r} is {_KINDS[parameter.kind]}, and "
                 "Triton does not support such parameters.",
                 advice="Write the kernel's parameters without /, * and **; a tuple of tensors is "
                 "one parameter.",
@@ -374,7 +374,7 @@ class CarefulBinding:
             return self._plain_or_readonly(name, value)
         except ArgumentError as error:
             raise self._error(
-                f"Argument {name!r} of {self.known.name!r}: {error.problem}.",
+                f"Argument {name!r} of {self.known.name!r}: {error.problem.removesuffix('.')}.",
                 advice=error.advice,
                 name=name,
             ) from error

@@ -148,7 +148,7 @@ def _without_resources(compilation: Compilation) -> NotRecorded | None:
         return None
     if compilation.sources.was_compiled:
         return CompilationStopped(
-            "the compilation was stopped before there was machine code to read resources from"
+            "The compilation was stopped before there was machine code to read resources from."
         )
     return NotRecorded(
         f"The record of {compilation.kernel!r} has no machine code to read resources from."

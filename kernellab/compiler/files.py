@@ -606,8 +606,10 @@ def compilation_in(content: bytes, file: Path) -> Compilation:
     try:
         data = json_in(text, len(content))
     except BadFile as error:
-        problem = str(error) if text.lstrip()[:1] == "{" else "is not a saved compilation"
-        raise ArchiveError(f"The file {str(file)!r} {problem}.", advice=_WHAT_LOAD_READS) from error
+        problem, advice = "is not a saved compilation", _WHAT_LOAD_READS
+        if text.lstrip()[:1] == "{":
+            problem, advice = str(error), _AGAIN
+        raise ArchiveError(f"The file {str(file)!r} {problem}.", advice=advice) from error
     if isinstance(data, dict) and "format" not in data and "triton_version" in data:
         return read_cache_folder(file.parent, file)
     return from_json(data, str(file))
@@ -616,6 +618,7 @@ def compilation_in(content: bytes, file: Path) -> Compilation:
 _BEGINNINGS = (GZIP, b"PK\x03\x04")
 """Of a saved compilation (gzip) and of a saved trace (zip)."""
 
+_AGAIN = "Save or copy the file again."
 _WHAT_LOAD_READS = (
     "kernellab.load reads what compilation.save, trace.save or tuning.save wrote, a folder of "
     "Triton's cache, or a dump of MLIR_ENABLE_DUMP=1."
@@ -629,5 +632,5 @@ def _refuse_stub(content: bytes, file: Path) -> None:
     if any(len(content) < len(begin) and begin.startswith(content) for begin in _BEGINNINGS):
         raise ArchiveError(
             f"{str(file)!r} is cut off after {counted(len(content), 'byte')}.",
-            advice=_WHAT_LOAD_READS,
+            advice=_AGAIN,
         )

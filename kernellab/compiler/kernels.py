@@ -59,7 +59,7 @@ class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
         """
         if not inductor.has_grid(self._meta):
             raise ArgumentError(
-                f"the grid of {self.__name__!r} does not follow from its arguments",
+                f"The grid of {self.__name__!r} does not follow from its arguments.",
                 advice="Pass the grid that the generated code passes to its run().",
                 position=triton_api.definition_of(self),
             )
@@ -109,8 +109,8 @@ def as_triton_kernel(kernel: Any) -> Any:
 def _made(generated: inductor.Generated, kernel: Any) -> Any:
     if generated.function is None:
         raise ArgumentError(
-            f"the source of Inductor's kernel {kernel.fn.__name__!r} is only in the process that "
-            "compiled it",
+            f"The source of Inductor's kernel {kernel.fn.__name__!r} is only in the process that "
+            "compiled it.",
             advice="Set torch._inductor.config.compile_threads = 1 before torch.compile.",
         )
     plain = InductorKernel(generated)

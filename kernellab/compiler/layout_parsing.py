@@ -92,8 +92,8 @@ def _check_vectors(encoding: str, shape: Shape) -> None:
         for vector in vectors:
             if len(vector) != rank or min(vector) < 0:
                 raise LayoutError(
-                    f"The basis vector {list(vector)} of {encoding} is not an index into a "
-                    f"tile of {rank} dimensions."
+                    f"The basis vectors of {encoding} must be {rank} non-negative numbers each, "
+                    f"got {list(vector)}."
                 )
         spanned, covered = _spanned(vectors), math.prod(_covered(vectors, rank))
         if spanned < covered:

@@ -249,7 +249,7 @@ def _check_names(option: str, given: Any) -> None:
     """Raise OptionError unless `given` is a list of names."""
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
         raise OptionError(
-            f"{option} must name passes, got {shown(given)}",
+            f"{option} must name passes, got {shown(given)}.",
             advice='Names of passes are strings, such as "ttgir.coalesce": the passes of a '
             "compilation have theirs as `label`.",
         )
@@ -278,14 +278,14 @@ def find_passes(wanted: str, listed: Sequence[PassCall]) -> list[PassCall]:
         return matching
     runs = [call for call in listed if match and call.name == match["name"]]
     if runs:
-        advice = f"It runs as {', '.join(call.label for call in runs)}."
+        advice = f"Use {' or '.join(repr(call.label) for call in runs)}."
     else:
         known = {name for call in listed for name in (call.label, call.name)}
         advice = (
             nearest(wanted, sorted(known))
             or f"Passes: {', '.join(sorted({c.name for c in listed}))}."
         )
-    raise OptionError(f"no pass {wanted!r} runs for this target.", advice=advice)
+    raise OptionError(f"No pass is named {wanted!r} for this target.", advice=advice)
 
 
 def _replacements(
@@ -346,7 +346,7 @@ def guess_language(text: str, suffix: str = "") -> str:
         if sign.search(text):
             return language
     raise OptionError(
-        "the text does not say which IR it is.",
+        "The text does not say which IR it is.",
         advice=f"Give language=..., one of {', '.join(LANGUAGES)}.",
     )
 
@@ -388,7 +388,7 @@ def _diagnostic_of_dead(
     running = (_MARKED.findall(death.last_words) or [None])[-1]
     diagnostic = triton_api.text_diagnostic(death.last_words, given, target, running, "")
     error = CompileError(
-        f"{diagnostic.problem} (it ended the compiler's process)",
+        f"{diagnostic.problem} (it ended the compiler's process).",
         position=diagnostic.position,
         failed_pass=running,
         reason=diagnostic.reason,

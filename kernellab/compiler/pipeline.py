@@ -252,14 +252,14 @@ def compile(
     if isinstance(kernel, str | os.PathLike):
         text = given_text(kernel, language)
         if args or constants:
-            raise ArgumentError("an IR text takes no arguments: they are compiled in already.")
+            raise ArgumentError("An IR text takes no arguments: they are compiled in already.")
         chosen = {**keywords, **(options or {})}
         compilations = [compile_given(text, parsed, chosen, edits) for parsed in targets]
     else:
         if language is not None:
             raise OptionError(
                 f"language={shown(language)} applies to an IR text, but this is a kernel.",
-                advice="Leave it out.",
+                advice="Remove language=.",
             )
         plain, keywords = unwrap_kernel(kernel, args, keywords, constants or {})
         if isinstance(plain, InductorKernel):

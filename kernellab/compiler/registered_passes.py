@@ -121,7 +121,7 @@ def register_pass(
             f"register_pass takes a function or a RewritePattern, got {shown(rewrite)}."
         )
     if not isinstance(after, str):
-        raise OptionError(f"after must be the label of a pass, got {shown(after)}.")
+        raise OptionError(f"After must be the label of a pass, got {shown(after)}.")
     check_duration("seconds", seconds, 600)
     given = kernels if isinstance(kernels, list | tuple | set) else (kernels,)
     names = tuple(str(getattr(kernel, "__name__", kernel)) for kernel in given)

@@ -126,7 +126,7 @@ def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Bac
     for name in config:
         if name not in known:
             raise OptionError(
-                f"backend 'kernellab' has no option {name!r}",
+                f"backend 'kernellab' has no option {name!r}.",
                 advice=suggestion(name, [*_OWN, *known], "Its own options are"),
             )
     runner = run_code if run == "triton" else run_aten
@@ -152,7 +152,7 @@ def last_report() -> GraphReport:
     """
     if not _sessions:
         raise OptionError(
-            "nothing was compiled with backend='kernellab' in this process",
+            "Nothing was compiled with backend='kernellab' in this process.",
             advice='Call the function that torch.compile(model, backend="kernellab") returned.',
         )
     last = _sessions[-1]

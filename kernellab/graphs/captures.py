@@ -79,7 +79,7 @@ def gpu_named(name: Any) -> Gpu:
         return Gpu(name.name, name, {})
     if not isinstance(name, str):
         raise ArgumentError(
-            f"gpu must be the name of a GPU, got {shown(name)}",
+            f"gpu must be the name of a GPU, got {shown(name)}.",
             advice='Write gpu="h200", "a100", "mi300x", or a target such as "sm_90".',
         )
     return Gpu(name, parse_target(name), _OTHERS.get(name.strip().lower(), {}))
@@ -169,7 +169,7 @@ def check_name(name: str) -> None:
     """Raise OptionError, with the nearest name, unless there is a backend of that name."""
     if name not in _names():
         raise OptionError(
-            f"torch.compile has no backend {name!r}",
+            f"torch.compile has no backend {name!r}.",
             advice=suggestion(name, list(_names()), "Installed are"),
         )
 

@@ -333,7 +333,7 @@ def _check_edited(kernels: Mapping[str, str], backend: Backend) -> None:
         if name not in written:
             raise ArgumentError(
                 f"kernel {name!r} did not run: compare draws random numbers as eager torch does, "
-                "for which Inductor writes other kernels",
+                "for which Inductor writes other kernels.",
                 advice=f"Edit one of these: {', '.join(sorted(written))}.",
             )
 

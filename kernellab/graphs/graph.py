@@ -119,7 +119,7 @@ def _calls(calls: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list
     """Return the arguments of each of several calls."""
     if args or keywords:
         raise ArgumentError(
-            "graph takes the arguments of one call, or calls, but not both",
+            "graph takes the arguments of one call, or calls, but not both.",
             advice="Write graph(f, calls=[(x,), (y,)]), with all calls in the list.",
         )
     if not isinstance(calls, list | tuple) or not calls:
@@ -145,7 +145,7 @@ def graph_call(
     named = gpu_named(options.gpu)
     if isinstance(function, type) or not callable(function):
         raise ArgumentError(
-            f"graph takes a function or a module, got {shown(function)}",
+            f"graph takes a function or a module, got {shown(function)}.",
             advice="Pass what you would pass to torch.compile, then its arguments.",
         )
     check_flags(backward=options.backward, fullgraph=options.fullgraph, levels=options.levels)
@@ -182,7 +182,7 @@ def _backend(given: Any) -> Any:
         return str(given)
     if not callable(given) or isinstance(given, type):
         raise ArgumentError(
-            f"backend must be a function or a name, got {shown(given)}",
+            f"backend must be a function or a name, got {shown(given)}.",
             advice="Pass a function of a graph and its inputs, or a name of kernellab.backends().",
         )
     return given
@@ -196,7 +196,7 @@ def check_options(options: Mapping[str, Any], own: Sequence[str] = ()) -> None:
     for name in options:
         if name not in known:
             raise OptionError(
-                f"Inductor has no option {name!r}",
+                f"Inductor has no option {name!r}.",
                 advice=suggestion(str(name), [*own, *known], "Its options are"),
             )
 

@@ -92,7 +92,7 @@ class GeneratedKernel:
         """
         if not self.code.is_triton:
             raise OptionError(
-                f"{self.name} is C++ for a CPU, not a Triton kernel",
+                f"{self.name} is C++ for a CPU, not a Triton kernel.",
                 advice="Read its text in kernel.source. The log of a GPU's run has Triton kernels.",
             )
         if not self.is_written_here:
@@ -228,7 +228,7 @@ def estimated_launches(
         NotRecorded: the code is of a file, or has sizes that are symbols.
     """
     if not all(kernel.is_written_here for kernel in kernels):
-        raise NotRecorded("the generated code was read from a file, which is not run for times")
+        raise NotRecorded("The generated code was read from a file, which is not run for times.")
     gpu = _gpu_of(capture)
     launched = iter(_recorded_launches(graph))
     known = {kernel.code.function: kernel for kernel in kernels}
@@ -251,7 +251,7 @@ def _gpu_of(capture: GraphCapture) -> Gpu:
 
     gpu = GPUS.get(capture.gpu.lower()) or usual_gpu(capture.target)
     if gpu is None:
-        raise NotRecorded(f"there are no peak rates of {capture.gpu or 'the GPU'}")
+        raise NotRecorded(f"There are no peak rates of {capture.gpu or 'the GPU'}.")
     return gpu
 
 
@@ -282,7 +282,7 @@ def _recorded_launches(graph: LoweredGraph) -> list[tuple[Any, Any, list[Any]]]:
     inputs = [node for node in graph.post_grad.nodes if node.opcode == "placeholder"]
     shapes = [node.shape for node in inputs]
     if any(shape is None or not all(isinstance(size, int) for size in shape) for shape in shapes):
-        raise NotRecorded("sizes of the graph are symbols, which have no time")
+        raise NotRecorded("sizes of the graph are symbols, which have no time.")
     made = [
         torch.empty(
             [int(size) for size in node.shape or ()],
@@ -343,7 +343,7 @@ class GraphComparison(PrintsAsCard):
         """
         if self.launch is None:
             raise NotRecorded(
-                "no generated kernel computed a wrong value, so there is no launch to trace",
+                "No generated kernel computed a wrong value, so there is no launch to trace.",
                 advice="comparison.differences shows the other differences and their nodes.",
             )
         from kernellab.tracing.launches import trace

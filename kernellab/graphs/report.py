@@ -111,17 +111,17 @@ def script(level: Level, node: str) -> str:
     tensors = [name for name, each in nodes.items() if each.shape and each.opcode != "output"]
     if node not in tensors:
         raise ArgumentError(
-            f"no node {node!r} of the graph has a tensor",
+            f"No node {node!r} of the graph has a tensor.",
             advice=suggestion(node, tensors, "Nodes with tensors are"),
         )
     try:
         parsed = ast.parse(level.text)
         function = next(each for each in ast.walk(parsed) if isinstance(each, ast.FunctionDef))
     except (SyntaxError, ValueError, RecursionError, MemoryError, StopIteration) as error:
-        raise NotRecorded("the text of the graph has no Python function") from error
+        raise NotRecorded("The text of the graph has no Python function.") from error
     body, needed = _computing(function, node)
     if "self" in needed:
-        raise NotRecorded(f"the operations of {node!r} call another graph, which has no text")
+        raise NotRecorded(f"The operations of {node!r} call another graph, which has no text.")
     given = [each.arg for each in function.args.args if each.arg in needed]
     return _SCRIPT.format(
         parameters=", ".join(given),
@@ -168,7 +168,7 @@ def _input(name: str, function: ast.FunctionDef, level: Level) -> str:
     node = nodes.get(name) or nodes.get(renamed.get(name, ""))
     is_known = node is not None and node.shape is not None and node.dtype is not None
     if node is None or not is_known or not all(isinstance(s, int) for s in node.shape or ()):
-        raise NotRecorded(f"the sizes of the input {name!r} are symbols, or it is not a tensor")
+        raise NotRecorded(f"The sizes of the input {name!r} are symbols, or it is not a tensor.")
     return f"made({node.shape}, torch.{node.dtype})"
 
 
@@ -233,7 +233,7 @@ class CapturedCall(GivenCall):
 
         if not has_values(self.function, self.args, self.keywords):
             raise ArgumentError(
-                f"{what} needs the values of all tensors, but one is on the meta device, or fake",
+                f"{what} needs the values of all tensors, but one is on the meta device, or fake.",
                 advice="Call kernellab.graph with tensors and parameters that have values.",
             )
 
@@ -269,7 +269,7 @@ class CapturedCall(GivenCall):
         check_whole("rounds", rounds, 1)
         if not torch.cuda.is_available():
             raise NoGpu(
-                "speedup times the call on a GPU, but torch finds no GPU on this machine",
+                "speedup times the call on a GPU, but torch finds no GPU on this machine.",
                 advice=(
                     "Use report.ablation(), which counts kernels, launches and bytes without a "
                     "GPU, or a machine with a GPU."
@@ -298,14 +298,14 @@ def call_of(call: CapturedCall | None, what: str) -> CapturedCall:
     """
     if call is not None and call.request.get("backend") is not None:
         raise ArgumentError(
-            f"{what} needs a report of Inductor, but this report is of another backend",
+            f"{what} needs a report of Inductor, but this report is of another backend.",
             advice="Call kernellab.graph(function, *args) without backend=.",
         )
     if call is not None:
         return call
     raise NotRecorded(
         f"{what} calls the function again, but this report does not contain it: it was read from a "
-        "file, or left by a backend of torch.compile",
+        "file, or left by a backend of torch.compile.",
         advice=f"Call kernellab.graph(function, *args).{what}().",
     )
 
@@ -314,12 +314,12 @@ def _check_kernels(sources: Mapping[str, str], known: set[str]) -> None:
     for name, source in sources.items():
         if name not in known:
             raise ArgumentError(
-                f"the report has no kernel {name!r}",
+                f"The report has no kernel {name!r}.",
                 advice=suggestion(str(name), sorted(known), "Its kernels are"),
             )
         if not isinstance(source, str):
             raise ArgumentError(
-                f"the source of kernel {name!r} must be a str, got {shown(source)}",
+                f"The source of kernel {name!r} must be a str, got {shown(source)}.",
                 advice="Pass report.kernels[0].source with a change.",
             )
 
@@ -342,7 +342,7 @@ def _checked_decompositions(decompositions: Any) -> dict[str, Callable[..., Any]
             raise ArgumentError(str(error), advice=advice) from None
         if not callable(function):
             raise ArgumentError(
-                f"the decomposition of {name} must be a function, got {shown(function)}"
+                f"The decomposition of {name} must be a function, got {shown(function)}."
             )
     return functions
 

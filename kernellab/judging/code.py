@@ -351,7 +351,7 @@ def _is_list_of_modules(part: Any) -> bool:
 def _watch(folder: str) -> None:
     """Refuse what fills the disk."""
     if _written(folder) > _MOST_WRITTEN:
-        raise WorkerError(f"its files have more than {_MOST_WRITTEN:,} bytes")
+        raise WorkerError(f"its files have more than {_MOST_WRITTEN:,} bytes.")
 
 
 def _written(folder: str) -> int:

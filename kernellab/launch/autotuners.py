@@ -402,7 +402,7 @@ def _check_not_given(autotuner: Autotuner, keywords: Mapping[str, Any]) -> None:
         raise ArgumentError(
             f"{', '.join(twice)} of {kernel.__name__!r} comes from the autotuner's configs, and "
             "was also given in the launch.",
-            advice="Leave it out of the launch.",
+            advice="Remove it from the launch.",
             position=triton_api.definition_of(kernel),
         )
 

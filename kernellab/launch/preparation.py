@@ -136,7 +136,7 @@ class ResolvedArguments:
                     what = "a tuple with a tensor that has none"
                     advice = "Pass plain tensors in it."
                 raise ArgumentError(
-                    f"Argument {name!r} of {kernel.__name__!r} is {what}; a kernel takes tensors "
+                    f"Argument {name!r} of {kernel.__name__!r} is {what}. A kernel takes tensors "
                     "whose elements are in one block of memory.",
                     advice=advice,
                     position=triton_api.parameter_position(kernel, name)
@@ -219,6 +219,14 @@ def _is_cut_off(tensor: torch.Tensor) -> bool:
     return bool(tensor.numel() and needed > tensor.untyped_storage().nbytes())
 
 
+_PARTS = {
+    "sparse_coo": "x.indices(), ",
+    **dict.fromkeys(("sparse_csr", "sparse_bsr"), "x.crow_indices(), x.col_indices(), "),
+    **dict.fromkeys(("sparse_csc", "sparse_bsc"), "x.ccol_indices(), x.row_indices(), "),
+}
+"""The tensors with the places of a sparse tensor's values, by layout."""
+
+
 def _unusable(tensor: torch.Tensor) -> _Unusable:
     """Say why no pointer leads to a tensor's elements."""
     is_nested = bool(tensor.is_nested)
@@ -238,7 +246,7 @@ def _unusable(tensor: torch.Tensor) -> _Unusable:
     if tensor.layout is not torch.strided:
         return _Unusable(
             f"a tensor in the layout {layout}",
-            "Pass x.to_dense(), or the tensors that it is made of: x.indices(), x.values().",
+            f"Pass x.to_dense(), or its parts: {_PARTS.get(layout, '')}x.values().",
         )
     if tensor.is_neg():
         return _Unusable(
@@ -255,7 +263,8 @@ def _unusable(tensor: torch.Tensor) -> _Unusable:
             "Create the tensor again, or resize the storage back.",
         )
     return _Unusable(
-        "a tensor without memory, of one of torch's transforms or with its storage freed",
+        "a tensor that has no memory: it belongs to a torch transform (vmap, grad), or its storage "
+        "was freed",
         "Launch the kernel outside of vmap and grad, on tensors that hold values.",
     )
 
@@ -535,7 +544,7 @@ def _refuse_options(entry_point: EntryPoint, kernel: JITFunction, options: RunOp
         if why is not None:
             raise OptionError(
                 f"{name}={shown(value)} is not available: {why}.",
-                advice="Leave it out.",
+                advice=f"Remove {name}=.",
                 position=triton_api.definition_of(kernel),
             )
 
@@ -546,9 +555,9 @@ def _refuse_run_options(kernel: JITFunction, options: RunOptions) -> None:
         return
     names = ", ".join(options.changed()) or "stage, order, seed, bounds and completion"
     raise OptionError(
-        f"This launch of {kernel.__name__!r} goes to the GPU, and only the interpreter "
-        f"takes {names}.",
-        advice="Leave it out, or move the tensors to the CPU.",
+        f"Only the interpreter takes {names}, and this launch of {kernel.__name__!r} runs on the "
+        "GPU.",
+        advice="Omit this option, or move the tensors to the CPU.",
         position=triton_api.definition_of(kernel),
     )
 
@@ -582,7 +591,8 @@ def _described_tensor(tensor: torch.Tensor) -> str:
 
 
 _FROM_GPU = (
-    "The tensors are on a GPU; {name} ran the kernel on the CPU, on copies of them ({size})."
+    "The tensors are on a GPU, so kernellab.{name} copied them ({size}) and ran the kernel on the "
+    "CPU."
 )
 
 
@@ -666,7 +676,7 @@ def bound_launch(
     if grid is not None or args or keywords:
         raise ArgumentError(
             f"{called} takes a bound launch ({kernel.name!r}) or a grid and arguments, not both.",
-            advice=f"Bind them too: kernellab.bind({kernel.name}, grid, ...).",
+            advice="Pass only the bound launch, or only a grid and arguments.",
         )
     return kernel
 

@@ -283,7 +283,7 @@ class _OfAnyDevice(StandIn):
 def refuse_graph(*_: Any, **__: Any) -> Any:
     """What makes a graph, or uses one."""
     raise UnsupportedOperation(
-        "CUDA graphs are not emulated: work runs when it is called, and none is recorded",
+        "CUDA graphs are not emulated: work runs when it is called, and none is recorded.",
         advice="Call the function itself, without a graph.",
     )
 

@@ -253,7 +253,7 @@ def _backend(name: str | None, cell: Cell) -> Any:
         check_name(name)
     except OptionError as error:
         raise OptionError(
-            f"the notebook has no variable {name!r}, and {error.problem}",
+            f"The notebook has no variable {name!r}, and {error.problem}",
             advice=error.advice,
             position=cell.position(name),
         ) from None

@@ -47,7 +47,7 @@ def evaluated(
     there = _names_of(line.namespace, fits)
     if not expression:
         raise OptionError(
-            f"{line.magic}: the line must name a kernel", advice=there, position=place
+            f"{line.magic}: the line must name a kernel.", advice=there, position=place
         )
     try:
         return eval(expression, dict(line.namespace))
@@ -65,7 +65,7 @@ def refuse_no_kernel(thing: Any, expression: str, line: Line) -> None:
     """
     if not can_show(thing):
         raise OptionError(
-            f"{line.magic}: {expression} is {described(thing)}, not a kernel",
+            f"{line.magic}: {expression} is {described(thing)}, not a kernel.",
             advice=_names_of(line.namespace, None),
             position=line.place,
         )
@@ -330,7 +330,7 @@ def tilelayout(
     refuse_no_kernel(thing, expression, line)
     if name is not None or after:
         raise OptionError(
-            f"{line.magic}: a tile's name and --after go with a kernel or a Compilation",
+            f"{line.magic}: a tile's name and --after go with a kernel or a Compilation.",
             position=line.place,
         )
     return show(thing)

@@ -175,7 +175,7 @@ class Magic:
             words = shlex.split(text)
         except ValueError as error:
             raise OptionError(
-                f"the options of {self.magic} cannot be read: {error}", position=position("")
+                f"The options of {self.magic} cannot be read: {error}", position=position("")
             ) from None
         while words:
             self._take(words, given, position)
@@ -190,13 +190,13 @@ class Magic:
             self._refuse(flag if word.startswith("-") else word, position)
         if not option.metavar:
             if equals:
-                raise OptionError(f"{flag} takes no value", position=position(word))
+                raise OptionError(f"{flag} takes no value.", position=position(word))
             given[option.name] = True
             return
         if not equals:
             if not words or words[0] in self.by_flag:
                 raise OptionError(
-                    f"{flag} needs a value: {flag} {option.metavar}", position=position(word)
+                    f"{flag} needs a value: {flag} {option.metavar}.", position=position(word)
                 )
             text = words.pop(0)
         value = self._read(option, text, position)
@@ -209,7 +209,7 @@ class Magic:
             close = "Several constants go with commas between them: --constexpr BM=64,BN=32."
         known = f"{self.magic} knows {', '.join(self.by_flag)}; {self.magic}? explains them."
         raise OptionError(
-            f"unknown {what} {word!r} on the line of {self.magic}",
+            f"Unknown {what} {word!r} on the line of {self.magic}.",
             advice=f"{close}\n{known}" if close else known,
             position=position(word),
         )
@@ -307,7 +307,7 @@ def _unknown(
 ) -> OptionError:
     close = nearest(name, (candidate for candidate in names if not candidate.startswith("_")))
     return OptionError(
-        f"{magic}: the notebook has no variable {name!r}",
+        f"{magic}: the notebook has no variable {name!r}.",
         advice=f"{close} {there}".strip() or f"Run the cell that defines {name} first.",
         position=place,
     )
@@ -360,7 +360,7 @@ def read_expression(text: str, line: Line) -> tuple[Any, tuple[Any, ...], dict[s
     tree = ast.parse(text.strip(), mode="eval").body
     if isinstance(tree, ast.Name | ast.Constant):
         raise OptionError(
-            f"{line.magic}: {text.strip()!r} is not a call",
+            f"{line.magic}: {text.strip()!r} is not a call.",
             advice="The cell's last line is the call to open, as in model(x).",
             position=line.place,
         )

@@ -134,7 +134,7 @@ def run_tile_cell(cell: Cell, given: Mapping[str, Any], has_cards: bool) -> None
     launches = _kept(made)
     if not kernels:
         raise KernelLabError(
-            "this cell defines no kernel",
+            "This cell defines no kernel.",
             advice="Decorate a function with @triton.jit or @gluon.jit. "
             "A cell that only launches kernels needs no %%tilekernel. What the cell "
             "defined is kept.",
@@ -170,7 +170,7 @@ def _check_constants(
     for name in compile_options.constants:
         if name not in names:
             raise OptionError(
-                f"no kernel of this cell has a parameter {name!r}",
+                f"No kernel of this cell has a parameter {name!r}.",
                 advice=suggestion(name, sorted(names), "Parameters:"),
                 position=cell.position(f"{name}="),
             )

@@ -99,7 +99,7 @@ class Stages(Mapping[str, Stage]):
         stage = self._stages.get(name) if is_one_of(name, self._stages) else None
         if stage is None:
             raise NoSuchStage(
-                f"there is no stage {shown(name)}",
+                f"There is no stage {shown(name)}.",
                 advice=suggestion(str(name).strip().lower(), self._stages, "Stages:"),
             )
         if not isinstance(stage, Stage):

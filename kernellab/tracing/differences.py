@@ -124,7 +124,7 @@ def difference_of_traces(
     programs = [program for program in first.facts.programs if program in others]
     if not programs:
         raise ArgumentError(
-            f"the traces have no program in common: {_listed(first)} and {_listed(second)}",
+            f"The traces have no program in common: {_listed(first)} and {_listed(second)}.",
             advice="Trace the same programs of both launches: programs=...",
         )
     comparison = _Comparison(first, second, rtol, atol)
@@ -294,13 +294,13 @@ def _output(
     known = trace.arguments.get(name)
     if known is None:
         raise ArgumentError(
-            f"the traced launch has no tensor argument {name!r}",
+            f"The traced launch has no tensor argument {name!r}.",
             advice=suggestion(name, trace.arguments, "There are"),
         )
     theirs = array_of(value) if isinstance(value, torch.Tensor) else numpy.asarray(value)
     if theirs.shape != known.shape:
         raise ArgumentError(
-            f"{name!r} has shape {theirs.shape}, and {known.shape} in the launch that was traced"
+            f"{name!r} has shape {theirs.shape}, and {known.shape} in the launch that was traced."
         )
     contents, written = trace.final_memory(name), last_writers(trace, name)
     order = numpy.argsort(written, axis=None, kind="stable")[int((written < 0).sum()) :]

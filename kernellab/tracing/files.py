@@ -365,7 +365,7 @@ def _dtype(data: SavedData) -> str:
     try:
         return dtype_named(data.text()).name
     except TypeError:
-        raise data.misfit(f"a type of numbers, not {data.text()[:40]!r}") from None
+        raise data.misfit("a type of numbers") from None
 
 
 def _check_lanes(data: SavedData, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:

@@ -146,8 +146,8 @@ class Trace(Sequence[Step]):
         wanted = chosen_programs(programs, self.facts.grid, "programs")
         if self._trace_again is None:
             raise NotRecorded(
-                "other programs of this launch cannot be traced: the trace was read from a file, "
-                "which does not hold the kernel",
+                "Other programs of this launch cannot be traced: the trace was read from a file, "
+                "which does not hold the kernel.",
                 advice="Trace them where the kernel is: kernellab.trace(..., programs=...).",
             )
         traced = self._trace_again(wanted)
@@ -196,7 +196,7 @@ class Trace(Sequence[Step]):
         """
         if not callable(condition):
             raise ArgumentError(
-                f"find takes a function of the variables, got {shown(condition)}",
+                f"find takes a function of the variables, got {shown(condition)}.",
                 advice=(
                     "For example, trace.find(lambda v: (v.x > 40).any()). trace.history(name) has "
                     "every value of a variable."
@@ -206,7 +206,7 @@ class Trace(Sequence[Step]):
         if isinstance(condition, type) or _takes_no_state(condition):
             raise ArgumentError(
                 f"find calls its condition with the variables, and {shown(condition)} does not "
-                "take them",
+                "take them.",
                 advice="Write a function of one argument: trace.find(lambda v: (v.x > 40).any()).",
             )
         begin = _number_of(after)
@@ -239,12 +239,12 @@ class Trace(Sequence[Step]):
         except Exception as error:  # whatever the user's function raises
             if "truth value of an" not in str(error):
                 raise ArgumentError(
-                    f"after step {step.number}, {what_it_raised('the condition', error)}",
+                    f"After step {step.number}, {what_it_raised('the condition', error)}",
                     position=step.position,
                 ) from error
             raise ArgumentError(
-                f"after step {step.number}, the condition returned a tile of truth "
-                "values instead of a single one",
+                f"After step {step.number}, the condition returned a tile of truth "
+                "values instead of a single one.",
                 advice=(
                     "State whether it must hold for some element or for all: (...).any() or "
                     "(...).all()."
@@ -264,7 +264,7 @@ class Trace(Sequence[Step]):
         """
         if not isinstance(name, str):
             raise ArgumentError(
-                f"history takes the name of a variable, got {shown(name)}",
+                f"history takes the name of a variable, got {shown(name)}.",
                 advice=suggestion("", self.names(), "There are"),
             )
         self._refuse_unknown({name})
@@ -292,7 +292,7 @@ class Trace(Sequence[Step]):
         if meant not in self.facts.programs:
             named = ", ".join(map(str, self.facts.programs[:_PROGRAMS_NAMED]))
             raise OptionError(
-                f"program={shown(program)} was not traced",
+                f"program={shown(program)} was not traced.",
                 advice=f"The traced programs are {named}"
                 + (", ..." if len(self.facts.programs) > _PROGRAMS_NAMED else "."),
             )
@@ -327,7 +327,7 @@ class Trace(Sequence[Step]):
         if writer is not None and writer not in self.facts.programs:
             return self.of_programs([writer]).why(argument, place)
         raise NotRecorded(
-            f"no traced program wrote {element_text(argument, place)}",
+            f"No traced program wrote {element_text(argument, place)}.",
             advice="The launch left it as it was."
             if self._last_writer is not None
             else "Trace all programs: kernellab.trace(..., programs='all').",
@@ -390,7 +390,7 @@ class Trace(Sequence[Step]):
         begin, stored = self._checkpoint(argument, last)
         if not stored.is_exact:
             raise NotRecorded(
-                f"the contents of {argument!r} were not recorded: {stored.nbytes:,} bytes",
+                f"The contents of {argument!r} were not recorded: {stored.nbytes:,} bytes.",
             )
         lost = self.step_not_kept(argument, last + 1, last + 1)
         if lost is not None:
@@ -399,8 +399,8 @@ class Trace(Sequence[Step]):
         lanes = sum(write.lanes_written(known, self.arguments) for write in writing)
         if lanes > _MOST_REPLAYED:
             raise NotRecorded(
-                f"the contents of {argument!r} after step {last} are not computed: {lanes:,} "
-                f"elements are written up to there, and at most {_MOST_REPLAYED:,} are followed",
+                f"The contents of {argument!r} after step {last} are not computed: {lanes:,} "
+                f"elements are written up to there, and at most {_MOST_REPLAYED:,} are followed.",
                 advice="Ask for an earlier step, or trace fewer programs.",
             )
         memory = ReplayedMemory(known, stored.copied().reshape(known.shape))
@@ -428,7 +428,7 @@ class Trace(Sequence[Step]):
     def _argument(self, name: Any) -> TracedArgument:
         if not isinstance(name, str) or name not in self.arguments:
             raise ArgumentError(
-                f"no tensor of this launch of {self.facts.kernel!r} is called {shown(name)}",
+                f"No tensor of this launch of {self.facts.kernel!r} is called {shown(name)}.",
                 advice=suggestion(name, self.arguments, "There are"),
             )
         return self.arguments[name]
@@ -488,8 +488,8 @@ class Trace(Sequence[Step]):
         )
         fewer = ", or trace fewer programs" if len(self.facts.programs) > 1 else ""
         return NotRecorded(
-            f"the contents of {argument!r} after step {step} are not known: step {lost} wrote more "
-            "than the trace keeps",
+            f"The contents of {argument!r} after step {step} are not known: step {lost} wrote more "
+            "than the trace keeps.",
             advice=f"{before}Record it with {self._call(largest)}{fewer}",
             position=self.steps[lost].position,
         )
@@ -633,14 +633,14 @@ class Trace(Sequence[Step]):
         number = _number_of(step)
         if not -len(self) <= number < len(self):
             there = f"steps {self.numbers_text()}" if self.steps else "no steps"
-            raise NoSuchStep(f"there is no step {number}: this trace has {there}")
+            raise NoSuchStep(f"There is no step {number}: this trace has {there}.")
         return self.steps[number]
 
     def _refuse_unknown(self, names: set[str]) -> None:
         known = self.names()
         for name in sorted(names.difference(known)):
             raise ArgumentError(
-                f"the trace of {self.facts.kernel!r} has no variable {name!r}",
+                f"The trace of {self.facts.kernel!r} has no variable {name!r}.",
                 advice=suggestion(name, known, "There are"),
             )
 
@@ -653,8 +653,8 @@ class Trace(Sequence[Step]):
         place, name = key
         if self._compute_again is None:
             raise NotRecorded(
-                f"the exact value of {name!r} was not recorded: {_described(stored.summary)}, "
-                f"{stored.nbytes:,} bytes",
+                f"The exact value of {name!r} was not recorded: {_described(stored.summary)}, "
+                f"{stored.nbytes:,} bytes.",
                 advice=f"Record it with {self._call(stored.nbytes)}",
             )
         wanted = {place: {name}}
@@ -671,7 +671,7 @@ class Trace(Sequence[Step]):
         if key not in computed or self._digest_of(computed[key]) != stored.digest:
             raise NotRecorded(
                 f"{name!r} cannot be computed again: another run of {self.facts.kernel!r} "
-                "computed another value",
+                "computed another value.",
                 advice=f"Record it with {self._call(stored.nbytes)}",
             )
         return computed

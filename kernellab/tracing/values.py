@@ -329,8 +329,8 @@ class StoredValue:
             return self.constant
         if self._data is None:
             raise NotRecorded(
-                f"only a summary of this value was kept: {self.type_text()}, {self.text()}, "
-                f"{self.nbytes:,} bytes",
+                f"Only a summary of this value was kept: {self.type_text()}, {self.text()}, "
+                f"{self.nbytes:,} bytes.",
                 advice=(
                     "A variable's value is computed again by trace.at(step); kernellab.trace(..., "
                     f"exact_bytes={self.nbytes}) keeps it."

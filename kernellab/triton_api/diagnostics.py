@@ -289,7 +289,7 @@ def _refused(
     """What the compiler refuses: "LEAD for sm_90: REASON, in the pass PASS_NAMES"."""
     where = f", in the pass {pass_names}" if pass_names else ""
     return CompileError(
-        f"{lead} for {target}: {reason}{where}",
+        f"{lead} for {target}: {reason.removesuffix('.') if where else reason}{where}",
         advice=advice,
         position=position,
         failed_pass=failed_pass,

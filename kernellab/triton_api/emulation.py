@@ -297,7 +297,7 @@ def _active_or_emulated(active: property) -> property:
             if _stand_in is None or not str(error).startswith("0 active drivers"):
                 raise
             raise NoGpu(
-                "Triton found no GPU on this machine to launch on",
+                "Triton found no GPU on this machine to launch on.",
                 advice=(
                     "Kernels of installed packages run on the CPU inside of "
                     "`with kernellab.interpreted():`, those of a package that insists on a GPU "

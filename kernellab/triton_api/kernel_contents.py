@@ -140,8 +140,8 @@ def check_globals(kernel: Any) -> MadeOf:
         return made_of(kernel)
     name, compiled, now = changed
     raise KernelLabError(
-        f"the global {name!r} was {compiled!r} when kernel {kernel.__name__!r} was "
-        f"compiled, and is now {now!r}",
+        f"The global {name!r} was {compiled!r} when kernel {kernel.__name__!r} was "
+        f"compiled, and is now {now!r}.",
         advice="Define the kernel again, or pass the value as a tl.constexpr argument.",
         position=definition_of(kernel),
     )
@@ -388,7 +388,7 @@ def unpack(packed: bytes) -> Any:
         value = pickle.loads(packed)
     except (ImportError, AttributeError, ValueError, EOFError) as error:
         raise ArgumentError(
-            f"the data that was sent cannot be read: {error}",
+            f"The data that was sent cannot be read: {error}",
             advice=(
                 "Every process needs the same Python version, and the modules that the kernel uses."
             ),

@@ -92,7 +92,7 @@ def _layout(type: TileType, value: Any, builder: Any) -> Layout:
         stated = read(value)
     except (ValueError, AssertionError) as error:
         words = str(error) or _failed_assertion(error)
-        raise LayoutError(f"Triton does not say what {type.encoding} means: {words}.") from error
+        raise LayoutError(f"Triton has no layout {type.encoding}: {words}.") from error
     shape = type.shape[len(type.shape) - _rank(stated) :] if type.in_memory else type.shape
     _check_shape(stated, shape, type)
     if _states_its_vectors(stated):
@@ -110,7 +110,7 @@ def _layout(type: TileType, value: Any, builder: Any) -> Layout:
 def _failed_assertion(error: BaseException) -> str:
     """What a class of Gluon's demands of its fields, from the line that demands it."""
     line = traceback.extract_tb(error.__traceback__)[-1].line or ""
-    return f"it has no layout but where {line.removeprefix('assert ').replace('self.', '')}"
+    return f"it requires {line.removeprefix('assert ').replace('self.', '')}"
 
 
 def _states_its_vectors(stated: Any) -> bool:
@@ -251,10 +251,7 @@ def _check_fits(rank: int, shape: Shape, type: TileType) -> None:
             f"{type.encoding} lays out tiles of {dimensions}, and {sizes(shape)} has {len(shape)}."
         )
     if any(size < 1 or size & (size - 1) for size in shape):
-        raise LayoutError(
-            "Layouts are for sizes that are powers of two, and a tile of "
-            f"{sizes(shape)} has others."
-        )
+        raise LayoutError(f"The sizes of a tile must be powers of two, got {sizes(shape)}.")
 
 
 def _check_shape(stated: Any, shape: Shape, type: TileType) -> None:

@@ -364,11 +364,11 @@ def compile_marked(
 def _check_supported(target: Target) -> None:
     if target.backend != "cuda":
         raise UnsupportedOperation(
-            f"cycles by line are measured on NVIDIA GPUs only, not on {target}"
+            f"Cycles by line are measured on NVIDIA GPUs only, not on {target}."
         )
     if not hasattr(libtriton, "proton"):
         raise UnsupportedOperation(
-            "this build of Triton has no Proton, whose passes read the clock in kernels",
+            "This build of Triton has no Proton, whose passes read the clock in kernels.",
             advice="Install Triton from its wheel.",
         )
 

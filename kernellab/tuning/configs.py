@@ -79,12 +79,12 @@ def candidates(
         configs = [of_config(plain, config) for config in listed("space", given)]
     else:
         raise ArgumentError(
-            f"space must be a dict of values by name or a list of configs, got {space!r}",
+            f"space must be a dict of values by name or a list of configs, got {space!r}.",
             advice=_SPACES,
         )
     if not configs:
         raise ArgumentError(
-            f"the list of configs for {plain.__name__!r} is empty",
+            f"The list of configs for {plain.__name__!r} is empty.",
             advice=_what_was_pruned(kernel, space),
         )
     _check_names(plain, configs, target, args, keywords)
@@ -118,8 +118,8 @@ def _of_autotuner(kernel: Any, args: Sequence[Any], keywords: Mapping[str, Any])
     plain = innermost(kernel)
     if autotuner is None:
         raise ArgumentError(
-            f"there are no configs to try: {plain.__name__!r} has no @triton.autotune, and no "
-            "space was given",
+            f"There are no configs to try: {plain.__name__!r} has no @triton.autotune, and no "
+            "space was given.",
             advice=_SPACES,
             position=triton_api.definition_of(plain),
         )
@@ -132,12 +132,12 @@ def _combinations(space: Mapping[str, Iterable[Any]]) -> Iterable[tuple[Any, ...
     for name, given in values.items():
         if not given:
             raise ArgumentError(
-                f"the space is empty: {name!r} has no values",
+                f"The space is empty: {name!r} has no values.",
                 advice=f"Give at least one: {name}=[...].",
             )
     if (count := math.prod(map(len, values.values()))) > MOST_ITEMS:
         raise ArgumentError(
-            f"the space must have at most {MOST_ITEMS:,} configs, got {count:,}",
+            f"The space must have at most {MOST_ITEMS:,} configs, got {count:,}.",
             advice="Give fewer values of each name, or a list of configs.",
         )
     return itertools.product(*values.values()) if values else ()
@@ -145,10 +145,12 @@ def _combinations(space: Mapping[str, Iterable[Any]]) -> Iterable[tuple[Any, ...
 
 def _values(name: str, given: Any) -> list[Any]:
     if not isinstance(name, str):
-        raise ArgumentError(f"the names of the space must be strings, got {name!r}", advice=_SPACES)
+        raise ArgumentError(
+            f"The names of the space must be strings, got {name!r}.", advice=_SPACES
+        )
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ArgumentError(
-            f"the space's {name!r} must be a list of values, got {given!r}",
+            f"The space's {name!r} must be a list of values, got {given!r}.",
             advice=f'Write "{name}": [{given!r}].',
         )
     return listed(f"space[{name!r}]", given)
@@ -166,7 +168,7 @@ def of_config(kernel: Any, config: Config | Mapping[str, Any]) -> Candidate:
     if isinstance(config, Mapping):
         return _candidate(kernel, config)
     raise ArgumentError(
-        f"a config must be a triton.Config or a dict, got {config!r}",
+        f"A config must be a triton.Config or a dict, got {config!r}.",
         advice='Give a triton.Config, or a dict such as {"BLOCK": 128, "num_warps": 4}.',
     )
 
@@ -190,13 +192,13 @@ def _check_names(
     for name in {name for config in configs for name in config.values}:
         if name in by_position or name in keywords:
             raise OptionError(
-                f"{name!r} of {kernel.__name__!r} is given twice: by the launch and by the configs",
-                advice="Leave it out of the launch, or of the configs.",
+                f"{name!r} of {kernel.__name__!r} is given by the launch and by the configs.",
+                advice=f"Remove {name!r} from the launch, or from the configs.",
             )
         if name not in kernel.arg_names and name not in known:
             close = nearest(name, [*kernel.arg_names, *known])
             raise OptionError(
-                f"{name!r} is neither a parameter of {kernel.__name__!r} nor an option of {target}",
+                f"{name!r} is not a parameter of {kernel.__name__!r} or an option of {target}.",
                 advice=f"{close} Its parameters are {', '.join(kernel.arg_names)}.".lstrip(),
                 position=triton_api.definition_of(kernel),
             )
@@ -295,9 +297,9 @@ class Calls:
             raise ArgumentError(
                 self._grid_raised[0],
                 advice=(
-                    "The grid function fails for "
+                    "It fails for "
                     f"{'the only config' if number == 1 else f'all {number} configs'}. It is "
-                    "called with one dict of all arguments by name: "
+                    "called with one dict of all arguments by name. Use only these names: "
                     f"{', '.join(self.plain.arg_names)}."
                 ),
             )
@@ -352,7 +354,7 @@ class Calls:
         try:
             sizes = self._grid(call.values) if callable(self._grid) else self._grid
         except Exception as error:  # a function of the user's
-            self._grid_raised.append(what_it_raised("the grid function", error))
+            self._grid_raised.append(what_it_raised("The grid function", error))
             raise _UsersError(self._grid_raised[-1]) from error
         check_has_length(sizes, is_asked=callable(self._grid))
         return check_grid(sizes, call.values)
@@ -378,7 +380,7 @@ class Calls:
             try:
                 hook(everything)
             except Exception as error:  # a function of the user's
-                raise _UsersError(what_it_raised("the pre_hook", error)) from error
+                raise _UsersError(what_it_raised("The pre_hook", error)) from error
         args = (*map(everything.pop, positional), *self._args[len(positional) :])
         return args, {n: v for n, v in everything.items() if n not in candidate.options}, first
 
@@ -448,7 +450,7 @@ def checked_key(
         return tuple(name for name in own if name in given and not has_memory(given[name]))
     if not isinstance(key, str | Sequence):
         raise ArgumentError(
-            f"key must be a name or a list of names, got {key!r}",
+            f"key must be a name or a list of names, got {key!r}.",
             advice='Write key="n", or key=["M", "N"].',
         )
     names = (key,) if isinstance(key, str) else tuple(listed("key", key))
@@ -466,14 +468,14 @@ def _check_name(kernel: Any, name: Any, given: Mapping[str, Any]) -> None:
     advice = f"Possible names are {', '.join(possible)}." if possible else ""
     if name not in kernel.arg_names:
         raise ArgumentError(
-            f"the key names {name!r}, which is not an argument of {kernel.__name__!r}",
+            f"The key names {name!r}, which is not an argument of {kernel.__name__!r}.",
             advice=suggestion(str(name), possible, "Possible names are") if possible else "",
             position=triton_api.definition_of(kernel),
         )
     if has_memory(given.get(name)):
         raise ArgumentError(
-            f"the key names {name!r}, which is a tensor; a key must be a value that other launches "
-            "can share, such as a size",
+            f"The key names {name!r}, which is a tensor; a key must be a value that other launches "
+            "can share, such as a size.",
             advice=advice,
             position=triton_api.definition_of(kernel),
         )
@@ -489,7 +491,7 @@ def check_key_is_not_tried(key: Sequence[str], configs: Iterable[Candidate]) -> 
     for name in key:
         if name in tried:
             raise ArgumentError(
-                f"the key names {name!r}, which is part of the configs, but the key's values "
-                "choose the config",
+                f"The key names {name!r}, which is part of the configs, but the key's values "
+                "choose the config.",
                 advice="Name arguments of the launch.",
             )

@@ -234,7 +234,7 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
         amount: Any = plain_scalar(given(values) if callable(given) else given)
     except Exception as error:  # a function of the user's
         raise ArgumentError(
-            what_it_raised(f"the function {name}=", error),
+            what_it_raised(f"The function {name}=", error),
             advice=called_with_a_dict(given, values, example) if callable(given) else advice,
         ) from error
     if (
@@ -242,7 +242,7 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
         or not isinstance(amount, int | float | numpy.number)
         or not 0 <= amount <= sys.float_info.max
     ):
-        raise ArgumentError(f"{name}= must give a number from 0, got {amount!r}", advice=advice)
+        raise ArgumentError(f"{name}= must give a number from 0, got {amount!r}.", advice=advice)
     return float(amount)
 
 

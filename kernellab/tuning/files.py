@@ -73,7 +73,7 @@ def found_again(value: Any, parameter: str, kernel: Any) -> Any:
     wanted = f"the function {value.function!r}" if value.function else value.text
     raise ArgumentError(
         f"{parameter!r} of this sweep of {kernel.__name__!r} was {wanted}, which its "
-        "file can only name",
+        "file can only name.",
         advice="The file that defines the kernel must define it too."
         if value.function
         else "A file can hold numbers, texts, Triton's types, and names of JIT functions.",
@@ -103,7 +103,7 @@ def complete(candidate: Candidate, kernel: Any, plain: Any) -> Candidate:
         if of_config(plain, config) == candidate and config.pre_hook is not None:
             return replace(candidate, pre_hook=config.pre_hook)
     raise ArgumentError(
-        f"the config {candidate} has the hook {candidate.hook_name!r}, which a file can only name",
+        f"The config {candidate} has the hook {candidate.hook_name!r}, which a file can only name.",
         advice="Pass the kernel with its @triton.autotune, whose configs have their hooks.",
         position=triton_api.definition_of(plain),
     )

@@ -140,8 +140,8 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
     if not tuning.is_timed:
         _compiled_trials(tuning)
         raise ArgumentError(
-            f"no config of this sweep of {tuning.kernel!r} was timed, so there is no plot of "
-            f"kind {kind!r}",
+            f"No config of this sweep of {tuning.kernel!r} was timed, so there is no plot of "
+            f"kind {kind!r}.",
             advice=(
                 f"Without times, the kinds are {', '.join(AGAINST)}. Times need a GPU, or a saved "
                 "sweep: kernellab.Tuning.load(path)."
@@ -157,7 +157,7 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
     elif kind == "parallel":
         if not varying:
             raise ArgumentError(
-                "parallel coordinates need a parameter that varies, but in this sweep none does"
+                "Parallel coordinates need a parameter that varies, but in this sweep none does."
             )
         axes = varying
     return PlotData(
@@ -175,7 +175,7 @@ def check_kind(kind: str, kinds: Sequence[str] = KINDS) -> None:
     """Raise ArgumentError if sweeps have no plot of that kind."""
     if not is_one_of(kind, kinds):
         raise ArgumentError(
-            f"{shown(kind)} is not a kind of plot",
+            f"{shown(kind)} is not a kind of plot.",
             advice=suggestion(kind, kinds, "Kinds:"),
         )
 
@@ -222,7 +222,7 @@ def _check_known(points: Sequence[CompiledPoint], kind: str, tuning: Tuning) -> 
     """Raise ArgumentError if what a kind draws is known of no config."""
     if kind in AGAINST and all(getattr(point, kind) is None for point in points):
         raise ArgumentError(
-            f"no config of this sweep of {tuning.kernel!r} has a value for a plot of kind {kind!r}",
+            f"No config of this sweep of {tuning.kernel!r} has a value to plot by {kind!r}.",
             advice="tuning.table shows what is known of each config.",
         )
 
@@ -237,8 +237,8 @@ def _compiled_trials(tuning: Tuning) -> list[Trial]:
     if compiled:
         return compiled
     raise ArgumentError(
-        f"no config of this sweep of {tuning.kernel!r} was timed or compiled, so there is "
-        "nothing to draw",
+        f"No config of this sweep of {tuning.kernel!r} was timed or compiled, so there is "
+        "nothing to draw.",
         advice="tuning.table shows the reason for each config.",
     )
 
@@ -317,21 +317,21 @@ def _two_axes(points: Sequence[Point], x: str | None, y: str | None) -> tuple[st
     for given in (x, y):
         if given is not None and given not in names:
             raise ArgumentError(
-                f"{given!r} is not a parameter that varies in this sweep",
+                f"{given!r} is not a parameter that varies in this sweep.",
                 advice=suggestion(given, names, "The parameters that vary are"),
             )
     if x is not None and x == y:
         others = [name for name in names if name != x]
         raise ArgumentError(
-            f"a heat map needs two different parameters, but x and y are both {x!r}",
+            f"A heat map needs two different parameters, but x and y are both {x!r}.",
             advice=suggestion("", others, "The other parameters that vary are")
             if others
             else "No other parameter varies.",
         )
     if len(names) < 2:
         raise ArgumentError(
-            "a heat map needs two parameters that vary, but in this sweep "
-            f"{f'only {names[0]}' if names else 'none'} does"
+            "A heat map needs two parameters that vary, but in this sweep "
+            f"{f'only {names[0]}' if names else 'none'} does."
         )
     counts = {name: len({repr(point.values.get(name)) for point in points}) for name in names}
     free = sorted((name for name in names if name not in (x, y)), key=lambda name: -counts[name])
@@ -359,16 +359,17 @@ def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()
     keys = {tuple(tuning.key) for tuning in every}
     if len(keys) != 1 or len(next(iter(keys))) != 1:
         raise ArgumentError(
-            "a plot over sizes needs sweeps with one key, the same for all",
+            "A plot over sizes needs sweeps with one key, the same for all, got "
+            f"{'; '.join(sorted(', '.join(key) or 'no key' for key in keys)) or 'no key'}.",
             advice='Sweep each size with key="n", and pass the sweeps to kernellab.Tunings([...]).',
         )
     gpus = {tuning.machine.gpu for tuning in every}
     if len(gpus) != 1:
-        raise ArgumentError(f"these sweeps are of several GPUs: {', '.join(sorted(gpus))}")
+        raise ArgumentError(f"These sweeps are of several GPUs: {', '.join(sorted(gpus))}.")
     ((name,),) = keys
     if any(not _is_size(tuning.key[name]) for tuning in every):
         raise ArgumentError(
-            f"a plot over sizes needs a key whose values are numbers, but not all of {name!r} are"
+            f"A plot over sizes needs a key whose values are numbers, but not all of {name!r} are."
         )
     lines: list[PlotLine] = []
     for group in groups:
@@ -425,7 +426,7 @@ def _amount(tuning: Tuning, timing: Timing | None, part: str, unit: str) -> floa
     if rate is None:
         raise ArgumentError(
             f"{unit} of {tuning.kernel!r} is not known: "
-            f"{tuning.work.bytes_from if unit == 'GB/s' else tuning.work.flops_from}",
+            f"{tuning.work.bytes_from if unit == 'GB/s' else tuning.work.flops_from}.",
             advice="Pass what a launch moves and computes to kernellab.tune: bytes=, flops=.",
         )
     return rate

@@ -306,7 +306,7 @@ class ClusterPool:
             machine, target = self.first_answer(there)
         except Exception as error:  # whatever a worker raises
             raise ArgumentError(
-                f"the cluster's workers cannot sweep: {error_text(error)}",
+                f"The cluster's workers cannot sweep: {error_text(error)}",
                 advice="Each needs KernelLab, with the Python and the Triton of this process.",
             ) from error
         self._with_gpu = bool(machine.gpu)

@@ -213,33 +213,33 @@ def _check_options(executor: Any, seconds: Any, workers: Any, prune: Any, baseli
     is_client = hasattr(executor, "scatter") and hasattr(executor, "get_executor")
     if executor is not None and not is_client:
         raise ArgumentError(
-            f"executor must be a Dask client, got {shown(executor)}",
+            f"executor must be a Dask client, got {shown(executor)}.",
             advice="Write executor=distributed.Client(address), for example.",
         )
     if not is_real(seconds) or not 0 < seconds <= LONGEST_SECONDS:
         raise ArgumentError(
-            f"seconds must be a number above 0, up to {LONGEST_SECONDS:,}, got {shown(seconds)}",
-            advice="Leave it out for the default, 30.",
+            f"seconds must be a number above 0, up to {LONGEST_SECONDS:,}, got {shown(seconds)}.",
+            advice="Remove seconds= for the default, 30.",
         )
     if workers is not None and not (is_whole(workers) and 1 <= workers <= _MOST_WORKERS):
         raise ArgumentError(
-            f"workers must be an integer from 1 to {_MOST_WORKERS:,}, got {shown(workers)}",
-            advice="Leave it out for one process per core.",
+            f"workers must be an integer from 1 to {_MOST_WORKERS:,}, got {shown(workers)}.",
+            advice="Remove workers= for one process per core.",
         )
     if prune is not None and not callable(prune):
         raise ArgumentError(
-            f"prune must be a function, got {shown(prune)}",
+            f"prune must be a function, got {shown(prune)}.",
             advice=f"Write {_PRUNING}.",
         )
     form = 'Write baselines={"torch": lambda: x + y}.'
     if baselines is not None and not isinstance(baselines, Mapping):
         raise ArgumentError(
-            f"baselines must be a dict of functions by name, got {shown(baselines)}", advice=form
+            f"baselines must be a dict of functions by name, got {shown(baselines)}.", advice=form
         )
     for name, run in (baselines or {}).items():
         if not callable(run):
             raise ArgumentError(
-                f"the baseline {name!r} must be a function, got {shown(run)}", advice=form
+                f"The baseline {name!r} must be a function, got {shown(run)}.", advice=form
             )
 
 
@@ -256,8 +256,8 @@ def _check_grid(grid: Grid) -> None:
     is_number = hasattr(sizes, "__index__") and not getattr(sizes, "shape", ())
     if isinstance(sizes, str) or not (is_number or isinstance(sizes, Sequence)):
         raise ArgumentError(
-            "the grid must be one to three sizes, a function from the parameters to them, or None "
-            f"to compile only, got a {type(sizes).__name__}",
+            "The grid must be one to three sizes, a function from the parameters to them, or None "
+            f"to compile only, got a {type(sizes).__name__}.",
             advice=(
                 "Pass it after the kernel and before the arguments: kernellab.tune(add, (64,), x, "
                 "y, z, n, ...)."
@@ -328,7 +328,7 @@ def _place(
     if not _on_gpu(innermost(kernel), args, keywords):
         if gpus is not None:
             raise ArgumentError(
-                f"gpus={gpus!r} needs tensors on a GPU, but these are not",
+                f"gpus={gpus!r} needs tensors on a GPU, but these are not.",
                 advice="Move them to the GPU: x.cuda().",
             )
         return _Place(wanted or emulated_for(kernel), this_machine(None))
@@ -342,7 +342,7 @@ def _place(
 def _check_target(wanted: Target | None, actual: Target | None) -> None:
     if wanted is not None and actual is not None and wanted != actual:
         raise ArgumentError(
-            f"the target is {wanted}, but the configs would run on {actual}",
+            f"The target is {wanted}, but the configs would run on {actual}.",
             advice="Leave the target out, or pass types instead of values to compile only.",
         )
 
@@ -355,7 +355,7 @@ def _check_keywords(kernel: Any, target: Target, keywords: Mapping[str, Any]) ->
             close = nearest(name, [*known, *(option.name for option in keyword_only(tune))])
             raise OptionError(
                 f"{name!r} is neither a parameter of {kernel.__name__!r}, nor an option of "
-                f"{target}, nor of kernellab.tune",
+                f"{target}, nor of kernellab.tune.",
                 advice=f"{close} Its parameters are {', '.join(kernel.arg_names)}.".lstrip(),
                 position=triton_api.definition_of(kernel),
             )
@@ -387,7 +387,7 @@ def _pruned(
     kept = [config for config in configs if not _is_pruned(prune, config, given)]
     if not kept:
         raise ArgumentError(
-            f"prune leaves out all {len(configs)} configs",
+            f"prune leaves out all {len(configs)} configs.",
             advice=(
                 "prune is called with one dict of all arguments and returns True to leave a config "
                 f"out: {_PRUNING}."

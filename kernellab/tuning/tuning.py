@@ -91,8 +91,8 @@ class AppliedTuning:
         twice = sorted(own & candidate.values.keys())
         if twice:
             raise ArgumentError(
-                f"{', '.join(twice)} is given twice: by the sweep and by the launch",
-                advice="Leave it out of the launch.",
+                f"{', '.join(twice)} is given twice: by the sweep and by the launch.",
+                advice="Remove it from the launch.",
             )
         if candidate.pre_hook is not None:
             candidate.pre_hook({**given, **candidate.values})
@@ -110,7 +110,7 @@ class AppliedTuning:
         missing = [name for name in names if name not in given]
         if missing:
             raise ArgumentError(
-                f"the config depends on {missing[0]!r}, which is missing from the launch"
+                f"The config depends on {missing[0]!r}, which is missing from the launch."
             )
         wanted = {name: given[name] for name in names}
         for key, candidate in self.configs:
@@ -163,13 +163,13 @@ def merge(left: Tuning, right: Tuning) -> Tuning:
     """Implement `Tuning.merged`."""
     if not isinstance(right, type(left)):
         raise ArgumentError(
-            f"merged takes another sweep, got {described(right)}",
+            f"merged takes another sweep, got {described(right)}.",
             advice="kernellab.load(path) reads saved sweeps.",
         )
     for what, first, second in sides(left, right):
         if first != second:
             raise ArgumentError(
-                f"these sweeps differ in their {what}: {first} and {second}",
+                f"These sweeps differ in their {what}: {first} and {second}.",
                 advice=_ADVICE_TO_MERGE.get(what, _SEVERAL),
             )
     machine, notes = _one_machine(left.machine, right.machine)
@@ -241,8 +241,8 @@ def _one_machine(left: SweepMachine, right: SweepMachine) -> tuple[SweepMachine,
     """
     if left.gpu and right.gpu and left.gpu != right.gpu:
         raise ArgumentError(
-            f"one sweep was timed on {left.gpu}, the other on {right.gpu}, and times of different "
-            "GPUs are never mixed",
+            f"One sweep was timed on {left.gpu}, the other on {right.gpu}, and times of different "
+            "GPUs are never mixed.",
             advice="Keep the sweeps separate, and compare their tables or plots.",
         )
     machine = left if left.gpu or not right.gpu else right
@@ -357,14 +357,14 @@ class Tuning(HasCard):
             return ranked[0]
         if not self.trials:
             raise ArgumentError(
-                f"no config of {self.kernel!r} was tried: the sweep was interrupted",
+                f"No config of {self.kernel!r} was tried: the sweep was interrupted.",
                 advice="The same call continues from there.",
             )
         if all(trial.is_dropped for trial in self.trials):
             reasons = "\n".join(f"  {trial}" for trial in self.trials)
-            raise ArgumentError(f"no config of {self.kernel!r} is valid:\n{reasons}")
+            raise ArgumentError(f"No config of {self.kernel!r} is valid:\n{reasons}")
         raise ArgumentError(
-            f"no config of {self.kernel!r} was timed, so there is no fastest config",
+            f"No config of {self.kernel!r} was timed, so there is no fastest config.",
             advice=(
                 "Times need a GPU, or a saved sweep: kernellab.Tuning.load(path). tuning.table "
                 "shows what the compiler reports."
@@ -454,7 +454,7 @@ class Tuning(HasCard):
             and dropped.reason in ("crash", "time-out")
         ):
             raise ArgumentError(
-                f"config {trial.number} ({trial.candidate}) was not compiled again here: "
+                f"Config {trial.number} ({trial.candidate}) was not compiled again here: "
                 f"{dropped.line}",
                 advice="To compile it in this process at that risk, call kernellab.compile.",
             )
@@ -491,7 +491,7 @@ class Tuning(HasCard):
             if trial.number == number:
                 return trial
         raise ArgumentError(
-            f"the sweep of {self.kernel!r} has no config {shown(number)}",
+            f"The sweep of {self.kernel!r} has no config {shown(number)}.",
             advice=(
                 f"It has {counted(len(self.trials), 'config')}, whose numbers are the index of "
                 "tuning.table."
@@ -503,8 +503,8 @@ class Tuning(HasCard):
             return given
         if self.live is None:
             raise ArgumentError(
-                f"this sweep of {self.kernel!r} was read from a file, which does not "
-                "contain the kernel",
+                f"This sweep of {self.kernel!r} was read from a file, which does not "
+                "contain the kernel.",
                 advice=how_to_open(self.kernel, self.source),
             )
         return self.live.kernel
@@ -518,7 +518,7 @@ class Tuning(HasCard):
         plain = innermost(kernel)
         if plain.__name__ != self.kernel:
             raise ArgumentError(
-                f"this is a sweep of {self.kernel!r}, but the given kernel is {plain.__name__!r}"
+                f"This is a sweep of {self.kernel!r}, but the given kernel is {plain.__name__!r}."
             )
         tried = {
             name for trial in self.trials for name in (*trial.candidate.constants, *trial.constants)
@@ -526,8 +526,8 @@ class Tuning(HasCard):
         unknown = sorted({*self.types, *self.constants, *tried} - set(plain.arg_names))
         if unknown:
             raise ArgumentError(
-                f"this sweep is of a {self.kernel!r} with the parameter {unknown[0]!r}, which the "
-                "given kernel does not have",
+                f"This sweep is of a {self.kernel!r} with the parameter {unknown[0]!r}, which the "
+                "given kernel does not have.",
                 position=triton_api.definition_of(plain),
             )
         given = source_of(plain) if self.source is not None else None

@@ -40,7 +40,7 @@ def _all_of(kind: type[_T], name: str, given: Any) -> list[_T]:
     items = listed(name, given) if isinstance(given, Iterable) else [given]
     if wrong := [item for item in items if not isinstance(item, kind)]:
         raise ArgumentError(
-            f"{name} must be a list of kernellab.{kind.__name__}, got {shown(wrong[0])} in it",
+            f"{name} must be a list of kernellab.{kind.__name__}, got {shown(wrong[0])} in it.",
             advice=f"Write {name}=[...].",
         )
     return items
@@ -63,7 +63,7 @@ class Tunings(HasCard, Sequence[Tuning]):
         self._tunings = tuple(_all_of(Tuning, "tunings", tunings))
         names = {tuning.kernel for tuning in self._tunings}
         if len(names) > 1:
-            raise ArgumentError(f"these sweeps are of several kernels: {', '.join(sorted(names))}")
+            raise ArgumentError(f"These sweeps are of several kernels: {', '.join(sorted(names))}.")
 
     @overload
     def __getitem__(self, place: int) -> Tuning: ...
@@ -92,11 +92,11 @@ class Tunings(HasCard, Sequence[Tuning]):
                 names, or they were timed on different GPUs.
         """
         if not self._tunings:
-            raise ArgumentError("there is no sweep whose configs could be applied")
+            raise ArgumentError("There is no sweep whose configs could be applied.")
         sweeps = [tuning for tuning in self._tunings if tuning.is_timed] or [self._tunings[-1]]
         if len({tuple(tuning.key) for tuning in sweeps}) > 1:
             raise ArgumentError(
-                "these sweeps have keys of different names, so no key can choose a config",
+                "These sweeps have keys of different names, so no key can choose a config.",
                 advice=(
                     "Apply those that have the same: kernellab.Tunings([tuning for tuning in "
                     'tunings if "n" in tuning.key]).'
@@ -105,7 +105,7 @@ class Tunings(HasCard, Sequence[Tuning]):
         gpus = sorted({tuning.machine.gpu for tuning in sweeps})
         if len(gpus) > 1:
             raise ArgumentError(
-                f"these sweeps were timed on different GPUs: {', '.join(gpus)}",
+                f"These sweeps were timed on different GPUs: {', '.join(gpus)}.",
                 advice="The fastest config differs between GPUs: apply the sweeps of one GPU.",
             )
         if kernel is not None:
@@ -259,7 +259,7 @@ def with_recorded_times(tuning: Tuning, recorded: Sequence[Tuning]) -> Tuning:
             return _with_times_of(other, tuning)
     known = "\n".join(f"  {_format_recorded(other)}" for other in recorded) or "  none"
     raise ArgumentError(
-        f"no recorded sweep matches this launch, {_format_recorded(tuning)}",
+        f"No recorded sweep matches this launch, {_format_recorded(tuning)}.",
         advice=(
             "Kernel, target, types and sizes must be the same. The recorded sweeps are:\n" + known
         ),
@@ -279,7 +279,7 @@ def recorded_sweeps(recorded: Recorded) -> list[Tuning]:
     sweeps = listed("recorded", given) if isinstance(given, Iterable) else [given]
     if not all(isinstance(sweep, Tuning) for sweep in sweeps):
         raise ArgumentError(
-            f"recorded must be the path of a saved sweep or a Tuning, got {shown(recorded)}",
+            f"recorded must be the path of a saved sweep or a Tuning, got {shown(recorded)}.",
             advice='Write recorded="sweeps.json", or pass what kernellab.load returns.',
         )
     return sweeps
@@ -295,8 +295,8 @@ def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
     unknown = [trial for trial in tuning.trials if _name(trial) not in outcomes]
     if outcomes and len(unknown) == len(tuning.trials):
         raise ArgumentError(
-            f"no time was recorded for any of the {counted(len(unknown), 'config')}, such as "
-            f"{unknown[0].candidate}",
+            f"No time was recorded for any of the {counted(len(unknown), 'config')}, such as "
+            f"{unknown[0].candidate}.",
             advice=f"A recorded config is {recorded.trials[0].candidate}: space must name the "
             "same parameters and options.",
         )

@@ -79,14 +79,14 @@ def chosen_gpus(gpus: str | int | Sequence[int] | None, own: int) -> tuple[int, 
         numbers = tuple(dict.fromkeys(int(number) for number in given))
     if not numbers or any(not 0 <= number < count for number in numbers):
         raise ArgumentError(
-            f"gpus must name GPUs from 0 to {count - 1}, got {gpus!r}",
+            f"gpus must name GPUs from 0 to {count - 1}, got {gpus!r}.",
             advice='Give numbers of this machine\'s GPUs, or "all".',
         )
     names = {torch.cuda.get_device_name(number) for number in numbers}
     if len(names) > 1:
         raise ArgumentError(
-            f"the GPUs {', '.join(map(str, numbers))} are of several kinds: "
-            f"{', '.join(sorted(names))}",
+            f"The GPUs {', '.join(map(str, numbers))} are of several kinds: "
+            f"{', '.join(sorted(names))}.",
             advice="Times of different GPUs are never mixed: run one sweep per kind.",
         )
     return numbers
@@ -282,7 +282,7 @@ def _job(packed: bytes) -> Job:
     here = installed_triton()
     if job.triton not in ("", here):
         raise KernelLabError(
-            f"this process has Triton {here}, but the sweep needs Triton {job.triton}",
+            f"This process has Triton {here}, but the sweep needs Triton {job.triton}.",
             advice="Install the same version for all processes of a sweep.",
         )
     return job
@@ -374,7 +374,7 @@ class _Stage:
             here = torch.cuda.get_device_name(setup.device)
             if setup.gpu and here != setup.gpu:
                 raise KernelLabError(
-                    f"this process has a different GPU, {here}, but the sweep runs on {setup.gpu}"
+                    f"This process has a different GPU, {here}, but the sweep runs on {setup.gpu}."
                 )
             self.device = torch.device("cuda", setup.device)
         else:

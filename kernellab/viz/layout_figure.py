@@ -149,7 +149,8 @@ def _checked_plane(layout: Layout, at: Sequence[int]) -> tuple[int, ...]:
     if len(given) != len(leading) or not all(0 <= a < size for a, size in zip(given, leading)):
         wanted = f"{len(leading)} numbers below {sizes(leading)}" if leading else "no slices"
         raise LayoutError(
-            f"at={given} is not a slice of {sizes(layout.shape)}, which has {wanted}."
+            f"at={given} is not a slice of {sizes(layout.shape)}, which has {wanted}.",
+            advice="" if leading else "Remove at=.",
         )
     return given
 

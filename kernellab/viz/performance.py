@@ -141,12 +141,12 @@ REDEFINED = (
 
 
 COMPILED_IN_ORDER = (
-    "what the compiler reports: configs that spill less come first, then those with a higher "
-    "occupancy, then those with fewer registers. This order does not predict times"
+    "what the compiler reports: fewest spills, then highest occupancy, then fewest registers. "
+    "This order does not predict times"
 )
 """Of configs without times; see `by_compiler`."""
 ESTIMATED_IN_ORDER = (
-    f"estimated times, with a median error of {MEDIAN_ERROR:.0%} on kernels left out"
+    f"estimated times, with a median error of {MEDIAN_ERROR:.0%} on held-out kernels"
 )
 
 TO_MEASURE = 5
@@ -180,7 +180,9 @@ def still_card(tuning: Tuning) -> Card:
     """The card of one sweep, where its view is not to be had."""
     ranked = timed(tuning.trials)
     shown = ranked or by_compiler(tuning.trials)
-    title = "The fastest" if ranked else f"{format_untimed(tuning)}: {untimed_order(tuning)}"
+    title = (
+        "The fastest" if ranked else f"{format_untimed(tuning)}. Sorted by {untimed_order(tuning)}"
+    )
     left = sum(not trial.is_dropped for trial in tuning.trials) - len(shown[:MOST_ROWS])
     if left > 0:
         title += f"; {counted(left, 'other')} in tuning.table"

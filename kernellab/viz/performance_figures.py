@@ -120,7 +120,7 @@ def tunings_plot(
     """The plot of several sweeps: see `Tunings.plot`."""
     if not is_one_of(kind, ["sizes"]):
         raise ArgumentError(
-            f"several sweeps have no plot of kind {shown(kind)}",
+            f"Several sweeps have no plot of kind {shown(kind)}.",
             advice='There is kind="sizes"; one sweep has others: tunings[0].plot("times").',
         )
     return TuningPlot(lines_data(tunings, y, beside(others)), _draw_lines)

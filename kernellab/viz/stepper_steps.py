@@ -366,8 +366,8 @@ class _Maker:
         if len(self._steps) < len(self._trace):
             unit = "operations" if self._trace.facts.operations else "steps"
             yield (
-                f"Showing {unit} {self._first:,} to {self._steps[-1].number:,}; the last is "
-                f"{len(self._trace) - 1:,}. trace.show(step=N) shows those around another."
+                f"Showing {unit} {self._first:,} to {self._steps[-1].number:,} of "
+                f"{len(self._trace):,}. trace.show(step=N) shows the {unit} around step N."
             )
 
     def _not_known(self) -> Iterator[str]:
@@ -383,8 +383,8 @@ class _Maker:
     def _too_many(self) -> Iterator[str]:
         if self._unmarked:
             yield (
-                f"The elements of {self._unmarked:,} accesses are not marked: a view locates at "
-                f"most {_MOST_LANES:,} elements. trace[N].accesses has the others."
+                f"A view marks at most {_MOST_LANES:,} elements, so those of {self._unmarked:,} "
+                "accesses are not marked. trace[N].accesses has them."
             )
         for name, step in self._left_behind.items():
             when = "no step" if step < 0 else f"the steps up to {step - 1:,}" if step else "no step"

@@ -96,7 +96,9 @@ def sweep_name(tuning: Tuning, beside: Sequence[Tuning]) -> str:
 def _sweep(tuning: Tuning, name: str) -> SweepData:
     configs = [trial.candidate.values for trial in tuning.trials]
     untimed = (
-        [] if tuning.is_timed else [f"{format_untimed(tuning)}: this is {untimed_order(tuning)}."]
+        []
+        if tuning.is_timed
+        else [f"{format_untimed(tuning)}. The configs are sorted by {untimed_order(tuning)}."]
     )
     if not tuning.trials:
         untimed = [f"{format_untimed(tuning)}."]
@@ -233,7 +235,7 @@ def sizes_data(groups: Sequence[Tunings], sweeps: Sequence[Tuning]) -> tuple[lis
         try:
             drawn = lines_data(groups[0], unit, groups[1:])
         except ArgumentError as error:
-            problems.append(f"No {unit} over sizes: {error.problem}.")
+            problems.append(f"No {unit} over sizes: {error.problem}")
             continue
         lines = [_size_line(line, drawn.key, sweeps, firsts) for line in drawn.lines]
         sizes.append(SizesData(drawn.key, drawn.unit, tuple(lines)))
@@ -556,7 +558,7 @@ def tunings_view(
     """The view of several sweeps; `Tunings.show` explains the arguments."""
     groups = [group for group in (tunings, *beside(others)) if len(group)]
     if not groups:
-        raise ArgumentError("there is no sweep to show")
+        raise ArgumentError("There is no sweep to show.")
     check_kind(plot, (*KINDS, SIZES))
     kernels = ", ".join(dict.fromkeys(group[0].kernel for group in groups))
     return SweepView(kernels, plot, groups, _pairs(compilations))
@@ -592,13 +594,13 @@ class Configs:
             ArgumentError: there is no such sweep or config, or its kernel is not known.
         """
         if not 0 <= sweep < len(self._sweeps):
-            raise ArgumentError(f"there is no sweep {sweep!r}: there are {len(self._sweeps)}")
+            raise ArgumentError(f"There is no sweep {sweep!r}: there are {len(self._sweeps)}.")
         tuning = self._sweeps[sweep]
         trial = tuning.trial(number)
         if not tuning.knows_kernel:
             raise ArgumentError(
-                f"this sweep of {tuning.kernel!r} was read from a file, which does not hold the "
-                f"kernel, so config {number} cannot be compiled",
+                f"This sweep of {tuning.kernel!r} was read from a file, which does not hold the "
+                f"kernel, so config {number} cannot be compiled.",
                 advice=how_to_open(tuning.kernel, tuning.source),
             )
         before = sum(len(earlier.trials) for earlier in self._sweeps[:sweep])

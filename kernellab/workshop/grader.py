@@ -632,7 +632,7 @@ def _graded_or_why(folder: Path, real: Collection[str]) -> Grades:
     """
     try:
         if folder.is_symlink() and (other := os.path.realpath(folder)) in real:
-            raise ArgumentError(f"it is a link to {other!r}, whose answers are not its own.")
+            raise ArgumentError(f"it is a link to {other!r}, whose answers are not its own")
         return _graded_apart(folder)
     except Exception as error:  # whatever a folder does ends its own row only
         words = " ".join(f"{folder}: {error}".split())[:_LONGEST_WORDS]

@@ -535,7 +535,7 @@ def test_tiledebug_in_ipython() -> None:
             "%tiledebug --program 5 stepped.every_name[(3,)](x, y, 150, 4, BLOCK=64)",
             "In [6]:",
         )
-        assert "OptionError: there is no program (5, 0, 0)" in refused
+        assert "OptionError: There is no program (5, 0, 0)" in refused
         refused = said(keys, "%tiledebug stepped.every_name(x)", "In [7]:")
         assert "is not a launch" in refused
 

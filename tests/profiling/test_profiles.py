@@ -170,7 +170,7 @@ def test_what_means_nothing_is_refused(
     raised(OptionError, made.tree, include="(")
     monkeypatch.setattr(trees, "_MOST_SECONDS", 0.05)
     named = replace(made, root=Scope("a" * 40 + "!", "root"))
-    raised(OptionError, named.tree, exclude="(a+)+$", match="not matched")
+    raised(OptionError, named.tree, exclude="(a+)+$", match="to match")
     raised(OptionError, made.table, metrics=5)
     with pytest.raises(OptionError, match="threshold"):
         made.tree(threshold="x")  # type: ignore[arg-type]

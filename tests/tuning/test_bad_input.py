@@ -80,7 +80,7 @@ def test_values_of_wrong_types_drop_their_configs_and_no_others(
     assert list(table["dropped"]) == [
         "", "fault", "fault", "compile error", "fault", "fault", "", "",
     ]  # fmt: skip
-    assert table["why"][1].startswith("the grid function raised TypeError")
+    assert table["why"][1].startswith("The grid function raised TypeError")
     assert "power of 2" in table["why"][3]
     table = swept(space=[{"BLOCK": 64, "num_warps": number} for number in (4, 3, "4")]).table
     assert list(table["dropped"]) == ["", "compile error", "compile error"]
@@ -142,7 +142,7 @@ def test_what_the_interpreter_does_not_know_is_compiled_and_said_to_be_unchecked
 def test_a_grid_that_fails_for_one_config_drops_that_one(messages: SnapshotAssertion) -> None:
     sweep = swept(space={"BLOCK": [64, 0]})
     why = sweep.trial(1).outcome.dropped.why
-    assert why.startswith("the grid function raised ZeroDivisionError")
+    assert why.startswith("The grid function raised ZeroDivisionError")
     assert "test_bad_input.py" not in why.partition("\n")[0]
     assert swept(the_grid=lambda one: (0,)).table["why"][0] == messages
 

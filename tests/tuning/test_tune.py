@@ -183,4 +183,4 @@ def test_the_key_is_known_where_no_config_could_be_launched() -> None:
     assert sweep.key == {"n": 100}
     dropped = sweep.trials[0].outcome.dropped
     assert dropped is not None
-    assert dropped.line == "the pre_hook raised KeyError: 'nothing'"
+    assert dropped.line == "The pre_hook raised KeyError: 'nothing'"

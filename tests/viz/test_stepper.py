@@ -103,10 +103,7 @@ def test_a_long_trace_shows_a_window_and_says_what_is_left_out(tmp_path: Path) -
     trace = events.trace()
     view = stepper_of(trace, 500)
     assert [step["number"] for step in view.still_data["steps"]] == list(range(480, 520))
-    note = (
-        "Showing steps 480 to 519; the last is 1,002. trace.show(step=N) shows those around "
-        "another."
-    )
+    note = "Showing steps 480 to 519 of 1,003. trace.show(step=N) shows the steps around step N."
     assert note in view.text()
     page = Page(view.html())
     assert note in page.words

@@ -50,7 +50,7 @@ _WORDS = {
     "copies": ("copy", "async_copy.wait_group({left})"),
     "loads": ("TMA load", "mbarrier.wait(barrier, {left}) with its barrier"),
     "stores": ("TMA store", "tma.store_wait({left})"),
-    "products": ("product", "warpgroup_mma_wait(num_outstanding={left}, ...)"),
+    "products": ("matmul", "warpgroup_mma_wait(num_outstanding={left}, ...)"),
     "tcgen05": ("product", "mbarrier.wait(barrier, {left}) with its barrier"),
     "": ("", ""),
 }

@@ -401,7 +401,7 @@ class EndlessLoop(Detector):
                 how = counter.format(values)
                 message = f"this loop never ends: {how}"
                 if left < math.inf:
-                    message = f"this loop would end only after {int(left):,} more iterations: {how}"
+                    message = f"this loop needs {int(left):,} more iterations: {how}"
                 self._stop(computed, loop, going, circle=None, message=message)
 
     def _look_at_for(self, event: Event) -> None:

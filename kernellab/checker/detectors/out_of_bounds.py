@@ -300,8 +300,8 @@ def _address_advice(access: CheckedAccess) -> str:
         )
     elements = tensor.numel() * tensor.element_size()
     return (
-        f"{name} was cast to elements of another size: its {tensor.numel():,} elements have "
-        f"{elements:,} bytes. Mask the elements beyond them, counted in the new size."
+        f"{name} was cast to elements of another size. Its {tensor.numel():,} elements have "
+        f"{elements:,} bytes in all: mask the new elements that are not in these bytes."
     )
 
 

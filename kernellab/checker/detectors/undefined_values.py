@@ -371,15 +371,16 @@ _WORDS: Mapping[Form, _Words] = {
 """Loads through a descriptor leave no element undefined: they fill in its padding."""
 
 _ZEROS = (
-    "On {target}, they hold zeros, because Triton clears the registers before such a load and its "
-    "asynchronous copies fill in zeros: the launch gives the results for zeros. The Triton "
-    "language does not guarantee this, and on AMD's CDNA 3 and 4 asynchronous copies leave the "
-    "previous contents of shared memory there."
+    "On {target}, the elements that are not loaded hold zeros, because Triton clears the registers "
+    "before such a load and its asynchronous copies fill in zeros. The result is therefore the "
+    "same as if zeros were loaded. Triton does not guarantee this: on AMD's CDNA 3 and 4, "
+    "asynchronous copies leave the previous contents of shared memory there."
 )
 _ZEROS_AFFECT = "On {target}, these elements hold zeros, and the zeros affect the result."
 _OPEN = (
-    "On {target}, they hold zeros if the load goes through registers, and the previous contents of "
-    "shared memory if it becomes an asynchronous copy (TRITON_HIP_USE_ASYNC_COPY)."
+    "On {target}, the elements that are not loaded hold zeros if the load goes through registers, "
+    "and the previous contents of shared memory if it becomes an asynchronous copy "
+    "(TRITON_HIP_USE_ASYNC_COPY)."
 )
 
 

@@ -559,7 +559,7 @@ def explain_absence(compilation: Compilation, snapshot: str, name: str, tiles: L
     if not isinstance(name, str):
         return f"Name a tile as the kernel does: {', '.join(tiles.names)}."
     if compilation.specialization.signature.get(name) == "constexpr":
-        return f"{name!r} is a constant of this compilation, not a tile."
+        return f"It is a constant of this compilation. The tiles are {', '.join(tiles.names)}."
     guess = nearest(name, tiles.names)
     runs = _runs_up_to(compilation, snapshot)
     if not runs:

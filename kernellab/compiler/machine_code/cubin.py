@@ -39,7 +39,7 @@ def sections(cubin: bytes) -> dict[str, Section]:
     try:
         return _sections(cubin)
     except (struct.error, ValueError, IndexError) as error:
-        raise CompileError(f"the cubin is damaged: {error}") from error
+        raise CompileError(f"The cubin is damaged: {error}") from error
 
 
 def _sections(cubin: bytes) -> dict[str, Section]:
@@ -142,7 +142,7 @@ def ptx_lines(cubin: bytes) -> list[tuple[int, int]] | None:
     try:
         return sorted(_line_rows(table.content), key=lambda row: row[0])
     except (struct.error, ValueError, IndexError, ZeroDivisionError) as error:
-        raise CompileError(f"the cubin's line table is damaged: {error}") from error
+        raise CompileError(f"The cubin's line table is damaged: {error}") from error
 
 
 def _line_rows(table: bytes) -> Iterator[tuple[int, int]]:

@@ -434,7 +434,7 @@ def decode(compilation: Compilation) -> tuple[Instruction, ...]:
         cubin = stages["cubin"].content
         assert isinstance(cubin, bytes)
         if "sass" not in compilation.source_map.stages:
-            raise NotRecorded(f"the source map of {compilation.kernel!r} has no lines for its SASS")
+            raise NotRecorded(f"The source map of {compilation.kernel!r} has no lines of SASS.")
         return tuple(_sass_instructions(stages["sass"].text, cubin, compilation.source_map))
     if "amdgcn" not in stages and (why := stages.failed.get("sass")) is not None:
         raise why
@@ -487,7 +487,7 @@ def _sass_instructions(text: str, cubin: bytes, source_map: SourceMap) -> Iterat
 def _code_of(known: Mapping[str, Section], name: str) -> bytes:
     section = known.get(f".text.{name}")
     if section is None:
-        raise CompileError(f"the SASS is not this cubin's, which has no code of {name[:60]!r}")
+        raise CompileError(f"The SASS is not this cubin's, which has no code of {name[:60]!r}.")
     return section.content
 
 

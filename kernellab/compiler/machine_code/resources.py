@@ -92,7 +92,7 @@ def read_nvidia(
     report = run_on_cubin("cuobjdump", ["-res-usage"], cubin)
     line = re.search(rf"Function {re.escape(kernel)}:\s*\n\s*(?P<usage>REG:.*)", report)
     if line is None:
-        raise CompileError(f"cuobjdump reports no function {kernel!r}: {report.strip()!r}")
+        raise CompileError(f"cuobjdump reports no function {kernel!r}: {report.strip()!r}.")
     usage = {name: int(value) for name, value in re.findall(r"(\w+):(\d+)", line["usage"])}
     # LOCAL is what older assemblers kept elsewhere.
     stores, loads = _spilled(report, usage["STACK"] + usage["LOCAL"], assembler_log)
@@ -153,7 +153,7 @@ def read_amd(assembly: str, shared_bytes: int) -> Resources:
             scalar_registers=metadata["sgpr_count"],
         )
     except KeyError as error:
-        raise CompileError(f"the assembly's metadata has no {error}") from error
+        raise CompileError(f"The assembly's metadata has no {error}") from error
 
 
 # The buffers in shared memory that a TTGIR module allocates, for the error that says there are

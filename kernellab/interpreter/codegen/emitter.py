@@ -347,7 +347,7 @@ class Emitter(CodeWriter):
     def unsupported(self, what: str, advice: str = "") -> UnsupportedOperation:
         """The error to raise for something the interpreter does not do, on the kernel's line."""
         return UnsupportedOperation(
-            f"the interpreter does not know {what} (in kernel {self.function.sym_name.data!r})",
+            f"The interpreter does not know {what} (in kernel {self.function.sym_name.data!r}).",
             position=self._location.frames[0] if self._location.frames else None,
             advice=(
                 f"{advice} On a GPU the kernel may still run: compile it with kernellab.compile."

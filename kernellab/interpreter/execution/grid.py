@@ -54,7 +54,7 @@ def check_grid(
     sizes = _listed(given)
     if sizes is None or not 1 <= len(sizes) <= 3:
         raise GridError(
-            f"the grid is {shown(given)}; it must be one to three sizes",
+            f"The grid must be one to three sizes, got {shown(given)}.",
             advice="Write a tuple: kernel[(programs,)](...) or kernel[(x, y, z)](...).",
         )
     numbers, least = [], 0 if may_be_empty else 1
@@ -62,16 +62,15 @@ def check_grid(
         number = _whole_number(size)
         if number is None:
             raise GridError(
-                f"the grid is {shown(tuple(sizes))}; size {axis} is a {type(size).__name__}, "
-                "not an integer",
+                f"The sizes of the grid must be integers, got {shown(tuple(sizes))}: size {axis} "
+                f"is a {type(size).__name__}.",
                 advice="triton.cdiv(n, BLOCK) divides and rounds up to an integer.",
             )
         if not least <= number <= limit:
             raise GridError(
-                f"the grid is {shown(tuple(sizes))}; size {axis} must be from 1 to {limit:,}",
-                advice=""
-                if number
-                else "A grid of no programs runs nothing: leave the launch out.",
+                f"Size {axis} of the grid must be from 1 to {limit:,}, got the grid "
+                f"{shown(tuple(sizes))}.",
+                advice="" if number else "A grid of no programs runs nothing. Skip the launch.",
             )
         numbers.append(number)
     x, y, z = (*numbers, 1, 1)[:3]
@@ -97,10 +96,10 @@ def grid_to_run(
     sizes = check_grid(grid, meta, may_be_empty=may_be_empty)
     if (programs := math.prod(sizes)) > MOST_PROGRAMS:
         raise GridError(
-            f"a grid of {programs:,} programs would take hours: the interpreter runs no more than "
-            f"{MOST_PROGRAMS:,} in a launch",
-            advice="Launch smaller tensors, where each program does the same; triton.cdiv(n, "
-            "BLOCK) counts blocks, n alone counts elements.",
+            f"The interpreter runs at most {MOST_PROGRAMS:,} programs in a launch, and this grid "
+            f"has {programs:,}.",
+            advice="Use smaller tensors. If the grid is (n,), you may have meant "
+            "(triton.cdiv(n, BLOCK),).",
         )
     return sizes
 
@@ -120,12 +119,12 @@ def check_has_length(given: Any, *, is_asked: bool) -> None:
         len(given)
         return
     words = shown(number)
-    subject = "the grid's function gives" if is_asked else "the grid is"
+    subject = "grid function must return" if is_asked else "grid must be"
     raise GridError(
-        f"{subject} {words}, a number: Triton takes a tuple of one to three sizes",
-        advice="Return a tuple instead: lambda meta: (triton.cdiv(n, BLOCK),)."
+        f"The {subject} a tuple of one to three sizes, got {words}.",
+        advice='Return a tuple: lambda meta: (triton.cdiv(n, meta["BLOCK"]),).'
         if is_asked
-        else f"Write ({words},) in its place: kernel[({words},)](...).",
+        else f"Write a tuple: kernel[({words},)](...).",
     )
 
 
@@ -152,11 +151,14 @@ def _called(grid: Callable[[Mapping[str, Any]], Any], meta: Mapping[str, Any]) -
     __tracebackhide__ = True
     kind = next((words for kind, words in _NO_FUNCTIONS if isinstance(grid, kind)), "")
     if kind or _is_kernel(grid):
-        raise GridError(f"the grid is {kind or 'a kernel'}, {shown(grid)}", advice=_GRID_ADVICE)
+        raise GridError(
+            f"The grid must be sizes or a function, got {kind or 'a kernel'}, {shown(grid)}.",
+            advice=_GRID_ADVICE,
+        )
     if grid_error := _cannot_be_called(grid):
         raise GridError(
-            f"the grid {shown(grid)} is called with one dict of the kernel's arguments by name, "
-            f"but cannot accept it: {grid_error}",
+            "The grid function is called with one dict of the kernel's arguments by name, but "
+            f"{shown(grid)} cannot accept it: {grid_error}.",
             advice=_GRID_ADVICE,
         )
     return grid(meta)
@@ -322,7 +324,7 @@ def linear_ids(programs: Iterable[tuple[int, int, int]], grid: Grid) -> frozense
         if not all(0 <= number < size for number, size in zip(program, grid, strict=True)):
             last = tuple(size - 1 for size in grid)
             raise OptionError(
-                f"there is no program {program} in the grid {grid}",
+                f"There is no program {program} in the grid {grid}.",
                 advice=f"Programs are numbered from (0, 0, 0) to {last}.",
             )
         x, y, z = program
@@ -383,7 +385,7 @@ def _is_tuple(value: Any) -> bool:
 
 def no_program(value: Any, option: str) -> OptionError:
     return OptionError(
-        f"{option} must name programs, got {shown(value)}",
+        f"{option} must name programs, got {shown(value)}.",
         advice=(
             f"Pass one as a tuple, {option}=(3, 0, 0), several as a list, {option}=[0, 1, 2], or "
             '"all".'

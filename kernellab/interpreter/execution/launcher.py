@@ -420,7 +420,7 @@ def _buffer(
     if tensor is None:
         raise ArgumentError(
             f"argument {name!r} of {kernel.__name__!r} is a {value.__class__.__name__}, and only "
-            "its type is known",
+            "its type is known.",
             advice="To run a kernel, pass a torch tensor or a NumPy array.",
             position=definition_of(kernel),
         )

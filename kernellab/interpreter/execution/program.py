@@ -383,7 +383,7 @@ def told_of_nesting(
         except RecursionError:
             too_deep = UnsupportedOperation(
                 f"{kernel.__name__!r} nests its statements too deeply to be read: each `elif` is "
-                "an `if` inside the `else` before it",
+                "an `if` inside the `else` before it.",
                 advice="Replace the long chain of elif by a table in a tensor, by tl.where, or by "
                 "helper functions for its parts.",
                 position=triton_api.definition_of(kernel),

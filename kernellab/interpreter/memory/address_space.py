@@ -402,8 +402,8 @@ def _in_elements(addresses: Value, start: int, size: int) -> Value | None:
 
 
 _ADVICE = (
-    "Give it shape (and stride(), where it is not contiguous), numel() or nbytes; or "
-    "untyped_storage(); or keep the tensor that owns the memory, on the CPU."
+    "Pass a tensor, or add shape (and stride(), if it is not contiguous), numel(), nbytes or "
+    "untyped_storage() to the object's class."
 )
 
 
@@ -484,7 +484,8 @@ def _tensor_at(value: Any) -> torch.Tensor:
         size = extent_of(*sizes) * _torch_type(value).itemsize
         if not is_mapped(address, size):
             raise UnknownExtent(
-                f"that points to {address:#x}, where this process has no {size:,} bytes of memory"
+                f"that points to {address:#x}, but this process has no {size:,} bytes of memory "
+                "there"
             )
         _check_aligned(address, address, _torch_type(value))
         everything = torch.from_numpy(numpy.asarray(RawMemory(address, size, 1)))
@@ -493,9 +494,7 @@ def _tensor_at(value: Any) -> torch.Tensor:
     holding = [storage for storage in storages if _holds(storage, address)]
     if holding:  # the owner's, not that of an object for a part of it
         return _view(max(holding, key=lambda storage: storage.nbytes()), address, value, None)
-    raise UnknownExtent(
-        f"that points to {address:#x}, and nothing says how far the memory there reaches"
-    )
+    raise UnknownExtent(f"that points to {address:#x}, and the size of the memory there is unknown")
 
 
 # Where the memory is

@@ -57,8 +57,8 @@ class Descriptor(Composite):
         """This descriptor for active programs, `old` for the others; both see the same argument."""
         if self._kind() != old._kind():
             raise UnsupportedOperation(
-                "the interpreter does not support a tensor descriptor that refers to different "
-                "arguments in different programs",
+                "The interpreter does not support a tensor descriptor that refers to different "
+                "arguments in different programs.",
                 advice="Load from both descriptors, and choose between the tiles.",
             )
         return Descriptor(
@@ -285,7 +285,7 @@ class Tensormaps:
         read: Descriptor | None = None
         for place, reading in self._places(address, active):
             if place not in self._written:
-                raise UnsupportedOperation("a tensor descriptor that the kernel did not write")
+                raise UnsupportedOperation("A tensor descriptor must be written by this kernel.")
             descriptor = self._written[place]
             read = descriptor if read is None else descriptor.merged(read, reading)
         assert read is not None, "somebody reads"

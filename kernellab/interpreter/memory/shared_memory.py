@@ -124,7 +124,7 @@ class SharedTile(Composite):
             return self
         if self.memory.__array_interface__ != old.memory.__array_interface__:
             raise UnsupportedOperation(
-                "programs that run together hold tiles of different allocations in one variable"
+                "Programs that run together hold tiles of different allocations in one variable."
             )
         chosen = (merge(active, mine, theirs, 0) for mine, theirs in zip(self.chosen, old.chosen))
         return self.view(self.memory, tuple(chosen))
@@ -270,7 +270,7 @@ def _reshaped(memory: numpy.ndarray, shape: tuple[int, ...]) -> numpy.ndarray:
     reshaped = memory.reshape(shape)
     if reshaped.size and not numpy.may_share_memory(reshaped, memory):
         raise UnsupportedOperation(
-            "a view of shared memory whose elements do not follow each other"
+            "The interpreter does not support a view of shared memory with gaps."
         )
     return reshaped
 

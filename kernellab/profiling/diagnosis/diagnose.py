@@ -342,8 +342,8 @@ def _diagnosis(
         evidence.counts = counts
     elif counts is True and launch is None:
         raise ArgumentError(
-            "There is nothing to count: counting needs the grid and the values of all arguments.",
-            advice="Pass grid=(...) and tensors, or leave counts out.",
+            "counts=True needs the grid and the values of all arguments.",
+            advice="Pass grid=(...) and the arguments, or omit counts=.",
         )
     elif counts is not False and launch is not None:
         evidence = _counted(evidence, launch, bool(counts), notes)

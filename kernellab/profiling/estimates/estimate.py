@@ -100,7 +100,7 @@ class Estimate(HasCard):
     def accuracy(self) -> str:
         """How far to trust it, in words."""
         words = (
-            f"an estimate, not measured: median error {self.error:.0%} on kernels left out, "
+            f"an estimate, not measured: its median error is {self.error:.0%} on held-out kernels "
             f"on an {GPUS[CALIBRATED].name}"
         )
         if self.gpu.name.lower() != CALIBRATED:
@@ -495,7 +495,7 @@ def _check_has_elements(kernel: Any, name: str, value: Any, type: str) -> None:
     if value is None and type != "constexpr":
         raise ArgumentError(
             f"{name!r} is None, but {kernel.__name__!r} was compiled for {type}.",
-            advice="Pass the value of the launch.",
+            advice="Pass the value that the launch uses.",
         )
     if isinstance(value, torch.Tensor) and (value.is_nested or value.layout is not torch.strided):
         kind = "a nested tensor" if value.is_nested else f"a tensor in the layout {value.layout}"

@@ -235,16 +235,16 @@ def mark(module: ModuleOp, detail: Detail) -> MarkedModule:
     functions = [op for op in module.body.block.ops if isinstance(op, tt.FuncOp)]
     if len(functions) != 1:
         raise UnsupportedOperation(
-            f"cycles by line are counted in one function, and this kernel has {len(functions)}: "
-            "it calls helpers that are compiled separately",
+            f"Cycles by line are counted in one function, and this kernel has {len(functions)}: "
+            "it calls helpers that are compiled separately.",
             advice="Remove noinline=True from its helpers.",
         )
     marks = _Marks()
     _cut_region(functions[0].body, detail, marks)
     if len(marks.places) > MOST_MARKS:
         raise UnsupportedOperation(
-            f"cycles by line need {len(marks.places):,} marks in this kernel, but at most "
-            f"{MOST_MARKS} are available",
+            f"Cycles by line need {len(marks.places):,} marks in this kernel, but at most "
+            f"{MOST_MARKS} are available.",
             advice='detail="operations" needs fewer.',
         )
     waits = _first_uses(marks.groups)
@@ -496,7 +496,7 @@ def plain_kernel(kernel: Any, call: BoundCall, target: Target) -> PlainKernel:
     if "ttgir" not in compilation.stages or call.options.get("ir_override"):
         raise UnsupportedOperation(
             f"{kernel.__name__!r} cannot be profiled by line: marks go into its TTGIR, and the "
-            "compiler produced none"
+            "compiler produced none."
         )
     text = compilation.stages["ttgir"].text
     generic = triton_api.generic_form(text, target)

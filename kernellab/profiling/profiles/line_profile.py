@@ -95,7 +95,7 @@ def read(words: Array, memory: ReadingMemory) -> Readings:
     """
     if len(words) == 0 or not (words[:, 0] == MAGIC).all():
         raise ProfileError(
-            "the readings of the launch are damaged: a program did not finish, or overwrote them"
+            "The readings of the launch are damaged: a program did not finish, or overwrote them."
         )
     warps = list(memory.noted)
     first = HEADER_WORDS + memory.warps
@@ -554,7 +554,7 @@ def profile_on_gpu(
     """
     target = local_target()
     if target is None:
-        raise NoGpu("cycles by line are measured on a GPU, and there is none here")
+        raise NoGpu("Cycles by line are measured on a GPU, and there is none here.")
     prepared = prepare(kernel, grid, args, dict(keywords), target, PROFILE)
     name = prepared.kernel.__name__
     with gpu_faults_told(name):
@@ -649,7 +649,7 @@ class _Profiled:
         readings = launch.readings(self._options.programs)
         if results is not None and not arguments.hold(results):
             raise UnsupportedOperation(
-                f"marks at {detail} change what {self._prepared.kernel.__name__!r} computes"
+                f"marks at {detail} change what {self._prepared.kernel.__name__!r} computes."
             )
         plain_us, marked_us = times_in_turns(self._launch, launch, arguments, depends)
         before, after = self._plain.compilation.resources, launch.marked.resources
@@ -701,7 +701,7 @@ class _Profiled:
             raise UnsupportedOperation(
                 f"with marks at {detail} a multiprocessor holds "
                 f"{counted(at_once[1], 'program')} of {self._prepared.kernel.__name__!r}, and "
-                f"without {at_once[0]}: {', '.join(marked.changes)}",
+                f"without {at_once[0]}: {', '.join(marked.changes)}.",
                 advice=(
                     "allow_occupancy_change=True profiles it anyway; the times are then for a "
                     "different number of concurrent programs."

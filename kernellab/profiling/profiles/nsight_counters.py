@@ -119,7 +119,7 @@ def _names(given: Any) -> tuple[str, ...]:
         names = listed("metrics", given)
     if not names or not all(isinstance(name, str) and name and "," not in name for name in names):
         raise OptionError(
-            "metrics must be names of Nsight Compute's metrics",
+            "metrics must be names of Nsight Compute's metrics.",
             advice='As in metrics=["smsp__inst_executed.sum"]; ncu --query-metrics lists them.',
         )
     return tuple(names)
@@ -177,7 +177,7 @@ def _measured(
             seconds,
         )  # fmt: skip
         if not report.exists():
-            raise ProfileError(f"ncu wrote no report: it saw no launch of {kernel!r}")
+            raise ProfileError(f"ncu wrote no report: it saw no launch of {kernel!r}.")
         page = ["ncu", "--import", str(report), "--csv", "--page"]
         raw = _run([*page, "raw", "--print-units", "base"], seconds)
         return raw, _run([*page, "source", "--print-source", "sass"], seconds)
@@ -191,11 +191,11 @@ def _run(command: Sequence[str], seconds: float) -> str:
             command, capture_output=True, text=True, check=False, timeout=seconds, env=environment
         )
     except subprocess.TimeoutExpired:
-        raise ProfileError(f"ncu did not finish within {seconds:g} s") from None
+        raise ProfileError(f"ncu did not finish within {seconds:g} s.") from None
     words = f"{done.stdout}\n{done.stderr}"
     if "ERR_NVGPUCTRPERM" in words:
         raise ProfileError(
-            "this user may not read the GPU's counters (ERR_NVGPUCTRPERM)",
+            "This user may not read the GPU's counters (ERR_NVGPUCTRPERM).",
             advice=(
                 "An administrator allows it: options nvidia NVreg_RestrictProfilingToAdminUsers=0 "
                 "for the nvidia module; in a container, --cap-add=SYS_ADMIN."

@@ -197,11 +197,11 @@ class ProfileSession:
             ProfileError: the session is not running.
         """
         if not isinstance(name, str):
-            raise ArgumentError(f"the name of a scope must be a string, got {shown(name)}")
+            raise ArgumentError(f"The name of a scope must be a string, got {shown(name)}.")
         for key, value in metrics.items():
             if not is_real(value) and not hasattr(value, "data_ptr"):
                 raise ArgumentError(
-                    f"the metric {key!r} of scope {name!r} must be a number, got {shown(value)}"
+                    f"The metric {key!r} of scope {name!r} must be a number, got {shown(value)}."
                 )
         measuring = self._running("scope")
         measuring.enter(name, metrics)
@@ -663,7 +663,7 @@ def profile(
         own.check()
         if grid is not None or args or keywords:
             raise ArgumentError(
-                "a launch was given without its kernel",
+                "A launch was given without its kernel.",
                 advice="Write kernellab.profile(kernel, grid, *args), or kernellab.profile() alone "
                 "for a with block.",
             )

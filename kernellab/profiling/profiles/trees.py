@@ -324,15 +324,15 @@ def filtered(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> 
             return None
         return replace(scope, metrics=metrics, children=tuple(inner))
 
-    patterns = [shown(each.pattern) for each in (keep.include, keep.exclude) if each is not None]
+    given = {"include": keep.include, "exclude": keep.exclude}
+    patterns = [f"{name}={shown(each.pattern)}" for name, each in given.items() if each is not None]
     try:
         with limited(_MOST_SECONDS if patterns else None):
             return kept(root, 0, False) or replace(root, metrics={}, children=())
     except OutOfTime as error:
         raise OptionError(
-            f"The names of the scopes are not matched with {' and '.join(patterns)} within "
-            f"{_MOST_SECONDS} seconds.",
-            advice="Give a pattern without repeats within repeats, such as a part of the names.",
+            f"{' and '.join(patterns)} took more than {_MOST_SECONDS} s to match.",
+            advice="Use a pattern without nested repeats, or a part of the names.",
         ) from error
 
 

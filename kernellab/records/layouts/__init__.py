@@ -330,7 +330,10 @@ class RegisterLayout(Layout):
                 f"moves_to takes the layout of a tile in registers, not {shown(other)}."
             )
         if other.shape != self.shape:
-            raise LayoutError(f"Nothing moves from a {self} to a {other}: the shapes differ.")
+            raise LayoutError(
+                "Both layouts must have the same shape, got "
+                f"{sizes(self.shape)} and {sizes(other.shape)}."
+            )
         wanted = other._element_numbers
         place = other._split(numpy.arange(wanted.size))
         nearest = numpy.full(wanted.size, len(MOVES) - 1)

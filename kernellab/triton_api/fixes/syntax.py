@@ -254,4 +254,6 @@ def _operator(_: Refusal, match: re.Match[str]) -> Fix:
     operator = TABLES.operator.get(match[1])
     if operator is None:
         operator = Construct(match[1], "Write it by +, -, *, /, //, %, &, | and ^.")
-    return Fix(f"a kernel has no operator {operator.name}.", operator.advice, replaces=True)
+    return Fix(
+        f"Triton does not support the operator {operator.name!r}.", operator.advice, replaces=True
+    )

@@ -443,7 +443,7 @@ def _offsets_of(refused: Refusal, tile: Any) -> str:
 
 @rule(r"Expected dtype \[(.+?)\] but got (\S+)")
 def _function_of_type(refused: Refusal, match: re.Match[str]) -> Fix:
-    wanted = match[1].replace("'", "")
+    wanted = " or ".join(match[1].replace("'", "").rsplit(", ", 1))
     name = refused.text(getattr(refused.node, "func", None)) or "it"
     argument = _argument(refused, 0)
     argument = argument if argument in refused.scope else "x"

@@ -236,12 +236,14 @@ def _no_number(refused: Refusal, _: re.Match[str]) -> Fix | None:
         is_constant = given is None or given is not value
         if not is_constant or (isinstance(given, int | float) and not abs(given) >= 1 << 64):
             continue
-        reason = (
-            f"{name} is {shown(given)} here, and kernels compute with numbers of at most 64 bits."
-        )
+        reason = f"{name} must be a tile or a number of at most 64 bits here, got {shown(given)}."
         otherwise = f", or check first: if {name} is not None:" if given is None else "."
-        where = "in the launch" if refused.is_parameter(name) else "here"
-        return Fix(reason, f"Give a number or a tile for {name} {where}{otherwise}", replaces=True)
+        where = (
+            f"Pass a number, such as {name}=64"
+            if refused.is_parameter(name)
+            else "Use a number or a tile"
+        )
+        return Fix(reason, f"{where}{otherwise}", replaces=True)
     return None
 
 

@@ -693,8 +693,8 @@ def view_of(record: object) -> View | Card:
 
 
 _SHOWN = (
-    "Views show what kernellab.compile, compare, trace, check, accesses, bisect, tune and load "
-    "give, layouts, and the error of a compilation that failed."
+    "Pass a layout, the error of a failed compilation, or what kernellab.compile, compare, trace, "
+    "check, accesses, bisect, tune or load returns."
 )
 
 

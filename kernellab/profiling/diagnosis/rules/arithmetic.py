@@ -265,7 +265,7 @@ def no_tensor_cores(evidence: Evidence) -> Iterator[CostFinding]:
         why, advice = _why_scalar(op, element, evidence)
         yield finding(
             "no-tensor-cores",
-            f"this product of {element} runs on ordinary multiply-adds, not on tensor cores: {why}",
+            f"this matmul of {element} runs on ordinary multiply-adds, not on tensor cores: {why}",
             cost,
             position_of(op),
             advice,
@@ -455,7 +455,7 @@ def older_matrix_instruction(evidence: Evidence) -> Iterator[CostFinding]:
         why, advice = _why_older(op, element, evidence)
         yield finding(
             "older-matrix-instruction",
-            f"this product runs on {_NAMES.get(used, used)}, not on {_NAMES[newest]}: {why}",
+            f"this matmul runs on {_NAMES.get(used, used)}, not on {_NAMES[newest]}: {why}",
             cost,
             position_of(op),
             advice,
@@ -509,7 +509,7 @@ def widened_product(evidence: Evidence) -> Iterator[CostFinding]:
         )
         yield finding(
             "widened-product",
-            f"both operands are {narrow[0]} in memory and are made f32 before the product, which "
+            f"both operands are {narrow[0]} in memory and are made f32 before the matmul, which "
             "halves its rate and doubles its shared memory",
             cost,
             position_of(op),

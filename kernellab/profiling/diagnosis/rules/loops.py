@@ -106,7 +106,7 @@ def _why_not(
             _advice(requested, "Let each iteration load more."),
         )
     return (
-        "its loads do not go straight to the product, or change with what the loop computes",
+        "its loads do not go straight to the matmul, or change with what the loop computes",
         _advice(
             requested,
             "Load the operands in the loop itself, by addresses that only advance.",

@@ -191,8 +191,8 @@ def _why_narrow(evidence: Evidence, access: Traffic, possible: int) -> tuple[str
         )
     if has(access.op, SharedWrite):
         return (
-            "it is laid down in shared memory along the tile's other axis, as the product wants it",
-            "Keep this operand with the product's inner axis last in memory: wgmma turns tiles of "
+            "it is laid down in shared memory along the tile's other axis, as the matmul needs it",
+            "Keep this operand with the matmul's inner axis last in memory: wgmma turns tiles of "
             "16-bit elements by itself, and no others.",
         )
     return (

@@ -325,7 +325,7 @@ def _few_warps(evidence: Evidence, waiting: list[Loop], limit: str) -> Iterator[
         path = tuple((cycles + min(products, cycles)) / 2 for cycles in counts.path)
         yield finding(
             "low-occupancy",
-            f"a program's {evidence.warps} warps compute one after the other between the products "
+            f"a program's {evidence.warps} warps compute one after the other between the matmuls "
             "of this loop, and shared memory has no place for other programs",
             evidence.costs.saved_with(
                 replace(counts, path=path, warps=2 * counts.warps, spilled=0.0)
@@ -334,7 +334,7 @@ def _few_warps(evidence: Evidence, waiting: list[Loop], limit: str) -> Iterator[
             f"Compile with num_warps={2 * evidence.warps}: it takes no more shared memory, and "
             "each thread holds half as much.",
             {"num_warps": evidence.warps, "rows of the tile": rows},
-            "the TTGIR's products, and the occupancy calculator",
+            "the TTGIR's matmuls, and the occupancy calculator",
         )
 
 
