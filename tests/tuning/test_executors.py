@@ -227,7 +227,7 @@ def test_processes_with_another_triton_are_not_mixed_in() -> None:
         sweep = swept(pool, space={"BLOCK": [64]})
     assert list(sweep.table["dropped"]) == ["lost"]
     assert (
-        f"this process has Triton {triton.__version__}, but the sweep needs Triton 3.0.0"
+        f"has Triton {triton.__version__}, but the sweep needs Triton 3.0.0"
         in sweep.table["why"][0]
     )
 
