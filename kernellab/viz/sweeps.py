@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, Self
 
 from kernellab.common.arguments import at_most, is_whole
@@ -512,8 +513,9 @@ class SweepView(View):
 
     def still_html(self) -> str:
         """The card, and the plot as a picture."""
-        return super().still_html() + self._picture()
+        return super().still_html() + self._picture
 
+    @cached_property
     def _picture(self) -> str:
         from kernellab.viz import performance_figures  # with matplotlib, which takes a while
 
