@@ -106,8 +106,8 @@ def rehearsed(pair: Pair) -> dict[str, Any]:
     return {"name": pair.name, "kind": pair.kind, "ratio": 0.0, "agree": True}
 
 
-def diagnosed(variant: Variant) -> Any:
-    """The diagnosis of a launch whose floats have no values."""
+def compiled_with_values(variant: Variant) -> tuple[Any, dict[str, Any]]:
+    """The compilation of a launch, and its arguments, whose floats have no values."""
     import kernellab
 
     values = {
@@ -120,6 +120,14 @@ def diagnosed(variant: Variant) -> Any:
         variant.kernel, constants=dict(variant.constants), options=dict(variant.options),
         target="sm_90", record="stages", **variant.types,
     )  # fmt: skip
+    return made, values
+
+
+def diagnosed(variant: Variant) -> Any:
+    """The diagnosis of a launch whose floats have no values."""
+    import kernellab
+
+    made, values = compiled_with_values(variant)
     return kernellab.diagnose(made, grid=variant.grid, **values)
 
 

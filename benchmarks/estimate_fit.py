@@ -16,9 +16,9 @@ from kernellab.profiling.estimates.model import Calibration, Model
 BEGIN = Calibration(
     latency=700.0, cache_latency=300.0, near_latency=45.0, issue=1.0, alu=1.0, fma=1.0,
     special=1.0, lanes=1.0, tensor=1.05, lines=0.7,
-    wavefronts=0.6, path=1.0, dram=0.88, cache=0.8, narrow=0.2, spills=0.5, crowded=1.0,
+    wavefronts=0.6, path=1.0, dram=0.88, cache=0.8, kept=0.4, narrow=0.2, spills=0.5, crowded=1.0,
     atomics=0.0105, contention=0.61, partial=0.0135,
-    starts=1.0, warp_starts=20.0, sharpness=3.0, outer_sharpness=4.0, launch=4.0,
+    starts=1.0, warp_starts=20.0, units=6.0, sharpness=3.0, outer_sharpness=4.0, launch=4.0,
 )  # fmt: skip
 """What the search begins with, and is drawn back to: the hardware's own numbers."""
 NAMES = [one.name for one in fields(Calibration)]
@@ -31,20 +31,30 @@ def as_logs(calibration: Calibration) -> numpy.ndarray:
 
 
 def of_logs(logs: numpy.ndarray) -> Calibration:
-    """The calibration again."""
-    return Calibration(**dict(zip(NAMES, map(float, numpy.exp(logs)))))
+    """The calibration again; no unit is faster than its rate at the highest clock."""
+    values = dict(zip(NAMES, map(float, numpy.exp(logs))))
+    gpu = GPUS["h200"]
+    fastest = gpu.clock / (gpu.highest_clock or gpu.clock)
+    units = ("issue", "alu", "fma", "special", "tensor")
+    floors = dict.fromkeys(units, fastest)
+    return Calibration(
+        **{name: max(value, floors.get(name, 0.0)) for name, value in values.items()}
+    )
 
 
 @dataclass
 class Recorded:
-    """Launches with their measured times, by kernel."""
+    """Configs with their measured times, by kernel, and single launches with theirs."""
 
     kernels: Sequence[str]
     counts: Sequence[LaunchCounts]
     microseconds: numpy.ndarray
+    launches: Sequence[LaunchCounts]
+    launch_microseconds: numpy.ndarray
 
     def __post_init__(self) -> None:
         self.model = Model(self.counts, GPUS["h200"])
+        self.launch_model = Model(self.launches, GPUS["h200"])
         names = numpy.array(self.kernels)
         self.rows = {name: numpy.flatnonzero(names == name) for name in dict.fromkeys(self.kernels)}
 
@@ -52,7 +62,8 @@ class Recorded:
         """How far estimates are from times: within a kernel, whose configs are to be ranked, more
         than from kernel to kernel.
         """
-        off = numpy.log(self.model.microseconds(of_logs(logs)) / self.microseconds)
+        by = of_logs(logs)
+        off = numpy.log(self.model.microseconds(by) / self.microseconds)
         total = 0.0
         for name, rows in self.rows.items():
             if name not in without:
@@ -60,7 +71,12 @@ class Recorded:
                 total += numpy.sqrt((off[rows] - mean) ** 2 + 4e-4).mean()
                 total += 0.3 * numpy.sqrt(mean**2 + 4e-4)
         drawn = PULL * ((logs - as_logs(BEGIN)) ** 2).sum()
-        return float(total / (len(self.rows) - len(without)) + drawn)
+        single = numpy.log(self.launch_model.microseconds(by) / self.launch_microseconds)
+        return float(
+            total / (len(self.rows) - len(without))
+            + numpy.sqrt(single**2 + 4e-4).mean() / 2
+            + drawn
+        )
 
     def fitted(
         self, begin: Calibration, steps: int, without: Collection[str] = (), seed: int = 0

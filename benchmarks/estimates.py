@@ -2,8 +2,9 @@
 
 `python -m benchmarks.estimates` prints the table of docs/estimates.md from what is recorded:
 times (`estimate_h200.json`, `notebooks/recorded/tuning_h200_*.json`), and the counts of each
-config (`estimate_counts.json.gz`). `--fit` fits the calibration anew.
-`--count FILE` counts all configs anew, with no GPU, in as many processes as there are cores.
+config (`estimate_counts.json.gz`). `--fit` fits the calibration anew, to these configs and to the
+launches of the diagnosis' pairs (`diagnosed_h200.json`, `diagnosed_counts.json.gz`) that are not
+held out. `--count FILE` counts all configs anew, with no GPU, and with `--pairs` those launches.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import gzip
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +24,10 @@ from typing import Any
 import numpy
 import torch
 
+from benchmarks.diagnosed.corpus import PAIRS
+from benchmarks.diagnosed.held_out import HELD_OUT
+from benchmarks.diagnosed.pairs import Variant
+from benchmarks.diagnosed_on_gpu import compiled_with_values
 from benchmarks.estimate_cases import CASES, Launch
 from benchmarks.estimate_fit import BEGIN, Recorded, Verdict, left_out, verdicts
 from benchmarks.fidelity_outputs import DATA
@@ -38,6 +43,8 @@ from kernellab.profiling.estimates.model import CALIBRATION
 SWEEPS = ROOT / "notebooks/recorded"
 TIMES = "estimate_h200.json"
 COUNTS = "estimate_counts.json.gz"
+PAIR_TIMES = "diagnosed_h200.json"
+PAIR_COUNTS = "diagnosed_counts.json.gz"
 TUNED = ("vector_add", "softmax", "matmul", "layer_norm", "attention")
 
 
@@ -74,6 +81,23 @@ def timed() -> Iterator[Timed]:
                     yield Timed(name, values, timing["median"] * 1e3)
 
 
+def timed_launches() -> Iterator[Timed]:
+    """Every launch of the diagnosis' pairs."""
+    for pair in json.loads((SWEEPS / PAIR_TIMES).read_text())["pairs"]:
+        for word in ("slow", "good"):
+            yield Timed(f"{pair['name']} {word}", {}, pair[f"{word}_us"])
+
+
+@functools.cache
+def variants() -> Mapping[str, Variant]:
+    """The launches of pairs by name."""
+    return {
+        f"{pair.name} {word}": getattr(pair, word)
+        for pair in (*PAIRS, *HELD_OUT)
+        for word in ("slow", "good")
+    }
+
+
 @functools.cache
 def case_of(name: str) -> TuningCase:
     """The launch, its tensors without values but for indices."""
@@ -85,7 +109,11 @@ def case_of(name: str) -> TuningCase:
 
 
 def counts_of(name: str, values: dict[str, Any], target: str = "sm_90") -> LaunchCounts:
-    """What a config asks of the GPU, counted here."""
+    """What a config, or a launch of a pair, asks of the GPU, counted here."""
+    if name in variants():
+        variant = variants()[name]
+        compilation, known = compiled_with_values(variant)
+        return compilation.estimate(variant.grid, **known).counts
     case, chosen = case_of(name), parse_target(target)
     arguments = with_memory({**case.arguments, **case.fixed})
     call = bind(case.kernel, (), {**arguments, **values}, chosen)
@@ -102,12 +130,19 @@ def counts_in(one: Mapping[str, Any]) -> LaunchCounts:
 @functools.cache
 def recorded() -> Recorded:
     """All configs that were timed and counted."""
-    known = json.loads(gzip.decompress((DATA / COUNTS).read_bytes()))
+    known = {
+        **json.loads(gzip.decompress((DATA / COUNTS).read_bytes())),
+        **json.loads(gzip.decompress((DATA / PAIR_COUNTS).read_bytes())),
+    }
     jobs = [one for one in timed() if one.key in known]
+    held_out = {f"{pair.name} {word}" for pair in HELD_OUT for word in ("slow", "good")}
+    launches = [one for one in timed_launches() if one.case not in held_out]
     return Recorded(
         [one.case for one in jobs],
         [counts_in(known[one.key]) for one in jobs],
         numpy.array([one.microseconds for one in jobs]),
+        [counts_in(known[one.key]) for one in launches],
+        numpy.array([one.microseconds for one in launches]),
     )
 
 
@@ -155,11 +190,11 @@ def _counted(one: Timed) -> tuple[str, dict[str, Any] | str, float]:
     return one.key, found, time.process_time() - started
 
 
-def count_all(file: Path, workers: int, seconds: float) -> None:
-    """Count every config, and write what was found by then."""
+def count_all(file: Path, workers: int, seconds: float, jobs: Iterable[Timed]) -> None:
+    """Count every job, and write what was found by then."""
     found: dict[str, Any] = {}
     took = 0.0
-    jobs = sorted(timed(), key=lambda one: hashlib.sha256(one.key.encode()).digest())
+    jobs = sorted(jobs, key=lambda one: hashlib.sha256(one.key.encode()).digest())
     until = time.monotonic() + seconds
     with ProcessPoolExecutor(workers) as pool:
         for number, (key, counts, own) in enumerate(pool.map(_counted, jobs, chunksize=2)):
@@ -181,13 +216,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--count", type=Path, help="count all configs anew, into this file")
+    parser.add_argument("--pairs", action="store_true", help="count the launches of pairs instead")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--fit", action="store_true", help="fit the calibration anew, print it")
     parser.add_argument("--steps", type=int, default=600, help="of a fit without one kernel")
     options = parser.parse_args()
     if options.count:
-        count_all(options.count, options.workers, options.seconds)
+        jobs = timed_launches() if options.pairs else timed()
+        count_all(options.count, options.workers, options.seconds, jobs)
         return
     found = recorded()
     by = found.fitted(BEGIN, 3000) if options.fit else CALIBRATION

@@ -373,7 +373,7 @@ def test_without_times_estimates_are_drawn_with_their_error_and_the_first_five_m
     assert [row[0] for row in rows] == ["★ 7", "★ 6", "★ 5", "★ 4", "★ 3", "2", "1", "0"]
     data = untimed.show().data
     assert [one.number for one in data.configs if one.standing == "candidate"] == [3, 4, 5, 6, 7]
-    assert data.sweeps[0].answer == "about 13 us, estimated ± 8%: BLOCK=128, num_warps=4"
+    assert data.sweeps[0].answer == "about 13 us, estimated ± 6%: BLOCK=128, num_warps=4"
     space = ast.literal_eval(data.sweeps[0].space.removeprefix("space = "))
     assert space == untimed.candidates(5)
 

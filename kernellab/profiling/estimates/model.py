@@ -119,6 +119,8 @@ class Calibration:
             conflicts take `_CYCLE` each.
         path: of the time of a program's warps one after the other.
         dram, cache: the part of the peak bandwidth that is reached.
+        kept: of the L2 cache, the part that holds stored bytes which are not in DRAM when the
+            launch ends.
         narrow: the exponent by which requests for parts of lines slow DRAM down.
         spills: of the traffic of spilled registers that goes to L2.
         crowded: of what programs request again and L2 has lost, the part that DRAM sends again.
@@ -127,7 +129,8 @@ class Calibration:
         partial: nanoseconds for each line of which a store writes parts of sectors.
         starts: cycles between the starts of two programs, on the whole GPU.
         warp_starts: cycles between those of two warps, on one multiprocessor.
-        sharpness, outer_sharpness: p of the norms, of the parts of a multiprocessor, and of it with
+        units, sharpness, outer_sharpness: p of the norms, of the issue slots and arithmetic units
+            (whose instructions take those slots), of the parts of a multiprocessor, and of it with
             what is outside.
         launch: microseconds of a launch that does nothing.
     """
@@ -146,6 +149,7 @@ class Calibration:
     path: float
     dram: float
     cache: float
+    kept: float
     narrow: float
     spills: float
     crowded: float
@@ -154,6 +158,7 @@ class Calibration:
     partial: float
     starts: float
     warp_starts: float
+    units: float
     sharpness: float
     outer_sharpness: float
     launch: float
@@ -224,7 +229,8 @@ class Model:
         cached = self._cached
         requested = of["own_sectors"] * SECTOR * of["programs"] + by.spills * spilled
         requested = requested + cached["again"] * of["programs"]
-        memory = of["read_bytes"] + of["written_bytes"]
+        kept = numpy.minimum(of["written_bytes"], by.kept * (gpu.cache_bytes or 0))
+        memory = of["read_bytes"] + of["written_bytes"] - kept
         memory = memory + cached["refetched"] + by.crowded * cached["crowded"]
         far = 1 - cached["near"] - cached["cache"]
         waits = (
@@ -272,7 +278,8 @@ class Model:
 def overlapped(parts: Mapping[str, Column], by: Calibration) -> Column:
     """Return the time in which a launch is done whose parts take these times, in microseconds."""
     outside = [parts[name] for name in _OUTSIDE]
-    inside = [column for name, column in parts.items() if name not in _OUTSIDE]
+    inside = [column for name, column in parts.items() if name not in (*_OUTSIDE, *_UNITS)]
+    inside.append(together([parts[name] for name in _UNITS], by.units))
     return together([together(inside, by.sharpness), *outside], by.outer_sharpness) + by.launch
 
 
@@ -283,6 +290,11 @@ run, unless tensor cores take the power."""
 _LOCKED = 1.5
 """Microseconds from one program's lock to the next one's: 1.0 to 2.0 for four kernels on an
 H200, whatever little they do while they hold it."""
+
+_UNITS = (
+    "instruction issue", "integer and logic units", "floating-point units", "special functions",
+)  # fmt: skip
+"""Parts that an instruction takes at once: an issue slot, and the unit that executes it."""
 
 _OUTSIDE = ("DRAM", "L2", "atomics", "stores of parts of sectors", "starting programs")
 """Parts that all multiprocessors share."""
@@ -382,31 +394,33 @@ def _between(latency: Column, paths: Column) -> Column:
 
 
 CALIBRATION = Calibration(
-    latency=577.019,
-    cache_latency=629.672,
-    near_latency=47.388,
-    issue=0.862,
-    alu=0.919,
-    fma=0.864,
-    special=0.837,
-    lanes=0.975,
-    tensor=1.051,
-    lines=0.573,
-    wavefronts=0.509,
-    path=1.386,
-    dram=0.85,
-    cache=0.882,
-    narrow=0.15,
-    spills=2.122,
-    crowded=1.343,
-    atomics=0.0105,
-    contention=0.574,
-    partial=0.0161,
-    starts=1.084,
-    warp_starts=21.042,
-    sharpness=2.634,
-    outer_sharpness=3.399,
-    launch=7.584,
+    latency=584.823,
+    cache_latency=688.349,
+    near_latency=42.527,
+    issue=0.924,
+    alu=1.059,
+    fma=0.924,
+    special=0.957,
+    lanes=0.881,
+    tensor=0.924,
+    lines=0.557,
+    wavefronts=0.483,
+    path=1.369,
+    dram=0.812,
+    cache=0.918,
+    kept=0.394,
+    narrow=0.16,
+    spills=1.962,
+    crowded=1.215,
+    atomics=0.0136,
+    contention=0.555,
+    partial=0.0151,
+    starts=1.013,
+    warp_starts=19.088,
+    units=7.746,
+    sharpness=2.684,
+    outer_sharpness=3.236,
+    launch=8.512,
 )
-MEDIAN_ERROR = 0.081
+MEDIAN_ERROR = 0.063
 """The median over kernels of the median of |estimate / time - 1|, each kernel left out in turn."""
