@@ -480,7 +480,7 @@ def test_without_a_gpu_estimates_are_drawn_and_those_to_measure_are_copied(
     untimed = sweep(trials=trials, baselines={})
     page = open_page(untimed.show())
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    expect(page.locator(".kl-answer")).to_contain_text("about 13 us, estimated ± 8%")
+    expect(page.locator(".kl-answer")).to_contain_text("about 13 us, estimated ± 6%")
     expect(page.locator(".kl-plot .kl-bar")).to_have_count(8)
     expect(page.locator(".kl-plot .kl-bar.kl-best")).to_have_count(5)
     expect(page.locator(".kl-plot .kl-bar .kl-whisker")).to_have_count(8)
