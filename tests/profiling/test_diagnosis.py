@@ -248,6 +248,8 @@ def test_a_launch_is_counted_where_it_is_small_and_leads_to_its_other_views() ->
     again = diagnosis(counts)
     assert [one.kind for one in again] == [one.kind for one in found]
     assert kernellab.diagnose(found) is found
+    in_front = diagnosis(vector_add, (4,), x, x, out, 4096, target="sm_90", BLOCK=1024)
+    assert [one.kind for one in in_front] == [one.kind for one in found]
 
 
 @pytest.mark.slow

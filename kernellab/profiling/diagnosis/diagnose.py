@@ -99,9 +99,9 @@ def diagnose(
     evidence and a change to try. This needs no GPU, and nothing is timed.
 
     Args:
-        subject: a kernel, followed by its arguments and grid; a bound launch; a `Compilation`, a
-            result of `kernellab.accesses`, a `Tuning`, a report of `kernellab.graph` or one of its
-            kernels.
+        subject: a kernel, followed by its arguments and grid, or by its grid and arguments as for
+            `kernellab.check`; a bound launch; a `Compilation`, a result of `kernellab.accesses`, a
+            `Tuning`, a report of `kernellab.graph` or one of its kernels.
         args, keywords: for a kernel as for `kernellab.compile`, values or type strings; for a
             compilation the values of its parameters, as far as they are known. The contents of
             tensors are read only if the launch is counted, so meta tensors are enough otherwise.
@@ -120,6 +120,11 @@ def diagnose(
         ArgumentError, OptionError, TargetError, GridError, CompileError: as `kernellab.compile` and
             `kernellab.accesses`.
     """
+    names = _parameter_names(subject)
+    given = len(args) + len(set(names).intersection(keywords))
+    if grid is None and given > len(names) > 0:
+        is_grid = callable(args[0]) or isinstance(args[0], tuple)
+        grid, args = (args[0], args[1:]) if is_grid else (None, args)
     request = Asked(args, grid, target, counts, keywords)
     is_record = isinstance(subject, Diagnosable)
     diagnosis = subject.diagnosed(request) if is_record else diagnosed(subject, request)
