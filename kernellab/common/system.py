@@ -100,8 +100,8 @@ def _refused(error: OSError, lead: str) -> MachineError:
         advice = "Raise this process's limit on file sizes: ulimit -f." if is_limit else DISK_ADVICE
     elif error.errno in _FOLDERS:
         advice = (
-            "Let TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (what it writes for a moment, "
-            f"now {temporary_place()}) name folders that can be written."
+            "Set TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (its temporary files, now "
+            f"{temporary_place()}) to writable folders."
         )
     return MachineError(f"{lead}: {words}{named}.", advice=advice)
 

@@ -336,11 +336,11 @@ class CarefulBinding:
             advice.append(f"{_listed(constexprs)} {verb}: give the value by name ({example}).")
         if len(constexprs) < len(missing):
             advice.append(
-                "Give a tensor, an array or a number; to compile without values, a type such as "
+                "Pass a tensor, an array or a number; to compile without values, a type such as "
                 '"*fp32:16" or "i32".'
             )
         raise MissingArguments(
-            f"{self.known.name!r} was not given {names}.",
+            f"{self.known.name!r} is missing the argument{'s' * (len(missing) > 1)} {names}.",
             advice=" ".join(advice),
             position=triton_api.parameter_position(self.kernel, missing[0].name),
             constexprs=constexprs,

@@ -191,7 +191,7 @@ def _without_occupancy(compilation: Compilation, **_others: int | None) -> NotRe
         )
     if not has_limits(compilation.target):
         return NotRecorded(
-            f"The limits of {compilation.target} are not known, so its occupancy is not either."
+            f"The limits of {compilation.target} are not known, and so its occupancy is not."
         )
     return None
 

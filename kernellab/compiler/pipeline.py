@@ -252,7 +252,10 @@ def compile(
     if isinstance(kernel, str | os.PathLike):
         text = given_text(kernel, language)
         if args or constants:
-            raise ArgumentError("An IR text takes no arguments: they are compiled in already.")
+            raise ArgumentError(
+                "An IR text takes no arguments: they are compiled in already.",
+                advice="Remove the arguments.",
+            )
         chosen = {**keywords, **(options or {})}
         compilations = [compile_given(text, parsed, chosen, edits) for parsed in targets]
     else:

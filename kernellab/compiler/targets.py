@@ -144,7 +144,9 @@ def parse_target(name: str | Target) -> Target:
     plain = _vendor_name(given if isinstance(given, str) else shown(given))
     if target := known.get(plain) or _products().get(_product_name(plain)):
         return target
-    guess = nearest(plain, known) or nearest(_product_name(plain), _products())
+    number = plain.removeprefix("hip:")
+    guess = nearest(f"sm_{number}" if number.isdecimal() else plain, known)
+    guess = guess or nearest(_product_name(plain), _products())
     listed = ", ".join(f"{target} ({gpu_name(target)})" for target in SUPPORTED_TARGETS)
     raise TargetError(
         f"{shown(name)} is not a target that KernelLab knows.",

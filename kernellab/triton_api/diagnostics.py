@@ -141,7 +141,7 @@ _PTXAS_WORDS = re.compile(r"^ptxas\b", re.M)
 _SIGNS = (
     (
         re.compile(r"Could not create or locate cache dir"),
-        "Let TRITON_CACHE_DIR name a folder, or unset it.",
+        "Set TRITON_CACHE_DIR to a folder, or unset it.",
     ),
     (re.compile(r"No space left on device", re.I), DISK_ADVICE),
     (re.compile(r"Disk quota exceeded", re.I), DISK_ADVICE),
@@ -161,7 +161,7 @@ def _advice_on_program(error: Exception) -> str:
     named = getattr(error, "filename", None)
     for name, value in os.environ.items():
         if value and value == named and re.fullmatch(r"TRITON_\w+_PATH", name):
-            return f"{name} names it: let it name a program that runs here, or unset it."
+            return f"Set {name} to a program that runs here, or unset it."
     return ""
 
 

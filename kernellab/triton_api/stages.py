@@ -85,7 +85,7 @@ def _assembled(make_cubin: Any, *arguments: Any, **keywords: Any) -> bytes:
         )
     if not is_whole(cubin):
         raise MachineError(
-            "The compiler cannot run: ptxas wrote a part of its output only.", advice=DISK_ADVICE
+            "The compiler cannot run: ptxas wrote only a part of its output.", advice=DISK_ADVICE
         )
     return cubin
 

@@ -247,7 +247,7 @@ def check_options(options: Mapping[str, Any], target: Target) -> None:
             words = " or ".join(what for _, what in wanted)
             raise OptionError(
                 f"{name} must be {words}, got {shown(value)}.",
-                advice=f"{target} has the default {name}={shown(backend_options(target)[name])}.",
+                advice=f"The default of {target} is {name}={shown(backend_options(target)[name])}.",
             )
         _check_range(name, value)
     _check_words(options, target)

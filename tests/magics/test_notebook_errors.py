@@ -125,7 +125,7 @@ def test_the_caret_stands_under_the_bad_word(lab: NotebookSession) -> None:
 @pytest.mark.parametrize(
     ("signature", "words"),
     [
-        ("*fp32, *fp32", "'add' was not given 'z_ptr' and 'n'"),
+        ("*fp32, *fp32", "'add' is missing the arguments 'z_ptr' and 'n'"),
         ("*fp32, *fp32, *fp32, i32, 64, i32", "takes 5 arguments (x_ptr, y_ptr, z_ptr, n, BLOCK)"),
         ("*fp32, *fp32, *fp32, i32, m=i32", "'m'"),
     ],

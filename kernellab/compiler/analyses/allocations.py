@@ -404,7 +404,7 @@ def tensor_memory(module: builtin.ModuleOp, allocate: Allocate, read_from: str) 
         positions=tuple(changes_of_line(number)),
         loops=tuple(loops(module, number)),
         warp_groups=tuple(warp_groups(number)),
-        absence="" if buffers else "The program allocates none.",
+        absence="" if buffers else "The program allocates no tensor memory.",
     )
 
 
@@ -457,7 +457,9 @@ def tensor_memory_of(opened: OpenedModules) -> TensorMemory:
     """The layout of tensor memory after the pass that allocates it; none where there is none."""
     compilation = opened.compilation
     if not has_tensor_memory(compilation.target):
-        absence = f"{compilation.target} has no tensor memory: GPUs of compute capability 10 have."
+        absence = (
+            f"Only GPUs of compute capability 10 have tensor memory, not {compilation.target}."
+        )
         return TensorMemory((), 0, "", compilation.kernel, absence=absence)
     allocated = compilation.first_pass("allocate_tensor_memory")
     return tensor_memory(

@@ -78,7 +78,7 @@ def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
             raise CompileError(f"{tool} cannot read the cubin: {words}")
         raise MachineError(
             f"{tool} cannot run: {words}",
-            advice=f"Does TRITON_{tool.upper()}_PATH name another program? {_TOOL_ADVICE}",
+            advice=f"Check TRITON_{tool.upper()}_PATH, if it is set. {_TOOL_ADVICE}",
         )
     return finished.stdout
 

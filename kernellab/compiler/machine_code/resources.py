@@ -443,7 +443,7 @@ def occupancy(
         return _on_nvidia(changed_resources, NVIDIA_LIMITS[target.arch], warps)
     if target.arch in AMD_LIMITS:
         return _on_amd(changed_resources, AMD_LIMITS[target.arch], warps)
-    raise TargetError(f"The limits of {target} are not known, so its occupancy is not either.")
+    raise TargetError(f"The limits of {target} are not known, and so its occupancy is not.")
 
 
 def _on_nvidia(resources: Resources, sm: NvidiaLimits, warps: int) -> Occupancy:

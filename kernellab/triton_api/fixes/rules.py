@@ -136,7 +136,7 @@ def one_as_number(refused: Refusal, name: str, why: str) -> Fix | None:
         return None
     advice = f"@triton.jit(do_not_specialize=[{name!r}]) keeps it a number."
     attempt = Attempted(advice, str(refused.function.src), unspecialized=name)
-    reason = f"{name} is 1 in this launch, so that Triton made it a constant, and {why}."
+    reason = f"{name} is 1 in this launch, so Triton made it a constant, and {why}."
     return Fix(reason, "", attempts=(attempt,))
 
 

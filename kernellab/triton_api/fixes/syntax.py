@@ -24,7 +24,7 @@ def _statement(_: Refusal, match: re.Match[str]) -> Fix | None:
     statement = TABLES.statement.get(match[1])
     if statement is None:
         return None
-    return Fix(f"a kernel cannot have {statement.name}.", statement.advice)
+    return Fix(f"Triton does not support {statement.name}.", statement.advice)
 
 
 @rule(r"Boolean value of Tensor with more than one value is ambiguous")
@@ -38,9 +38,8 @@ def _while_constant(refused: Refusal, _: re.Match[str]) -> Fix | None:
     if not isinstance(refused.node, ast.While):
         return None
     return Fix(
-        "a while goes on as long as a value that the kernel computes says so, and this condition "
-        "is a constant.",
-        "Write what ends the loop as its condition: while k < n:, where the loop changes k.",
+        "the condition of a while loop must be computed in the kernel, and this one is a constant.",
+        "Write the condition that ends the loop: while k < n:, where the loop changes k.",
         replaces=True,
     )
 
@@ -249,11 +248,12 @@ def _iterator(refused: Refusal, _: re.Match[str]) -> Fix | None:
 
 @rule(r"AST (?:binary|boolean|comparison|unary) operator '(\w+)' is not")
 @rule(r"^AttributeError: '(MatMult|In|NotIn|Pow)' object has no attribute '__name__'")
-def _operator(_: Refusal, match: re.Match[str]) -> Fix:
+def _operator(refused: Refusal, match: re.Match[str]) -> Fix:
     # Triton 3.6 to 3.8 fail over the name of the operator.
     operator = TABLES.operator.get(match[1])
     if operator is None:
         operator = Construct(match[1], "Write it by +, -, *, /, //, %, &, | and ^.")
-    return Fix(
-        f"Triton does not support the operator {operator.name!r}.", operator.advice, replaces=True
-    )
+    left = getattr(refused.node, "left", None)
+    name = left.id if isinstance(left, ast.Name) else "x"
+    advice = re.sub(r"\bx\b", name, operator.advice)
+    return Fix(f"Triton does not support the operator {operator.name!r}.", advice, replaces=True)

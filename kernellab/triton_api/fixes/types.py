@@ -62,7 +62,7 @@ def _incompatible(refused: Refusal, match: re.Match[str]) -> Fix:
     listed = " and ".join(shapes) if shapes else f"{match[2]} and {match[3]}"
     return Fix(
         f"the tiles do not fit: {listed} (axis {match[1]} has {match[2]} and {match[3]} elements).",
-        "Axes fit where they are alike, or one is 1. x[:, None] makes of a tile a column, "
+        "Two axes fit if their sizes are equal or one is 1. x[:, None] makes a tile a column, "
         "x[None, :] a row.",
     )
 
@@ -98,8 +98,8 @@ def _reshape(refused: Refusal, _: re.Match[str]) -> Fix | None:
     tile = refused.known("input")
     wanted = refused.known("dst_shape") or refused.known("shape")
     return Fix(
-        f"{kind_of(tile)} does not fill the shape {sizes_text(wanted)}.",
-        "The sizes of both shapes have to have the same product.",
+        f"{kind_of(tile)} cannot have the shape {sizes_text(wanted)}.",
+        "Both shapes must have the same number of elements.",
     )
 
 
@@ -194,7 +194,7 @@ def _size_of_axis(refused: Refusal, match: re.Match[str]) -> Fix | None:
     size = sizes[int(match[1])]
     return Fix(
         f"axis {match[1]} has {size} elements.",
-        f"Take {triton.next_power_of_2(size)}, and leave out what lies beyond by a mask.",
+        f"Use {triton.next_power_of_2(size)}, and mask the elements from {size} on.",
     )
 
 
@@ -349,10 +349,10 @@ def _missing_argument(refused: Refusal, match: re.Match[str]) -> Fix | None:
     if not function:
         return None
     written = refused.text(call)
-    advice = f"Give it: {function}(..., {match[1]}=...)."
+    advice = f"Pass it: {function}(..., {match[1]}=...)."
     if match[1] == "dtype" and written:
         advice = f"Write {written[:-1].rstrip(', ')}, dtype=tl.float32), or another type."
-    return Fix(f"{function} was not given {match[1]}.", advice, replaces=True)
+    return Fix(f"{function} is missing the argument {match[1]}.", advice, replaces=True)
 
 
 @rule(r"Both operands must be same dtype\. Got (\S+) and (\S+)")
@@ -459,14 +459,16 @@ def _loop_carried(refused: Refusal, match: re.Match[str]) -> Fix:
     before, after = refused.known("live_val"), refused.known("loop_val")
     types = [getattr(value, "type", value) for value in (before, after)]
     if before is None or after is None:
-        return Fix(f"{name} is {match[2]} before the loop and {match[3]} after a turn.", _ONE_TYPE)
+        return Fix(
+            f"{name} is {match[2]} before the loop and {match[3]} after an iteration.", _ONE_TYPE
+        )
     return Fix(
-        f"{name} is {kind_of(types[0])} before the loop and {kind_of(types[1])} after a turn.",
-        f"Begin with what it becomes: {name} = {_beginning(types[1])}.",
+        f"{name} is {kind_of(types[0])} before the loop and {kind_of(types[1])} after it.",
+        f"Give it that type before the loop: {name} = {_beginning(types[1])}.",
     )
 
 
-_ONE_TYPE = "Begin with a value of the type and shape that it has after a turn."
+_ONE_TYPE = "Give it the type and shape that it has after an iteration before the loop."
 
 
 def _beginning(kind: Any) -> str:

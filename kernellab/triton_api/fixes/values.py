@@ -380,14 +380,15 @@ def _power_of_two(refused: Refusal, _: re.Match[str]) -> Fix | None:
         return None
     size = triton.next_power_of_2(end - start)
     bound = next((name for name in refused.names() if refused.is_constant(name)), "")
-    mask = "and pass mask= to the loads and stores, which leaves out the elements beyond"
+    mask = "and pass the loads and stores a mask that leaves out the elements from"
     reason = f"the number of elements of a tile must be a power of two, got {end - start}."
     if bound:
         return Fix(
             reason,
-            f"Launch with {bound}=triton.next_power_of_2({end - start}), which is {size}, {mask}.",
+            f"Launch with {bound}=triton.next_power_of_2({end - start}), which is {size}, "
+            f"{mask} {end - start} on.",
         )
-    return Fix(reason, f"Write tl.arange({start}, {start + size}), {mask} ({end - start}).")
+    return Fix(reason, f"Write tl.arange({start}, {start + size}), {mask} {end} on.")
 
 
 @rule(r"end argument must be greater than the start")
@@ -395,7 +396,7 @@ def _empty_range(refused: Refusal, _: re.Match[str]) -> Fix:
     start, end = (_plain(refused.known(name)) for name in ("start", "end"))
     return Fix(
         f"tl.arange({start}, {end}) has no elements.",
-        "Its first argument is where it begins (0 for most), its second where it ends.",
+        "The first argument is the start, usually 0, and the second the end.",
     )
 
 
