@@ -375,7 +375,14 @@ class Followed(Shadows):
     def follow_step(self, step: Step) -> None:
         """Follow the exact values through an operation."""
         if self.cause.undefined and isinstance(step.operation, DECIDE):
-            self._look_at_decision(step.computed)
+            op = step.computed.operation
+            for value in op.operands:
+                shadow = self[value]
+                if shadow is None or shadow.ndim > 1 or op in self.harms:
+                    continue
+                on: Any = True if step.computed.active is None else step.computed.active
+                if numpy.any(self._is_wrong(shadow) & on):
+                    self.harms[op] = Harm(op, value)
         self.step = step
         self.follow(step.computed)
 
@@ -514,17 +521,6 @@ class Followed(Shadows):
                 on = access.taking_part(access.rank)  # the mask is wrong too
             if numpy.any(self._is_wrong(shadow) & on):
                 self.harms[op] = Harm(op, value, access)
-
-    def _look_at_decision(self, computed: Computed) -> None:
-        """Check whether control flow is wrong."""
-        op = computed.operation
-        for value in op.operands:
-            shadow = self[value]
-            if shadow is None or shadow.ndim > 1 or op in self.harms:
-                continue
-            on: Any = True if computed.active is None else computed.active
-            if numpy.any(self._is_wrong(shadow) & on):
-                self.harms[op] = Harm(op, value)
 
     def _is_wrong(self, shadow: Array) -> Array:
         wrong: Array = numpy.isnan(shadow) if self.cause.undefined else shadow != 0

@@ -130,7 +130,7 @@ def run_tile_cell(cell: Cell, given: Mapping[str, Any], has_cards: bool) -> None
         ipython_api.execute(
             cell.running, cell.body, lambda value: has_cards and _is_last_run(value, made)
         )
-    kernels = _latest(made)
+    kernels = list({definition_of(kernel): kernel for kernel in made}.values())
     launches = _kept(made)
     if not kernels:
         raise KernelLabError(
@@ -156,13 +156,6 @@ def _is_last_run(value: Any, made: Iterable[TileKernel]) -> bool:
     return isinstance(value, Run) and any(kernel.last_run is value for kernel in made)
 
 
-def _latest(made: Iterable[TileKernel]) -> list[TileKernel]:
-    """The kernels of the cell; of one that was made several times (in a loop,
-    by a factory) the last.
-    """
-    return list({definition_of(kernel): kernel for kernel in made}.values())
-
-
 def _check_constants(
     compile_options: CompileOptions, kernels: Sequence[TileKernel], cell: Cell
 ) -> None:
@@ -186,7 +179,12 @@ def _show_cards(
     one bad kernel hides no other's card.
     """
     failures: list[KernelLabError] = []
-    called = _called_by_others(kernels)
+    called = {
+        id(callee)
+        for kernel in kernels
+        for callee in reachable_functions(kernel)
+        if callee is not kernel
+    }
     for kernel in kernels:
         if kernel.last_launch is None and (id(kernel) in called or _returns_value(kernel)):
             continue
@@ -203,18 +201,6 @@ def _show_cards(
             failures.append(error)
     if failures:
         raise failures[0]
-
-
-def _called_by_others(kernels: Iterable[TileKernel]) -> set[int]:
-    """The identities of kernels that another kernel of the cell calls:
-    device functions, shown inside their callers.
-    """
-    return {
-        id(callee)
-        for kernel in kernels
-        for callee in reachable_functions(kernel)
-        if callee is not kernel
-    }
 
 
 def _returns_value(kernel: TileKernel) -> bool:

@@ -230,7 +230,11 @@ class TracedLaunch:
         if wrong is not None:
             trace = kept.opened_at(wrong, trace, exact_bytes, operations)
         if in_place:
-            self._take_over(values)
+            names = values.keys() - self.call.readonly
+            ours = self.call.values
+            copied_back(
+                {name: values[name] for name in names}, {name: ours[name] for name in names}
+            )
         return trace
 
     def opened_at(
@@ -347,14 +351,6 @@ class TracedLaunch:
         }
         copies = copied({name: value for name, value in values.items() if name not in shared})
         return {name: copies.get(name, value) for name, value in values.items()}
-
-    def _take_over(self, values: Mapping[str, Any]) -> None:
-        """Let the launch's own tensors have what a run left in `values`;
-        arrays that are read-only are as they were.
-        """
-        names = values.keys() - self.call.readonly
-        ours = self.call.values
-        copied_back({name: values[name] for name in names}, {name: ours[name] for name in names})
 
     def _may_be_written(self) -> set[str]:
         """Names of tensors that the kernel may write; all of them where no one knows."""

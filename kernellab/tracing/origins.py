@@ -355,7 +355,9 @@ class _Slice:
         statement = None if source is None else statement_at(source, step.line)
         if source is None or statement is None:
             return Origin(name, value, step, note="its source is not known")
-        text = _text_of(source, statement)
+        first = statement.lineno - 1
+        last = first + 1 if hasattr(statement, "body") else statement.end_lineno
+        text = " ".join(line.strip() for line in source.lines[first:last])
         key = (step.number, name, lane)
         if key in self._seen or len(self._seen) >= _MOST:
             note = "see above" if key in self._seen else f"no more than {_MOST} values are followed"
@@ -528,13 +530,6 @@ def _argument_of(statement: ast.stmt, helper: SourceText, name: str) -> ast.expr
             given |= {each.arg: each.value for each in call.keywords if each.arg is not None}
             return given.get(name)
     return None
-
-
-def _text_of(source: SourceText, statement: ast.stmt) -> str:
-    """A statement on one line; the first line of a loop or a branch."""
-    first = statement.lineno - 1
-    last = first + 1 if hasattr(statement, "body") else statement.end_lineno
-    return " ".join(line.strip() for line in source.lines[first:last])
 
 
 def _element(argument: TracedArgument, offset: int) -> str:

@@ -768,14 +768,10 @@ class Sweep:
                 f"{PATIENCE:.0f} s; check=True compares them anyway"
             )
             self._checks = False
-            self._finish_compiled()
+            for entry in self._ready:
+                self._finish(entry, self._compiled.pop(entry.number))
+            self._ready.clear()
         return outcome
-
-    def _finish_compiled(self) -> None:
-        """Finish the configs that were waiting to run, as no more will run."""
-        for entry in self._ready:
-            self._finish(entry, self._compiled.pop(entry.number))
-        self._ready.clear()
 
     def _finish(self, entry: Entry, outcome: Outcome, *, keep: bool = True) -> None:
         self._final[entry.number] = outcome

@@ -562,13 +562,14 @@ def _failed_side(error: CompileError) -> IrSide:
     where = f"in {error.failed_pass}" if error.failed_pass else "before the first pass"
     kernel = error.kernel or _kernel_name(runs) or source.kernel
     note = margin_note(dataclasses.replace(error.diagnostic, advice=""), where, file)
+    match = _LINE_OF_PTX.match(error.advice) if error.failed_pass == "sass.ptxas" else None
     return IrSide(
         name=kernel,
         kernel=kernel,
         target=error.target,
         facts=(),
         failure="\n".join([f"The compilation failed {where}: {error.problem}", *_excerpt(error)]),
-        failure_line=_failure_line(error),
+        failure_line=int(match[1]) if match else 0,
         notice=error.position.notice if error.position else "",
         texts=tuple(texts.texts),
         stages=tuple(stages),
@@ -590,12 +591,6 @@ def _excerpt(error: CompileError) -> list[str]:
     excerpt = error.position.excerpt() if error.position else ""
     place = [f"at {error.position}", excerpt] if excerpt else []
     return [*place, *([error.advice] if error.advice else [])]
-
-
-def _failure_line(error: CompileError) -> int:
-    """The line of the failed pass's text that its complaint names; 0 where it names none."""
-    match = _LINE_OF_PTX.match(error.advice) if error.failed_pass == "sass.ptxas" else None
-    return int(match[1]) if match else 0
 
 
 def _failed_pass(label: str, before: PassData) -> PassData:

@@ -81,13 +81,6 @@ def grouped(paths: Sequence[Path]) -> tuple[tuple[int, ...], tuple[GroupData, ..
                 made.append(GroupData(*path[depth - 1], parent))
             parent = numbers[here]
         innermost.append(parent)
-    return _in_runs(innermost, made)
-
-
-def _in_runs(
-    innermost: list[int], made: list[GroupData]
-) -> tuple[tuple[int, ...], tuple[GroupData, ...]]:
-    """Divide the direct elements of groups that have too many into runs."""
     members: dict[int, list[int]] = {}
     for element, group in enumerate(innermost):
         members.setdefault(group, []).append(element)
@@ -331,7 +324,10 @@ class Levels:
     def _loops(self, graph: ReportGraph, above: int) -> int:
         loops, nodes = graph.lowered.loops, graph.post_grad.nodes
         numbers = {node.name: number for number, node in enumerate(nodes)}
-        kernels = _paths_of_operations(graph)
+        kernels: dict[str, Path] = {}
+        for place, (launch, path) in enumerate(zip(graph.lowered.launches, _launch_paths(graph))):
+            own = ((f"{launch.name} ({place})", "fused"),) if len(launch.operations) > 1 else ()
+            kernels.update(dict.fromkeys(launch.operations, (*path, *own)))
         inputs = _between(loops)
         elements = [
             _Element(
@@ -550,15 +546,6 @@ def _between(loops: Sequence[LoopBuffer]) -> list[Indices]:
         read.append(tuple(other for other in dict.fromkeys(taken) if other != number))
         writers.update(dict.fromkeys((*loop.name.split(", "), *loop.writes), number))
     return read
-
-
-def _paths_of_operations(graph: ReportGraph) -> dict[str, Path]:
-    """Operation -> the modules of its launch, and that launch where it is not alone in it."""
-    paths: dict[str, Path] = {}
-    for place, (launch, path) in enumerate(zip(graph.lowered.launches, _launch_paths(graph))):
-        own = ((f"{launch.name} ({place})", "fused"),) if len(launch.operations) > 1 else ()
-        paths.update(dict.fromkeys(launch.operations, (*path, *own)))
-    return paths
 
 
 def _launch_paths(graph: ReportGraph) -> list[Path]:

@@ -528,7 +528,13 @@ class GraphTabs(TabGroup):
         if tab_id == GRAPH.id:
             return LevelsView(self._report, self)
         if tab_id == CARD.id:
-            return _card_view(self._report)
+            card = graph_card(self._report)
+            way = Link(-1, "Explore", GRAPH.title, GRAPH.id, {})
+            tables = [
+                dataclasses.replace(table, links=[way]) if table.title == "Graphs" else table
+                for table in card.tables
+            ]
+            return CardView(dataclasses.replace(card, tables=tables))
         kernel = self._kernels.get(tab_id)
         if kernel is None:
             raise KernelLabError(f"The report has no kernel {tab_id!r}.")
@@ -587,17 +593,6 @@ class LevelsView(View):
                     f'src="data:image/png;base64,{source}">'
                 )
         return ""
-
-
-def _card_view(report: GraphReport) -> View:
-    """The card of a report, with a way to its levels."""
-    card = graph_card(report)
-    way = Link(-1, "Explore", GRAPH.title, GRAPH.id, {})
-    tables = [
-        dataclasses.replace(table, links=[way]) if table.title == "Graphs" else table
-        for table in card.tables
-    ]
-    return CardView(dataclasses.replace(card, tables=tables))
 
 
 @view_of.register

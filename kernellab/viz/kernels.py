@@ -408,6 +408,14 @@ def comparison_card(comparison: Comparison) -> Card:
     left, right = comparison.names
     columns = ("", left, right)
     resources = [needed for needed in comparison.resources if needed.left or needed.right]
+    pairs = [
+        pair
+        for pair in comparison.passes
+        if (pair.left and pair.left.op_changes) != (pair.right and pair.right.op_changes)
+    ]
+    rows = [(pair.label, _ops(pair.left), _ops(pair.right)) for pair in pairs[:_MOST_ROWS]]
+    if len(pairs) > _MOST_ROWS:
+        rows.append((f"and {len(pairs) - _MOST_ROWS} more", "", ""))
     return Card(
         title=" and ".join(dict.fromkeys([comparison.left.kernel, comparison.right.kernel])),
         subtitle=f"{comparison.left.target} and {comparison.right.target}, side by side",
@@ -419,7 +427,7 @@ def comparison_card(comparison: Comparison) -> Card:
             ),
             Table("Stages", (*columns, ""), _stage_rows(comparison)),
             Table("One program takes", columns, _rows(resources)),
-            Table("Passes that do other things", columns, _pass_rows(comparison)),
+            Table("Passes that do other things", columns, rows),
             Table("Instructions that differ", columns, _rows(comparison.opcodes[:_MOST_ROWS])),
             Table("Remarks of one side", ("", "", ""), _remark_rows(comparison)),
         ),
@@ -474,21 +482,6 @@ def _stage_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
         )
         for stage in comparison.stages
     ]
-
-
-def _pass_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
-    """The passes that ran on one side alone, or that added and removed other
-    operations on either.
-    """
-    pairs = [
-        pair
-        for pair in comparison.passes
-        if (pair.left and pair.left.op_changes) != (pair.right and pair.right.op_changes)
-    ]
-    rows = [(pair.label, _ops(pair.left), _ops(pair.right)) for pair in pairs[:_MOST_ROWS]]
-    if len(pairs) > _MOST_ROWS:
-        rows.append((f"and {len(pairs) - _MOST_ROWS} more", "", ""))
-    return rows
 
 
 def _ops(run: PassRun | None) -> str:

@@ -110,7 +110,11 @@ body { overflow-wrap: anywhere; }
 
 def grades_page(grades: Grades) -> str:
     """The page: folders, mistakes by exercise with the students' lines, what is done by folder."""
-    names = _names(grades.folders)
+    last = [PurePath(folder).name for folder in grades.folders]
+    names = {
+        folder: name if name and last.count(name) == 1 else folder
+        for folder, name in zip(grades.folders, last)
+    }
     problems = [Html(f'<p class="bad">{escape(problem)}</p>') for problem in grades.problems]
     return page(
         f"Workshop: {counted(len(grades.folders), 'folder')}",
@@ -123,15 +127,6 @@ def grades_page(grades: Grades) -> str:
             *(_folder(grades, folder, name) for folder, name in names.items()),
         ],
     )
-
-
-def _names(folders: Sequence[str]) -> dict[str, str]:
-    """What each folder is called: by its last part, where that is enough."""
-    last = [PurePath(folder).name for folder in folders]
-    return {
-        folder: name if name and last.count(name) == 1 else folder
-        for folder, name in zip(folders, last)
-    }
 
 
 def _overview(grades: Grades, names: dict[str, str]) -> Html:

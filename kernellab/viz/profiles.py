@@ -269,7 +269,13 @@ def _facts(line: ProfiledLine) -> str:
 def answer_of(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
     """The time, and what takes most of it, in a line; without a GPU what was counted."""
     if not profile.is_of_gpu:
-        return _counted_answer(profile, kernels)
+        parts = []
+        for measure, name in enumerate(measures_of(profile)):
+            if name in _COUNTED:
+                amount = sum(_amount(line, name) for line in profile.line_records)
+                words = format_bytes(int(amount)) if name == "bytes" else scaled(amount, "FLOP")
+                parts.append(f"{words}, {_hottest(kernels, measure)}")
+        return f"counted, not timed: {'; '.join(parts)}" if parts else "counted, not timed"
     totals = profile.root.totals
     parts = []
     if totals.get(TIME):
@@ -282,17 +288,6 @@ def answer_of(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
         parts.append(f"{visible(first)} {_about(times[first] / sum(times.values()))}")
     hottest = _hottest(kernels, 0)
     return ", ".join([*parts, *([hottest] if hottest else [])])
-
-
-def _counted_answer(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
-    """What the interpreter counted, and the line that has most of it."""
-    parts = []
-    for measure, name in enumerate(measures_of(profile)):
-        if name in _COUNTED:
-            amount = sum(_amount(line, name) for line in profile.line_records)
-            words = format_bytes(int(amount)) if name == "bytes" else scaled(amount, "FLOP")
-            parts.append(f"{words}, {_hottest(kernels, measure)}")
-    return f"counted, not timed: {'; '.join(parts)}" if parts else "counted, not timed"
 
 
 def _hottest(kernels: Sequence[KernelCosts], measure: int) -> str:

@@ -230,7 +230,11 @@ def sizes_data(groups: Sequence[Tunings], sweeps: Sequence[Tuning]) -> tuple[lis
     """
     sizes: list[SizesData] = []
     problems: list[str] = []
-    firsts = _best_configs(sweeps)
+    before, firsts = 0, list[int | None]()
+    for sweep in sweeps:
+        best = sweep.best if sweep.is_timed else None
+        firsts.append(None if best is None else before + sweep.trials.index(best))
+        before += len(sweep.trials)
     for unit in UNITS:
         try:
             drawn = lines_data(groups[0], unit, groups[1:])
@@ -240,16 +244,6 @@ def sizes_data(groups: Sequence[Tunings], sweeps: Sequence[Tuning]) -> tuple[lis
         lines = [_size_line(line, drawn.key, sweeps, firsts) for line in drawn.lines]
         sizes.append(SizesData(drawn.key, drawn.unit, tuple(lines)))
     return sizes, "" if sizes else problems[0]
-
-
-def _best_configs(sweeps: Sequence[Tuning]) -> list[int | None]:
-    """Of each sweep the number, among all configs, of the fastest."""
-    before, sizes = 0, list[int | None]()
-    for sweep in sweeps:
-        best = sweep.best if sweep.is_timed else None
-        sizes.append(None if best is None else before + sweep.trials.index(best))
-        before += len(sweep.trials)
-    return sizes
 
 
 def _size_line(

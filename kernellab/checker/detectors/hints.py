@@ -98,7 +98,9 @@ def call_of_hint(
 def _calls_in(function: Any) -> Iterator[HintCall]:
     for node in ast.walk(function.parse()):
         if isinstance(node, ast.Call) and (hint := _hint(node)) is not None:
-            about = _innermost(node)
+            about = node.args[0]
+            while isinstance(about, ast.Call) and _hint(about) is not None:
+                about = about.args[0]
             position = triton_api.position_in(function, node)
             first = triton_api.position_in(function, about).line
             last = first + (about.end_lineno or about.lineno) - about.lineno
@@ -109,14 +111,6 @@ def _calls_in(function: Any) -> Iterator[HintCall]:
 def _hint(call: ast.Call) -> str | None:
     name = getattr(call.func, "attr", None) or getattr(call.func, "id", None)
     return name if name in HINTS and call.args else None
-
-
-def _innermost(call: ast.Call) -> ast.expr:
-    """The value that a hint is about, hints around it taken off."""
-    about = call.args[0]
-    while isinstance(about, ast.Call) and _hint(about) is not None:
-        about = about.args[0]
-    return about
 
 
 # Find hints to the compiler that are false: `tl.multiple_of`, `tl.max_contiguous`,
@@ -191,7 +185,12 @@ class BrokenHints(Detector):
                 self._see_carried(computed, op, computed.operands[3:])
                 self._carried.pop(op, None)
             case mlir.YieldOp():
-                self._see_iteration(computed)
+                loop = computed.operation.parent_op()
+                assert loop is not None
+                if loop in self._carried:
+                    of_loop = dataclasses.replace(computed, operation=loop)
+                    self._see_carried(of_loop, loop, self._carried[loop])
+                self._carried[loop] = computed.operands
             case _:
                 for promise in self._promises_of(op):
                     self._see_value(computed, promise, computed.results[0])
@@ -223,15 +222,6 @@ class BrokenHints(Detector):
         self.collector.report(computed, broken, 0, facts_of)
 
     # Hints on the values that a loop carries
-
-    def _see_iteration(self, computed: Computed) -> None:
-        """Check, at the end of an iteration, the values that the previous one passed to it."""
-        loop = computed.operation.parent_op()
-        assert loop is not None
-        if loop in self._carried:
-            of_loop = dataclasses.replace(computed, operation=loop)
-            self._see_carried(of_loop, loop, self._carried[loop])
-        self._carried[loop] = computed.operands
 
     def _see_carried(self, computed: Computed, loop: Operation, carried: Sequence[Value]) -> None:
         for promise in self._promises_of(loop):
@@ -392,7 +382,12 @@ def _broken(values: Array, placed: Array | None, promise: _Promise) -> list[_Bro
         if constancy[d] > 1:
             broken.append(_Broken("max_constancy", d, _breaks(rows, constancy[d], 0, d)))
         if divisibility[d] > 1 and placed is not None:
-            starts = _starts(rows, contiguity[d])
+            run = contiguity[d]
+            starts = numpy.ones(rows.shape, numpy.bool_)
+            if run > 1:
+                starts[..., :] = numpy.arange(rows.shape[-1]) % run == 0
+            else:
+                starts[..., 1:] = rows[..., 1:] - rows[..., :-1] != 1
             wrong = (numpy.moveaxis(placed, d + 1, -1) % divisibility[d] != 0) & starts
             broken.append(_Broken("multiple_of", d, numpy.moveaxis(wrong, -1, d + 1)))
     return [hint for hint in broken if hint.elements.any()]
@@ -409,18 +404,6 @@ def _breaks(rows: Array, run: int, step: int, dimension: int) -> Array:
     wrong[..., 1:] = rows[..., 1:] - rows[..., :-1] != step
     wrong[..., ::run] = False
     return numpy.moveaxis(wrong, -1, dimension + 1)
-
-
-def _starts(rows: Array, run: int) -> Array:
-    """Return which elements begin a run of consecutive values: as the hint says, or if there is no
-    such hint, as the values are.
-    """
-    first = numpy.ones(rows.shape, numpy.bool_)
-    if run > 1:
-        first[..., :] = numpy.arange(rows.shape[-1]) % run == 0
-    else:
-        first[..., 1:] = rows[..., 1:] - rows[..., :-1] != 1
-    return first
 
 
 def _format_broken(

@@ -129,12 +129,13 @@ class WrongResult(Detector):
         }
         if writer.operation is not None:
             program = (0, 0, 0) if writer.last is None else self.run.program_id(writer.last)
+            x, y, z = program
             facts |= {
                 "places": locate(writer.operation.location).frames[::-1],
                 "lane": writer.place,
                 "values": writer.values,
                 "inputs": inputs,
-                "advice": _STEP.format(_program_option(program)),
+                "advice": _STEP.format(f"{x},{y},{z}" if z else f"{x},{y}" if y else str(x)),
             }
         facts["message"] = str(apart)
         is_number = not isinstance(apart.actual, float) or math.isfinite(apart.actual)
@@ -158,12 +159,6 @@ _STEP = (
     "the same --expect it opens at the step that wrote the element; so does "
     "kernellab.trace(..., expect=...)."
 )
-
-
-def _program_option(program: tuple[int, int, int]) -> str:
-    """Return a program's id as `%tilestep --program` takes it, without zeros at the end."""
-    x, y, z = program
-    return f"{x},{y},{z}" if z else f"{x},{y}" if y else str(x)
 
 
 # Find transposed and expanded tensors that a kernel reads as if they were contiguous, because it

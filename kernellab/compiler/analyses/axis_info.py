@@ -342,7 +342,14 @@ def _of_selection(op: Operation, given: list[_Facts]) -> _Facts:
 
 def _solve(module: Operation) -> dict[SSAValue, _Facts]:
     """Facts of every value that has any."""
-    return flow.analyze(module.walk(), _AxisDomain(_parameters(module)))
+    facts: dict[SSAValue, _Facts] = {}
+    for op in module.walk():
+        if isinstance(op, tt.FuncOp) or has(op, RegionsOfElements):
+            facts |= {argument: _nothing(argument) for argument in flow.arguments_inside(op)}
+        if isinstance(op, tt.FuncOp) and isinstance(op.arg_attrs, builtin.ArrayAttr):
+            for argument, promises in zip(op.body.blocks[0].args, op.arg_attrs):
+                facts[argument] = _Facts((1,), (_promised_divisor(promises),), (1,))
+    return flow.analyze(module.walk(), _AxisDomain(facts))
 
 
 @dataclass(frozen=True)
@@ -374,18 +381,6 @@ def _counter(start: _Facts, step: _Facts) -> _Facts:
 
 
 _HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
-
-
-def _parameters(module: Operation) -> dict[SSAValue, _Facts]:
-    """What the specialization promises of the parameters; nothing of an element of a tile."""
-    facts: dict[SSAValue, _Facts] = {}
-    for op in module.walk():
-        if isinstance(op, tt.FuncOp) or has(op, RegionsOfElements):
-            facts |= {argument: _nothing(argument) for argument in flow.arguments_inside(op)}
-        if isinstance(op, tt.FuncOp) and isinstance(op.arg_attrs, builtin.ArrayAttr):
-            for argument, promises in zip(op.body.blocks[0].args, op.arg_attrs):
-                facts[argument] = _Facts((1,), (_promised_divisor(promises),), (1,))
-    return facts
 
 
 def _promised_divisor(promises: Attribute) -> int:

@@ -390,16 +390,9 @@ def _sources(value: SSAValue) -> Sequence[SSAValue]:
         return [op.operands[0]] if isinstance(op, _VIEWS) else ()
     if isinstance(op, tt.ExpandDimsOp):  # its operand has a slice of its layout
         return op.operands
-    if _settles(op):
+    if touches_memory(op) or has(op, DotLike) or isinstance(op, _REARRANGING):
         return ()
     return [operand for operand in op.operands if _same_encoding(operand.type, value.type)]
-
-
-def _settles(op: Operation) -> bool:
-    """Whether an operation determines a layout, even where its operands and results have
-    the same layout.
-    """
-    return touches_memory(op) or has(op, DotLike) or isinstance(op, _REARRANGING)
 
 
 def _same_encoding(left: Attribute, right: Attribute) -> bool:
@@ -656,7 +649,8 @@ class WarpAccesses:
         if not isinstance(layout, RegisterLayout) or not layout.shape:
             return WarpAccess(used, width, size, 1, None)
         held = {dim: run for dim, run in enumerate(layout.contiguous) if run > 1}
-        dimension = max(held, key=held.__getitem__, default=_along(layout))
+        steps = [dim for vector in layout.lane for dim, step in enumerate(vector) if step]
+        dimension = max(held, key=held.__getitem__, default=steps[0] if steps else layout.order[0])
         return WarpAccess(
             used, width, size, min(held.get(dimension, 1), _WIDEST_BITS // (8 * size)), dimension
         )
@@ -721,12 +715,6 @@ class WarpAccesses:
                 break
             run *= 2
         return power_of_two_up_to(run)
-
-
-def _along(layout: RegisterLayout) -> int:
-    """The dimension along which neighboring lanes lie."""
-    steps = [dim for vector in layout.lane for dim, step in enumerate(vector) if step]
-    return steps[0] if steps else layout.order[0]
 
 
 def _once(holders: Numbers, layout: Layout | LayoutError | None) -> Numbers:

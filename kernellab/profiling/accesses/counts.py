@@ -654,6 +654,7 @@ def _access(op: Operation, tally: Tally, occurrence: int, phase: Phase) -> Globa
     part = _by_lanes(op) if has(op, PointerAccess) else _by_engine(op)
     by_lanes = tally.access if isinstance(tally.access, WarpAccess) else None
     different = len(tally.different)
+    loops = (loop for loop in parents(op) if isinstance(loop, mlir.WhileOp))
     return GlobalAccess(
         operation=kind(op),
         action=_action(op),
@@ -671,7 +672,7 @@ def _access(op: Operation, tally: Tally, occurrence: int, phase: Phase) -> Globa
         **tally.counts,
         different_sectors=different,
         reuse_between_programs=tally.touched / different if different else 0.0,
-        waits=_waits(op),
+        waits=isinstance(op, tt.AtomicPollOp) or any(map(is_spin_loop, loops)),
         occurrence=occurrence,
         phase=phase,
     )
@@ -685,12 +686,6 @@ def _action(op: Operation) -> Action:
         return _BY_ENGINE[effect]
     assert effect is not None
     return "async copy" if has(op, SharedWrite) else effect
-
-
-def _waits(op: Operation) -> bool:
-    """Whether an operation is in a loop that waits for other programs, or is one."""
-    loops = (loop for loop in parents(op) if isinstance(loop, mlir.WhileOp))
-    return isinstance(op, tt.AtomicPollOp) or any(map(is_spin_loop, loops))
 
 
 class _Described(NamedTuple):

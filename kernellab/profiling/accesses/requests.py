@@ -264,7 +264,10 @@ def messages_of(op: Operation) -> Messages:
         shape, box = (rows, shape[-1]), (_ROWS_TOGETHER, box[-1])
     else:
         box = _box(shape, op)
-    return Messages(_cut(shape, box))
+    parts = [size for extent, part in zip(shape, box) for size in (extent // part, part)]
+    numbers = numpy.arange(math.prod(shape)).reshape(parts)
+    order = [*range(0, len(parts), 2), *range(1, len(parts), 2)]
+    return Messages(numbers.transpose(order).reshape(-1, math.prod(box)))
 
 
 def _box(shape: tuple[int, ...], op: OfBlocks) -> tuple[int, ...]:
@@ -276,14 +279,6 @@ def _box(shape: tuple[int, ...], op: OfBlocks) -> tuple[int, ...]:
         inner = 0 if encoding.transposed else len(shape) - 1
         box[inner] = min(shape[inner], across // 2 if encoding.fp4_padded else across)
     return tuple(box)
-
-
-def _cut(shape: tuple[int, ...], box: tuple[int, ...]) -> Numbers:
-    """The numbers of a block's elements, box by box: shape (boxes, elements of a box)."""
-    parts = [size for extent, part in zip(shape, box) for size in (extent // part, part)]
-    numbers = numpy.arange(math.prod(shape)).reshape(parts)
-    order = [*range(0, len(parts), 2), *range(1, len(parts), 2)]
-    return numbers.transpose(order).reshape(-1, math.prod(box))
 
 
 # The requests of one execution of an access to the memory system, from its addresses.
