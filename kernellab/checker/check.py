@@ -261,9 +261,7 @@ def examined(launch: BoundLaunch, options: CheckOptions) -> _Examined:
 
 
 def _after_tuning(call: BoundCall, tuner: TunerFacts) -> BoundCall:
-    """Return a call with zeros in the arguments that the autotuner resets before each trial, as the
-    first launch has them.
-    """
+    """Return a call with zeros in the arguments that the autotuner resets before each trial."""
     if len(tuner.configs) < 2 or not tuner.lost:
         return call
     zeros = {name: torch.zeros_like(call.values[name]) for name in tuner.lost}

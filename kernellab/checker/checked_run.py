@@ -151,9 +151,7 @@ class Event:
     instruction: int
 
     def calls(self) -> tuple[SourcePosition, ...]:
-        """Return the kernel's line, then the line in each helper function that was inlined there,
-        without Triton's own functions such as `tl.sum`.
-        """
+        """Return the kernel's line, then that in each inlined helper, without Triton's own."""
         code = self.run.code
         places = tuple(calls_at(self.frame.f_code, self.instruction, code.locations))
         own = users_line(reversed(places))
@@ -312,9 +310,7 @@ class Computed(Event):
 
 
 def placing(op: Operation) -> list[SSAValue]:
-    """The operands that say where an operation accesses memory: pointers, or indices of
-    a descriptor, then a mask if there is one.
-    """
+    """The operands that locate an access: pointers, or a descriptor's indices, then any mask."""
     access = trait_of(op, GlobalAccess)
     if access is None:
         return []

@@ -180,9 +180,7 @@ class Detector:
         """Run the launch again to learn more; called after `end`, unless the run was stopped."""
 
     def explains(self) -> frozenset[Operation]:
-        """Return the accesses whose faults follow from its findings; other detectors do not report
-        them.
-        """
+        """Return the accesses whose faults follow from its findings, which others do not report."""
         return frozenset()
 
     def findings(self, explained: Set[Operation] = frozenset()) -> Iterator[Finding]:

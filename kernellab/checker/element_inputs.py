@@ -45,9 +45,7 @@ class LoadedElement:
 
 
 class LoadedShadows(Shadows):
-    """The elements behind each value, bit `n` for `elements[n]`: what a load has read, and what its
-    addresses were computed from.
-    """
+    """The elements behind each value, bit `n` for `elements[n]`, through loads and addresses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,9 +87,7 @@ class LoadedShadows(Shadows):
         return [sets] * len(op.results)
 
     def _loaded(self, op: Operation, access: GlobalAccess) -> Shadow:
-        """Of what an access gives: what it has read, where from, and what stands in for lanes that
-        are off.
-        """
+        """Of what an access gives: what it read, where from, and what stands for masked lanes."""
         values = [*access.indices_of(op), getattr(op, "other", None)]
         behind = [self[value] for value in values if value is not None]
         return joined([self._read.pop(op, None), *behind])

@@ -261,9 +261,7 @@ class LaunchScript:
         return kind.smaller_sizes, kind.smaller_grids, kind.simpler_contents, kind.fewer_options
 
     def smaller_sizes(self) -> Iterator[LaunchScript]:
-        """Yield the launch with a smaller number in place of one: in the sizes, the strides and the
-        tensors that have it as a factor; in the blocks too; in the blocks alone.
-        """
+        """Yield the launch with a smaller number in sizes and tensors, with or only in blocks."""
         numbers = {value for value in self.values.values() if is_whole(value) and value > 1}
         plain = [name for name in self.values if not self._is_block(name)]
         blocks = [name for name in self.values if self._is_block(name)]
@@ -387,9 +385,7 @@ def _cannot_have(prepared: PreparedLaunch, name: str, why: str) -> ArgumentError
 
 
 def _named_function(expect: Any) -> tuple[Any, str]:
-    """The function that computes the expected results, as a script can have it, and its name; None
-    in place of the function of torch.
-    """
+    """The function of the expected results, as a script has it, and its name; None for torch's."""
     for library in ("torch", "torch.nn.functional", "torch.linalg", "torch.special"):
         own = getattr(expect, "__name__", "")
         if own and getattr(sys.modules.get(library), own, None) is expect:

@@ -40,8 +40,7 @@ _EXPONENTS = {
     numpy.dtype(numpy.float16): numpy.uint16(0x7C00),
     numpy.dtype(ml_dtypes.bfloat16): numpy.uint16(0x7F80),
 }
-"""The bits that are all set in NaN and infinity, of the 16-bit types:
-comparing them is faster than converting."""
+"""The bits that are all set in 16-bit NaN and infinity; comparing is faster than converting."""
 
 
 def is_float_type(kind: numpy.dtype) -> bool:
@@ -60,9 +59,7 @@ def not_finite(array: Array) -> Array:
 
 
 def too_large_for(values: Array, kind: numpy.dtype) -> Array:
-    """Which values, infinities among them, round to nothing that `kind` has:
-    a conversion that saturates cuts them.
-    """
+    """Which values, infinities included, are beyond `kind`, so that saturation cuts them."""
     wide = widen(values)
     large: Array = numpy.abs(wide) > largest_finite(kind)
     if large.any():
@@ -85,9 +82,7 @@ def _is_users(op: Operation) -> bool:
 
 
 def calls_of_combiner(op: Operation) -> tuple[SourcePosition, ...] | None:
-    """Return the position of the combining function of a reduction or a scan, the kernel's own line
-    first; None if it is Triton's own, or has more than one operation.
-    """
+    """Return the position of a user's combining function of one operation; None for any other."""
     if not isinstance(op, tt.ReduceOp | tt.ScanOp):
         return None
     combiner, *rest = op.combine.block.ops
@@ -157,9 +152,7 @@ def behind(
 
 
 def _column(outer: Computed, lane: tuple[int, ...]) -> tuple[int, int]:
-    """Return the column of a result's elements, and the number of columns, if the rows of all
-    active programs are side by side.
-    """
+    """Return the elements' column and the columns' number, active programs side by side."""
     op, result = outer.operation, numpy.asarray(outer.results[0])
     extents, (program, *place) = tuple(shape(op.results[0].type)), lane
     programs = len(result) if result.ndim > len(extents) else 1
@@ -214,9 +207,7 @@ class Origin:
     decided_by: Operation | None = None
 
     def at(self, lane: Lane) -> tuple[Origin, Lane]:
-        """Return the origin of an element of the result, and the element's place there, program
-        first: inside the function of a reduction if the user wrote it, else this one.
-        """
+        """Return an element's origin and place, inside a reduction's function if the user's."""
         match = behind(self.inside, self.computed, self.kind, lane)
         if match is None:
             return self, lane
@@ -227,9 +218,7 @@ class Origin:
 
 
 class Padding(Shadows):
-    """1 for each element that a mask disabled when it was loaded, and what is computed of such
-    elements one by one.
-    """
+    """1 for each element that a mask disabled in a load, and for what is computed of such ones."""
 
     def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
         op = computed.operation
@@ -268,9 +257,7 @@ class Origins(Shadows):
         """Of each load, the lanes that really read, where that is not all of them."""
 
     def followed(self, numbers: Array, values: Array) -> Array:
-        """The numbers of those values whose origin still shows:
-        they are not finite, or what was made of them stays.
-        """
+        """The numbers of values whose origin still shows, in them or in their results."""
         shows = not_finite(values)
         if any(event.stays for event in self.events):
             stays = numpy.array([False, *(event.stays for event in self.events)])
@@ -304,9 +291,7 @@ class Origins(Shadows):
         ]
 
     def _deciding(self, computed: Computed, operands: Sequence[Shadow], position: int) -> Shadow:
-        """The origins of an integer that a NaN has decided: an index of a largest element, a cast,
-        or a comparison; and of what is computed from such integers.
-        """
+        """The origins of integers that a NaN decided, and of what is computed from them."""
         op = computed.operation
         given: list[Shadow] = []
         for shadow, value, operand in zip(operands, computed.operands, op.operands):
@@ -322,9 +307,7 @@ class Origins(Shadows):
         return None if numbers is None or not numbers.any() else numbers
 
     def _deciding_nan(self, op: Operation, operand: SSAValue, value: Any, shadow: Array) -> Shadow:
-        """The origins of those elements of an operand that are NaN, as origins that decide; without
-        the elements that a mask disabled.
-        """
+        """The deciding origins of an operand's NaN elements, without masked ones."""
         decides = _is_nan(value, operand) & (shadow > 0)
         padding = self._padding[operand]
         if padding is not None:
@@ -397,9 +380,7 @@ class Origins(Shadows):
     def _inherited(
         self, computed: Computed, operands: Sequence[Shadow], result: Array
     ) -> Array | None:
-        """Of each lane of the result, the latest origin among the elements
-        that it was computed from.
-        """
+        """Of each lane of the result, the latest origin among the elements behind it."""
         reached = [
             reach(computed.operation, position, shadow)
             for position, shadow in enumerate(operands)
@@ -423,9 +404,7 @@ class Origins(Shadows):
 
 
 def decides_integers(op: Operation) -> bool:
-    """Whether an operation makes integers of floats, so that a NaN decides them: the place of the
-    largest element, a cast, or a comparison that is not a test for NaN.
-    """
+    """Whether a NaN decides an integer: by the place of a maximum, a cast, or a comparison."""
     match op:
         case mlir.FPToSIOp() | mlir.FPToUIOp():
             return True
@@ -477,9 +456,7 @@ _GIVES_AN_OPERAND = (
 
 
 def may_begin(op: Operation) -> bool:
-    """Whether an operation may make NaN, infinity or a number cut to its type of finite ones;
-    one with a function of elements only as operations there may.
-    """
+    """Whether an operation may make NaN, infinity or a cut number of finite ones by itself."""
     if not _computes(op) or isinstance(op, _GIVES_AN_OPERAND) or has(op, RegionsOfElements):
         return False
     return any(is_float(result) for result in op.results)

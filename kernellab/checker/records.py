@@ -187,9 +187,7 @@ class Finding(HasCard, Diagnostic):
 
     @property
     def calls(self) -> tuple[SourcePosition, ...]:
-        """The lines of the calls that lead to the position, the kernel's own first; empty if the
-        position is in the kernel.
-        """
+        """The lines of the calls that lead to the position; empty in the kernel."""
         return self.called_from[::-1]
 
     @property

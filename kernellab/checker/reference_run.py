@@ -236,9 +236,7 @@ def numbers(
     unsigned: Values,
     signed: bool | None = None,
 ) -> Array:
-    """Return a value as numbers in float64, programs first; integers as `signed` ones, if that is
-    said.
-    """
+    """Return a value as float64, programs first; integers as `signed` ones, if that is given."""
     rank = len(shape(source.type))
     if not is_pointer(source.type) and is_float_type(dtype(source.type)):
         return with_program_axis(widen(value), rank).astype(FLOAT64)
@@ -308,9 +306,7 @@ class Cause:
         return different
 
     def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
-        """Return which stored numbers are off by more than the tolerance; other detectors report
-        numbers that are not finite.
-        """
+        """Return which finite stored numbers are off by more than the tolerance."""
         del value
         with numpy.errstate(all="ignore"):
             sizes = numpy.abs(exact)
@@ -505,9 +501,7 @@ class Followed(Shadows):
         self.harms[op].count += int(wrong.sum())
 
     def _look_at_place(self, access: CheckedAccess) -> None:
-        """Check whether the address or the mask of an access is wrong. Elements that left their
-        tensor because of that are already masked off.
-        """
+        """Check whether an access's address or mask is wrong; faults are masked already."""
         op, request = access.operation, access.original or access.request
         mask = None if mask_of(op) is None else request.mask
         lanes = lanes_on(mask, access.active, access.rank)

@@ -191,9 +191,7 @@ class EventDispatcher:
         }
 
     def keep(self, tensor: torch.Tensor) -> None:
-        """Keep the contents of memory for `put_back`, before an access changes it. Memory that does
-        not belong to an argument is not a copy.
-        """
+        """Keep the contents of an argument's memory for `put_back`, before an access changes it."""
         storage = tensor.untyped_storage()
         start = storage.data_ptr()
         if start not in self._kept and isinstance(self.run.storage_of(tensor), int):
@@ -264,9 +262,7 @@ class EventDispatcher:
 
 @per_code
 def may_hear(code: ProgramCode, kind: type[Detector]) -> bool:
-    """Return whether a run of a code may have events for a detector: accesses, or operations that
-    it observes.
-    """
+    """Return whether a code's run may have events for a detector: accesses, observed operations."""
     return (
         any(overrides(kind, method) for method in _ACCESS_EVENTS)
         or not overrides(kind, "computed")
@@ -283,9 +279,7 @@ _ACCESS_EVENTS = ("before", "after", "outside_tensor", "outside_memory")
 
 
 class EventMemory(MemoryLayer):
-    """Replaces the module `memory` in generated code: keeps accesses inside their storages, and
-    reports them to detectors.
-    """
+    """Replaces `memory` in generated code: keeps accesses in their storages, and reports them."""
 
     def __init__(self, inner: Memory, dispatcher: EventDispatcher) -> None:
         self._inner = inner
@@ -372,9 +366,7 @@ def nowhere(elements: Elements) -> Buffer:
 
 
 class _Debugging:
-    """Replaces the module `runtime` in generated code: a false assertion is a finding and
-    does not stop the run.
-    """
+    """Replaces `runtime` in generated code: a false assertion is a finding and stops nothing."""
 
     show = staticmethod(runtime.show)
 
@@ -387,9 +379,7 @@ class _Debugging:
 
 
 def emit_value_events(detectors: Sequence[type[Detector]], emit: Emitter, op: Operation) -> None:
-    """Add the statement that reports an operation's values, if a detector observes it; see
-    `emitter.AfterOperation`.
-    """
+    """Add the report of an operation's values if a detector observes it; see `AfterOperation`."""
     if not any(_observes(kind, op) for kind in detectors):
         return
     operation = emit.constant(op, hint="operation")
@@ -500,9 +490,7 @@ def other_schedules(run: CheckedRun, shared: bool) -> Iterator[Schedule]:
 
 
 def learns(run: CheckedRun, shared: bool) -> bool:
-    """Return whether a program may depend on what others did before. It does not if they only add
-    up floats with atomics whose results are not used.
-    """
+    """Return whether a program may depend on others: unless they only add, by unused atomics."""
     return shared or _uses_results_of_atomics(run.code)
 
 

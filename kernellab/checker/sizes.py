@@ -466,9 +466,7 @@ class Values:
 
 
 def axes_of(op: Operation) -> dict[int, int | None]:
-    """The axis of the result for each axis of the operand; None where the operand has a single
-    position, which stands for all.
-    """
+    """The axis of the result for each axis of the operand; None for a single position."""
     extents = shape(op.operands[0].type)
     match op:
         case tt.ExpandDimsOp():
@@ -677,9 +675,7 @@ class Proof:
     def _are_apart(
         self, first: _Access, second: _Access, same: Collection[str], larger: str
     ) -> bool:
-        """Whether the addresses differ if the second is larger in one number, and both are the same
-        in others.
-        """
+        """Whether the addresses differ if the second is larger in one number, and others agree."""
         offset, sizes = second.address.offset, set(self._sizes.given)
         symbols = {each for some in (offset, *second.facts) for each in some.symbols} - sizes
         renamed = {symbol: Polynomial.of(f"{symbol}'") for symbol in symbols - {*same}}
@@ -716,9 +712,7 @@ class _Symbolic:
 
 
 def _grid_of(prepared: PreparedLaunch, sizes: Sizes) -> list[Polynomial | None]:
-    """The number of programs along each axis: 1, a size, or that of a dimension whose size stays as
-    it is; None for any number.
-    """
+    """Programs along each axis: 1, a size, or a fixed dimension's; None for any number."""
     if callable(prepared.grid):
         symbols = {name: _Symbolic(sizes.symbol(name)) for name in sizes.ranges}
         try:

@@ -45,8 +45,7 @@ class DoctorLine(Diagnostic):
 
 
 TRITON_FOR_TORCH = {"2.11": "3.6", "2.12": "3.7", "2.13": "3.7", "2.14": "3.8", "2.15": "3.9"}
-"""torch -> the Triton that its CUDA build of that version requires;
-each pair was installed together."""
+"""torch -> the Triton that its CUDA build requires; each pair was installed."""
 
 NVIDIA_TOOLS = {
     "ptxas": "assembles PTX for GPUs up to sm_90",

@@ -110,9 +110,7 @@ def _robust_kbench(folder: Path) -> Iterator[Task]:
 
 @contextmanager
 def _gpu_mode(folder: Path) -> Iterator[Task]:
-    """The function of a task of GPU MODE's reference kernels, on those of its tests that are small
-    enough; it may use a GPU, which is emulated.
-    """
+    """GPU MODE's function on its small tests; it may use a GPU, which is emulated."""
     try:
         yaml = importlib.import_module("yaml")
     except ImportError as error:
@@ -200,9 +198,7 @@ def locked_elsewhere(
 
 
 def _python_of(word: str) -> Path:
-    """Return the interpreter of a virtual environment: of its folder, or of the version of its
-    Triton, which is looked for in this folder and the folders in it.
-    """
+    """Return the interpreter of a virtual environment, by its folder or Triton's version."""
     place = Path(word)
     if re.fullmatch(r"[\d.]+", word):
         files = f"lib/python*/site-packages/triton-{word.rstrip('.')}.*"
@@ -333,9 +329,7 @@ _MOST_SECONDS = 900.0
 
 
 def judged_there(versions: Mapping[str, str], folder: str, *given: Any) -> Verdict | KernelLabError:
-    """In a worker of a cluster: return the verdict on a submission, or the error that a repetition
-    would raise again.
-    """
+    """In a cluster's worker: return the verdict, or an error that would repeat."""
     for name, own in _versions().items():
         if own != versions[name]:
             return KernelLabError(

@@ -413,8 +413,7 @@ class AfterTorch(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, AfterTorch())
 """
-"""The `sitecustomize` of Python processes that the tests start: they see the same GPU once they
-have imported torch."""
+"""The tests' `sitecustomize`: their processes see the same GPU once torch is imported."""
 
 _MOST_LINES = 20
 """Lines of each list in the report; the file of `--json` has all."""

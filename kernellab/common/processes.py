@@ -41,9 +41,7 @@ _MOST_SECONDS = 5.0
 
 
 def hold_while_forking(lock: threading.RLock) -> None:
-    """Let a fork wait until no other thread holds the lock, so that the child finds it free, and
-    what it guards whole.
-    """
+    """Let a fork wait for the lock, so that the child finds it free, and its data whole."""
     held: list[bool] = []
 
     def hold() -> None:
@@ -70,8 +68,7 @@ MOST_ANSWERED = 16 << 20
 """Bytes of an answer that is not trusted. Of a kernel with 10,000 operations it has about 5 MB."""
 
 _FORWARDED = ("TRITON_", "MLIR_", "LLVM_", "AMDGCN_", "PTXAS_")
-"""Environment variables that the compiler reads while it runs:
-each call takes today's values along."""
+"""Environment variables that the compiler reads: each call takes today's values along."""
 
 _MOST_WORDS = 20_000
 """How many bytes of what a process printed are read when it has died."""
@@ -86,8 +83,7 @@ _ENDING = 10.0
 """Seconds until a process that has closed its pipe, or whose pipe is closed, is killed."""
 
 _BEGUN, _NOT_BEGUN, _PICKLE, _BYTES, _ERROR, _WORDS = b"b", b"n", b"p", b"=", b"e", b"w"
-"""The first byte of an answer: that the function was loaded, or why it was not; its result, pickled
-or as it is; its error, pickled or in words."""
+"""The first byte of an answer: loaded or not; result pickled or raw; error pickled or text."""
 
 _processes: weakref.WeakSet[_Process] = weakref.WeakSet()
 
@@ -109,9 +105,7 @@ class _Process:
         _processes.add(self)
 
     def kill(self) -> None:
-        """End the process at once, also while another thread waits for a call:
-        that call then raises WorkerError.
-        """
+        """End the process at once; a call that waits in another thread raises WorkerError."""
         process = self._process
         if process is not None and not self._guarded and self._owner == os.getpid():
             process.kill()
@@ -127,9 +121,7 @@ class _Process:
         return None if self._process is None else self._process.pid
 
     def _exchange(self, request: bytes, seconds: float | None) -> Any:
-        """Send a request, and return the answer, which is a `_Raised` for an error of the function.
-        After anything else, the process is ended.
-        """
+        """Send a request and return its answer or a `_Raised`; if it fails, end the process."""
         assert self._printed is not None
         # The process shares this file's offset, and is idle now.
         self._printed_before = self._printed.seek(0, os.SEEK_END)
@@ -485,9 +477,7 @@ _NOT_STARTED = (
 
 
 def _present_folder() -> str | None:
-    """Where a process starts: in another folder where this one's was removed, since libraries
-    that it loads (oneMKL) end it there.
-    """
+    """Where a process starts: elsewhere if this folder was removed, as oneMKL would end it."""
     try:
         os.getcwd()
     except OSError:
@@ -704,9 +694,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def _ended_with_all(process: int) -> int:
-    """Wait for a child, or until no one writes to standard input; end all children, among them each
-    orphan of theirs, in whatever session it is. Returns the child's exit status.
-    """
+    """Wait for a child or the end of stdin; end all children and orphans; return the status."""
     ended, status = 0, 0
     caller = select.poll()
     caller.register(0, 0)

@@ -169,9 +169,7 @@ class SavedData:
 
 @dataclass(frozen=True, repr=False)
 class SavedValue:
-    """A value of a saved record that no file can hold, such as a function:
-    what `repr` said of it.
-    """
+    """What `repr` said of a value that no file can hold, such as a function."""
 
     shown: str
 
@@ -199,9 +197,7 @@ def pairs_to_json(mapping: Mapping[Any, Any], own: ToJson = _shown) -> list[list
 
 
 def value_to_json(value: Any, own: ToJson = _shown) -> Any:
-    """JSON's own kinds as they are; tuples and mappings under a word for their kind;
-    anything else as `own` has it.
-    """
+    """JSON's own kinds as they are; tuples and mappings marked; anything else by `own`."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     if type(value) in (type(None), bool, int, float, str):
@@ -270,9 +266,7 @@ Size = Annotated[int, Limits(0, 2**48)]
 """A number of bytes or registers: sums of a few have 64 bits."""
 
 MOST_LINES = 300_000
-"""Of a source file, a stage, or a module after a pass. Triton's longest have some 10,000. A view of
-so many opens in less than 2 seconds.
-"""
+"""Of a source, stage or module: Triton's longest have 10,000; a view opens in 2 seconds."""
 
 MOST_LINES_OF_FUNCTION = 100_000
 
@@ -309,9 +303,7 @@ class _Field(NamedTuple):
 
 
 class RecordReader:
-    """Reads records of plain values: numbers, texts, `Literal`, tuples, mappings by name, other
-    records, and None where the annotation allows it.
-    """
+    """Reads records of numbers, texts, `Literal`, tuples, mappings, records, and None."""
 
     def __init__(self, own: Mapping[Any, Read] | None = None) -> None:
         """`own` has a function for each type that is read in a format's own way."""
@@ -498,8 +490,7 @@ ALWAYS_INFLATED = 16 * 1024 * 1024
 """What a compressed text may unpack to, however small the file is."""
 
 MOST_RATIO = 32
-"""Beyond that, how many bytes each byte of the file may unpack to. Saved compilations have about
-10, traces up to 20."""
+"""Bytes that a byte may unpack to, beyond that; compilations have 10, traces up to 20."""
 
 MOST_MEMBERS = 100
 """Of a gzip file; those that are saved have one. What follows each is copied."""

@@ -466,9 +466,7 @@ def flush_errors() -> None:
 
 
 def print_as_far_as_possible(text: str) -> None:
-    """Print a text as far as possible: without letters that the encoding does not have, and not at
-    all if nothing can be written.
-    """
+    """Print what the encoding has of a text, or nothing if nothing can be written."""
     stream = sys.stdout
     if stream is None:
         return
@@ -550,9 +548,7 @@ class InterruptsBetween:
         return True
 
     def end(self) -> None:
-        """End it, and let a Ctrl-C count that has waited; a handler that others have set meanwhile
-        stays.
-        """
+        """End it, and deliver a Ctrl-C that waited; a handler set meanwhile stays."""
         self._entered -= 1
         if not self._entered and signal.getsignal(signal.SIGINT) == self._handle:
             signal.signal(signal.SIGINT, self._before)

@@ -33,9 +33,7 @@ def number_text(value: Any, digits: int = 6) -> str:
 
 
 def number_texts(first: Any, second: Any) -> tuple[str, str]:
-    """Two numbers as a message compares them: with as many digits as it takes to see that they
-    differ, and at least six. Equal numbers have the same text.
-    """
+    """Two numbers, with the digits, at least six, that show whether they differ."""
     for digits in range(6, 18):
         texts = number_text(first, digits), number_text(second, digits)
         if texts[0] != texts[1]:
@@ -47,9 +45,7 @@ _THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
 
 
 def percent(share: float) -> str:
-    """A share in percent, of three digits: 0.5625 is "56.3 %".
-    Halves go up, as in the views' `toPrecision`.
-    """
+    """A share in percent, of three digits, halves up: 0.5625 is "56.3 %"."""
     return f"{_THREE_DIGITS.create_decimal_from_float(100 * share).normalize():f} %"
 
 
@@ -194,9 +190,7 @@ _OURS = Path(__file__).parents[1]
 
 
 def what_it_raised(function: str, error: Exception) -> str:
-    """Return "reference raised KeyError: 'n'" with the user's line that raised it, if the call
-    got that far.
-    """
+    """Return "reference raised KeyError: 'n'", with the user's line if there is one."""
     words = f"{function} raised {type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
     if not frames or Path(frames[-1].filename).is_relative_to(_OURS):

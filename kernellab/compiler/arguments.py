@@ -244,9 +244,7 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
 
 
 def array_of(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:
-    """A NumPy array of a tensor's elements, bfloat16 and fp8 included:
-    over the same memory where the tensor is contiguous and on the CPU, else of a copy.
-    """
+    """A NumPy array of a tensor, bfloat16 and fp8 included; shared if contiguous and on the CPU."""
     plain = tensor.detach()
     if plain.device.type != "cpu" or not plain.is_contiguous():
         plain = plain.cpu().contiguous()
@@ -293,8 +291,7 @@ NUMBERS = frozenset({bool, int, float})
 """Types of arguments that are kept as they are."""
 
 ArgumentFacts = tuple[torch.dtype, torch.Size] | float | str
-"""What the words for an argument need of it: dtype and shape of a tensor,
-a number itself, of anything else the words."""
+"""A tensor's dtype and shape, a number, or of anything else the words."""
 
 
 def facts_of(value: Any) -> ArgumentFacts:

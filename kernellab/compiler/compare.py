@@ -55,9 +55,7 @@ Lines = Iterator[str | None]
 
 @dataclass(frozen=True)
 class ReadableText:
-    """A text with some lines left out. Every shown line keeps the number that it has
-    in the full text.
-    """
+    """A text without some lines; those shown keep their numbers in the full text."""
 
     content: str
     skipped: tuple[int, ...]
@@ -65,9 +63,7 @@ class ReadableText:
 
 
 def readable(language: str, text: str) -> ReadableText:
-    """The text without MLIR's locations, LLVM's debug metadata, `.loc` and `.file`, debug sections,
-    nvdisasm's file notes.
-    """
+    """The text without locations, debug metadata and sections, `.loc`, `.file` and file notes."""
     clean = _CLEANERS.get(language)
     lines = text.splitlines()
     shown = list(lines if clean is None else clean(lines))
@@ -251,9 +247,7 @@ def _is_short(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Comparison(PrintsAsCard):
-    """Two compilations, and where they differ. Whatever needs work is worked out
-    when first asked for.
-    """
+    """Two compilations, and where they differ; computed on first use."""
 
     left: Compilation
     right: Compilation
@@ -264,9 +258,7 @@ class Comparison(PrintsAsCard):
 
     @cached_property
     def names(self) -> tuple[str, str]:
-        """What distinguishes the sides: kernels, else targets, else constants
-        and the best known options; `told_apart` if nothing does, or more than a heading holds.
-        """
+        """What distinguishes the sides: kernels, targets, constants, options, or `told_apart`."""
         if self.left.kernel != self.right.kernel:
             return self.left.kernel, self.right.kernel
         if self.left.target != self.right.target:
@@ -332,9 +324,7 @@ class Comparison(PrintsAsCard):
 
     @cached_property
     def first_difference(self) -> PassPair | None:
-        """The first pass after which the modules differ;
-        None where they never do, or where a side has no passes.
-        """
+        """The first pass after which the modules differ; None without one, or without passes."""
         if not self.left.passes or not self.right.passes:
             return None
         return next((pair for pair in self.passes if not pair.equal), None)
@@ -403,9 +393,7 @@ class Comparison(PrintsAsCard):
         return show(self, *annotations)
 
     def table(self) -> Any:
-        """Parameters, options, resources and opcode counts that differ,
-        as a pandas DataFrame with a column for each side.
-        """
+        """Parameters, options, resources and opcode counts that differ, as a DataFrame."""
         from kernellab.common.pandas_import import pandas
 
         rows = [
@@ -423,9 +411,7 @@ class Comparison(PrintsAsCard):
 
     @cached_property
     def is_equal(self) -> bool:
-        """Whether both are the same: types, options, and every stage but the source,
-        apart from locations.
-        """
+        """Whether types, options and every stage but the source agree, apart from locations."""
         stages = [pair for pair in self.stages if pair.name != "source"]
         return not (self.specialization or self.options) and all(pair.equal for pair in stages)
 
@@ -458,9 +444,7 @@ def _differing(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[Si
 
 
 def merged(left: list[str], right: list[str]) -> list[str]:
-    """Both lists in one: the left list in its order, with what only the right list has
-    at the same place as there.
-    """
+    """Both lists in one: the left one in order, with the right one's own items at their places."""
     both: list[str] = []
     on_the_left = set(left)
     matcher = difflib.SequenceMatcher(a=left, b=right, autojunk=False)
@@ -508,9 +492,7 @@ _OPERATION = re.compile(
 
 
 def operations_by_line(compilation: Compilation, name: str) -> dict[str, Counter[str]]:
-    """The operations of a stage by the text of the kernel's line that they come from, in the order
-    of the kernel.
-    """
+    """The operations of a stage by the text of their kernel's line, in the kernel's order."""
     has_text = name in compilation.stages and isinstance(compilation.stages[name].content, str)
     if not has_text or not compilation.can_answer("source_map"):
         raise ArgumentError(
@@ -585,9 +567,7 @@ _SASS_PLACE = re.compile(r"^[ \t]*//## File .*\n?", re.M)
 
 
 def without_locations(text: str) -> str:
-    """A stage's text without what says where it came from:
-    MLIR's loc, LLVM's debug metadata, `.loc`, SASS file notes.
-    """
+    """A stage's text without MLIR's loc, LLVM's debug metadata, `.loc` and SASS file notes."""
     if ".version" in text and ".target" in text and ".visible .entry" in text:
         return "\n".join(_ptx_code(text))
     if "target datalayout" in text or "\ndefine " in text:
@@ -630,9 +610,7 @@ def subject_of(kernel: Any, call: BoundCall, target: Target) -> Subject:
 
 
 def is_defined_alike(subject: Subject, compilation: Compilation) -> bool:
-    """Whether both are of one definition: the same text, in the same file,
-    on the same lines as far as the record knows them.
-    """
+    """Whether both have the same text, in the same file, on the same lines as far as known."""
     if "source" in compilation.stages:
         if compilation.stages["source"].text.rstrip() != subject.source.rstrip():
             return False
@@ -660,9 +638,7 @@ def definition_line(compilation: Compilation, source_map: SourceMap) -> int | No
 
 
 def differences(subject: Subject, compilation: Compilation) -> Iterator[str]:
-    """How the compilation differs from what was run, in words:
-    target, types, constants, options.
-    """
+    """How the compilation differs from what was run: target, types, constants, options."""
     if subject.target != compilation.target:
         yield f"target {subject.target}, and here {compilation.target}"
     ours, theirs = subject.specialization, compilation.specialization

@@ -76,8 +76,7 @@ Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
 
 Need = Callable[..., NotRecorded | None]
-"""Takes a compilation, and the arguments of the method that needs something. Returns the error that
-says what is missing, or None."""
+"""Takes a compilation and a method's arguments; returns the error of what is missing, or None."""
 
 _NEEDS: dict[str, Need] = {}
 """Method or attribute of `Compilation` -> what it needs."""
@@ -289,9 +288,7 @@ class Compilation(HasCard):
 
     @property
     def is_redefined(self) -> bool:
-        """Return whether the kernel's name now refers to another source, of a cell that ran again;
-        False if it is not known.
-        """
+        """Return whether the kernel's name now refers to another source; False if not known."""
         if self.sources.kernel is None or "source" not in self.stages:
             return False
         now = triton_api.source_now(self.sources.kernel)
@@ -380,9 +377,7 @@ class Compilation(HasCard):
         return {}
 
     def _kept(self, analysis: Callable[..., Answer], *snapshot: str) -> Answer:
-        """Return the result of an analysis of the compilation's modules, of a snapshot if it has
-        one; it is made on first use.
-        """
+        """Return the result of an analysis of the modules, or of a snapshot; made on first use."""
         key = (analysis, *snapshot)
         if key not in self._answers:
             self._answers[key] = analysis(self._opened, *snapshot)
@@ -421,9 +416,7 @@ class Compilation(HasCard):
 
     @needs("ttgir")
     def axis_info(self) -> AxisInfo:
-        """What is known of the addresses of each access to global memory,
-        and how wide the finished code's accesses are.
-        """
+        """What is known of each global access's addresses, and the width in the finished code."""
         from kernellab.compiler.analyses.axis_info import axis_info_of
 
         return self._kept(axis_info_of)
@@ -437,9 +430,7 @@ class Compilation(HasCard):
 
     @needs(check=_passes(""))
     def pipeline_stages(self) -> PipelineStages:
-        """The stage and cluster of each operation of the loops that are software-pipelined; of a
-        target that pipelines nothing there are none.
-        """
+        """The stage and cluster of each operation of software-pipelined loops; none elsewhere."""
         from kernellab.compiler.analyses.work import pipeline_stages_of
 
         return self._kept(pipeline_stages_of)
@@ -510,9 +501,7 @@ class Compilation(HasCard):
 
     @cached_property
     def spill_sites(self) -> tuple[SpillSite, ...]:
-        """The instructions that move spilled registers and local arrays, with the kernel's lines;
-        see `instructions`.
-        """
+        """The instructions that move spilled registers and local arrays; see `instructions`."""
         return spill_sites_of(self.instructions)
 
     @needs(check=_without_occupancy)

@@ -279,8 +279,7 @@ def _function(data: SavedData) -> FunctionSource:
 # MLIR_ENABLE_DUMP=1.
 
 _NOTHING_KNOWN = Specialization({}, {}, {})
-"""Neither a cache folder nor a dump says what a kernel was specialized on in Triton's own terms;
-the IR's signature does."""
+"""Cache folders and dumps have no specialization in Triton's terms; the IR's signature does."""
 
 # Triton's cache
 
@@ -412,9 +411,7 @@ _FUNCTION_PLACE = re.compile(r'^#loc = loc\("((?:[^"\\]|\\.)+)":(\d+):\d+\)', re
 
 
 def _map_reader(stages: Stages, target: Target, options: Mapping[str, Any]) -> Any:
-    """Reads the source map of stages whose IR says where the kernel is defined;
-    None where none does.
-    """
+    """Reads the source map of stages whose IR says where the kernel is; None without any."""
     for name in ("ttir", "ttgir"):
         if name in stages and (place := _FUNCTION_PLACE.search(stages[name].text)):
             kernel = SourcePosition(string_of_ir(place[1]), int(place[2]))
@@ -429,8 +426,7 @@ _BEFORE = re.compile(
     r"^// -----// IR Dump Before \w+(?: \((?P<name>[\w-]+)\)|: (?P<newer>[\w-]+)(?:\{.*\})?) "
     r"\('builtin\.module' operation(?:: @[\w$.]+)?\)"
 )
-"""MLIR's heading: "Coalesce (tritongpu-coalesce)", and from Triton 3.9 on "Coalesce:
-tritongpu-coalesce{options}"."""
+"""MLIR's "Coalesce (tritongpu-coalesce)"; Triton 3.9's "Coalesce: tritongpu-coalesce{...}"."""
 _KERNEL = re.compile(r"^[ \t]*tt\.func public @\"?(?P<name>[\w$.]+)", re.M)
 _TARGET = re.compile(r'ttg\.target = "(?P<backend>cuda|hip):(?P<arch>\w+)"')
 _WARPS = re.compile(r'"ttg\.num-warps" = (\d+) : i32')
@@ -503,9 +499,7 @@ def read_dump(text: str, file: Path) -> Compilation:
 
 
 def _dumps(text: str) -> Iterator[_Dump]:
-    """The whole modules of the dump; what a pass prints of itself,
-    and dumps of single functions, are left out.
-    """
+    """The dump's whole modules, without passes' own output and single functions."""
     headers = list(_HEADER.finditer(text))
     ends = [header.start() for header in headers[1:]] + [len(text)]
     for header, end in zip(headers, ends):
@@ -544,9 +538,7 @@ def _stage_of(text: str) -> str:
 
 
 def _passes(dumps: list[_Dump]) -> Iterator[PassRun]:
-    """Each dump's pass, with the next dump's module after it;
-    the first entry is the module before any.
-    """
+    """Each dump's pass, with the next dump's module after it; first the module before any."""
     if not dumps:
         return
     counts, stored = _counts(dumps[0].text), StoredText(dumps[0].text)
@@ -567,9 +559,7 @@ def _counts(text: str) -> Mapping[str, int]:
 
 
 def _stages(passes: Iterable[PassRun]) -> Iterator[tuple[str, Stage]]:
-    """TTIR before it becomes TTGIR, and TTGIR before it is prepared for LLVM:
-    loops become branches there.
-    """
+    """TTIR before TTGIR, and TTGIR before its loops become branches for LLVM."""
     before: PassRun | None = None
     seen: set[str] = set()
     for run in passes:

@@ -197,9 +197,7 @@ def _check_is_no_launch(thing: Any) -> None:
 
 
 def _described(thing: Any) -> str:
-    """What was given in a kernel's place, on one line:
-    a tensor would fill the screen with its numbers.
-    """
+    """What was given in a kernel's place, on one line, however large it is."""
     if isinstance(thing, ModuleType):
         return f"The module {thing.__name__}"
     text = shown(thing)
@@ -266,9 +264,7 @@ def _roles(kernel: Any, visiting: set[int]) -> dict[str, Role]:
 
 
 class _Reader:
-    """Reads one function: which names flow into pointers, and which into addresses,
-    masks and loop bounds.
-    """
+    """Reads which names of a function flow into pointers, addresses, masks and loop bounds."""
 
     def __init__(self, kernel: Any, parameters: set[str], visiting: set[int]) -> None:
         self.parameters = parameters
@@ -366,9 +362,7 @@ class _Reader:
         )
 
     def _helper(self, function: ast.expr) -> Any:
-        """The user's JIT function that is called, or None (for Triton's own, too:
-        their names say enough).
-        """
+        """The user's JIT function that is called, or None, also for Triton's own."""
         value: Any = None
         scope: Mapping[str, Any] = triton_api.scope_of(self.function)
         if isinstance(function, ast.Name):
@@ -381,9 +375,7 @@ class _Reader:
     # -- expressions -------------------------------------------------------------------------------
 
     def _base(self, expression: ast.expr, seen: set[str]) -> str | None:
-        """The parameter that a pointer expression starts from:
-        the first one of the sum that it is.
-        """
+        """The parameter that a pointer expression starts from: the first one of its sum."""
         for name in self._summands(expression):
             if name in self.parameters:
                 return name
@@ -395,9 +387,7 @@ class _Reader:
         return None
 
     def _summands(self, expression: ast.expr) -> Iterator[str]:
-        """The names that a sum adds up, left to right;
-        a product is an offset and never a pointer.
-        """
+        """The names that a sum adds up, left to right, without products, which are offsets."""
         if isinstance(expression, ast.Name):
             yield expression.id
         elif isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add | ast.Sub):
@@ -419,9 +409,7 @@ class _Reader:
                     yield from self._summands(keyword.value)
 
     def _count_as_integers(self, expressions: list[ast.expr]) -> None:
-        """Every name that such an expression is computed from, through local names,
-        holds whole numbers.
-        """
+        """Every name behind such an expression, through local names, holds whole numbers."""
         waiting = list(expressions)
         seen: set[str] = set()
         while waiting:
@@ -433,9 +421,7 @@ class _Reader:
 
 
 def _without_loads(expression: ast.expr) -> Iterator[ast.AST]:
-    """The nodes of an expression, except inside a load:
-    what is loaded does not show what the address is made of.
-    """
+    """The nodes of an expression outside of loads, whose contents do not show an address."""
     waiting: list[ast.AST] = [expression]
     while waiting:
         node = waiting.pop()

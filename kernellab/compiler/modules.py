@@ -40,9 +40,7 @@ def _library() -> str:
 
 
 def users_line(frames: Iterable[SourcePosition]) -> SourcePosition | None:
-    """Of a chain of calls, innermost first, the first place that is not in Triton's own library;
-    None for no place.
-    """
+    """The first place of a chain of calls, innermost first, outside of Triton; None for none."""
     places = list(frames)
     own = (place for place in places if not place.file.startswith(_library()))
     return next(own, places[0] if places else None)
@@ -54,9 +52,7 @@ def kind(op: Operation) -> str:
 
 
 def position_of(op: Operation) -> SourcePosition | None:
-    """The line of the user's code that an operation comes from:
-    of a helper's that was inlined, the helper's.
-    """
+    """The line of the user's code, or of an inlined helper, that an operation comes from."""
     return users_line(locate(op.location).frames)
 
 
@@ -66,9 +62,7 @@ def name_of(op: Operation) -> str:
 
 
 def numbered(module: Operation) -> dict[Operation, int]:
-    """Every operation with its number in the order of the module's text,
-    the module itself being 0.
-    """
+    """Every operation with its number in the module's text, the module itself being 0."""
     return {op: number for number, op in enumerate(module.walk())}
 
 
@@ -97,9 +91,7 @@ def integer(op: Operation, name: str) -> int | None:
 
 
 def symbol(op: Operation, name: str) -> str:
-    """The text of an attribute that names a symbol: "sym_name", "callee";
-    "" where there is none.
-    """
+    """The text of an attribute that names a symbol, such as "callee"; "" where none."""
     value = attribute(op, name)
     if isinstance(value, builtin.SymbolRefAttr):
         return value.root_reference.data
@@ -235,9 +227,7 @@ class OpenedModules:
         return "ttir" if "ttir" in self.compilation.stages else "ttgir"
 
     def snapshot(self, name: str) -> builtin.ModuleOp:
-        """The module of a stage or after a pass, with the kernel's own places;
-        that of a stage is read once, for several questions.
-        """
+        """The module of a stage, read once, or after a pass, with the kernel's own places."""
         runs = self.compilation.passes
         run = next((run for run in runs if run.label == name and run.op_counts_after), None)
         if run is not None:
@@ -247,9 +237,7 @@ class OpenedModules:
         return self._stages[name]
 
     def after(self, run: PassRun) -> builtin.ModuleOp:
-        """The module after a pass, with the kernel's own places,
-        also where its locations name lines of the TTGIR text.
-        """
+        """The module after a pass, with the kernel's places also behind TTGIR's lines."""
         module = read_module(self.generic_text(run))
         KernelPlaces(self.compilation).put_into(module)
         return module
@@ -272,9 +260,7 @@ _NAME = re.compile(r'loc\("((?:[^"\\]|\\.)*)"\(')
 
 
 class KernelPlaces:
-    """The kernel's lines behind locations that name lines of the TTGIR text,
-    as those after the TTGIR stage may do.
-    """
+    """The kernel's lines behind locations that name TTGIR's lines, as later stages' may."""
 
     def __init__(self, compilation: Compilation) -> None:
         self._compilation = compilation

@@ -282,9 +282,7 @@ def compile(
 
 
 def _names_several(target: str | Target | Iterable[str | Target] | None) -> bool:
-    """Whether targets were asked for in the plural, of which there may be one:
-    as a list, or with a comma.
-    """
+    """Whether targets are in the plural: a list, even of one, or a text with a comma."""
     if isinstance(target, str):
         return "," in target
     return target is not None and not isinstance(target, Target)
@@ -325,9 +323,7 @@ def compile_bound(
 def _compile_and_record(
     kernel: Any, call: BoundCall, target: Target, record: str, ttgir_lines: bool, for_launch: bool
 ) -> tuple[triton_api.CompiledKernel, tuple[PassRun, ...]]:
-    """Compile, watched or not; a kernel that does not compile keeps its record up
-    to the failing pass.
-    """
+    """Compile, watched or not; a failed kernel keeps its record up to the failing pass."""
     arguments = (kernel, call.specialization, target, call.options)
     if record == "stages":
         compiled = triton_api.compile_kernel(
@@ -347,9 +343,7 @@ def _compile_and_record(
 def _kernel_position(
     kernel: Any, position: SourcePosition | None, texts: Mapping[str, str]
 ) -> SourcePosition | None:
-    """The kernel's line of a place that may be a line of the TTGIR text,
-    which locations after TTGIR name.
-    """
+    """The kernel's line of a place that may be a line of TTGIR's text."""
     if position is None or not position.file.endswith(triton_api.TTGIR_FILE_SUFFIX):
         return position
     lines = module_frames(texts.get("ttgir", ""))
@@ -402,15 +396,11 @@ class _Asked:
 
 
 _of_contents: WeakValueDictionary[_Asked, Compilation] = WeakValueDictionary()
-"""Those that are still somewhere, by what the kernel's file and source are: a cell that is run
-again makes another kernel of the same.
-"""
+"""Those still alive, by the file and source of their kernel; a cell run again makes another."""
 
 
 def compiled_from(file: str) -> list[Compilation]:
-    """The compilations that are still somewhere of kernels of a file, or of a cell. Who holds them
-    while the cell is run again spares it compiling what has not changed.
-    """
+    """The live compilations of kernels of a file or cell, so that a rerun cell reuses them."""
     known = list(_of_contents.items())
     return [
         compilation

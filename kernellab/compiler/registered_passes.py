@@ -198,9 +198,7 @@ def compile_with(
 
 
 def _joined(before: tuple[PassRun, ...], after: tuple[PassRun, ...]) -> tuple[PassRun, ...]:
-    """The passes of a compilation that went on from a text; MLIR's own form of the text comes
-    first in its record.
-    """
+    """The passes of a compilation from a text, whose MLIR form comes first in its record."""
     if not before:
         return after
     given, *rest = after

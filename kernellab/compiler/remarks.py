@@ -97,9 +97,7 @@ def _place(
 
 
 def _from_python(warning: PythonWarning) -> Remark:
-    """A warning that names a file of Triton's own speaks of the line that the front end reads;
-    if it reads none, of no line.
-    """
+    """A warning that names Triton's files is about the line that the front end reads, if any."""
     position = SourcePosition(warning.file, warning.line)
     if "triton" not in position.file.split("/"):
         return Remark("warning", "triton", warning.words, position)
@@ -121,9 +119,7 @@ KernelLine = Callable[[int], SourcePosition | None]
 
 
 def assembler_remarks(log: str, kernel_line: KernelLine) -> tuple[Remark, ...]:
-    """What `ptxas -v` says, without headings: its warnings, stack and spills,
-    registers and barriers. Spilling is a warning.
-    """
+    """What `ptxas -v` says: warnings (spilling is one), stack, spills, registers, barriers."""
     remarks = dict.fromkeys(_from_ptxas(log.splitlines(), kernel_line))
     return tuple(explained(remark) for remark in remarks)
 

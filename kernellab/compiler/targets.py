@@ -29,8 +29,7 @@ class _Architecture:
     shared_bytes: int
     """The maximum of shared memory per program."""
     products: str
-    """The names of its GPUs: a target may be given by any of them. `GPUS` has the numbers of the
-    first."""
+    """Its GPUs' names, any of which gives the target; `GPUS` has the first one's numbers."""
 
 
 _ARCHITECTURES = {
@@ -64,22 +63,17 @@ SUPPORTED_TARGETS: tuple[Target, ...] = tuple(
 """Every GPU that KernelLab is tested for."""
 
 DEFAULT_TARGET = Target("cuda", "90")
-"""The target that is compiled for and emulated by default, without a GPU:
-Hopper (H100, H200)."""
+"""The target to compile for and to emulate without a GPU: Hopper (H100, H200)."""
 
 
 def shared_limit(target: Target) -> int | None:
-    """The most shared memory that one program may have on this GPU, in bytes;
-    None for a GPU not listed here.
-    """
+    """The most shared memory of one program, in bytes; None for a GPU not listed here."""
     architecture = _ARCHITECTURES.get(target.arch)
     return None if architecture is None else architecture.shared_bytes
 
 
 def has_tensor_memory(target: Target) -> bool:
-    """Whether the GPU has tensor memory: data-center Blackwell,
-    compute capability 10 (PTX ISA, tcgen05).
-    """
+    """Whether it has tensor memory: compute capability 10, data-center Blackwell (tcgen05)."""
     return target.backend == "cuda" and target.arch.startswith("10")
 
 
@@ -111,9 +105,7 @@ def multiprocessor_count(target: Target) -> int | None:
 
 
 def device_name(target: Target) -> str:
-    """A usual product of this architecture, as its driver names it: "NVIDIA H100 80GB HBM3"; the
-    target's own name where none is known.
-    """
+    """A usual product's name from its driver: "NVIDIA H100 80GB HBM3"; else the target's."""
     gpu = usual_gpu(target.arch)
     return target.name if gpu is None else gpu.driver_name
 
@@ -173,9 +165,7 @@ _FORMS = ("sxm", "sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "pcie", "nvl", "hbm3", 
 
 
 def _product_name(name: str) -> str:
-    """The plainest spelling of a GPU's name: "NVIDIA GeForce RTX 4090" is "4090",
-    "H100-SXM5-80GB" is "h100".
-    """
+    """A GPU's plainest name: "NVIDIA GeForce RTX 4090" is "4090", "H100-SXM5-80GB" "h100"."""
     words = re.split(r"[\s_-]+", name.strip().lower())
     words = [word for word in words if word not in _MAKERS and word not in _FORMS]
     sizes = re.compile(r"\d+gb")

@@ -38,8 +38,7 @@ _LONGEST_WORD = 100
 """Letters: what two words have in common takes the product of their lengths to find."""
 
 _ALIKE = 0.6
-"""The part of two words' letters that agrees in order, as difflib counts,
-from which one may be a slip of the other."""
+"""The part of letters in the same order (difflib) from which a word may be a slip."""
 
 
 _VERY_ALIKE = 0.8
@@ -512,9 +511,7 @@ class KernelFault(KernelLabError):
         made: str = "index",
         **where: Unpack[Occurrence],
     ) -> None:
-        """Of `where` the rest of the words is made; `again` says of further lanes what they are,
-        `made` what the values make.
-        """
+        """`where` begins the words; `again` is for further lanes, `made` for the values."""
         self.program = where.get("program")
         self.programs: tuple[ProgramId, ...] = () if self.program is None else (self.program,)
         self.grid = where.get("grid")
@@ -668,9 +665,7 @@ class OutOfBounds(KernelFault, IndexError):
         position: SourcePosition | None = None,
         **where: Unpack[Occurrence],
     ) -> None:
-        """Give `tensor` to `held`, or `address` and `reason`: why no element is there; `fix` is
-        what would bound the access, where that is known.
-        """
+        """Give `tensor` to `held`, or `address` and `reason`; `fix` bounds the access, if known."""
         self.action, self.dtype = action, dtype
         self.tensor, self.index, self.shape, self.strides = tensor, index, shape, strides
         self.bounds, self.held, self.address = bounds, held, address

@@ -151,9 +151,7 @@ def tiletune(
 
 
 def _baselines(cell: Cell, named: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Functions by name: a variable's own where it holds one, those that it gives them
-    where it holds a dict.
-    """
+    """Functions by name: a variable's own, or those of its dict."""
     baselines: dict[str, Any] = {}
     for name in chain.from_iterable(named):
         value = cell.value(name, "--baseline")

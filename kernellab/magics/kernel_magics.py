@@ -60,9 +60,7 @@ def evaluated(
 
 
 def refuse_no_kernel(thing: Any, expression: str, line: Line) -> None:
-    """Raise OptionError where a line names what is neither a kernel nor anything
-    that has a view.
-    """
+    """Raise OptionError where a line names neither a kernel nor anything with a view."""
     if not can_show(thing):
         raise OptionError(
             f"{line.magic}: {expression} is {described(thing)}, not a kernel.",

@@ -58,9 +58,7 @@ class Line:
         return names
 
     def unknown(self, name: str, there: str = "") -> OptionError:
-        """Return the error for a name that nothing in the notebook has; `there` says in a sentence
-        what it has.
-        """
+        """Return the error for an unknown name; `there` says what the notebook has."""
         return _unknown(name, self.namespace, self.magic, self.place, there)
 
     def value(self, path: str | None, option: str) -> Any:
@@ -286,9 +284,7 @@ def read_variable(text: str) -> str:
 
 
 def read_variables(text: str) -> list[str]:
-    """ "report,costs" as ["report", "costs"]. Raises ValueError if a part is not
-    the name of a variable.
-    """
+    """ "report,costs" as ["report", "costs"]; raises ValueError for a part that cannot be a name."""
     names = [name.strip() for name in text.split(",")]
     if not all(name.isidentifier() for name in names):
         raise ValueError("write names of variables, with commas between them")
@@ -403,9 +399,7 @@ def _is_torchs(value: Any) -> bool:
 def _function_of(
     tree: ast.expr, text: str, namespace: Mapping[str, Any], position: SourcePosition
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """An expression as a function of the data that it names, and that data. Its code is on the
-    expression's lines in the cell.
-    """
+    """An expression as a function of its data, and those; its code has the cell's lines."""
     named = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
     own = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     data = [
@@ -456,9 +450,7 @@ def run_above_last(cell: Cell, what: str, advice: str) -> str:
 
 
 def _refuse_unknown_names(tree: ast.expr, line: Line) -> None:
-    """Refuse a launch with a name that nothing has;
-    names that the launch itself gives a meaning (of a lambda, a comprehension) are left alone.
-    """
+    """Refuse unknown names in a launch, but not those that it binds itself."""
     named = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     own = {node.id for node in named if not isinstance(node.ctx, ast.Load)}
     own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}

@@ -75,16 +75,12 @@ def generated_call(
 
 
 def launched_call(launch: Launch | BoundCall, compile_options: CompileOptions) -> BoundCall:
-    """The call that a launch made, with the options that it gave itself
-    before those of the line.
-    """
+    """The call that a launch made, its own options before those of the line."""
     return BoundCall(launch.specialization, {}, {**compile_options.options, **launch.options})
 
 
 def is_kernel(thing: Any) -> bool:
-    """Whether it can be compiled: a JIT function, also inside `triton.autotune`
-    or `triton.heuristics`, or one of Inductor's.
-    """
+    """Whether it is a JIT function, also inside autotune or heuristics, or Inductor's."""
     kinds = triton_api.JITFunction | triton_api.Autotuner | triton_api.Heuristics
     return isinstance(thing, kinds) or is_inductor_kernel(thing)
 
@@ -175,9 +171,7 @@ def _show_cards(
     launches: Mapping[int, FindLaunch],
     namespace: Mapping[str, Any],
 ) -> None:
-    """Show a card for each kernel, then raise the first error:
-    one bad kernel hides no other's card.
-    """
+    """Show a card for each kernel, then raise the first error."""
     failures: list[KernelLabError] = []
     called = {
         id(callee)
@@ -204,9 +198,7 @@ def _show_cards(
 
 
 def _returns_value(kernel: TileKernel) -> bool:
-    """Whether the function returns a value, which no kernel can:
-    it is a device function, for kernels yet to come.
-    """
+    """Whether the function returns a value, as a device function does and no kernel can."""
     tree = kernel.parse()
     return any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(tree))
 
@@ -294,9 +286,7 @@ def _changes(compilation: Compilation) -> list[str]:
 
 
 def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> Compilation:
-    """Compile for stated or assumed types; an error says which were assumed,
-    since those may be what is wrong.
-    """
+    """Compile for stated or assumed types; an error says which were assumed."""
     try:
         return compile_kept(kernel, call, target)
     except CompileError as error:
@@ -317,9 +307,7 @@ def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> 
 def _known_from(
     kernel: TileKernel, call: BoundCall, constants: Mapping[str, Any]
 ) -> dict[str, str]:
-    """How types and constants are known, in the words of the magic's line,
-    where the specialization cannot say.
-    """
+    """How types and constants are known, in the magic's words, if the specialization cannot say."""
     sources = {}
     for parameter in kernel.params:
         name = parameter.name

@@ -261,9 +261,7 @@ class GraphLaunch:
 
 @dataclass(frozen=True)
 class SavedTensor:
-    """What the forward graph keeps for the backward graph; bytes are None where a log does not say
-    what a size was.
-    """
+    """What the forward graph keeps for the backward one; bytes None if a log has no size."""
 
     name: str
     shape: tuple[int | str, ...] | None

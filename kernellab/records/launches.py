@@ -81,9 +81,7 @@ class Launch(HasCard):
 
 @dataclass(eq=False)
 class BoundLaunch:
-    """A kernel with its grid and its arguments, which are as they are now: what it takes to launch
-    it, to check it, to trace it.
-    """
+    """A kernel with its grid and its current arguments: to launch, to check, to trace."""
 
     kernel: Any
     """With its autotuner and heuristics."""
@@ -111,9 +109,7 @@ class BoundLaunch:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a run on the interpreter says something about:
-    a kernel as it was defined then, and what it was specialized on.
-    """
+    """What a run was of: a kernel as defined then, and its specialization."""
 
     kernel: str
     definition: SourcePosition
@@ -135,8 +131,7 @@ class Run(HasCard):
     target: Target
     """The GPU it ran on, or that the interpreter emulated."""
     seconds: float | None = None
-    """Wall time of the interpreter's run, launch overhead included;
-    None on a GPU, where a launch returns before the kernel ends."""
+    """The interpreter's wall time with overhead; None on a GPU, which is asynchronous."""
 
     def __repr__(self) -> str:
         grid = joined_sizes(self.launch.grid)
@@ -163,16 +158,13 @@ class RunOptions:
     """
 
     stage: str = "ttir"
-    """The IR that runs: "ttir", "ttgir", or what one of their passes left behind ("ttgir.coalesce",
-    "ttir.cse#2")."""
+    """The IR that runs: "ttir", "ttgir", or a pass's result ("ttgir.coalesce", "ttir.cse#2")."""
     order: str = "sequential"
-    """The order of the programs: by their linear id, x fastest; "reversed";
-    or "shuffled" by `seed`."""
+    """The order of programs: by linear id, x fastest; "reversed"; or "shuffled" by `seed`."""
     seed: int = 0
     """Chooses what is shuffled: equal seeds, equal orders."""
     bounds: str = "storage"
-    """What an access must stay inside: the "storage" behind a tensor, or the "view" itself,
-    its holes left out."""
+    """What accesses must stay inside: a tensor's "storage", or its "view" without holes."""
     completion: str = "early"
     """When asynchronous operations of TTGIR complete: when they are issued; "late", when something
     waits for them; or "shuffled" by `seed`, in between."""

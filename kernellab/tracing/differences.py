@@ -117,9 +117,7 @@ class TraceDifference(Difference):
 def difference_of_traces(
     first: Trace, second: Trace, rtol: float | None, atol: float | None
 ) -> TraceDifference:
-    """Compare variable by variable, the k-th value that a program gave one with the k-th
-    that the other run's gave it.
-    """
+    """Compare variable by variable, by the k-th value that each program gave it."""
     others = set(second.facts.programs)
     programs = [program for program in first.facts.programs if program in others]
     if not programs:
@@ -169,9 +167,7 @@ class _Comparison:
         )
 
     def _allow(self, ours: str, theirs: str) -> None:
-        """From here on values may be as far off as the coarser of two dtypes makes them:
-        what follows from one of them is no better.
-        """
+        """From here on values may be as far off as the coarser of two dtypes makes them."""
         if ours and theirs and ours != theirs:
             coarser = max(relative_tolerance(dtype_named(each)) for each in (ours, theirs))
             self._allowed = max(self._allowed, coarser)
@@ -233,9 +229,7 @@ class _Assignments:
 
 
 def _role(frame: Frame) -> str:
-    """What two frames of two kernels have in common:
-    the kernel itself is the kernel, however it is called.
-    """
+    """What frames of two kernels have in common: the kernel itself is "the kernel" in both."""
     return frame.function if frame.caller is not None else ""
 
 
@@ -267,9 +261,7 @@ def _listed(trace: Trace) -> str:
 def difference_of_outputs(
     trace: Trace, expected: Mapping[str, Any], rtol: float | None, atol: float | None
 ) -> TraceDifference:
-    """Compare the elements that the traced programs wrote;
-    of those that differ, the one that was written first.
-    """
+    """Compare the elements that the traced programs wrote; which was written first."""
     outputs = [_output(trace, name, value, rtol, atol) for name, value in expected.items()]
     compared = sum(output.compared for output in outputs)
     parted = [
@@ -324,9 +316,7 @@ def _output(
 
 
 def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
-    """For each element of an argument, the number of the last step that wrote it;
-    -1 where none did.
-    """
+    """The number of the last step that wrote each element of an argument; -1 for none."""
     known = trace.arguments[argument]
     writers = numpy.full(known.shape, -1, numpy.int64)
     for step in trace.steps:

@@ -139,8 +139,7 @@ _MOST_CALLS = 200
 _MOST_DIMENSIONS = 16
 
 _MOST_KEPT = TOTAL_EXACT + TOTAL_MEMORY
-"""Bytes that all values of a trace may have: as many as a recorder keeps, of variables and of
-memory."""
+"""Bytes that all values of a trace may have, as many as a recorder keeps."""
 
 
 _EARLIER = ("rounding",)

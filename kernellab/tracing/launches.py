@@ -134,9 +134,7 @@ class Checkpoints:
 def wrong_element(
     values: Mapping[str, Any], expected: Results, parts: Mapping[str, float]
 ) -> Difference | None:
-    """Return the first element that a run left otherwise than expected; None if there is none.
-    `parts` are those of the kernel's rounding, see `launch.results.rounding_of`.
-    """
+    """Return the first wrong element, or None; `parts`: see `launch.results.rounding_of`."""
     allowed = Tolerances(stated=expected.allowed, parts=lambda: parts)
     return next(compare({name: _left(values, name) for name in expected}, expected, allowed), None)
 
@@ -196,9 +194,7 @@ def writing_step(trace: Trace, wrong: Difference) -> Step | None:
 
 @dataclass(frozen=True)
 class TracedLaunch:
-    """A launch that can be traced, again and again:
-    `call` holds the arguments as they were given.
-    """
+    """A launch that can be traced again and again, with its arguments as given in `call`."""
 
     kernel: Any
     grid: Program
@@ -212,9 +208,7 @@ class TracedLaunch:
     def traced(
         self, in_place: bool, exact_bytes: int, operations: bool, expected: Results
     ) -> Trace:
-        """Run it and keep the steps; where a program that is not traced ends it by a fault, or
-        writes the first element that is not as expected, run it once more with that one traced.
-        """
+        """Run it and keep the steps; again with the failing or first wrong program, if untraced."""
         kept = replace(self, call=replace(self.call, values=copied(self.call.values)))
         values = kept.to_work_on()
         trace, unseen = kept.traced_once(values, exact_bytes, operations)
@@ -240,9 +234,7 @@ class TracedLaunch:
     def opened_at(
         self, wrong: Difference, trace: Trace, exact_bytes: int, operations: bool
     ) -> Trace:
-        """A trace that says who wrote a wrong element, and opens at the step, if need be with the
-        program that did.
-        """
+        """A trace that opens at the step that wrote a wrong element, in its program."""
         step = None
         writer = self.last_writer(wrong.name, wrong.index)
         if writer is not None and writer not in self.programs:
@@ -333,9 +325,7 @@ class TracedLaunch:
         return trace, unseen
 
     def to_work_on(self) -> dict[str, Any]:
-        """The arguments for one run: copies of those tensors whose memory the kernel may write,
-        the others as they are.
-        """
+        """The arguments for one run: copies of tensors that the kernel may write."""
         values = self.call.values
         written = self._may_be_written()
         storages = {

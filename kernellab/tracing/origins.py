@@ -160,9 +160,7 @@ class History(Sequence[Change]):
         return len(self.changes)
 
     def table(self) -> pandas.DataFrame:
-        """One row for each value: step, program, line, loop iterations, shape, dtype,
-        range, mean, NaNs.
-        """
+        """A row a value: step, program, line, iterations, shape, dtype, range, mean, NaNs."""
         from kernellab.common.pandas_import import pandas
 
         rows = []
@@ -316,9 +314,7 @@ def _tree(origins: tuple[Origin, ...], indent: str) -> Iterator[str]:
 def origin_of(
     trace: Trace, argument: TracedArgument, index: tuple[int, ...], end: int
 ) -> Origin | None:
-    """Return the origin of an element as it is before step number `end`; None if no step wrote
-    it.
-    """
+    """Return an element's origin before step number `end`; None if no step wrote it."""
     offset = sum(place * stride for place, stride in zip(index, argument.strides))
     return _Slice(trace).stored(argument, offset, end)
 
@@ -384,9 +380,7 @@ class _Slice:
     def _variable(
         self, frame: Frame, name: str, lane: Lane, before: int, path: Path
     ) -> Origin | None:
-        """The value of a variable after a step; None of what is not a variable, and of a tensor's
-        pointer.
-        """
+        """The value of a variable after a step; None for others, and for a tensor's pointer."""
         try:
             origin, number = self._trace._latest(frame, name, before)
         except NoSuchVariable:
@@ -463,9 +457,7 @@ class _Slice:
         return (f"{stored.argument} + {text}" if stored.kind == "pointer" else text), place
 
     def _loaded(self, step: Step, lane: Lane) -> tuple[list[str], list[Origin]]:
-        """The elements that a step loads for an element, and the origins of those that earlier
-        steps wrote.
-        """
+        """The elements loaded for an element, and the origins of those that were written before."""
         loads, origins = [], []
         for access in step.accesses:
             argument = self._trace.arguments.get(access.argument)
@@ -487,9 +479,7 @@ class _Slice:
         return loads, origins
 
     def _returns(self, step: Step, statement: ast.stmt) -> dict[str, Step]:
-        """The last step of each function that a step called, by name; without those that the
-        statement calls more than once.
-        """
+        """The last step of each function that a step called once, by name."""
         last: dict[int, Step] = {}
         number = step.number - 1
         while number >= 0 and (inner := self._trace.steps[number]).frame is not step.frame:
@@ -551,9 +541,7 @@ def _lane_at(access: Access, offset: int) -> Lane:
 
 
 def lane_within(lane: tuple[int, ...], shape: tuple[int, ...]) -> Lane:
-    """Return the position in a tile that broadcasts to one in a larger tile; None if it is outside
-    of it.
-    """
+    """Return the position in a tile that broadcasts to one in a larger tile, or None."""
     if len(shape) > len(lane):
         return None
     place = tuple(0 if size == 1 else at for at, size in zip(lane[len(lane) - len(shape) :], shape))

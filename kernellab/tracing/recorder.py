@@ -113,9 +113,7 @@ class OpenFrame:
         """Line -> the loops around it."""
 
     def iterations_at(self, line: int) -> tuple[LoopIteration, ...]:
-        """Which iteration of each loop around it a line begins;
-        a loop's header begins the next one.
-        """
+        """Which iteration of each loop a line begins; a loop's header begins the next one."""
         if line not in self._around:
             self._around[line] = tuple(loop for loop in self._loops if loop.holds(line))
         inside = self._around[line]
@@ -144,9 +142,7 @@ class OpenFrame:
         return changed
 
     def goes_on_at(self, line: int | None) -> None:
-        """The step that is open has been followed by that line, or by the function's end:
-        a loop whose header it is may be over.
-        """
+        """That line or the function's end follows the open step: its loop may be over."""
         step = self.step
         loop = None if step is None else self._headers.get(step.line)
         if step is None or loop is None or (line is not None and loop.holds(line)):
@@ -197,9 +193,7 @@ class Recorder:
         most_steps: int = MOST_STEPS,
         compiled: Mapping[tuple[str, int], SourceText] | None = None,
     ) -> None:
-        """`compiled` has the lines of functions by file and line of the `def`; of others, files are
-        read.
-        """
+        """`compiled` has functions' lines by file and line of the `def`; other files are read."""
         self.values = values
         self._compiled = compiled or {}
         self.steps: list[Step] = []
@@ -222,9 +216,7 @@ class Recorder:
         return [source for source, _ in self._known.values() if source is not None]
 
     def turn_of(self, program: Program) -> None:
-        """From here on that program runs, for the first time or again:
-        programs that wait for each other take turns.
-        """
+        """From here on that program runs, for the first time or again."""
         self._program = program
         self.open = self._of_programs.setdefault(program, [])
 
@@ -246,9 +238,7 @@ class Recorder:
         self.open, self._group = outer, around
 
     def end(self) -> None:
-        """All programs have ended, or stopped: what is open is closed, first where the last of them
-        stopped.
-        """
+        """All programs have ended or stopped: close what is open, the last to stop first."""
         for stack in [self.open, *self._of_groups.values(), *self._of_programs.values()]:
             self.open = stack
             self.end_program()
@@ -291,9 +281,7 @@ class Recorder:
         self.open.append(opened)
 
     def _partition(self, caller: OpenFrame | None, function: str) -> str:
-        """The group of warps that calls a function: it has the name of the first function that it
-        runs, and a number where another group has the name too.
-        """
+        """The group of warps that calls a function, by its first function's name."""
         if self._group is None or caller is None:
             return ""
         if caller.frame.partition:
@@ -663,9 +651,7 @@ class TracingHook:
         self._recorder.is_stopped = True
 
     def forget(self) -> None:
-        """Let go of the recorder: the globals of stepping code, which Python collects late,
-        hold on to their hook.
-        """
+        """Let go of the recorder, which the globals of stepping code would keep until collected."""
         vars(self).clear()
 
     def _go_to(self, frame: FrameType) -> None:
@@ -711,9 +697,7 @@ class TracingHook:
         return kept
 
     def back_to(self, frame: FrameType | None) -> None:
-        """Code of `frame` goes on, which may be the library's:
-        helpers that it called have returned.
-        """
+        """Code of `frame` goes on, maybe the library's: helpers that it called have returned."""
         recorder = self._recorder
         running = [opened.running for opened in recorder.open]
         while frame is not None and frame not in running:

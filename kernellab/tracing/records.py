@@ -126,9 +126,7 @@ class Trace(Sequence[Step]):
         return f"0 to {max(len(self) - 1, 0):,}"
 
     def notices_now(self) -> tuple[str, ...]:
-        """The notices, and what has become of the kernel since the run:
-        that it was defined anew, that its file has changed.
-        """
+        """The notices, and that the kernel was redefined or its file changed since the run."""
         return tuple(dict.fromkeys([*self.notices, *self._stale()]))
 
     def of_programs(self, programs: Any) -> Trace:
@@ -434,9 +432,7 @@ class Trace(Sequence[Step]):
         return self.arguments[name]
 
     def final_memory(self, argument: str) -> numpy.ndarray:
-        """What the whole launch left in an argument, programs that were not traced included;
-        else as `memory`.
-        """
+        """What the whole launch left in an argument, untraced programs included; else `memory`."""
         self._argument(argument)
         _, stored = self._checkpoint(argument, len(self))
         last = [
@@ -531,9 +527,7 @@ class Trace(Sequence[Step]):
         return self._computed[key]
 
     def variables_at(self, frame: Frame, step: int) -> dict[str, StoredValue]:
-        """The variables that a frame has after step number `step`,
-        in the order in which they first had a value.
-        """
+        """The variables of a frame after step number `step`, in the order of their first values."""
         return {
             name: self.values[self._latest(frame, name, step)[1]]
             for name in self._names_of(frame)
@@ -584,9 +578,7 @@ class Trace(Sequence[Step]):
 
     @cached_property
     def _changes(self) -> dict[tuple[int, str], list[tuple[int, int]]]:
-        """(frame, variable) -> (step, number of the value) of each change;
-        step -1 for what the frame began with.
-        """
+        """(frame, variable) -> (step, value's number) of each change; step -1: before the frame."""
         changes: dict[tuple[int, str], list[tuple[int, int]]] = {}
         started = set()
         for step in self.steps:
@@ -647,9 +639,7 @@ class Trace(Sequence[Step]):
     def _computed_again(
         self, key: tuple[int, str], stored: StoredValue
     ) -> dict[tuple[int, str], Any]:
-        """The value of that key, and of the changes of the same variable that follow,
-        some 64 MiB of them.
-        """
+        """The value of that key, and of the variable's next changes, some 64 MiB."""
         place, name = key
         if self._compute_again is None:
             raise NotRecorded(

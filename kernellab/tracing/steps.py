@@ -115,9 +115,7 @@ class LoopIteration:
     is_over: bool = False
 
     def text(self) -> str:
-        """ "iteration 1 of for k in range(n)"; after the loop,
-        "for k in range(n): over after 2 iterations".
-        """
+        """ "iteration 1 of for k in range(n)"; "for k in range(n): over after 2 iterations"."""
         if self.is_over:
             return f"{self.header}: over after {counted(self.number, 'iteration')}"
         return f"iteration {self.number} of {self.header}"
@@ -130,9 +128,7 @@ class LoopIteration:
 
 @dataclass(frozen=True)
 class AffineLanes:
-    """The places of an access that are regular:
-    `start + sum(strides[d] * lane[d])`, in elements.
-    """
+    """An access's regular places: `start + sum(strides[d] * lane[d])`, in elements."""
 
     start: int
     strides: tuple[int, ...]
@@ -253,9 +249,7 @@ class Access:
         return on
 
     def text(self) -> str:
-        """ "load of x_ptr: elements 1024 to 2047 (1,024 of 1,024 tile elements)";
-        with gaps "32 elements between 0 and 2047".
-        """
+        """ "load of x_ptr: elements 1024 to 2047 (1,024 of 1,024 tile elements)", or with gaps."""
         target = f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
         if not self.has_elements:
             return f"{target}: {self.lane_count:,} tile elements, whose addresses were not recorded"
@@ -384,9 +378,7 @@ class Step:
     def writes(
         self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
     ) -> Iterator[tuple[Access, int]]:
-        """Its writes to the memory of an argument, and how many elements after that of the
-        argument their own begins.
-        """
+        """Its writes to an argument's memory, and by how many elements their start is behind."""
         size = dtype_named(argument.dtype).itemsize
         for access in self.accesses:
             through = arguments.get(access.argument)
@@ -505,9 +497,7 @@ class TracedArgument:
         return sum(place * stride for place, stride in zip(index, self.strides))
 
     def numbered(self, indices: numpy.ndarray) -> tuple[numpy.ndarray | None, numpy.ndarray]:
-        """As `coordinates`, but for those inside their numbers in reading order, int64.
-        None in place of which lie inside: all do.
-        """
+        """As `coordinates`, as numbers in reading order, int64, of those inside; None: all are."""
         if self.is_contiguous:
             return places_within(indices, math.prod(self.shape))
         inside, place = self.coordinates(indices)
@@ -773,9 +763,7 @@ class Loop:
 
 
 def compiled_sources(kernel: Any) -> dict[tuple[str, int], SourceText]:
-    """What Triton compiles of a kernel and of the functions that it may call, whatever their files
-    say now: (file, line of the `def`) -> lines.
-    """
+    """The compiled text of a kernel and its functions: (file, line of the `def`) -> lines."""
     positions = {}
     for function in triton_api.reachable_functions(kernel):
         place, lines = triton_api.definition_of(function), triton_api.compiled_lines(function)
@@ -786,9 +774,7 @@ def compiled_sources(kernel: Any) -> dict[tuple[str, int], SourceText]:
 
 
 def source_of_function(file: str, name: str, line: int) -> SourceText | None:
-    """The lines of the function whose `def` is on a line of a file or a cell;
-    None where they cannot be read.
-    """
+    """The lines of the function whose `def` is on a line; None where they cannot be read."""
     block = _block(tuple(source_lines(file)[line - 1 :]))
     return SourceText(file, name, line, block) if block else None
 
@@ -804,9 +790,7 @@ def _block(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def loops_of(source: SourceText) -> tuple[Loop, ...]:
-    """The loops of a function, outer ones first. A loop on a single line is left out: its
-    iterations cannot be distinguished.
-    """
+    """The loops of a function, outer first, without those on a single line."""
     try:
         tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # a damaged file

@@ -82,9 +82,7 @@ class Summary:
 
     @property
     def range_text(self) -> str:
-        """ "0.25", "0 .. 1.5", "all NaN", "empty", with NaNs and infinities counted;
-        of a mask "3 of 8 on".
-        """
+        """ "0.25", "0 .. 1.5", "all NaN", "empty", with NaNs and infinities; "3 of 8 on"."""
         if self.dtype == "bool" and self.mean is not None:
             on = round(self.mean * self.size)
             if on in (0, self.size):
@@ -198,9 +196,7 @@ def picture_edges(extent: int, side: int) -> numpy.ndarray:
 
 
 def _groups(edges: numpy.ndarray, across: int) -> Iterator[tuple[int, int]]:
-    """Cells of an axis, from and to, that are averaged together: as many as have no more than
-    `_PART` elements, one at least.
-    """
+    """An axis's cells, from and to, that are averaged: as many as have `_PART` elements."""
     first, last = 0, edges.size - 1
     while first < last:
         reach = edges[first] + _PART // max(across, 1)
@@ -248,15 +244,13 @@ def picture_extents(shape: tuple[int, ...], side: int = THUMBNAIL_SIDE) -> tuple
 
 
 LARGEST_EXACT = 64 * 1024
-"""The largest value that is kept exactly unless a trace says otherwise, in bytes:
-a 128x128 tile of float32."""
+"""The largest value kept exactly by default, in bytes: a 128x128 tile of float32."""
 
 TOTAL_EXACT = 256 * 1024 * 1024
 """Once so many bytes of variables are kept exactly, further ones are kept as summaries."""
 
 TOTAL_MEMORY = 256 * 1024 * 1024
-"""So many bytes are kept, beside those of variables, for what memory holds: the arguments, what is
-written to them, and where."""
+"""So many bytes are kept for memory: arguments, what is written, and where."""
 
 _PENDING_BYTES = 32 * 1024 * 1024
 """So much is held as it came before it is compared and compressed."""
@@ -400,9 +394,7 @@ class StoredValue:
         )
 
     def type_text(self) -> str:
-        """ "float32[128]", "pointer[64, 64]", "int";
-        "descriptor" and the like for what is not an array.
-        """
+        """ "float32[128]", "pointer[64, 64]", "int"; "descriptor" and the like."""
         if self.kind == "constant":
             return _word_of(self.constant)
         shape = index_text(self.shape)
@@ -471,9 +463,7 @@ def dtype_named(name: str) -> numpy.dtype:
 
 
 def compressed(array: numpy.ndarray) -> bytes:
-    """The elements, first bytes of all together, then the second ones, deflated:
-    exponents compress where mantissas do not.
-    """
+    """The elements deflated byte plane by byte plane: exponents compress, mantissas do not."""
     flat = numpy.ascontiguousarray(array).reshape(-1)
     planes = flat.view(numpy.uint8).reshape(-1, array.dtype.itemsize).T
     return zlib.compress(planes.tobytes(), _COMPRESSION)
@@ -679,9 +669,7 @@ def _exactly(kind: Kind, digest: bytes, argument: str, array: numpy.ndarray) -> 
 
 
 def _trimmed(array: numpy.ndarray) -> numpy.ndarray:
-    """The array, unless it is a small window of something larger,
-    which would stay alive with it.
-    """
+    """The array, copied if it is a small window that would keep something larger alive."""
     base = array.base
     window = isinstance(base, numpy.ndarray) and base.nbytes > array.nbytes
     return array.copy() if window else array

@@ -70,9 +70,7 @@ class Shipment:
 
     @classmethod
     def read(cls, path: str) -> Shipment:
-        """Read what `write` wrote. Storages are mapped, so they are read on first access, and stay
-        valid when the file is deleted.
-        """
+        """Read what `write` wrote; storages are mapped, and stay valid without the file."""
         with open(path, "rb") as file:
             header = file.read(int.from_bytes(file.read(_NUMBER), "big"))
             skeleton, sizes = pickle.loads(header)

@@ -32,8 +32,7 @@ Space = Mapping[str, Iterable[Any]] | Iterable[Config | Mapping[str, Any]]
 """Values to try by name, all combinations of them; or the configs themselves."""
 
 Prune = Callable[[dict[str, Any]], Any]
-"""A function that returns whether to leave a config out. It is called with one dict of all
-arguments of a launch by name, including the config's constants and options."""
+"""Takes all arguments of a launch by name, a config's included; whether to leave it out."""
 
 
 def autotuner_in(kernel: Any) -> Autotuner | None:
@@ -234,8 +233,7 @@ class PreparedCall:
     call: BoundCall
     task: Task
     shipment: Shipment | None
-    """The arguments with memory if this config has its own, because its `pre_hook` changed them;
-    None if it uses those that all configs share."""
+    """The arguments with memory that its `pre_hook` changed; None if it uses the shared ones."""
 
 
 class Calls:
@@ -390,9 +388,7 @@ _COMPILE_ONLY = EntryPoint("tune", on_gpu="bound", runs_hooks=False)
 
 
 class _UsersError(Exception):
-    """A function of the user's that a launch calls raised an error; the message names the function
-    and the line.
-    """
+    """A user's function in a launch raised an error; the message has its name and line."""
 
 
 def _apart(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

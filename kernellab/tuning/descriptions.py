@@ -137,8 +137,7 @@ def _number(node: ast.expr, scalars: Mapping[str, Any]) -> float:
 
 
 Amount = float | Callable[[Mapping[str, Any]], float]
-"""Bytes or operations of a launch, or a function that returns them. The function is called with
-one dict of the arguments by name."""
+"""Bytes or operations of a launch, or a function of the dict of its arguments by name."""
 
 
 def describe(

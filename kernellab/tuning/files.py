@@ -254,12 +254,10 @@ READER = RecordReader(
 # One small JSON file for each config, named by a hash of all that it depends on.
 
 STORE_VERSION = 3
-"""The version of the stored data and of the way to measure; outcomes of other versions are ignored.
-"""
+"""The version of stored data and of the measuring; other versions are ignored."""
 
 _LASTING = ("out of resources", "compile error", "wrong result", "fault")
-"""Reasons to drop a config that also apply the next time. A config that hung, crashed, was lost or
-ran out of memory is tried again."""
+"""Reasons to drop a config that last; hangs, crashes and lost ones are tried again."""
 
 
 def known_content(kernel: Any) -> str | None:
@@ -271,9 +269,7 @@ def known_content(kernel: Any) -> str | None:
 
 
 def contents_within(values: Iterable[Any]) -> list[str]:
-    """Return what the kernels and helpers among constants consist of, as their names do not show a
-    change of their code.
-    """
+    """Return the code of kernels and helpers among constants, which their names do not show."""
     return [known_content(function) or "" for function in triton_api.functions_within(values)]
 
 

@@ -107,8 +107,7 @@ class PlotLine:
     lower: Sequence[float]
     upper: Sequence[float]
     warm: Sequence[bool]
-    """For each point, whether its runs were back to back, with a warm cache: tensors that come
-    from memory do not reach such a rate."""
+    """For each point, whether its runs had a warm cache, at rates that DRAM does not reach."""
 
 
 @dataclass(frozen=True)
@@ -181,9 +180,7 @@ def check_kind(kind: str, kinds: Sequence[str] = KINDS) -> None:
 
 
 def default_kind(tuning: Tuning) -> str:
-    """Return the kind of plot that a sweep shows first; without times, that of estimates, or of a
-    resource.
-    """
+    """Return the plot that a sweep shows first: times, else estimates, else a resource."""
     if tuning.is_timed:
         return "times"
     return "estimate" if has_estimates(tuning) else "registers"

@@ -43,8 +43,7 @@ from kernellab.tuning.worker import one_gpu_for_me, process_is_spoilt, with_comp
 _HERE = "kernellab.tuning.worker"
 
 START_SECONDS = 300.0
-"""How long a process may take to start, import torch, open a GPU and load the arguments. This does
-not count as a config's time."""
+"""How long a process may take to start and load; not counted as a config's time."""
 
 
 class SweepWorker:
@@ -182,9 +181,7 @@ class _WorkerGroup:
 
 
 class LocalPool:
-    """Processes on this machine: some that compile, and one per GPU that runs configs. Without a
-    GPU, those that compile also run.
-    """
+    """Processes here: some compile, one per GPU runs configs; without a GPU, all do both."""
 
     def __init__(self, compilers: int, gpus: Sequence[int]) -> None:
         self._compilers = _WorkerGroup([SweepWorker() for _ in range(compilers)])
@@ -234,9 +231,7 @@ _kept: dict[tuple[int, tuple[int, ...]], LocalPool] = {}
 
 
 def local_pool(compilers: int, gpus: Sequence[int]) -> LocalPool:
-    """Return the pool of that size, which is kept from one sweep to the next, since its processes
-    take seconds to start.
-    """
+    """Return the pool of that size, kept between sweeps, since processes start slowly."""
     key = (compilers, tuple(gpus))
     for other in [size for size, pool in _kept.items() if size != key or pool.is_stopped]:
         _kept.pop(other).stop()
@@ -259,8 +254,7 @@ os.register_at_fork(after_in_child=_kept.clear)  # Their threads are the parent'
 T = TypeVar("T")
 
 SILENCE = 20.0
-"""Seconds without an answer from a cluster's workers until a message reports it; importing torch
-and Triton takes a few."""
+"""Seconds without an answer from a cluster until a message says so; torch takes a few."""
 
 
 class ClusterPool:
@@ -290,15 +284,12 @@ class ClusterPool:
         }  # fmt: skip
         self._with_gpu = False
         self._futures: set[Future[Any]] = set()
-        """The tasks that are not done. A cluster repeats a task that was lost with a worker as long
-        as its future is referenced."""
+        """Tasks in progress: a cluster repeats lost ones while their futures are referenced."""
         self._scattered: dict[tuple[str, str | None], Any] = {}
         """By their contents, arguments and references that each worker has."""
 
     def machine(self, configs: int) -> tuple[SweepMachine, Target | None]:
-        """Return the machine and target that one of the workers reports, including its GPU.
-        Meanwhile, start the processes that will compile that many configs.
-        """
+        """Return a worker's machine and target; start the processes for so many compilations."""
         try:
             there = self.submit(machine_there, **self._to_run)
             for _ in range(min(configs, self.compiles_at_once)):
@@ -313,9 +304,7 @@ class ClusterPool:
         return machine, target
 
     def first_answer(self, future: Future[T]) -> T:
-        """Return the first answer; print a message if it takes long, since work without workers
-        would only look slow.
-        """
+        """Return the first answer; say so if it takes long, as if there were no workers."""
         if not wait([future], timeout=SILENCE).done:
             print(
                 "KernelLab waits for the cluster: none of its workers has answered for "
@@ -415,9 +404,7 @@ def run_there(
     seconds: float,
     with_gpu: bool,
 ) -> Outcome:
-    """In a worker: check and time a config in a child process, which may crash. A host that did not
-    compile it compiles it again with its first launch.
-    """
+    """In a worker: check and time a config, compiled here if need be, in a child process."""
     here = _with_bytes(setup, deliveries)
     if not with_gpu:
         return _child_there().run(here, task, trial_options, seconds)
@@ -497,8 +484,7 @@ _TRIES = 3
 """How often a config is given to a pool that loses it."""
 
 PATIENCE = 20.0
-"""Seconds that all checks on the interpreter may take together unless the user requested them,
-extrapolated from the first check."""
+"""Seconds for all checks by default, extrapolated from the first one."""
 
 
 @dataclass(frozen=True)

@@ -456,9 +456,7 @@ def _standard(configs: Sequence[Candidate], expected: Shipment | None) -> tuple[
 
 
 def _delivery(shipment: Shipment, stack: ExitStack | None) -> Delivery:
-    """Make arguments available to the processes: in an unnamed file that `stack` closes, or,
-    without one, inside the calls.
-    """
+    """Pass arguments to processes: in an unnamed file that `stack` closes, or in the calls."""
     if stack is None:
         return Delivery(shipment.digest, shipment=shipment)
     file = nameless_file(shipment.size)

@@ -321,9 +321,7 @@ class Tuning(HasCard):
 
     @cached_property
     def work(self) -> Work:
-        """What a launch moves and computes, whatever its config; counted on first use if it was not
-        given.
-        """
+        """What a launch moves and computes, whatever its config; counted if not given."""
         if self.known_work is not None:
             return self.known_work
         if self.live is None or self.live.count_work is None:
@@ -373,9 +371,7 @@ class Tuning(HasCard):
 
     @property
     def ties(self) -> tuple[Trial, ...]:
-        """The configs whose times overlap with the fastest config's by their quartiles; the fastest
-        comes first.
-        """
+        """The configs whose quartiles overlap the fastest one's, which comes first."""
         return tuple(tied_with_best(self.trials))
 
     def candidates(self, count: int = 5) -> list[dict[str, Any]]:
@@ -548,9 +544,7 @@ class Tuning(HasCard):
 
     @property
     def recompiled(self) -> str:
-        """A sentence that says that configs compiled now may differ from the sweep's, as those were
-        compiled by another Triton; "" if they were not.
-        """
+        """That another Triton compiled the sweep's configs, in a sentence; "" if not."""
         # A sweep that has its launches was compiled by this process, even if its times were
         # recorded on another machine.
         return "" if self.live is None or self.live.calls else self._other_triton()
@@ -566,9 +560,7 @@ class Tuning(HasCard):
 
     @property
     def is_redefined(self) -> bool:
-        """Whether the kernel was redefined with a different source since the sweep, as by a cell
-        that ran again; False if that cannot be determined.
-        """
+        """Whether the kernel has another source since the sweep; False if that is not known."""
         if self.live is None or self.live.kernel is None:
             return False
         plain = innermost(self.live.kernel)
@@ -611,9 +603,7 @@ class Tuning(HasCard):
     # Files
 
     def diagnosed(self, request: Asked) -> Diagnosis:
-        """Return why the sweep may have missed a faster config, and why its best config is slow;
-        for `kernellab.diagnose`.
-        """
+        """Return why a faster config may be missing, and why the best is slow, for `diagnose`."""
         from kernellab.profiling.diagnosis.diagnose import diagnosis_of  # takes a second
         from kernellab.profiling.diagnosis.evidence import Evidence
         from kernellab.profiling.diagnosis.records import Diagnosis
@@ -681,9 +671,7 @@ _LEAST_VALUES = 3
 
 
 def _edges(tuning: Tuning) -> Iterator[CostFinding]:
-    """Yield a finding for each parameter whose best value is the smallest or the largest tried,
-    if times improved toward that value.
-    """
+    """Yield a finding for each parameter whose best value is an end toward which times improved."""
     if not tuning.is_timed:
         return
     from kernellab.profiling.diagnosis.rules import finding  # takes a second

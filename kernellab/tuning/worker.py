@@ -157,8 +157,7 @@ def _lock_file(number: int) -> Path:
 # Time a kernel on a GPU with Triton's own benchmark functions.
 
 SHORT = 0.015
-"""Milliseconds. For a shorter kernel, the gap between two launches is a large part of the time
-between events, so a CUDA graph measures it better."""
+"""Milliseconds. Events time shorter kernels with gaps; a CUDA graph is better."""
 
 
 def measure(launch: Callable[[], Any], arguments: Arguments, method: Method | None) -> Timing:
@@ -233,9 +232,7 @@ class _BetweenRuns:
 
 
 def _depends_on_earlier_runs(launch: Callable[[], Any], arguments: Arguments) -> bool:
-    """Whether a second run, on the results of the first, computes something else, because the
-    kernel reads what it writes.
-    """
+    """Whether the kernel reads what it writes: a second run computes something else."""
     arguments.restore()
     launch()
     after_one = arguments.contents()
@@ -338,9 +335,7 @@ _MODIFIERS = re.compile(r"\.(?:sync|aligned|row|col)\b")
 
 
 def _matrix_instruction(compilation: Compilation) -> str:
-    """Return the most frequent matrix instruction in the PTX or in AMD's assembly, since
-    disassembling SASS takes longer than compiling.
-    """
+    """Return the most frequent matrix instruction, without the slow disassembly of SASS."""
     if "ptx" in compilation.stages:
         instructions = Counter(_PTX_MATRIX.findall(compilation.stages["ptx"].text))
         names = [_MODIFIERS.sub("", name) for name, _ in instructions.most_common(1)]
@@ -389,9 +384,7 @@ class _Stage:
             self.compared_with = "the reference"
 
     def launcher(self, task: Task) -> Callable[[], Any]:
-        """Return a function that launches a config on the working arguments, without waiting for
-        the GPU.
-        """
+        """Return a function that launches a config on the working arguments, asynchronously."""
         values = {**self.arguments.values, **task.values}
         kernel = self.job.kernel
         values = {name: values[name] for name in kernel.arg_names if name in values}
@@ -411,9 +404,7 @@ class _Stage:
         return dict(tensors_in(self.arguments.values))
 
     def rounding(self, task: Task) -> Mapping[str, float]:
-        """Return which part of the results of a config rounding may change, by argument; nothing
-        for a kernel that only a GPU runs.
-        """
+        """Which part of results rounding may change, by argument; {} for GPU-only kernels."""
         from kernellab.interpreter.execution.program import program_code
 
         values = {**self.arguments.values, **task.values}
@@ -435,9 +426,7 @@ _ready: dict[str, Any] = {}
 
 
 def prepare(setup: Setup) -> None:
-    """Load the arguments and the expected results unless they are loaded. This may take as long as
-    importing torch, starting the GPU and copying.
-    """
+    """Load the arguments and the expected results, unless they are loaded; this may be slow."""
     key = (
         setup.job,
         setup.arguments.digest,

@@ -73,9 +73,7 @@ def _tried(diagnostic: Diagnostic) -> tuple[Change, ...]:
 
 
 def _strip(finding: Finding) -> Strip | None:
-    """The picture of a finding: the element that two programs contend for, or the tensor with the
-    elements beyond its end.
-    """
+    """The picture of a finding: a contended element, or a tensor and what is beyond its end."""
     if len(finding.rivals) == 2 and finding.index is not None:
         first, second = (f"{program} {deed}" for program, deed in finding.rivals)
         element = element_text(finding.argument, finding.index)
@@ -118,9 +116,7 @@ def facts_table(
     links: Sequence[Link] = (),
     code: Collection[str] = _CODE,
 ) -> Table:
-    """A listing of facts. Those under the names in `code` are code, with the rows below a name that
-    have none.
-    """
+    """A listing of facts; those in `code`, with the unnamed rows below, are code."""
     rows, named, marked = list(facts), "", []
     for number, (name, _) in enumerate(rows):
         named = name or named
@@ -157,9 +153,7 @@ def fault_card(error: KernelLabError, launch: BoundLaunch | None) -> Card:
 
 
 def _facts_of_error(error: KernelLabError) -> Iterator[tuple[str, str]]:
-    """The facts of its diagnostic; of a fault in a program, where and with which values as a
-    finding has them.
-    """
+    """The facts of its diagnostic, or of a program's fault as a finding has them."""
     diagnostic = error.diagnostic
     if not isinstance(error, KernelFault) or error.program is None:
         yield from _facts(diagnostic)
@@ -272,9 +266,7 @@ _LEAST_BUSY = 0.005
 
 @card_of.register
 def diagnosis_card(diagnosis: Diagnosis) -> Card:
-    """The time of each part of the GPU beside what is possible, then one table for each finding,
-    what costs most first.
-    """
+    """The time of each part of the GPU beside the possible one, and the findings by cost."""
     grid = "" if diagnosis.grid is None else f", grid {joined_sizes(diagnosis.grid)}"
     title = f"{diagnosis.kernel}: {diagnosis.headline}"
     if len(diagnosis) and diagnosis[0].cost:
@@ -534,9 +526,7 @@ def _row(access: GlobalAccess, sources: _Sources) -> tuple[str, ...]:
 
 
 def _by_line(accesses: Accesses) -> list[tuple[str, ...]]:
-    """The totals of each line that became several accesses, as one in a pipelined loop does: its
-    copies before the loop, in it and behind it.
-    """
+    """The totals of each line that became several accesses, as in a pipelined loop."""
     lines: dict[tuple[str, int], list[GlobalAccess]] = {}
     for access in accesses:
         if access.position is not None:

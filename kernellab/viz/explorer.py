@@ -109,9 +109,7 @@ def check_subject(
 def metric_of(
     name: str, unit: str, stage: str, numbers: Iterable[tuple[int, float]], origin: str
 ) -> Iterator[MetricData]:
-    """Pairs of a line and a number as a metric, the numbers of each line summed;
-    nothing where all are 0.
-    """
+    """Pairs of line and number as a metric, each line summed; nothing if all are 0."""
     total: Counter[int] = Counter()
     for line, number in numbers:
         if line and number:
@@ -152,9 +150,7 @@ def annotations_by_side(
 
 
 def annotated(view: IrView, annotations: Sequence[Annotations]) -> IrView:
-    """The explorer's data with what evidence says, one `Annotations` for each side;
-    its bars are shown first.
-    """
+    """The explorer's data with `Annotations` for each side, whose bars are shown first."""
     metrics = [metric.name for annotation in annotations for metric in annotation.metrics]
     sides = tuple(
         side_annotations.on(side)
@@ -164,9 +160,7 @@ def annotated(view: IrView, annotations: Sequence[Annotations]) -> IrView:
 
 
 def annotation_card(compilation: Compilation, annotations: Annotations, side: str = "") -> Card:
-    """The same for a still: notes in a table, and of each metric the kernel's lines
-    with the largest numbers.
-    """
+    """The same for a still: notes in a table, and of each metric the largest lines."""
     in_order = sorted(annotations.notes, key=lambda note: note.line)
     rows = [row for note in in_order for row in _rows(note)]
     notes = Table("", ("line", "", "what", "from"), rows)
@@ -285,9 +279,7 @@ _SHARED: Mapping[str, tuple[str, Callable[[SharedAccess], int]]] = {
 def _access_metrics(
     compilation: Compilation, accesses: Accesses, file: str, origin: str
 ) -> Iterator[MetricData]:
-    """Numbers on the lines of the TTGIR where every operation is found there,
-    else on the kernel's.
-    """
+    """Numbers on the TTGIR's lines if every operation is there, else on the kernel's."""
     everything: list[GlobalAccess | SharedAccess] = [*accesses, *accesses.shared]
     lines = _ttgir_lines(compilation, everything)
     stage = "source" if lines is None else "ttgir"
@@ -466,9 +458,7 @@ _MOST_LETTERS = 240
 
 
 def _source_cards(compilation: Compilation) -> list[Card]:
-    """The kernel under its file's line numbers, and beside each line what the
-    compiler says of it.
-    """
+    """The kernel under its file's line numbers, with what the compiler says of each line."""
     source, notes = source_and_notes(compilation)
     if not source.content:
         return []

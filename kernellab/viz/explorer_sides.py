@@ -131,9 +131,7 @@ def failed_source(position: SourcePosition | None) -> KernelSource:
 
 
 def _placed(functions: Iterable[tuple[int, Sequence[str]]]) -> KernelSource:
-    """Functions, each the number of its first line and its lines; where two have a line of one
-    number, the first's.
-    """
+    """Functions as first line number and lines; of two with one number, the first."""
     shown: dict[int, str] = {}
     for first, lines in functions:
         for number, line in enumerate(lines, first):
@@ -183,8 +181,7 @@ def _cut(lines: Sequence[str], spans: Iterable[Span]) -> KernelSource:
 # The data of the IR explorer: a compilation, two that are compared, or one that failed.
 
 _LANGUAGE_OF_STEP = {"optimize_module": "llvm", "ptxas": "sass"}
-"""Steps after MLIR, whose texts are of other languages;
-"translate_to_asm" has the target's assembly."""
+"""Languages of the steps after MLIR; "translate_to_asm" has the target's assembly."""
 
 
 def explore_compilation(compilation: Compilation) -> IrView:
@@ -227,9 +224,7 @@ def pass_pairs(comparison: Comparison) -> tuple[PassPairData, ...]:
 
 
 def explore_failure(error: CompileError) -> IrView:
-    """What the explorer draws of a compilation that failed:
-    everything up to the pass that did, and the error on its line.
-    """
+    """What the explorer draws of a failed compilation: the passes, and the error on its line."""
     side = _failed_side(error)
     return IrView("ir", failure_title(error), (side,), (), _pass_notes([side]), "")
 
@@ -381,9 +376,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
 
 
 def _notice(compilation: Compilation) -> str:
-    """What is to be said above the stages: of the kernel's source, and of stages that are not
-    there because of this machine.
-    """
+    """What is to be said above the stages: of the source, and of stages missing here."""
     lines = [REDEFINED] if compilation.is_redefined else []
     lines += [function.notice for function in compilation.functions if function.notice]
     lines += [
@@ -594,9 +587,7 @@ def _excerpt(error: CompileError) -> list[str]:
 
 
 def _failed_pass(label: str, before: PassData) -> PassData:
-    """Return the pass that ended the compilation. There is no module after it, so it has the one
-    before.
-    """
+    """Return the pass that ended the compilation, with the module before it."""
     stage, _, name = label.partition(".")
     return dataclasses.replace(
         before,

@@ -99,9 +99,7 @@ class GraphChain:
 
 @dataclass(frozen=True)
 class GraphView(ViewData):
-    """The view's data. The script that draws it travels as its first part, the texts behind it: no
-    other view needs a layout of graphs.
-    """
+    """The view's data; its script travels first, since no other view lays out graphs."""
 
     kind: Literal["graph"]
     title: str
@@ -187,9 +185,7 @@ def _write_arguments(
 
 
 def loop_text(loops: Sequence[LoopBuffer]) -> Written:
-    """Every buffer's define-by-run IR; where torch has them in, without the stacks, which other
-    texts show.
-    """
+    """Every buffer's define-by-run IR, without stacks, which other texts show."""
     written = Written()
     for number, loop in enumerate(loops):
         first, _ = written.add(f"# {loop.operation}: {loop.name}")
@@ -216,9 +212,7 @@ def _without_stacks(text: str) -> Iterator[str]:
 
 
 def _shallow(lines: Iterable[str]) -> Iterator[str]:
-    """Yield a call's text without those of the buffers that it reads, which torch writes there in
-    full, with what they read in turn.
-    """
+    """Yield a call's text without the buffers that it reads, which torch repeats in full."""
     is_cut = False
     for line in lines:
         is_deep = line.startswith("   ")

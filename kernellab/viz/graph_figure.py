@@ -25,9 +25,7 @@ _WORDS = 30
 
 @dataclass
 class Outline:
-    """Boxes of a graph, modules closed, without its arguments and results; and what goes between
-    them, by their numbers.
-    """
+    """A graph's boxes, modules closed, without arguments and results, and their edges."""
 
     words: list[str] = field(default_factory=list)
     is_module: list[bool] = field(default_factory=list)

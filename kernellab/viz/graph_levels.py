@@ -53,9 +53,7 @@ def common(paths: Sequence[Path]) -> Path:
 def with_their_users(
     paths: Sequence[Path | None], inputs: Sequence[Sequence[int]], results: int
 ) -> list[Path]:
-    """Return each element's groups. An element without known groups (None: a parameter) is in the
-    groups of its users, except the element that is the graph's results (-1 for none).
-    """
+    """Return each element's groups, those of its users if unknown; -1: the graph has no results."""
     users: list[list[int]] = [[] for _ in paths]
     for user, taken in enumerate(inputs):
         for input in taken if user != results else ():

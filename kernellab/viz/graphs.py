@@ -545,9 +545,7 @@ class GraphTabs(TabGroup):
 
 
 class LevelsView(View):
-    """The levels of a report, whose kernels lead to tabs; its still is the card, and a picture of
-    the first graph.
-    """
+    """The levels of a report, whose kernels lead to tabs; its still has the first graph."""
 
     def __init__(self, report: GraphReport, tabs: GraphTabs) -> None:
         """

@@ -154,9 +154,7 @@ class Numbers:
 
 
 def change_of(before: Numbers, now: Numbers) -> str:
-    """What an edit changed: "Since the last run: -14 registers, occupancy 25% to 37%."; "" if
-    nothing that is on the card.
-    """
+    """What an edit changed: "Since the last run: -14 registers, occupancy 25% to 37%."; or ""."""
     changed = []
     if now.registers != before.registers:
         more = now.registers - before.registers
@@ -230,9 +228,7 @@ def compilation_card(compilation: Compilation) -> Card:
 
 @card_of.register
 def run_card(run: Run) -> Card:
-    """The card of a run, in a line: grid, where, how long. The arguments are on the card of its
-    launch.
-    """
+    """The card of a run, in a line: grid, where, how long."""
     took = "" if run.seconds is None else f", {run.seconds * 1e3:.3g} ms"
     where = _where(run).rstrip(".")
     return Card(title=run.launch.kernel, subtitle=f"{where[:1].lower()}{where[1:]}{took}")
@@ -290,9 +286,7 @@ def argument_table(
     *,
     known_from: Mapping[str, str] | None = None,
 ) -> Table:
-    """Each parameter with its type, what is promised of it, its value where one was seen,
-    and how the type is known.
-    """
+    """Each parameter with its type, promises, a value that was seen, and the type's origin."""
     rows = []
     for number, (name, kind) in enumerate(specialization.signature.items()):
         constant = (number,) in specialization.constants
@@ -376,9 +370,7 @@ def _resource_rows(resources: Resources) -> list[tuple[str, str]]:
 
 
 def format_spills(resources: Resources) -> str:
-    """What did not fit into the registers of a thread:
-    "nothing", or how many bytes are stored, and loaded back.
-    """
+    """What did not fit into a thread's registers: "nothing", or bytes stored and loaded."""
     if not resources.spills and not resources.spill_loads:
         return "nothing"
     if not resources.spill_loads:
@@ -508,9 +500,7 @@ _MOST_LINES = 12
 
 @card_of.register
 def bisection_card(bisection: Bisection) -> Card:
-    """The pass, the lines that it rewrote, the arguments that differ,
-    the modules that could not run.
-    """
+    """The pass, the lines that it rewrote, the differing arguments, the modules that cannot run."""
     lines = [_line(position) for position in bisection.lines[:_MOST_LINES]]
     if len(bisection.lines) > _MOST_LINES:
         lines.append((f"and {len(bisection.lines) - _MOST_LINES} more", ""))

@@ -372,9 +372,7 @@ def live_card(
     find: FindLaunch,
     later: Sequence[str] = (),
 ) -> CardView:
-    """The card of a kernel that leads to the views of its compilation, and of its launch; see
-    `KernelView`.
-    """
+    """The card of a kernel that leads to its compilation and launch; see `KernelView`."""
     tabs = LaunchTabs(find, {"ir": compilation})
     return tabs.add("card", KernelView(make, tabs, later))
 
@@ -413,9 +411,7 @@ def _joined(view: View, record: Any, tab_id: str) -> View:
 
 
 def displayed(record: Any) -> View | None:
-    """The live view of a profile, or the live card of a record that leads to other views; None
-    where a notebook shows the card as it is.
-    """
+    """The live view of a profile, or a record's live card; None where the card is shown."""
     if isinstance(record, Profile):
         return _view(record)
     if isinstance(record, GraphReport):

@@ -144,9 +144,7 @@ def _overview(grades: Grades, names: dict[str, str]) -> Html:
 
 
 def _mistakes(grades: Grades, names: dict[str, str]) -> Iterator[Html]:
-    """The exercises that most folders have tried and not done first; in each, equal mistakes
-    together.
-    """
+    """The exercises that most folders tried and did not solve first, equal mistakes together."""
     stuck: dict[str, list[Grade]] = {}
     for grade in grades:
         if grade.file and not grade.is_done:

@@ -493,9 +493,7 @@ _UNITS = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
 def _format_sizes(sizes: Sequence[float]) -> list[str]:
-    """Sizes as they are; long ones in units of 1024, where all of them are
-    whole numbers of those.
-    """
+    """Sizes as they are; long ones in units of 1024, if all are whole numbers of those."""
     plain = [f"{size:.15g}" for size in sizes]
     if max(map(len, plain)) <= _LONGEST or any(size % 1024 for size in sizes if size > 1024):
         return plain

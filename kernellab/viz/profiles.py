@@ -64,9 +64,7 @@ class CostLine:
 
 @dataclass(frozen=True)
 class KernelCosts:
-    """A kernel's lines in the order of its source; those of helpers in other files are in a
-    separate one.
-    """
+    """A kernel's lines in its source's order, apart from those of helpers in other files."""
 
     name: str
     """ "matmul", or "matmul, in standard.py" for a helper's lines."""
@@ -99,8 +97,7 @@ class TimelineData:
     left_out: str
     """Which programs or events are not drawn; "" for none."""
     events: bytes
-    """The starts of all events, row by row, and their ends, as little-endian floats of 64 bits
-    that begin at 0; then their names' places, as integers of 32 bits."""
+    """All events' starts, row by row, and ends (float64 from 0); their names' places (int32)."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +111,7 @@ class ProfileView(ViewData):
     origin: str
     is_of_gpu: bool
     measures: tuple[str, ...]
-    """What bars may show, the first at first: "cycles"; without a GPU what the interpreter
-    counted, "bytes" and "operations", and its time."""
+    """What bars may show, first the first: "cycles"; without a GPU, what was counted."""
     kernels: tuple[KernelCosts, ...]
     scopes: TableData | None
     """The tree of scopes; None where it is one kernel."""
@@ -151,9 +147,7 @@ def kind_of(operation: str) -> BarKind:
 
 
 def measures_of(profile: Profile) -> tuple[str, ...]:
-    """What the lines of a profile have shares of. The interpreter's time says nothing about a
-    GPU, so what it counted comes first.
-    """
+    """What the lines of a profile have shares of; without a GPU, what was counted comes first."""
     if profile.is_of_gpu:
         return ("time",)
     counted_here = (

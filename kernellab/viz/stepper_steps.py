@@ -173,9 +173,7 @@ class _Lightener:
 
 
 def _smallest(view: StepperView, most_bytes: int) -> set[tuple[str, int]]:
-    """The values and arguments that keep their elements, the smallest first,
-    while there is space.
-    """
+    """The values and arguments that keep their elements, the smallest first, while they fit."""
     written = [0] * len(view.arguments)
     for step in view.steps:
         for write in step.writes:
@@ -297,9 +295,7 @@ class _Maker:
         self._unmarked = 0
         """Accesses whose places are not worked out: they have too many lanes together."""
         self._left_behind: dict[str, int] = {}
-        """Arguments whose pictures do not follow the steps from a number on, for the same reason;
-        -1 for those that never did.
-        """
+        """Arguments whose pictures stop following the steps at a number; -1: they never did."""
 
     def view(self, focus: int) -> StepperView:
         trace, facts = self._trace, self._trace.facts
@@ -394,9 +390,7 @@ class _Maker:
             )
 
     def _frames(self) -> tuple[StepFrame, ...]:
-        """The calls of the steps that are shown, and those that led there, with the variables that
-        they have before the first of these steps.
-        """
+        """The calls around the shown steps, with the variables before the first of those."""
         begun: dict[int, dict[str, int]] = {}
         for step in self._steps:
             frame: Frame | None = step.frame

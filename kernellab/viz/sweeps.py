@@ -268,15 +268,12 @@ def _size_line(
 
 
 Standing = Literal["best", "tied", "behind", "candidate", "untimed", "dropped"]
-"""Of a config: the fastest, as fast within the noise, slower, one of the first to measure, never
-timed, dropped."""
+"""Of a config: fastest, as fast within noise, slower, to measure first, never timed, dropped."""
 
 
 @dataclass(frozen=True)
 class ConfigData:
-    """One config of a sweep, and all that was found out about it. Times in microseconds;
-    None is not known, or not measured.
-    """
+    """One config of a sweep, and all that is known about it; times in microseconds or None."""
 
     sweep: int
     """Number in `TuningView.sweeps`."""
@@ -418,8 +415,7 @@ class TuningView(ViewData):
 # looks at.
 
 _EMBEDDED = 750_000
-"""Bytes of packed explorers that a page or a widget holds, all together;
-of more, the largest texts of passes are left out."""
+"""Bytes of packed explorers in a page or widget; beyond it, the largest texts are left out."""
 
 _SENT = 1_000_000
 """Bytes of an explorer that the kernel sends at once."""
@@ -442,9 +438,7 @@ def _numbers(compilations: Any) -> list[int]:
 
 
 class SweepView(View):
-    """Sweeps to explore. The live view has this kernel compile the configs that a reader opens;
-    a page holds some.
-    """
+    """Sweeps to explore; the live view compiles the configs that a reader opens."""
 
     def __init__(
         self,
@@ -618,9 +612,7 @@ class Configs:
         return sorted(set(chosen))
 
     def opened(self, view: TuningView, chosen: Sequence[int]) -> TuningView:
-        """The view with the explorers of some configs, and what comparing
-        each two of them takes.
-        """
+        """The view with the explorers of some configs, and what comparing them takes."""
         with ProgressBar(f"compile {view.title} to show it", len(chosen), "configs") as work:
             return self._opened(view, list(dict.fromkeys(chosen)), work)
 
@@ -642,9 +634,7 @@ class Configs:
         return Answer({}, [lightened(self._explorer(int(request["config"])), _SENT)])
 
     def text_answer(self, request: Mapping[str, Any]) -> Answer:
-        """The answer to the request "config text": one that was too large to send
-        with the explorer.
-        """
+        """The answer to the request "config text": a text too large to send with its explorer."""
         side = self._explorer(int(request["config"])).sides[0]
         return Answer({"text": side.texts[request["text"]].content})
 

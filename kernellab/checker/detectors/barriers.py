@@ -321,9 +321,7 @@ _WAYS: Mapping[str, Way] = {"ld": "load", "st": "store", "atom": "atomic", "red"
 
 
 class _Owners:
-    """Which thread makes each element's access, as TTGIR's layouts say; and what PTX has between
-    two accesses.
-    """
+    """Which thread accesses each element in TTGIR's layouts, and what PTX has in between."""
 
     def __init__(self, run: CheckedRun) -> None:
         call = run.call

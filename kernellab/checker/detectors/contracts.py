@@ -44,14 +44,11 @@ _TRIPLES = 4096
 """The most triples of neighbors of a tile that are combined in both ways."""
 
 _APART = 1e-6
-"""Results this much apart, relative to the largest number involved, are different. They are
-computed in float64, so that rounding does not count."""
+"""Results farther apart than this part of the largest number differ; float64 leaves no rounding."""
 
 
 class NotAssociative(Detector):
-    """Combine three neighbors of a scan or a reduction in both ways: (a, b), then c, and a, then
-    (b, c). A GPU combines them in another order.
-    """
+    """Combine three neighbors in both orders, (a, b), c and a, (b, c), as a GPU may."""
 
     kinds = ("not-associative",)
 
@@ -161,8 +158,7 @@ class OverwrittenArgument(Detector):
         super().__init__(run)
         self._shared = _shared_storages(run)
         self._writes: dict[tuple[int, int], Array] = {}
-        """For each element, the number of the store that wrote it last; 0 for none, and -1 once it
-        was read."""
+        """For each element, the number of its last store; 0 for none, -1 once it was read."""
         self._accesses: list[CheckedAccess] = []
 
     @classmethod
@@ -332,9 +328,7 @@ def _wrong_numbers(run: CheckedRun) -> Iterator[tuple[SourcePosition, int, str, 
 
 
 def _size_at(run: CheckedRun, place: SourcePosition) -> int | None:
-    """Return the size along the last dimension of the tile that a line sorts; None if it is not
-    known: `tl.topk` begins with a reshape of the tile.
-    """
+    """Return the sorted tile's last size, or None; `tl.topk` begins with a reshape of the tile."""
     for op in run.code.module.walk():
         if isinstance(op, tt.ReshapeOp) and len(frames := locate(op.location).frames) > 1:
             if (frames[-1].file, frames[-1].line) == (place.file, place.line):

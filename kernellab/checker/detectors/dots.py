@@ -225,8 +225,7 @@ WHY = {
 
 
 _CANCELS = 1 / 8
-"""A result this much smaller than its operand has lost three bits: tf32's error of 0.1 % grows to
-about the tolerance."""
+"""A result this much smaller than its operand has lost three bits: tf32 is off by the tolerance."""
 
 
 def _rounds(op: Operation) -> bool:
@@ -259,9 +258,7 @@ def _cancelling(function: Operation) -> Mapping[Operation, int]:
 
 @lru_cache(maxsize=32)
 def _takes_the_smallest(function: Operation) -> bool:
-    """Return whether a function reduces to a minimum or by a comparison, so that single elements
-    of a difference decide the result.
-    """
+    """Return whether a minimum or comparison makes single elements of a difference decide."""
     return any(
         isinstance(inner, mlir.MinNumFOp | mlir.MinimumFOp | mlir.CmpFOp)
         for op in function.walk()

@@ -122,8 +122,7 @@ _ATTRIBUTES = {
     "tt.contiguity": "max_contiguous",
     "tt.constancy": "max_constancy",
 }
-"""The attribute of a hint in the IR -> its function in triton.language; in the order of
-`_Promise.numbers`."""
+"""The attribute of a hint in the IR -> its function, in the order of `_Promise.numbers`."""
 
 _HINT_ADVICE = (
     "Correct the hint or remove it. The compiler relies on it: on a GPU, accesses that depend on "
@@ -164,9 +163,7 @@ class BrokenHints(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation is an assumption, has a hint on its result, or is a loop
-        (or the end of one) with a hint on a value that it carries.
-        """
+        """Return whether the operation is an assumption, or a loop or a result with a hint."""
         if isinstance(operation, mlir.AssumeOp):
             return True
         if isinstance(operation, mlir.YieldOp) and isinstance(
@@ -329,9 +326,7 @@ def _limited(promise: _Promise, most: int) -> _Promise:
 
 
 def _is_divided(value: SSAValue) -> bool:
-    """Return whether a value is an operand of a division, which makes larger numbers of a hint
-    matter, possibly after additions and changes of shape.
-    """
+    """Return whether a division, perhaps after sums and reshapes, makes larger hints matter."""
 
     def step(value: SSAValue) -> Iterator[SSAValue]:
         return (result for use in value.uses for result in use.operation.results)
@@ -528,8 +523,7 @@ _ASSERTION_ADVICE = {
 
 
 UNIT = 16
-"""Addresses and strides must be multiples of this many bytes: CUDA driver API,
-cuTensorMapEncodeTiled (globalAddress, globalStrides)."""
+"""Bytes of which addresses and strides are multiples: CUDA driver API, cuTensorMapEncodeTiled."""
 
 
 class DescriptorAlignment(Detector):

@@ -64,9 +64,7 @@ class Counter:
         return f"{self.name} changes by {self._step(values)} while {condition}"
 
     def iterations_left(self, now: int, values: LaneValues) -> float | None:
-        """Return how many iterations the loop has left; infinity if the counter never ends it, None
-        if that is not known. Integers wrap.
-        """
+        """Return the loop's iterations left, which wrap; infinity if endless, None if unknown."""
         step, bound = self._step(values), values.at(self.bound, ())
         if step is None or bound is None:
             return None
@@ -195,9 +193,7 @@ class LoopReads:
 
 
 def asks_memory_alone(loop: mlir.WhileOp) -> bool:
-    """Return whether only loaded values decide, in each iteration, whether a loop continues; the
-    values that it carries decide only where it reads.
-    """
+    """Return whether loaded values alone decide whether a loop continues."""
     ended = yielded(loop.after.block)
     pending, loads_decide = _sources(yielded(loop.before.block)[0], loop)
     order: dict[int, set[int]] = {}
@@ -221,9 +217,7 @@ def asks_memory_alone(loop: mlir.WhileOp) -> bool:
 
 
 def _sources(value: SSAValue, loop: mlir.WhileOp) -> tuple[set[int], bool]:
-    """Numbers of the carried values that a value is computed from within a turn, not by
-    loads; and whether it is computed from what was loaded.
-    """
+    """Numbers of the carried values that a value is computed from; whether any of it was loaded."""
 
     def is_load(value: SSAValue) -> bool:
         op = next(inside_of(value, loop), None)
@@ -258,8 +252,7 @@ _FREE_ITERATIONS = 32
 """This many iterations are only counted: nearly every loop ends before."""
 
 _PATIENCE = 2
-"""A loop that waits for other programs may take this many times the iterations of other loops: a
-deadlock is found before."""
+"""How many times other loops' iterations a waiting loop may take before it counts as endless."""
 
 
 _FOR_PATIENCE = 10
@@ -308,9 +301,7 @@ class _Deciding(NamedTuple):
 
 
 class EndlessLoop(Detector):
-    """Count the iterations of `while` loops, and stop a loop that returns to an earlier state,
-    reads nothing new, or takes too many iterations.
-    """
+    """Stop a `while` loop that returns to a state, reads nothing new, or takes too long."""
 
     kinds = ("endless-loop",)
     guards = True
@@ -431,9 +422,7 @@ class EndlessLoop(Detector):
     def _look_for_circle(
         self, computed: Computed, loop: mlir.WhileOp, going: LoopState, deciding: Sequence[int]
     ) -> None:
-        """Compare the state with that of iterations 1, 2, 4, 8, ..., as `scheduler.py` does (R. P.
-        Brent, BIT 20, 1980).
-        """
+        """Compare the state with that of iterations 1, 2, 4, 8, ... (R. P. Brent, BIT 20, 1980)."""
         carried = _of_active(computed, deciding)
         if going.kept_at and all(map(_is_same, carried, going.kept)):
             self._stop(computed, loop, going, circle=going.iterations - going.kept_at)

@@ -100,8 +100,7 @@ class OutOfBounds(Detector):
         self._leaving: dict[
             Operation, list[tuple[CheckedAccess, numpy.ndarray, Buffer] | None]
         ] = {}
-        """The accesses of each operation that leave a view; None for one that is a fault in any
-        case."""
+        """The accesses of each operation that leave a view; None if one is a fault in any case."""
 
     def before(self, access: CheckedAccess) -> None:
         if access.action != "load" or not _is_view(access.buffer):
@@ -178,9 +177,7 @@ class OutOfBounds(Detector):
 def _is_beside(
     other: CheckedAccess, access: CheckedAccess, outside: numpy.ndarray, view: Buffer
 ) -> bool:
-    """Return whether another load of the same programs, at a constant distance from a load, stays
-    inside the view where that leaves it.
-    """
+    """Return whether another load at a constant distance stays in the view that a load leaves."""
     if other.operation is access.operation or other.programs is not access.programs:
         return False
     if other.buffer.tensor is not access.buffer.tensor or other.rank != access.rank:

@@ -79,9 +79,7 @@ class _Stores:
         self._known: dict[str, dict[str, tuple[SourcePosition, bool]]] = {}
 
     def of(self, function: Any) -> dict[str, tuple[SourcePosition, bool]]:
-        """Return the parameters that a function stores to: where, and whether a condition guards
-        the store.
-        """
+        """Return the parameters that a function stores to, where, and whether under a condition."""
         name = function.__name__
         if name not in self._known:
             self._known[name] = {}  # for a function that calls itself
@@ -201,9 +199,7 @@ class WrittenElements:
                 self._join()
 
     def unwritten(self, tensor: torch.Tensor) -> tuple[int, tuple[int, ...]] | None:
-        """How many elements of a tensor that lies in the storage were not written,
-        and the first of them; None where all were.
-        """
+        """How many elements of a tensor were not written, and the first one; None for none."""
         if not tensor.numel() or self._covers(tensor):
             return None
         return first_unset(self.storage.view(tensor, self._noted().elements), tensor.ndim)
@@ -277,9 +273,7 @@ _OUTPUT = re.compile(r"(.*_)?(o|y|z|c|out|output|dst|dest|res|result)s?(_?ptr|_?
 
 
 class UnusedOutput(Detector):
-    """Look for an element that is written. `UnwrittenOutput` checks launches that name their
-    `outputs`, element by element.
-    """
+    """Look for any element that is written; `UnwrittenOutput` checks launches with `outputs`."""
 
     kinds = ("unwritten-output",)
 
@@ -371,9 +365,7 @@ def _unused_output(run: CheckedRun) -> tuple[str, list[str]]:
 
 
 class UnwrittenOutput(Detector):
-    """Record which elements of the arguments in `outputs` are written, and report the others at the
-    end of the run.
-    """
+    """Record which elements of the `outputs` are written, and report the others at the end."""
 
     kinds = ("unwritten-output",)
 

@@ -236,9 +236,7 @@ class Race(Detector):
         self._conclude(trackers, again)
 
     def _conclude(self, trackers: Sequence[Tracker], again: Repeatable | None = None) -> None:
-        """Report the races that trackers saw; those of a repeatable run only if they have an
-        effect.
-        """
+        """Report the races that were seen; those of a repeatable run if they have an effect."""
         for tracker in trackers:
             if tracker.is_cut_off:
                 self._add_note(
@@ -300,9 +298,7 @@ class Race(Detector):
 
 
 def _watched(run: CheckedRun) -> frozenset[str | int] | None:
-    """Return the storages that plain stores may write, and those that atomics may write while
-    plain loads read them (see `CheckedRun.storage_of`); EVERYTHING if that is unknown.
-    """
+    """Return the storages that plain stores, or atomics with plain loads, may write."""
     effects = memory_effects(run.code)
     stored, updated, loaded = effects.stored, effects.updated, effects.loaded
     if stored is EVERYTHING or (updated is EVERYTHING and loaded is EVERYTHING):

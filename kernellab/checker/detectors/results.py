@@ -52,9 +52,7 @@ if TYPE_CHECKING:
 
 
 class WrongResult(Detector):
-    """Compare the results of the run with the expected ones, and find the line and the program
-    that wrote the first wrong element.
-    """
+    """Compare results with the expected ones; find who wrote the first wrong element."""
 
     kinds = ("wrong-result", "rounding")
 
@@ -322,9 +320,7 @@ def _receives_strides(
     tensors: Mapping[str, torch.Tensor],
     values: Mapping[str, Any],
 ) -> bool:
-    """Return whether the kernel receives all strides of a tensor: in parameters that are named as
-    strides, or in any that has the value of a stride and not of a size.
-    """
+    """Return whether all strides of a tensor reach the kernel, by parameters' names or values."""
     needed = _needed(tensor)
     if needed <= {*strides_for(name, [*tensors], values)}:
         return True
@@ -336,9 +332,7 @@ def _receives_strides(
 def _made_contiguous(
     session: CheckSession, names: Sequence[str], outside: set[Operation]
 ) -> CheckedRun:
-    """Run the launch with contiguous copies of some tensors, and add the accesses that leave their
-    tensors to `outside`.
-    """
+    """Run the launch with some tensors contiguous; add accesses that leave them to `outside`."""
     launch = session.launch
     rows = {name: launch.call.values[name].detach().contiguous() for name in names}
     call = replace(launch.call, values={**launch.call.values, **rows})
@@ -730,9 +724,7 @@ def _place_text(op: Operation) -> str:
 
 
 def _is_noise(actual: torch.Tensor, exact: torch.Tensor, right: torch.Tensor) -> bool:
-    """Return whether the error of a result is a considerable part of it, and a much smaller one is
-    expected.
-    """
+    """Return whether the error is a considerable part of a result that should be exact."""
     error, expected_error = (float((side - exact).norm()) for side in (actual, right))
     return error > _NOISE * float(exact.norm()) and 10 * expected_error < error
 
@@ -740,9 +732,7 @@ def _is_noise(actual: torch.Tensor, exact: torch.Tensor, right: torch.Tensor) ->
 def _chosen(
     session: CheckSession, name: str, right: torch.Tensor, allowed: torch.Tensor
 ) -> tuple[RoundingCause, Operation | None, torch.Tensor]:
-    """Return the cause that makes the difference disappear, the first operation that rounds so, and
-    the results without it; no operation if no cause does.
-    """
+    """Return the cause that ends the difference, its first operation, and the results."""
     present = [
         cause for cause in CAUSES if any(map(cause.rounds, session.launch.code.module.walk()))
     ]

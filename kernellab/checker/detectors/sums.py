@@ -162,9 +162,7 @@ class _Returning:
 
 
 def _is_of_halves(operand: SSAValue, result: SSAValue) -> bool:
-    """Return whether an operand has 16 bits, or was widened for a sum in fp32 that is rounded
-    afterwards.
-    """
+    """Return whether an operand has 16 bits, or was widened for a sum that is rounded later."""
     if dtype(operand.type) == dtype(result.type):
         return True
     return isinstance(operand, OpResult) and isinstance(operand.op, mlir.ExtFOp)
@@ -245,9 +243,7 @@ class _AtomicSum:
 
 
 class StalledSum(SuspectedCause):
-    """A sum does not change although something is added; the exact sums of atomics are computed
-    beside them.
-    """
+    """A sum does not change although something is added; atomics are summed exactly beside them."""
 
     kinds = ("stalled-sum",)
     tolerance = _PART
@@ -270,9 +266,7 @@ class StalledSum(SuspectedCause):
         return addition_of(operation) is not None
 
     def suspects(self, computed: Computed) -> bool:
-        """Return whether the sum of some element may stall. Additions that change every element are
-        not looked at, which is fast, so that the reference run decides.
-        """
+        """Return whether some element's sum may stall: the fast test before a reference run."""
         addition = running_additions(computed.operation).get(computed.operation)
         if addition is not None and addition.rounding is addition.operation:
             values = computed.operands[addition.position], computed.results[0]

@@ -58,9 +58,7 @@ _DEEPEST = 16
 
 @per_code
 def loads_with_undefined_lanes(code: ProgramCode) -> frozenset[Operation]:
-    """Return the masked loads without `other` whose masked elements may affect something: all but
-    those of which the code shows that they do not.
-    """
+    """Return the masked loads without `other` whose masked elements may affect something."""
     return frozenset(
         op
         for op in code.module.walk()
@@ -72,9 +70,7 @@ def loads_with_undefined_lanes(code: ProgramCode) -> frozenset[Operation]:
 
 
 def _stays_off(load: tt.LoadOp) -> bool:
-    """Return True if all values computed from the load, element by element, end in accesses that
-    are masked off wherever the load is.
-    """
+    """Return True if all that is computed from the load is masked off wherever the load is."""
     assert load.mask is not None
     seen: set[SSAValue] = set()
     pending: list[SSAValue] = [load.result]
@@ -279,9 +275,7 @@ class MissingOther(Detector):
         return None
 
     def _is_neutral(self, session: CheckSession, op: Operation) -> bool:
-        """Return whether elements that the load reads, repeated in the undefined elements, give
-        the same results as zeros: then both are neutral.
-        """
+        """Return whether repeating the load's elements gives the same results as zeros do."""
         try:
             repeated = session.repeat(change=_repeating(op)).results
         except (Stopped, KernelFault):
@@ -292,9 +286,7 @@ class MissingOther(Detector):
         """Report nothing yet: the further runs decide what is a fault."""
 
     def _effect(self, session: CheckSession, loads: frozenset[Operation]) -> str | None:
-        """Return what changes with other values in the elements that these loads leave undefined;
-        None if nothing does.
-        """
+        """Return what changes with other values in these loads' undefined elements, or None."""
         kinds = {dtype(op.results[0].type).kind in "iub" for op in loads}
         for filling in _FILLINGS:
             words = filling.format_for(kinds)
@@ -330,9 +322,7 @@ def _comparison(apart: Difference, words: str) -> str:
 
 
 def _proposals(op: Operation, number: str, integer: str) -> tuple[Proposal, ...]:
-    """Return other= with a number, to be tried; for a block pointer, the padding with zeros; none
-    where there is no such number of the type.
-    """
+    """Return other= with a number, or padding with zeros, to be tried; nothing if there is none."""
     is_integer = dtype(op.results[0].type).kind in "iub"
     value = integer if is_integer else number
     if form_of(op) == "block pointer" and number == "0.0":

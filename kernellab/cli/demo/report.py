@@ -223,9 +223,7 @@ def _allowed(tolerance: Tolerances) -> str:
 
 
 def times_figure(results: Sequence[Result]) -> Html:
-    """Bars of the interpreter's and torch's times, on a logarithmic axis,
-    as SVG in the page's colors.
-    """
+    """Bars of the interpreter's and torch's times, on a log axis, as SVG in page colors."""
     times = {
         "interpreter": [result.seconds * 1e3 for result in results],
         "torch, one thread": [result.torch_seconds * 1e3 for result in results],

@@ -44,8 +44,7 @@ OFFSET = "allocation.offset"
 """The attribute with which the allocation pass says where an operation's shared memory begins."""
 
 Measure = Callable[[str], int]
-"""How many bytes of shared memory a module takes:
-the compiler's own allocation pass, run on the module's text."""
+"""The shared memory of a module in bytes, by the compiler's allocation pass on its text."""
 
 Views = Mapping[SSAValue, frozenset[Operation]]
 """A value that stands for memory -> the allocating operations that it may be a view of."""
@@ -141,9 +140,7 @@ def _with_sharers(buffers: list[SharedBuffer]) -> list[SharedBuffer]:
 
 
 def allocates(op: Operation) -> bool:
-    """Whether the pass gave this operation memory.
-    A function has some where it starts warp groups of several kinds.
-    """
+    """Whether the pass gave this operation memory; a function that starts warp groups has some."""
     return OFFSET in op.attributes
 
 
@@ -175,9 +172,7 @@ def _offset(op: Operation) -> int:
 
 
 def unique_names(ops: list[Operation]) -> dict[Operation, str]:
-    """A name for each: the kernel's own for a buffer's value, the operation's for scratch space;
-    doubles get a number.
-    """
+    """A name for each: the kernel's for a buffer, else the operation's; doubles get numbers."""
     names: dict[Operation, str] = {}
     for op in ops:
         plain = (name_of(op) if isinstance(op, ALLOCATIONS) else "") or kind(op).partition(".")[2]
@@ -187,9 +182,7 @@ def unique_names(ops: list[Operation]) -> dict[Operation, str]:
 
 
 def alone(op: Operation, module: builtin.ModuleOp) -> str:
-    """A module, in generic form, with the same attributes and a kernel that does this one operation
-    on its arguments.
-    """
+    """A generic module with the same attributes and a kernel that does this one operation."""
     taken = taken_from_outside(op)
     block = Block(arg_types=[value.type for value in taken])
     copy = op.clone(dict(zip(taken, block.args)))
@@ -210,9 +203,7 @@ def alone(op: Operation, module: builtin.ModuleOp) -> str:
 def kernel_text(
     block: Block, results: list[Attribute], module: builtin.ModuleOp, leave_out: str
 ) -> str:
-    """A module, in generic form, whose one kernel has this body;
-    with the attributes of `module` but for one.
-    """
+    """A generic module whose one kernel has this body, with `module`'s attributes but for one."""
     kernel = builtin.UnregisteredOp.with_name("tt.func").create(
         properties={
             "function_type": builtin.FunctionType.from_lists(
@@ -240,9 +231,7 @@ def taken_from_outside(op: Operation) -> list[SSAValue]:
 
 
 def _empty(op: Operation) -> None:
-    """Take the work out of the regions of a warp-specialized operation,
-    which have separate memory.
-    """
+    """Empty a warp-specialized operation's regions, which have separate memory."""
     for region in [region for inner in op.walk() for region in inner.regions]:
         ends = [block.last_op for block in region.blocks if block.last_op is not None]
         last = (ttg.WarpYieldOp, ttg.WarpReturnOp)
@@ -300,9 +289,7 @@ class _ViewsOf:
 
 
 def last_use(allocation: Operation, views: Views, number: Mapping[Operation, int]) -> int:
-    """Number of the last operation at which a buffer lives, by liveness over the control flow
-    of its function.
-    """
+    """Number of the last operation at which a buffer lives, by liveness over control flow."""
     region = allocation.parent_region()
     home = allocation.parent_block()
     used_by = {
@@ -360,8 +347,7 @@ TOTAL = "ttg.tensor_memory_size"
 Place = tuple[int, int]
 """Row and column."""
 Allocate = Callable[[str], tuple[Sequence[Place], int]]
-"""Where a module's buffers begin, and how many columns it takes:
-the compiler's own pass, run on the module's text."""
+"""Where a module's buffers begin, and its columns, by the compiler's pass on its text."""
 
 
 def tensor_memory(module: builtin.ModuleOp, allocate: Allocate, read_from: str) -> TensorMemory:
@@ -437,9 +423,7 @@ def _tensor_size(op: Operation, module: builtin.ModuleOp, allocate: Allocate) ->
 
 
 def _copies(op: Operation, count: int, module: builtin.ModuleOp) -> str:
-    """A module with a kernel that makes the same buffer several times,
-    and uses all of them at its end.
-    """
+    """A module with a kernel that makes one buffer several times, and uses all at its end."""
     taken = taken_from_outside(op)
     block = Block(arg_types=[value.type for value in taken])
     copies = [op.clone(dict(zip(taken, block.args))) for _ in range(count)]

@@ -406,8 +406,7 @@ def _with_hints(op: Operation, facts: _Facts) -> _Facts:
 # Accesses
 
 WidthsOf = Callable[[SourcePosition | None], tuple[int, ...]]
-"""The widths, in bytes, of the finished code's accesses to global memory for a line
-of the kernel."""
+"""The widths, in bytes, of the finished code's accesses to global memory for a line."""
 
 
 def axis_info(module: Operation, widths_of: WidthsOf, read_from: str) -> AxisInfo:
@@ -418,8 +417,7 @@ def axis_info(module: Operation, widths_of: WidthsOf, read_from: str) -> AxisInf
 
 
 RunOf = Callable[[SSAValue], tuple[int, int] | None]
-"""For a tile: elements that a thread holds side by side, and the dimension along which it does;
-None where that is not known."""
+"""Elements of a tile that a thread holds side by side, and their dimension; None if unknown."""
 
 
 def vector_widths(module: Operation, run_of: RunOf) -> Mapping[Operation, int]:
@@ -480,9 +478,7 @@ def _vector_width(
     facts: Mapping[SSAValue, _Facts],
     run_of: RunOf,
 ) -> int | None:
-    """min(contiguity, divisibility, what a thread holds side by side, 128 bits),
-    then the mask's runs.
-    """
+    """min(contiguity, divisibility, neighbors in a thread, 128 bits), then the mask's runs."""
     if not shape(tile.type):
         return 1
     layout = run_of(tile)
@@ -508,9 +504,7 @@ def power_of_two_up_to(number: int) -> int:
 
 
 def blocked_run(tile: SSAValue) -> tuple[int, int] | None:
-    """For a tile in a blocked layout: elements that a thread holds side by side,
-    and the dimension along which it does.
-    """
+    """Elements of a blocked tile that a thread holds side by side, and their dimension."""
     type = tile.type
     if not isinstance(type, builtin.TensorType):
         return None
@@ -551,9 +545,7 @@ _AMD_BYTES = {
 
 
 def access_width(line: str) -> int | None:
-    """Bytes that one thread moves to or from global memory by a line of PTX or AMD assembly;
-    None where it moves none.
-    """
+    """Bytes per thread of a global access in PTX or AMD assembly; None where it has none."""
     if copy := _PTX_COPY.search(line):
         return int(copy["bytes"], 0)
     if access := _PTX_ACCESS.search(line):

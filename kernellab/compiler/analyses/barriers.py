@@ -142,9 +142,7 @@ def barriers(
 def _barriers_of(
     ops: Iterable[Operation], original: Sequence[str]
 ) -> Iterator[tuple[Operation, bool]]:
-    """The barriers, and whether the membar analysis has put each in:
-    then the module before it has none at that place.
-    """
+    """The barriers, and whether membar put each in: the module before has none there."""
     cursor = 0
     for op in ops:
         there_before = cursor < len(original) and original[cursor] == kind(op)
@@ -154,9 +152,7 @@ def _barriers_of(
 
 
 def _lowering_barrier(position: SourcePosition | None, operation: str, buffer: str) -> Barrier:
-    """A barrier inside what one operation became:
-    its warps exchange data through its scratch space.
-    """
+    """A barrier inside an operation, whose warps exchange data through its scratch space."""
     hazards: tuple[Hazard, ...] = ()
     if buffer:
         write = SharedMemoryAccess(operation, "write", buffer, 0, position)
@@ -346,9 +342,7 @@ _AMD_BARRIER = re.compile(r"^[ \t]*s_barrier(?:_wait)?\b", re.M)
 
 
 def barriers_in(machine_code: str) -> int:
-    """The barriers of a whole program in SASS or AMD assembly:
-    instructions in the text, not executions.
-    """
+    """The barrier instructions in the text of a whole SASS or AMD program."""
     return len(_NVIDIA_BARRIER.findall(machine_code)) + len(_AMD_BARRIER.findall(machine_code))
 
 
@@ -382,9 +376,7 @@ def barriers_of(opened: OpenedModules) -> Barriers:
 
 
 def _before_membar(compilation: Compilation) -> PassRun | None:
-    """The pass before the one that inserts barriers, where that is a separate pass:
-    from Triton 3.9 on.
-    """
+    """The pass before membar's, where that is a separate pass: from Triton 3.9 on."""
     for before, run in itertools.pairwise(compilation.passes):
         if run.name == "membar":
             return before

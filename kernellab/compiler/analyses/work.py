@@ -50,8 +50,7 @@ _FLOAT_OPERATIONS = (
     mlir.LogOp, mlir.Log2Op, mlir.Log10Op, mlir.Log1pOp, mlir.SqrtOp, mlir.RsqrtOp, mlir.ErfOp,
     mlir.PowFOp, mlir.Atan2Op, tt.PreciseSqrtOp, tt.PreciseDivFOp, tt.ApproxDivFOp, tt.ClampFOp,
 )  # fmt: skip
-"""Each counts as one floating-point operation per element, a division and an exponential as much
-as an addition."""
+"""Each is one floating-point operation per element, also a division or an exponential."""
 
 
 @dataclass(frozen=True)
@@ -177,9 +176,7 @@ _LONGEST = 60
 
 
 def format_integer(value: SSAValue) -> str:
-    """An integer in the kernel's words: a constant, a parameter's name, an expression of those,
-    or a value's name.
-    """
+    """An integer in the kernel's words: constants, parameters and names, and their expressions."""
     number = constant(value)
     if number is not None:
         return str(number)

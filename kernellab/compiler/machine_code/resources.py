@@ -32,9 +32,7 @@ SPILLS = re.compile(r"\b(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes
 def resource_reader(
     compiled: triton_api.CompiledKernel, target: Target
 ) -> Callable[[], Resources] | None:
-    """Reads the resources of what Triton compiled: from the cubin, or from AMD's assembly; None
-    where there is no machine code.
-    """
+    """Reads resources from the cubin or AMD's assembly; None where there is no machine code."""
     cubin, assembly = compiled.stages.get("cubin"), compiled.stages.get("amdgcn")
     if isinstance(cubin, bytes):
         return functools.partial(
@@ -51,9 +49,7 @@ def resource_reader(
 
 
 def _assembler_log(compiled: triton_api.CompiledKernel, target: Target) -> str | None:
-    """What `ptxas -v` printed for a kernel. It runs again if its output was not recorded;
-    None where it has nothing to read, or refuses it.
-    """
+    """What `ptxas -v` prints, run again if not recorded; None without PTX, or if it refuses."""
     ptx = compiled.stages.get("ptx")
     if compiled.assembler_log is not None or not isinstance(ptx, str):
         return compiled.assembler_log
@@ -289,8 +285,7 @@ class NvidiaLimits:
     """What the system takes of it for each block."""
     shared_granularity: int
     barriers_per_block_slot: int = 0
-    """Named barriers of the SM, for each of its `blocks`; 0:
-    NVIDIA's calculator does not count them before Hopper."""
+    """Named barriers of an SM for each of `blocks`; 0: not counted by NVIDIA before Hopper."""
     tensor_memory_columns: int = 0
     """Columns of tensor memory, of 128 lanes by 4 bytes each; 0: the GPU has none."""
     registers: int = 65536
@@ -347,8 +342,7 @@ class AmdLimits:
     """SIMD units that the waves of a workgroup share."""
     waves_per_simd: int
     vector_registers: int
-    """Vector registers per lane of one SIMD, of 32 bits;
-    on CDNA 2 and later those of the matrix units included."""
+    """32-bit vector registers per lane of a SIMD, with the matrix units' on CDNA 2 and later."""
     vector_granularity: int
     """Vector registers are given to a wave in units of this many."""
     scalar_registers: int

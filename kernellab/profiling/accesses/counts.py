@@ -156,9 +156,7 @@ def _of_programs(numbers: Any, programs: Numbers) -> Numbers:
 
 
 def first_of_each(columns: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
-    """Where each different row of some columns of numbers from 0 on is first,
-    and of every row which of those it equals.
-    """
+    """The first row of each kind among columns of numbers, and which of those a row equals."""
     first, row_of = numpy.zeros(1, numpy.int64), numpy.zeros(len(columns[0]), numpy.int64)
     for column in columns:
         if (column != column[0]).any():
@@ -199,8 +197,7 @@ def _one_by_one(seen: ObservedAccess, programs: Numbers) -> Rows:
 # What observed accesses cost the memory system, added up over a launch.
 
 _PROGRAM_BITS = 42
-"""A program's number shifted by so many bits, plus a sector's, is unique:
-addresses have 47 bits, so sectors have 42."""
+"""A program's number so shifted, plus a sector's 42 bits (of 47-bit addresses), is unique."""
 _NO_ROW = -1
 """In the place of a row, for a program that takes no part."""
 _MOST_EXECUTIONS = 64
@@ -280,9 +277,7 @@ class Touched:
         return _Execution(of_rows, programs, programs, numpy.zeros_like(programs))
 
     def _by_time(self) -> tuple[Numbers, Numbers]:
-        """The row of every program in each execution, and how far it was moved:
-        shape (executions, programs).
-        """
+        """Each program's row in each execution, and its offset: shape (executions, programs)."""
         count = 1 + max(int(execution.programs.max()) for execution in self._executions)
         rows = numpy.full((len(self._executions), count), _NO_ROW)
         moved = numpy.zeros(rows.shape, numpy.int64)
@@ -292,9 +287,7 @@ class Touched:
         return rows, moved
 
     def _merged(self, rows: Numbers, moved: Numbers) -> Runs:
-        """All that was touched by each column of `_by_time`, whose number is in the bits
-        above _PROGRAM_BITS.
-        """
+        """All that each column of `_by_time`, whose number is above _PROGRAM_BITS, touched."""
         parts = []
         for execution, row, shift in zip(self._executions, rows, moved):
             taking_part = numpy.flatnonzero(row != _NO_ROW)
@@ -394,9 +387,7 @@ class Tally:
         return costs
 
     def end_batch(self) -> None:
-        """The programs that were seen are done: which of them touched
-        which sector matters no more.
-        """
+        """Forget which of the programs that were seen touched which sector: they are done."""
         for touched in self._under_way.values():
             self.touched += touched.by_programs()
             touched.put_into(self.different)
@@ -406,9 +397,7 @@ class Tally:
 def _steps_along(
     dimension: int, addresses: Numbers, on: numpy.ndarray | None, shape: tuple[int, ...]
 ) -> Steps | None:
-    """The step along one dimension of rows of addresses that have no pattern as a whole;
-    None where neighbors that are on differ.
-    """
+    """The step along a dimension of addresses without a pattern; None if neighbors differ."""
     if shape[dimension] < 2:
         return None
     whole = numpy.moveaxis(addresses.reshape(-1, *shape), dimension + 1, -1)
@@ -530,15 +519,12 @@ def _counted(
 
 
 Found = Mapping[Operation, WarpAccess | Messages]
-"""The operations of a kernel that access global memory, in its order,
-and how lanes or the copy engine do."""
+"""The kernel's operations that access global memory, in order, and how lanes or TMA do."""
 
 
 @per_code
 def accesses_in(code: ProgramCode, target: Target) -> Found:
-    """The accesses in a kernel's code, without AMD's buffer operations: what their lanes take at
-    once is not known.
-    """
+    """The accesses in a kernel's code; what AMD's buffer operations take at once is not known."""
     by_lanes = WarpAccesses(code.module, layouts_of, target)
     accesses_by_op: dict[Operation, WarpAccess | Messages] = {}
     for op in entry_of(code.module).walk():
@@ -588,9 +574,7 @@ class Counting:
             tally.end_batch()
 
     def fresh(self) -> dict[Operation, float]:
-        """Of each access, the part of its different sectors that no access before it in the module
-        goes to.
-        """
+        """Of each access, the part of its different sectors that no earlier access goes to."""
         seen: list[SectorSet] = []
         shares, before = {}, 0
         for op, tally in self._tallies.items():
@@ -613,9 +597,7 @@ class Counting:
         return {name: SectorSet.union(sets).span for name, sets in together.items()}
 
     def read(self) -> dict[str, tuple[int, SectorSet]]:
-        """Of each argument, the different sectors that each program loads, added up, and those that
-        all of them load.
-        """
+        """Of each argument, the sectors that each program loads, added up, and those all load."""
         together: dict[str, list[Tally]] = {}
         for op, tally in self._tallies.items():
             if global_effect(op) == "load":

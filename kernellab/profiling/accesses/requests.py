@@ -26,8 +26,7 @@ SECTOR_BITS = 5
 
 _PAGE_BITS = 16
 _PAGE = 1 << _PAGE_BITS
-"""Sectors of a page, 2 MiB of memory: a set keeps a boolean for each sector of the pages
-that it touches."""
+"""Sectors of a page, 2 MiB of memory: a set keeps a boolean for each of a touched page."""
 _FEW_RUNS = 256
 """So many runs are marked one by one; of more, every sector is looked up."""
 _SHORT = 4
@@ -100,9 +99,7 @@ class RunsOfRows(NamedTuple):
         return self
 
     def chosen(self, rows: Numbers, moved: Numbers) -> tuple[Runs, Numbers]:
-        """The runs of some rows, moved by so many sectors each;
-        and which entry of `rows` each run is of.
-        """
+        """The runs of some rows, moved by so many sectors, and the entry of `rows` of each."""
         many = self.counts[rows]
         owners = numpy.repeat(numpy.arange(len(rows)), many)
         starts = numpy.cumsum(self.counts) - self.counts
@@ -137,9 +134,7 @@ SectorsOfRows = RunsOfRows | ScatteredRows
 
 
 def sectors_of_rows(different: Numbers, counts: Numbers, origin: int) -> SectorsOfRows:
-    """The different sectors of rows, counted from `origin` on:
-    row after row, so many of each, and those of each in order.
-    """
+    """The different sectors of rows, from `origin` on, row after row, each in order."""
     begins = numpy.ones(len(different) + 1, numpy.bool_)
     begins[1:-1] = different[1:] - different[:-1] != 1
     begins[numpy.cumsum(counts)] = True
@@ -296,11 +291,9 @@ LINE = 128
 
 _LINE_BITS = 7
 _NOWHERE = -2 * SECTOR
-"""In the place of an address, for a lane that is off:
-its sector lies below all others and beside none."""
+"""Stands for the address of a lane that is off: its sector is below all, beside none."""
 _NARROW = (numpy.int16, numpy.int32)
-"""What addresses near each other are kept as: the fewer bits,
-the sooner they are sorted and compared."""
+"""The type of addresses near each other: fewer bits are sorted and compared sooner."""
 
 
 @dataclass(frozen=True)
@@ -354,9 +347,7 @@ class Instructions:
         return elements.take(self.lanes, axis=1)
 
     def asking(self, on: numpy.ndarray | None) -> numpy.ndarray | None:
-        """Which lanes take part, if of the elements those do that are `on`:
-        shape (rows or 1, instructions, lanes); None for all.
-        """
+        """Which lanes take part if elements are `on`: (rows or 1, instructions, lanes), or None."""
         if on is None:
             return None if self.taking_part is None else self.taking_part[None]
         asking = self.taken(on)
@@ -406,9 +397,7 @@ def costs_of_rows(
 
 
 def _near(addresses: Numbers) -> tuple[Numbers, int]:
-    """Addresses counted from the beginning of a line below all of them, in as few bits as do;
-    and where that line begins.
-    """
+    """Addresses in as few bits as do, from the beginning of a line below all; that beginning."""
     origin = int(addresses.min()) // LINE * LINE
     highest = int(addresses.max()) - origin
     kind = next((kind for kind in _NARROW if highest <= numpy.iinfo(kind).max), numpy.int64)
@@ -425,9 +414,7 @@ def _sorted(numbers: Numbers) -> Numbers:
 
 
 def _changes(ordered: Numbers) -> numpy.ndarray:
-    """Where along the last axis, on which numbers are in order,
-    another one begins that takes part.
-    """
+    """Where along the last axis, which is in order, another number begins that takes part."""
     flat = ordered.reshape(-1)
     changes = numpy.empty(ordered.shape, numpy.bool_)
     # All rows at once, as one: their first places are seen to afterwards.

@@ -40,9 +40,7 @@ from kernellab.records.layouts import Numbers
 
 
 def occurrences(module: builtin.ModuleOp) -> Mapping[Operation, int]:
-    """Operation -> the how manieth of its name it is in the module's text, from 1;
-    not those that were put in place of a call.
-    """
+    """Operation -> its number among those of its name in the text, from 1, calls left out."""
     seen: Counter[str] = Counter()
     numbers = {}
     for op in module.walk():
@@ -253,9 +251,7 @@ _ROW = 16
 
 
 def _transfers(instruction: Instruction) -> Sequence[_Transfer]:
-    """How lanes access shared memory in an instruction;
-    nothing for one that does not, or of which another unit moves the data.
-    """
+    """How lanes access shared memory in an instruction; nothing where they do not themselves."""
     words = instruction.suffixes
     if not any(word.startswith("shared") for word in words) or {"async", "bulk"} & {*words[1:]}:
         return ()
@@ -319,14 +315,11 @@ _ENDS_A_BLOCK = re.compile(
 _AS_A_STORE = "an asynchronous copy writes as a store of the same lanes does"
 _FIELD_OF_MAP = "each field of a tensor map is written by itself, and with it the rest of its word"
 _WHOLE_WORDS = {"global_address": [8], "global_dim": [4], "global_stride": [4]}
-"""Fields of a tensor map that are whole words, and their bytes;
-the others are parts of a word, which is read and written."""
+"""Fields of a tensor map that are whole words, and their bytes; others are parts of a word."""
 
 
 def _transfers_of_tensor_map(words: Sequence[str]) -> Sequence[_Transfer]:
-    """`tensormap.replace` writes a field of the map in shared memory;
-    `tensormap.cp_fenceproxy` copies the map to global memory.
-    """
+    """`tensormap.replace` writes a field in shared memory; `cp_fenceproxy` copies the map out."""
     if "cp_fenceproxy" in words:
         return [_Transfer("load", WORD, assumed=_FIELD_OF_MAP, in_a_row=True)]
     field = words[words.index("tile") + 1]
@@ -421,9 +414,7 @@ _AROUND = ("tt.func", "tt.return")
 
 
 def may_share(module: builtin.ModuleOp) -> bool:
-    """Whether a module may access shared memory;
-    where it does not, there is no need for its PTX.
-    """
+    """Whether a module may access shared memory, so that its PTX is needed."""
     return any(kind(op).startswith(_MAY_SHARE) for op in module.walk())
 
 
@@ -471,9 +462,7 @@ def _accessing(at: Operation | None) -> Operation | None:
 def _cost(
     op: Operation, kind: SharedKind, parts: Sequence[SharedInstruction], occurrence: int
 ) -> SharedCost:
-    """Copies of an operation beside a loop are its first or last rounds;
-    where no loop is left, all its rounds.
-    """
+    """Copies of an operation beside a loop are its first or last rounds, or all without a loop."""
     around = loops_around(op)
     left = min(max(part.loops for part in parts), len(around))
     inside = op if left == len(around) else around[len(around) - left - 1]
@@ -491,9 +480,7 @@ def _block_of(op: Operation) -> Block:
 
 
 def _warps_of(op: Operation | None, default: int) -> range:
-    """The numbers of the warps that execute an operation: all of the default group, or those of
-    its partition.
-    """
+    """The numbers of the warps that execute an operation: of its partition or the default group."""
     if op is None:
         return range(default)
     for parent in parents(op):
@@ -596,9 +583,7 @@ def _access(cost_of_op: SharedCost, executions: int, times: int) -> SharedAccess
 
 
 def _name(op: Operation) -> str:
-    """The kernel's name of what an operation gives;
-    an asynchronous copy gives none, and is named after the parameter that it reads.
-    """
+    """The kernel's name of a result; for an asynchronous copy, its parameter's."""
     if isinstance(op, ttg.AsyncCopyGlobalToLocalOp):
         return underlying_argument(op.pointer)
     return value_name(op.results[0]) if op.results else ""

@@ -120,9 +120,7 @@ def flops(op: Operation) -> float:
 
 
 def generation(op: Operation) -> str:
-    """The matrix instruction of a product: "wgmma", "mma", "tcgen05", "mfma", "wmma"; "" for one by
-    multiply-adds.
-    """
+    """The instruction of a product: "wgmma", "mma", "tcgen05", "mfma", "wmma"; else ""."""
     if isinstance(op, ttng.WarpGroupDotOp):
         return "wgmma"
     if isinstance(op, ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp):
@@ -240,9 +238,7 @@ def waves_of(programs: int, slots: int) -> int:
 
 
 def counts_from_ttgir(evidence: Evidence) -> LaunchCounts:
-    """Return counts for the estimate's model of a launch that cannot be sampled, because its
-    values, its grid or its machine code are not at hand.
-    """
+    """Return counts of a launch that cannot be sampled, for the estimate's model."""
     work, accesses, programs = evidence.work, evidence.accesses, evidence.programs
     resident_warps = evidence.warps * min(evidence.blocks, evidence.per_sm)
     crowded = max(1.0, 8 / max(resident_warps, 1))

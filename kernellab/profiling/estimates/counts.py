@@ -161,9 +161,7 @@ def sampled(
 def _spans_of_all(
     spans: Mapping[str, int], grid: tuple[int, int, int], ran: Sequence[int]
 ) -> dict[str, float]:
-    """Return what all programs of a grid span, if they go along each of its axes evenly, from what
-    those with some linear ids did.
-    """
+    """Return what all programs of a grid span evenly, from what some of them did."""
     places = numpy.unravel_index(numpy.array(ran), grid[::-1])
     farther = [size / (at.max() - at.min() + 1) for at, size in zip(places, grid[::-1])]
     if len(ran) < math.prod(grid):
@@ -270,9 +268,7 @@ def _in_waves(
     accesses: Found,
     wave: int,
 ) -> dict[str, dict[str, float]]:
-    """Return `apart` and `stays` of each argument, from the first loads of the programs of two
-    waves in the middle of the grid.
-    """
+    """Return `apart` and `stays` of each argument, from first loads of two waves amid the grid."""
     total, own = math.prod(grid), replace(call, values=_working_copies(call.values, code.module))
     middle = total // 2 // wave * wave
     read: list[Mapping[str, tuple[int, SectorSet]]] = []

@@ -70,8 +70,7 @@ class Estimate(HasCard):
     """The longest first."""
     counts: LaunchCounts = field(repr=False)
     error: float
-    """The median of |estimate / time - 1| on kernels that the calibration never saw: 0.1 is 10
-    percent."""
+    """The median of |estimate / time - 1| on kernels outside the calibration: 0.1 is 10 percent."""
     notes: tuple[str, ...] = ()
     """What is unknown, and what was assumed instead."""
     accesses: Accesses | None = field(default=None, repr=False, compare=False)
@@ -149,9 +148,7 @@ class Roof:
 
 @dataclass(frozen=True)
 class Roofline(HasCard):
-    """A launch under the roofs of a GPU: operations by kind, bytes by level, all counted with no
-    GPU; and its place under them where a time is known.
-    """
+    """A launch under the roofs of a GPU: operations, bytes by level, and its place if timed."""
 
     kernel: str
     gpu: Gpu
@@ -352,9 +349,7 @@ def _operations(counts: LaunchCounts, gpu: Gpu) -> list[Roof]:
 
 
 def bounds_of(counts: LaunchCounts, gpu: Gpu) -> Mapping[str, float]:
-    """The bound by each part that a data sheet has a rate of. What the L2 cache holds may be
-    written to DRAM after the launch.
-    """
+    """The bound of each part with a known rate; what L2 holds may be written back later."""
     kept = counts.written_bytes if gpu.cache_bytes is None else gpu.cache_bytes
     bounds = {"DRAM": (counts.read_bytes + max(counts.written_bytes - kept, 0)) / gpu.dram}
     faster = (gpu.highest_clock or gpu.clock) / gpu.clock

@@ -21,8 +21,7 @@ from kernellab.records import Target
 
 
 CALIBRATED = "h200"
-"""The GPU whose recorded times the calibration was fitted to; times of others are scaled by their
-numbers."""
+"""The GPU whose recorded times the calibration was fitted to; others are scaled."""
 
 _ESTIMATED = {name: gpu for name, gpu in GPUS.items() if gpu.backend == "cuda"}
 """The GPUs whose machine code can be counted."""

@@ -85,9 +85,7 @@ class Interval:
 
 
 def nested(intervals: Iterable[Interval]) -> Scope:
-    """The tree of intervals: those of one name in one scope add up. A scope's own time is what none
-    of those in it have.
-    """
+    """The tree of intervals; equal names in one scope add up, less what those inside have."""
     root = GrowingScope("ROOT", "root")
     ordered = sorted(
         intervals, key=lambda interval: (interval.track, interval.start, -interval.end)

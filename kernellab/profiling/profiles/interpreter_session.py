@@ -111,9 +111,7 @@ class OperationObserver(AccessObserver):
         self._since = time.perf_counter_ns()
 
     def passed(self, operation: Operation, active: Active) -> None:
-        """Hear that an operation is done, by the programs of the batch that are active; before the
-        first batch, by all of the launch at once.
-        """
+        """Hear that the batch's active programs, or before it all, have done an operation."""
         took = time.perf_counter_ns() - self._since
         tally = self.tallies.get(operation)
         if tally is None:
@@ -446,9 +444,7 @@ _SHOWN = ("num_warps", "num_stages", "num_ctas")
 
 
 class _Watch:
-    """Runs launches with an instrument, and reports to all active sessions, likewise of
-    Proton's own scopes.
-    """
+    """Runs launches with an instrument; reports to all active sessions and Proton's scopes."""
 
     def __init__(self) -> None:
         self._sessions: list[InterpreterSession] = []

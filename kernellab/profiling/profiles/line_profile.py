@@ -250,9 +250,7 @@ class MarkedLaunch:
 
 
 def room_for_readings(programs: int, warps: int) -> int:
-    """How many readings each warp of a grid may have, so that all fit into an eighth of the GPU's
-    free memory, and into 2 GiB.
-    """
+    """How many readings a warp may have within an eighth of free memory, and 2 GiB."""
     free, _ = torch.cuda.mem_get_info()
     return int(min(free // 8, 2 << 30) // (8 * programs * warps))
 

@@ -314,8 +314,7 @@ class GpuSession:
         self._folder = Path(tempfile.mkdtemp(prefix="kernellab-proton-"))
         self._watching = ExitStack()
         self._launches: dict[int, list[Any]] = {}
-        """By the id of Triton's compiled kernel: it, how often it was launched, and the grid and
-        the integers of the first launch."""
+        """By compiled kernel's id: it, its launches, the first one's grid and integers."""
         self._scopes: list[AbstractContextManager[None]] = []
 
     def activate(self) -> None:

@@ -303,9 +303,7 @@ def filtered(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> 
         return metrics[0].of(Place(scope, root, devices)) >= keep.threshold
 
     def kept(scope: Scope, depth: int, is_inside: bool) -> Scope | None:
-        """The scope with what is kept below it; None where it goes. `is_inside` says whether a
-        scope above it is included.
-        """
+        """The scope with what is kept below it, or None; `is_inside`: a scope above is included."""
         if keep.exclude is not None and keep.exclude.search(scope.name):
             return None
         is_inside = is_inside or keep.include is None or bool(keep.include.search(scope.name))

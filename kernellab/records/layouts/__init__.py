@@ -57,9 +57,7 @@ class TensorMemoryPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout(HasCard, LinearTile, MadeByHand):
-    """Where the elements of a tile are: made by a compilation, by `Layout.parse`,
-    or by the constructors named after families.
-    """
+    """Where a tile's elements are: from a compilation, `Layout.parse` or a family's constructor."""
 
     _place: ClassVar[Callable[..., Any]]
     """What holds an element, made of one number for each field."""
@@ -110,9 +108,7 @@ class Layout(HasCard, LinearTile, MadeByHand):
         raise NotImplementedError
 
     def _plane(self, by_element: Numbers, most_rows: int, most_columns: int) -> Numbers:
-        """The first rows and columns of what there is for every element:
-        shape (rows, columns, ...) from (*shape, ...).
-        """
+        """The first rows and columns of (*shape, ...): shape (rows, columns, ...)."""
         most_rows = check_whole("most_rows", most_rows)
         most_columns = check_whole("most_columns", most_columns)
         rank = len(self.shape)
@@ -124,9 +120,7 @@ class Layout(HasCard, LinearTile, MadeByHand):
         return plane[:most_rows, :most_columns]
 
     def part_shown(self, most_rows: int, most_columns: int) -> str:
-        """Which part of the tile so many rows and columns are, in words:
-        "" where they are all of it.
-        """
+        """Which part of the tile so many rows and columns are, in words; "" for all of it."""
         if self.element_count <= most_rows * most_columns and len(self.shape) < 2:
             return ""
         if len(self.shape) < 2:
@@ -243,28 +237,20 @@ class RegisterLayout(Layout):
         return self._elements(block=block, warp=warp, lane=lane, register=register)
 
     def all_elements(self) -> Numbers:
-        """The index of every register's element: int64 of shape (blocks, warps, lanes,
-        registers, rank).
-        """
+        """Each register's index: int64 of shape (blocks, warps, lanes, registers, rank)."""
         return self._indices(self.all_numbers())
 
     def all_numbers(self) -> Numbers:
-        """As `all_elements`, the elements by their numbers, the last dimension fastest:
-        shape (blocks, warps, lanes, registers).
-        """
+        """As `all_elements`, by numbers: shape (blocks, warps, lanes, registers)."""
         shape = (self.blocks, self.warps, self.lanes, self.registers_per_thread)
         return self._element_numbers.reshape(shape)
 
     def all_holders(self) -> Numbers:
-        """The holders of every element: int64 of shape (*shape, replication, 4),
-        the last axis as in `Holder`.
-        """
+        """The holders of every element, as in `Holder`: int64 (*shape, replication, 4)."""
         return self._split(self._inputs_by_element).reshape(*self.shape, -1, 4)
 
     def threads(self, index: Sequence[int]) -> tuple[int, ...]:
-        """The threads that hold the element at `index`, by their numbers
-        in the program, in order.
-        """
+        """The numbers of the threads that hold the element at `index`, in order."""
         held = self.holders(index)
         return tuple(
             sorted(
@@ -282,9 +268,7 @@ class RegisterLayout(Layout):
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The dimensions, the fastest first: in the order in which registers, then lanes,
-        warps and blocks go along them.
-        """
+        """The dimensions, the fastest first, as registers, lanes, warps and blocks follow."""
         vectors = [vector for vectors in self.bases.values() for vector in vectors]
         along = [dim for vector in vectors for dim, step in enumerate(vector) if step]
         rest = reversed(range(len(self.shape)))
@@ -470,9 +454,7 @@ class SharedLayout(Layout):
         return self._padded(first).reshape(self.shape)
 
     def cells(self, most_rows: int, most_columns: int) -> list[list[str]]:
-        """The offsets, in elements, of the tile's first rows and columns;
-        folded and cut as of a `RegisterLayout`.
-        """
+        """Offsets, in elements, of the first rows and columns, folded as a `RegisterLayout`'s."""
         plane = self._plane(self.offsets(), most_rows, most_columns)
         return [[str(offset) for offset in row] for row in plane.tolist()]
 
@@ -505,9 +487,7 @@ class TensorMemoryLayout(Layout):
     _place = TensorMemoryPlace
 
     def elements(self, row: ArrayLike, column: ArrayLike) -> Numbers:
-        """The indices of the elements at rows and columns:
-        int64 of shape (*broadcast shape, rank).
-        """
+        """The indices of the elements at rows and columns: int64 (*broadcast shape, rank)."""
         return self._elements(row=row, column=column)
 
     def describe(self) -> str:

@@ -127,9 +127,7 @@ def misspelling(encoding: str, diagnostic: str) -> str:
 
 
 def misspelled_error(encoding: str, problem: str, detail: str) -> LayoutError:
-    """The error for an encoding of which a part is misspelled;
-    the detail is a sentence about what Triton made of it.
-    """
+    """The error of a misspelled encoding; the detail says what Triton made of it."""
     return LayoutError(problem, advice=f"In {encoding}\n{detail}")
 
 
@@ -172,9 +170,7 @@ def _misspelled_key(family: str, entries: dict[str, str], diagnostic: str) -> st
 
 
 def _parts(encoding: str) -> Iterator[tuple[str, str]]:
-    """Family and body of an encoding, then of each one in it:
-    ("#ttg.slice", "{dim = 1, parent = ...}").
-    """
+    """Family and body of an encoding and of each inside: ("#ttg.slice", "{dim = 1, ...}")."""
     for match in re.finditer(r"(#\w+\.\w+)\s*<", encoding):
         yield match[1], encoding[match.end() : _end(encoding, match.end())]
 
@@ -351,9 +347,7 @@ class MadeByHand:
         instruction_shape: Sizes,
         is_transposed: bool = False,
     ) -> RegisterLayout:
-        """The result of a CDNA matrix instruction: version 2 is gfx90a, 3 gfx942, 4 gfx950;
-        instruction shape [M, N, K].
-        """
+        """A CDNA result: version 2 is gfx90a, 3 gfx942, 4 gfx950; instruction shape [M, N, K]."""
         turned = _word("is_transposed", is_transposed)
         return _registers(
             f"ttg.amd_mfma<{{version = {version}, warpsPerCTA = {_list(warps_per_cta)}, "
@@ -421,9 +415,7 @@ class MadeByHand:
     def amd_rotating_shared(
         *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
     ) -> SharedLayout:
-        """As `swizzled_shared`, and after each `max_phase` rows (times `per_phase`)
-        the permutations are others.
-        """
+        """As `swizzled_shared`, with other permutations after `max_phase` * `per_phase` rows."""
         return _shared(
             f"ttg.amd_rotating_shared<{{vec = {vector}, perPhase = {per_phase}, "
             f"maxPhase = {max_phase}, order = {_list(order)}}}>",
@@ -438,9 +430,7 @@ class MadeByHand:
         element_bit_width: int,
         transposed: bool = False,
     ) -> SharedLayout:
-        """Shared memory as TMA writes it and wgmma and tcgen05 read it, swizzled over 0, 32,
-        64 or 128 bytes.
-        """
+        """Shared memory for TMA, wgmma and tcgen05, swizzled over 0, 32, 64 or 128 bytes."""
         turned = _word("transposed", transposed)
         return _shared(
             f"ttg.nvmma_shared<{{swizzlingByteWidth = {swizzling_byte_width}, "
@@ -452,9 +442,7 @@ class MadeByHand:
     def padded_shared(
         *, shape: Sizes, paddings: Sequence[tuple[int, int]], order: Sizes
     ) -> SharedLayout:
-        """Shared memory with padding: after every `interval` elements `padding` of them,
-        for each pair given.
-        """
+        """Shared memory with `padding` elements after every `interval`, for each pair."""
         pairs = ", ".join(f"{interval}:+{padding}" for interval, padding in _pairs(paddings))
         return _shared(
             f"ttg.padded_shared<[{pairs}] {{order = {_list(order)}, shape = {_list(shape)}}}>",
@@ -527,9 +515,7 @@ def _ask(encoding: str, shape: Shape, target: str | None) -> Layout:
 
 
 def _assertion(words: str) -> str:
-    """What an aborting process says, without where in Triton's sources it says so;
-    "" where it says nothing.
-    """
+    """What an aborting process says, without the place in Triton's sources; "" for nothing."""
     match = re.search(r"Assertion [`'](.*)' failed|(?:LLVM ERROR|error): (.*)", words)
     return (match[1] or match[2]) if match else ""
 

@@ -68,9 +68,7 @@ def theme() -> Iterator[None]:
 
 
 def sheet(title: str, subtitle: str, width: float, height: float) -> tuple[Figure, Axes]:
-    """An empty figure of so many inches, with a title and smaller words below it;
-    to be called inside `theme()`.
-    """
+    """An empty figure in inches, with title and subtitle; to be called inside `theme()`."""
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     add_title(axes, title, subtitle)

@@ -34,9 +34,7 @@ class SharedBundle(ipywidgets.Widget):
 
     @classmethod
     def current(cls) -> SharedBundle:
-        """This kernel's bundle: made for its first view, and again when somebody has
-        closed all widgets.
-        """
+        """This kernel's bundle, made for its first view and after all widgets were closed."""
         if cls._current is None or is_closed(cls._current):
             cls._current = cls()
         return cls._current

@@ -169,9 +169,7 @@ def wide_integers(evidence: Evidence) -> Iterator[CostFinding]:
 
 @rule("both-sides")
 def both_sides(evidence: Evidence) -> Iterator[CostFinding]:
-    """Tiles of which a program computes two and needs one, because `tl.where` has a condition that
-    is the same for all elements.
-    """
+    """Both sides of a `tl.where` computed although its condition is uniform."""
     for op in evidence.of_class(mlir.SelectOp):
         assert isinstance(op, mlir.SelectOp)
         is_one = not shape(op.condition.type) or isinstance(op.condition.owner, tt.SplatOp)
@@ -520,9 +518,7 @@ def widened_product(evidence: Evidence) -> Iterator[CostFinding]:
 
 
 def _widened_from(value: SSAValue) -> str:
-    """The narrower type that a product's operand had, through layouts and shared memory; "" for
-    none.
-    """
+    """The narrower type that a product's operand had before layouts and memory; "" for none."""
     made = maker(
         value, ttg.ConvertLayoutOp, ttg.LocalAllocOp, ttg.LocalLoadOp, tt.TransOp,
         ttg.MemDescTransOp, tt.ReshapeOp,

@@ -312,9 +312,7 @@ def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
 
 
 def _few_warps(evidence: Evidence, waiting: list[Loop], limit: str) -> Iterator[CostFinding]:
-    """A loop with arithmetic between its products, whose warps are few because of shared memory:
-    twice as many for each program fit as well.
-    """
+    """A loop with few warps because of shared memory, of which twice as many fit."""
     for loop in waiting:
         dots = [op for op in evidence.dots if evidence.loop_of(op) is loop]
         rows = max((shape(op.operands[0].type)[-2] for op in dots), default=0)
