@@ -113,11 +113,6 @@ def _has_other_stride(
 def strides_for(name: str, tensors: Sequence[str], values: Mapping[str, Any]) -> Iterator[int]:
     """Yield the values of the parameters that are named as strides, except those named after
     another tensor, as `stride_ym` is for y.
-
-    Args:
-        name: the name of a tensor.
-        tensors: the names of all tensors of the launch.
-        values: the arguments of the launch by name.
     """
     stems = {_stem(tensor): tensor for tensor in tensors}
     for parameter, value in values.items():
@@ -153,11 +148,7 @@ _MANY = 1 << 12
 
 
 class LazyCopy:
-    """A copy of a large storage. What was not fetched yet is zero, whatever the original holds.
-
-    Attributes:
-        storage: the copy.
-    """
+    """A copy of a large storage. What was not fetched yet is zero, whatever the original holds."""
 
     def __init__(self, original: torch.UntypedStorage) -> None:
         size = original.nbytes()
@@ -249,12 +240,7 @@ class LazyCopies:
 
 @dataclass(frozen=True)
 class Results:
-    """What a run has left in its tensors.
-
-    Attributes:
-        tensors: by the names of the arguments.
-        copies: the memory that they lie in.
-    """
+    """What a run has left in its tensors."""
 
     tensors: Mapping[str, torch.Tensor]
     copies: LazyCopies

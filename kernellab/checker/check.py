@@ -168,8 +168,6 @@ class _Examined:
     """What a check without tries returns.
 
     Attributes:
-        prepared: the launch.
-        expected: the expected results.
         tolerances: how far results may be off.
         work: of all runs; see `EventDispatcher`.
     """
@@ -468,10 +466,7 @@ class TunedLaunch:
     """A launch of an autotuned kernel.
 
     Attributes:
-        launch: with the autotuner.
-        kernel: the plain kernel.
         values: its arguments by parameter, with the constants of the first config.
-        examine: checks the launch with another kernel.
     """
 
     launch: BoundLaunch

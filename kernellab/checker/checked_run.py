@@ -66,17 +66,12 @@ class CheckedRun:
     """The launch that is checked.
 
     Attributes:
-        kernel: the JIT function.
         call: its arguments, with the tensors that it runs on, which are copies.
-        code: its generated code.
         grid: the number of programs along x, y, z.
-        target: the GPU that is emulated.
         outputs: the arguments of which it must write all elements.
-        uninitialized: the arguments that are uninitialized memory.
         most_turns: the most iterations of a `while` loop.
         restrided: the arguments that may be read anywhere in their storage.
         copies: the memory of the tensors of `call`.
-        expected: the expected results, by argument.
         tolerances: how far the results may be off the expected ones.
         autotuner: what the kernel's autotuner does; None if it has none.
     """
@@ -136,8 +131,6 @@ class Event:
     """The execution of an operation by a batch of programs.
 
     Attributes:
-        run: the launch.
-        operation: the operation.
         programs: the batch; None for values that are computed once, before any program runs.
         active: which programs are active; None for all.
         frame, instruction: the position in the generated code.
@@ -162,7 +155,6 @@ class Event:
 
         Args:
             place: the element's position in its tile.
-            program: the position of its program in the batch.
         """
         run = self.run
         return index_provenance(self.frame, self.instruction, place, program, run.code, run.call)
@@ -184,8 +176,6 @@ class CheckedAccess(Event):
     """An access to memory, of which elements outside the storage are already masked off.
 
     Attributes:
-        request: the access to memory.
-        buffer: the storage that it goes to.
         original: the kernel's own access, if elements of it were masked off; None if `request` is
             the same.
     """
@@ -240,7 +230,6 @@ class CheckedAccess(Event):
         Args:
             among: an array over the tile, with programs first if they differ.
             place: the element's position in its tile.
-            program: the position of its program in the batch.
         """
         index = numpy.broadcast_to(
             self.index, numpy.broadcast_shapes(self.index.shape, among.shape)

@@ -92,11 +92,7 @@ class ProgramSet:
 
 
 class Stopped(Exception):
-    """A run was stopped because it would not have ended.
-
-    Attributes:
-        finding: the reason.
-    """
+    """A run was stopped because it would not have ended."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
@@ -111,12 +107,10 @@ class Detector:
     `detectors/__init__.py` names it.
 
     Attributes:
-        kinds: the kinds of its findings.
         guards: True if it must also observe every further run (`CheckSession.repeat`), which might
             not end without it.
         observes_elements: True if it also observes operations in the functions of reductions, scans
             and maps, whose values have one entry for each element.
-        collector: its findings so far.
         notes: what it could not check, as text.
     """
 
@@ -203,7 +197,6 @@ class PendingFinding:
     """A fault at one operation: the facts of its first element, and how often it happens.
 
     Attributes:
-        facts: the fields of the finding, as keywords.
         described: the linear id of the program that `facts` describes, if it is a single one:
             programs with lower ids may reach the fault later.
     """

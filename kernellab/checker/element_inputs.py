@@ -35,8 +35,6 @@ class LoadedElement:
 
     Attributes:
         argument: the parameter; "" for memory that does not belong to an argument.
-        index: in the tensor.
-        value: what was there.
     """
 
     argument: str
@@ -155,7 +153,6 @@ class LastWriter(Detector):
         last: the linear id of the last of them, whose value remains; None if it is not known.
         name: the argument that they write through; "" if it is not an argument.
         place: the position in its tile of the element that the last program stores.
-        values: the values that it computed the index from.
     """
 
     def __init__(self, run: CheckedRun, apart: Difference) -> None:
@@ -212,8 +209,6 @@ def inputs_behind(
     which of two it became; and where it was loaded, from what the address was computed from.
 
     Args:
-        launch: the launch.
-        program: the id of the one that writes it.
         argument: whose element it is.
         offset: the element, counted from the tensor's first in memory.
 

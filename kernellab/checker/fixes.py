@@ -60,7 +60,6 @@ class WrongTensor:
     """A result that is wrong.
 
     Attributes:
-        name: the parameter.
         got, want: what the kernel left, and what is expected.
         allowed: how far each element may be off; a tensor of their shape, float64.
         values: the arguments of the launch before it, by parameter.
@@ -466,7 +465,6 @@ class Tries:
     """How much is tried.
 
     Attributes:
-        most: the most sources.
         seconds: no try begins later; on a busy machine, none after three times as long.
         batch: how many sources are made together.
     """
@@ -478,12 +476,7 @@ class Tries:
 
 @dataclass(frozen=True)
 class Found:
-    """A change that makes a launch right.
-
-    Attributes:
-        reason: what was wrong.
-        source: the changed source.
-    """
+    """A change that makes a launch right."""
 
     reason: str
     source: str
@@ -623,12 +616,8 @@ class Trial:
     """The launch on which changes are tried.
 
     Attributes:
-        kernel: the plain kernel.
-        values: its arguments, by parameter.
-        examine: checks the launch with another kernel.
         results: runs the launch with a kernel, and options of the run if they are given, on copies
             of the arguments, and returns those.
-        expected: the expected results, by parameter.
         work: what the check took; see `EventDispatcher`.
     """
 

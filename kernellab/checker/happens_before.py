@@ -159,7 +159,6 @@ def stores_the_same(access: CheckedAccess, lanes: numpy.ndarray) -> bool:
     """Return whether elements already hold the bits that a store is about to write there.
 
     Args:
-        access: the store.
         lanes: which elements of its tile, programs first if they differ.
     """
     held = access.buffer.elements.take(access.index, mode="clip")
@@ -211,7 +210,6 @@ class _Sources:
 
     Attributes:
         axes: the axes of the grid whose program ids take part.
-        has_loads: whether loaded values take part.
         is_known: False if it may depend on anything else that differs between programs, such as
             the result of an atomic.
     """
@@ -360,7 +358,6 @@ class Tracker(Detector):
     """Follows programs, which run one by one, through the elements that are suspect.
 
     Attributes:
-        summaries: the access pairs, by their operations.
         is_cut_off: whether it left the rest of the programs out, since they are too many.
     """
 

@@ -22,7 +22,6 @@ class Source:
 
     Attributes:
         text: from `def` on, without indentation.
-        values: the arguments of the launch, by parameter.
     """
 
     text: str

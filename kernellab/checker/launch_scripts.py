@@ -171,9 +171,7 @@ class LaunchScript:
     Attributes:
         kernel: the plain kernel, whose helpers and globals the script has.
         source: the text of the kernel, which may differ from that of `kernel`.
-        grid: three sizes, or a function of the parameters.
         values: what each parameter gets: a ScriptTensor, SameAs, or a value with a literal.
-        options: options of the backend.
         expect: a function that computes the expected results, and its name in the script; None
             of a question without them.
         question: the last lines, which pass `launch` to a function.
@@ -416,11 +414,7 @@ class CompileScript:
 
     Attributes:
         kernel, source: as of a LaunchScript.
-        signature: the types of the parameters.
-        constants: the values of those that are compiled in.
         hints: what is promised of the others, as Triton writes it.
-        options: options of the backend.
-        target: the GPU.
     """
 
     kernel: Any

@@ -99,7 +99,6 @@ class Judge:
         deadline: when none may start any more, of `time.monotonic`.
         limit: how long a script may take, in seconds.
         kind: the kind of failure to keep; "" for the first.
-        wanted: the failure to keep.
         known: the failures that the first script shows: no other may appear.
     """
 
@@ -168,7 +167,6 @@ def without_statements(text: str, fails: Callable[[str], bool]) -> str:
     loop or a branch in its place. What uses a variable that is set nowhere is not tried.
 
     Args:
-        text: of a kernel that fails.
         fails: whether the kernel with another text fails as it does.
     """
     unknown = _read_and_never_set(text)
@@ -267,7 +265,6 @@ def minimal(script: Any, fails: Callable[..., bool]) -> Any:
     """Return the smallest script found that fails.
 
     Args:
-        script: one that fails.
         fails: whether another one fails as it does; with `exactly=True`, with the same message. It
             is called once for each script.
     """
@@ -316,10 +313,7 @@ class Minimal:
     """The smallest launch that fails as a given one does, as `kernellab.minimize` finds it.
 
     Attributes:
-        kernel: its name.
         failure: what fails: "out-of-bounds in x_ptr".
-        message: what the smallest launch shows.
-        script: a program that shows it, and needs nothing else.
         tries: how many launches ran.
         is_complete: whether nothing smaller was left to try; False if the work was spent before.
     """

@@ -188,7 +188,6 @@ class Origin:
 
     Attributes:
         kind: the kind of its finding; "" for a load outside memory, whose effects are not reported.
-        computed: the operation, and its position in the code.
         operands, result: its values, programs first.
         lanes: the elements of the result in which it happened.
         stays: True if the result may be finite: the largest number instead of a larger one.
@@ -616,7 +615,6 @@ def _reached(
 
     Args:
         values: values of one function, followed element by element through loops and branches.
-        until_sums: whether to stop at reductions.
     """
 
     def step(value: SSAValue) -> Iterator[SSAValue]:

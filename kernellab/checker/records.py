@@ -45,7 +45,6 @@ class Inputs:
     """The elements of one argument that a value was computed from.
 
     Attributes:
-        argument: the parameter.
         count: how many elements there are.
         first: index and value of the first few, in the order in which the kernel read them.
         last: the element that it read last; None if `first` has all.
@@ -80,7 +79,6 @@ class Proposal:
     """A change of the finding's line that may remove its fault, to be tried.
 
     Attributes:
-        words: what to do, as a sentence.
         old: the expression to replace, as it is written; "" for the mask of the access.
         new: what to write instead, or the condition to add to the mask.
         keyword: the keyword argument of the load that `new` is the value of; "statement" if `new`
@@ -258,8 +256,6 @@ class Findings(HasCard, RowSequence[Finding]):
     """The findings of a check of one launch, in the order of the kernel's lines.
 
     Attributes:
-        kernel: its name.
-        target: the GPU that was emulated.
         grid: the number of programs along x, y, z.
         notes: what was not checked, and which detector failed, and why.
         subject: what was checked; None if it is not known.

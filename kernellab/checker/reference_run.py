@@ -77,7 +77,6 @@ class Departure:
         computed: its values when it first did so.
         operands, result: these as numbers, programs first.
         exact: what it should have given, programs first.
-        lanes: in which it did, then.
         programs: linear ids of all.
         count: elements.
     """
@@ -117,12 +116,10 @@ class Harm:
 
     Attributes:
         operation: it stores a wrong number, has a wrong address, or decides control flow.
-        value: the operand that is wrong.
         access: the first wrong access; None for control flow.
         element: the first wrong element; None if the address or the mask is wrong.
         stored, exact: the number that is stored there, and the exact one.
         count: how many elements are wrong.
-        sources: the values that what is wrong is computed from.
     """
 
     operation: Operation
@@ -277,7 +274,6 @@ class Cause:
         of_indices: True if only addresses and masks matter; integers are followed then.
         adds_up: True if operations add to their own inexact results; otherwise only operations
             with exact operands are reported.
-        collector: its findings.
     """
 
     tolerance: ClassVar[float] = 0.0
@@ -343,8 +339,6 @@ class Followed(Shadows):
         departures: of the operations that did not give what they compute, in the order in which
             they first did.
         harms: what went wrong, by the operation that stores, accesses or decides.
-        stored: the shadows of what is stored.
-        step: the operation that is followed.
     """
 
     step: Step
@@ -571,7 +565,6 @@ class ReferenceRun(Detector):
     """Follow the exact values of each cause, and report what its departures lead to.
 
     Attributes:
-        followed: the causes that it follows.
         failed: the causes that failed, each with its error; the others continue.
     """
 

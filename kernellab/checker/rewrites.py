@@ -28,7 +28,6 @@ class Rewrite:
     """A changed source.
 
     Attributes:
-        text: the source.
         reason: what was wrong, if this source is right.
     """
 
@@ -227,8 +226,6 @@ class Rules:
     """A table of rewrites.toml: some expressions in place of others.
 
     Attributes:
-        family: the family that tries them.
-        reason: what was wrong.
         rows: what the kernel has, then what is tried in its place.
         kind: only expressions that hold one of these words, "pointer", "mask", "index" and "value";
             "" for all.
@@ -1172,7 +1169,6 @@ class _File:
         likely: those that are tried before, by what a wrong result says.
         waiting: those that are tried for asynchronous operations, by the kind of the finding: the
             first in the kernel and all helpers, then the others.
-        rules: tables of changes.
     """
 
     tried: Mapping[str, tuple[str, ...]]

@@ -143,7 +143,6 @@ class EventDispatcher:
     """Calls the detectors of a run for each event; see `observers.RunObserver`.
 
     Attributes:
-        operations: the operations of the code, by location.
         programs: the current batch; missing before the first one runs.
         work: the elements of all events so far, and `EVENT` for each event.
     """
@@ -160,9 +159,6 @@ class EventDispatcher:
         """Create a dispatcher.
 
         Args:
-            run: the run.
-            detectors: the detectors to call.
-            change: replaces accesses before they are made.
             failures: records detectors that fail, which receive no further events.
         """
         self.run = run
@@ -531,8 +527,6 @@ class CheckSession:
         """Run the launch with detectors, which observe accesses and values.
 
         Args:
-            kinds: the classes of the detectors.
-            failures: records detectors that fail.
             earlier: what the detectors meet beside each other: detectors of an earlier run.
 
         Returns:
@@ -588,9 +582,7 @@ class CheckSession:
 
         Args:
             detectors: makes the detectors, which observe accesses only.
-            schedule: how the programs run.
             one_by_one: whether programs run one after the other, without batches.
-            change: replaces accesses.
 
         Returns:
             The run, with its tensors as it left them.

@@ -178,7 +178,6 @@ class Storage:
     """One storage that accesses go to.
 
     Attributes:
-        tensor: a tensor that lies in it.
         unit: bytes of the elements that notes are about.
         phase: bytes before the first of them.
     """

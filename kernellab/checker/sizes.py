@@ -161,7 +161,6 @@ class Sizes:
 
     Attributes:
         ranges: the least and the largest value of each; None for no end.
-        given: their values in the launch.
     """
 
     ranges: Mapping[str, Range]
@@ -488,7 +487,6 @@ class OpenAccess:
     """What is not proved of an access.
 
     Attributes:
-        position: its line.
         reason: what is not proved.
     """
 

@@ -38,7 +38,7 @@ def plain_scalar(value: Any) -> Any:
 
 
 def is_whole(value: Any) -> bool:
-    """Return whether a value is an integer of Python, NumPy or an array without axes, not a bool."""
+    """Return whether a value is an integer (Python, NumPy, an array without axes), not a bool."""
     number = plain_scalar(value)
     return isinstance(number, numbers.Integral) and not isinstance(number, bool)
 
@@ -377,16 +377,13 @@ class Option:
     Attributes:
         read: turns the value's text into the value; raises ValueError or KernelLabError with words
             for the user.
-        values: the values that Tab offers.
         repeated: whether the option may be given several times; its value is then a list.
         default: its value where it is not given.
         count: how many words an argument is, as argparse's nargs; None is one.
-        required: whether a command needs it.
         name: the parameter: "num_warps" for "--num-warps".
         flag: "" for an argument.
         short: "-o"; "" where there is none.
         metavar: the value's name in the help; "" for an option that takes none.
-        help: what the docstring says of it.
     """
 
     read: Callable[[str], Any]

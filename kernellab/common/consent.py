@@ -45,13 +45,6 @@ def request_consent(
 ) -> None:
     """Request consent to run texts of a file, once for each.
 
-    Args:
-        texts: all that would run.
-        shown: the same for the reader.
-        name: the name of the kernel that the texts define.
-        call: what the user called.
-        trusting: advice on the call that needs no question.
-
     Raises:
         ArgumentError: the answer was no, or no one can answer here.
     """

@@ -21,7 +21,6 @@ def read_data_file(file: Path, schema: Any, own: Mapping[Any, Read] | None = Non
     """Read a TOML file.
 
     Args:
-        file: the path of the file.
         schema: the type of the whole file: a dataclass whose fields are the tables and values, or a
             `Mapping[str, ...]`. `RecordReader` says which types it may be made of; `Prose` is one
             more.

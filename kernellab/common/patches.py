@@ -41,11 +41,7 @@ def _put_back(owner: Any, name: str, original: Any, value: Any) -> None:
 
 
 class WhileAnyThread:
-    """A context that is active while any thread is inside.
-
-    Args:
-        begin: makes the context to enter.
-    """
+    """A context that is active while any thread is inside."""
 
     def __init__(self, begin: Callable[[], Any]) -> None:
         self._begin = begin

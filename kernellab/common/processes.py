@@ -294,7 +294,6 @@ class Worker(_Process):
         """A process that starts with the first call.
 
         Args:
-            who: what runs in it, for messages.
             guarded: whether it works on other people's files. Its results are then bytes, which are
                 not unpickled; what it prints is forgotten; and nothing that it started stays: a
                 process above it, which Linux makes the parent of its orphans, ends them.
@@ -387,7 +386,6 @@ class Forked(_Process, Generic[T]):
 
         Args:
             function: what to call; its result is pickled, or is bytes.
-            who: what errors say ended its process.
             guarded: whether the copy runs other people's code. It then has no terminal, no session
                 and no open file of this process, and its result is bytes.
             watch: called again and again while someone waits; the error that it raises ends the

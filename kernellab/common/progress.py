@@ -74,7 +74,6 @@ class ProgressBar:
     Attributes:
         done, total: steps; a total of None is not known.
         kept: a sentence about what there is after an interrupt.
-        words: other text next to the bar.
     """
 
     def __init__(

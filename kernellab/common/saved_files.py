@@ -292,7 +292,6 @@ class _Field(NamedTuple):
     """How a field of a record is read.
 
     Attributes:
-        read: reads it.
         fits: whether a value needs no more than a look; None for what is not a plain value.
         is_optional: whether it has a default.
     """
@@ -526,8 +525,6 @@ def file_bytes(
     """What a regular file holds.
 
     Args:
-        file: its path.
-        refused: the class of errors to raise.
         most: the most bytes that it may have.
         is_named: whether the user named it, not only its folder. What a folder of someone else
             contains may be a symbolic link to any file of the user's, which is not followed.
@@ -632,7 +629,6 @@ def json_in(text: str, packed: int = 0) -> Any:
     """The value of a JSON text: numbers are finite, texts can be written as UTF-8.
 
     Args:
-        text: of a file.
         packed: the file's bytes: a large one may have more parts.
 
     Raises:
@@ -791,7 +787,6 @@ def reading(name: str, advice: str = "") -> Iterator[None]:
     """Raise faults of a saved file as ArchiveError with the file's name.
 
     Args:
-        name: of the file.
         advice: what to try where it may be a file of another kind.
     """
     try:

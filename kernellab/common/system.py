@@ -323,8 +323,6 @@ def write_whole(path: str | os.PathLike[str], content: bytes, *, is_named: bool 
     and an interrupt leaves no half of it. Returns the path.
 
     Args:
-        path: the file's.
-        content: what it holds then.
         is_named: whether the user named it, not only its folder. What a link leads to is then
             replaced, not the link; a pipe or a device, which nothing can replace, is written to.
             Otherwise a link or a pipe may be someone else's, and is replaced itself.
@@ -522,7 +520,6 @@ class InterruptsBetween:
     signal sent again a moment later.
 
     Args:
-        whole: these functions, with all that they call.
         modules: modules all of whose functions are such, while they do not call others. A name
             with a dot at its end stands for all modules of a package.
     """

@@ -204,8 +204,6 @@ def called_with_a_dict(function: Callable[..., Any], names: Iterable[str], examp
 
     Args:
         function: the function, which raised an error.
-        names: the names of the arguments.
-        example: the correct form.
     """
     names = list(names)
     words = f"It is called with one dict of all arguments ({', '.join(names)}): {example}."

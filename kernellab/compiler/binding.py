@@ -202,7 +202,7 @@ def known_kernel(kernel: Any, target: Target) -> KnownKernel:
 
 
 def _exact(value: Any) -> object:
-    """A key of a constant that tells 1, True and 1.0, and 0.0 and -0.0, apart."""
+    """A key that distinguishes 1, True and 1.0, and 0.0 and -0.0."""
     kind = type(value)
     if isinstance(value, tuple):
         return (kind, *[_exact(item) for item in value])

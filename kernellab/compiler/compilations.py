@@ -234,7 +234,6 @@ class Sources:
         was_compiled: whether the compilation was made here, from a kernel or an IR text; otherwise
             its record comes from a file.
         kernel: the plain JIT function; None where no kernel of Python is at hand.
-        call: what the kernel was compiled for.
         assembler_log: what `ptxas -v` said; None where ptxas has to run again.
     """
 
@@ -542,7 +541,6 @@ class Compilation(HasCard):
         no GPU (docs/estimates.md).
 
         Args:
-            grid: as of a launch.
             args, keywords: the launch's arguments; what was compiled in may be left out. A tensor
                 may be without values: torch.empty(shape, device="meta"). They stay as they are.
             gpu: "a100", "l40s", "h100", "h200" or "b200"; None means that of the target, for sm_90
@@ -691,7 +689,6 @@ def make_stages(contents: Mapping[str, str | bytes], source: str = "") -> Stages
     """The stages of one compilation, in order.
 
     Args:
-        contents: Triton's stages, by name.
         source: the kernel's, "" where there is none.
     """
     stages: dict[str, Stage | Callable[[], Stage]] = {}

@@ -289,7 +289,6 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
     no passes, no remarks.
 
     Args:
-        folder: ~/.triton/cache/<hash>.
         metadata_file: the kernel's .json in it; None where there is only one.
 
     Raises:

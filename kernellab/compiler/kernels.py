@@ -28,7 +28,6 @@ class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
     as 1, that Inductor does not promise.
 
     Attributes:
-        target: the GPU that it was generated for.
         types: parameter -> its type string.
         constants: parameter -> what is compiled in, besides what its configs say.
     """
@@ -451,7 +450,6 @@ def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
     addresses, masks and loops is "i32", and any other is "fp32". A tl.constexpr is never guessed.
 
     Args:
-        kernel: a Triton or Gluon JIT function.
         given: names of the parameters whose value or type is known.
 
     Returns:

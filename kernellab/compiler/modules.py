@@ -210,11 +210,7 @@ def _what_opens(stages: Iterable[str], labels: Collection[str]) -> str:
 
 
 class OpenedModules:
-    """The modules of one compilation, for the analyses that read them.
-
-    Args:
-        compilation: whose modules.
-    """
+    """The modules of one compilation, for the analyses that read them."""
 
     def __init__(self, compilation: Compilation) -> None:
         self.compilation = compilation

@@ -209,7 +209,6 @@ def make_plan(
 
     Args:
         listed: the target's own passes, in order.
-        stages: the names of its stages.
         skip, stop_after, pipeline: as for `kernellab.compile`.
         backend: "cuda" or "hip", whose passes `pipeline` may name although the target
             does not run them.
@@ -598,7 +597,6 @@ class PassNote:
 
     Attributes:
         name: the pass, as in `PassRun.name`.
-        topic: the heading under which the note is printed.
         text: one paragraph: what the pass does, and what to look for.
     """
 

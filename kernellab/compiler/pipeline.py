@@ -300,7 +300,6 @@ def compile_bound(
     """Compile a kernel for a call that is bound already: a launch that was seen, for example.
 
     Args:
-        kernel: the plain JIT function.
         call, target: what it is compiled for.
         record: as for `compile`.
         ttgir_lines: let locations after TTGIR name its lines, which makes the source map exact;
@@ -414,7 +413,6 @@ def compile_kept(kernel: Any, call: BoundCall, target: Target) -> Compilation:
     as nothing that it depends on is another.
 
     Args:
-        kernel: the plain JIT function.
         call, target: what it is compiled for.
 
     Raises:

@@ -33,7 +33,6 @@ class RegisteredPass:
     """A pass in Python that runs in the pipeline until it is removed.
 
     Attributes:
-        name: the name of the function or of the pattern.
         after: the pass after which it runs: "ttgir.coalesce".
         kernels: the names of the kernels that it runs for; all if there are none.
         seconds: how long it may take.

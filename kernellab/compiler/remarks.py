@@ -40,8 +40,6 @@ def collect_remarks(
     """What MLIR, Triton and the PTX assembler say of a kernel.
 
     Args:
-        compilation: of the kernel.
-        diagnosis: what was said while it was compiled once more.
         log: what `ptxas -v` said; None where ptxas has to run again.
 
     Raises:
@@ -169,7 +167,6 @@ class Wording:
     """A phrase of the compiler's, and what it means.
 
     Attributes:
-        origin: who says it.
         phrase: a regular expression for the whole of its words; named groups are the values in
             them.
         meaning: the same in plain words; `{name}` stands for the value of a group.

@@ -81,7 +81,6 @@ def with_passes(source_map: SourceMap, modules: Mapping[str, str]) -> SourceMap:
     """The map, with modules after passes as further stages.
 
     Args:
-        source_map: of the compilation that they belong to.
         modules: the name that each is to have -> its text, with its locations.
     """
     files = {name: number for number, name in enumerate(source_map.files)}

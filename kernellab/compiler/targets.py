@@ -222,9 +222,7 @@ class Gpu:
     Attributes:
         name: the usual short name, "H200".
         backend, arch: of the target that it runs, "cuda" and "90".
-        driver_name: the name that its driver reports.
         multiprocessors: streaming multiprocessors (AMD: compute units; RDNA: workgroup processors).
-        memory_bytes: the size of its memory that its driver reports.
         clock: GHz at which the data sheet's peak rates are reached: the rate, over the
             multiprocessors times the operations a clock.
         highest_clock: GHz that it may reach, where that is more.

@@ -335,12 +335,7 @@ class ArgumentError(KernelLabError, TypeError):
 
 
 class MissingArguments(ArgumentError):
-    """A kernel was not given all of its arguments.
-
-    Attributes:
-        constexprs: the names of those that are tl.constexpr.
-        others: the names of the others.
-    """
+    """A kernel was not given all of its arguments."""
 
     constexprs: Sequence[str] = ()
     others: Sequence[str] = ()
@@ -431,8 +426,6 @@ class WorkerError(KernelLabError):
     """The worker process died in a call, or took too long.
 
     Attributes:
-        died: whether the process ended of itself in the call.
-        timed_out: whether it took too long, and was ended.
         last_words: what it printed, the end of it; "" where it took too long.
         ending: how the process ended, "signal SIGSEGV" or "exit status 3"; "" where
             it took too long.

@@ -123,7 +123,6 @@ def execute(
     magic is called in the middle of the event loop's step.
 
     Args:
-        cell: the cell.
         body: its text, without the magic's line.
         is_shown_otherwise: returns whether the magic itself shows the value of an expression,
             so that the shell need not.

@@ -36,9 +36,6 @@ def evaluated(
     """Return the value of what a line names, in the user's namespace.
 
     Args:
-        expression: a part of the line.
-        line: the magic's.
-        place: of the expression.
         fits: what the line may name, for the advice; kernels where left out.
 
     Raises OptionError where nothing is named, or no such name is known.

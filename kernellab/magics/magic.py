@@ -39,10 +39,7 @@ class Line:
 
     Attributes:
         magic: the magic as the user writes it, "%tileir".
-        text: what the line has besides options.
         shell: where it runs.
-        position: returns the position of a word on the line.
-        place: the position of the line.
     """
 
     magic: str
@@ -58,7 +55,7 @@ class Line:
         return names
 
     def unknown(self, name: str, there: str = "") -> OptionError:
-        """Return the error for an unknown name; `there` says what the notebook has."""
+        """Return the error for an unknown name; `there` says what exists."""
         return _unknown(name, self.namespace, self.magic, self.place, there)
 
     def value(self, path: str | None, option: str) -> Any:
@@ -89,7 +86,6 @@ class Cell(Line):
     """The line of a magic that runs, and the cell below it.
 
     Attributes:
-        running: the whole cell.
         body: the cell without the magic's line.
     """
 
@@ -102,10 +98,8 @@ class Magic:
     """A magic, as IPython registers it.
 
     Attributes:
-        kind: of a line, or of a cell.
         name: without "%".
         help: what `?` shows.
-        by_flag: its options.
         has: where the line has text besides options: after them, around them, or nowhere.
         function: it gets a `Line` or a `Cell`, and the values of the options.
     """
@@ -246,9 +240,7 @@ def magic(
     """Make a function a magic of a line or of a cell, whose name is the function's.
 
     Args:
-        kind: of a line, or of a cell.
         has: see `Magic`.
-        also: a function that declares more options.
         beside: the magic of the same name of the other kind, whose help has the options of both.
     """
 
@@ -284,7 +276,7 @@ def read_variable(text: str) -> str:
 
 
 def read_variables(text: str) -> list[str]:
-    """ "report,costs" as ["report", "costs"]; raises ValueError for a part that cannot be a name."""
+    """ "report,costs" as ["report", "costs"]; raises ValueError for what cannot be a name."""
     names = [name.strip() for name in text.split(",")]
     if not all(name.isidentifier() for name in names):
         raise ValueError("write names of variables, with commas between them")
@@ -344,7 +336,6 @@ def read_expression(text: str, line: Line) -> tuple[Any, tuple[Any, ...], dict[s
     `model(x * 2)`, is a function of the notebook's data in it.
 
     Args:
-        text: the expression.
         line: the magic's; its place is that of the expression's first line.
 
     Raises:
@@ -423,9 +414,7 @@ def run_above_last(cell: Cell, what: str, advice: str) -> str:
     """Run a cell above its last expression, and return that expression.
 
     Args:
-        cell: the magic's cell.
         what: it should end in: "launch".
-        advice: for a cell that ends in something else.
 
     Raises:
         OptionError: the cell does not end in an expression.

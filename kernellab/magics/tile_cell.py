@@ -110,9 +110,7 @@ def run_tile_cell(cell: Cell, given: Mapping[str, Any], has_cards: bool) -> None
     """Run the cell's body, its kernels as TileKernels, and show their cards.
 
     Args:
-        cell: the cell.
         given: the options of its line that say what is compiled.
-        has_cards: whether its kernels are compiled and shown.
 
     Raises:
         KernelLabError: no kernel in the cell; options that do not fit its kernels; a kernel that

@@ -62,7 +62,6 @@ def plot(record: Any, **options: Any) -> Any:
 
     Args:
         record: a `SharedMemory`, a `TensorMemory`, a `Layout` or a tile's, a `Tuning`, `Tunings`.
-        options: what the figure of such a record takes.
     """
     from kernellab.viz import registry
 

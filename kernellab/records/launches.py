@@ -250,7 +250,6 @@ class Difference:
     """A value that is not what it should be, usually the contents of an argument.
 
     Attributes:
-        name: the argument.
         index: the first element that is farther off than it may be; () of a scalar.
         actual, expected: that element, as it is and as it should be.
         count, size: how many elements are farther off than they may be, of how many.

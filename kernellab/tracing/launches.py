@@ -79,8 +79,6 @@ class Checkpoints:
     """What the arguments hold, kept whenever programs that are not traced may have changed it.
 
     Attributes:
-        arguments: the tensors of the launch.
-        checkpoints: what was kept.
         fault_step: number of the step in which the run stopped; None where it did not, or in
             another program.
     """
@@ -276,9 +274,6 @@ class TracedLaunch:
 
         Args:
             arguments: with the tensors that the run may write.
-            exact_bytes: the largest value that is kept exactly.
-            operations: whether steps are operations.
-            added: a program that is traced though no one chose it.
 
         Returns:
             The trace; and the program that was not traced and ended the run by a fault, where one

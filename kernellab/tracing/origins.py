@@ -119,8 +119,6 @@ class Change:
 
     Attributes:
         step: where; None for a value that it had before the first line.
-        frame: the call whose variable it is.
-        stored: what was kept of the value.
     """
 
     trace: Trace = field(repr=False)
@@ -265,7 +263,6 @@ class Origin:
         step: the step that gave it; None for an argument and for what a function began with.
         source: the statement; of a loop or a branch, its first line.
         loads: the elements that the statement loads: "x_ptr[3] = 0.25".
-        causes: what the statement uses.
         note: what is not shown of the causes.
     """
 

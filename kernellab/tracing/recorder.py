@@ -181,7 +181,6 @@ class Recorder:
 
     Attributes:
         open: the calls of the current program that have not returned, the innermost last.
-        values: what variables held.
         steps, frames, asynchronous: what was recorded.
         left_out: how many steps came after the trace was full.
         is_stopped: whether an error has ended the run: what is open then has not come to its end.
@@ -355,7 +354,6 @@ class Recorder:
         """The line that runs is about to access memory.
 
         Args:
-            kind: what it does.
             buffer: the argument's; None where the memory belongs to none.
             argument: its name, "" for none.
             itemsize: bytes of an element.
@@ -732,12 +730,7 @@ def _result_name(operation: Operation, name: str | None, place: int) -> str:
 
 
 class TracingObserver(AccessObserver):
-    """Notifies a recorder of every access of the traced programs, and of the programs that run.
-
-    Attributes:
-        hook: what hears of lines.
-        programs: those that run now.
-    """
+    """Notifies a recorder of every access of the traced programs, and of the programs that run."""
 
     def __init__(
         self,
@@ -746,12 +739,7 @@ class TracingObserver(AccessObserver):
         buffers: Mapping[str, Buffer],
         on_batch: Callable[[Programs], None],
     ) -> None:
-        """As above.
-
-        Args:
-            buffers: the arguments' memory, by name.
-            on_batch: is called with every batch before it runs.
-        """
+        """As above."""
         super().__init__(lambda _: None)
         self._recorder = recorder
         self.hook = hook

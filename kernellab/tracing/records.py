@@ -254,7 +254,6 @@ class Trace(Sequence[Step]):
         """Every value that a variable had, in order.
 
         Args:
-            name: the variable's.
             program: whose; None for all that were traced.
 
         Raises:

@@ -67,9 +67,7 @@ class Frame:
     """One call of a function: the kernel itself, once for each program, or a helper that it called.
 
     Attributes:
-        number: the place among the trace's frames.
         function, file: what was called.
-        program: who called it.
         caller: the frame that called; None for the kernel itself.
         call_line: the line of the call, in the caller's file; 0 for the kernel itself.
         given: name -> number of the value, of what has a value before the first line:
@@ -103,7 +101,6 @@ class LoopIteration:
     """Which iteration of a loop a step belongs to.
 
     Attributes:
-        line: of the loop's header.
         header: what the header says: "for k in range(0, n)".
         number: of the iteration, from 0; where the loop is over, how many there were.
         is_over: whether the header was reached once more, and the loop ended there.
@@ -301,8 +298,6 @@ class Step:
 
     Attributes:
         number: from 0, over all traced programs.
-        frame: the call that it belongs to.
-        line: in the frame's file.
         turns: the iteration of each loop around the line, the outermost first, those around the
             calls that led here too.
         changed_numbers: name -> number of the value, of the variables that are new or have another
@@ -403,9 +398,7 @@ class AsyncOperation:
 
     Attributes:
         name: of the IR's operation, "async_copy_global_to_local".
-        line: in the file of the step that issued it.
         buffers: the memory on the chip that it reads or writes: "stages[1]".
-        writes: whether it writes them.
         awaits: what a wait for it waits for: "commit group 1", "phase 0 of filled[1]".
         issued: number of the step that issued it.
         completed: number of the step in which it completed; None where it never did.
@@ -479,7 +472,6 @@ class TracedArgument:
 
     Attributes:
         name: the parameter's name; of a descriptor too.
-        dtype: NumPy's name for it.
         shape, strides: strides in elements.
         storage: number of the memory that it lies in; arguments that share memory have the same.
         start: bytes from the storage's first to the tensor's.
@@ -577,7 +569,6 @@ class TracedFault:
 
     Attributes:
         kind: the error's class: "OutOfBounds", "Deadlock", ...
-        message: all that it says.
         position: the line, where it is known.
         step: number of the step that it happened in; None in a program that was not traced.
     """
@@ -610,12 +601,7 @@ class TraceFacts:
     """What a trace is of.
 
     Attributes:
-        kernel: its name.
-        grid: sizes of the launch.
-        target: the GPU that was emulated.
-        programs: those that were traced.
         operations: whether steps are operations of the IR, not lines.
-        constants: the values of constexprs, shown.
         options: of the launch, where they are not the default.
         largest_exact: values of more bytes were kept as summaries.
         roundings: argument -> which part of it rounding may change; see `launch.results`.
@@ -748,8 +734,6 @@ class Loop:
     """A loop of a function.
 
     Attributes:
-        line: of its header, in the file.
-        last_line: of its body.
         header: what the header says, without the colon.
     """
 

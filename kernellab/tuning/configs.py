@@ -59,7 +59,6 @@ def candidates(
     Args:
         kernel: of any kind; without a space, the configs are those of the autotuner around it,
             after its own pruning.
-        space: the space or the configs.
         target: the target whose options configs may set.
         args, keywords: the launch's, for the autotuner's pruning.
 
@@ -240,7 +239,6 @@ class Calls:
     """Makes the launches of a sweep.
 
     Attributes:
-        plain: the JIT function inside the kernel.
         runs: whether there are values to run with; types alone can only be compiled.
         shared: the arguments with memory for every config that has no `pre_hook`;
             None without values.
@@ -259,11 +257,8 @@ class Calls:
         """Prepare for the launches of a kernel.
 
         Args:
-            kernel: of any kind.
             grid, args, keywords: the launch's, without the configs' parameters.
-            target: to compile for.
             ships: whether the launches run, so that memory is sent to other processes.
-            is_timed: whether the launches are timed on a GPU.
         """
         self._is_timed = is_timed
         self._ships = ships
@@ -431,8 +426,6 @@ def checked_key(
     """Return the names of the arguments that choose the config.
 
     Args:
-        kernel: of any kind.
-        key: as it was given.
         args, keywords: the launch's.
 
     Raises:

@@ -46,7 +46,6 @@ def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[flo
     twice if the kernel does both.
 
     Args:
-        compilation: of any config.
         sizes: bytes of each tensor among the arguments.
 
     Returns:
@@ -77,7 +76,6 @@ def flops_done(
     """Return a launch's floating-point operations from the IR of one config; masked elements count.
 
     Args:
-        compilation: of the config.
         programs: how many the launch has.
         scalars: numbers among the arguments, for the trip counts of loops.
 
@@ -156,10 +154,8 @@ def describe(
     Args:
         kernel, target: what was tuned.
         candidates, prepared: every config with its launch, by number.
-        outcomes: of those that were tried.
         key: the arguments that choose the config, as they were given.
         given_work: the bytes and operations that the user gave.
-        facts: the Tuning's other fields.
     """
     plain = innermost(kernel)
     launches = {n: launch for n, launch in enumerate(prepared) if isinstance(launch, PreparedCall)}

@@ -87,7 +87,6 @@ def complete(candidate: Candidate, kernel: Any, plain: Any) -> Candidate:
     Args:
         candidate: a config of a sweep that was made here or read from a file.
         kernel: the kernel with its autotuner, whose configs have the hooks.
-        plain: the JIT function inside.
 
     Raises:
         ArgumentError: a function or the hook does not exist.
@@ -364,7 +363,6 @@ def from_json(data: SavedData, kind: type[Tuning]) -> Tuning:
     """Read what `to_json` made.
 
     Args:
-        data: the plain data.
         kind: the class `Tuning`, whose module imports this one.
 
     Raises:

@@ -127,8 +127,6 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
     """Return what a plot of a sweep shows.
 
     Args:
-        tuning: timed.
-        kind: one of KINDS.
         x, y: parameters of a heat map; None takes the two that vary most.
 
     Raises:
@@ -194,10 +192,6 @@ def has_estimates(tuning: Tuning) -> bool:
 
 def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
     """Return what a plot shows of a sweep in which nothing was timed.
-
-    Args:
-        tuning: a sweep whose configs were compiled.
-        kind: one of AGAINST.
 
     Raises:
         ArgumentError: no config compiles, or has what the kind draws.

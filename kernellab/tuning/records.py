@@ -54,7 +54,6 @@ def source_of(kernel: Any, values: Iterable[Any] = ()) -> KernelSource | None:
     """Return the source of a JIT function; None if it cannot be read.
 
     Args:
-        kernel: a JIT function.
         values: the values of its constants; functions among them become part of the text.
     """
     functions = dict.fromkeys([kernel, *triton_api.functions_within(values)])
@@ -111,7 +110,6 @@ def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str
     """Return advice on how to open the configs of a sweep from a file.
 
     Args:
-        kernel: the kernel's name.
         source: the source in the file, if any.
         then: what the user calls next, such as ".show()".
     """

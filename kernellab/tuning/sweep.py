@@ -525,11 +525,7 @@ class _Step:
 
 
 class Sweep:
-    """One sweep: gives every config to a worker pool, and collects what comes back.
-
-    Attributes:
-        notes: remarks on the sweep as a whole.
-    """
+    """One sweep: gives every config to a worker pool, and collects what comes back."""
 
     def __init__(
         self,

@@ -56,8 +56,6 @@ class AppliedTuning:
     """A kernel whose config comes from sweeps: `tuned[grid](x, y, n)` takes no config constants.
 
     Attributes:
-        fn: the kernel inside.
-        arg_names: its parameters.
         configs: (key, config) of each sweep; a key is the arguments that choose the config, by
             name.
     """

@@ -164,7 +164,6 @@ def measure(launch: Callable[[], Any], arguments: Arguments, method: Method | No
     """Time a launch on the current GPU.
 
     Args:
-        launch: starts the kernel on the working arguments.
         arguments: the working arguments, restored before each timed run if a run changes what the
             next computes.
         method: None takes "graph" for a short kernel that may run again and again on its own
@@ -182,7 +181,6 @@ def time_baseline(run: Callable[[], Any], method: Method | None = None) -> Timin
     """Time a function of the user's on the current GPU of this process.
 
     Args:
-        run: launches.
         method: that of the kernels to compare with; None chooses as `measure` does.
     """
     if method != "graph":

@@ -52,9 +52,6 @@ class AllocationPlot(FigurePicture):
 
     Offsets, sizes and the total are the compiler's;
     life spans and so what is in use are worked out here (see `SharedBuffer`).
-
-    Attributes:
-        memory: what is drawn.
     """
 
     def __init__(self, memory: SharedMemory | TensorMemory) -> None:

@@ -88,7 +88,6 @@ def _beyond(name: str, held: tuple[int, int], index: int, count: int) -> Strip |
     """A tensor as a strip, with the first element that is not its own, and how many more there are.
 
     Args:
-        name: the tensor's parameter.
         held: its first and its last element.
         index: the element outside; None is returned if it is between those two.
         count: how many elements are outside.

@@ -85,11 +85,7 @@ class GraphPicture(FigurePicture):
     """A level's graph, modules closed."""
 
     def __init__(self, title: str, level: GraphLevel) -> None:
-        """
-        Args:
-            title: of the picture.
-            level: one that is drawn.
-        """
+        """ """
         self._title = title
         self._level = level
         self.outline = outline(level)

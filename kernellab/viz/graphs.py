@@ -550,7 +550,6 @@ class LevelsView(View):
     def __init__(self, report: GraphReport, tabs: GraphTabs) -> None:
         """
         Args:
-            report: what is shown.
             tabs: where its kernels are.
         """
         self._card = graph_card(report)

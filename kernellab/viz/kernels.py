@@ -43,7 +43,6 @@ def tiles_of(compilation: Compilation, verdict: Verdict | None) -> list[Tile]:
     """The tiles of a kernel: its checks and its estimated time, occupancy, registers.
 
     Args:
-        compilation: of the kernel.
         verdict: what is known of its launch; None leaves out the first two tiles.
     """
     tiles = [] if verdict is None else [_checks(verdict.findings), _estimate(verdict.diagnosis)]
@@ -192,12 +191,9 @@ def kernel_card(
     first; folded below them how it was launched and what each stage of the compiler made.
 
     Args:
-        compilation: what is shown.
         run: the launch that the compilation's types come from, if any.
         known_from: parameter name -> how its value is known, where the compilation cannot
             say: "--constexpr".
-        notes: sentences above the tables.
-        verdict: what is known of the launch.
     """
     arguments = argument_table(
         compilation.specialization,

@@ -61,7 +61,6 @@ class LaunchTabs(TabGroup):
         find: gives the launch, to be made again; None where there is none any more.
         records: what is known already, by tab_id: a Compilation under "ir", or the CompileError in
             place of one; a Trace, Findings, Accesses, a Tuning.
-        views: views of it that there are already, by tab_id.
     """
 
     def __init__(self, find: FindLaunch, records: Mapping[str, Any], **views: View) -> None:
@@ -325,11 +324,6 @@ def stopped_card(error: Exception) -> CardView | Card | None:
 class KernelView(CardView):
     """The card of a kernel that leads to the views of its compilation and of its launch, and that
     the live view completes with what takes a while: a check and a diagnosis of the launch.
-
-    Args:
-        make: makes the card of what is known of the launch.
-        tabs: what it leads to.
-        later: the tabs whose records complete it.
     """
 
     def __init__(

@@ -532,12 +532,7 @@ class _Box:
 
 
 class FlameGraph(FigurePicture):
-    """The scopes of a profile, each as wide as its part of a metric, what it holds below it.
-
-    Attributes:
-        record: the profile.
-        metric: what the widths are.
-    """
+    """The scopes of a profile, each as wide as its part of a metric, what it holds below it."""
 
     def __init__(self, record: ProfileRecord, metric: str) -> None:
         self.record = record
@@ -605,11 +600,7 @@ def flame_graph(record: ProfileRecord, metric: str | None = None) -> FlameGraph:
 
 
 class TimelinePicture(FigurePicture):
-    """The events of a profile: a row for each warp of each program, time to the right.
-
-    Attributes:
-        timeline: what is drawn.
-    """
+    """The events of a profile: a row for each warp of each program, time to the right."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -704,9 +695,6 @@ _SIZES = (12, 8, 4)
 class RooflinePlot(FigurePicture):
     """Operations a second over operations a byte: a slope for each level of memory, a roof for each
     unit, and the launch under them, once for each level.
-
-    Attributes:
-        roofline: what is drawn.
     """
 
     def __init__(self, roofline: Roofline) -> None:

@@ -119,7 +119,6 @@ class StepState:
         code: (line, text, whether it is the current one) of the lines around the step's.
         variables: of the step's function, those that changed first.
         constants: (name, value) of what has no elements and did not change.
-        accesses: in words.
         flights: the asynchronous operations that are in flight, or complete in the step, in words,
             with their state.
     """
@@ -703,7 +702,6 @@ def stepper_of(trace: Trace, step: int | None = None, most_steps: int = MOST_STE
     """The stepper of a trace.
 
     Args:
-        trace: what is shown.
         step: number of the step that is shown first; None for the fault, else the first step.
         most_steps: how many steps the still holds, neighbors of that one.
     """
@@ -716,9 +714,6 @@ def stepper_of(trace: Trace, step: int | None = None, most_steps: int = MOST_STE
 def step_handlers(view: StepperView) -> Mapping[str, Handler]:
     """What answers a stepper: "value" with the elements of a tile,
     "tensor" with a tensor and all that happens to it. Each takes a number by the name of its kind.
-
-    Args:
-        view: all of the view's data, nothing left out.
     """
     return {
         "value": lambda request: _sent("elements", _value_part, view, request.get("value")),

@@ -233,7 +233,6 @@ def step_view(
     """The data of the live stepper.
 
     Args:
-        trace: what is shown.
         focus: number of the step that is shown first; None for the fault, else the first step.
         most_steps: how many steps the view holds, neighbors of the focus.
     """

@@ -449,9 +449,7 @@ class SweepView(View):
     ) -> None:
         """
         Args:
-            title: one line.
             plot: the kind that is shown first.
-            groups: the sweeps, by kernel.
             compilations: (place of a sweep, number of a config) whose IR a page holds; None for the
                 fastest and those that were compiled already.
 

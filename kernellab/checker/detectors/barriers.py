@@ -65,7 +65,6 @@ class _Latest:
         by: the number of the operation; 0 for none.
         program: the linear id of its program.
         lane: the element of its tile, flat.
-        time: of the access.
     """
 
     by: Array

@@ -352,7 +352,6 @@ class _Used:
     Attributes:
         written: which elements were written.
         kept: which elements were read before they were written.
-        name: the argument that was read.
     """
 
     written: Array

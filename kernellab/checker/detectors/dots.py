@@ -48,8 +48,6 @@ class _Sum:
     """What a loop has accumulated so far, programs first.
 
     Attributes:
-        computed: the last dot.
-        result: the sum.
         error: its difference from the sum of fp32 dots.
     """
 
@@ -63,8 +61,6 @@ class _Loss:
     """The program in which a dot loses the most.
 
     Attributes:
-        part: the error relative to the norm.
-        facts: the fields of the finding.
         programs: the linear ids of all programs that lose more than the tolerance.
     """
 

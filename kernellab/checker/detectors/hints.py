@@ -57,8 +57,6 @@ class HintCall:
     """A call of one of `HINTS`.
 
     Attributes:
-        hint: which.
-        position: of the call.
         lines: first and last line of the value that it is about.
         name: the variable that this value is; None for an expression.
     """
@@ -76,7 +74,6 @@ def call_of_hint(
 
     Args:
         made: where the value was made; None for one that a loop carries.
-        name: the variable that it is in.
     """
     functions = triton_api.reachable_functions(kernel)
     calls = [call for function in functions for call in _calls_in(function) if call.hint == hint]
@@ -366,7 +363,6 @@ def _broken(values: Array, placed: Array | None, promise: _Promise) -> list[_Bro
     Args:
         values: the tile, programs first.
         placed: the numbers that must be divisible: the values, or their addresses in bytes.
-        promise: the hints.
     """
     divisibility, contiguity, constancy = promise.numbers.values()
     broken = []

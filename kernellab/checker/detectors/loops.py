@@ -46,7 +46,6 @@ class Counter:
         carried: the counter's number among the carried values.
         name: the counter's name; "the counter" if it has none.
         comparison: the condition: "slt" for counter < bound.
-        subtracts: whether the step is subtracted.
         bits: the width of the counter.
     """
 
@@ -291,7 +290,6 @@ class _Deciding(NamedTuple):
 
     Attributes:
         carried: which of the carried values decide it, in this iteration or a later one.
-        by_memory: whether loaded values decide it.
         by_memory_alone: see `asks_memory_alone`.
     """
 

@@ -90,7 +90,6 @@ class _Harm:
         lane: the first such element of its tile, program first.
         access: the first store of these values; None if a NaN decides control flow.
         element: the first element that was stored to.
-        stored: the value that was stored there.
     """
 
     origin: Origin

@@ -39,9 +39,7 @@ def negative_remainder(
     instead; None if it does not, as far as the values are still known.
 
     Args:
-        access: the access with the negative index.
         place: the element's position in its tile.
-        program: the position of its program in the batch.
     """
     values = LaneValues(access.frame, program, access.run.code, access.run.call)
     for part in all_parts_of(access.operation, place):

@@ -370,7 +370,6 @@ class RoundingCause(Cause):
         name: "tf32", "narrow sums", ...
         words: what rounds, as a clause; of a precision and a format.
         remedy: how the result is computed without it: 'with input_precision="ieee"'.
-        rounds: whether an operation rounds for this cause.
         rounds_otherwise: what a dot gives that rounds too, but less, instead of the exact result.
     """
 
@@ -623,7 +622,6 @@ class Rounding:
     """Why a result differs from the expected one: rounding, and nothing else.
 
     Attributes:
-        cause: what rounds, as a clause.
         remedy: how the result was computed without it: 'with input_precision="ieee"'.
         kind: the name of the cause: "tf32", "narrow sums", ...
         places: the line of the first operation that rounds so.
@@ -655,8 +653,6 @@ def explained(
     """Return why a result differs from the expected one, or None if not only by rounding.
 
     Args:
-        name: the argument.
-        expected: its expected contents.
         allowed: how far each element may be off.
     """
     actual = session.launch.tensors[name]

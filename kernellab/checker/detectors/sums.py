@@ -41,8 +41,6 @@ class Addition:
     """An addition whose result comes back as one of its operands.
 
     Attributes:
-        operation: which one.
-        position: of that operand.
         rounding: what rounds the result to 16 bits: the addition itself, or a conversion after it.
         place: the operation; of the turns of an unrolled loop, their line and the calls to it.
     """
@@ -189,7 +187,6 @@ class _Losses:
 
     Attributes:
         count: how many numbers were lost.
-        lost: their sum.
         everything: the sum of the absolute values of all added numbers.
     """
 
@@ -225,7 +222,6 @@ class _AtomicSum:
     """An argument of 16-bit floats that atomics add to.
 
     Attributes:
-        access: the latest of them.
         exact: the exact values of the elements.
         added: the sum of the absolute values of all numbers added since a store.
         counts: how many numbers were added.

@@ -339,7 +339,6 @@ class _Words:
 
     Attributes:
         missing: the missing parameter, and which elements are undefined without it.
-        advice: what to write.
     """
 
     missing: str

@@ -54,13 +54,7 @@ ALLOCATIONS = (ttg.LocalAllocOp, ttng.TmemAllocOp)
 
 
 def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) -> SharedMemory:
-    """The layout of a module's shared memory.
-
-    Args:
-        module: as the allocation pass left it.
-        measure: queries the compiler for sizes.
-        read_from: the pass's label.
-    """
+    """The layout of a module's shared memory."""
     number = numbered(module)
     views = views_of(module)
     allocating = [op for op in number if allocates(op)]
@@ -254,7 +248,6 @@ def views_of(module: Operation, mark: str = OFFSET) -> Views:
     branches and loops.
 
     Args:
-        module: as an allocation pass left it.
         mark: the attribute by which the pass marks allocations.
     """
     return flow.analyze(module.walk(), _ViewsOf(mark))
@@ -351,13 +344,7 @@ Allocate = Callable[[str], tuple[Sequence[Place], int]]
 
 
 def tensor_memory(module: builtin.ModuleOp, allocate: Allocate, read_from: str) -> TensorMemory:
-    """The layout of a module's tensor memory.
-
-    Args:
-        module: as the pass left it.
-        allocate: queries the compiler for sizes.
-        read_from: the pass's label.
-    """
+    """The layout of a module's tensor memory."""
     number = numbered(module)
     views = views_of(module, COLUMN)
     allocating = [op for op in number if COLUMN in op.attributes]

@@ -106,7 +106,6 @@ def barriers(
 
     Args:
         module: after allocation, with the barriers that the membar analysis inserts.
-        memory: its layout.
         original: the names of the operations of the module before the membar analysis.
         lowered: the barriers of the module right after it became LLVM's dialect, by line: the
             compilation's own. A barrier that these do not have is left out.

@@ -59,10 +59,7 @@ class AlongAxis:
 
     Attributes:
         layout: of the tile.
-        axis: that goes, or along which it scans.
         sizes: bytes of an element of each operand.
-        scans: whether it is a scan.
-        reverse: whether it begins at the axis's end.
     """
 
     layout: RegisterLayout
@@ -155,13 +152,7 @@ class Questions:
 
 
 def conversions(module: builtin.ModuleOp, query: Questions, read_from: str) -> Conversions:
-    """The operations of a module that bring elements to other threads, or may have to.
-
-    Args:
-        module: TTGIR.
-        query: queries of the compiler and its machine code.
-        read_from: the stage or pass that made the module.
-    """
+    """The operations of a module that bring elements to other threads, or may have to."""
     numbers = numbered(module)
     moving = [op for op in numbers if _moves(op)]
     types = [value.type for op in moving for value in (*op.operands, *op.results)]

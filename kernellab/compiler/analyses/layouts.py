@@ -595,8 +595,6 @@ class WarpAccesses:
     by their operations.
 
     Args:
-        module: TTGIR.
-        query: queries Triton for layouts.
         target: the GPU; what atomics take at once is said of NVIDIA's.
     """
 

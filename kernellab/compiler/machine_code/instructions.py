@@ -565,7 +565,6 @@ class Opcodes:
     """The tables in opcodes.toml.
 
     Attributes:
-        classes: every class.
         nvidia: by class, the opcodes without their modifiers.
         amd: patterns for the beginning of a mnemonic, each with its class; the first that fits
             counts.

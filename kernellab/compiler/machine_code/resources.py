@@ -71,8 +71,6 @@ def read_nvidia(
     """Resources of a kernel in a cubin, as `cuobjdump -res-usage` reports them.
 
     Args:
-        cubin: the binary.
-        kernel: the symbol of its entry.
         shared_bytes: what a launch asks for. All of a Triton kernel's shared memory is asked for at
             launch; the 1024 bytes that cuobjdump reports besides, from sm_90 on, belong to the
             driver and do not count toward the kernel's limit.
@@ -419,8 +417,6 @@ def occupancy(
     """What fits on one multiprocessor of a kernel with these resources.
 
     Args:
-        resources: of the compiled kernel.
-        target: the GPU.
         warps: warps (AMD: waves) of one program.
         registers, shared_bytes: instead of the kernel's own, if everything else stayed the same.
 

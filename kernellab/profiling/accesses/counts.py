@@ -320,7 +320,6 @@ class Tally:
         counts: name of a field of a `GlobalAccess`, such as "sectors" -> its number.
         touched: the different sectors of each program, added up.
         at_once: the different sectors of each execution, added up.
-        different: the different sectors of all programs.
         steps: bytes from an element to its neighbor, by dimension, the same in every execution;
             None where there is no such step. Where addresses have no pattern as a whole, only the
             dimension is looked at along which neighboring lanes lie.

@@ -315,10 +315,8 @@ def spread(
 
     Args:
         what: "load of x_ptr".
-        along: the dimension.
         steps: bytes from element to element along each dimension; None where that is not known.
         size: bytes of an element.
-        cost: in words.
         is_fixed: whether the step along that dimension is the same everywhere.
     """
     if not is_fixed:

@@ -302,7 +302,6 @@ class RowCosts:
 
     Attributes:
         counts: name of a field of a `GlobalAccess`, such as "sectors" -> one number a row.
-        touched: the different sectors.
     """
 
     counts: Mapping[str, Numbers]

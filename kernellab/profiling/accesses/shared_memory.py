@@ -171,10 +171,7 @@ class SharedInstruction:
     """One instruction of the PTX, or a part of one that does two things.
 
     Attributes:
-        line: of the TTGIR text, that it comes from.
         loops: how many are around it.
-        kind: what it is.
-        cost: of one execution by a whole program.
         assumed: what is assumed of it, in words; "" where its cost follows from addresses alone.
     """
 
@@ -227,7 +224,6 @@ class _Transfer:
     """How the lanes of a warp access shared memory in one instruction.
 
     Attributes:
-        kind: what it is.
         size: bytes of each lane's access.
         lanes: how many of a warp's lanes have an address, the first ones.
         assumed: as in `SharedInstruction`.
@@ -385,10 +381,7 @@ class SharedCost:
     """The instructions of one kind that one operation became.
 
     Attributes:
-        operation: of the TTGIR.
-        kind: of the instructions.
         cost: of one execution of these instructions by a whole program.
-        block: that the operation runs with.
         per: these instructions run once for each time that a program enters this block: the
             same, or where the compiler unrolled the loop around the operation, the block
             around the loop.
@@ -424,7 +417,6 @@ def shared_costs(module: builtin.ModuleOp, text: LoweredText) -> tuple[SharedCos
     Args:
         module: TTGIR, in which calls may be inlined; what functions that the text still
             calls do is left out.
-        text: the same TTGIR, and its PTX.
     """
     numbers = occurrences(module)
     operations = operations_by_line(numbers, text.ttgir)
@@ -533,7 +525,6 @@ def shared_accesses(
         costs: of one execution each.
         entries: how often programs entered each block but the kernel's first, which
             each enters once.
-        programs: of the launch.
     """
 
     def entered(block: Block) -> int:

@@ -286,7 +286,6 @@ def with_less(
 
     Args:
         ratios: resource of `Work` -> work after over work before.
-        least_bytes: what DRAM has to move in any case.
     """
     ratio = {**dict.fromkeys(RESOURCES, 1.0), **ratios}
     # By default, requests that touch fewer lines also touch fewer sectors, and an access that takes
@@ -348,11 +347,7 @@ def _shorter(path: tuple[float, ...], issue: float, latency: float) -> tuple[flo
 
 
 def divided(counts: LaunchCounts, factor: float, *, path: bool = True) -> LaunchCounts:
-    """Return the counts of a launch with `factor` times as many programs that share its work.
-
-    Args:
-        path: whether the path of a warp is divided too.
-    """
+    """Return the counts of a launch with `factor` times as many programs that share its work."""
     programs = max(round(counts.programs * factor), 1)
     each = counts.programs / programs
     names = (
@@ -390,9 +385,6 @@ class Costs:
     """What a launch takes, by the estimate's model, and what it would take with less work.
 
     Args:
-        counts: of the launch.
-        gpu: that it runs on.
-        work: of one program, as the TTGIR shows it.
         least_bytes: what DRAM has to move whatever the accesses look like.
     """
 

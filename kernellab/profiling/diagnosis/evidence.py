@@ -90,7 +90,6 @@ class Evidence:
     """All that is known of a kernel when the rules are applied.
 
     Args:
-        compilation: of the kernel.
         grid: of the launch; None where it is not known.
         integers: of the launch's arguments, by the kernel's names.
         counts: what its accesses cost in a run; None where none was made.
@@ -591,7 +590,6 @@ class Staged:
 
     Attributes:
         advice: where to write it, as a sentence.
-        shared_bytes: what a program then takes.
     """
 
     advice: str

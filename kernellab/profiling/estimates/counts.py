@@ -98,7 +98,6 @@ class Sample:
     Attributes:
         programs: how many ran.
         counted: the accesses of all that ran together, as those of a launch of so many programs.
-        accesses: those to global memory, by their operations.
         fresh: of each access, the part of its different sectors that none before it goes to.
         at_once: of each access, the different sectors of each execution, added up.
         spans: of each argument, the sectors from the first that all programs access to the last.
@@ -375,7 +374,6 @@ class Asked:
     """The demands of one program on an argument's memory, on average. Bytes are of whole sectors.
 
     Attributes:
-        name: of the parameter.
         read, written: bytes, each sector once.
         again: bytes that other accesses of the same program have requested before.
         whole: of all programs together at the most: the argument's own bytes, or those between the
@@ -384,7 +382,6 @@ class Asked:
             requested before.
         near_loads: those for a sector that the same warp requested just before.
         apart: of what the programs of one wave read, the part that is different.
-        stays: of that, the part that the wave before read too.
     """
 
     name: str
@@ -408,16 +405,12 @@ class LaunchCounts:
     """The demands of a launch. Instructions and accesses are those of one program on average.
 
     Attributes:
-        programs: of the launch.
-        warps: of a program.
-        resident: programs at once on a multiprocessor.
         instructions: unit -> instructions of warps.
         macs: bits of an operand's element -> multiply-adds of the tensor cores; of those that
             warp groups start (wgmma) and of others apart: "16", "16 group".
         flops: floating-point operations of the other units, a fused one counted twice.
         requests, sectors, lines: of global memory.
         own_sectors: sectors that a program asks for, each once.
-        atomic_sectors: of its atomics.
         atomic_turns: updates by atomics that take turns at one place of the L2 cache, by the whole
             launch; see `turns_of`.
         partial_stores: lines of stores of which requests write only parts of sectors.

@@ -124,8 +124,6 @@ class CodeLoop:
     an unrolled loop leaves over, behind a condition, are one that runs at most once.
 
     Attributes:
-        around: the loop around it.
-        source: the TTGIR loop that it comes from.
         is_once: whether it does not jump back.
         turns: how often its body runs each time that a program comes to the loop around it, on
             average: a loop under a condition that every second program meets runs half as often.

@@ -79,7 +79,6 @@ class OperationObserver(AccessObserver):
 
     Attributes:
         tallies: what each operation took.
-        nanoseconds: of all batches together.
     """
 
     def __init__(self) -> None:

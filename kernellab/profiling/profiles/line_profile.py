@@ -265,7 +265,6 @@ def times_in_turns(
     """Microseconds of both on the GPU: medians of rounds, one after the other.
 
     Args:
-        arguments: of both.
         depends: whether a launch on what an earlier one left does something else: they are
             restored before each.
         rounds: how many.

@@ -481,9 +481,6 @@ class Profile(ProfileRecord, PrintsAsCard):
     def timeline(self, program: int | None = None) -> Timeline:
         """The events of the profile over time: `.records`, `.plot()`, `.save("trace.json")`.
 
-        Args:
-            program: those of one program alone.
-
         Raises:
             ProfileError: the profile has no events.
         """

@@ -49,7 +49,6 @@ class Metric:
     """A metric that was asked for.
 
     Attributes:
-        text: how.
         of: its value for a scope; NaN where it has none.
     """
 

@@ -280,7 +280,6 @@ class RegisterLayout(Layout):
 
         Args:
             element_bits: size of an element.
-            most_bits: of the widest access.
         """
         element_bits = check_whole("element_bits", element_bits, least=1)
         most_bits = check_whole("most_bits", most_bits, least=1)

@@ -308,9 +308,7 @@ class MadeByHand:
         """A matmul's operand in registers.
 
         Args:
-            shape: of the operand.
             operand: 0 for A, 1 for B.
-            parent: the product's own layout.
             k_width: neighbors along K that a thread holds side by side; for mma.sync 32 over
                 the element's bits.
         """

@@ -525,7 +525,6 @@ class View:
     ) -> None:
         """
         Args:
-            title: one line.
             make_data: makes what is drawn: a `ViewData`.
             still: makes the cards that stand for the view where nothing can be drawn.
         """
@@ -588,7 +587,6 @@ class View:
         """Write the view as one HTML file: no network, every interaction alive, every text in it.
 
         Args:
-            path: the file's.
             tabs: the views of the same launch that are below it and are linked with it, as
                 their bar names them: "ir", "steps", ... None for those that were opened.
 

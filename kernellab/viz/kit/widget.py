@@ -72,10 +72,8 @@ class ViewWidget(anywidget.AnyWidget):
     ) -> None:
         """
         Args:
-            data: what is drawn, packed.
             handlers: what answers the requests of this kind of view; those for the bundle are
                 answered here, those for other views of the same launch by `group`.
-            tab_id: the tab of this view.
             number: the number of this view.
             group: the views of the same launch; None where there are no others.
         """

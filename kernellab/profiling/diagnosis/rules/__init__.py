@@ -30,7 +30,6 @@ class Rule:
     """A reason why kernels are slow.
 
     Attributes:
-        kinds: what its findings are called.
         find: what it finds in a kernel that has TTGIR; nothing where what it reads is not known.
     """
 
