@@ -107,10 +107,8 @@ class Detector:
     `detectors/__init__.py` names it.
 
     Attributes:
-        guards: True if it must also observe every further run (`CheckSession.repeat`), which might
-            not end without it.
-        observes_elements: True if it also observes operations in the functions of reductions, scans
-            and maps, whose values have one entry for each element.
+        guards: True if it must also observe every further run, which might not end without it.
+        observes_elements: True if it also observes, by element, functions of reductions and maps.
         notes: what it could not check, as text.
     """
 
@@ -149,8 +147,7 @@ class Detector:
     def outside_memory(
         self, access: CheckedAccess, wild: numpy.ndarray, elements: Elements
     ) -> None:
-        """Handle elements of an access through addresses that are not in any storage, and will be
-        masked off.
+        """Handle elements of an access at addresses in no storage, which will be masked off.
 
         Args:
             access: the access, to a buffer without elements; its offsets are addresses.
@@ -197,8 +194,7 @@ class PendingFinding:
     """A fault at one operation: the facts of its first element, and how often it happens.
 
     Attributes:
-        described: the linear id of the program that `facts` describes, if it is a single one:
-            programs with lower ids may reach the fault later.
+        described: the linear id of the program of `facts`; lower ones may reach the fault later.
     """
 
     facts: dict[str, Any]

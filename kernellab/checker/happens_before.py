@@ -210,8 +210,7 @@ class _Sources:
 
     Attributes:
         axes: the axes of the grid whose program ids take part.
-        is_known: False if it may depend on anything else that differs between programs, such as
-            the result of an atomic.
+        is_known: False if other differences of programs may matter, such as an atomic's result.
     """
 
     axes: frozenset[int] = frozenset()
@@ -303,8 +302,7 @@ def union(suspects: Suspects, other: Suspects) -> Suspects:
 
 @dataclass(frozen=True)
 class AccessPair:
-    """Two programs that touch one element, with nothing that orders them:
-    the first that was seen of two operations.
+    """The first of two operations' pairs of programs that touch one element in no order.
 
     Attributes:
         first, second: what each does there, in the order of the run.
@@ -341,8 +339,7 @@ class PairSummary:
 
     Attributes:
         weak: atomics that would order those of the first if they acquired and released.
-        reads: of pairs one of which reads, those reads: which access of the run, and its operation;
-            see `Tracker`.
+        reads: of pairs with a read: which access of the run, and its operation; see `Tracker`.
         same: whether all of them store the same bits, whatever the data are.
     """
 

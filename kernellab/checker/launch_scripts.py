@@ -172,8 +172,7 @@ class LaunchScript:
         kernel: the plain kernel, whose helpers and globals the script has.
         source: the text of the kernel, which may differ from that of `kernel`.
         values: what each parameter gets: a ScriptTensor, SameAs, or a value with a literal.
-        expect: a function that computes the expected results, and its name in the script; None
-            of a question without them.
+        expect: a function of the expected results, and its name in the script; or None.
         question: the last lines, which pass `launch` to a function.
     """
 

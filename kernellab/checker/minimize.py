@@ -265,8 +265,7 @@ def minimal(script: Any, fails: Callable[..., bool]) -> Any:
     """Return the smallest script found that fails.
 
     Args:
-        fails: whether another one fails as it does; with `exactly=True`, with the same message. It
-            is called once for each script.
+        fails: called once for each script: whether it fails so; if `exactly`, by the message too.
     """
     seen = {script.text()}
 

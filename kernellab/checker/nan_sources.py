@@ -183,8 +183,7 @@ _BITS = (mlir.BitcastOp, tt.BitcastOp)
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """An operation that computed NaN or infinity from other values, or clamped a number to its
-    type.
+    """An operation that made NaN or infinity of other values, or clamped a number to its type.
 
     Attributes:
         kind: the kind of its finding; "" for a load outside memory, whose effects are not reported.
@@ -192,8 +191,7 @@ class Origin:
         lanes: the elements of the result in which it happened.
         stays: True if the result may be finite: the largest number instead of a larger one.
         inside: the events in the function of a reduction, a scan or a map.
-        decided_by: of a NaN that decides something, the comparison, maximum or cast whose result
-            is not NaN.
+        decided_by: of a NaN that decides: the comparison, maximum or cast with another result.
     """
 
     kind: str

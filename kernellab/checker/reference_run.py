@@ -269,11 +269,9 @@ class Cause:
 
     Attributes:
         tolerance: how far a stored number may be from the exact one, relative to it.
-        undefined: True if the exact result is not defined; also what decides addresses, masks and
-            control flow matters then.
+        undefined: True if there is no exact result; then addresses, masks and branches matter too.
         of_indices: True if only addresses and masks matter; integers are followed then.
-        adds_up: True if operations add to their own inexact results; otherwise only operations
-            with exact operands are reported.
+        adds_up: True if operations add to their own inexact results; else operands must be exact.
     """
 
     tolerance: ClassVar[float] = 0.0
@@ -336,8 +334,7 @@ class Followed(Shadows):
     makes of exact operands is held against what the same arithmetic makes of the actual ones.
 
     Attributes:
-        departures: of the operations that did not give what they compute, in the order in which
-            they first did.
+        departures: of the operations that gave something else than they compute, in order.
         harms: what went wrong, by the operation that stores, accesses or decides.
     """
 

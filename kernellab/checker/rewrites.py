@@ -227,8 +227,7 @@ class Rules:
 
     Attributes:
         rows: what the kernel has, then what is tried in its place.
-        kind: only expressions that hold one of these words, "pointer", "mask", "index" and "value";
-            "" for all.
+        kind: only expressions with one of these, "pointer", "mask", "index", "value"; "": all.
         is_stored: only expressions that are stored.
         everywhere: whether to try it also in all places at once.
     """
@@ -1167,8 +1166,7 @@ class _File:
     Attributes:
         tried: the families that are tried, by what is wrong, the most promising first.
         likely: those that are tried before, by what a wrong result says.
-        waiting: those that are tried for asynchronous operations, by the kind of the finding: the
-            first in the kernel and all helpers, then the others.
+        waiting: those for asynchronous operations by kind: in the kernel and helpers first.
     """
 
     tried: Mapping[str, tuple[str, ...]]

@@ -67,8 +67,7 @@ class Leaving:
     Attributes:
         lanes: which, programs first where they differ; at least one, and all of them on.
         view: the elements of the storage, of which only the tensor's own may be touched.
-        inside: the access without those of them that leave the storage too: switched off, they
-            load `other`, or 0. It is the access as it was where none does.
+        inside: the access without those that leave the storage, which load `other` or 0.
     """
 
     lanes: numpy.ndarray
@@ -398,8 +397,7 @@ def _observes(detector: type[Detector], op: Operation) -> bool:
 def checked_code(
     kernel: Any, plain: ProgramCode, detectors: Sequence[type[Detector]], *, preempts: bool = False
 ) -> ProgramCode:
-    """Return the code of a run that these detectors observe, made once from the code of a plain
-    run, with the same operations.
+    """Return the code that these detectors observe, made once from a plain run's operations.
 
     Args:
         preempts: whether programs are preempted at the kernel's switch points, of which there must
@@ -509,8 +507,7 @@ class CheckSession:
 
     Attributes:
         launch: the launch with the caller's arguments, which no run changes.
-        guards: the detectors that observe every further run, which might not end without them; see
-            `Detector.guards`.
+        guards: the detectors that observe every further run; see `Detector.guards`.
         work: of each run so far; see `EventDispatcher`.
     """
 

@@ -31,8 +31,7 @@ class DoctorLine(Diagnostic):
     """One line of the doctor's: its kind is the subject. `DoctorLine.of` makes one.
 
     Attributes:
-        state: "note" is worth knowing and stops nothing; "missing" is something that the lab
-            needs, and an error.
+        state: "note" is worth knowing; "missing" is something that the lab needs: an error.
     """
 
     state: State = "ok"

@@ -62,8 +62,7 @@ def judged_task(reference: str, cases: str | None) -> Iterator[Task]:
     file or of another; or the task in a folder.
 
     Raises:
-        KernelLabError: there is no such file, it cannot be run, or it has no such name; or the
-            folder has no task.
+        KernelLabError: no such file, name or task, or the file cannot be run.
     """
     torch.manual_seed(0)  # cases that draw their numbers are the same for every submission
     path, _, name = reference.partition("::")
@@ -269,15 +268,13 @@ def judged(
 
 
 def judged_on(address: str, submissions: Sequence[str], *given: Any) -> Iterator[Verdict]:
-    """Yield the verdicts on submissions, in their order, which the workers of a Dask cluster judge;
-    `given` is what `judged` takes besides.
+    """Yield the verdicts of a Dask cluster on submissions, in order; `given`: see `judged`.
 
     A submission whose worker is lost is judged again, at most three times; after that its verdict
     is "not judged".
 
     Raises:
-        KernelLabError: Dask is not installed, no scheduler answers, or a worker has other versions
-            or not the files.
+        KernelLabError: no Dask, no scheduler, or a worker with other versions or without files.
     """
     try:
         import distributed

@@ -420,8 +420,7 @@ _MOST_LINES = 20
 
 
 def run_tests(words: Sequence[str], gpu: str, report: Path | None) -> int:
-    """Run the command with the plugin, then print what ran, what needs a GPU, and the findings.
-    The exit status is the command's.
+    """Run the command with the plugin and print a summary; exit with the command's status.
 
     Raises:
         OptionError: there is no command, it cannot be started, or the target is unknown.

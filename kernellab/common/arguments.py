@@ -375,8 +375,7 @@ class Option:
     """One option of a magic or a command, or an argument of a command.
 
     Attributes:
-        read: turns the value's text into the value; raises ValueError or KernelLabError with words
-            for the user.
+        read: turns the value's text into the value, or raises with words for the user.
         repeated: whether the option may be given several times; its value is then a list.
         default: its value where it is not given.
         count: how many words an argument is, as argparse's nargs; None is one.

@@ -386,10 +386,8 @@ class Forked(_Process, Generic[T]):
 
         Args:
             function: what to call; its result is pickled, or is bytes.
-            guarded: whether the copy runs other people's code. It then has no terminal, no session
-                and no open file of this process, and its result is bytes.
-            watch: called again and again while someone waits; the error that it raises ends the
-                copy.
+            guarded: whether it runs others' code: no terminal, session or open file; bytes result.
+            watch: called again and again while someone waits; its error ends the copy.
         """
         super().__init__(who, guarded=guarded, watch=watch)
         printed = nameless_file(0, buffering=0)

@@ -530,8 +530,7 @@ def file_bytes(
             contains may be a symbolic link to any file of the user's, which is not followed.
 
     Raises:
-        KernelLabError: of the class `refused`: it cannot be read, is a folder, a pipe, a device, or
-            has more than `most` bytes.
+        KernelLabError: of class `refused`: unreadable, no plain file, or more than `most` bytes.
     """
     try:
         return regular_bytes(file, most, is_named=is_named)

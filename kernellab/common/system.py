@@ -177,8 +177,7 @@ def temporary_folder() -> Iterator[str]:
     """A folder that goes with the context; a later process removes what a killed one left.
 
     Raises:
-        MachineError: no folder for temporary files can be written, or the system refuses what
-            is done in it.
+        MachineError: no folder for temporary files can be written, or the system refuses.
     """
     remove_leftovers()
     with translated_system_faults("No temporary folder can be made"):
@@ -235,8 +234,7 @@ def _remove_if_left(folder: Path) -> None:
 
 
 def cache_folder(name: str) -> Path:
-    """Return the folder for one kind of cached data, which need not exist yet: below
-    KERNELLAB_CACHE_DIR, or below kernellab/ in the user's caches.
+    """Return the folder for a kind of cached data, below KERNELLAB_CACHE_DIR or the caches.
 
     Raises:
         RuntimeError: the user has no home folder.
@@ -253,12 +251,10 @@ def cache_folder(name: str) -> Path:
 
 
 def own_folder(path: str | os.PathLike[str]) -> Path:
-    """Return a folder that only this user can write in; it is made, with mode 0700, if it is not
-    there.
+    """Return a folder that only this user can write in, made with mode 0700 if need be.
 
     Raises:
-        MachineError: it cannot be made, is a link or not a folder, belongs to another user, or
-            other users can write in it.
+        MachineError: it cannot be made, is a link, or others own it or can write in it.
     """
     folder = Path(path)
     with translated_system_faults("A folder of this user's cannot be made"):
@@ -273,8 +269,7 @@ def own_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def lock_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file that processes of this user lock; it is made if it is not there, and its content
-    stays as it is.
+    """Open a file that this user's processes lock, made if need be, unchanged otherwise.
 
     Raises:
         MachineError: as for `own_folder`.
@@ -319,8 +314,7 @@ _NAME_BYTES = 200
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes, *, is_named: bool = True) -> Path:
-    """Write a file; one that is there is replaced once the new one is complete,
-    and an interrupt leaves no half of it. Returns the path.
+    """Write a file whole or not at all, in place of an earlier one. Returns the path.
 
     Args:
         is_named: whether the user named it, not only its folder. What a link leads to is then
@@ -354,8 +348,7 @@ def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
     """Return a path that a user gave.
 
     Raises:
-        KernelLabError: of the class `refused`: the value is not a path. A number is not one,
-            although Python would take it for an open file.
+        KernelLabError: of class `refused`: not a path; a number would be an open file.
     """
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):
@@ -520,8 +513,7 @@ class InterruptsBetween:
     signal sent again a moment later.
 
     Args:
-        modules: modules all of whose functions are such, while they do not call others. A name
-            with a dot at its end stands for all modules of a package.
+        modules: modules with only such functions, unless they call others; "name." is a package.
     """
 
     def __init__(self, whole: tuple[CodeType, ...], modules: tuple[str, ...]) -> None:

@@ -42,8 +42,7 @@ _DESCRIPTOR = re.compile(r"tensordesc<.+>")
 
 
 def parse_type(text: str) -> tuple[Any, Any]:
-    """A type string as Triton's binder would give it:
-    (type, hint), so "*fp16:16" is ("*fp16", "D").
+    """A type string as Triton's binder gives it, (type, hint): "*fp16:16" is ("*fp16", "D").
 
     The promise after the colon: 16 says that the pointer or integer is divisible by 16, 1 that the
     integer is 1 (and is compiled in). Long names ("float16", "*tl.float32") are accepted too.
@@ -113,8 +112,7 @@ def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:
     or either with the parameter's name before it ("n=i32", "BLOCK=1024").
 
     Raises:
-        ArgumentError: an entry that is neither a type nor a value, or a positional entry
-            after a named one.
+        ArgumentError: an entry that is neither a type nor a value, or is positional after named.
     """
     positional: list[Any] = []
     named: dict[str, Any] = {}
@@ -212,8 +210,7 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
     """A torch tensor over the memory of a NumPy array, ml_dtypes' bfloat16 and fp8 included.
 
     Raises:
-        ArgumentError: a masked array, a dtype that no GPU has, a foreign byte order, or strides
-            that torch cannot express.
+        ArgumentError: a masked array, or a dtype, byte order or stride that torch does not have.
     """
     if isinstance(array, numpy.ma.MaskedArray):
         raise ArgumentError(

@@ -357,8 +357,7 @@ class Comparison(PrintsAsCard):
         )
 
     def diff(self, name: str, context: int = 3) -> str:
-        """What differs in a stage ("ttgir") or after a pass ("ttgir.coalesce"),
-        as a unified diff without locations.
+        """What differs in a stage or after a pass ("ttgir.coalesce"): a diff without locations.
 
         Raises:
             ArgumentError: neither side has that stage or pass, or it is binary.
@@ -381,8 +380,7 @@ class Comparison(PrintsAsCard):
         return "\n".join(lines)
 
     def explore(self, *annotations: Any) -> Any:
-        """Both sides in the IR explorer: passes lined up, and what differs after each
-        (docs/widgets.md).
+        """Both sides in the IR explorer: passes lined up, and what differs (docs/widgets.md).
 
         Args:
             annotations: as for `Compilation.explore`; it appears on each side that it belongs to.

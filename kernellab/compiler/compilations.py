@@ -231,8 +231,7 @@ class Sources:
         resources: reads them; None where there is no machine code.
         source_map: reads it; None where no lines were kept.
         remarks: what the compiler said, of a record from a file; None where no one listened.
-        was_compiled: whether the compilation was made here, from a kernel or an IR text; otherwise
-            its record comes from a file.
+        was_compiled: whether the compilation was made here, and does not come from a file.
         kernel: the plain JIT function; None where no kernel of Python is at hand.
         assembler_log: what `ptxas -v` said; None where ptxas has to run again.
     """
@@ -537,8 +536,7 @@ class Compilation(HasCard):
         *,
         gpu: str | None = None,
     ) -> Any:
-        """How long a launch takes, and what bounds it: an estimate from what is counted, with
-        no GPU (docs/estimates.md).
+        """How long a launch takes, and what bounds it, estimated with no GPU (docs/estimates.md).
 
         Args:
             args, keywords: the launch's arguments; what was compiled in may be left out. A tensor
@@ -584,8 +582,7 @@ class Compilation(HasCard):
         return roofline(self, grid, args, keywords, gpu, microseconds)
 
     def explore(self, *annotations: Any) -> Any:
-        """The IR explorer: every pass, what it changed, and all stages
-        with linked lines (docs/widgets.md).
+        """The IR explorer: every pass, its changes, all stages with linked lines (docs/widgets.md).
 
         The last expression of a cell shows it; `.to_html(path)` writes it
         as one self-contained page.
@@ -595,8 +592,7 @@ class Compilation(HasCard):
                 of the same kernel: findings are shown in the margin, numbers next to the lines.
 
         Raises:
-            ArgumentError: evidence of another kernel, of another definition of it, or counted for
-                another compilation.
+            ArgumentError: evidence of another kernel, definition or compilation.
             ProfileError: a profile of other machine code.
         """
         return show(self, *annotations)

@@ -61,8 +61,7 @@ def from_json(data: Any, name: str = "the record") -> Compilation:
     """The compilation that `to_json` made into `data`.
 
     Raises:
-        ArchiveError: the data is of another kind or version, or does not fit the schema; the
-            message says where.
+        ArchiveError: another kind or version, or a misfit with the schema, with its place.
     """
     with reading(name):
         return _compilation(FORMAT.parts(data, name))
@@ -285,8 +284,7 @@ _NOTHING_KNOWN = Specialization({}, {}, {})
 
 
 def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compilation:
-    """The record of one kernel in Triton's cache: stages, options, resources, source map;
-    no passes, no remarks.
+    """The record of a kernel in Triton's cache: stages, options, resources, source map.
 
     Args:
         metadata_file: the kernel's .json in it; None where there is only one.
@@ -460,8 +458,7 @@ class _Dump:
 
 
 def read_dump(text: str, file: Path) -> Compilation:
-    """The record of the first kernel in what `MLIR_ENABLE_DUMP=1` printed:
-    its passes, and the stages of MLIR among them.
+    """The record of the first kernel in `MLIR_ENABLE_DUMP=1`'s output: passes, MLIR stages.
 
     MLIR prints each module before a pass: what the last pass made is not there. Operations are
     counted from the texts. A pass is in the stage of the module that it makes: TTGIR once it names
@@ -574,8 +571,7 @@ def _stages(passes: Iterable[PassRun]) -> Iterator[tuple[str, Stage]]:
 
 
 def compilation_in(content: bytes, file: Path) -> Compilation:
-    """The compilation that the bytes of a file hold: one that was saved, a dump, or the metadata of
-    a kernel in Triton's cache.
+    """The compilation in a file's bytes: a saved one, a dump, or metadata in Triton's cache.
 
     Raises:
         ArchiveError: they are none of these, damaged, or of another version.

@@ -137,14 +137,12 @@ def unwrap_kernel(
     keywords: Mapping[str, Any],
     constants: Mapping[str, Any],
 ) -> tuple[Any, dict[str, Any]]:
-    """The JIT function inside `triton.autotune` and `triton.heuristics`,
-    and the keywords with what these two add.
+    """The JIT function inside autotuners and heuristics, and the keywords with what they add.
 
     An autotuner adds its first config; heuristics are computed from the arguments, as in a launch.
 
     Raises:
-        ArgumentError: `kernel` is not a kernel, or a heuristic cannot be computed from
-            these arguments.
+        ArgumentError: `kernel` is not one, or a heuristic cannot be computed from the arguments.
     """
     added: dict[str, Any] = {}
     current = as_triton_kernel(kernel)
@@ -442,8 +440,7 @@ _ASSUMED: dict[Role, str] = {"pointer": "*fp32:16", "integer": "i32", "float": "
 
 
 def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
-    """Types for the parameters that no one has said anything about,
-    to be shown as what they are: an assumption.
+    """Types for the parameters without any, to be shown as assumptions.
 
     An annotation goes first, and so do the types of a kernel that Inductor generated. Else a
     parameter that the kernel loads from or stores to is "*fp32:16", one that takes part in

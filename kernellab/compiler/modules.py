@@ -172,8 +172,7 @@ _LABELS_SHOWN = 5
 
 
 def open_module(compilation: Compilation, name: str) -> ModuleOp:
-    """The module of a stage ("ttgir"), or after a pass ("ttgir.coalesce", "ttgir.canonicalizer#2"),
-    made anew for each call.
+    """The module of a stage, or after a pass ("ttgir.canonicalizer#2"), new for each call.
 
     Raises:
         ArgumentError: there is no such stage or pass, or what it made is not a module of MLIR.

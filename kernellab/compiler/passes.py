@@ -210,8 +210,7 @@ def make_plan(
     Args:
         listed: the target's own passes, in order.
         skip, stop_after, pipeline: as for `kernellab.compile`.
-        backend: "cuda" or "hip", whose passes `pipeline` may name although the target
-            does not run them.
+        backend: "cuda" or "hip", whose passes `pipeline` may name, also if the target has others.
 
     Raises:
         OptionError: a pass, a stage or a run of a pass that does not exist.
@@ -490,13 +489,11 @@ def _diagnostic_without_locations(
 
 
 def module_after(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
-    """What a kernel has become after a stage ("ttgir") or a pass ("ttgir.coalesce", "ttir.cse#2"),
-    in MLIR's generic form.
+    """A kernel after a stage ("ttgir") or a pass ("ttir.cse#2"), in MLIR's generic form.
 
     Raises:
         CompileError: the compiler refused the kernel before that.
-        OptionError: an option value that the target's backend refuses, or a pass that does not run
-            for this target.
+        OptionError: an option that the backend refuses, or a pass that the target does not run.
     """
     label = stage
     if "." in stage:
@@ -531,8 +528,7 @@ def lowered(kernel: Any, call: BoundCall, target: Target) -> LoweredText:
 
 
 def lowered_text(text: str, target: Target) -> LoweredText:
-    """The PTX of a TTGIR text that a compiler of Triton's made,
-    in MLIR's own form or the generic one.
+    """The PTX of a TTGIR text of Triton's compiler, in MLIR's own form or the generic one.
 
     Raises:
         CompileError: the compiler refuses it.

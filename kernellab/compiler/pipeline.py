@@ -80,8 +80,7 @@ def compile_edited(kernel: Any, call: BoundCall, target: Target, edits: Edits) -
     """A kernel through an edited pipeline: the front end here, all passes in the worker process.
 
     Raises:
-        CompileError: the compiler refused the kernel, or died; its position is in
-            the kernel's file.
+        CompileError: the compiler refused the kernel, or died; the position is in its file.
         OptionError: an edit, or an option's value, that does not fit the target.
         WorkerError: it took longer than `edits.seconds`.
     """
@@ -143,8 +142,7 @@ def compile_given(
     """An IR text, compiled on to the end in the worker process.
 
     Raises:
-        CompileError: the compiler refused the text, or died; its position is in the text
-            where that is known.
+        CompileError: the compiler refused the text, or died; the position is in it if known.
         OptionError: an edit, or an option, that does not fit the target.
         WorkerError: it took longer than `edits.seconds`.
     """
@@ -302,14 +300,11 @@ def compile_bound(
     Args:
         call, target: what it is compiled for.
         record: as for `compile`.
-        ttgir_lines: let locations after TTGIR name its lines, which makes the source map exact;
-            None means with record="passes".
-        for_launch: with record="stages" and no `ttgir_lines`, leave it in Triton's cache where a
-            launch on the GPU finds it.
+        ttgir_lines: let later locations name TTGIR's lines (exact source map); None: with passes.
+        for_launch: with stages and no `ttgir_lines`, leave it in Triton's cache for launches.
 
     Raises:
-        CompileError: the compiler refused the kernel, or it needs more shared memory or threads
-            than the target has.
+        CompileError: the compiler refused it, or it exceeds the target's memory or threads.
     """
     if registered_for(kernel):
         return compile_edited(kernel, call, target, Edits((), None, None, processes.SECONDS))
@@ -363,8 +358,7 @@ def record_passes(
     pipeline: Sequence[passes.Item] | None = None,
     stop_after: str = "ttgir",
 ) -> tuple[PassRun, ...]:
-    """What every pass up to a stage did, the front end first;
-    `skip` and `pipeline` as for `compile`.
+    """What each pass up to a stage did, front end first; `skip`, `pipeline`: see `compile`.
 
     Raises:
         CompileError, OptionError, WorkerError: as `compile`.

@@ -167,8 +167,7 @@ class Wording:
     """A phrase of the compiler's, and what it means.
 
     Attributes:
-        phrase: a regular expression for the whole of its words; named groups are the values in
-            them.
+        phrase: a regular expression for all of its words, with named groups for values.
         meaning: the same in plain words; `{name}` stands for the value of a group.
         advice: what to try; "" where there is nothing to do.
     """

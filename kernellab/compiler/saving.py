@@ -52,8 +52,7 @@ def save(compilation: Compilation, path: str | os.PathLike[str]) -> Path:
 
     Args:
         compilation: what is saved. What it computes on demand is computed now.
-        path: the file, whatever its suffix: gzipped JSON. A file that is there is overwritten once
-            the new one is complete.
+        path: the file, gzipped JSON whatever its suffix; replaced when the new one is complete.
 
     Returns:
         The path.

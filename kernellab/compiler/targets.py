@@ -223,18 +223,15 @@ class Gpu:
         name: the usual short name, "H200".
         backend, arch: of the target that it runs, "cuda" and "90".
         multiprocessors: streaming multiprocessors (AMD: compute units; RDNA: workgroup processors).
-        clock: GHz at which the data sheet's peak rates are reached: the rate, over the
-            multiprocessors times the operations a clock.
+        clock: GHz at which the data sheet's peaks are reached: rate / SMs / operations a clock.
         highest_clock: GHz that it may reach, where that is more.
         dram: peak bandwidth of its memory in bytes per microsecond.
         bus_bits: width of the interface to its memory.
         cache_bytes: size of the L2 cache (AMD: of one XCD).
         cache_rate: peak bandwidth of the L2 cache in bytes per clock of the whole GPU.
         fp32, double: fused multiply-adds per clock and multiprocessor, outside of the tensor cores.
-        tensor: multiply-adds of 16-bit operands with fp32 sums, without sparsity, of the tensor
-            cores (AMD: matrix cores) per clock and multiprocessor.
-        by_warps: the share of `tensor` that instructions of one warp reach (mma.sync), where the
-            full rate needs wgmma or tcgen05.
+        tensor: dense 16-bit multiply-adds with fp32 sums per clock and SM, on tensor cores.
+        by_warps: the share of `tensor` that mma.sync reaches, where the rest needs wgmma, tcgen05.
         sources: the source of each number that is not None.
     """
 
@@ -275,8 +272,7 @@ class Gpu:
         """Operations per microsecond, where a multiply-add counts as two.
 
         Args:
-            kind: "fp32", "fp64", or the width of the tensor cores' operands: "16", "8",
-                "32" (tf32).
+            kind: "fp32", "fp64", or the tensor cores' operand bits: "16", "8", "32" (tf32).
         """
         if kind == "fp32":
             each = float(self.fp32)

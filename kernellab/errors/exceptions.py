@@ -45,8 +45,7 @@ _VERY_ALIKE = 0.8
 
 
 def suggestion(word: object, known: Iterable[str], lead: str) -> str:
-    """Advice on a name that no one knows: the one that was probably meant, and what there is;
-    of very many, the one alone.
+    """Advice on an unknown name: the likely one, and the known ones if they are few.
 
     Args:
         lead: what the list begins with, such as "Its tensors are".
@@ -427,8 +426,7 @@ class WorkerError(KernelLabError):
 
     Attributes:
         last_words: what it printed, the end of it; "" where it took too long.
-        ending: how the process ended, "signal SIGSEGV" or "exit status 3"; "" where
-            it took too long.
+        ending: how the process ended, "signal SIGSEGV" or "exit status 3"; "" if too slow.
     """
 
     died: bool = False

@@ -124,8 +124,7 @@ def execute(
 
     Args:
         body: its text, without the magic's line.
-        is_shown_otherwise: returns whether the magic itself shows the value of an expression,
-            so that the shell need not.
+        is_shown_otherwise: whether the magic itself shows the value of an expression.
 
     Raises:
         SyntaxError: of the body, with the visible cell's line.

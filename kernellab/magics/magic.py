@@ -141,8 +141,7 @@ class Magic:
         """Return the values of the options on a line, by name, and what else it has.
 
         Raises:
-            OptionError: an unknown option, a missing or unreadable value, a stray word;
-                points at the word.
+            OptionError: an unknown option, a bad value, a stray word; points at the word.
             KernelLabError: what an option's `read` raises, pointed at the word.
         """
         if self.has == "nothing":
@@ -311,8 +310,7 @@ def read_launch(line: Line, text: str | None = None) -> BoundLaunch:
     """Evaluate the parts of a launch: that on the line, or `text`.
 
     Raises:
-        OptionError: the text is not a launch, or names something that the notebook does not have;
-            points at the magic's line.
+        OptionError: not a launch, or an unknown name; points at the magic's line.
         Exception: whatever evaluating a part raises.
     """
     text = line.text if text is None else text.strip()
@@ -339,8 +337,7 @@ def read_expression(text: str, line: Line) -> tuple[Any, tuple[Any, ...], dict[s
         line: the magic's; its place is that of the expression's first line.
 
     Raises:
-        OptionError: nothing is computed, or the expression names something that the notebook does
-            not have.
+        OptionError: nothing is computed, or the expression has an unknown name.
         Exception: whatever evaluating a part raises.
     """
     namespace = line.namespace

@@ -56,8 +56,7 @@ def compile_options_of(
 def generated_call(
     generated: Any, compile_options: CompileOptions
 ) -> tuple[InductorKernel, BoundCall, Target]:
-    """One of Inductor's kernels as Inductor compiles it, its first config counting: the plain
-    kernel, the call and the GPU, which is the line's where that names one.
+    """Inductor's first config of a kernel: the plain kernel, the call, and the line's GPU.
 
     Raises:
         ArgumentError: constants or types that do not fit, or its source is not in this process.
@@ -86,8 +85,7 @@ def is_kernel(thing: Any) -> bool:
 
 
 def stated_call(kernel: Any, compile_options: CompileOptions) -> BoundCall:
-    """The call that the line states; types that it does not state come
-    from annotations, or are assumed.
+    """The call that the line states; other types are from annotations, or assumed.
 
     Raises:
         ArgumentError: types or constants do not fit the kernel, or something is missing.
@@ -113,8 +111,7 @@ def run_tile_cell(cell: Cell, given: Mapping[str, Any], has_cards: bool) -> None
         given: the options of its line that say what is compiled.
 
     Raises:
-        KernelLabError: no kernel in the cell; options that do not fit its kernels; a kernel that
-            does not compile.
+        KernelLabError: no kernel in the cell, options that do not fit, or a failed compilation.
         BaseException: whatever the body raises.
     """
     compile_options = compile_options_of(given)
@@ -227,8 +224,7 @@ _FIRST_CONFIG = (
 
 
 def _card(kernel: TileKernel, compile_options: CompileOptions, find: FindLaunch) -> Card | CardView:
-    """The card of one kernel, for the launch that the cell made of it,
-    or else for what is stated or assumed.
+    """The card of a kernel, for its launch in the cell, or what is stated or assumed.
 
     Raises:
         CompileError: the compiler refused the kernel.

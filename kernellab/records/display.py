@@ -57,8 +57,7 @@ def _card_of(record: Any) -> Any:
 
 
 def plot(record: Any, **options: Any) -> Any:
-    """The matplotlib figure of a record that has one: as the last expression of a cell it is
-    displayed.
+    """The matplotlib figure of a record that has one, which a cell displays at its end.
 
     Args:
         record: a `SharedMemory`, a `TensorMemory`, a `Layout` or a tile's, a `Tuning`, `Tunings`.

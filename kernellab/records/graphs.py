@@ -36,10 +36,8 @@ class GraphNode:
     """One node of an FX graph.
 
     Attributes:
-        opcode: FX's: "placeholder", "call_function", "call_method", "call_module", "get_attr",
-            "output".
-        target: what is called: "torch.sin", "aten.mul.Tensor"; of an input, what the user writes
-            for it: "x", "self.norm.weight".
+        opcode: FX's: "placeholder", "call_function", "call_module", "get_attr", "output", ...
+        target: what is called: "torch.sin", "aten.mul.Tensor"; an input's name: "x", "self.w".
         args, kwargs: as the graph's text has them.
         shape: sizes, symbols as text; None if the value is not a tensor.
         dtype: "float32", ...; None if the value is not a tensor.
@@ -134,8 +132,7 @@ class LoopBuffer:
         operation: the scheduler's name of what computes it: "op0".
         kind: Inductor's class: "Pointwise", "Reduction", "ExternKernelOut".
         reads, writes: names of buffers.
-        read_bytes, write_bytes: what computing it alone moves; Inductor's count; None where a log
-            does not say.
+        read_bytes, write_bytes: what it moves alone, as Inductor counts; None if not in a log.
         flops: Inductor's count; None where it has none.
     """
 
@@ -236,8 +233,7 @@ class GraphLaunch:
         is_generated: whether it is a kernel of the graph's: Inductor's, or the user's own.
         moved_bytes: read and written; Inductor's count; None where a log does not say.
         flops: Inductor's count; None where it has none.
-        mutated: of a kernel of the user's: parameter -> node of the post-grad graph to whose value
-            the kernel writes.
+        mutated: of a user's kernel: parameter -> post-grad node to whose value it writes.
     """
 
     name: str
@@ -330,8 +326,7 @@ class GraphBreak:
     Attributes:
         position: the user's line, also of a break in a function of torch's that it calls.
         frame: "0/0", Dynamo's number of the frame and of its compilation; "" where unknown.
-        resumes: whether Dynamo goes on in another graph after the line; otherwise Python runs the
-            rest of the function, or all of it.
+        resumes: whether Dynamo continues in a graph after the line; else Python runs the rest.
         uncompiled: where Dynamo does not go on, the lines of the function's statements from there
             on that no graph has; () also where the function's source is unknown.
         stack: the lines that led to it, the outermost first, with those of torch's functions.
@@ -386,8 +381,7 @@ class GuardFailure:
 
     Attributes:
         frame: "0/0", of the code that it guards.
-        position: the line of the user's that made Dynamo add the guard; of an argument that is
-            compared as a whole, where the function is defined; None where Dynamo does not say.
+        position: the user's line behind the guard, or the function's; None if not known.
         old: the value that the code was compiled for; "" where unknown.
         new: the value that it was called with; "" where unknown.
         advice: what to change; "" where unknown.
@@ -499,8 +493,7 @@ class Bytecode:
 
     Attributes:
         frame: "0/0".
-        function: its name; functions in which the rest after a graph break runs begin with
-            "torch_dynamo_resume_in".
+        function: its name; "torch_dynamo_resume_in..." runs the rest after a graph break.
         original, rewritten: disassembled.
         position: where the function is defined.
     """
@@ -520,8 +513,7 @@ class GraphCapture:
         gpu: the GPU that the code is for, as it was named; "CPU" in a log of code for a CPU.
         target: "sm_90"; "" where the code is for no GPU.
         error: what ended the capture before its end; "" where nothing did.
-        sources: file -> its text, of the user's files that positions name, as far as they could be
-            read.
+        sources: file -> its text, of the files that positions name and that could be read.
         symbols: the symbolic sizes of all frames, in the order in which they were created.
     """
 

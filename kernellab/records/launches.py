@@ -204,16 +204,14 @@ RUN_OPTION_NAMES = _NAMES | {"options"}
 def split_keywords(
     keywords: dict[str, Any], parameters: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, Any], RunOptions]:
-    """A launch's keywords: those that the kernel and the backend take by name,
-    backend options said outright, run options.
+    """A launch's keywords: by name of kernel and backend, backend options, run options.
 
     A name that is both a run option and a parameter is the parameter. `options={...}` among the
     keywords says options outright, run options and backend options alike, whatever the
     parameters are called.
 
     Raises:
-        OptionError: a run option's value is wrong, it is given twice, or a seed is given where
-            nothing is shuffled.
+        OptionError: a run option is wrong or given twice, or a seed has nothing to shuffle.
     """
     if RUN_OPTION_NAMES.isdisjoint(keywords):
         return keywords, {}, DEFAULT

@@ -317,8 +317,7 @@ class SourceMap:
         return lines
 
     def chain(self, stage: str, line: int) -> tuple[Chain, ...]:
-        """The call chains that a line of a stage comes from: usually one;
-        none for what the compiler made up itself.
+        """The call chains behind a line of a stage: usually one, none for compiler-made lines.
 
         Raises:
             NoSuchStage: no such stage.

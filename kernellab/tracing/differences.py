@@ -30,8 +30,7 @@ class TraceDifference(Difference):
     `expected` of the other; of runs that take different ways, both are lines as text.
 
     Attributes:
-        kind: "value" (a variable has another value), "shape" (of another shape), "path" (the runs
-            take different ways), "output" (an argument's element differs), None where nothing does.
+        kind: "value", "shape" (of a variable), "path" (of a run), "output" (an element), or None.
         step: of the first trace; of an output, the last step that wrote the element.
         other_step: of the second trace, where there is one.
         compared: how many values were compared before, and agree.

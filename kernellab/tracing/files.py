@@ -95,8 +95,7 @@ def _zip_members(content: bytes, *names: str) -> list[bytes]:
 
     Raises:
         KeyError: there is no such entry.
-        BadFile: it is damaged, encrypted, compressed otherwise than by deflation, or unpacks to
-            more than `inflated_limit`.
+        BadFile: damaged, encrypted, not deflated, or unpacks to more than `inflated_limit`.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

@@ -79,8 +79,7 @@ class Checkpoints:
     """What the arguments hold, kept whenever programs that are not traced may have changed it.
 
     Attributes:
-        fault_step: number of the step in which the run stopped; None where it did not, or in
-            another program.
+        fault_step: the step in which the run stopped; None without one in these programs.
     """
 
     def __init__(self, before: BoundCall, works_on: BoundCall, values: ValueStore) -> None:

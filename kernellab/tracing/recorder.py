@@ -482,8 +482,7 @@ class SecondRecorder(Recorder):
     """Hears the same run again, keeps no step, and catches the values that are wanted.
 
     Attributes:
-        caught: (number of the step, name) -> value; for what a frame began with, -1 - its number
-            stands for the step.
+        caught: (step, name) -> value; -1 - the frame's number for what a frame began with.
     """
 
     def __init__(self, wanted: Mapping[int, set[str]]) -> None:

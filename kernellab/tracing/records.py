@@ -189,8 +189,7 @@ class Trace(Sequence[Step]):
             backwards: search toward the beginning; `after` is then the end unless it is given.
 
         Raises:
-            ArgumentError: no step of the trace has a variable that the condition asks for; it
-                cannot be called; or it gives a tile in place of one truth value.
+            ArgumentError: the condition's variables do not exist, it fails, or gives a tile.
         """
         if not callable(condition):
             raise ArgumentError(
@@ -354,8 +353,7 @@ class Trace(Sequence[Step]):
             where the runs agree, and where nothing could be compared, which its text says.
 
         Raises:
-            ArgumentError: the traces have no program in common, no argument has that name, or
-                `other` is neither.
+            ArgumentError: no program in common, no such argument, or `other` is neither.
         """
         rtol = check_tolerance("rtol", rtol)
         atol = check_tolerance("atol", atol)
@@ -509,8 +507,7 @@ class Trace(Sequence[Step]):
         return list(dict.fromkeys(name for _, name in self._changes))
 
     def exact(self, frame: Frame, name: str, step: int) -> Any:
-        """The value that a variable of a frame has after step number `step`,
-        computed again where it was not kept.
+        """The value of a frame's variable after step number `step`, computed again if need be.
 
         Raises:
             NoSuchVariable: it has none yet.

@@ -70,10 +70,8 @@ class Frame:
         function, file: what was called.
         caller: the frame that called; None for the kernel itself.
         call_line: the line of the call, in the caller's file; 0 for the kernel itself.
-        given: name -> number of the value, of what has a value before the first line:
-            arguments, constants.
-        partition: the group of warps of a warp-specialized kernel that called, by the function that
-            it runs; "" outside of any.
+        given: name -> value's number, of what has one before the first line: arguments, constants.
+        partition: the warp-specialized group that called, by its function; "" outside of any.
     """
 
     number: int
@@ -298,10 +296,8 @@ class Step:
 
     Attributes:
         number: from 0, over all traced programs.
-        turns: the iteration of each loop around the line, the outermost first, those around the
-            calls that led here too.
-        changed_numbers: name -> number of the value, of the variables that are new or have another
-            value afterwards.
+        turns: the iteration of each loop around the line and its calls, the outermost first.
+        changed_numbers: name -> value's number, of variables that are new or changed.
         accesses: to memory, in order.
         operation: the operation's name, "tt.load", where the trace goes by operations; else "".
     """
@@ -584,8 +580,7 @@ class TracedFault:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What the arguments held before a step: at the beginning,
-    and after programs that were not traced.
+    """What the arguments held before a step: the first, or one after untraced programs.
 
     Attributes:
         step: the number of the step.

@@ -62,8 +62,7 @@ class Summary:
     Attributes:
         shape: () for a scalar.
         dtype: NumPy's name, "float32", "bfloat16", "bool"; "" for values that are not numbers.
-        low, high, mean: of all elements that are not NaN; None if there are none. Of a mask,
-            `mean` is how much of it is on.
+        low, high, mean: of elements that are not NaN, or None; a mask's `mean` is its share.
         nans, infinities: how many elements are NaN, and how many infinite.
     """
 
@@ -272,8 +271,7 @@ class StoredValue:
     """One distinct value of a trace.
 
     Attributes:
-        kind: "tile" (an array, or a NumPy scalar), "pointer", or "constant": a constexpr, and
-            whatever else is not an array.
+        kind: "tile" (an array or a NumPy scalar), "pointer", or "constant" (anything else).
         dtype, shape: of the array; of a pointer's offsets.
         argument: what a pointer points into.
         digest: equal for equal values, and only for them.
@@ -313,8 +311,7 @@ class StoredValue:
         return math.prod(self.shape) * dtype_named(self.dtype).itemsize if self.dtype else 0
 
     def exact(self) -> Any:
-        """The value: an array (a NumPy scalar where it has no dimension),
-        a TilePointer, or a constant.
+        """The value: an array (0-d: a NumPy scalar), a TilePointer, or a constant.
 
         Raises:
             NotRecorded: only a summary was kept.
@@ -451,8 +448,7 @@ def dtype_named(name: str) -> numpy.dtype:
     """The dtype of numbers or booleans of that name, those of ml_dtypes included.
 
     Raises:
-        TypeError: there is none. Objects, texts and records, whose bytes could mean anything,
-            are not numbers.
+        TypeError: there is none, as objects, texts and records are not numbers.
     """
     if name in _NUMPYS_OWN:
         return numpy.dtype(name)

@@ -57,15 +57,13 @@ def candidates(
     """Return the configs to try, each once, in order.
 
     Args:
-        kernel: of any kind; without a space, the configs are those of the autotuner around it,
-            after its own pruning.
+        kernel: of any kind; without a space, its autotuner's configs, pruned by it.
         target: the target whose options configs may set.
         args, keywords: the launch's, for the autotuner's pruning.
 
     Raises:
         ArgumentError: there is nothing to try.
-        OptionError: a name is neither a parameter of the kernel nor an option of the target, or
-            the launch gives a value for it too.
+        OptionError: a name is unknown to kernel and target, or the launch gives it a value too.
     """
     plain = innermost(kernel)
     given: Any = space
@@ -240,8 +238,7 @@ class Calls:
 
     Attributes:
         runs: whether there are values to run with; types alone can only be compiled.
-        shared: the arguments with memory for every config that has no `pre_hook`;
-            None without values.
+        shared: the arguments with memory for configs without `pre_hook`; None without values.
     """
 
     def __init__(

@@ -42,8 +42,7 @@ def tensor_bytes(value: Any) -> int:
 
 
 def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[float | None, str]:
-    """Return the least that a launch moves: each tensor that the kernel reads or writes, once;
-    twice if the kernel does both.
+    """Return the least that a launch moves: each tensor once, or twice if read and written.
 
     Args:
         sizes: bytes of each tensor among the arguments.

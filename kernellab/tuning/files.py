@@ -62,8 +62,7 @@ def found_again(value: Any, parameter: str, kernel: Any) -> Any:
     """Return the function that a `Named` names, and any other value unchanged.
 
     Raises:
-        ArgumentError: there is no such function where the kernel is defined, or the value was not a
-            function.
+        ArgumentError: no such function where the kernel is defined, or it was not a function.
     """
     if not isinstance(value, Named):
         return value
@@ -379,8 +378,7 @@ def load_all(path: str | os.PathLike[str], kind: type[Tuning]) -> list[Tuning]:
     """Return the sweeps of a file, in order.
 
     Raises:
-        ArchiveError: there is no such file, or it has no sweeps, is damaged, or is of another
-            version.
+        ArchiveError: no such file, no sweeps in it, damage, or another version.
     """
     file = saved_path(path, ArchiveError)
     return sweeps_in(file_bytes(file, ArchiveError), file, kind)

@@ -130,8 +130,7 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
         x, y: parameters of a heat map; None takes the two that vary most.
 
     Raises:
-        ArgumentError: there is no such kind or parameter, nothing was timed, or nothing is known
-            that could be drawn.
+        ArgumentError: no such kind or parameter, nothing was timed, or nothing is known to draw.
     """
     check_kind(kind)
     if not tuning.is_timed:
@@ -336,12 +335,10 @@ _UNITS = {"time": "us", "us": "us", "GB/s": "GB/s", "TFLOP/s": "TFLOP/s"}
 
 
 def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()) -> LinesData:
-    """Return what a plot over sizes shows: each kernel's fastest config and the baselines, against
-    the only key.
+    """Return the plot over sizes: fastest configs and baselines, against the only key.
 
     Raises:
-        ArgumentError: a sweep does not have exactly one key that is a number, or was not timed;
-            the GPUs are of several kinds; or the work is not known.
+        ArgumentError: not exactly one numeric key, no times or work, or several kinds of GPU.
     """
     if not is_one_of(y, _UNITS):
         raise ArgumentError(f'y must be "time", "GB/s" or "TFLOP/s", got {shown(y)}.')

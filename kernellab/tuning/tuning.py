@@ -56,8 +56,7 @@ class AppliedTuning:
     """A kernel whose config comes from sweeps: `tuned[grid](x, y, n)` takes no config constants.
 
     Attributes:
-        configs: (key, config) of each sweep; a key is the arguments that choose the config, by
-            name.
+        configs: (key, config) of each sweep; a key has the choosing arguments by name.
     """
 
     def __init__(self, kernel: Any, choices: Sequence[tuple[Mapping[str, Any], Candidate]]) -> None:
@@ -416,8 +415,7 @@ class Tuning(HasCard):
             kernel: the kernel, needed only for a sweep that was loaded from a file.
 
         Raises:
-            ArgumentError: there is no such config, the kernel is not known, or compiling the config
-                crashed or hung in the sweep.
+            ArgumentError: no such config, an unknown kernel, or a config that crashed or hung.
             CompileError: the config does not compile.
         """
         trial = number if isinstance(number, Trial) else self.trial(number)
@@ -642,8 +640,7 @@ class Tuning(HasCard):
         A config that both timed keeps the time that has more runs.
 
         Raises:
-            ArgumentError: the sweeps are of different kernels, arguments or targets, or were timed
-                on different GPUs.
+            ArgumentError: the sweeps have other kernels, arguments, targets or GPUs.
         """
         return merge(self, other)
 

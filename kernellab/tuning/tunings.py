@@ -81,15 +81,13 @@ class Tunings(HasCard, Sequence[Tuning]):
         return iter(self._tunings)
 
     def apply(self, kernel: Any = None) -> AppliedTuning:
-        """Return the kernel with the fastest config for each key; a launch with another key uses
-        the config of the nearest.
+        """Return the kernel with each key's fastest config; other keys use the nearest's.
 
         Sweeps in which nothing was timed are left out; of several with the same key, the last
         counts.
 
         Raises:
-            ArgumentError: there is no sweep, nothing was timed, the sweeps do not have the same key
-                names, or they were timed on different GPUs.
+            ArgumentError: there is no sweep, nothing was timed, or key names or GPUs differ.
         """
         if not self._tunings:
             raise ArgumentError("There is no sweep whose configs could be applied.")
@@ -140,8 +138,7 @@ class Tunings(HasCard, Sequence[Tuning]):
 
         Args:
             kind: "sizes".
-            options: y="time", "GB/s" or "TFLOP/s"; others=, Tunings of other kernels to draw
-                beside this one.
+            options: y="time", "GB/s" or "TFLOP/s"; others=, Tunings of other kernels beside it.
         """
         return plot(self, kind=kind, **options)
 
@@ -251,8 +248,7 @@ def with_recorded_times(tuning: Tuning, recorded: Sequence[Tuning]) -> Tuning:
     """Return a sweep that was compiled here with the recorded times of the same launch.
 
     Raises:
-        ArgumentError: none of the recorded sweeps is of this launch, or none of its configs is
-            among those tried here.
+        ArgumentError: no recorded sweep is of this launch, or has a config tried here.
     """
     for other in recorded:  # of the same launch; the names in their keys do not matter
         if all(first == second for what, first, second in sides(other, tuning) if what != "key"):

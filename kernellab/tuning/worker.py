@@ -164,10 +164,8 @@ def measure(launch: Callable[[], Any], arguments: Arguments, method: Method | No
     """Time a launch on the current GPU.
 
     Args:
-        arguments: the working arguments, restored before each timed run if a run changes what the
-            next computes.
-        method: None takes "graph" for a short kernel that may run again and again on its own
-            output, else "events".
+        arguments: the working arguments, restored before timed runs if a run changes the next.
+        method: None takes "graph" for a short kernel that may run on its output, else "events".
 
     Returns:
         The quartiles of the runs' times. With "events", the L2 cache is emptied before each.

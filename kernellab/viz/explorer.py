@@ -86,8 +86,7 @@ def file_of(compilation: Compilation) -> str:
 def check_subject(
     what: str, kernel: str, subject: Subject | None, compilation: Compilation
 ) -> None:
-    """Refuse what is of another kernel, or of another definition of it;
-    `what` is of it, as in "The findings".
+    """Refuse what is of another kernel or definition; `what` names it, as "The findings".
 
     Raises:
         ArgumentError: it is.
@@ -537,8 +536,7 @@ class Explorer(View):
 
 @view_of.register
 def compilation_view(compilation: Compilation, *given: Any) -> Explorer:
-    """The explorer of one compilation, with what is known besides:
-    findings, accesses, profiles (`kernellab.viz.explorer`).
+    """The explorer of one compilation, with findings, accesses and profiles of it.
 
     Raises:
         ArgumentError: a value is not evidence, or belongs to another kernel or compilation.

@@ -59,8 +59,7 @@ class LaunchTabs(TabGroup):
 
     Args:
         find: gives the launch, to be made again; None where there is none any more.
-        records: what is known already, by tab_id: a Compilation under "ir", or the CompileError in
-            place of one; a Trace, Findings, Accesses, a Tuning.
+        records: what is known by tab_id: a Compilation or CompileError under "ir", a Trace, ...
     """
 
     def __init__(self, find: FindLaunch, records: Mapping[str, Any], **views: View) -> None:

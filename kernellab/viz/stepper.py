@@ -119,8 +119,7 @@ class StepState:
         code: (line, text, whether it is the current one) of the lines around the step's.
         variables: of the step's function, those that changed first.
         constants: (name, value) of what has no elements and did not change.
-        flights: the asynchronous operations that are in flight, or complete in the step, in words,
-            with their state.
+        flights: asynchronous operations in flight, or completed by the step, with their state.
     """
 
     number: int

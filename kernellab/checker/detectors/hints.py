@@ -565,8 +565,7 @@ class DescriptorAlignment(Detector):
         """Report sizes in bytes that are not multiples of 16.
 
         Args:
-            what: the dimension whose stride is checked, or the offset of a block in its row; None
-                for the base address.
+            what: the dimension of a stride, or the offset of a block; None for the base address.
             sizes: one number for each program, or one for all.
         """
         faulty = (sizes % UNIT != 0) & computed.taking_part(0)

@@ -39,8 +39,7 @@ _SIGNS = {"slt": "<", "sle": "<=", "sgt": ">", "sge": ">=", "ne": "!="}
 
 @dataclass(frozen=True)
 class Counter:
-    """A `while` loop whose condition compares one counter, which changes by the same step in each
-    iteration, with a value that the loop does not change.
+    """A `while` loop that compares a counter, which changes by one step, with a fixed value.
 
     Attributes:
         carried: the counter's number among the carried values.

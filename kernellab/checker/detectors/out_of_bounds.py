@@ -35,8 +35,7 @@ from kernellab.ir.operations import (
 def negative_remainder(
     access: CheckedAccess, place: tuple[int, ...], program: int
 ) -> tuple[str, tuple[Proposal, ...]] | None:
-    """Return why an index is negative that comes from a signed `%`, and what may be written
-    instead; None if it does not, as far as the values are still known.
+    """Return why an index from a signed `%` is negative, and what to write instead, or None.
 
     Args:
         place: the element's position in its tile.

@@ -422,8 +422,7 @@ def _race_advice(summary: PairSummary, has_ordering: bool, depends_on_program: b
 
     Args:
         has_ordering: whether the kernel has atomics that order programs.
-        depends_on_program: whether the index depends on the program id of each axis along which
-            the two programs differ.
+        depends_on_program: whether the index depends on all program ids in which the two differ.
     """
     example = summary.example
     if summary.weak:

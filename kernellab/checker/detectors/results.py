@@ -483,8 +483,7 @@ class BoundedErrors(Cause):
     """Every operation rounds: what the errors of results can be.
 
     Attributes:
-        is_reference: whether the bound is that of a correct reference, which computes in fp32
-            throughout; otherwise it is the kernel's own.
+        is_reference: whether the bound is that of a reference in fp32, and not the kernel's own.
     """
 
     adds_up = True
@@ -515,8 +514,7 @@ class _Bounds(Followed):
     """A bound for the rounding error of each value, which takes the place of its distance.
 
     Attributes:
-        cancelling: the first addition or subtraction whose operands cancel, so that their errors
-            are a considerable part of its result.
+        cancelling: the first sum whose operands cancel, so that their errors weigh in its result.
     """
 
     cancelling: Computed | None = None

@@ -244,8 +244,7 @@ def _empty(op: Operation) -> None:
 
 
 def views_of(module: Operation, mark: str = OFFSET) -> Views:
-    """Which allocations each memory value may be a view of, through views, selections,
-    branches and loops.
+    """The allocations that each memory value may view, through branches and loops.
 
     Args:
         mark: the attribute by which the pass marks allocations.

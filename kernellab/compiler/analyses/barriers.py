@@ -107,8 +107,7 @@ def barriers(
     Args:
         module: after allocation, with the barriers that the membar analysis inserts.
         original: the names of the operations of the module before the membar analysis.
-        lowered: the barriers of the module right after it became LLVM's dialect, by line: the
-            compilation's own. A barrier that these do not have is left out.
+        lowered: the barriers right after LLVM's dialect, by line; others are left out.
         in_finished_code, read_from: see `Barriers`.
     """
     number = numbered(module)

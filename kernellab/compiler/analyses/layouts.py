@@ -579,8 +579,7 @@ class WarpAccess:
         width: elements that follow it in the same access, itself included.
         size: of an element, in bytes.
         held: neighbors along `dimension` that a thread holds, as many as one access could take.
-        dimension: the one along which a thread's neighbors lie, or the neighboring lanes'
-            elements; None for a single element.
+        dimension: that of a thread's neighbors, or of neighboring lanes; None for one element.
     """
 
     first: Numbers
@@ -591,8 +590,7 @@ class WarpAccess:
 
 
 class WarpAccesses:
-    """The accesses of a module whose addresses are tiles of pointers or single ones,
-    by their operations.
+    """The accesses of a module by tiles of pointers or single ones, by their operations.
 
     Args:
         target: the GPU; what atomics take at once is said of NVIDIA's.

@@ -122,8 +122,7 @@ _MOST_BITS = 140
 
 
 def ptx_lines(cubin: bytes) -> list[tuple[int, int]] | None:
-    """(address, PTX line) in the order of addresses:
-    from each address to the next, code came from that line.
+    """(address, PTX line) by address: the code up to the next one came from that line.
 
     ptxas writes them as a separate DWARF line table, `.nv_debug_line_sass`. None where the cubin
     has several code sections, whose tables only a linker can separate, or no such table.

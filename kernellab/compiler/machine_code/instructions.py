@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 # The stage and the record of the assembler's step both need it.
 @functools.lru_cache(maxsize=4)
 def disassemble(cubin: bytes) -> str:
-    """The SASS of a cubin, with the source file and line of each instruction,
-    by the `nvdisasm` bundled with Triton.
+    """The SASS of a cubin, with each instruction's file and line, by Triton's `nvdisasm`.
 
     Raises:
         CompileError: nvdisasm refused the cubin; the message has its words.
@@ -566,8 +565,7 @@ class Opcodes:
 
     Attributes:
         nvidia: by class, the opcodes without their modifiers.
-        amd: patterns for the beginning of a mnemonic, each with its class; the first that fits
-            counts.
+        amd: patterns for the beginning of a mnemonic and their classes; the first match counts.
     """
 
     classes: tuple[str, ...]

@@ -74,8 +74,7 @@ def read_nvidia(
         shared_bytes: what a launch asks for. All of a Triton kernel's shared memory is asked for at
             launch; the 1024 bytes that cuobjdump reports besides, from sm_90 on, belong to the
             driver and do not count toward the kernel's limit.
-        tensor_memory_columns: what the kernel allocates of Blackwell's tensor memory; the cubin
-            does not say it.
+        tensor_memory_columns: Blackwell's tensor memory, which the cubin does not have.
         assembler_log: returns what `ptxas -v` printed, or None where that is not known. It is
             called only if there is a stack, since the cubin does not distinguish spilled registers
             from local arrays and the arguments of calls.
@@ -123,8 +122,7 @@ def _driver_bytes(shared: int) -> int:
 
 
 def read_amd(assembly: str, shared_bytes: int) -> Resources:
-    """Resources of a kernel in AMD assembly, from the metadata that its loader reads
-    (`amdhsa.kernels`).
+    """Resources of a kernel in AMD assembly, from its loader's metadata (`amdhsa.kernels`).
 
     Raises:
         CompileError: the assembly has no such metadata.

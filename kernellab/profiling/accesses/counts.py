@@ -90,8 +90,7 @@ class Alike:
         row_of: the row of each program.
         moved: how many sectors a program's own lie beyond those of its row.
         key: the same for accesses whose rows are the same; None where no one may know them.
-        rows: returns the addresses of every row's elements, in bytes, and which elements take part
-            (None for all): shape (rows, elements).
+        rows: returns every row's addresses in bytes, and a mask or None: shape (rows, elements).
     """
 
     programs: Numbers
@@ -314,8 +313,7 @@ class Tally:
 
     Attributes:
         access: how lanes access its tile, or the copy engine does.
-        takes_turns: whether lanes that share an address take turns, as those of atomics do: each
-            turn moves the sector.
+        takes_turns: whether lanes that share an address move the sector in turns, as by atomics.
         executions: how often a program has executed it.
         counts: name of a field of a `GlobalAccess`, such as "sectors" -> its number.
         touched: the different sectors of each program, added up.

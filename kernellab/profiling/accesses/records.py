@@ -310,8 +310,7 @@ def _what_is_wrong(access: GlobalAccess) -> Fault | None:
 def spread(
     what: str, along: int, steps: tuple[int | None, ...], size: int, cost: str, is_fixed: bool
 ) -> Fault:
-    """Return why an access moves more sectors than it would have to, if its neighboring lanes lie
-    along a dimension whose elements are not neighbors.
+    """Return why an access moves too many sectors, if its lanes lie along a strided dimension.
 
     Args:
         what: "load of x_ptr".

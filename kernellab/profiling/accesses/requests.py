@@ -240,8 +240,7 @@ class Messages:
     """How a block is moved.
 
     Attributes:
-        elements: for each message the numbers of its elements, int64 of shape (messages, elements);
-            the last dimension counts fastest.
+        elements: each message's elements by number: int64 (messages, elements), last axis fastest.
     """
 
     elements: Numbers
@@ -310,13 +309,11 @@ class RowCosts:
 
 @dataclass(frozen=True)
 class Instructions:
-    """The instructions that make an access, or the copy engine's messages,
-    in the order of their first elements.
+    """The instructions of an access, or the copy engine's messages, by their first elements.
 
     Attributes:
         access: how lanes access the tile, or the copy engine does.
-        lanes: the first element of each lane, int64 of shape (instructions, lanes); any where a
-            lane takes no part.
+        lanes: the first element of each lane: int64 (instructions, lanes); any if it is off.
         taking_part: which lanes do, of the same shape; None for all.
         as_they_lie: lane after lane they are the elements as they are numbered.
     """

@@ -415,8 +415,7 @@ def shared_costs(module: builtin.ModuleOp, text: LoweredText) -> tuple[SharedCos
     """What the operations of a kernel cost, in the order of the module.
 
     Args:
-        module: TTGIR, in which calls may be inlined; what functions that the text still
-            calls do is left out.
+        module: TTGIR, in which calls may be inlined; functions still called are left out.
     """
     numbers = occurrences(module)
     operations = operations_by_line(numbers, text.ttgir)
@@ -523,8 +522,7 @@ def shared_accesses(
 
     Args:
         costs: of one execution each.
-        entries: how often programs entered each block but the kernel's first, which
-            each enters once.
+        entries: how often programs entered each block but the first, which each enters once.
     """
 
     def entered(block: Block) -> int:

@@ -415,8 +415,7 @@ class Costs:
     def saved_by(
         self, *, warps: int | None = None, resident: int | None = None, **after: float
     ) -> float:
-        """Return the share of the time, 0 to 1, that is saved if a program's work on some
-        resources is this: `saved_by(issue=costs.work.issue / 2)`.
+        """Return the share saved, 0 to 1, if resources have this work: `saved_by(issue=slots / 2)`.
 
         Args:
             warps: of a program then; None means as many as now.

@@ -94,8 +94,7 @@ class Evidence:
         integers: of the launch's arguments, by the kernel's names.
         counts: what its accesses cost in a run; None where none was made.
         turns: of each loop, as some programs of the launch counted them; empty where none ran.
-        estimate: of the launch; None where it could not be sampled, so that its counts come from
-            the TTGIR.
+        estimate: of the launch; None if the counts come from the TTGIR without a sample.
     """
 
     compilation: Compilation

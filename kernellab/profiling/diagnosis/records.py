@@ -28,8 +28,7 @@ class CostFinding(HasCard, Diagnostic):
     """A reason why a kernel is slow, on the kernel's line.
 
     Attributes:
-        cost: the share of the kernel's time that it costs, 0 to 1, by the numbers that the lab
-            weighs findings with: what the advice could save, as far as they go.
+        cost: the share of the kernel's time, 0 to 1, that the advice could save, by the model.
         evidence: the numbers that it rests on, by name.
         source: where these come from.
     """

@@ -122,8 +122,7 @@ def sampled(
     code: ProgramCode,
     accesses: Found,
 ) -> Sample:
-    """Run programs from all over a grid, a few at the least, and more of those that do little: how
-    many depends on their work, and not on the speed of the machine.
+    """Run programs from all over a grid: a few, and more if they do little, by their work.
 
     Raises:
         KernelFault: as `kernellab.run`.
@@ -376,10 +375,8 @@ class Asked:
     Attributes:
         read, written: bytes, each sector once.
         again: bytes that other accesses of the same program have requested before.
-        whole: of all programs together at the most: the argument's own bytes, or those between the
-            first and the last that programs go to.
-        first_loads, later_loads: requests of one warp for new bytes, and for bytes that were
-            requested before.
+        whole: of all programs, at most: the argument's bytes, or those from first to last accessed.
+        first_loads, later_loads: requests of one warp for new bytes, and for repeated ones.
         near_loads: those for a sector that the same warp requested just before.
         apart: of what the programs of one wave read, the part that is different.
     """
@@ -406,16 +403,13 @@ class LaunchCounts:
 
     Attributes:
         instructions: unit -> instructions of warps.
-        macs: bits of an operand's element -> multiply-adds of the tensor cores; of those that
-            warp groups start (wgmma) and of others apart: "16", "16 group".
+        macs: operand bits -> multiply-adds of tensor cores; wgmma's apart: "16", "16 group".
         flops: floating-point operations of the other units, a fused one counted twice.
         requests, sectors, lines: of global memory.
         own_sectors: sectors that a program asks for, each once.
-        atomic_turns: updates by atomics that take turns at one place of the L2 cache, by the whole
-            launch; see `turns_of`.
+        atomic_turns: updates by the launch's atomics that take turns in L2; see `turns_of`.
         partial_stores: lines of stores of which requests write only parts of sectors.
-        read_bytes, written_bytes: of the whole launch, each sector once: what has to come from
-            DRAM and go there.
+        read_bytes, written_bytes: of the launch, each sector once: what DRAM has to move.
         wavefronts: of shared memory.
         path: cycles of one warp that is alone, for each of `LATENCIES` of loads.
         spilled: bytes that one lane of each warp moves to and from local memory, over all warps.
@@ -423,8 +417,7 @@ class LaunchCounts:
         sampled: how many programs were run for these numbers.
         locked: sections of programs that hold the same lock, by the whole launch.
         conflicts: of the wavefronts, those that bank conflicts cause.
-        latest, busiest: how much later the last program ends than if all had the same to do, and
-            how much more the busiest multiprocessor has to do.
+        latest, busiest: how much later the last program ends, and how much more one SM has to do.
     """
 
     programs: int
@@ -479,8 +472,7 @@ def count_with_accesses(
     grid: tuple[int, int, int],
     call: BoundCall,
 ) -> tuple[LaunchCounts, Accesses]:
-    """Count likewise; return also the accesses of the programs that ran, as those of a launch of so
-    many programs.
+    """Count likewise; return also the accesses of the programs that ran, scaled to so many.
 
     Raises:
         KernelFault: a program of the sample faults.

@@ -440,8 +440,7 @@ def _values(
 
     Raises:
         MissingArguments: some are not there.
-        ArgumentError: one too many, of a name that the kernel does not have, of another type than
-            the kernel was compiled for, or of which only the type is known.
+        ArgumentError: one too many, unknown, of another type, or of which only the type is known.
     """
     names = list(kernel.arg_names)
     if len(args) > len(names):

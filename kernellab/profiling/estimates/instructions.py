@@ -196,8 +196,7 @@ class Ran:
 
     Attributes:
         operations: the operation on each line of its text.
-        entries: how often a program entered each block, on average; blocks that all enter once,
-            at the beginning, are not there.
+        entries: how often a program entered each block on average, but for those all enter once.
         expected: of an access, how many instructions of a warp one execution is; of a product, how
             many multiply-adds; of an operation that is one instruction for each element, how many
             elements a thread has.

@@ -28,8 +28,7 @@ _ESTIMATED = {name: gpu for name, gpu in GPUS.items() if gpu.backend == "cuda"}
 
 
 def gpu_of(target: Target) -> Gpu:
-    """Return the GPU that stands for a target: of sm_90 the calibrated one, of every other
-    architecture its usual product.
+    """Return the GPU for a target: of sm_90 the calibrated one, else the usual product.
 
     Raises:
         TargetError: the table of GPUs has no row for the architecture.
@@ -114,8 +113,7 @@ class Calibration:
         cache_latency, near_latency: of one that L2 and L1 answer.
         issue, alu, fma, special, lanes, tensor: of the time that units take by their rates.
         lines: cycles for each full line of a request.
-        wavefronts: cycles for each wavefront of shared memory without bank conflicts; those of
-            conflicts take `_CYCLE` each.
+        wavefronts: cycles for each wavefront without bank conflicts; conflicts take `_CYCLE` each.
         path: of the time of a program's warps one after the other.
         dram, cache: the part of the peak bandwidth that is reached.
         narrow: the exponent by which requests for parts of lines slow DRAM down.
@@ -126,8 +124,7 @@ class Calibration:
         partial: nanoseconds for each line of which a store writes parts of sectors.
         starts: cycles between the starts of two programs, on the whole GPU.
         warp_starts: cycles between those of two warps, on one multiprocessor.
-        sharpness, outer_sharpness: p of the norms, of the parts of a multiprocessor, and of it with
-            what is outside.
+        sharpness, outer_sharpness: p of the norms of an SM's parts, and of it with the outside.
         launch: microseconds of a launch that does nothing.
     """
 
@@ -294,8 +291,7 @@ def _cached(launch: LaunchCounts, gpu: Gpu) -> dict[str, float]:
         near, cache: the parts of loads that L1 and L2 answer.
         again: bytes of a program that go to L2 a second time because L1 is full.
         refetched: bytes that programs share and L2 has lost in the meantime.
-        crowded: bytes that programs request again and L2 has lost, because there are so many of
-            them at once.
+        crowded: repeated bytes that L2 has lost, because so many programs are there at once.
     """
     here = min(float(launch.resident), math.ceil(launch.programs / gpu.multiprocessors))
     each = launch.programs / gpu.multiprocessors

@@ -74,8 +74,7 @@ class OperationTally:
 
 
 class OperationObserver(AccessObserver):
-    """Hears when operations are done, and of every access before it is made. What it takes itself
-    is in no operation's time.
+    """Hears when operations are done, and of each access before; its own time does not count.
 
     Attributes:
         tallies: what each operation took.

@@ -265,8 +265,7 @@ def times_in_turns(
     """Microseconds of both on the GPU: medians of rounds, one after the other.
 
     Args:
-        depends: whether a launch on what an earlier one left does something else: they are
-            restored before each.
+        depends: whether a launch depends on an earlier one's results, which are then restored.
         rounds: how many.
     """
     time = _by_events(arguments) if depends else _in_a_graph
@@ -510,10 +509,8 @@ class LineOptions:
     """The options of `kernellab.profile` for cycles by line.
 
     Attributes:
-        detail: how finely: one of `DETAILS`; None for the finest that takes at most 1.3 times as
-            long as the plain launch.
-        allow_occupancy_change: whether a multiprocessor may hold another number of programs than
-            without marks.
+        detail: one of `DETAILS`; None for the finest within 1.3 times the plain launch's time.
+        allow_occupancy_change: whether marks may change how many programs an SM holds.
         programs: of how many, evenly spread over the grid, the clock's readings are taken.
     """
 

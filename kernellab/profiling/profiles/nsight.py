@@ -509,8 +509,7 @@ def lines_of(profile: SampledCode, compilation: Compilation) -> Mapping[int, Sam
     """Line of the compilation's SASS -> what was measured of its instruction.
 
     Raises:
-        ProfileError: the profile is of another kernel, or of other code: other options, another
-            version of Triton.
+        ProfileError: the profile is of another kernel, options, or version of Triton.
     """
     if profile.kernel != compilation.kernel:
         raise ProfileError(

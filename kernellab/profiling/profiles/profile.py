@@ -464,8 +464,7 @@ class Profile(ProfileRecord, PrintsAsCard):
         metric: str | None = None,
         depth: int | None = None,
     ) -> Profile:
-        """The profile with some of its scopes; what a threshold or a depth leaves out counts where
-        it was.
+        """The profile with some scopes; what a threshold or depth leaves out counts where it was.
 
         Args:
             include, exclude, depth: as for `table`.

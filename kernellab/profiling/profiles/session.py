@@ -84,8 +84,7 @@ class ProfileSession:
     answers as its profile does: `p.table()`, `p.tree()`, `p.lines`.
 
     Attributes:
-        interpreted: the profile of the launches on the interpreter, where there were launches on
-            the GPU too; else None.
+        interpreted: the profile of the interpreter's launches beside the GPU's; else None.
     """
 
     interpreted: Profile | None = None

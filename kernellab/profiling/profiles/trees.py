@@ -60,8 +60,7 @@ def read(given: Any, root: Scope, *, first_alone: bool = False) -> tuple[Metric,
     """The metrics that somebody asks for, by what the tree has.
 
     Args:
-        given: a text, with commas between several, or a list; None for those that there are, or
-            with `first_alone` the one that says most; none where there are none.
+        given: a text with commas, or a list; None for all, or with `first_alone` the main one.
 
     Raises:
         OptionError: a metric that there is not.
@@ -244,8 +243,7 @@ def filter_of(include: Any, exclude: Any, threshold: Any, depth: Any) -> Filter:
     """A filter of what somebody gave.
 
     Raises:
-        OptionError: `include` or `exclude` is not a pattern, or `threshold` or `depth` is not a
-            number.
+        OptionError: a pattern is not valid, or `threshold` or `depth` is not a number.
     """
     if threshold is not None:
         if not is_real(threshold) or threshold != threshold:

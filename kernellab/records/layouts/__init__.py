@@ -157,25 +157,21 @@ class Layout(HasCard, LinearTile, MadeByHand):
         hardware: bool = False,
         element_bits: int = 16,
     ) -> Any:
-        """The layout as a figure, for a page or a slide:
-        colored cells, labeled where they are large enough.
+        """The layout as a figure, for a page or a slide: colored cells, labeled if large enough.
 
         Args:
             by: what the colors are: "warp", "lane", "register" or "block"; of shared memory
                 "bank" or "offset"; of tensor memory "row" or "column". None means the first of
                 them that differs.
-            at: of a tile with more than two dimensions, the index of the slice; nothing
-                means the first.
-            hardware: draw the places rather than the tile: registers by thread, or memory in rows
-                of 128 bytes; by="row of the tile" is known there.
+            at: of a tile with more than two dimensions, the slice's index; None is the first.
+            hardware: draw the places: registers by thread, or memory in rows of 128 bytes.
             element_bits: of an element in shared memory; banks depend on it.
 
         Returns:
             A picture that a cell displays: `.save(path)`, `.png()`, `.svg()`, `.figure`.
 
         Raises:
-            LayoutError: nothing has the name `by`, there is no such slice, or the tile is too
-                large to be drawn.
+            LayoutError: no such `by` or slice, or the tile is too large to be drawn.
         """
         return plot(self, by=by, at=at, hardware=hardware, bits=element_bits)
 
@@ -275,8 +271,7 @@ class RegisterLayout(Layout):
         return tuple(dict.fromkeys([*along, *rest]))
 
     def vector_width(self, element_bits: int, most_bits: int = 128) -> int:
-        """Elements that one access of a thread could take at once,
-        if memory is contiguous along the fastest dimension.
+        """Elements of one access of a thread, if memory is contiguous along the fastest axis.
 
         Args:
             element_bits: size of an element.
@@ -298,8 +293,7 @@ class RegisterLayout(Layout):
         return tuple(step if d == dim else 0 for d in range(len(self.shape)))
 
     def moves_to(self, other: RegisterLayout) -> Mapping[Move, int]:
-        """How the registers of another layout of the tile, those of all threads together,
-        get their elements from this one.
+        """How another layout's registers, of all threads together, get their elements from this.
 
         Returns:
             How far away the element is -> how many registers; the nearest first.

@@ -246,15 +246,12 @@ class MadeByHand:
         Triton computes it in the worker process, since it aborts on some; the answer is kept.
 
         Args:
-            encoding: as TTGIR writes it, with no aliases: "#ttg.slice<{dim = 1, parent =
-                #ttg.blocked<{...}>}>".
+            encoding: as TTGIR writes it, with no aliases: "#ttg.blocked<{...}>".
             shape: of the tile, in elements.
-            target: the GPU ("sm_90", "gfx942") that is to have such a layout; None asks for
-                no GPU's approval.
+            target: the GPU ("sm_90", "gfx942") that is to have such a layout; None for any.
 
         Raises:
-            LayoutError: the encoding does not parse, the shape does not fit it, or the target
-                has no such layout.
+            LayoutError: the encoding, its shape, or the layout on this target is not valid.
             TargetError: no such target.
         """
         if not isinstance(encoding, str):
@@ -277,12 +274,10 @@ class MadeByHand:
         warps_per_cta: Sizes,
         order: Sizes,
     ) -> RegisterLayout:
-        """Each thread holds a box of neighbors, each warp a box of those,
-        the program a box of these; then it repeats.
+        """Each thread holds a box of neighbors, warps boxes of those, the program boxes of these.
 
         Args:
-            shape: of the tile. Here as in all that follow, a whole number will do
-                for one dimension.
+            shape: of the tile; as below, a whole number will do for one dimension.
             size_per_thread, threads_per_warp, warps_per_cta: the boxes, by dimension.
             order: the dimensions, the fastest first.
 
@@ -309,8 +304,7 @@ class MadeByHand:
 
         Args:
             operand: 0 for A, 1 for B.
-            k_width: neighbors along K that a thread holds side by side; for mma.sync 32 over
-                the element's bits.
+            k_width: neighbors along K in a thread; for mma.sync 32 over the element's bits.
         """
         width = f", kWidth = {k_width}" if k_width else ""
         return _registers(
@@ -393,8 +387,7 @@ class MadeByHand:
     def swizzled_shared(
         *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
     ) -> SharedLayout:
-        """Shared memory whose rows are cut into vectors of `vector` elements,
-        permuted by XOR with the row.
+        """Shared memory with rows of vectors of `vector` elements, permuted by XOR with the row.
 
         Args:
             shape: of the tile.

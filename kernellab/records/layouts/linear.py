@@ -228,20 +228,17 @@ def swizzled_bases(
 def nvmma_bases(
     shape: Shape, *, swizzle_bytes: int, element_bits: int, transposed: bool = False
 ) -> Bases:
-    """The basis vectors of an `nvmma_shared` layout without fp4 padding:
-    `nvmmaSharedToLinearLayout`.
+    """The basis vectors of `nvmma_shared` without fp4 padding: `nvmmaSharedToLinearLayout`.
 
     The tile lies in memory block by block, as TMA copies it: a block has at most 256 elements along
     each dimension, and along the contiguous one as many as a swizzle has bytes. Within a block the
     16-byte groups of a row trade places, by the XOR with the row's number.
 
     Args:
-        shape: of the tile, powers of two; at least 8 rows of `swizzle_bytes`. A transposed tile has
-            two dimensions: of more, Triton's answer is not a transposition.
+        shape: of the tile, powers of two, at least 8 rows of `swizzle_bytes`; transposed, 2D.
         swizzle_bytes: 0, 32, 64 or 128.
         element_bits: of an element.
-        transposed: whether the first dimension is the contiguous one; means nothing without a
-            swizzle.
+        transposed: whether the first dimension is contiguous; unused without a swizzle.
     """
     rank = len(shape)
     turned = transposed and swizzle_bytes > 0
