@@ -1,7 +1,4 @@
-"""The tensors that a checked launch gets: some are marked as uninitialized memory
-(`kernellab.uninitialized`), some are views that may be read beyond their shape, and all of them
-are copied for a run as far as the run touches them.
-"""
+"""A checked launch's tensors: uninitialized memory, views read beyond their shape, copies."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`kernellab.check` runs a launch with all detectors, and tries findings on autotuners;
-`kernellab.guarded_launches` checks a launch on the CPU after it failed on the GPU.
-"""
+"""`kernellab.check`: a launch with all detectors; `guarded_launches`: after a fault on the GPU."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A checked run, the events that detectors observe, and what is known of its kernel before it runs:
-what addresses and masks are computed from, which memory it may write, and names of its values.
-"""
+"""A checked run, its events, and what is known of its kernel before it runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The base classes of detectors, which observe the events of a run and report what is wrong; what
-collects their findings; and what becomes of a detector that fails.
-"""
+"""The base classes of detectors, which observe a run and report what is wrong."""
 
 from __future__ import annotations
 

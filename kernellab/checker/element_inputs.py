@@ -1,6 +1,4 @@
-"""What one element of a launch's result was computed from, and which access wrote it last. The
-launch runs once more to find out.
-"""
+"""What an element of a result was computed from, and who wrote it last, by a second run."""
 
 from __future__ import annotations
 

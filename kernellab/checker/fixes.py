@@ -1,6 +1,4 @@
-"""Fixes that were tried: what wrong results say of a mistake, the search for a change of the source
-that makes them right, and the check of the changed kernel on the same launch.
-"""
+"""Fixes that were tried: the search for a change that makes wrong results right."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Accesses of different programs to one element: who touches it, in which order, whether anything
-orders them, and whether it matters.
-"""
+"""Accesses of different programs to one element: in which order, and whether it matters."""
 
 from __future__ import annotations
 

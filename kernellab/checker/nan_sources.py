@@ -1,7 +1,4 @@
-"""Which numbers are NaN or infinite, and where they come from: beside each value goes the number of
-the event that made it what it is. What findings say of them, and of numbers that do not fit in
-their type.
-"""
+"""Which numbers are NaN or infinite, and where they come from, by event numbers beside them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A launch that is checked, which can be run again on copies of its arguments: the code that it
-runs, and the schedules that order its programs.
-"""
+"""A checked launch, which can run again on copies, by schedules that order its programs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Shadow memory: notes about the elements of storages. They are arrays beside the memory of a
-launch, read and written where its accesses go. One kind of notes says which elements several
-programs touch.
-"""
+"""Shadow memory: notes on elements of storages, such as which programs touch them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Shadow values: a second number beside each element of a run's values, and of what they leave in
-memory.
-"""
+"""Shadow values: a second number beside each element of a run's values and memory."""
 
 from __future__ import annotations
 

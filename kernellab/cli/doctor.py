@@ -1,6 +1,4 @@
-"""What `kernellab doctor` says: what is installed, whether it fits together, what works,
-and what is missing.
-"""
+"""What `kernellab doctor` says: what is installed, fits together, works, or is missing."""
 
 from __future__ import annotations
 

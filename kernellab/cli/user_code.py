@@ -1,6 +1,4 @@
-"""The user's code that commands run: the kernels of a file, a script that is profiled, and a
-library's GPU tests without a GPU, for which this module is a plugin of pytest.
-"""
+"""The user's code in commands: kernels of files, scripts, and GPU tests without a GPU."""
 
 from __future__ import annotations
 

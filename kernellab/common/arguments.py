@@ -1,6 +1,4 @@
-"""The arguments of public functions, and the options of magics and of the command line: checks of
-their values, keywords that a kernel's parameters share with options, and the reading of text.
-"""
+"""The arguments of public functions, and the options of magics and the command line."""
 
 from __future__ import annotations
 

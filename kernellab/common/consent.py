@@ -1,6 +1,4 @@
-"""Consent to run code that a file contains: the reader sees each text once, with a question, and
-where no one can answer, nothing runs.
-"""
+"""Consent to run code of a file: each text is shown once; without an answer, nothing runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Containers of many values: a cache of the latest ones, the distinct numbers of an array, and
-large arrays that take little memory.
-"""
+"""A cache of the latest values, distinct numbers of an array, large sparse arrays."""
 
 from __future__ import annotations
 

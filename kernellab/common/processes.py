@@ -1,6 +1,4 @@
-"""Other processes that work for this one: a separate process, for calls that may abort, and a copy
-of this one, which has all that this process has.
-"""
+"""A separate process for calls that may abort, and a copy of this process."""
 
 from __future__ import annotations
 

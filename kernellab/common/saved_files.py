@@ -1,6 +1,4 @@
-"""Files that somebody saved: Python values and data classes as JSON, files written whole or not
-at all, and files read with care.
-"""
+"""Saved files: values as JSON, written whole or not at all, and read with care."""
 
 from __future__ import annotations
 

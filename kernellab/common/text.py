@@ -1,6 +1,4 @@
-"""Text: how values are written in messages, strings as compilers write them, and sources that are
-in no file.
-"""
+"""How values are written in messages, compilers' strings, and sources without a file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Two compilations side by side: `kernellab.compare`; what of their stages' text counts, and
-whether a compilation is of the same kernel as a run.
-"""
+"""`kernellab.compare`: two compilations side by side, and whether a run is of one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Layouts that somebody wrote: the part of `Layout.parse` that runs in the worker process,
-where Triton may abort.
-"""
+"""The part of `Layout.parse` in the worker process, where Triton may abort."""
 
 from __future__ import annotations
 

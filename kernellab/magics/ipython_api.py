@@ -1,6 +1,4 @@
-"""The only file that touches what IPython keeps private:
-running a cell, its file name, its tracebacks.
-"""
+"""IPython's private API: running a cell, its file name, its tracebacks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What `%%tilekernel` does with a cell: run it, find its kernels, compile them with the options of
-the magic's line, show their cards.
-"""
+"""What `%%tilekernel` does with a cell: run it, compile its kernels, show their cards."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is launched, for which GPU, and how: targets, specializations, launches, runs, the
-interpreter's options, and differences of results.
-"""
+"""Targets, specializations, launches, runs, options, and differences of results."""
 
 from __future__ import annotations
 

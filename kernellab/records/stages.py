@@ -1,6 +1,4 @@
-"""What the compiler makes on its way: stages, passes, and their texts, kept compressed; and which
-line of one stage became which lines of another.
-"""
+"""Stages, passes and their texts, compressed, and which lines became which."""
 
 from __future__ import annotations
 

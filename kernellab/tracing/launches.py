@@ -1,6 +1,4 @@
-"""`kernellab.trace`: a launch that is run for its trace, and run again for values that were not
-kept; what its arguments hold, and where they are not what its author expects.
-"""
+"""`kernellab.trace`: a launch that is run for its trace, and again for values not kept."""
 
 from __future__ import annotations
 

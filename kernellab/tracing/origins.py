@@ -1,6 +1,4 @@
-"""What a trace answers: all variables after a step, every value that one of them had, what an
-argument holds, and what one stored element was computed from.
-"""
+"""What a trace answers: variables after a step, arguments, where an element comes from."""
 
 from __future__ import annotations
 

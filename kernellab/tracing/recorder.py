@@ -1,6 +1,4 @@
-"""From events of a running program to steps: the hooks that stepping code calls while it is
-traced, and the recorder that they notify.
-"""
+"""From events of a running program to steps: the hooks of stepping code, the recorder."""
 
 from __future__ import annotations
 

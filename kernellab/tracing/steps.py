@@ -1,6 +1,4 @@
-"""What a trace is made of: steps, the calls that they belong to, accesses, and the facts of the
-launch; how all of that is written to a file, which `files.py` reads; and the source that it shows.
-"""
+"""What a trace is made of, steps, calls, accesses, and how that is written to a file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The values of a trace, stored compactly: equal ones once, large ones as a summary and a
-thumbnail.
-"""
+"""The values of a trace, stored compactly: equal ones once, large ones as a summary."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a sweep learns about each config, as plain data; its ranking and its tables; and the
-kernel's source as a file keeps it, to be read and compared, never run.
-"""
+"""What a sweep learns of each config as plain data, its ranking, and the kernel's source."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Decide when each config of a sweep is compiled and run, and retry those that get lost; the pools
-of the processes that do it, on this machine or on a Dask cluster.
-"""
+"""Decide when configs are compiled and run; the pools of processes that do it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Shared and tensor memory over the operations of a program, drawn by matplotlib:
-`compilation.shared_memory().plot()`, `.tensor_memory()`.
-"""
+"""Shared and tensor memory over a program's operations, drawn by matplotlib."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The cards of what is wrong with a launch and of what it costs: diagnostics, a check, a diagnosis,
-and accesses to memory.
-"""
+"""The cards of diagnostics, a check, a diagnosis, and accesses to memory."""
 
 from __future__ import annotations
 

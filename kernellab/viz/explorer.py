@@ -1,6 +1,4 @@
-"""The IR explorer as a live view and as a still: a compilation, two of them, or one that failed,
-and what is known of the kernel besides.
-"""
+"""The IR explorer, live and still: a compilation, two, or one that failed, with evidence."""
 
 from __future__ import annotations
 

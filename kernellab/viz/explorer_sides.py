@@ -1,6 +1,4 @@
-"""The data of the IR explorer: a compilation, two that are compared, or one that failed, each
-beside the Python that it was compiled from.
-"""
+"""The data of the IR explorer: compilations, each beside its Python source."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the view of torch.compile's levels draws: every level's elements, where they are in texts,
-and what each was made of; and the texts of the levels.
-"""
+"""The data of the view of torch.compile's levels: elements, texts, origins."""
 
 from __future__ import annotations
 

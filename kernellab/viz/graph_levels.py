@@ -1,6 +1,4 @@
-"""The levels of a report as the view draws them, each linked with the one above it as far as torch
-kept where things come from; large levels are drawn in groups.
-"""
+"""The levels of a report as its view draws them, linked, and large ones in groups."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The cards and the live views of torch.compile: a report with its levels, its call compared with
-eager torch, and what optimizations are worth.
-"""
+"""The cards and live views of torch.compile: reports, comparisons, speedups."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The cards of kernels: of a compilation, a launch and what a program takes; of two compilations
-side by side; of the pass that changes a result; and of `equal` and `validate`.
-"""
+"""The cards of compilations, launches, comparisons, bisections, `equal` and `validate`."""
 
 from __future__ import annotations
 

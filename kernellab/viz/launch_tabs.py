@@ -1,6 +1,4 @@
-"""The views of one launch: what each is made of, where in it a link leads, and records as a
-notebook displays them, by a view that leads to the others.
-"""
+"""The views of one launch, where their links lead, and records that lead to the others."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Layouts of tiles and the conversions between them: their cards, what the layout view draws, and
-the view.
-"""
+"""Layouts of tiles and conversions between them: their cards, their view and its data."""
 
 from __future__ import annotations
 

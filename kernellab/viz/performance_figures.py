@@ -1,6 +1,4 @@
-"""Measured and estimated times, drawn by matplotlib: sweeps, flame graphs, timelines of warps, and
-rooflines.
-"""
+"""Sweeps, flame graphs, timelines of warps, and rooflines, drawn by matplotlib."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The view of a profile: the answer, the kernels' lines with what each took, and the events of
-warps over time. The card and the live view are made of the same `KernelCosts`.
-"""
+"""The card and the view of a profile, made of the same `KernelCosts`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The stepper: a trace as a live view, as a still, as text and as a picture. All four show the same
-state after each step.
-"""
+"""The stepper: a trace as a live view, a still, text and a picture of the same states."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a stepper has of a trace: steps, values once each, the elements as bytes. The largest become
-small pictures, so that the view is not too large.
-"""
+"""A stepper's data from a trace: steps, values once each, large ones as small pictures."""
 
 from __future__ import annotations
 

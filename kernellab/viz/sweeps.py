@@ -1,6 +1,4 @@
-"""The view of sweeps: plots and table, linked, and the IR explorer of every config that someone
-looks at. Its data, `TuningView`, are made from the same points and lines as the plots.
-"""
+"""The view of sweeps: plots and table, linked, and the IR explorer of each config."""
 
 from __future__ import annotations
 

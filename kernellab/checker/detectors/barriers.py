@@ -1,7 +1,4 @@
-"""Find elements that one thread accesses after another thread of the same program, without a
-barrier between, and locks that one thread releases before the others have stored: the threads of a
-program run on their own, and only a barrier orders what they do.
-"""
+"""Find elements that two threads of a program access, or lock, without a barrier between."""
 
 from __future__ import annotations
 

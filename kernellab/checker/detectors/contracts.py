@@ -1,8 +1,4 @@
-"""Find what Triton's functions require and do not check: combine functions that are not
-associative, values without a bin, sizes that are not powers of two; and arguments that share
-memory, one of which overwrites what the other stored; and what an autotuner does to a kernel that
-is right by itself, since it launches the kernel many times on the same arguments before.
-"""
+"""Find what Triton's functions and autotuner require of a kernel and do not check."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Find dots of fp32 tiles whose digits in tf32 are too few: for the dot itself, or for a difference
-that is computed from it.
-"""
+"""Find dots of fp32 tiles for which tf32 has too few digits, or a difference of theirs."""
 
 from __future__ import annotations
 

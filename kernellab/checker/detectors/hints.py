@@ -1,6 +1,4 @@
-"""Find what a kernel states and does not keep: hints to the compiler and assertions that are false,
-and tensor descriptors that are misaligned.
-"""
+"""Find hints and assertions that are false, and tensor descriptors that are misaligned."""
 
 from __future__ import annotations
 

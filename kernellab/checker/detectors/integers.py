@@ -1,6 +1,4 @@
-"""Find wrong integers: arithmetic that wraps, divisions by zero, and floats that an integer type
-cannot hold.
-"""
+"""Find integers that wrap, divisions by zero, and floats that no integer type can hold."""
 
 from __future__ import annotations
 

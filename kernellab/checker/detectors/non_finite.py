@@ -1,6 +1,4 @@
-"""Find NaN and infinity: what the kernel computes and stores, what overflows on the way to a
-result, and what was there before.
-"""
+"""Find NaN and infinity: computed and stored, on the way to a result, and there before."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Find wrong results: those that differ from what the caller expects, and those of a kernel that
-ignores the strides of its tensors. If every operation is right, find why the result differs.
-"""
+"""Find results that differ from the expected ones, and why: strides, or rounding."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Find values that nothing defines and that a result depends on: masked loads without `other`, and
-reads of uninitialized memory.
-"""
+"""Find results that depend on masked loads without `other`, or on uninitialized memory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Runs the demo's cases, and reports them as one HTML page: of each kernel an IR explorer and a
-stepper, alive.
-"""
+"""Runs the demo's cases; reports them as a page with an IR explorer and stepper each."""
 
 from __future__ import annotations
 

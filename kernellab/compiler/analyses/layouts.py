@@ -1,6 +1,4 @@
-"""The tiles of a module, and their layouts: by Triton's own answer, on their way through the
-module, and as the lanes of a warp access global memory.
-"""
+"""The tiles of a module and their layouts, by Triton's answers, and warps' accesses."""
 
 from __future__ import annotations
 

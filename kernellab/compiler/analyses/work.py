@@ -1,6 +1,4 @@
-"""What one program does: its arithmetic and bytes, the functions that it calls, the schedule of its
-loops.
-"""
+"""What one program does: arithmetic and bytes, called functions, loop schedules."""
 
 from __future__ import annotations
 

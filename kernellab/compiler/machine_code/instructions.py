@@ -1,6 +1,4 @@
-"""Machine code as instructions: SASS as text, decoded with its control codes and registers, and
-AMD's assembly.
-"""
+"""Machine code as instructions: SASS with its control codes, and AMD's assembly."""
 
 from __future__ import annotations
 

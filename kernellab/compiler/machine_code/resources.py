@@ -1,6 +1,4 @@
-"""What one program of a compiled kernel takes, whether any launch could start it, and how many
-programs fit on one multiprocessor at once.
-"""
+"""What a program takes, whether it can start, and how many a multiprocessor holds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What each access to global memory moves, derived before a launch or counted in a run of it; and
-the integers of a module that this follows from.
-"""
+"""What each access to global memory moves, derived before a launch or counted in a run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`compilation.estimate` and `compilation.roofline`: the time of a launch, and its place under the
-roofs of a GPU.
-"""
+"""`compilation.estimate` and `.roofline`: a launch's time, and its place under the roofs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Instructions of a kernel's SASS: the unit that executes each, how often it runs, and how many
-cycles one warp takes.
-"""
+"""Instructions of a kernel's SASS: their units, how often they run, and their cycles."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The model of the estimate: the GPUs that it knows, a time from the counts of a launch, and its
-calibration.
-"""
+"""The model of the estimate: its GPUs, a time from a launch's counts, its calibration."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Marks between the operations of a kernel's final TTGIR, where the clock is read: what each
-operation is, where marks go, and the compilation with them.
-"""
+"""Marks between the operations of a kernel's final TTGIR, where the clock is read."""
 
 from __future__ import annotations
 

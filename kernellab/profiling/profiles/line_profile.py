@@ -1,6 +1,4 @@
-"""Cycles of every line of a kernel that no one edited: a marked kernel is launched on a GPU, and
-what it noted is summed by line, as a `Profile`.
-"""
+"""Cycles of every line of a kernel, from a launch of a marked copy on a GPU."""
 
 from __future__ import annotations
 

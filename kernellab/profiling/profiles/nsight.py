@@ -1,6 +1,4 @@
-"""Profiles of Nsight Compute: as plain facts, from files and pages that it prints, and lined up
-with a compilation's instructions.
-"""
+"""Profiles of Nsight Compute, from its files and pages, by a compilation's instructions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Layouts: which register of which thread, or which place in memory,
-holds which element of a tile.
-"""
+"""Layouts: which register or place in memory holds which element of a tile."""
 
 from __future__ import annotations
 

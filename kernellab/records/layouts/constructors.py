@@ -1,6 +1,4 @@
-"""Layouts made by hand, for teaching: read from an encoding, or by one constructor for each
-family; and how encodings are spelled.
-"""
+"""Layouts made by hand, from an encoding or by families, and encodings' spelling."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What all matplotlib figures have in common: their theme, and how a cell,
-a file and a page get them.
-"""
+"""What all matplotlib figures have in common: their theme, and their pictures."""
 
 from __future__ import annotations
 

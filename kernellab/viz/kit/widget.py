@@ -1,6 +1,4 @@
-"""The live view: an anywidget that finds the bundle, which goes over once
-for all views of a kernel.
-"""
+"""The live view: an anywidget that finds the bundle, sent once for all views of a kernel."""
 
 from __future__ import annotations
 
