@@ -19,9 +19,6 @@ from kernellab.launch.argument_copies import ALIGNMENT, aligned_copy, aligned_pa
 from kernellab.launch.results import Bounds, compare, exactly
 from kernellab.records.launches import Difference
 
-# `kernellab.uninitialized`: mark a tensor as uninitialized memory for a check.
-
-
 _MARK = "kernellab_uninitialized"
 
 

@@ -48,8 +48,6 @@ from kernellab.records import BoundLaunch, Target
 from kernellab.records.launches import DEFAULT, Difference, RunOptions
 from kernellab.triton_api import Autotuner, Config, JITFunction
 
-# `kernellab.check`: run a launch with all detectors.
-
 
 @takes_launch
 def check(

@@ -27,9 +27,6 @@ from kernellab.interpreter.tiles import Value
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession
 
-# Sets of programs: exact, and small however large the grid is.
-
-
 _BLOCK = 1 << 16
 """Programs that are kept together, a bit each."""
 

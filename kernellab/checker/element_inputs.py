@@ -23,9 +23,6 @@ from kernellab.launch.preparation import EntryPoint, prepare_bound
 from kernellab.records import BoundLaunch
 from kernellab.records.launches import Difference
 
-# Which elements of memory a value was computed from: beside each value goes a set of elements
-# that were loaded, as the bits of a whole number.
-
 
 @dataclass(frozen=True)
 class LoadedElement:

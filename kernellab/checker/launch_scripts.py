@@ -20,9 +20,6 @@ from kernellab.launch.preparation import PreparedLaunch
 from kernellab.records import Target
 from kernellab.records.display import described
 
-# The tensors of a script.
-
-
 RECIPES = ("zeros", "ones", "arange", "randn")
 """The contents that a tensor may get instead, the simplest first."""
 

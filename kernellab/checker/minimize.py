@@ -36,9 +36,6 @@ from kernellab.launch.preparation import (
 from kernellab.launch.reference_results import Reference
 from kernellab.records import BoundLaunch, Target
 
-# How a script fails.
-
-
 Failures = Mapping[tuple[str, str], str]
 """What a script shows: kind and argument of each finding, or an error and "" -> the message."""
 

@@ -30,9 +30,6 @@ from kernellab.ir.operations import (
 )
 from kernellab.ir.types import dtype, is_float, shape
 
-# Which numbers are NaN or infinite, of every floating-point type that kernels have.
-
-
 _EXPONENTS = {
     numpy.dtype(numpy.float16): numpy.uint16(0x7C00),
     numpy.dtype(ml_dtypes.bfloat16): numpy.uint16(0x7F80),

@@ -66,8 +66,6 @@ from kernellab.ir import flow, mlir
 from kernellab.ir.operations import GlobalAccess, KeepsSign, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import dtype, is_pointer, shape
 
-# What is found: the operations that did not give what they compute, and what that led to.
-
 
 @dataclass(eq=False)
 class Departure:

@@ -54,9 +54,6 @@ from kernellab.ir.operations import Atomic, has, in_region_of_elements
 from kernellab.launch.argument_copies import copied
 from kernellab.records.launches import DEFAULT, RunOptions
 
-# What becomes of accesses that leave their tensors: a checked run stays inside its storages,
-# whoever observes it.
-
 
 @dataclass(frozen=True, eq=False)
 class Leaving:

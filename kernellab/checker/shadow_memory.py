@@ -17,10 +17,6 @@ from kernellab.common.containers import sparse_zeros
 from kernellab.interpreter.affine import as_array, part_of
 from kernellab.interpreter.memory.buffers import Box, Buffer
 
-# Shadow memory: notes about the elements of storages: arrays beside the memory of a launch, read
-# and written where its accesses go.
-
-
 Ids = Any
 """Linear ids of the programs that touch elements: an array that broadcasts, or one number."""
 

@@ -39,9 +39,6 @@ from kernellab.ir.types import shape
 from kernellab.launch.preparation import PreparedLaunch
 from kernellab.records import BoundLaunch
 
-# Polynomials with whole symbols from 0 on.
-
-
 Monomial = tuple[str, ...]
 
 

@@ -34,8 +34,6 @@ from kernellab.errors import (
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import COUNT, TIME, ProfiledLine
 
-# Kernels out of Python files, as the command line names them: FILE::KERNEL.
-
 
 def load_kernel(place: str) -> Any:
     """The kernel that FILE::KERNEL names; FILE alone will do where the file defines one kernel.

@@ -8,8 +8,6 @@ from typing import Any, Generic, TypeVar
 
 import numpy
 
-# What was used last, and no more than so many.
-
 Value = TypeVar("Value")
 
 

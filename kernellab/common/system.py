@@ -32,9 +32,6 @@ from typing import Any, BinaryIO, cast
 from kernellab.common.text import shown
 from kernellab.errors import KernelLabError, MachineError
 
-# What the operating system refuses, as this machine's fault: space on disks, folders, memory,
-# processes, open files.
-
 MEMORY_ADVICE = "Look at this machine's memory, and at its limits (ulimit -a, or the container's)."
 DISK_ADVICE = (
     "Free disk space, or set TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (its temporary "

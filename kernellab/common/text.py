@@ -12,8 +12,6 @@ from decimal import ROUND_HALF_UP, Context
 from pathlib import Path
 from typing import Any
 
-# Words that messages, cards and figures have in common.
-
 
 def counted(number: int, noun: str) -> str:
     """A number with its noun: "1 config", "1,024 configs"."""

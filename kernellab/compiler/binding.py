@@ -36,8 +36,6 @@ from kernellab.errors import (
 )
 from kernellab.records import Origin, Specialization, Target
 
-# What is remembered of a kernel on a target, so that a warm call is cheap.
-
 
 @dataclass(frozen=True)
 class BoundCall:

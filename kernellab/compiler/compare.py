@@ -30,9 +30,6 @@ from kernellab.errors import (
 from kernellab.records import PassRun, SourceMap, Stage, StoredText, Subject, Target
 from kernellab.records.display import PrintsAsCard, show
 
-# Strip locations: a stage's text as people read it, without what says where it came from, which
-# the source map knows.
-
 _PARTS = r'(?:[^()"]|"(?:[^"\\]|\\.)*"|\({inner}\))*'
 _INNERMOST = r'(?:[^()"]|"(?:[^"\\]|\\.)*")*'
 

@@ -70,8 +70,6 @@ if TYPE_CHECKING:
     )
     from kernellab.compiler.modules import OpenedModules
 
-# What an answer is read from, and the error where that is missing.
-
 Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
 

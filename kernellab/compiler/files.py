@@ -54,8 +54,6 @@ from kernellab.records.launches import Origin, is_architecture
 from kernellab.records.launches import Path as ArgumentPath
 from kernellab.triton_api.stages import query_worker
 
-# Compilations back from what `compilation.save` made of them.
-
 
 def from_json(data: Any, name: str = "the record") -> Compilation:
     """The compilation that `to_json` made into `data`.

@@ -18,9 +18,6 @@ from kernellab.errors import ArgumentError
 from kernellab.records import Target
 from kernellab.torch_api import inductor
 
-# Kernels that Inductor generates, as Triton's own: a JIT function of which everything that
-# Inductor decided holds, with its options around it, and its configs around those.
-
 
 class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
     """The function of one of Inductor's kernels. Triton's binder makes of a launch what Inductor

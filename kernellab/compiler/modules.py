@@ -29,8 +29,6 @@ from kernellab.triton_api.layouts import TileType, layouts_of
 if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
 
-# Ways to look at a module that every analysis needs: order, places, names, control flow.
-
 
 @cache
 def _library() -> str:

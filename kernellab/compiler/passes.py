@@ -35,8 +35,6 @@ from kernellab.triton_api import pipeline as triton_pipeline
 from kernellab.triton_api.patches import PassCall, Watcher
 from kernellab.triton_api.pipeline import list_passes, pass_adders
 
-# Keeps what every pass did, while a compilation goes by.
-
 _NO_OPS: Mapping[str, int] = {}
 
 ACTS_ON = {

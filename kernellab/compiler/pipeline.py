@@ -43,9 +43,6 @@ from kernellab.triton_api import pipeline as triton_pipeline
 from kernellab.triton_api.kernel_contents import content_of
 from kernellab.triton_api.pipeline import list_passes
 
-# Pipelines with edits, and IR texts: what is compiled in the worker process, because it may
-# abort.
-
 
 @dataclass(frozen=True)
 class Edits:

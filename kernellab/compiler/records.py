@@ -11,8 +11,6 @@ from kernellab.errors import Diagnostic, SourcePosition
 from kernellab.records.display import HasCard
 from kernellab.records.stages import Chain
 
-# What is read from the machine code: what a program takes, how many fit, and the instructions.
-
 
 @dataclass(frozen=True)
 class Resources(HasCard):

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
 
 
-# The format of a saved compilation: schema/record.schema.json, gzipped.
-
 FORMAT = Format("kernellab.record", "compilation")
 SCHEMA = Path(__file__).with_name("schema") / "record.schema.json"
 """The format, for other programs to read."""

@@ -14,8 +14,6 @@ from typing import Any, ClassVar, Literal, TypedDict, Unpack
 
 from kernellab.errors.sources import SourcePosition, visible
 
-# Help with spelling: the name that was probably meant.
-
 
 def nearest(word: object, known: Iterable[str]) -> str:
     """Return "Did you mean X?" with the known word that `word` is probably a typo of, or "" if

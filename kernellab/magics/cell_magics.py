@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from kernellab.records import Target
     from kernellab.workshop.exercise import Answer
 
-# `%%tiletune`: the launch at the end of a cell, with each of many configs.
-
 
 def _values(text: str) -> tuple[str, list[Any]]:
     """ "BLOCK=128,256" as ("BLOCK", [128, 256])."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
     from kernellab.records import Target
 
-# Lines of magics that name a kernel: "add --target sm_90".
-
 
 def evaluated(
     expression: str, line: Line, place: SourcePosition, fits: Callable[[Any], bool] | None = None

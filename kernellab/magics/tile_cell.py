@@ -26,8 +26,6 @@ from kernellab.viz.kernels import Numbers, Verdict, change_of, kernel_card, plai
 from kernellab.viz.kit.view import Card, CardView
 from kernellab.viz.launch_tabs import FindLaunch, live_card
 
-# The compile options on the line of a magic, and the call that a kernel is then compiled for.
-
 
 @dataclass(frozen=True)
 class CompileOptions:

@@ -24,8 +24,6 @@ from kernellab.errors import (
     suggestion,
 )
 
-# What the compiler makes on its way: stages, passes, and their texts, kept compressed.
-
 
 @dataclass(frozen=True)
 class FunctionSource:

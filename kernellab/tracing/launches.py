@@ -61,8 +61,6 @@ from kernellab.tracing.steps import (
 )
 from kernellab.tracing.values import LARGEST_EXACT, ValueStore
 
-# What the arguments of a traced launch hold, and when.
-
 
 def _argument(
     name: str, tensor: torch.Tensor, dtype: str, storages: dict[int, int]

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from kernellab.tracing.records import Trace
 
 
-# What a trace answers: all variables after a step, and every value that one of them had.
-
-
 class NoSuchVariable(AttributeError, KeyError):
     """A function has no variable of that name at that step."""
 

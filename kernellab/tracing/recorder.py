@@ -52,9 +52,6 @@ from kernellab.tracing.steps import (
 )
 from kernellab.tracing.values import TilePointer, ValueStore
 
-# From events of a running program to steps: what the stepping code calls.
-
-
 MOST_STEPS = 200_000
 """A trace ends after so many steps; the run goes on."""
 
@@ -721,9 +718,7 @@ def _result_name(operation: Operation, name: str | None, place: int) -> str:
     return chosen if len(operation.results) == 1 else f"{chosen}#{place}"
 
 
-# --------------------------------------------------------------------------------------------------
 # Memory
-# --------------------------------------------------------------------------------------------------
 
 
 class TracingObserver(AccessObserver):

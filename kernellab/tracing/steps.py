@@ -42,10 +42,6 @@ from functools import lru_cache
 from kernellab import triton_api
 from kernellab.errors import CompiledLines, is_edited, source_lines
 
-# What a trace is made of: steps, the calls that they belong to, accesses, and the facts of the
-# launch.
-
-
 _Coordinate = Annotated[int, Limits(0, 2**31)]
 Program = tuple[_Coordinate, _Coordinate, _Coordinate]
 AccessKind = Literal["load", "store", "atomic"]
@@ -55,9 +51,7 @@ Dtype = Annotated[str, "a type of numbers"]
 Shape = Annotated[tuple[int, ...], "the sizes of an array"]
 
 
-# --------------------------------------------------------------------------------------------------
 # Steps
-# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -447,9 +441,7 @@ def state_in_flight(operation: InFlight, step: int) -> str:
     return "issued" if issued == step else "pending"
 
 
-# --------------------------------------------------------------------------------------------------
 # What belongs to the launch
-# --------------------------------------------------------------------------------------------------
 
 
 def places_within(places: numpy.ndarray, size: int) -> tuple[numpy.ndarray | None, numpy.ndarray]:

@@ -18,8 +18,6 @@ from kernellab.common.saved_files import SavedValue
 from kernellab.common.text import index_text
 from kernellab.errors import NotRecorded
 
-# What a variable that holds pointers shows.
-
 
 @dataclass(frozen=True, eq=False)
 class TilePointer:
@@ -260,9 +258,7 @@ _COMPRESSION = 1
 Kind = Literal["tile", "pointer", "constant"]
 
 
-# --------------------------------------------------------------------------------------------------
 # One value
-# --------------------------------------------------------------------------------------------------
 
 
 class StoredValue:
@@ -514,9 +510,7 @@ def decompressed(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarr
     return elements.reshape(-1).view(kind).reshape(shape)
 
 
-# --------------------------------------------------------------------------------------------------
 # All of them
-# --------------------------------------------------------------------------------------------------
 
 
 class ValueStore:

@@ -20,8 +20,6 @@ from kernellab.records import Specialization, Target
 from kernellab.triton_api.kernel_contents import KernelPickler
 from kernellab.tuning.records import Method
 
-# Send a launch's arguments to another process, and restore them there before each run.
-
 
 @dataclass(frozen=True, eq=False)
 class Shipment:

@@ -26,8 +26,6 @@ from kernellab.triton_api import Autotuner, Config
 from kernellab.tuning.assignments import Arguments, Shipment, Task, ship
 from kernellab.tuning.records import Candidate, Dropped
 
-# The configs that a sweep tries: a space, a list of triton.Config, or `@triton.autotune`'s.
-
 Space = Mapping[str, Iterable[Any]] | Iterable[Config | Mapping[str, Any]]
 """Values to try by name, all combinations of them; or the configs themselves."""
 

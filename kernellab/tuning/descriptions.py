@@ -31,8 +31,6 @@ from kernellab.tuning.configs import PreparedCall
 from kernellab.tuning.records import Candidate, Dropped, Outcome, Trial, Work, source_of
 from kernellab.tuning.tuning import Live, Tuning
 
-# Count what a launch moves and computes: the bytes and operations behind GB/s and TFLOP/s.
-
 
 def tensor_bytes(value: Any) -> int:
     """Return the bytes of a tensor's distinct elements: an expanded dimension has one."""

@@ -38,9 +38,6 @@ from kernellab.tuning.records import Candidate, OccupancyOrNan, Outcome, Timing,
 if TYPE_CHECKING:
     from kernellab.tuning.tuning import Tuning
 
-# Convert a sweep's records to JSON and back, and look up what a file only names: functions among
-# its constants, and the configs' hooks.
-
 
 @dataclass(frozen=True, repr=False)
 class Named:

@@ -36,8 +36,6 @@ from kernellab.tuning.records import (
 )
 from kernellab.tuning.worker import one_gpu_for_me, process_is_spoilt, with_compiled
 
-# A process that compiles or runs one config at a time, and messages on configs that ended it.
-
 _HERE = "kernellab.tuning.worker"
 
 START_SECONDS = 300.0

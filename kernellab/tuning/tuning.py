@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from kernellab.profiling.diagnosis.diagnose import Asked
     from kernellab.profiling.diagnosis.records import CostFinding, Diagnosis
 
-# A kernel fixed to the best config of a sweep.
-
 
 class AppliedTuning:
     """A kernel whose config comes from sweeps: `tuned[grid](x, y, n)` takes no config constants.

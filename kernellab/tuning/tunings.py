@@ -26,8 +26,6 @@ from kernellab.tuning.records import Dropped, Outcome, Timing, Trial, Work, diff
 from kernellab.tuning.tuning import AppliedTuning, Tuning, sides
 from kernellab.tuning.worker import this_machine
 
-# `Tunings`: several sweeps of one kernel, for different sizes or types.
-
 _T = TypeVar("_T")
 
 

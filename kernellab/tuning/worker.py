@@ -56,8 +56,6 @@ from kernellab.tuning.records import (
     Timing,
 )
 
-# The GPUs of this machine: their names, and locks to use one at a time.
-
 
 def chosen_gpus(gpus: str | int | Sequence[int] | None, own: int) -> tuple[int, ...]:
     """Return the numbers of the GPUs to time on, which must be of one kind.

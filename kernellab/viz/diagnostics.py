@@ -25,9 +25,6 @@ from kernellab.records import BoundLaunch
 from kernellab.viz.kit.data import At, Bar, BarKind, BarPart, Edit, Link, Strip, StripCell, Tone
 from kernellab.viz.kit.view import Card, Table, card_of
 
-# The cards of diagnostics and of a check: each finding with its line, what happens there, and
-# what to try.
-
 
 def diagnostics_card(
     title: str,

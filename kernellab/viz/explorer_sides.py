@@ -48,9 +48,6 @@ from kernellab.viz.explorer_data import (
 from kernellab.viz.kernels import format_spills
 from kernellab.viz.layouts import format_conversion
 
-# The Python that a view shows: the kernel, and what it calls in the same file, under the file's
-# own line numbers.
-
 Span = tuple[int, int]
 """First and last line of a function, decorators included."""
 

@@ -27,8 +27,6 @@ from kernellab.viz.graph_data import (
     loop_text,
 )
 
-# Elements in groups, so that a large graph is drawn by its modules.
-
 Path = tuple[tuple[str, str], ...]
 """Groups that an element is in, the outermost first: names, which are unique, and kinds."""
 

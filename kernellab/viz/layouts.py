@@ -24,8 +24,6 @@ from kernellab.records.layouts import (
 from kernellab.viz.kit.data import ViewData
 from kernellab.viz.kit.view import Card, Table, View, card_of, view_of
 
-# The cards of layouts, and of the conversions between them.
-
 _MOST_ROWS = 16
 _MOST_COLUMNS = 16
 """The part of a tile that is pictured."""

@@ -25,8 +25,6 @@ from kernellab.viz.kit.page import (
 )
 from kernellab.workshop.grader import Grade, Grades
 
-# Compilations on a page: what each takes, its stages, its explorer.
-
 
 def stage_details(stage: Stage) -> Html:
     """One stage of a compilation, folded away; a binary one says its size only."""

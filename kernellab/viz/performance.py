@@ -27,8 +27,6 @@ from kernellab.tuning.tuning import Tuning
 from kernellab.tuning.tunings import Tunings
 from kernellab.viz.kit.view import Card, Table, card_of
 
-# The cards of an estimate of time, of a roofline, and of counters beside what is predicted.
-
 _SMALL = 0.02
 """Parts that are busy for a smaller share of the time are left out."""
 

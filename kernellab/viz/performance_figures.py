@@ -50,8 +50,6 @@ from kernellab.viz.kit.figure import (
 )
 from kernellab.viz.kit.palette import BASELINE, BEST, BLIND_SAFE, INK, LINES, OTHER, ink_on
 
-# Plots of sweeps, drawn by matplotlib: `tuning.plot(kind)`.
-
 WIDE = 5
 """Times further apart than this factor are drawn on a logarithmic axis."""
 

@@ -29,8 +29,6 @@ from kernellab.profiling.profiles.session import ProfileSession
 from kernellab.viz.kit.data import Bar, BarKind, BarPart, TableData, ViewData
 from kernellab.viz.kit.view import Card, Table, View, card_of, view_of
 
-# What the view draws.
-
 
 @dataclass(frozen=True)
 class LineCost:

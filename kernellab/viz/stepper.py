@@ -43,8 +43,6 @@ from kernellab.viz.stepper_data import (
 )
 from kernellab.viz.stepper_steps import MOST_STEPS, lightened, step_view, still_view
 
-# What a stepper shows after each of its steps, worked out from the data of its view.
-
 _CONTEXT = 12
 """Lines of source shown before and after the current one, where a function is long."""
 

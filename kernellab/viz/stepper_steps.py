@@ -44,8 +44,6 @@ from kernellab.viz.stepper_data import (
     written_in,
 )
 
-# The size budget of a stepper's view: the largest tiles and tensors go as small pictures.
-
 _WHY = "left out to keep the view small"
 
 

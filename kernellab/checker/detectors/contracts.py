@@ -33,9 +33,6 @@ from kernellab.ir.operations import locate
 from kernellab.ir.types import shape
 from kernellab.triton_api import definition_of
 
-# Find combine functions of scans and reductions that are not associative, by the values of the run.
-
-
 _TRIPLES = 4096
 """The most triples of neighbors of a tile that are combined in both ways."""
 

@@ -43,8 +43,6 @@ from kernellab.ir.operations import (
 )
 from kernellab.ir.types import dtype, shape
 
-# Messages for integer arithmetic that does not fit in its type.
-
 
 def formula(departure: Departure) -> str:
     """Return "pid * stride = 3 * 1,000,000,000 = "."""

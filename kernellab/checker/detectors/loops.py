@@ -30,9 +30,6 @@ from kernellab.ir.flow import yielded
 from kernellab.ir.operations import global_effect, locate, may_do_anything, touches_memory
 from kernellab.ir.types import is_pointer, shape
 
-# How many iterations a loop still has, computed from its counter.
-
-
 _MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle", "ne": "ne"}
 _SIGNS = {"slt": "<", "sle": "<=", "sgt": ">", "sge": ">=", "ne": "!="}
 

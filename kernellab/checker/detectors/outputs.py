@@ -38,10 +38,6 @@ from kernellab.triton_api import (
     reachable_functions,
 )
 
-# Find the parameters that a kernel's source stores to under a condition: a constexpr may remove
-# such a store from the compiled code.
-
-
 _STORES = re.compile(r"(.*_)?(store|scatter|atomic|shared_to_global)(_.*)?")
 """Functions and methods that write: tl.store, tl.atomic_add, descriptor.store, buffer_store."""
 

@@ -46,9 +46,6 @@ if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession
 
 
-# Find results that differ from those that the caller expects.
-
-
 class WrongResult(Detector):
     """Compare results with the expected ones; find who wrote the first wrong element."""
 

@@ -32,9 +32,6 @@ from kernellab.ir.operations import in_region_of_elements, locate
 from kernellab.ir.types import dtype, is_float
 from kernellab.launch.results import Allowed, Piece, pieces
 
-# Where a kernel adds up in floats of 16 bits: around a loop, also one that the compiler has
-# unrolled, or in memory.
-
 
 @dataclass(frozen=True)
 class Addition:

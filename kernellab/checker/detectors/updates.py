@@ -20,8 +20,6 @@ from kernellab.ir import mlir, tt
 from kernellab.ir.operations import Elementwise, GlobalAccess, KeepsElements, has
 from kernellab.ir.types import dtype
 
-# Find stores of one program that write different values to the same element.
-
 
 class LaneCollision(Detector):
     """Compare memory after a store with its tile: elements that differ share a place."""

@@ -32,8 +32,6 @@ from kernellab.viz.kit.palette import BLUE, INK, ORANGE
 from kernellab.viz.pages import stage_details
 from kernellab.viz.stepper import stepper_of
 
-# Runs the demo's cases: on the interpreter, with torch, and through the compiler.
-
 REPEATS = 5
 
 

@@ -37,9 +37,6 @@ from kernellab.ir import flow, tt, ttg, ttng
 from kernellab.ir.types import MemDescType
 from kernellab.triton_api.analyses import allocated_bytes, tensor_memory_places
 
-# Shared memory of a module after the allocation pass: which bytes each buffer has, which values
-# are views of it, how long it lives.
-
 OFFSET = "allocation.offset"
 """The attribute with which the allocation pass says where an operation's shared memory begins."""
 

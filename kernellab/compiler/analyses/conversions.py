@@ -44,9 +44,6 @@ from kernellab.triton_api.targets import TURNS_WARPS_AT_ONCE
 if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
 
-# How many bytes an operation hands from lane to lane: counted in the machine code, or estimated
-# by how Triton lowers it.
-
 WORD = 4
 """Bytes that one lane hands on in one shuffle: a register, however much of it the value fills."""
 _HANDING = ("SHFL", "REDUX", "CREDUX")

@@ -14,8 +14,6 @@ from kernellab.common.text import counted
 from kernellab.errors import SourcePosition
 from kernellab.records.display import column_names, data_frame, plot
 
-# What is known of the addresses of a kernel's accesses to global memory.
-
 
 @dataclass(frozen=True)
 class PointerFacts:

@@ -22,8 +22,6 @@ from kernellab.records import SourceMap
 if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
 
-# NVIDIA's machine code as text, and the matrix instructions in machine code of both vendors.
-
 
 # The stage and the record of the assembler's step both need it.
 @functools.lru_cache(maxsize=4)

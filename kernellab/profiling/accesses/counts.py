@@ -76,8 +76,6 @@ from kernellab.records.launches import DEFAULT
 from kernellab.records.layouts import Numbers
 from kernellab.triton_api.layouts import layouts_of
 
-# Programs of a batch whose accesses cost the same: what one of them costs is found out once.
-
 Rows = tuple[Numbers, numpy.ndarray | None]
 
 

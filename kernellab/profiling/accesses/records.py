@@ -12,8 +12,6 @@ from kernellab.errors import Diagnostic, SourcePosition
 from kernellab.records import BoundLaunch, Subject
 from kernellab.records.display import HasCard, data_frame
 
-# What the accesses of a launch to shared memory cost, as plain facts.
-
 Phase = Literal["", "prologue", "loop", "epilogue"]
 """Of a copy of an operation that has others; "" of a single one, or one of no loop."""
 

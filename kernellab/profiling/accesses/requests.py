@@ -16,9 +16,6 @@ from kernellab.ir import ttng
 from kernellab.ir.types import MemDescType, NvmmaSharedEncoding, TensorDescType
 from kernellab.records.layouts import Numbers
 
-# Sectors: the pieces of 32 bytes in which memory is moved, by their numbers (address over 32).
-# Mostly many follow each other: runs.
-
 SECTOR = 32
 """Bytes of a sector."""
 SECTOR_BITS = 5

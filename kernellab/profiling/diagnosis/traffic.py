@@ -40,8 +40,6 @@ from kernellab.ir.types import TensorDescType, bit_width, element_type, is_point
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.accesses.shared_memory import occurrences
 
-# What values are made of, followed backward through a module.
-
 
 def backward(values: Iterable[SSAValue]) -> Iterator[SSAValue]:
     """Yield some values and all that they are made of; a counter's are its start and step."""

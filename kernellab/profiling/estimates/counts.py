@@ -75,10 +75,6 @@ from kernellab.profiling.estimates.instructions import (
 from kernellab.records.layouts import RegisterLayout
 from kernellab.triton_api.layouts import layouts_of
 
-# A few programs of a launch, run on the interpreter: what their accesses cost, and how often
-# they come to each part of the TTGIR. The arguments stay as they are.
-
-
 _FEW = 4
 """Programs that run at the least, where there are so many."""
 _MANY = 48

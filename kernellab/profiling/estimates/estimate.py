@@ -35,9 +35,6 @@ from kernellab.profiling.estimates.model import (
 from kernellab.records.display import HasCard, data_frame, plot
 from kernellab.triton_api import TTGIR_FILE_SUFFIX
 
-# What a launch takes, as plain facts: an estimate of its time, and its place under the roofs of
-# a GPU. Nothing here was measured, unless it says so.
-
 
 @dataclass(frozen=True)
 class BusyPart:

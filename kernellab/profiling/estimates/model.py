@@ -15,9 +15,6 @@ from kernellab.errors import OptionError, TargetError
 from kernellab.profiling.estimates.counts import LATENCIES, SECTOR, LaunchCounts
 from kernellab.records import Target
 
-# Which GPU of `compiler/targets.py` a launch is estimated for.
-
-
 CALIBRATED = "h200"
 """The GPU whose recorded times the calibration was fitted to; others are scaled."""
 

@@ -43,9 +43,6 @@ from kernellab.profiling.profiles.records import (
 )
 from kernellab.profiling.profiles.trees import MOST_LEVELS
 
-# Traces in Chrome's form, as Proton, torch's profiler and others write them: events over time,
-# and the tree that they nest in.
-
 _MOST_MICROSECONDS = 1e12
 """Of a time: it is counted in nanoseconds, in 64 bits."""
 

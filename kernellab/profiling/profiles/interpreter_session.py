@@ -56,9 +56,6 @@ from kernellab.triton_api import JITFunction, definition_of, is_in_library, opti
 from kernellab.triton_api.proton import scopes_reported
 from kernellab.triton_api.targets import backend_options
 
-# What each operation of a launch on the interpreter takes: time, executions, bytes, floating-
-# point operations.
-
 
 @dataclass
 class OperationTally:

@@ -23,8 +23,6 @@ from kernellab.ir.ttg import RecordOp
 from kernellab.records import Target
 from kernellab.triton_api.proton import ReadingMemory, compile_marked
 
-# What an operation of TTGIR is in a profile: a load, a wait, arithmetic, or next to nothing.
-
 LIGHT = "index arithmetic"
 """Of operations that cost little by themselves: addresses, masks, views, changes of shape."""
 COMPUTE = "compute"

@@ -56,9 +56,6 @@ from kernellab.triton_api.proton import (
     scratch_bytes,
 )
 
-# What a launch of a marked kernel noted: the words that Proton's operations wrote, as arrays,
-# and the spans of cycles between them.
-
 Array = npt.NDArray[Any]
 
 

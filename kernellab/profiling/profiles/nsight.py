@@ -24,9 +24,6 @@ from kernellab.compiler.records import Instruction
 from kernellab.errors import ArgumentError, NotRecorded, ProfileError, suggestion, visible
 from kernellab.records.display import HasCard, data_frame
 
-# A profile of one launch, as plain facts: what Nsight Compute sampled and counted of each
-# instruction.
-
 ISSUED = "selected"
 """The reason of samples in which the warp issued the instruction: not a stall."""
 

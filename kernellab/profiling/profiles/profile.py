@@ -36,8 +36,6 @@ from kernellab.profiling.profiles.trees import SECONDS, Filter, Metric, base
 from kernellab.profiling.profiles.trees import rows as rows_of
 from kernellab.records.display import PrintsAsCard, described, frame_of, plot, show
 
-# Profiles to files: all of one in our own form, its tree in Proton's and in speedscope's.
-
 FORMAT = Format("kernellab.profile", "profile")
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"

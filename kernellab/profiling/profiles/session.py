@@ -47,8 +47,6 @@ from kernellab.triton_api import definition_of, option_names
 from kernellab.triton_api import proton as proton_api
 from kernellab.triton_api.emulation import current_emulation, current_gpu
 
-# `with kernellab.profile() as p`: what is launched inside is profiled.
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

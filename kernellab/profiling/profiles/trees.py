@@ -15,9 +15,6 @@ from kernellab.errors import OptionError, nearest, visible
 from kernellab.profiling.profiles.records import COUNT, Device, ProfileRecord, Scope
 from kernellab.records.display import plot
 
-# Metrics by expression, as proton-viewer has them: `time/ms`, `avg_time/us`, `tflop16/s`,
-# `gbyte/s`, `time/%`, `util`, or the name of one that was measured.
-
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _PREFIXES = {"": 1.0, "g": 1e9, "t": 1e12}
 

@@ -19,9 +19,6 @@ from kernellab.errors import Severity, SourcePosition
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import SEVERE, CostFinding
 
-# What a rule is, and how it words what it finds.
-
-
 Find = Callable[[Evidence], Iterator[CostFinding]]
 
 

@@ -19,9 +19,6 @@ from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.diagnosis.traffic import backward, maker
 
-# Arithmetic that takes many instructions: fp64, divisions, 64-bit integers.
-
-
 _SOURCE = "the TTGIR's operations, their layouts, and throughput tables"
 
 

@@ -32,9 +32,6 @@ from kernellab.profiling.diagnosis.traffic import (
 from kernellab.profiling.estimates.counts import LaunchCounts
 from kernellab.profiling.estimates.model import CALIBRATION, refetched
 
-# Accesses to global memory that move more than they use, or a little at a time.
-
-
 _WASTE = 1.25
 _WIDEST = 16
 

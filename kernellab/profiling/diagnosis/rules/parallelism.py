@@ -17,10 +17,6 @@ from kernellab.profiling.diagnosis.records import SEVERE, CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.estimates.model import CALIBRATION
 
-# Multiprocessors and threads with little or nothing to do: few programs, tiles smaller than the
-# program's threads, single elements, a few bytes at a time.
-
-
 _OF_GRID = "the launch's grid, and a usual GPU of the target"
 _WASTE = 0.1
 """Of the SMs' time, in the last round, that is worth saying."""
