@@ -69,7 +69,7 @@ _MOST_KEPT = 256
 """So many events of one run of a function are kept."""
 
 
-def _is_users(op: Operation) -> bool:
+def is_users(op: Operation) -> bool:
     """Return whether an operation is on a line of the user's code."""
     frames = locate(op.location).frames
     return bool(frames) and users_line(frames) == frames[0]
@@ -80,7 +80,7 @@ def calls_of_combiner(op: Operation) -> tuple[SourcePosition, ...] | None:
     if not isinstance(op, tt.ReduceOp | tt.ScanOp):
         return None
     combiner, *rest = op.combine.block.ops
-    if len(rest) != 1 or not _is_users(combiner):
+    if len(rest) != 1 or not is_users(combiner):
         return None
     return locate(combiner.location).frames[::-1]
 
@@ -110,7 +110,7 @@ class ElementEvents:
     def follow(self, outer: Operation, computed: Computed) -> None:
         """An operation of the function of `outer` has computed its results."""
         seen = self._seen.setdefault(outer, [])
-        if len(seen) >= _MOST_KEPT or not _is_users(computed.operation):
+        if len(seen) >= _MOST_KEPT or not is_users(computed.operation):
             return
         given = (*computed.operands, *computed.results)
         values = [numpy.ravel(array) for array in numpy.broadcast_arrays(*given)]

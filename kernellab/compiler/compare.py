@@ -293,7 +293,7 @@ class Comparison(PrintsAsCard):
     @cached_property
     def resources(self) -> tuple[Sides, ...]:
         """Every resource, with both numbers; None for a side without machine code."""
-        left, right = _resources(self.left), _resources(self.right)
+        left, right = resources_of(self.left), resources_of(self.right)
         return tuple(
             Sides(field.name, getattr(left, field.name, None), getattr(right, field.name, None))
             for field in dataclasses.fields(Resources)
@@ -505,7 +505,7 @@ def operations_by_line(compilation: Compilation, name: str) -> dict[str, Counter
     return by_text
 
 
-def _resources(compilation: Compilation) -> Resources | None:
+def resources_of(compilation: Compilation) -> Resources | None:
     if not compilation.can_answer("resources"):
         return None
     try:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kernellab.checker.records import Findings
 from kernellab.common.text import counted, element_text, time_text
-from kernellab.compiler.compare import Comparison, Sides, size_of
+from kernellab.compiler.compare import Comparison, Sides, resources_of, size_of
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.instructions import matrix_instructions
 from kernellab.compiler.machine_code.resources import most_registers
@@ -86,7 +86,7 @@ def _occupancy(compilation: Compilation) -> Iterator[Tile]:
 
 
 def _registers(compilation: Compilation) -> Iterator[Tile]:
-    resources = _resources(compilation)
+    resources = resources_of(compilation)
     if resources is None:
         return
     most = most_registers(compilation.target)
@@ -98,15 +98,6 @@ def _registers(compilation: Compilation) -> Iterator[Tile]:
         "warn" if resources.spills else "",
         resources.registers / most,
     )
-
-
-def _resources(compilation: Compilation) -> Resources | None:
-    if not compilation.can_answer("resources"):
-        return None
-    try:
-        return compilation.resources
-    except (CompileError, MachineError):
-        return None
 
 
 def lead_of(verdict: Verdict | None) -> tuple[str, tuple[Link, ...]]:
@@ -143,7 +134,7 @@ class Numbers:
     @classmethod
     def of(cls, compilation: Compilation) -> Numbers | None:
         """Return those of a compilation; None if its resources are not known."""
-        resources = _resources(compilation)
+        resources = resources_of(compilation)
         if resources is None:
             return None
         share = compilation.occupancy().fraction if compilation.can_answer("occupancy") else None

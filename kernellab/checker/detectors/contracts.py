@@ -15,9 +15,9 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.updates import bits_of
 from kernellab.checker.exact_functions import carries, function_of_elements
 from kernellab.checker.kernel_source import NotReadable, Source
+from kernellab.checker.nan_sources import is_users
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.common.text import number_text, number_texts
-from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition, suggestion
 from kernellab.interpreter.memory.buffers import extent_of
 from kernellab.interpreter.memory.global_memory import (
@@ -51,7 +51,7 @@ class NotAssociative(Detector):
         if not isinstance(operation, tt.ReduceOp | tt.ScanOp):
             return False
         inner = list(operation.combine.block.ops)
-        if not any(_is_users(op) for op in inner):
+        if not any(is_users(op) for op in inner):
             return False
         is_known = all(carries(op) or isinstance(op, mlir.ConstantOp) for op in inner[:-1])
         extent = shape(operation.operands[0].type)[operation.axis.value.data]
@@ -105,11 +105,6 @@ class NotAssociative(Detector):
 
 def _returns(op: Operation) -> bool:
     return isinstance(op, tt.ReduceReturnOp | tt.ScanReturnOp)
-
-
-def _is_users(op: Operation) -> bool:
-    frames = locate(op.location).frames
-    return bool(frames) and users_line(frames) == frames[0]
 
 
 def _triples(computed: Computed, op: tt.ReduceOp | tt.ScanOp) -> Sequence[Sequence[Array]]:
