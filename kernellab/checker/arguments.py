@@ -229,9 +229,6 @@ class LazyCopies:
         return self._lazy.get(tensor.untyped_storage().data_ptr()) if self._lazy else None
 
 
-# What two runs of one launch left in their tensors.
-
-
 @dataclass(frozen=True)
 class Results:
     """What a run has left in its tensors."""

@@ -293,9 +293,6 @@ class Computed(Event):
     results: Sequence[Value]
 
 
-# What the addresses and masks of a kernel's accesses are computed from.
-
-
 def placing(op: Operation) -> list[SSAValue]:
     """The operands that locate an access: pointers, or a descriptor's indices, then any mask."""
     access = trait_of(op, GlobalAccess)
@@ -349,9 +346,6 @@ def behind(values: Iterable[SSAValue]) -> frozenset[SSAValue]:
 def was_loaded(value: SSAValue) -> bool:
     """Whether a value comes out of global memory."""
     return isinstance(value, OpResult) and has(value.op, GlobalAccess)
-
-
-# Find the memory that a kernel may write, before it runs.
 
 
 def storages_of(run: CheckedRun, arguments: Arguments) -> frozenset[str | int]:

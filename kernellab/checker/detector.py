@@ -83,9 +83,6 @@ class ProgramSet:
         return lowest
 
 
-# The base class of detectors, which observe the events of a run and report what is wrong.
-
-
 class Stopped(Exception):
     """A run was stopped because it would not have ended."""
 
@@ -298,9 +295,6 @@ def _with_first(described: int | None, listed: list[int]) -> list[int]:
     return [described, *(program for program in listed if program != described)][:LISTED_PROGRAMS]
 
 
-# Detectors that fail: their findings are missing, and the other detectors continue.
-
-
 class Failures:
     """The detectors of a check that failed, each with its first error."""
 
@@ -361,10 +355,6 @@ def _note(kind: type[Detector], error: Exception) -> str:
         f"The detector {kind.__name__}{kinds} failed: {what}{where}. Its findings are missing; "
         "those of the other detectors are complete."
     )
-
-
-# Detectors in two steps: one notices in the checked run that something may be wrong, another one
-# looks closer in a further run, which all that noticed something share.
 
 
 class TwoPhaseDetector(Detector):

@@ -120,9 +120,6 @@ def _reaching(op: Operation, position: int, shadow: Shadow) -> Shadow:
     return None if shadow is None else reach(op, position, shadow, numpy.bitwise_or)
 
 
-# Find the last write to an element, in a further run of the launch.
-
-
 Watch = Callable[[CheckedRun], Sequence[Detector]]
 """Makes the detectors of a run."""
 

@@ -576,9 +576,6 @@ def _distinct(rewrites: Iterable[Rewrite], text: str) -> Iterator[Rewrite]:
             yield rewrite
 
 
-# Show a fix of a finding only if it was tried: the changed kernel is checked on the launch.
-
-
 MOST_TRIES = 100
 """The most changes that are tried for a wrong result."""
 

@@ -151,9 +151,6 @@ def fewer_than(number: int) -> Iterator[int]:
             yield number - step
 
 
-# A launch as a script.
-
-
 @dataclass(frozen=True)
 class SameAs:
     """An argument that is the tensor of another parameter too."""
@@ -392,9 +389,6 @@ def _named_function(expect: Any) -> tuple[Any, str]:
             "cell and takes the tensors as its arguments.",
         )
     return function, str(expect.__name__)
-
-
-# A compilation as a script.
 
 
 def _by_name(kernel: Any, by_path: Mapping[tuple[int, ...], Any]) -> dict[str, Any] | None:

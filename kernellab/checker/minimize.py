@@ -156,9 +156,6 @@ class Judge:
                 return {(f"crash: {error.ending} {_asserted(error)}".strip(), ""): str(error)}
 
 
-# The statements of a kernel, and its parameters.
-
-
 def without_statements(text: str, fails: Callable[[str], bool]) -> str:
     """Remove statements of a kernel: first large parts, then single ones; then put the body of a
     loop or a branch in its place. What uses a variable that is set nowhere is not tried.
@@ -253,9 +250,6 @@ def _without_parameters(text: str) -> tuple[str, list[str]]:
     written = ", ".join(ast.unparse(each) for each in kept)
     body = "\n".join(text.splitlines()[function.body[0].lineno - 1 :])
     return f"def {function.name}({written}):\n{body}\n", [each.arg for each in kept]
-
-
-# The search.
 
 
 def minimal(script: Any, fails: Callable[..., bool]) -> Any:

@@ -525,8 +525,6 @@ LOGARITHMS = (mlir.LogOp, mlir.Log2Op, mlir.Log10Op, mlir.Log1pOp)
 ROOTS = (mlir.SqrtOp, mlir.RsqrtOp, tt.PreciseSqrtOp)
 EXPONENTIALS = (mlir.ExpOp, mlir.Exp2Op, mlir.ExpM1Op)
 
-# Advice for an exponential that overflows, which depends on how it is used.
-
 
 def advice_for(op: Operation) -> str:
     """Return what to try for an infinite exponential.

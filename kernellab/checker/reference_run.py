@@ -255,9 +255,6 @@ def distance_of(exact: Array, actual: Array) -> Array:
     return numpy.where(exact == actual, 0, away)
 
 
-# A cause of inexact results.
-
-
 _SMALL = 0.05
 """Stored numbers below this fraction of the largest in their tile may be off by as much as it."""
 
@@ -319,9 +316,6 @@ class Cause:
             NotImplementedError: the cause has no findings.
         """
         raise NotImplementedError
-
-
-# Following a cause through the run.
 
 
 class Followed(Shadows):

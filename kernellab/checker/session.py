@@ -123,9 +123,6 @@ def _is_inside(view: Buffer, access: CheckedAccess) -> bool:
     return access.box is not None and access.box.is_inside(view)
 
 
-# Dispatch the events of a checked run, which its generated code causes, to detectors.
-
-
 Change = Callable[[CheckedAccess], MemoryAccess]
 """Replaces an access by another one."""
 
@@ -386,9 +383,6 @@ def _observes(detector: type[Detector], op: Operation) -> bool:
     return detector.observes(op)
 
 
-# The code that a check runs: the kernel's code, with statements that report values.
-
-
 def checked_code(
     kernel: Any, plain: ProgramCode, detectors: Sequence[type[Detector]], *, preempts: bool = False
 ) -> ProgramCode:
@@ -419,9 +413,6 @@ def _may_switch(
     before(emit, op)
     if op in points:
         emit.may_switch()
-
-
-# The schedules with which a check runs a launch: other orders of its programs, and preemption.
 
 
 MOST_PREEMPTED = 64
@@ -488,9 +479,6 @@ def _uses_results_of_atomics(code: ProgramCode) -> bool:
     return any(
         has(op, Atomic) and any(result.uses for result in op.results) for op in code.module.walk()
     )
-
-
-# A launch that is checked, which can be run again on copies of its arguments.
 
 
 _Kind = TypeVar("_Kind", bound=Detector)

@@ -291,9 +291,6 @@ def reach(op: Operation, position: int, array: Array, join: numpy.ufunc = numpy.
     return joined
 
 
-# The shadows of what lies in memory.
-
-
 INT64 = numpy.dtype(numpy.int64)
 
 

@@ -476,9 +476,6 @@ def axes_of(op: Operation) -> dict[int, int | None]:
     return {}
 
 
-# Accesses
-
-
 @dataclass(frozen=True)
 class OpenAccess:
     """What is not proved of an access.

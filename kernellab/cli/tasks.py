@@ -220,9 +220,6 @@ def _python_of(word: str) -> Path:
     return python
 
 
-# Many submissions
-
-
 def submissions_in(words: Sequence[str]) -> list[str]:
     """Return the submissions FILE::NAME of a command: of FOLDER::NAME, those in all its files.
 

@@ -153,8 +153,6 @@ def _place_in(file: Path, error: Exception) -> SourcePosition | None:
     return SourcePosition(str(file), frames[-1].lineno)
 
 
-# `kernellab profile` and `kernellab view`: a script profiled, a profile in the terminal.
-
 _LONGEST_NAME = 60
 _MOST_PARTS = 12
 """Lines of one kernel that are shown."""
@@ -239,9 +237,6 @@ def view_file(file: str, diff: str | None, tree: Mapping[str, Any], *, lists_met
     else:
         print(text_of(profile, tree))
     return 0
-
-
-# Text
 
 
 def text_of(profile: Profile, tree: Mapping[str, Any]) -> str:
@@ -379,8 +374,6 @@ def pytest_exception_interact(node: Any, call: Any) -> None:
 
 if SETTINGS in os.environ:
     _begin()
-
-# `kernellab test-on-cpu COMMAND`: a library's own GPU tests, unmodified, without a GPU.
 
 _PLUGIN = "-p kernellab.cli.user_code"
 

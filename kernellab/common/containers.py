@@ -49,9 +49,6 @@ class Latest(Generic[Value]):
             self._values.pop(oldest, None)
 
 
-# Whole numbers, each once.
-
-
 def distinct(numbers: numpy.ndarray) -> numpy.ndarray:
     """The whole numbers of an array, each once, ascending, in one dimension.
 
@@ -64,8 +61,6 @@ def distinct(numbers: numpy.ndarray) -> numpy.ndarray:
     distinct: numpy.ndarray = ordered[comes_first]
     return distinct
 
-
-# Large arrays that take memory only where something was written.
 
 _LARGE = 1 << 22
 """Bytes from which on an array is mapped by itself, page by page of 4 KiB. NumPy asks for pages of

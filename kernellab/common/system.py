@@ -227,9 +227,6 @@ def _remove_if_left(folder: Path) -> None:
         os.close(lock)
 
 
-# Where the package keeps what it may need again: one folder of the user's caches.
-
-
 def cache_folder(name: str) -> Path:
     """Return the folder for a kind of cached data, below KERNELLAB_CACHE_DIR or the caches.
 
@@ -304,8 +301,6 @@ def _check_owner(
         advice="Remove it, or set TMPDIR to a folder of yours.",
     )
 
-
-# Files that a user named: their paths, and writing them whole or not at all.
 
 _NAME_BYTES = 200
 
@@ -409,9 +404,6 @@ def why_unreadable(path: str | os.PathLike[str], error: OSError) -> str:
     return f"{str(path)!r} cannot be read: {error.strerror or error}."
 
 
-# How much of the machine is this process's.
-
-
 def usable_cores() -> int:
     """CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))
@@ -476,9 +468,6 @@ def abandon_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-
-
-# Ctrl-C at a moment when it would leave something half done: it counts when that is done.
 
 
 @contextmanager
@@ -573,8 +562,6 @@ class InterruptsBetween:
             frame = frame.f_back
         return False
 
-
-# Work that is stopped from within when it takes too long, so that what it has done is not lost.
 
 _AGAIN = 10.0
 """Seconds until work that went on nevertheless, having caught the error, is stopped again."""

@@ -168,9 +168,6 @@ def value_name(name: str) -> str:
     return kept if re.match("[A-Za-z_]", name) else f"_{kept}"
 
 
-# Texts, of Python and of other languages, that are in no file, by the name of a file.
-
-
 def remember_source(file: str, text: str) -> None:
     """Let tracebacks, `inspect` and Triton find the text under that name.
 
@@ -179,8 +176,6 @@ def remember_source(file: str, text: str) -> None:
     lines = io.StringIO(text, newline=None).readlines()
     linecache.cache[file] = (len(text), None, lines, file)
 
-
-# Errors in the user's functions that a sweep or a check calls.
 
 _OURS = Path(__file__).parents[1]
 

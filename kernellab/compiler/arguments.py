@@ -167,8 +167,6 @@ def annotated_type(parameter: Any) -> str | None:
     return str(parameter.annotation)
 
 
-# Arguments as Triton's binder takes them: arrays as tensors, over the same memory.
-
 _TORCH_TYPES = {
     numpy.dtype(ml_dtypes.bfloat16): torch.bfloat16,
     numpy.dtype(ml_dtypes.float8_e4m3fn): torch.float8_e4m3fn,

@@ -147,8 +147,6 @@ _CLEANERS: dict[str, Callable[[list[str]], Lines]] = {
     "mlir": _mlir, "llvm": _llvm, "ptx": _assembly, "amdgcn": _assembly, "sass": _sass,
 }  # fmt: skip
 
-# How large a stage is: one number, the same for whoever says it.
-
 
 class StageSize(NamedTuple):
     """A number and what it counts: "24 lines"."""
@@ -172,9 +170,6 @@ def size_of(stage: Stage) -> StageSize:
     if stage.name == "sass":
         return StageSize(instruction_count(stage.text), "instruction")
     return StageSize(len(readable(stage.language, stage.text).content.splitlines()), "line")
-
-
-# Two compilations side by side: `kernellab.compare`.
 
 
 @dataclass(frozen=True)

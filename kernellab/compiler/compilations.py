@@ -218,9 +218,6 @@ def _without_layouts(compilation: Compilation, snapshot: str = _LAYOUTS_FROM) ->
     return _without_module(compilation, snapshot)
 
 
-# One compilation: everything that was kept of it, and its queries.
-
-
 @dataclass(frozen=True)
 class Sources:
     """What a compilation reads its answers from on first use.
@@ -598,9 +595,6 @@ class Compilation(HasCard):
     def __repr__(self) -> str:
         stages = visible(", ".join(self.stages))
         return f"Compilation({self.kernel!r} for {self.target}: {stages})"
-
-
-# What Triton's compiler made, as a `Compilation` and its `Stages`: SASS follows a cubin.
 
 
 def compilation_of(

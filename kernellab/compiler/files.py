@@ -272,9 +272,6 @@ def _function(data: SavedData) -> FunctionSource:
     return function
 
 
-# Compilations that others left on disk: Triton's cache, and what MLIR prints with
-# MLIR_ENABLE_DUMP=1.
-
 _NOTHING_KNOWN = Specialization({}, {}, {})
 """Cache folders and dumps have no specialization in Triton's terms; the IR's signature does."""
 
@@ -563,9 +560,6 @@ def _stages(passes: Iterable[PassRun]) -> Iterator[tuple[str, Stage]]:
             seen.add(name)
             yield name, Stage(name, "mlir", before.text.read())
         before = run
-
-
-# Compilations from files: one that was saved, or what others left on disk.
 
 
 def compilation_in(content: bytes, file: Path) -> Compilation:

@@ -216,9 +216,6 @@ def parameter_names(kernel: Any) -> Sequence[str]:
     return names if isinstance(names, list | tuple) else ()
 
 
-# What a kernel's parameters are for, as far as its source shows: pointers, whole numbers, or
-# other numbers.
-
 Role = Literal["pointer", "integer", "float", "descriptor"]
 
 _ACCESSES = {"load", "store", "make_block_ptr", "make_tensor_descriptor", "advance"}
@@ -430,8 +427,6 @@ def _called_name(call: ast.Call) -> str:
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
 
-
-# Types for parameters that no one has said anything about.
 
 _ASSUMED: dict[Role, str] = {"pointer": "*fp32:16", "integer": "i32", "float": "fp32"}
 

@@ -119,10 +119,6 @@ def enclosing(op: Operation, region: Region) -> Operation | None:
     return next((outer for outer in around if outer.parent_region() is region), None)
 
 
-# Pointers in a module: what accesses go by, what they point to, and the parameter they start
-# from.
-
-
 def pointers_of(access: Operation) -> SSAValue:
     """The addresses of an access."""
     return next(operand for operand in access.operands if is_pointer(operand.type))
@@ -163,8 +159,6 @@ def _is_memory(value: SSAValue) -> bool:
     return is_pointer(value.type) or isinstance(value.type, TensorDescType)
 
 
-# A compilation's modules as xDSL objects: what `Compilation.module` gives.
-
 _STAGES_OF_MLIR = ("ttir", "ttgir")
 _LABELS_SHOWN = 5
 
@@ -200,10 +194,6 @@ def _what_opens(stages: Iterable[str], labels: Collection[str]) -> str:
         return f'{opens} Passes open too, of a compilation with record="passes".'
     some = ", ".join(itertools.islice(labels, _LABELS_SHOWN))
     return f"{opens} Passes open too, by the labels in .passes: {some}, ..."
-
-
-# The module set of a compilation, opened for its analyses: each stage once, with the kernel's
-# places.
 
 
 class OpenedModules:

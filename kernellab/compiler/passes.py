@@ -483,9 +483,6 @@ def _diagnostic_without_locations(
     return None
 
 
-# The module as a stage or a pass leaves it, from one compilation that goes no further.
-
-
 def module_after(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
     """A kernel after a stage ("ttgir") or a pass ("ttir.cse#2"), in MLIR's generic form.
 

@@ -161,8 +161,6 @@ def compile_given(
     return compilation_of_text(given, target, compiled, outcome.passes)
 
 
-# Triton's pipeline, driven and kept: `kernellab.compile`.
-
 _RECORDINGS = ("passes", "stages")
 
 

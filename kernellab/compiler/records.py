@@ -149,8 +149,6 @@ def spill_sites_of(instructions: Iterable[Instruction]) -> tuple[SpillSite, ...]
     return tuple(sites)
 
 
-# Remarks of the compiler about a kernel that it compiles.
-
 RemarkOrigin = Literal["mlir", "ptxas", "triton"]
 """Who said it: a pass of MLIR's, the PTX assembler, or Triton's Python code."""
 

@@ -102,8 +102,6 @@ def _from_python(warning: PythonWarning) -> Remark:
     return Remark("warning", "triton", warning.words, *_place(list(warning.read)))
 
 
-# The PTX assembler
-
 _PTXAS = re.compile(
     r"^ptxas[\w-]*\s*(?:.+?, line (?P<line>\d+); )?\s*(?P<severity>info|warning)\s*:\s*"
     r"(?P<words>.*)$"
@@ -157,9 +155,6 @@ def _asked_assembler(compilation: Compilation) -> str:
 def _kernel_line(compilation: Compilation, ptx_line: int) -> SourcePosition | None:
     chains = compilation.source_map.chain("ptx", ptx_line)
     return users_line(chains[0]) if chains else None
-
-
-# What the remarks mean, in remarks.toml.
 
 
 @dataclass(frozen=True)

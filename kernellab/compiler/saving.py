@@ -28,8 +28,6 @@ SCHEMA = Path(__file__).with_name("schema") / "record.schema.json"
 BINARY = frozenset({"cubin", "hsaco"})
 """The stages that are binary."""
 
-# Compilations to files: `compilation.save`.
-
 
 class _Pool:
     """Things that are kept once, and named by their place."""

@@ -209,8 +209,6 @@ def local_target() -> Target | None:
     return Target("hip" if backend == "hip" else "cuda", arch)
 
 
-# The numbers of each GPU
-
 _MIB = 1024 * _KIB
 _GIB = 1024 * _MIB
 

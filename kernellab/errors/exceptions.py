@@ -57,9 +57,6 @@ def suggestion(word: object, known: Iterable[str], lead: str) -> str:
 
 _MANY = 24
 
-# Diagnostics: what is said of a kernel, a launch or this machine, as words and as data.
-
-
 Severity = Literal["error", "warning", "remark", "note"]
 """How bad it is: an "error" is a fault, or ends the work; a "warning" may be intended, or costs
 time; a "remark" is worth knowing; a "note" states a fact, or belongs to another diagnostic."""

@@ -263,9 +263,6 @@ def frames_in(stack: str) -> Iterator[SourcePosition]:
         yield SourcePosition(match["file"], int(match["line"]))
 
 
-# Tracebacks that point at lines of the user's: frames made for a position.
-
-
 def raise_at(
     error: BaseException, position: SourcePosition, function: str = "<module>"
 ) -> NoReturn:

@@ -157,9 +157,6 @@ def _baselines(cell: Cell, named: Sequence[Sequence[str]]) -> dict[str, Any]:
     return baselines
 
 
-# `%%tilegraph`: the call at the end of a cell, under torch.compile, opened.
-
-
 @magic("cell", has="nothing")
 def tilegraph(
     cell: Cell,
@@ -256,9 +253,6 @@ def _backend(name: str | None, cell: Cell) -> Any:
     return name
 
 
-# `%%tileexercise` and `%tileexercise`: exercises of the workshop, answered.
-
-
 @magic("line")
 def tileexercise(
     line: Line,
@@ -346,9 +340,6 @@ def _answered(cell: Cell, seed: int | None) -> Answer:
     answer = exercise(chosen.name, cell.namespace.get(chosen.name), seed=seed)
     note(answer)
     return answer
-
-
-# `%%tilepass`: a compiler pass, written in the cell.
 
 
 @magic("cell", has="nothing")

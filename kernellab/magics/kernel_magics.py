@@ -117,9 +117,6 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
     return compile_kept(plain, call, compile_options.target)
 
 
-# `%%tilekernel`: an ordinary cell whose Triton kernels run with or without a GPU, and are shown
-# compiled.
-
 TARGET = option(
     later("kernellab.compiler.targets:parse_target"),
     names_in("kernellab.compiler.targets:SUPPORTED_TARGETS"),
@@ -274,9 +271,6 @@ def _compiled(
         compilation_of(kernel, {**given, "target": target}, position) for target in targets
     ]
     return compilations[0] if len(compilations) == 1 else compare(compilations[0], compilations[1])
-
-
-# `%tilelayout`: where the elements of a kernel's tiles are.
 
 
 @magic("line", has="around", also=compiling)

@@ -103,9 +103,6 @@ def described(thing: Any) -> str:
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
-# Records as tables.
-
-
 def data_frame(rows: Sequence[Any], columns: Sequence[str]) -> Any:
     """A pandas DataFrame of data classes; positions become text."""
     from kernellab.common.pandas_import import pandas

@@ -138,9 +138,6 @@ class Run(HasCard):
         return f"Run({self.launch.kernel!r}, grid {grid}, {where}{took})"
 
 
-# How the interpreter is to run a launch: the options that are its own, in addition to those of
-# the compiler's backend.
-
 STAGES = ("ttir", "ttgir")
 ORDERS = ("sequential", "reversed", "shuffled")
 BOUNDS = ("storage", "view")
@@ -236,9 +233,6 @@ def _gives_options(keywords: Mapping[str, Any], parameters: Collection[str]) -> 
         return False
     check_mapping("options", keywords["options"], '{"order": "shuffled", "num_warps": 8}')
     return True
-
-
-# What comparing the results of launches gives.
 
 
 @dataclass(frozen=True)

@@ -226,8 +226,6 @@ class PassRun:
         return f"PassRun({self.label!r}, {what}, {self.seconds * 1e3:.1f} ms)"
 
 
-# Which line of one stage became which lines of another.
-
 Lines = tuple[int, ...]
 """Line numbers of one text, from 1, in order."""
 

@@ -108,9 +108,6 @@ class TraceDifference(Difference):
                     yield f"  {excerpt}"
 
 
-# Two traces
-
-
 def difference_of_traces(
     first: Trace, second: Trace, rtol: float | None, atol: float | None
 ) -> TraceDifference:
@@ -250,9 +247,6 @@ def _listed(trace: Trace) -> str:
     return f"{programs[0]}" if len(programs) == 1 else f"{programs[0]} to {programs[-1]}"
 
 
-# A trace and what another launch left behind
-
-
 def difference_of_outputs(
     trace: Trace, expected: Mapping[str, Any], rtol: float | None, atol: float | None
 ) -> TraceDifference:
@@ -319,9 +313,6 @@ def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
             _, numbers = known.numbered(access.elements + further)
             writers.reshape(-1)[numbers] = step.number
     return writers
-
-
-# Two values
 
 
 def difference_of_values(

@@ -120,10 +120,6 @@ class Checkpoints:
             self._take(step)
 
 
-# Where a trace's results are not what its author expects: the first element that is off, and who
-# wrote it.
-
-
 def wrong_element(
     values: Mapping[str, Any], expected: Results, parts: Mapping[str, float]
 ) -> Difference | None:
@@ -180,9 +176,6 @@ def writing_step(trace: Trace, wrong: Difference) -> Step | None:
             if writes and access.has_elements and (access.elements == offset).any():
                 return step
     return None
-
-
-# A launch that is run for its trace, and run again for values that were not kept.
 
 
 @dataclass(frozen=True)
@@ -443,9 +436,6 @@ def _buffers(call: BoundCall) -> dict[str, Buffer]:
         name: Buffer(name, tensor.detach(), array_of(tensor[:0] if tensor.ndim else tensor).dtype)
         for name, tensor in tensors_in(call.values)
     }
-
-
-# `kernellab.trace`: run a launch, and keep what chosen programs did.
 
 
 @takes_launch

@@ -238,9 +238,6 @@ def _span(argument: TracedArgument) -> int | None:
     return reach + 1 if reach < _MOST_GAPS * size else None
 
 
-# What one stored element was computed from: the lines, the loads and the masks behind it.
-
-
 Lane = tuple[int, ...] | None
 """The position of an element in its tile; None if it is not known which elements count."""
 

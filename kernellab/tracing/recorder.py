@@ -508,10 +508,6 @@ class SecondRecorder(Recorder):
             raise Enough
 
 
-# What stepping code calls while it is traced: a recorder is notified of lines, operations and
-# every access.
-
-
 class TracingHook:
     """Notifies a recorder of each line and its frame, and of each value that a variable is given.
 

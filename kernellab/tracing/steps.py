@@ -603,9 +603,6 @@ class TraceFacts:
     roundings: Mapping[str, Amount] = field(default_factory=dict)
 
 
-# Traces written to files.
-
-
 FORMAT = Format("kernellab.trace", "trace")
 
 DOCUMENT, VALUES = "trace.json", "values"

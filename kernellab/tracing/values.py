@@ -235,9 +235,6 @@ def picture_extents(shape: tuple[int, ...], side: int = THUMBNAIL_SIDE) -> tuple
     return -(-size // width), width
 
 
-# The values of a trace, stored compactly: equal ones once, large ones as a summary.
-
-
 LARGEST_EXACT = 64 * 1024
 """The largest value kept exactly by default, in bytes: a 128x128 tile of float32."""
 
@@ -256,9 +253,6 @@ _UNPACKED_ONCE = 1 << 20
 _COMPRESSION = 1
 
 Kind = Literal["tile", "pointer", "constant"]
-
-
-# One value
 
 
 class StoredValue:
@@ -508,9 +502,6 @@ def decompressed(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarr
             elements[first : first + some.size, plane] = some
             at, numbers = at + some.size, numbers[some.size :]
     return elements.reshape(-1).view(kind).reshape(shape)
-
-
-# All of them
 
 
 class ValueStore:

@@ -187,9 +187,6 @@ def _like(pristine: torch.Tensor) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
 
 
-# The messages to the processes of a sweep: plain data that describes what to compile and run.
-
-
 @dataclass(frozen=True)
 class Job:
     """What all configs of a sweep have in common."""

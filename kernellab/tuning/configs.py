@@ -409,8 +409,6 @@ def _described(
     return described
 
 
-# The key of a sweep: the arguments whose values choose the config.
-
 Key = str | Sequence[str] | None
 """One name, or several; None means the key of the autotuner around the kernel, if it has one."""
 

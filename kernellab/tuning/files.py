@@ -314,8 +314,6 @@ def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
-# Save sweeps to one JSON file, and load them.
-
 FORMAT = Format(
     "kernellab.tuning",
     "sweep",

@@ -120,9 +120,6 @@ class LinesData(_Plot):
     lines: Sequence[PlotLine]
 
 
-# One sweep
-
-
 def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = None) -> PlotData:
     """Return what a plot of a sweep shows.
 
@@ -328,8 +325,6 @@ def _two_axes(points: Sequence[Point], x: str | None, y: str | None) -> tuple[st
     x = x if x is not None else free.pop(0)
     return x, (y if y is not None else free.pop(0))
 
-
-# Several sweeps
 
 _UNITS = {"time": "us", "us": "us", "GB/s": "GB/s", "TFLOP/s": "TFLOP/s"}
 

@@ -141,9 +141,6 @@ def _statements(text: str) -> set[str]:
     return statements
 
 
-# What a sweep learns about each config, as plain data that fits into JSON.
-
-
 def format_value(value: Any) -> str:
     """Return a function's name, or the text of a type or any other value."""
     if isinstance(value, tl.constexpr):
@@ -393,8 +390,6 @@ class Work:
     flops_from: str
 
 
-# Rank the configs of a sweep: the fastest, and those whose times overlap with its own.
-
 FINALIST_MARGIN = 1.05
 """Configs up to this times the fastest median are measured again: a round may be off."""
 MOST_FINALISTS = 4
@@ -455,8 +450,6 @@ def finalists(trials: Sequence[Trial]) -> list[Trial]:
     close = [trial for trial in ranked if trial.timing and trial.timing.median <= limit]
     return ranked[: min(max(len(close), 2), MOST_FINALISTS)] if len(ranked) > 1 else []
 
-
-# Sweeps as pandas DataFrames.
 
 MICROSECONDS = 1e3
 """In a millisecond."""

@@ -120,8 +120,6 @@ class SweepWorker:
         return outcome
 
 
-# Messages on configs without an outcome
-
 _ERROR_LINE = re.compile(r"error|assert|fatal|abort", re.IGNORECASE)
 
 
@@ -148,9 +146,6 @@ def _format_death(error: WorkerError, doing: str, seconds: float) -> str:
         (line.strip() for line in lines if _ERROR_LINE.search(line)), lines[-1].strip()
     )
     return f"{ended}: {error_line}\nAll that it printed:\n{error.last_words}"
-
-
-# Processes on this machine that compile and run configs, kept from one sweep to the next.
 
 
 class _WorkerGroup:
@@ -244,8 +239,6 @@ def close_pools() -> None:
 
 atexit.register(close_pools)
 os.register_at_fork(after_in_child=_kept.clear)  # Their threads are the parent's.
-
-# A Dask cluster as a worker pool: what is submitted here, and what its workers run there.
 
 T = TypeVar("T")
 

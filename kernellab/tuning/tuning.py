@@ -145,8 +145,6 @@ def _is_size(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
-# Merge sweeps of several machines into one.
-
 _SEVERAL = "For several sizes or types of one kernel, use kernellab.Tunings([left, right])."
 _ADVICE_TO_MERGE = {
     "kernel": "Only sweeps of one kernel can be merged.",
@@ -259,8 +257,6 @@ def _all_trials(left: Sequence[Trial], right: Sequence[Trial]) -> tuple[Trial, .
 def _runs(trial: Trial) -> int:
     return 0 if trial.timing is None else trial.timing.runs
 
-
-# `Tuning`: a finished sweep.
 
 OTHER_SOURCE = (
     "the given kernel's source differs from that of the kernel that was swept; configs are "

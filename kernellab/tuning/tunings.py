@@ -236,8 +236,6 @@ def tunings(kernel: Any) -> Tunings:
     return Tunings([*(tuning.with_kernel(kernel) for tuning in autotuned), *made])
 
 
-# Combine times that were recorded on another machine with what the compiler reports here.
-
 Recorded = str | os.PathLike[str] | Tuning | Iterable[Tuning]
 """A file of `Tuning.save` or `Tunings.save`, or the sweeps themselves."""
 

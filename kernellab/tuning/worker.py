@@ -152,8 +152,6 @@ def _lock_file(number: int) -> Path:
     return folder / f"gpu-{uuid}.lock"
 
 
-# Time a kernel on a GPU with Triton's own benchmark functions.
-
 SHORT = 0.015
 """Milliseconds. Events time shorter kernels with gaps; a CUDA graph is better."""
 
@@ -234,9 +232,6 @@ def _depends_on_earlier_runs(launch: Callable[[], Any], arguments: Arguments) ->
     depends = not arguments.holds(after_one)
     arguments.restore()
     return depends
-
-
-# Estimate a config's time in the process that compiles it, which has only its tensors' shapes.
 
 
 def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None:

@@ -68,9 +68,6 @@ def allocation_plot(memory: SharedMemory | TensorMemory) -> AllocationPlot:
     return AllocationPlot(memory)
 
 
-# What is drawn
-
-
 @dataclass(frozen=True)
 class _Piece:
     """A rectangle: a buffer, or its part in one half of the rows."""

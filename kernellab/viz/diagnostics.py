@@ -252,8 +252,6 @@ def findings_card(findings: Findings) -> Card:
     )
 
 
-# The card of a diagnosis: where the time goes, and each finding with what it costs.
-
 _LEAST_BUSY = 0.005
 """The share of the time that a part of the GPU must be busy to have a row."""
 
@@ -351,8 +349,6 @@ def diagnoses_card(diagnoses: Diagnoses) -> Card:
     table = Table("", _OF_KERNELS, rows, numbers=(1, 3), bars={2: bars})
     return Card(title, "", [table], diagnoses.notes)
 
-
-# The card of a launch's accesses to memory: what each costs, and what they cost together.
 
 _COLUMNS = (
     "access", "line", "sectors", "", "useful", "requests", "a request", "elements at once",

@@ -217,9 +217,6 @@ def _together(parts: Iterable[Annotations]) -> Annotations:
     return Annotations(tuple(note for part in parts for note in part.notes), tuple(metrics))
 
 
-# The findings of a check
-
-
 @annotations_of.register
 def annotations_of_findings(findings: Findings, compilation: Compilation) -> Annotations:
     """Each finding on its line."""
@@ -231,9 +228,6 @@ def annotations_of_findings(findings: Findings, compilation: Compilation) -> Ann
         notes.append(MarginNote("note", "nothing found", origin, 0))
     notes += [MarginNote("note", words, origin, 0) for words in findings.notes]
     return Annotations(tuple(notes))
-
-
-# The accesses of a launch
 
 
 @annotations_of.register
@@ -374,8 +368,6 @@ def _metrics(profile: Profile, lines: list[ProfiledLine]) -> Iterator[MetricData
         yield from metric_of(name, f"{name}, measured", "source", numbers, origin)
 
 
-# What Nsight Compute sampled
-
 _LEAST_SHARE = 0.03
 """The share of all stalls that a reason must have to get separate bars."""
 _MOST_REASONS = 6
@@ -422,9 +414,6 @@ def annotations_of_profile(profile: SampledCode, compilation: Compilation) -> An
         metrics += metric_of(name, unit, "sass", numbers, profile.origin)
     note = MarginNote("note", "; ".join(profile.summary), profile.origin, 0)
     return Annotations((note,), tuple(metrics))
-
-
-# The still of the explorer: the kernel, what is said of its lines, the passes.
 
 
 def compilation_cards(compilation: Compilation, annotations: Annotations) -> list[Card]:
@@ -510,9 +499,6 @@ def _changes(run: PassRun) -> str:
     return ", ".join([*words, *([f"and {more} more"] if more > 0 else [])])
 
 
-# The IR explorer as a live view.
-
-
 class Explorer(View):
     """An IR explorer. Of a long compilation, texts of passes wait in the kernel until asked for."""
 
@@ -554,9 +540,6 @@ def failure_view(error: CompileError) -> Explorer:
     return Explorer(
         failure_title(error), lambda: explore_failure(error), lambda: failure_cards(error)
     )
-
-
-# Two compilations in the explorer.
 
 
 @view_of.register

@@ -173,8 +173,6 @@ def _cut(lines: Sequence[str], spans: Iterable[Span]) -> KernelSource:
     return KernelSource("\n".join(lines[number - 1] for number in shown), tuple(skipped))
 
 
-# The data of the IR explorer: a compilation, two that are compared, or one that failed.
-
 _LANGUAGE_OF_STEP = {"optimize_module": "llvm", "ptxas": "sass"}
 """Languages of the steps after MLIR; "translate_to_asm" has the target's assembly."""
 

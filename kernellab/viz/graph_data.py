@@ -118,8 +118,6 @@ class GraphView(ViewData):
         return dataclasses.replace(self, texts=texts), [GRAPH_SCRIPT.encode(), *contents]
 
 
-# The texts of torch.compile's levels, and which of their lines stand for what.
-
 _SIGNATURE = re.compile(r"^(?P<indent>\s*)def forward\((?P<arguments>.*)\):\s*$")
 _ARGUMENT = re.compile(r'\w+(?::\s*"[^"]*")?')
 _ASSIGNED = re.compile(r"^\s*(?P<name>[A-Za-z_]\w*)\s*(?::[^=]*|)=")

@@ -91,9 +91,6 @@ def grouped(paths: Sequence[Path]) -> tuple[tuple[int, ...], tuple[GroupData, ..
     return tuple(innermost), tuple(made)
 
 
-# The levels of a report as the view draws them, each linked with the one above it as far as
-# torch kept where things come from.
-
 Indices = tuple[int, ...]
 
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c", "bool": "b8"}

@@ -156,9 +156,6 @@ def change_of(before: Numbers, now: Numbers) -> str:
     return f"Since the last run: {', '.join(changed)}." if changed else ""
 
 
-# Cards: what is known of a kernel's compilation or launch, as HTML and as plain text of the same
-# content.
-
 _ORIGINS: Mapping[Origin, str] = {
     "launch": "launch",
     "signature": "signature",
@@ -260,9 +257,6 @@ def _device(run: Run) -> str:
 def _grid(launch: Launch) -> str:
     programs = launch.grid[0] * launch.grid[1] * launch.grid[2]
     return f"grid {launch.grid}, {counted(programs, 'program')}"
-
-
-# Arguments
 
 
 def argument_table(
@@ -373,8 +367,6 @@ def format_matrix_instructions(compilation: Compilation) -> str:
     return "unknown"
 
 
-# The card of two compilations side by side.
-
 _MOST_ROWS = 12
 """Opcodes and passes shown; the comparison itself has them all."""
 
@@ -477,8 +469,6 @@ def _remark_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
     return rows
 
 
-# The card of a bisection: the pass that changes a result, and what it changes.
-
 _MOST_LINES = 12
 """Lines shown; the record has them all."""
 
@@ -525,9 +515,6 @@ def _row(difference: Difference) -> tuple[str, str, str, str, str]:
 
 def _line(position: SourcePosition) -> tuple[str, str]:
     return str(position.line), source_line(position.file, position.line).strip()
-
-
-# The cards of `equal` and `validate`: the verdict, and the first element that differs.
 
 
 @card_of.register

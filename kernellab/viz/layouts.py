@@ -173,8 +173,6 @@ _MOVES: Mapping[Move, str] = {
 }
 """In the words that the view has."""
 
-# What the layout view draws, and the tiles that fill it in.
-
 Memory = Literal["registers", "shared memory", "tensor memory"]
 
 
@@ -320,9 +318,6 @@ def element_bits(element: str) -> int:
     digits = re.search(r"\d+", element)
     return max(8, int(digits[0])) if digits else 0
 
-
-# The layout view: tiles of a kernel, layouts made by hand, two layouts and what moves between
-# them.
 
 COLORINGS: Mapping[Memory, tuple[str, ...]] = {
     "registers": ("warp", "lane", "register", "block"),

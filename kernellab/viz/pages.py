@@ -90,8 +90,6 @@ def compilation_report(compilations: Sequence[Compilation]) -> str:
     return page_of_views(title, sections, join([lead, table(resources_table(compilations))]))
 
 
-# The grades of a class on a page: how far each folder is, and equal mistakes together.
-
 _STYLE = Html("""<style>
 .folders { display: grid; grid-template-columns: fit-content(16em) 5.5em 1fr; }
 .folders { gap: .3rem .8rem; align-items: center; margin-top: 1rem; }

@@ -678,8 +678,6 @@ def timeline_picture(timeline: Timeline) -> TimelinePicture:
     return TimelinePicture(timeline)
 
 
-# A roofline, drawn by matplotlib: `compilation.roofline(...).plot()`.
-
 _ROOFLINE_WIDTH, _ROOFLINE_HEIGHT = 7.6, 4.4
 """Inches."""
 _SPACE = 8.0

@@ -294,8 +294,6 @@ def _about(share: float) -> str:
     return f"{share:.0%}".replace("%", " %")
 
 
-# Events over time.
-
 _MOST_ROWS, _MOST_EVENTS = 128, 60_000
 """Of a timeline: whole programs are left out of a larger one, and the end of a longer row."""
 
@@ -541,9 +539,6 @@ def _data(profile: Profile) -> ProfileView:
         notes=(*_method(profile), *options),
         text=card.text(),
     )
-
-
-# The card of two profiles side by side.
 
 
 @card_of.register

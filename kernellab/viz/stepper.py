@@ -562,8 +562,6 @@ def _code_html(state: StepState) -> str:
     return f'<pre class="kl-code">{chr(10).join(lines)}</pre>'
 
 
-# One step of a stepper as a picture.
-
 _MOST_PICTURES = 6
 """Variables with a picture, and arguments, in the PNG."""
 
@@ -627,9 +625,6 @@ def _titled_pictures(state: StepState) -> Iterator[tuple[str, numpy.ndarray]]:
             marks = " and ".join(argument.touched)
             title = f"{argument.name} ({marks})" if marks else argument.name
             yield title, argument.picture.colors(argument.touched)
-
-
-# The stepper of a trace: its live view, and the still as HTML, as text and as a picture.
 
 
 class Stepper(View):

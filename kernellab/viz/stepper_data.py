@@ -244,8 +244,6 @@ class StepperView(ViewData):
         return self, [self.numbers]
 
 
-# Elements as a stepper's view has them: bytes one after the other, small pictures of too many.
-
 SMALL = 32
 """Rows and columns of a picture that stands for the elements of a tile."""
 

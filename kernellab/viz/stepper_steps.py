@@ -194,8 +194,6 @@ def _bytes_of(value: StepValue | ArgumentData) -> int:
     return count * numpy.dtype(value.elements.dtype).itemsize
 
 
-# What a stepper has of a trace: steps, values once each, the elements as bytes.
-
 MOST_STEPS = 40
 """So many steps are in one still; the others are a call away."""
 

@@ -409,9 +409,6 @@ class TuningView(ViewData):
         return self, [config.explorer for config in self.opened]
 
 
-# The view of sweeps: plots and table, linked, and the IR explorer of every config that somebody
-# looks at.
-
 _EMBEDDED = 750_000
 """Bytes of packed explorers in a page or widget; beyond it, the largest texts are left out."""
 

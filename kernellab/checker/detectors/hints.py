@@ -425,9 +425,6 @@ def _format_broken(
     )
 
 
-# Find assertions of a kernel that are false.
-
-
 class FailedAssertion(Detector):
     """Report elements for which a `tl.device_assert` is false; the run continues.
 

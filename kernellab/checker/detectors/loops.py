@@ -240,9 +240,6 @@ def _hands_itself_on(number: int, loop: mlir.WhileOp) -> bool:
     return value is loop.before.block.args[number]
 
 
-# Find `while` loops that do not end, and `for` loops that take too long to run here.
-
-
 _FREE_ITERATIONS = 32
 """This many iterations are only counted: nearly every loop ends before."""
 

@@ -73,9 +73,6 @@ def _written(value: SSAValue) -> str | None:
     return None if text is None else f"({text})"
 
 
-# Find accesses outside an argument's tensor, or outside the storage behind it.
-
-
 _MOST_LEAVING = 64
 """The most accesses of one operation for which a later load may show that they are not faults."""
 

@@ -357,9 +357,6 @@ def _unused_output(run: CheckedRun) -> tuple[str, list[str]]:
     return output, [names[number] for number in sorted(stored)]
 
 
-# Find elements of outputs that no program writes.
-
-
 class UnwrittenOutput(Detector):
     """Record which elements of the `outputs` are written, and report the others at the end."""
 

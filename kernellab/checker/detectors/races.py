@@ -136,10 +136,6 @@ def _near(held: numpy.ndarray, number: int) -> numpy.ndarray:
     return numpy.asarray(held + held.dtype.type(1 + number % 97))
 
 
-# Find races: two programs access the same element, at least one of them with a plain store, and
-# nothing orders the two accesses.
-
-
 class Race(Detector):
     """Find the elements that several programs access. If there are any, run the launch again,
     program by program, to see what orders the accesses.
@@ -452,9 +448,6 @@ def _race_advice(summary: PairSummary, has_ordering: bool, depends_on_program: b
         "launches. Within one launch, only atomics order programs: a lock or a flag whose atomics "
         'acquire and release (sem="acq_rel", the default).'
     ) + _OF_LOCKS * has_ordering
-
-
-# Find results that change with the order in which programs run.
 
 
 class OrderDependence(Detector):

@@ -354,9 +354,6 @@ _MOST_ELEMENTS = 1 << 22
 """The most elements of a result that is computed in float64."""
 
 
-# What values are if some operations do not round.
-
-
 @dataclass(frozen=True, eq=False)
 class RoundingCause(Cause):
     """Operations that round: the reference run computes what the launch stores if they do not.
@@ -468,9 +465,6 @@ CAUSES = (
     ),
 )
 """What is removed, in this order; the first that makes the difference disappear is its cause."""
-
-
-# How far a result may be from the exact one, as a bound for each element.
 
 
 @dataclass(frozen=True, eq=False)
@@ -605,9 +599,6 @@ def _over(op: tt.ReduceOp | tt.ScanOp, array: Array, join: numpy.ufunc) -> Array
         backwards = bool(op.reverse.value.data)
         return numpy.asarray(accumulate(join, whole, op.axis.value.data - len(source), backwards))
     return reach(op, 0, whole)
-
-
-# The cause of a difference.
 
 
 @dataclass(frozen=True)

@@ -397,9 +397,6 @@ def _lanes(access: CheckedAccess, everyone: tuple[int, ...]) -> tuple[Array, Arr
     return index, numpy.broadcast_to(widen(numbers).astype(FLOAT64), everyone)[chosen]
 
 
-# Sums of floats in memory, which round differently in another order of the programs.
-
-
 class FloatSums(Detector):
     """Record what atomics, or loads and stores under a lock, add to each float, to distinguish the
     rounding of another order from a fault; and whether programs add floats in loops in which they

@@ -145,9 +145,6 @@ def _in_any_layout(value: SSAValue) -> SSAValue:
     return value
 
 
-# Find masked loads without `other` whose masked elements affect a result.
-
-
 class MissingOther(Detector):
     """Run the launch again with other values in the elements that loads leave undefined, and see
     whether a result changes.
@@ -458,9 +455,6 @@ def _repeating(op: Operation) -> Change:
         return dataclasses.replace(request, other=numpy.broadcast_to(known, index.shape))
 
     return change
-
-
-# Find reads of uninitialized memory, in arguments wrapped in `kernellab.uninitialized`.
 
 
 class UninitializedRead(Detector):

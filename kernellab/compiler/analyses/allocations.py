@@ -237,9 +237,6 @@ def _empty(op: Operation) -> None:
         )
 
 
-# Views
-
-
 def views_of(module: Operation, mark: str = OFFSET) -> Views:
     """The allocations that each memory value may view, through branches and loops.
 
@@ -272,9 +269,6 @@ class _ViewsOf:
 
     def join(self, left: frozenset[Operation], right: frozenset[Operation]) -> frozenset[Operation]:
         return left | right
-
-
-# Life spans
 
 
 def last_use(allocation: Operation, views: Views, number: Mapping[Operation, int]) -> int:
@@ -324,9 +318,6 @@ def shared_memory_of(opened: OpenedModules) -> SharedMemory:
         allocated.label,
     )
 
-
-# Tensor memory of a module after the pass that allocates it: which columns and rows each buffer
-# has, and how long it lives.
 
 COLUMN = "tensor_memory_col_offset"
 ROW = "tensor_memory_row_offset"

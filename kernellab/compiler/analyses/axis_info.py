@@ -403,8 +403,6 @@ def _with_hints(op: Operation, facts: _Facts) -> _Facts:
     return _Facts(numbers[0], numbers[1], numbers[2], facts.value)
 
 
-# Accesses
-
 WidthsOf = Callable[[SourcePosition | None], tuple[int, ...]]
 """The widths, in bytes, of the finished code's accesses to global memory for a line."""
 
@@ -522,8 +520,6 @@ def blocked_run(tile: SSAValue) -> tuple[int, int] | None:
     at = dimensions.index(fastest)
     return min(held, shape(type)[at]), at
 
-
-# Widths in the finished code
 
 _PTX_ACCESS = re.compile(
     r"\b(?:ld|st|atom|red)\.(?:\w+\.){0,8}?global(?:\.[\w:]+){0,8}?(?:\.v(?P<vector>\d))?\.[busf]"

@@ -307,8 +307,6 @@ def _access(point: _Point, bytes_of: _Bytes, number: Mapping[Operation, int]) ->
     )
 
 
-# The compilation's own barriers, in the text of LLVM's dialect
-
 _LLVM_BARRIER = re.compile(
     r"^\s*(?:nvvm\.barrier0|nvvm\.barrier|rocdl\.s\.barrier|rocdl\.barrier|ttg\.barrier|"
     r"gpu\.barrier)\b.* loc\((.*)\)$"

@@ -386,9 +386,6 @@ def _same_encoding(left: Attribute, right: Attribute) -> bool:
     return mine is not None and theirs is not None and mine.encoding == theirs.encoding
 
 
-# Names
-
-
 def value_name(value: SSAValue) -> str:
     """The kernel's own name for a value, or for what goes into or round a loop's variable."""
     for candidate in (value, *_handed(value)):
@@ -417,8 +414,6 @@ def _own_name(value: SSAValue) -> str:
     assert isinstance(value, OpResult)
     return name_of(value.op) if len(value.op.results) == 1 else ""
 
-
-# The layout of every tile of a module, by Triton's own answer.
 
 QueryLayouts = Callable[[Sequence[TileType]], Sequence[Layout | LayoutError]]
 """Returns Triton's layouts of several types, with an error for each type without a layout."""
@@ -554,8 +549,6 @@ def _runs_up_to(compilation: Compilation, snapshot: str) -> list[PassRun]:
     ends = [number for number, run in enumerate(runs) if snapshot in (run.label, run.stage)]
     return runs[: ends[-1] + 1] if ends else []
 
-
-# Which lanes of which instructions of a warp access which elements of a tile in global memory.
 
 NO_ONE = -1
 """In the place of an element, for a lane that does not take part."""

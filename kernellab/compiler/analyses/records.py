@@ -56,8 +56,6 @@ class AxisInfo:
         return data_frame(self.accesses, column_names(PointerFacts))
 
 
-# The barriers of a kernel's module, and the accesses to shared memory that they keep in order.
-
 HazardKind = Literal["read after write", "write after read", "write after write"]
 
 
@@ -148,9 +146,6 @@ class Barriers:
         return "\n".join([head, *(f"  {barrier}" for barrier in self.barriers)])
 
 
-# The functions of a kernel's module, and who calls whom.
-
-
 @dataclass(frozen=True)
 class Function:
     """A function of a kernel's module. Source: the TTIR, after inlining."""
@@ -183,9 +178,6 @@ class CallGraph:
     def table(self) -> Any:
         """One row per function, as a pandas DataFrame."""
         return data_frame(self.functions, column_names(Function))
-
-
-# How the loops of a kernel are software-pipelined.
 
 
 @dataclass(frozen=True)
@@ -232,9 +224,6 @@ class PipelineStages:
         numbers = [number for number, loop in enumerate(self.loops) for _ in loop.operations]
         frame.insert(0, "loop", numbers)
         return frame
-
-
-# The arithmetic and the memory traffic of one program.
 
 
 @dataclass(frozen=True)

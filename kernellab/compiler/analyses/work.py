@@ -199,9 +199,6 @@ def work_of(opened: OpenedModules) -> Work:
     return work(opened.snapshot(opened.first_stage), opened.first_stage)
 
 
-# The functions of a kernel that inlining has left, and who calls whom.
-
-
 def call_graph(module: Operation, read_from: str) -> CallGraph:
     """The call graph of a module of TTIR or TTGIR."""
     return CallGraph(tuple(_function(op) for op in functions(module)), read_from)
@@ -228,8 +225,6 @@ def call_graph_of(opened: OpenedModules) -> CallGraph:
     """The functions left after inlining, and who calls whom."""
     return call_graph(opened.snapshot(opened.first_stage), opened.first_stage)
 
-
-# The schedule that the software pipeliner has given to each loop.
 
 STAGE = "loop.stage"
 CLUSTER = "loop.cluster"

@@ -215,8 +215,6 @@ def _by_page(runs: Runs) -> Iterator[tuple[int, int, int]]:
             start += last - first
 
 
-# The copy engine (TMA): the messages in which it moves a block between global and shared memory.
-
 _MOST = 256
 """Elements of a message along each dimension (PTX ISA, boxDim of a tensor map)."""
 _ROWS_TOGETHER = 4

@@ -111,9 +111,6 @@ def double_factor(gpu: Gpu) -> float:
     return gpu.fp32 / gpu.double
 
 
-# Matmuls
-
-
 def flops(op: Operation) -> float:
     """Return the operations of a matmul, where a multiply-add counts as two."""
     return 2.0 * multiply_adds(op)

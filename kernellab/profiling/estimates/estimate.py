@@ -227,10 +227,6 @@ class Roofline(HasCard):
         return {**asdict(self), "intensity": dict(self.intensity), "reached": self.reached}
 
 
-# `compilation.estimate` and `compilation.roofline`: a launch, counted with no GPU, and what that
-# takes.
-
-
 @dataclass(frozen=True)
 class _Counted:
     """A launch of a compilation, counted."""
@@ -388,9 +384,6 @@ def _in_words(counts: LaunchCounts) -> Mapping[str, str]:
         "atomics": f"{counts.atomic_sectors * many:,.0f} sectors",
         "stores of parts of sectors": f"{counts.partial_stores * many:,.0f} lines",
     }
-
-
-# The launch
 
 
 def _counted(

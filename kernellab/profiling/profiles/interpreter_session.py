@@ -197,8 +197,6 @@ def _width(op: Operation) -> int:
     return next((width for width in (8, 16, 32) if bits <= width), 64)
 
 
-# A session over launches on the interpreter.
-
 LaunchMetadata = Callable[[Any, Any, Mapping[str, Any]], Mapping[str, Any]]
 """Takes grid, metadata and arguments by name, and gives "name" and metrics: "flops16", "bytes"."""
 

@@ -204,8 +204,6 @@ _FORMS: Mapping[str, Callable[[ProfileRecord], bytes]] = {
 }
 """The end of a file's name -> what writes it."""
 
-# Two profiles side by side: what one of them has more.
-
 ScopePath = tuple[str, ...]
 """The names of a scope and of those it is in, from the root down."""
 
@@ -333,8 +331,6 @@ def _values(
 def _or_zero(number: float) -> float:
     return 0.0 if math.isnan(number) else number
 
-
-# `Profile`: what was measured of launches, and the ways to look at it.
 
 LINE_COLUMNS = ("kernel", "line", "operation", "cycles", "share", "executions")
 

@@ -263,8 +263,6 @@ class ProfileSession:
         return self._measuring
 
 
-# A session of Proton's over launches on a GPU.
-
 _CUPTI = re.compile(r"error (?P<number>\d+)")
 _CUPTI_WORDS = {
     "15": "CUPTI is not initialized: there is no driver, or it is not this process's",
@@ -521,8 +519,6 @@ def _versions() -> dict[str, str]:
         "python": platform.python_version(),
     }
 
-
-# `kernellab.profile`: one launch, or all in a `with` block, profiled.
 
 BACKENDS = ("interpreter", "cupti", "roctracer")
 CONTEXTS = ("shadow", "python")

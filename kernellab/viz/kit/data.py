@@ -233,8 +233,6 @@ GRAPH_SCRIPT = (_STATIC / "graph.js").read_text(encoding="utf-8")
 DIGEST = hashlib.sha256(f"{SCRIPT}\0{STYLE}".encode()).hexdigest()[:16]
 """Names this bundle among those of other versions in one page."""
 
-# Requests of live views to the notebook's kernel, and the answers.
-
 
 @dataclass(frozen=True)
 class Answer:

@@ -146,9 +146,6 @@ def diff_style(line: str) -> str:
     return "" if color is None else f";background:{color}22"
 
 
-# What cards are made of: tables of text, as HTML and as plain text of the same content.
-
-
 @dataclass(frozen=True)
 class Table:
     """Rows of text under column names; a table without column names lists facts, one a row."""
