@@ -488,10 +488,7 @@ def search(
     tries: Tries,
     likely: Sequence[Family] = (),
 ) -> Found | None:
-    """Return the first change whose kernel is right; None if none of those that were tried is.
-
-    Changes of the families `likely` are tried first.
-    """
+    """Return the first change whose kernel is right, or None; families `likely` go first."""
     start, busy = time.monotonic(), time.process_time()
     rewrites = _distinct(_in_turn(source, families, likely), source.text)
     candidates = itertools.islice(rewrites, tries.most)

@@ -229,10 +229,7 @@ class Padding(Shadows):
 
 
 class Origins(Shadows):
-    """The number of the origin of each value that has one; `events[number - 1]` is that origin.
-
-    Values from arguments, constants of the source, and values from shared memory have none.
-    """
+    """The number of each value's origin in `events`, from 1; none for arguments and constants."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,10 +12,7 @@ Value = TypeVar("Value")
 
 
 class Latest(Generic[Value]):
-    """Values by key, of which those go that were not asked for the longest.
-
-    Threads may share it: at worst one finds nothing where another has looked just then.
-    """
+    """Values by key, without those unused the longest; threads may share it."""
 
     def __init__(self, most: int) -> None:
         """Nothing yet, and never more than so many."""

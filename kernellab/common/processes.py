@@ -366,11 +366,7 @@ class Worker(_Process):
 
 
 class Forked(_Process, Generic[T]):
-    """A function's result, which a copy of this process computes from now on.
-
-    The copy has one thread, so that the function may wait for no other. What it prints is kept, and
-    not shown.
-    """
+    """A function's result, computed by a copy of this process with one thread."""
 
     def __init__(
         self,

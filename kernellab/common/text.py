@@ -169,10 +169,7 @@ def value_name(name: str) -> str:
 
 
 def remember_source(file: str, text: str) -> None:
-    """Let tracebacks, `inspect` and Triton find the text under that name.
-
-    Lines end where Python's parser ends them: not at a form feed or U+2028, as `splitlines` does.
-    """
+    """Let tracebacks, `inspect` and Triton find the text under that name, by Python's lines."""
     lines = io.StringIO(text, newline=None).readlines()
     linecache.cache[file] = (len(text), None, lines, file)
 

@@ -338,10 +338,7 @@ class MissingArguments(ArgumentError):
 
 
 class NotRecorded(ArgumentError, ValueError, LookupError):
-    """A record, of a compilation or a trace, does not hold what an answer needs.
-
-    `Compilation.can_answer` reports it beforehand.
-    """
+    """A record does not hold what an answer needs; see `Compilation.can_answer`."""
 
 
 class LayoutError(KernelLabError, ValueError):

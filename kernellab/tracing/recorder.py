@@ -509,11 +509,7 @@ class SecondRecorder(Recorder):
 
 
 class TracingHook:
-    """Notifies a recorder of each line and its frame, and of each value that a variable is given.
-
-    Functions of Triton's own library are not looked into:
-    what they do belongs to the line that called them.
-    """
+    """Notifies a recorder of each line and each value, but not of Triton's own functions."""
 
     def __init__(self, recorder: Recorder, code: SteppingCode) -> None:
         self._recorder = recorder

@@ -195,11 +195,7 @@ class Access:
 
     @property
     def indices(self) -> numpy.ndarray:
-        """Elements from the tensor's first to each that is accessed, int64, of the tile's shape,
-        masked lanes included.
-
-        Raises NotRecorded where they were too many to be kept; so do `mask` and `elements`.
-        """
+        """Elements from the tensor's first, int64, of the tile's shape, or raises NotRecorded."""
         if isinstance(self.lanes, AffineLanes):
             lanes = self.lanes.indices()
         else:
@@ -223,10 +219,7 @@ class Access:
         return on
 
     def written(self) -> numpy.ndarray:
-        """What memory holds at `elements` afterwards.
-
-        Raises NotRecorded where it was too much to be kept.
-        """
+        """What memory holds at `elements` afterwards, or raises NotRecorded."""
         assert self.written_number is not None
         stored = numpy.asarray(self.values[self.written_number].exact())
         everywhere, mask = numpy.broadcast_to(stored, self._extents), self.mask

@@ -23,10 +23,7 @@ from kernellab.tuning.records import Method
 
 @dataclass(frozen=True, eq=False)
 class Shipment:
-    """Arguments as bytes: a pickle without the tensors' memory, and each storage once.
-
-    Shipments with equal contents are equal.
-    """
+    """Arguments as bytes: a pickle without tensors' memory, and each storage once."""
 
     skeleton: bytes
     storages: Sequence[NDArray[np.uint8]]
@@ -121,10 +118,7 @@ class _ArgumentPickler(KernelPickler):
 
 
 def ship(values: Mapping[str, Any]) -> Shipment:
-    """Return a shipment of the arguments and their tensors' memory, from any device.
-
-    Tensors that share memory also share it in the other process.
-    """
+    """Return a shipment of the arguments and their tensors' memory, which may be shared."""
     file = io.BytesIO()
     pickler = _ArgumentPickler(file)
     pickler.dump(dict(values))

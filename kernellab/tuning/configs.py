@@ -350,10 +350,7 @@ class Calls:
     def _after_hooks(
         self, hooks: Sequence[Callable[[dict[str, Any]], Any]], candidate: Candidate
     ) -> tuple[tuple[Any, ...], dict[str, Any], Shipment]:
-        """Return all arguments as the hooks before a launch leave them.
-
-        The tensors are copies, so that neither these hooks nor the kernel's change the caller's.
-        """
+        """Return copies of all arguments as the hooks before a launch leave them."""
         positional = self.plain.arg_names[: len(self._args)]
         given = {**dict(zip(positional, self._args)), **self._keywords}
         given = {

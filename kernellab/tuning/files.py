@@ -177,11 +177,7 @@ _OF_TRIALS = ("number", "constants", "options", "pre_hook", "own_types", "own_co
 
 
 def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return constants and options by name as plain data.
-
-    JSON's kinds and Triton's types and layouts can be read back; functions are kept by name, and
-    anything else as text.
-    """
+    """Return constants and options by name as JSON's kinds; unknown ones become text."""
     return {name: value_to_json(value, _own_to_json) for name, value in values.items()}
 
 

@@ -236,10 +236,7 @@ def _how(trials: Sequence[Trial]) -> str:
 
 
 def baseline_times(tuning: Tuning) -> dict[str, float]:
-    """Map each baseline's name to microseconds.
-
-    The name includes how the baseline was timed if the fastest config was timed differently.
-    """
+    """Map baselines' names, which say how they were timed if otherwise, to microseconds."""
     return {
         _format_baseline(name, timing, tuning): timing.median * MICROSECONDS
         for name, timing in tuning.baselines.items()

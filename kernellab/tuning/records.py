@@ -406,11 +406,7 @@ def timed(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def by_compiler(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the configs that compile, for sweeps without times, the best first.
-
-    Configs are ordered by their estimated time (docs/estimates.md). Those without an estimate
-    follow, ordered by fewer spills, more warps on a multiprocessor, and fewer registers.
-    """
+    """Return the configs that compile by estimated time, then spills, occupancy, registers."""
 
     def costs(trial: Trial) -> tuple[float, ...]:
         compiled = trial.outcome.compiled
@@ -425,10 +421,7 @@ def by_compiler(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def tied_with_best(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the fastest config and those whose times overlap with its own.
-
-    Two configs overlap if the lower quartile of the slower is not above the upper of the faster.
-    """
+    """Return the fastest config and those whose quartiles overlap with its own."""
     ranked = timed(trials)
     if not ranked:
         return []
@@ -438,11 +431,7 @@ def tied_with_best(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def finalists(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the configs worth a second round of measuring, at most MOST_FINALISTS.
-
-    These are the two fastest, since the first may have run while the GPU's clock was high, and
-    those within FINALIST_MARGIN of the fastest.
-    """
+    """Return the configs to measure again: the two fastest, and those in FINALIST_MARGIN."""
     ranked = timed(trials)
     if not ranked or ranked[0].timing is None:
         return []
@@ -456,10 +445,7 @@ MICROSECONDS = 1e3
 
 
 def tuning_table(tuning: Tuning) -> Any:
-    """Return one row per config, in the order of the sweep.
-
-    The table has columns of times only if something was timed.
-    """
+    """Return one row per config, in the sweep's order, with times if something was timed."""
     from kernellab.common.pandas_import import pandas
 
     trials = tuning.trials

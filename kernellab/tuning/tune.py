@@ -269,10 +269,7 @@ def _check_grid(grid: Grid) -> None:
 def _timed_baselines(
     baselines: Mapping[str, Callable[[], Any]], outcomes: Mapping[int, Outcome]
 ) -> tuple[dict[str, Timing], list[str]]:
-    """Return the baselines' times, measured as the configs' were, and notes on those that failed.
-
-    A baseline that fails does not end the sweep.
-    """
+    """Return the baselines' times, measured as the configs', and notes on those that failed."""
     timings = (outcome.timing for outcome in outcomes.values())
     method = next((timing.method for timing in timings if timing is not None), None)
     times: dict[str, Timing] = {}

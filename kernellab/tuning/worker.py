@@ -235,10 +235,7 @@ def _depends_on_earlier_runs(launch: Callable[[], Any], arguments: Arguments) ->
 
 
 def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None:
-    """Return the estimated microseconds of a launch; None if it cannot be estimated.
-
-    A config without an estimate can still be valid.
-    """
+    """Return the estimated microseconds of a launch; None if it cannot be estimated."""
     if task.tensors is None:
         return None
     try:

@@ -46,11 +46,7 @@ _MOST_LISTED = 12
 
 
 class AllocationPlot(FigurePicture):
-    """The buffers of a program's memory: bytes, or columns, upwards, operations to the right.
-
-    Offsets, sizes and the total are the compiler's;
-    life spans and so what is in use are worked out here (see `SharedBuffer`).
-    """
+    """A program's buffers over operations; sizes are the compiler's, life spans ours."""
 
     def __init__(self, memory: SharedMemory | TensorMemory) -> None:
         self.memory = memory

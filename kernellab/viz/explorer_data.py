@@ -191,10 +191,7 @@ def _split(side: IrSide, texts: list[str]) -> IrSide:
 
 
 def lightened(view: IrView, most_bytes: int) -> bytes:
-    """The packed data, without the largest texts of passes where it would be more bytes.
-
-    The texts of stages stay: they are what a reader sees first.
-    """
+    """The packed data, without the largest texts of passes where it would be more bytes."""
     data = packed(view)
     while len(data) > most_bytes and (left := _texts_of_passes(view)):
         # Halve what is left of the passes' texts before packing again:

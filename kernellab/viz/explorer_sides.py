@@ -70,10 +70,7 @@ class KernelSource:
 
 
 def kernel_source(compilation: Compilation, source_map: SourceMap) -> KernelSource:
-    """The kernel's text as it was compiled; with it the functions of its file that were inlined,
-    as they were compiled. A record without those takes them of the file, while that still has the
-    kernel.
-    """
+    """The kernel's text, and that of inlined functions of its file, as they were compiled."""
     if "source" not in compilation.stages:
         return KernelSource("", ())
     text = compilation.stages["source"].text.rstrip("\n")
@@ -482,11 +479,7 @@ def _controls(instructions: Iterable[Instruction]) -> tuple[ControlData, ...]:
 
 
 def control_codes(control: ControlCodes) -> str:
-    """Control codes as assembler writers print them: "B0-----:R-:W1:Y:S04".
-
-    Scoreboards waited for, the one set until operands are read,
-    the one set until the result is there, a hint to yield, stall cycles.
-    """
+    """Control codes as assembler writers print them: "B0-----:R-:W1:Y:S04"."""
     waits = "".join(str(n) if n in control.waits_for else "-" for n in range(6))
     read = "-" if control.read_barrier is None else control.read_barrier
     write = "-" if control.write_barrier is None else control.write_barrier

@@ -429,10 +429,7 @@ _LARGEST_CELL = 16
 
 
 class StillPage:
-    """One still's HTML: radio buttons go from step to step, both ways.
-
-    Where styles are stripped, the step that is shown first stays.
-    """
+    """One still's HTML: radio buttons go from step to step; without styles, the first shows."""
 
     def __init__(self, view: StepperView, states: Sequence[StepState]) -> None:
         self._view = view

@@ -48,10 +48,7 @@ _WHY = "left out to keep the view small"
 
 
 def lightened_steps(view: StepperView, most_bytes: int) -> StepperView:
-    """The view with at most about so many bytes of elements as they are: the smallest tiles and
-    tensors keep theirs. Of other tensors there is a small picture that follows the steps, of tiles
-    one as long as there is space.
-    """
+    """The view with about so many bytes of elements, the smallest; others are small pictures."""
     if len(view.numbers) <= most_bytes:
         return view
     return _Lightener(view, most_bytes).view()

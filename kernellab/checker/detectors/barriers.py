@@ -102,11 +102,7 @@ class _Release:
 
 
 class MissingBarrier(Detector):
-    """Follow which thread accesses an element, and which one accessed it before; and whether all
-    threads have stored when the program releases a lock.
-
-    The layouts are those of TTGIR, and the barriers those of PTX, between the lines of the two.
-    """
+    """Follow which thread accesses an element, in TTGIR's layouts, between PTX's barriers."""
 
     kinds = ("missing-barrier",)
 

@@ -426,10 +426,7 @@ def _format_broken(
 
 
 class FailedAssertion(Detector):
-    """Report elements for which a `tl.device_assert` is false; the run continues.
-
-    If these are elements that the mask of a load disables, the assertion needs the same mask.
-    """
+    """Report elements for which a `tl.device_assert` is false; the run continues."""
 
     kinds = ("failed-assertion",)
 

@@ -46,10 +46,7 @@ _LOADS = re.compile(r"(.*_)?(load|gather)(_.*)?")
 
 
 def conditional_stores(kernel: Any) -> dict[str, SourcePosition]:
-    """Return the parameters that the source stores to if a condition is true, in the kernel or in a
-    function that it calls, each with the first such store. Stores that no condition guards, such
-    as those behind a `return` at the end of a kernel, are left out.
-    """
+    """Return the parameters that the source stores to under a condition, with the first store."""
     functions = {
         function.__name__: function
         for function in reachable_functions(kernel)

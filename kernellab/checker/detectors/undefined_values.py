@@ -146,11 +146,7 @@ def _in_any_layout(value: SSAValue) -> SSAValue:
 
 
 class MissingOther(Detector):
-    """Run the launch again with other values in the elements that loads leave undefined, and see
-    whether a result changes.
-
-    The first run has zeros there.
-    """
+    """Run the launch again with other values in undefined elements, which first are zeros."""
 
     kinds = ("missing-other",)
 
@@ -370,11 +366,7 @@ _OPEN = (
 
 @dataclass(frozen=True)
 class _Filling:
-    """A value for undefined elements: a float, and an integer for elements that are integers.
-
-    A value that the type cannot hold is clipped: an integer to the limits of its type, a float to
-    a quarter of its largest number.
-    """
+    """A value for undefined elements, as a float and an integer, clipped to the type."""
 
     words: str
     number: float

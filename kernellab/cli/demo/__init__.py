@@ -335,10 +335,7 @@ class OutputCheck:
 
 
 def check_outputs(case: Case, arguments: Arguments) -> list[OutputCheck]:
-    """Compare every tensor that the case's kernel wrote with the reference.
-
-    `arguments` are those of a finished launch; the inputs among them are unchanged.
-    """
+    """Compare every tensor that the case's kernel wrote with the reference."""
     expected = case.reference(arguments)
     return [
         compare(name, arguments[name], expected[name], case.tolerance[name]) for name in expected

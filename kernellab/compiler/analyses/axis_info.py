@@ -419,11 +419,7 @@ RunOf = Callable[[SSAValue], tuple[int, int] | None]
 
 
 def vector_widths(module: Operation, run_of: RunOf) -> Mapping[Operation, int]:
-    """For each access by a tile of pointers or by one:
-    the elements that addresses, layout and mask let a thread take at once.
-
-    Atomics and asynchronous copies may take fewer, for other reasons.
-    """
+    """For each access, the elements that addresses, layout and mask let a thread take at once."""
     facts = _solve(module)
     return {
         op: _vector_width(

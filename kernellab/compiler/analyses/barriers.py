@@ -246,11 +246,7 @@ def _accesses(op: Operation, views: Views, scratch: Effect) -> Iterator[_Point]:
 
 
 def _effect(op: Operation) -> Effect | None:
-    """What an operation does to shared memory, by operands that are views of it.
-
-    Loads of the tensor memory accelerator are not among them: they signal through a separate
-    barrier in memory.
-    """
+    """What an operation does to shared memory through views of it, without TMA's loads."""
     if has(op, SharedRead):
         return "read"
     if has(op, SharedWrite) and not has(op, DescriptorAccess):

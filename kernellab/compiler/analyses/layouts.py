@@ -72,10 +72,7 @@ class TileLayout(HasCard):
         return show(self, to=to, by=by)
 
     def plot(self, by: str | None = None, at: Sequence[int] = (), hardware: bool = False) -> Any:
-        """The tile as a figure: see `Layout.plot`.
-
-        Raises LayoutError where the layout is not known, or as there.
-        """
+        """The tile as a figure: see `Layout.plot`. Raises LayoutError for an unknown layout."""
         return plot(self, by=by, at=at, hardware=hardware)
 
     def __str__(self) -> str:

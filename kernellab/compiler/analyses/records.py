@@ -182,10 +182,7 @@ class CallGraph:
 
 @dataclass(frozen=True)
 class ScheduledOperation:
-    """Where the software pipeliner puts one operation of a loop.
-
-    Source: the attributes `loop.stage` and `loop.cluster`, as Triton's schedule_loops leaves them.
-    """
+    """Where the software pipeliner put an operation: `loop.stage` and `loop.cluster`."""
 
     operation: str
     name: str
@@ -262,11 +259,7 @@ class Work:
 
     @property
     def flops(self) -> Mapping[str, int]:
-        """Trip counts that are not known ("1" for none) -> floating-point operations
-        to be multiplied with them.
-
-        A multiply-add of a matmul counts as two.
-        """
+        """Trip counts ("1" for none) -> floating-point operations; a multiply-add counts as two."""
         return self._sums("matrix", "arithmetic")
 
     @property
@@ -387,11 +380,7 @@ class SharedMemory:
 
     @property
     def busiest_operation(self) -> int | None:
-        """The first operation with the most bytes in use; None without buffers.
-
-        `total_bytes` is at least what is in use there, and more where buffers are aligned
-        or a place is free only for a while.
-        """
+        """The first operation with the most bytes in use, at most `total_bytes`, or None."""
         starts = {buffer.first_operation for buffer in self.buffers}
         return min(starts, key=lambda at: (-self.bytes_in_use(at), at), default=None)
 

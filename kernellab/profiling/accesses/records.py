@@ -43,12 +43,7 @@ class CountedAccess:
 
 @dataclass(frozen=True, kw_only=True)
 class SharedAccess(CountedAccess):
-    """The instructions of one kind that one operation of the TTGIR became,
-    and what all their executions cost together.
-
-    Counted from the addresses that the compiled code computes for every thread,
-    and from how often a run on the interpreter executed the operation.
-    """
+    """The instructions of one kind of a TTGIR operation, counted by a run and PTX's addresses."""
 
     kind: SharedKind
     name: str
@@ -173,12 +168,7 @@ makes, written by an atomic copy."""
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalAccess(CountedAccess):
-    """One operation of the compiled TTGIR that accesses global memory,
-    and what all its executions cost together.
-
-    Counted from the layout that the tile has there (Triton's),
-    and from the addresses and masks of a run on the interpreter.
-    """
+    """One operation of TTGIR that accesses global memory, counted by its layout and a run."""
 
     action: Action
     argument: str

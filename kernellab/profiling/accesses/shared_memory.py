@@ -276,10 +276,7 @@ def _joined(
     accesses: Mapping[int, ThreadAccess],
     transfers: Mapping[int, Sequence[_Transfer]],
 ) -> Mapping[int, Sequence[_Transfer]]:
-    """Return the transfers of loads that ptxas joins to one of 16 bytes: those of neighbors from
-    one register that fill 16 aligned bytes, with no jump, barrier or store between them. The first
-    in memory has them all, the others none.
-    """
+    """Return the loads that ptxas joins to one of 16 bytes: aligned neighbors from one register."""
     block = 0
     pieces: dict[object, list[tuple[int, int]]] = {}
     for place, statement in enumerate(function.statements):

@@ -332,10 +332,7 @@ def with_less(
 
 
 def _shorter(path: tuple[float, ...], issue: float, latency: float) -> tuple[float, ...]:
-    """Return the path of a warp with its instructions and its waits scaled by these ratios.
-
-    The part of the path that grows with the latency of loads is waits; the rest is instructions.
-    """
+    """Return a warp's path with instructions and waits, which grow with latency, scaled so."""
     slope = (path[-1] - path[0]) / (LATENCIES[-1] - LATENCIES[0])
     waits = [min(slope * cycles, whole) for cycles, whole in zip(LATENCIES, path)]
     return tuple(

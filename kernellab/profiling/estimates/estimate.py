@@ -52,10 +52,7 @@ class BusyPart:
 
 @dataclass(frozen=True)
 class Estimate(HasCard):
-    """How long a launch takes, estimated from what is counted, with no GPU.
-
-    `docs/estimates.md` says from what, and how near it comes.
-    """
+    """A launch's estimated time, counted with no GPU; see `docs/estimates.md`."""
 
     kernel: str
     gpu: Gpu

@@ -314,11 +314,7 @@ def _cached(launch: LaunchCounts, gpu: Gpu) -> dict[str, float]:
 
 
 def refetched(launch: LaunchCounts, gpu: Gpu) -> float:
-    """Return the bytes that programs load again after L2 has lost them.
-
-    What the wave before has loaded is lost by what one wave loads and stores, anything older by all
-    that programs share.
-    """
+    """Return the bytes loaded again after L2 lost them, by what a wave or all programs share."""
     size = math.inf if gpu.cache_bytes is None else gpu.cache_bytes
     wave = gpu.multiprocessors * launch.resident
     shared = [ask for ask in launch.arguments if ask.shared(launch.programs)]

@@ -338,11 +338,7 @@ class Measured:
 
 
 def profile_of(measured: Measured, notes: Sequence[str] = ()) -> Profile:
-    """The profile of a marked launch.
-
-    Lines are those of one operation each, with the part of the kernel if it is outside of
-    its loops: "async copy, prologue".
-    """
+    """The profile of a marked launch: lines of one operation, with their part of the kernel."""
     marked, readings = measured.marked, measured.readings
     compilation = marked.plain.compilation
     scopes = marked.module.scopes

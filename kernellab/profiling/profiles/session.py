@@ -698,10 +698,7 @@ class _SessionWithoutGpu(InterpreterSession):
 
 
 class SessionOnBoth:
-    """Profiles launches on the GPU and on the interpreter while it is active; see `ProfileSession`.
-
-    Its profile is of the launches on the GPU; where there were none, of those on the interpreter.
-    """
+    """Profiles launches on the GPU, or where there are none, on the interpreter."""
 
     def __init__(self, on_gpu: GpuSession, on_cpu: InterpreterSession) -> None:
         self.interpreted: Profile | None = None
