@@ -387,11 +387,7 @@ class _Pending(threading.local):
             ) from error
 
     def wait(self, launch: WatchedLaunch) -> None:
-        """Wait for a launch on the GPU.
-
-        Raises:
-            GpuFault: it failed.
-        """
+        """Wait for a launch on the GPU. Raises GpuFault: it failed."""
         copies, self._copies = self._copies, {}
         if launch.device != "gpu" or not copies:
             return

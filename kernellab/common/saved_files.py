@@ -276,11 +276,7 @@ Amount = Annotated[float, Limits(0, 1e300)]
 
 
 def scalar(data: SavedData) -> Any:
-    """A value that is neither a list nor an object.
-
-    Raises:
-        SchemaError: it is one of these.
-    """
+    """A value that is neither a list nor an object. Raises SchemaError: it is one of these."""
     if isinstance(data.plain(), list | dict):
         raise data.misfit("a number, a text, true, false or null")
     return data.plain()
@@ -317,11 +313,7 @@ class RecordReader:
         self._fields: dict[type, dict[str, _Field]] = {}
 
     def read(self, kind: Any, data: SavedData) -> Any:
-        """Read a value of a type.
-
-        Raises:
-            SchemaError: the data is not such a value.
-        """
+        """Read a value of a type. Raises SchemaError: the data is not such a value."""
         return self._reader_of(kind)(data)
 
     def _reader_of(self, kind: Any) -> Read:
@@ -611,11 +603,7 @@ def gunzipped(content: bytes) -> bytes:
 
 
 def text_in(content: bytes) -> str:
-    """A file's text.
-
-    Raises:
-        NotText: it is none.
-    """
+    """A file's text. Raises NotText: it is none."""
     try:
         return content.decode()
     except UnicodeDecodeError as error:

@@ -674,11 +674,7 @@ LANGUAGES = {
 
 
 def make_stages(contents: Mapping[str, str | bytes], source: str = "") -> Stages:
-    """The stages of one compilation, in order.
-
-    Args:
-        source: the kernel's, "" where there is none.
-    """
+    """The stages of one compilation, in order. `source`: the kernel's, "" where there is none."""
     stages: dict[str, Stage | Callable[[], Stage]] = {}
     if source:
         stages["source"] = Stage("source", "python", source)

@@ -486,11 +486,7 @@ def inflated(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def decompressed(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarray:
-    """What `compressed` made `data` of.
-
-    Raises:
-        ValueError: it is damaged.
-    """
+    """What `compressed` made `data` of. Raises ValueError: it is damaged."""
     kind, count = dtype_named(dtype), math.prod(shape)
     elements = numpy.empty((count, kind.itemsize), numpy.uint8)
     at = 0

@@ -215,11 +215,7 @@ def _check_known(points: Sequence[CompiledPoint], kind: str, tuning: Tuning) -> 
 
 
 def _compiled_trials(tuning: Tuning) -> list[Trial]:
-    """Return the configs that were compiled.
-
-    Raises:
-        ArgumentError: there are none.
-    """
+    """Return the configs that were compiled. Raises ArgumentError: there are none."""
     compiled = [trial for trial in tuning.trials if trial.outcome.compiled and not trial.is_dropped]
     if compiled:
         return compiled

@@ -468,11 +468,7 @@ class Tuning(HasCard):
         return replace(comparison, told_apart=(first, second), notes=(other,) if other else ())
 
     def trial(self, number: int) -> Trial:
-        """Return the config of that number.
-
-        Raises:
-            ArgumentError: there is no such config.
-        """
+        """Return the config of that number. Raises ArgumentError: there is no such config."""
         for trial in self.trials if is_whole(number) else ():
             if trial.number == number:
                 return trial

@@ -30,11 +30,7 @@ _T = TypeVar("_T")
 
 
 def _all_of(kind: type[_T], name: str, given: Any) -> list[_T]:
-    """Return the items of an argument.
-
-    Raises:
-        ArgumentError: it is not a list of such records.
-    """
+    """Return the items of an argument. Raises ArgumentError: it is not a list of such records."""
     items = listed(name, given) if isinstance(given, Iterable) else [given]
     if wrong := [item for item in items if not isinstance(item, kind)]:
         raise ArgumentError(

@@ -200,11 +200,7 @@ class _Observer(AccessObserver):
         self._of: dict[Block, float] = {}
 
     def entered(self, block: Block, programs: int, active: Active) -> None:
-        """As `AccessObserver.entered`.
-
-        Raises:
-            KernelLabError: the programs take too long.
-        """
+        """As `AccessObserver.entered`. Raises KernelLabError: the programs take too long."""
         super().entered(block, programs, active)
         if block not in self._of:
             self._of[block] = _work_of(block)

@@ -299,11 +299,7 @@ class ProfileDifference(PrintsAsCard):
         return frame_of(cells, ["name", "depth", *columns])
 
     def tree(self, metrics: Any = None) -> str:
-        """The differences as text, a line for each scope.
-
-        Raises:
-            OptionError: as `table`.
-        """
+        """The differences as text, a line for each scope. Raises OptionError: as `table`."""
         _, rows = self.rows(metrics)
         return "\n".join(
             f"{'   ' * (len(row.path) - 1)}{' '.join(f'{x:+.3f}' for x in row.difference)} "

@@ -125,11 +125,7 @@ class ProfileSession:
             self._state = "active"
 
     def deactivate(self) -> None:
-        """Leave out what is launched from now on.
-
-        Raises:
-            ProfileError: as `activate`.
-        """
+        """Leave out what is launched from now on. Raises ProfileError: as `activate`."""
         measuring = self._running("deactivate")
         if self._state == "active":
             self._state = "paused"
@@ -313,11 +309,7 @@ class GpuSession:
         self._scopes: list[AbstractContextManager[None]] = []
 
     def activate(self) -> None:
-        """Begin, or go on.
-
-        Raises:
-            ProfileError: Proton cannot.
-        """
+        """Begin, or go on. Raises ProfileError: Proton cannot."""
         try:
             if self._number is None:
                 self._number = proton_api.start(
@@ -339,11 +331,7 @@ class GpuSession:
         self._watching.enter_context(proton_api.launches_heard(heard))
 
     def deactivate(self) -> None:
-        """Pause.
-
-        Raises:
-            ProfileError: Proton cannot.
-        """
+        """Pause. Raises ProfileError: Proton cannot."""
         self._watching.close()
         assert self._number is not None
         try:
@@ -706,20 +694,12 @@ class SessionOnBoth:
         self._on_cpu = on_cpu
 
     def activate(self) -> None:
-        """Begin, or go on.
-
-        Raises:
-            ProfileError: Proton cannot.
-        """
+        """Begin, or go on. Raises ProfileError: Proton cannot."""
         self._on_gpu.activate()
         self._on_cpu.activate()
 
     def deactivate(self) -> None:
-        """Pause.
-
-        Raises:
-            ProfileError: Proton cannot.
-        """
+        """Pause. Raises ProfileError: Proton cannot."""
         self._on_cpu.deactivate()
         self._on_gpu.deactivate()
 

@@ -150,10 +150,6 @@ class FigurePicture:
 
 @singledispatch
 def figure_of(record: object, **options: Any) -> FigurePicture:
-    """The figure of a record, by its class.
-
-    Raises:
-        TypeError: it has none.
-    """
+    """The figure of a record, by its class. Raises TypeError: it has none."""
     del options
     raise TypeError(f"a {type(record).__name__} has no figure")
