@@ -447,7 +447,6 @@ def _statements(source: str) -> tuple[tuple[int, int], ...]:
 
 
 def _first_line(source: str, line: int) -> int:
-    """Return the first line of the statement at a line."""
     return max(
         (first for first, last in _statements(source) if first <= line <= last), default=line
     )

@@ -335,7 +335,6 @@ class Origins(Shadows):
             self.read[op] = numpy.where(lost, number, 0 if before is None else before)
 
     def _origins_of(self, computed: Computed, operands: Sequence[Shadow], position: int) -> Shadow:
-        """The origins of one result."""
         op = computed.operation
         result = with_program_axis(
             computed.results[position], len(shape(op.results[position].type))

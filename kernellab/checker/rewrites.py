@@ -42,7 +42,6 @@ _Change = tuple[Sequence[tuple[ast.AST, str]], str]
 
 
 def _family(changes: Callable[[Source], Iterator[_Change]]) -> Family:
-    """Return the family of the changes that a function yields."""
 
     def rewrites(source: Source) -> Iterator[Rewrite]:
         for pairs, reason in changes(source):
@@ -123,7 +122,6 @@ class _Kinds(dict[str, str]):
 
 
 def _variables(kind: str) -> Callable[[Source], list[str]]:
-    """Return what lists the variables that hold this."""
 
     def listed(source: Source) -> list[str]:
         kinds = _Kinds(source)
@@ -426,7 +424,6 @@ def masks(source: Source) -> Iterator[Rewrite]:
 
 
 def _with_masks(source: Source, calls: Sequence[ast.Call], mask: str, other: str) -> str:
-    """Return the source with a mask in calls, which may be in each other."""
     content = source.text.encode()
     for call in sorted(calls, key=lambda call: -source.span(call)[1]):
         end = source.span(call)[1] - 1
@@ -1088,7 +1085,6 @@ def numbers(source: Source) -> Iterator[_Change]:
 
 
 def _is_address(source: Source, node: ast.Name) -> bool:
-    """Return whether a tensor is the one that an address is of."""
     tensors = source.names(of=source.tensors)
     for call in source.calls(*_ACCESSES):
         inside = [name for name in tensors if call.args and source.is_inside(name, call.args[0])]

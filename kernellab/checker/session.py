@@ -631,7 +631,6 @@ class CheckSession:
 
 
 def _deadlock_finding(deadlock: Deadlock) -> Finding:
-    """Return the finding for a deadlock."""
     return Finding.of(
         kind="deadlock",
         message=deadlock.problem.removeprefix("deadlock: "),

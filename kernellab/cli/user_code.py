@@ -198,7 +198,6 @@ def profile_script(
 
 
 def _run_script(script: str, arguments: list[str]) -> int:
-    """Run a script as `python` does."""
     folder = str(Path(script).resolve().parent)
     sys.path.insert(0, folder)
     try:

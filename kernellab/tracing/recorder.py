@@ -401,7 +401,6 @@ class Recorder:
             self._keep(opened.frame, step)
 
     def _keep(self, frame: Frame, step: OpenStep) -> None:
-        """A step is done."""
         add = self.values.add
         for operation in step.issued:
             operation.issued = len(self.steps)

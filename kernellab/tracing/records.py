@@ -228,7 +228,6 @@ class Trace(Sequence[Step]):
         return None
 
     def _holds(self, condition: Callable[[State], Any], step: Step) -> bool:
-        """Whether a condition holds after a step."""
         try:
             return bool(condition(self.at(step)))
         except (KernelLabError, NoSuchVariable):

@@ -337,7 +337,6 @@ _PICTURE = _Box(0, 0, 1.02, 1 / _HEADROOM)
 
 
 def _draw_piece(axes: Axes, piece: _Piece, color: str) -> _Box:
-    """One rectangle; gives where it is."""
     (first, last), (_, top) = axes.get_xlim(), axes.get_ylim()
     whole = last - first
     width = max(piece.last + 1 - piece.first, _LEAST_WIDTH * whole)

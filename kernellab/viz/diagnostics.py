@@ -63,7 +63,6 @@ def tone_of(diagnostics: Iterable[Diagnostic]) -> Tone:
 
 
 def _tried(diagnostic: Diagnostic) -> tuple[Change, ...]:
-    """The changes that were tried, and help."""
     return diagnostic.changes if diagnostic.verified else ()
 
 
@@ -478,7 +477,6 @@ def _shared_table(accesses: Accesses, sources: _Sources) -> Table:
 
 
 def _share_bar(length: float, useful: float) -> Bar:
-    """A bar of a length, of which a share is useful."""
     used = length * min(useful, 1.0)
     parts = (BarPart("used", used), BarPart("lost", length - used))
     return tuple(part for part in parts if part.share > 1e-9)

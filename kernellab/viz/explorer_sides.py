@@ -134,7 +134,6 @@ def _placed(functions: Iterable[tuple[int, Sequence[str]]]) -> KernelSource:
 
 
 def _first_line(compilation: Compilation, text: str, source_map: SourceMap) -> int:
-    """The number of the source text's first line."""
     in_text = next(
         (n for n, line in enumerate(text.split("\n")) if line.lstrip().startswith("def ")), 0
     )
@@ -161,7 +160,6 @@ def _functions(lines: Sequence[str]) -> list[Span]:
 
 
 def _cut(lines: Sequence[str], spans: Iterable[Span]) -> KernelSource:
-    """Return the lines of some spans, and which lines are between them."""
     shown = sorted({number for first, last in spans for number in range(first, last + 1)})
     shown = [number for number in shown if number <= len(lines)]
     if not shown:

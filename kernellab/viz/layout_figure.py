@@ -418,7 +418,6 @@ def _draw_rulers(axes: Axes, picture: _Picture, cell: float) -> None:
 
 
 def _draw_key(figure: Figure, axes: Axes, by: str, most: int, colors: Sequence[str]) -> None:
-    """Which color is which number."""
     if most <= len(BLIND_SAFE):
         marks = [Patch(facecolor=color, label=f"{by} {n}") for n, color in enumerate(colors)]
         figure.legend(handles=marks, loc="outside lower left", ncols=min(most, 4))

@@ -636,7 +636,6 @@ class Stepper(View):
 
     @cached_property
     def _drawn(self) -> StepperView:
-        """What the still is drawn from."""
         return still_view(self._trace, self._step, self._most_steps)
 
     @cached_property
@@ -719,7 +718,6 @@ def _sent(
 
 
 def _value_part(view: StepperView, number: int) -> tuple[ElementsData, bytes]:
-    """The elements of one of a view's values, and the bytes that they are in."""
     bytes_ = Bytes()
     return _whole(view, view.values[number], bytes_), bytes_.joined()
 
@@ -733,7 +731,6 @@ def _whole(view: StepperView, value: StepValue | ArgumentData, bytes_: Bytes) ->
 
 
 def _tensor_part(view: StepperView, number: int) -> tuple[TensorPart, bytes]:
-    """One of a view's tensors with all that happens to it, and the bytes of its numbers."""
     bytes_ = Bytes()
     elements = _whole(view, view.arguments[number], bytes_)
     numbers: dict[int, int] = {}

@@ -130,7 +130,6 @@ def _far_off(held: numpy.ndarray, number: int) -> numpy.ndarray:
 
 
 def _near(held: numpy.ndarray, number: int) -> numpy.ndarray:
-    """Numbers nearby."""
     if held.dtype.kind == "b":
         return numpy.asarray(~held)
     return numpy.asarray(held + held.dtype.type(1 + number % 97))

@@ -725,7 +725,6 @@ def _chosen(
 
 
 def _followed(session: CheckSession, causes: Sequence[Cause]) -> ReferenceRun:
-    """Return a reference run that followed some causes."""
     (reference,), stopped = session.run_detectors((ReferenceRun,), earlier=causes)
     if stopped is not None:
         raise Stopped(stopped)

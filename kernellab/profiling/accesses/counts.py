@@ -145,7 +145,6 @@ def _by_pattern(
 
 
 def _of_programs(numbers: Any, programs: Numbers) -> Numbers:
-    """One number for each of the programs."""
     array = as_array(numbers)
     if array.size == 1:
         return numpy.full(len(programs), int(array.reshape(())))

@@ -49,7 +49,6 @@ T = TypeVar("T")
 
 
 def _parameter_names(subject: Any) -> Sequence[str]:
-    """Return the names of the parameters that a subject's arguments are for."""
     if isinstance(subject, Compilation):
         return list(subject.specialization.signature)
     return parameter_names(subject)

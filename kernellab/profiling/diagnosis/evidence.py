@@ -629,7 +629,6 @@ def _ways(
 
 
 def _with_own(ttir: str, loop: Loop, stages: int) -> str:
-    """Return the TTIR with a num_stages of a loop."""
     line = 0 if loop.position is None else loop.position.line
     own = f"tt.num_stages = {stages} : i32"
     lines = ttir.splitlines()

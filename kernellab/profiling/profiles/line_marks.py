@@ -372,7 +372,6 @@ def _is_entered(op: Operation) -> bool:
 
 
 def _loop_around(op: Operation) -> Operation | None:
-    """The innermost loop around an operation."""
     return next(iter(flow.loops_around(op)), None)
 
 

@@ -195,7 +195,6 @@ def both_sides(evidence: Evidence) -> Iterator[CostFinding]:
 
 
 def _makers(value: SSAValue) -> set[Operation]:
-    """Return the operations that a value is made of."""
     return {each.owner for each in backward([value]) if isinstance(each.owner, Operation)}
 
 
