@@ -457,7 +457,7 @@ export interface ArgumentStep {
   readonly writes: readonly StepWrite[];
 }
 
-/** A tensor with every element, which was left out of the view; its numbers are bytes apart. */
+/** A tensor with every element, which the view left out; its numbers are separate bytes. */
 export interface TensorPart {
   readonly elements: ElementsData;
   readonly places: readonly PlacesData[];

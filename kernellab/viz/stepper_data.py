@@ -193,7 +193,7 @@ class ArgumentStep:
 
 @dataclass(frozen=True)
 class TensorPart:
-    """A tensor with every element, which was left out of the view; its numbers are bytes apart."""
+    """A tensor with every element, which the view left out; its numbers are separate bytes."""
 
     elements: ElementsData
     places: tuple[PlacesData, ...]

@@ -704,7 +704,7 @@ def _place_text(op: Operation) -> str:
 
 
 def _is_noise(actual: torch.Tensor, exact: torch.Tensor, right: torch.Tensor) -> bool:
-    """Return whether the error is a considerable part of a result that should be exact."""
+    """Return whether a result's error is a large part of it, where a smaller one is expected."""
     error, expected_error = (float((side - exact).norm()) for side in (actual, right))
     return error > _NOISE * float(exact.norm()) and 10 * expected_error < error
 
