@@ -191,9 +191,6 @@ class StagePair:
     """One stage of either compilation."""
 
     name: str
-    left_size: int | None
-    """See `stage_sizes.size_of`; None where this side has no such stage."""
-    right_size: int | None
     equal: bool
     """Whether both texts are the same apart from locations, or both binaries byte by byte."""
 
@@ -306,11 +303,6 @@ class Comparison(PrintsAsCard):
     def passes(self) -> tuple[PassPair, ...]:
         """Every pass that ran on one side, lined up by name, in order."""
         return tuple(_pass_pairs(self.left.passes, self.right.passes))
-
-    @property
-    def differing_passes(self) -> tuple[PassPair, ...]:
-        """The passes that ran on one side alone, or after which the modules differ."""
-        return tuple(pair for pair in self.passes if not (pair.ran_on_both and pair.equal))
 
     @cached_property
     def first_difference(self) -> PassPair | None:
@@ -462,9 +454,8 @@ def _parameters(compilation: Compilation) -> dict[str, Any]:
 
 def _stage_pair(name: str, left: Compilation, right: Compilation) -> StagePair:
     stages = [side.stages.get(name) for side in (left, right)]
-    sizes = [None if stage is None else size_of(stage).number for stage in stages]
     both = [_comparable(stage) for stage in stages if stage is not None]
-    return StagePair(name, sizes[0], sizes[1], len(both) == 2 and both[0] == both[1])
+    return StagePair(name, len(both) == 2 and both[0] == both[1])
 
 
 def _comparable(stage: Stage) -> str | bytes:
