@@ -90,7 +90,7 @@ export interface IrSide {
   readonly layouts: readonly LayoutWords[];
 }
 
-/** A pass of either side of a comparison: its number in `IrSide.passes`, None where it did not run there. */
+/** A pass of either side: its number in `IrSide.passes`, None where it did not run. */
 export interface PassPairData {
   readonly label: string;
   readonly left: number | null;
@@ -162,7 +162,7 @@ export interface GraphChain {
   readonly fusions: readonly FusionRow[];
 }
 
-/** The view's data. The script that draws it travels as its first part, the texts behind it: no other view needs a layout of graphs. */
+/** The view's data; its script travels first, since no other view lays out graphs. */
 export interface GraphView {
   readonly kind: "graph";
   readonly title: string;
@@ -308,7 +308,7 @@ export interface CostLine {
   readonly costs: readonly LineCost[];
 }
 
-/** A kernel's lines in the order of its source; those of helpers in other files are in a separate one. */
+/** A kernel's lines in its source's order, apart from those of helpers in other files. */
 export interface KernelCosts {
   readonly name: string;
   readonly words: string;
@@ -387,7 +387,7 @@ export interface StepFrame {
   readonly given: Readonly<Record<string, number>>;
 }
 
-/** Which elements of an argument, or cells of its picture: their numbers in reading order, ascending. */
+/** Which elements of an argument, or cells of its picture: ascending, in reading order. */
 export interface PlacesData {
   readonly at: number;
   readonly runs: number;
@@ -457,7 +457,7 @@ export interface ArgumentStep {
   readonly writes: readonly StepWrite[];
 }
 
-/** A tensor of a stepper's view with every element: what was left out to keep the view small. Its numbers are in separate bytes. */
+/** A tensor with every element, which the view left out; its numbers are separate bytes. */
 export interface TensorPart {
   readonly elements: ElementsData;
   readonly places: readonly PlacesData[];
@@ -491,7 +491,7 @@ export interface StepperView {
   readonly numbers: null;
 }
 
-/** One config of a sweep, and all that was found out about it. Times in microseconds; None is not known, or not measured. */
+/** One config of a sweep, and all that is known about it; times in microseconds or None. */
 export interface ConfigData {
   readonly sweep: number;
   readonly number: number;

@@ -1,7 +1,4 @@
-"""The tensors that a checked launch gets: some are marked as uninitialized memory
-(`kernellab.uninitialized`), some are views that may be read beyond their shape, and all of them
-are copied for a run as far as the run touches them.
-"""
+"""A checked launch's tensors: uninitialized memory, views read beyond their shape, copies."""
 
 from __future__ import annotations
 
@@ -21,9 +18,6 @@ from kernellab.interpreter.memory.buffers import extent_of
 from kernellab.launch.argument_copies import ALIGNMENT, aligned_copy, aligned_part, tensors_in
 from kernellab.launch.results import Bounds, compare, exactly
 from kernellab.records.launches import Difference
-
-# `kernellab.uninitialized`: mark a tensor as uninitialized memory for a check.
-
 
 _MARK = "kernellab_uninitialized"
 
@@ -113,11 +107,6 @@ def _has_other_stride(
 def strides_for(name: str, tensors: Sequence[str], values: Mapping[str, Any]) -> Iterator[int]:
     """Yield the values of the parameters that are named as strides, except those named after
     another tensor, as `stride_ym` is for y.
-
-    Args:
-        name: the name of a tensor.
-        tensors: the names of all tensors of the launch.
-        values: the arguments of the launch by name.
     """
     stems = {_stem(tensor): tensor for tensor in tensors}
     for parameter, value in values.items():
@@ -153,11 +142,7 @@ _MANY = 1 << 12
 
 
 class LazyCopy:
-    """A copy of a large storage. What was not fetched yet is zero, whatever the original holds.
-
-    Attributes:
-        storage: the copy.
-    """
+    """A copy of a large storage. What was not fetched yet is zero, whatever the original holds."""
 
     def __init__(self, original: torch.UntypedStorage) -> None:
         size = original.nbytes()
@@ -244,17 +229,9 @@ class LazyCopies:
         return self._lazy.get(tensor.untyped_storage().data_ptr()) if self._lazy else None
 
 
-# What two runs of one launch left in their tensors.
-
-
 @dataclass(frozen=True)
 class Results:
-    """What a run has left in its tensors.
-
-    Attributes:
-        tensors: by the names of the arguments.
-        copies: the memory that they lie in.
-    """
+    """What a run has left in its tensors."""
 
     tensors: Mapping[str, torch.Tensor]
     copies: LazyCopies

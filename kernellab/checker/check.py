@@ -1,6 +1,4 @@
-"""`kernellab.check` runs a launch with all detectors, and tries findings on autotuners;
-`kernellab.guarded_launches` checks a launch on the CPU after it failed on the GPU.
-"""
+"""`kernellab.check`: a launch with all detectors; `guarded_launches`: after a fault on the GPU."""
 
 from __future__ import annotations
 
@@ -49,8 +47,6 @@ from kernellab.launch.tile_kernel import run
 from kernellab.records import BoundLaunch, Target
 from kernellab.records.launches import DEFAULT, Difference, RunOptions
 from kernellab.triton_api import Autotuner, Config, JITFunction
-
-# `kernellab.check`: run a launch with all detectors.
 
 
 @takes_launch
@@ -168,8 +164,6 @@ class _Examined:
     """What a check without tries returns.
 
     Attributes:
-        prepared: the launch.
-        expected: the expected results.
         tolerances: how far results may be off.
         work: of all runs; see `EventDispatcher`.
     """
@@ -261,9 +255,7 @@ def examined(launch: BoundLaunch, options: CheckOptions) -> _Examined:
 
 
 def _after_tuning(call: BoundCall, tuner: TunerFacts) -> BoundCall:
-    """Return a call with zeros in the arguments that the autotuner resets before each trial, as the
-    first launch has them.
-    """
+    """Return a call with zeros in the arguments that the autotuner resets before each trial."""
     if len(tuner.configs) < 2 or not tuner.lost:
         return call
     zeros = {name: torch.zeros_like(call.values[name]) for name in tuner.lost}
@@ -395,11 +387,7 @@ class _Pending(threading.local):
             ) from error
 
     def wait(self, launch: WatchedLaunch) -> None:
-        """Wait for a launch on the GPU.
-
-        Raises:
-            GpuFault: it failed.
-        """
+        """Wait for a launch on the GPU. Raises GpuFault: it failed."""
         copies, self._copies = self._copies, {}
         if launch.device != "gpu" or not copies:
             return
@@ -470,10 +458,7 @@ class TunedLaunch:
     """A launch of an autotuned kernel.
 
     Attributes:
-        launch: with the autotuner.
-        kernel: the plain kernel.
         values: its arguments by parameter, with the constants of the first config.
-        examine: checks the launch with another kernel.
     """
 
     launch: BoundLaunch

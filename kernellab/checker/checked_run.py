@@ -1,6 +1,4 @@
-"""A checked run, the events that detectors observe, and what is known of its kernel before it runs:
-what addresses and masks are computed from, which memory it may write, and names of its values.
-"""
+"""A checked run, its events, and what is known of its kernel before it runs."""
 
 from __future__ import annotations
 
@@ -66,17 +64,12 @@ class CheckedRun:
     """The launch that is checked.
 
     Attributes:
-        kernel: the JIT function.
         call: its arguments, with the tensors that it runs on, which are copies.
-        code: its generated code.
         grid: the number of programs along x, y, z.
-        target: the GPU that is emulated.
         outputs: the arguments of which it must write all elements.
-        uninitialized: the arguments that are uninitialized memory.
         most_turns: the most iterations of a `while` loop.
         restrided: the arguments that may be read anywhere in their storage.
         copies: the memory of the tensors of `call`.
-        expected: the expected results, by argument.
         tolerances: how far the results may be off the expected ones.
         autotuner: what the kernel's autotuner does; None if it has none.
     """
@@ -136,8 +129,6 @@ class Event:
     """The execution of an operation by a batch of programs.
 
     Attributes:
-        run: the launch.
-        operation: the operation.
         programs: the batch; None for values that are computed once, before any program runs.
         active: which programs are active; None for all.
         frame, instruction: the position in the generated code.
@@ -151,9 +142,7 @@ class Event:
     instruction: int
 
     def calls(self) -> tuple[SourcePosition, ...]:
-        """Return the kernel's line, then the line in each helper function that was inlined there,
-        without Triton's own functions such as `tl.sum`.
-        """
+        """Return the kernel's line, then that in each inlined helper, without Triton's own."""
         code = self.run.code
         places = tuple(calls_at(self.frame.f_code, self.instruction, code.locations))
         own = users_line(reversed(places))
@@ -164,7 +153,6 @@ class Event:
 
         Args:
             place: the element's position in its tile.
-            program: the position of its program in the batch.
         """
         run = self.run
         return index_provenance(self.frame, self.instruction, place, program, run.code, run.call)
@@ -186,8 +174,6 @@ class CheckedAccess(Event):
     """An access to memory, of which elements outside the storage are already masked off.
 
     Attributes:
-        request: the access to memory.
-        buffer: the storage that it goes to.
         original: the kernel's own access, if elements of it were masked off; None if `request` is
             the same.
     """
@@ -242,7 +228,6 @@ class CheckedAccess(Event):
         Args:
             among: an array over the tile, with programs first if they differ.
             place: the element's position in its tile.
-            program: the position of its program in the batch.
         """
         index = numpy.broadcast_to(
             self.index, numpy.broadcast_shapes(self.index.shape, among.shape)
@@ -308,13 +293,8 @@ class Computed(Event):
     results: Sequence[Value]
 
 
-# What the addresses and masks of a kernel's accesses are computed from.
-
-
 def placing(op: Operation) -> list[SSAValue]:
-    """The operands that say where an operation accesses memory: pointers, or indices of
-    a descriptor, then a mask if there is one.
-    """
+    """The operands that locate an access: pointers, or a descriptor's indices, then any mask."""
     access = trait_of(op, GlobalAccess)
     if access is None:
         return []
@@ -366,9 +346,6 @@ def behind(values: Iterable[SSAValue]) -> frozenset[SSAValue]:
 def was_loaded(value: SSAValue) -> bool:
     """Whether a value comes out of global memory."""
     return isinstance(value, OpResult) and has(value.op, GlobalAccess)
-
-
-# Find the memory that a kernel may write, before it runs.
 
 
 def storages_of(run: CheckedRun, arguments: Arguments) -> frozenset[str | int]:
@@ -470,7 +447,6 @@ def _statements(source: str) -> tuple[tuple[int, int], ...]:
 
 
 def _first_line(source: str, line: int) -> int:
-    """Return the first line of the statement at a line."""
     return max(
         (first for first, last in _statements(source) if first <= line <= last), default=line
     )

@@ -1,6 +1,4 @@
-"""The base classes of detectors, which observe the events of a run and report what is wrong; what
-collects their findings; and what becomes of a detector that fails.
-"""
+"""The base classes of detectors, which observe a run and report what is wrong."""
 
 from __future__ import annotations
 
@@ -28,9 +26,6 @@ from kernellab.interpreter.tiles import Value
 
 if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession
-
-# Sets of programs: exact, and small however large the grid is.
-
 
 _BLOCK = 1 << 16
 """Programs that are kept together, a bit each."""
@@ -88,15 +83,8 @@ class ProgramSet:
         return lowest
 
 
-# The base class of detectors, which observe the events of a run and report what is wrong.
-
-
 class Stopped(Exception):
-    """A run was stopped because it would not have ended.
-
-    Attributes:
-        finding: the reason.
-    """
+    """A run was stopped because it would not have ended."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
@@ -111,12 +99,8 @@ class Detector:
     `detectors/__init__.py` names it.
 
     Attributes:
-        kinds: the kinds of its findings.
-        guards: True if it must also observe every further run (`CheckSession.repeat`), which might
-            not end without it.
-        observes_elements: True if it also observes operations in the functions of reductions, scans
-            and maps, whose values have one entry for each element.
-        collector: its findings so far.
+        guards: True if it must also observe every further run, which might not end without it.
+        observes_elements: True if it also observes, by element, functions of reductions and maps.
         notes: what it could not check, as text.
     """
 
@@ -155,8 +139,7 @@ class Detector:
     def outside_memory(
         self, access: CheckedAccess, wild: numpy.ndarray, elements: Elements
     ) -> None:
-        """Handle elements of an access through addresses that are not in any storage, and will be
-        masked off.
+        """Handle elements of an access at addresses in no storage, which will be masked off.
 
         Args:
             access: the access, to a buffer without elements; its offsets are addresses.
@@ -180,9 +163,7 @@ class Detector:
         """Run the launch again to learn more; called after `end`, unless the run was stopped."""
 
     def explains(self) -> frozenset[Operation]:
-        """Return the accesses whose faults follow from its findings; other detectors do not report
-        them.
-        """
+        """Return the accesses whose faults follow from its findings, which others do not report."""
         return frozenset()
 
     def findings(self, explained: Set[Operation] = frozenset()) -> Iterator[Finding]:
@@ -205,9 +186,7 @@ class PendingFinding:
     """A fault at one operation: the facts of its first element, and how often it happens.
 
     Attributes:
-        facts: the fields of the finding, as keywords.
-        described: the linear id of the program that `facts` describes, if it is a single one:
-            programs with lower ids may reach the fault later.
+        described: the linear id of the program of `facts`; lower ones may reach the fault later.
     """
 
     facts: dict[str, Any]
@@ -316,9 +295,6 @@ def _with_first(described: int | None, listed: list[int]) -> list[int]:
     return [described, *(program for program in listed if program != described)][:LISTED_PROGRAMS]
 
 
-# Detectors that fail: their findings are missing, and the other detectors continue.
-
-
 class Failures:
     """The detectors of a check that failed, each with its first error."""
 
@@ -379,10 +355,6 @@ def _note(kind: type[Detector], error: Exception) -> str:
         f"The detector {kind.__name__}{kinds} failed: {what}{where}. Its findings are missing; "
         "those of the other detectors are complete."
     )
-
-
-# Detectors in two steps: one notices in the checked run that something may be wrong, another one
-# looks closer in a further run, which all that noticed something share.
 
 
 class TwoPhaseDetector(Detector):

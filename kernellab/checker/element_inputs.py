@@ -1,6 +1,4 @@
-"""What one element of a launch's result was computed from, and which access wrote it last. The
-launch runs once more to find out.
-"""
+"""What an element of a result was computed from, and who wrote it last, by a second run."""
 
 from __future__ import annotations
 
@@ -25,9 +23,6 @@ from kernellab.launch.preparation import EntryPoint, prepare_bound
 from kernellab.records import BoundLaunch
 from kernellab.records.launches import Difference
 
-# Which elements of memory a value was computed from: beside each value goes a set of elements
-# that were loaded, as the bits of a whole number.
-
 
 @dataclass(frozen=True)
 class LoadedElement:
@@ -35,8 +30,6 @@ class LoadedElement:
 
     Attributes:
         argument: the parameter; "" for memory that does not belong to an argument.
-        index: in the tensor.
-        value: what was there.
     """
 
     argument: str
@@ -45,9 +38,7 @@ class LoadedElement:
 
 
 class LoadedShadows(Shadows):
-    """The elements behind each value, bit `n` for `elements[n]`: what a load has read, and what its
-    addresses were computed from.
-    """
+    """The elements behind each value, bit `n` for `elements[n]`, through loads and addresses."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,9 +80,7 @@ class LoadedShadows(Shadows):
         return [sets] * len(op.results)
 
     def _loaded(self, op: Operation, access: GlobalAccess) -> Shadow:
-        """Of what an access gives: what it has read, where from, and what stands in for lanes that
-        are off.
-        """
+        """Of what an access gives: what it read, where from, and what stands for masked lanes."""
         values = [*access.indices_of(op), getattr(op, "other", None)]
         behind = [self[value] for value in values if value is not None]
         return joined([self._read.pop(op, None), *behind])
@@ -131,9 +120,6 @@ def _reaching(op: Operation, position: int, shadow: Shadow) -> Shadow:
     return None if shadow is None else reach(op, position, shadow, numpy.bitwise_or)
 
 
-# Find the last write to an element, in a further run of the launch.
-
-
 Watch = Callable[[CheckedRun], Sequence[Detector]]
 """Makes the detectors of a run."""
 
@@ -159,7 +145,6 @@ class LastWriter(Detector):
         last: the linear id of the last of them, whose value remains; None if it is not known.
         name: the argument that they write through; "" if it is not an argument.
         place: the position in its tile of the element that the last program stores.
-        values: the values that it computed the index from.
     """
 
     def __init__(self, run: CheckedRun, apart: Difference) -> None:
@@ -216,8 +201,6 @@ def inputs_behind(
     which of two it became; and where it was loaded, from what the address was computed from.
 
     Args:
-        launch: the launch.
-        program: the id of the one that writes it.
         argument: whose element it is.
         offset: the element, counted from the tensor's first in memory.
 

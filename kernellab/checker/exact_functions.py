@@ -92,9 +92,7 @@ class _Operands:
 
 
 def _unrounded(op: Operation) -> Function | None:
-    """Return the function of the operands, in float64, whose result an operation rounds; None for
-    one that does not round, or combines with what is not known.
-    """
+    """Return the unrounded function, in float64, of an operation that rounds; else None."""
     rule = RULES.get(type(op))
     if rule is None or not (rule.rounds or isinstance(op, _ROUND_INSIDE)):
         return None
@@ -115,9 +113,7 @@ _ROUND_INSIDE = (tt.ReduceOp, tt.ScanOp, tt.DotOp, mlir.FmaOp)
 
 
 def function_of_elements(block: Block) -> Function | None:
-    """Return what the function of a reduction or a scan computes, a tuple; None if that is not
-    known.
-    """
+    """Return what a reduction's or scan's function computes, a tuple; None if unknown."""
     *inside, end = block.ops
     operations = [op for op in inside if not isinstance(op, mlir.ConstantOp)]
     functions = {op: function_of(op) for op in operations}
@@ -220,9 +216,7 @@ _LOGIC: dict[type[Operation], Function] = {
 
 @lru_cache(maxsize=1024)
 def carries(op: Operation) -> bool:
-    """Return whether exact values are followed through an operation. They are not followed through
-    bits: of shifts to the right, only through means such as `(a + b) >> 1`.
-    """
+    """Return whether exact values pass an operation; of right shifts only means, `(a + b) >> 1`."""
     if isinstance(op, mlir.ShRUIOp):
         return _is_of_sums(op.operands[0])
     return (
@@ -293,9 +287,7 @@ def _kind(value: SSAValue) -> str:
 
 
 def _is_of_sums(value: SSAValue) -> bool:
-    """Whether numbers are sums of what was loaded, so that a shift to the right is a mean,
-    `(a + b) >> 1`; bits that are mixed, by products say, are shifted on purpose.
-    """
+    """Whether numbers are sums of loaded ones, so that a right shift is a mean, `(a + b) >> 1`."""
     op = value.owner
     if isinstance(op, mlir.AddIOp | mlir.SubIOp):
         return all(map(_is_of_sums, op.operands))
@@ -390,9 +382,7 @@ def _unsigned_values(function: tt.FuncOp, parameters: frozenset[int]) -> Iterato
 
 
 def takes_for_signed(op: Operation) -> bool | None:
-    """Whether an operation takes its integers for numbers with a sign; None where it does not
-    matter to it.
-    """
+    """Whether an operation takes its integers as signed; None where that does not matter."""
     reads = trait_of(op, ReadsIntegers)
     if reads is not None:
         return reads.signed
@@ -550,9 +540,7 @@ def integers(value: Any, rank: int, without_sign: bool = False) -> Array:
 
 
 def below_zero(exact: Array, actual: Array) -> Array:
-    """Numbers without a sign that went below zero, as what they wrapped to:
-    `x - low < size` is one comparison for two.
-    """
+    """Unsigned numbers below zero, wrapped: `x - low < size` is one comparison for two."""
     negative = (exact < 0) & (exact > -(1 << 31)) & (actual >= 0)
     if not negative.any():
         return exact

@@ -1,6 +1,4 @@
-"""Fixes that were tried: what wrong results say of a mistake, the search for a change of the source
-that makes them right, and the check of the changed kernel on the same launch.
-"""
+"""Fixes that were tried: the search for a change that makes wrong results right."""
 
 from __future__ import annotations
 
@@ -60,7 +58,6 @@ class WrongTensor:
     """A result that is wrong.
 
     Attributes:
-        name: the parameter.
         got, want: what the kernel left, and what is expected.
         allowed: how far each element may be off; a tensor of their shape, float64.
         values: the arguments of the launch before it, by parameter.
@@ -136,9 +133,7 @@ def _readable(result: WrongTensor) -> Source | None:
 
 
 def overwritten(result: WrongTensor) -> str | None:
-    """A store in a loop that goes to the same place in each iteration, of a value that does not
-    grow from one to the next.
-    """
+    """A store in a loop goes to the same place each iteration, with a value that does not grow."""
     source = _readable(result)
     for loop in source.loops() if source else ():
         nodes = [node for part in loop.body for node in ast.walk(part)]
@@ -157,9 +152,7 @@ def overwritten(result: WrongTensor) -> str | None:
 
 
 def _made_in(loop: ast.For | ast.While, nodes: Sequence[ast.AST]) -> tuple[set[str], set[str]]:
-    """Return the variables that a loop writes, and of these those that depend on what an earlier
-    iteration wrote.
-    """
+    """Return the variables that a loop writes, and those that depend on an earlier iteration."""
     targets = [*nodes, *(ast.walk(loop.target) if isinstance(loop, ast.For) else ())]
     names = (node for node in targets if isinstance(node, ast.Name))
     made = {name.id for name in names if isinstance(name.ctx, ast.Store)}
@@ -318,9 +311,7 @@ def one_expected(result: WrongTensor) -> str | None:
 
 
 def an_argument_is_missing(result: WrongTensor) -> str | None:
-    """An argument, or a number of each of its rows, is missing from all elements as a factor or a
-    term, or is once too many.
-    """
+    """A factor or a term, an argument or one of each row's numbers, is missing or once too many."""
     left, right = result.left, result.right
     for name, value in result.values.items():
         if not isinstance(value, torch.Tensor) or name == result.name:
@@ -472,7 +463,6 @@ class Tries:
     """How much is tried.
 
     Attributes:
-        most: the most sources.
         seconds: no try begins later; on a busy machine, none after three times as long.
         batch: how many sources are made together.
     """
@@ -484,12 +474,7 @@ class Tries:
 
 @dataclass(frozen=True)
 class Found:
-    """A change that makes a launch right.
-
-    Attributes:
-        reason: what was wrong.
-        source: the changed source.
-    """
+    """A change that makes a launch right."""
 
     reason: str
     source: str
@@ -503,10 +488,7 @@ def search(
     tries: Tries,
     likely: Sequence[Family] = (),
 ) -> Found | None:
-    """Return the first change whose kernel is right; None if none of those that were tried is.
-
-    Changes of the families `likely` are tried first.
-    """
+    """Return the first change whose kernel is right, or None; families `likely` go first."""
     start, busy = time.monotonic(), time.process_time()
     rewrites = _distinct(_in_turn(source, families, likely), source.text)
     candidates = itertools.islice(rewrites, tries.most)
@@ -591,9 +573,6 @@ def _distinct(rewrites: Iterable[Rewrite], text: str) -> Iterator[Rewrite]:
             yield rewrite
 
 
-# Show a fix of a finding only if it was tried: the changed kernel is checked on the launch.
-
-
 MOST_TRIES = 100
 """The most changes that are tried for a wrong result."""
 
@@ -629,12 +608,8 @@ class Trial:
     """The launch on which changes are tried.
 
     Attributes:
-        kernel: the plain kernel.
-        values: its arguments, by parameter.
-        examine: checks the launch with another kernel.
         results: runs the launch with a kernel, and options of the run if they are given, on copies
             of the arguments, and returns those.
-        expected: the expected results, by parameter.
         work: what the check took; see `EventDispatcher`.
     """
 
@@ -733,9 +708,7 @@ class Trial:
             return None
 
     def _with_wait(self, finding: Finding, before: Findings) -> Finding:
-        """Return a finding about asynchronous operations with a change that removes it, in the
-        kernel or a helper: a line that is added, or another number.
-        """
+        """Return a finding about asynchronous operations with a tried change that removes it."""
         functions = self._functions(finding)
         for together, function in itertools.product(WAITS[finding.kind], functions):
             line = triton_api.definition_of(function).line
@@ -777,9 +750,7 @@ class Trial:
             return None
 
     def _functions(self, finding: Finding) -> list[Any]:
-        """Return the kernel and the helpers that it calls in its file, the one that has the
-        finding first.
-        """
+        """Return the kernel and its file's helpers, the one that has the finding first."""
         kernel, place = self.kernel, finding.position
         names = dict.fromkeys(node.id for node in self._source.names())
         named = triton_api.functions_within(kernel.fn.__globals__.get(name) for name in names)
@@ -888,9 +859,7 @@ class Trial:
         return finding
 
     def _helps(self, kernel: Any, finding: Finding | None, before: Findings) -> bool:
-        """Return whether a finding goes away with another kernel, and no new one appears; without
-        a finding, whether all those about asynchronous operations go away.
-        """
+        """Return whether another kernel loses a finding, or all of these, and gains none."""
         try:
             with limited(_SECONDS):
                 after = self.examine(kernel)
@@ -931,9 +900,7 @@ _HOLDS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def _failing(source: Source, condition: ast.expr, values: Mapping[str, Any]) -> str:
-    """Return which comparison of a mask is false for known values, as text: "; n < N is false for
-    n = 40"; "" if none is.
-    """
+    """Return which comparison of a mask is false, as "; n < N is false for n = 40"; "" if none."""
     for node in ast.walk(condition):
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
             continue
@@ -967,9 +934,7 @@ def fix_words(reason: str, effect: str, changes: Sequence[Change]) -> str:
 
 
 def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) -> Iterator[str]:
-    """Yield the sources that a proposal may mean: the expressions of its text on the finding's
-    line, or the mask of the access there; none if the line is not the kernel's own.
-    """
+    """Yield the sources that a proposal may mean: an expression on the line, or its mask."""
     place = finding.position
     if place is None or finding.called_from:
         return
@@ -1000,18 +965,14 @@ def proposed(source: Source, kernel: Any, finding: Finding, proposal: Proposal) 
 
 
 def _says_little(due: Within) -> bool:
-    """Return whether the expected elements are so few and small integers that a change of the
-    arithmetic may give them by chance.
-    """
+    """Return whether elements are so few and small that a change may give them by chance."""
     values = due.values.double()
     is_whole = bool((values == values.round()).all()) and bool((values.abs() < 1000).all())
     return is_whole and len({*values.reshape(-1)[:1024].tolist()}) < 3
 
 
 def _takes(call: ast.Call, finding: Finding) -> bool:
-    """Return whether a call is what a finding reports: an assertion, or an access of its argument
-    as far as its text says.
-    """
+    """Return whether a call is the assertion, or the access of the argument, that is reported."""
     if called(call) == "device_assert":
         return finding.kind == "failed-assertion"
     if called(call) not in ("load", "store") or not call.args:

@@ -1,6 +1,4 @@
-"""Accesses of different programs to one element: who touches it, in which order, whether anything
-orders them, and whether it matters.
-"""
+"""Accesses of different programs to one element: in which order, and whether it matters."""
 
 from __future__ import annotations
 
@@ -74,9 +72,7 @@ class Clocks:
         self._storages: set[int] = set()
 
     def know(self, program: int, others: numpy.ndarray, times: numpy.ndarray) -> numpy.ndarray:
-        """For each of the others, whether what it did at a time has happened before what
-        `program` does now.
-        """
+        """For each of the others, whether its act happened before what `program` does now."""
         known = others == program
         if program in self._of_program:
             known = known | (self._of_program[program][others % self._hands_of_each] >= times)
@@ -133,9 +129,7 @@ def releases(op: Operation) -> bool:
 
 
 def weakness(op: Operation) -> str | None:
-    """What the source says of an atomic that orders less than it would by default:
-    `sem="relaxed"`; None for any other operation.
-    """
+    """What the source says of a weak atomic: `sem="relaxed"`; None for other operations."""
     order = _number(op, "sem")
     if _number(op, "scope") == _OF_THE_BLOCK:
         return 'scope="cta"'
@@ -145,9 +139,7 @@ def weakness(op: Operation) -> str | None:
 
 
 def _meaning(op: Operation) -> int | None:
-    """What an atomic orders; None for an operation that is none,
-    and one that other programs do not see in order.
-    """
+    """What an atomic orders; None for others, and for one that programs do not see in order."""
     order = _number(op, "sem")
     return None if order == _RELAXED or _number(op, "scope") == _OF_THE_BLOCK else order
 
@@ -165,7 +157,6 @@ def stores_the_same(access: CheckedAccess, lanes: numpy.ndarray) -> bool:
     """Return whether elements already hold the bits that a store is about to write there.
 
     Args:
-        access: the store.
         lanes: which elements of its tile, programs first if they differ.
     """
     held = access.buffer.elements.take(access.index, mode="clip")
@@ -217,9 +208,7 @@ class _Sources:
 
     Attributes:
         axes: the axes of the grid whose program ids take part.
-        has_loads: whether loaded values take part.
-        is_known: False if it may depend on anything else that differs between programs, such as
-            the result of an atomic.
+        is_known: False if other differences of programs may matter, such as an atomic's result.
     """
 
     axes: frozenset[int] = frozenset()
@@ -282,8 +271,7 @@ class SeenEnough(Exception):
 
 
 Suspects = dict[str | int, tuple[Storage, numpy.ndarray]]
-"""Storages (see `CheckedRun.storage_of`) with the suspect elements, which are True in a shadow
-array."""
+"""Storages (see `CheckedRun.storage_of`) with the suspect elements, True in a shadow array."""
 
 
 def is_more(suspects: Suspects, known: Suspects) -> bool:
@@ -312,8 +300,7 @@ def union(suspects: Suspects, other: Suspects) -> Suspects:
 
 @dataclass(frozen=True)
 class AccessPair:
-    """Two programs that touch one element, with nothing that orders them:
-    the first that was seen of two operations.
+    """The first of two operations' pairs of programs that touch one element in no order.
 
     Attributes:
         first, second: what each does there, in the order of the run.
@@ -350,8 +337,7 @@ class PairSummary:
 
     Attributes:
         weak: atomics that would order those of the first if they acquired and released.
-        reads: of pairs one of which reads, those reads: which access of the run, and its operation;
-            see `Tracker`.
+        reads: of pairs with a read: which access of the run, and its operation; see `Tracker`.
         same: whether all of them store the same bits, whatever the data are.
     """
 
@@ -367,7 +353,6 @@ class Tracker(Detector):
     """Follows programs, which run one by one, through the elements that are suspect.
 
     Attributes:
-        summaries: the access pairs, by their operations.
         is_cut_off: whether it left the rest of the programs out, since they are too many.
     """
 
@@ -477,9 +462,7 @@ class Tracker(Detector):
         operations: frozenset[Operation],
         programs: Sequence[int],
     ) -> bool:
-        """Whether a store writes the bits that earlier stores of other programs have written to
-        these elements, and must do so.
-        """
+        """Whether a store only repeats the bits that other programs stored before."""
         if not depend_on_places_alone(self.run, operations, programs):
             return False
         return stores_the_same(access, history.lanes_at(access, elements))
@@ -487,9 +470,7 @@ class Tracker(Detector):
     def _weak_between(
         self, program: int, other: numpy.ndarray, time: numpy.ndarray
     ) -> tuple[Operation, ...]:
-        """The atomics that would order what `other` did at a time before what `program` does now,
-        if they acquired and released; of several those without which the others would not.
-        """
+        """The weak atomics that, if strong, would order `other`'s act before `program`'s."""
         clocks = self._if_strong.get(None)
         if clocks is None or not clocks.know(program, other, time).all():
             return ()
@@ -507,9 +488,7 @@ _MOST_LEFT_OUT = 8
 
 
 def _clocks_if_strong(run: CheckedRun) -> dict[Operation | None, Clocks]:
-    """What programs would know if the weak atomics of a kernel acquired and released: all of them
-    (None), and all but one.
-    """
+    """What programs would know if all weak atomics (None), or all but one, were strong."""
     weak = frozenset(op for op in run.code.module.walk() if weakness(op) is not None)
     if not weak:
         return {}
@@ -520,8 +499,7 @@ def _clocks_if_strong(run: CheckedRun) -> dict[Operation | None, Clocks]:
 
 
 _Trace = str
-"""Whose accesses are kept: "write", "update", "read", and "read before",
-the latest read of another program than the last reader's."""
+"""Whose accesses are kept; "read before" is the latest read of another program than "read"'s."""
 
 _KIND: Mapping[_Trace, Touch] = {
     "write": "write",
@@ -549,9 +527,7 @@ def touch_of(access: CheckedAccess) -> Touch:
 
 @dataclass
 class _Latest:
-    """For each suspect element, who did something there last:
-    program, time, number of the operation.
-    """
+    """For each suspect element, who did something there last: program, time, operation's number."""
 
     programs: numpy.ndarray
     times: numpy.ndarray

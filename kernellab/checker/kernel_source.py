@@ -22,7 +22,6 @@ class Source:
 
     Attributes:
         text: from `def` on, without indentation.
-        values: the arguments of the launch, by parameter.
     """
 
     text: str
@@ -90,9 +89,7 @@ class Source:
         return content.decode()
 
     def _fitted(self, node: ast.AST, text: str) -> str:
-        """Return an expression with parentheses if it needs them where a node is, and without
-        if it does not.
-        """
+        """Return an expression with the parentheses that it needs where a node is."""
         try:
             new = ast.parse(text, mode="eval").body
         except SyntaxError:

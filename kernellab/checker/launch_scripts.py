@@ -20,9 +20,6 @@ from kernellab.launch.preparation import PreparedLaunch
 from kernellab.records import Target
 from kernellab.records.display import described
 
-# The tensors of a script.
-
-
 RECIPES = ("zeros", "ones", "arange", "randn")
 """The contents that a tensor may get instead, the simplest first."""
 
@@ -154,9 +151,6 @@ def fewer_than(number: int) -> Iterator[int]:
             yield number - step
 
 
-# A launch as a script.
-
-
 @dataclass(frozen=True)
 class SameAs:
     """An argument that is the tensor of another parameter too."""
@@ -171,11 +165,8 @@ class LaunchScript:
     Attributes:
         kernel: the plain kernel, whose helpers and globals the script has.
         source: the text of the kernel, which may differ from that of `kernel`.
-        grid: three sizes, or a function of the parameters.
         values: what each parameter gets: a ScriptTensor, SameAs, or a value with a literal.
-        options: options of the backend.
-        expect: a function that computes the expected results, and its name in the script; None
-            of a question without them.
+        expect: a function of the expected results, and its name in the script; or None.
         question: the last lines, which pass `launch` to a function.
     """
 
@@ -261,9 +252,7 @@ class LaunchScript:
         return kind.smaller_sizes, kind.smaller_grids, kind.simpler_contents, kind.fewer_options
 
     def smaller_sizes(self) -> Iterator[LaunchScript]:
-        """Yield the launch with a smaller number in place of one: in the sizes, the strides and the
-        tensors that have it as a factor; in the blocks too; in the blocks alone.
-        """
+        """Yield the launch with a smaller number in sizes and tensors, with or only in blocks."""
         numbers = {value for value in self.values.values() if is_whole(value) and value > 1}
         plain = [name for name in self.values if not self._is_block(name)]
         blocks = [name for name in self.values if self._is_block(name)]
@@ -387,9 +376,7 @@ def _cannot_have(prepared: PreparedLaunch, name: str, why: str) -> ArgumentError
 
 
 def _named_function(expect: Any) -> tuple[Any, str]:
-    """The function that computes the expected results, as a script can have it, and its name; None
-    in place of the function of torch.
-    """
+    """The function of the expected results, as a script has it, and its name; None for torch's."""
     for library in ("torch", "torch.nn.functional", "torch.linalg", "torch.special"):
         own = getattr(expect, "__name__", "")
         if own and getattr(sys.modules.get(library), own, None) is expect:
@@ -402,9 +389,6 @@ def _named_function(expect: Any) -> tuple[Any, str]:
             "cell and takes the tensors as its arguments.",
         )
     return function, str(expect.__name__)
-
-
-# A compilation as a script.
 
 
 def _by_name(kernel: Any, by_path: Mapping[tuple[int, ...], Any]) -> dict[str, Any] | None:
@@ -420,11 +404,7 @@ class CompileScript:
 
     Attributes:
         kernel, source: as of a LaunchScript.
-        signature: the types of the parameters.
-        constants: the values of those that are compiled in.
         hints: what is promised of the others, as Triton writes it.
-        options: options of the backend.
-        target: the GPU.
     """
 
     kernel: Any

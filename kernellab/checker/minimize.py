@@ -36,9 +36,6 @@ from kernellab.launch.preparation import (
 from kernellab.launch.reference_results import Reference
 from kernellab.records import BoundLaunch, Target
 
-# How a script fails.
-
-
 Failures = Mapping[tuple[str, str], str]
 """What a script shows: kind and argument of each finding, or an error and "" -> the message."""
 
@@ -99,7 +96,6 @@ class Judge:
         deadline: when none may start any more, of `time.monotonic`.
         limit: how long a script may take, in seconds.
         kind: the kind of failure to keep; "" for the first.
-        wanted: the failure to keep.
         known: the failures that the first script shows: no other may appear.
     """
 
@@ -160,15 +156,11 @@ class Judge:
                 return {(f"crash: {error.ending} {_asserted(error)}".strip(), ""): str(error)}
 
 
-# The statements of a kernel, and its parameters.
-
-
 def without_statements(text: str, fails: Callable[[str], bool]) -> str:
     """Remove statements of a kernel: first large parts, then single ones; then put the body of a
     loop or a branch in its place. What uses a variable that is set nowhere is not tried.
 
     Args:
-        text: of a kernel that fails.
         fails: whether the kernel with another text fails as it does.
     """
     unknown = _read_and_never_set(text)
@@ -260,16 +252,11 @@ def _without_parameters(text: str) -> tuple[str, list[str]]:
     return f"def {function.name}({written}):\n{body}\n", [each.arg for each in kept]
 
 
-# The search.
-
-
 def minimal(script: Any, fails: Callable[..., bool]) -> Any:
     """Return the smallest script found that fails.
 
     Args:
-        script: one that fails.
-        fails: whether another one fails as it does; with `exactly=True`, with the same message. It
-            is called once for each script.
+        fails: called once for each script: whether it fails so; if `exactly`, by the message too.
     """
     seen = {script.text()}
 
@@ -316,10 +303,7 @@ class Minimal:
     """The smallest launch that fails as a given one does, as `kernellab.minimize` finds it.
 
     Attributes:
-        kernel: its name.
         failure: what fails: "out-of-bounds in x_ptr".
-        message: what the smallest launch shows.
-        script: a program that shows it, and needs nothing else.
         tries: how many launches ran.
         is_complete: whether nothing smaller was left to try; False if the work was spent before.
     """

@@ -1,7 +1,4 @@
-"""Which numbers are NaN or infinite, and where they come from: beside each value goes the number of
-the event that made it what it is. What findings say of them, and of numbers that do not fit in
-their type.
-"""
+"""Which numbers are NaN or infinite, and where they come from, by event numbers beside them."""
 
 from __future__ import annotations
 
@@ -33,15 +30,11 @@ from kernellab.ir.operations import (
 )
 from kernellab.ir.types import dtype, is_float, shape
 
-# Which numbers are NaN or infinite, of every floating-point type that kernels have.
-
-
 _EXPONENTS = {
     numpy.dtype(numpy.float16): numpy.uint16(0x7C00),
     numpy.dtype(ml_dtypes.bfloat16): numpy.uint16(0x7F80),
 }
-"""The bits that are all set in NaN and infinity, of the 16-bit types:
-comparing them is faster than converting."""
+"""The bits that are all set in 16-bit NaN and infinity; comparing is faster than converting."""
 
 
 def is_float_type(kind: numpy.dtype) -> bool:
@@ -60,9 +53,7 @@ def not_finite(array: Array) -> Array:
 
 
 def too_large_for(values: Array, kind: numpy.dtype) -> Array:
-    """Which values, infinities among them, round to nothing that `kind` has:
-    a conversion that saturates cuts them.
-    """
+    """Which values, infinities included, are beyond `kind`, so that saturation cuts them."""
     wide = widen(values)
     large: Array = numpy.abs(wide) > largest_finite(kind)
     if large.any():
@@ -78,20 +69,18 @@ _MOST_KEPT = 256
 """So many events of one run of a function are kept."""
 
 
-def _is_users(op: Operation) -> bool:
+def is_users(op: Operation) -> bool:
     """Return whether an operation is on a line of the user's code."""
     frames = locate(op.location).frames
     return bool(frames) and users_line(frames) == frames[0]
 
 
 def calls_of_combiner(op: Operation) -> tuple[SourcePosition, ...] | None:
-    """Return the position of the combining function of a reduction or a scan, the kernel's own line
-    first; None if it is Triton's own, or has more than one operation.
-    """
+    """Return the position of a user's combining function of one operation; None for any other."""
     if not isinstance(op, tt.ReduceOp | tt.ScanOp):
         return None
     combiner, *rest = op.combine.block.ops
-    if len(rest) != 1 or not _is_users(combiner):
+    if len(rest) != 1 or not is_users(combiner):
         return None
     return locate(combiner.location).frames[::-1]
 
@@ -121,7 +110,7 @@ class ElementEvents:
     def follow(self, outer: Operation, computed: Computed) -> None:
         """An operation of the function of `outer` has computed its results."""
         seen = self._seen.setdefault(outer, [])
-        if len(seen) >= _MOST_KEPT or not _is_users(computed.operation):
+        if len(seen) >= _MOST_KEPT or not is_users(computed.operation):
             return
         given = (*computed.operands, *computed.results)
         values = [numpy.ravel(array) for array in numpy.broadcast_arrays(*given)]
@@ -157,9 +146,7 @@ def behind(
 
 
 def _column(outer: Computed, lane: tuple[int, ...]) -> tuple[int, int]:
-    """Return the column of a result's elements, and the number of columns, if the rows of all
-    active programs are side by side.
-    """
+    """Return the elements' column and the columns' number, active programs side by side."""
     op, result = outer.operation, numpy.asarray(outer.results[0])
     extents, (program, *place) = tuple(shape(op.results[0].type)), lane
     programs = len(result) if result.ndim > len(extents) else 1
@@ -190,18 +177,15 @@ _BITS = (mlir.BitcastOp, tt.BitcastOp)
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """An operation that computed NaN or infinity from other values, or clamped a number to its
-    type.
+    """An operation that made NaN or infinity of other values, or clamped a number to its type.
 
     Attributes:
         kind: the kind of its finding; "" for a load outside memory, whose effects are not reported.
-        computed: the operation, and its position in the code.
         operands, result: its values, programs first.
         lanes: the elements of the result in which it happened.
         stays: True if the result may be finite: the largest number instead of a larger one.
         inside: the events in the function of a reduction, a scan or a map.
-        decided_by: of a NaN that decides something, the comparison, maximum or cast whose result
-            is not NaN.
+        decided_by: of a NaN that decides: the comparison, maximum or cast with another result.
     """
 
     kind: str
@@ -214,9 +198,7 @@ class Origin:
     decided_by: Operation | None = None
 
     def at(self, lane: Lane) -> tuple[Origin, Lane]:
-        """Return the origin of an element of the result, and the element's place there, program
-        first: inside the function of a reduction if the user wrote it, else this one.
-        """
+        """Return an element's origin and place, inside a reduction's function if the user's."""
         match = behind(self.inside, self.computed, self.kind, lane)
         if match is None:
             return self, lane
@@ -227,9 +209,7 @@ class Origin:
 
 
 class Padding(Shadows):
-    """1 for each element that a mask disabled when it was loaded, and what is computed of such
-    elements one by one.
-    """
+    """1 for each element that a mask disabled in a load, and for what is computed of such ones."""
 
     def computed(self, computed: Computed, operands: Sequence[Shadow]) -> Sequence[Shadow]:
         op = computed.operation
@@ -249,10 +229,7 @@ class Padding(Shadows):
 
 
 class Origins(Shadows):
-    """The number of the origin of each value that has one; `events[number - 1]` is that origin.
-
-    Values from arguments, constants of the source, and values from shared memory have none.
-    """
+    """The number of each value's origin in `events`, from 1; none for arguments and constants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -268,9 +245,7 @@ class Origins(Shadows):
         """Of each load, the lanes that really read, where that is not all of them."""
 
     def followed(self, numbers: Array, values: Array) -> Array:
-        """The numbers of those values whose origin still shows:
-        they are not finite, or what was made of them stays.
-        """
+        """The numbers of values whose origin still shows, in them or in their results."""
         shows = not_finite(values)
         if any(event.stays for event in self.events):
             stays = numpy.array([False, *(event.stays for event in self.events)])
@@ -304,9 +279,7 @@ class Origins(Shadows):
         ]
 
     def _deciding(self, computed: Computed, operands: Sequence[Shadow], position: int) -> Shadow:
-        """The origins of an integer that a NaN has decided: an index of a largest element, a cast,
-        or a comparison; and of what is computed from such integers.
-        """
+        """The origins of integers that a NaN decided, and of what is computed from them."""
         op = computed.operation
         given: list[Shadow] = []
         for shadow, value, operand in zip(operands, computed.operands, op.operands):
@@ -322,9 +295,7 @@ class Origins(Shadows):
         return None if numbers is None or not numbers.any() else numbers
 
     def _deciding_nan(self, op: Operation, operand: SSAValue, value: Any, shadow: Array) -> Shadow:
-        """The origins of those elements of an operand that are NaN, as origins that decide; without
-        the elements that a mask disabled.
-        """
+        """The deciding origins of an operand's NaN elements, without masked ones."""
         decides = _is_nan(value, operand) & (shadow > 0)
         padding = self._padding[operand]
         if padding is not None:
@@ -364,7 +335,6 @@ class Origins(Shadows):
             self.read[op] = numpy.where(lost, number, 0 if before is None else before)
 
     def _origins_of(self, computed: Computed, operands: Sequence[Shadow], position: int) -> Shadow:
-        """The origins of one result."""
         op = computed.operation
         result = with_program_axis(
             computed.results[position], len(shape(op.results[position].type))
@@ -397,9 +367,7 @@ class Origins(Shadows):
     def _inherited(
         self, computed: Computed, operands: Sequence[Shadow], result: Array
     ) -> Array | None:
-        """Of each lane of the result, the latest origin among the elements
-        that it was computed from.
-        """
+        """Of each lane of the result, the latest origin among the elements behind it."""
         reached = [
             reach(computed.operation, position, shadow)
             for position, shadow in enumerate(operands)
@@ -423,9 +391,7 @@ class Origins(Shadows):
 
 
 def decides_integers(op: Operation) -> bool:
-    """Whether an operation makes integers of floats, so that a NaN decides them: the place of the
-    largest element, a cast, or a comparison that is not a test for NaN.
-    """
+    """Whether a NaN decides an integer: by the place of a maximum, a cast, or a comparison."""
     match op:
         case mlir.FPToSIOp() | mlir.FPToUIOp():
             return True
@@ -477,9 +443,7 @@ _GIVES_AN_OPERAND = (
 
 
 def may_begin(op: Operation) -> bool:
-    """Whether an operation may make NaN, infinity or a number cut to its type of finite ones;
-    one with a function of elements only as operations there may.
-    """
+    """Whether an operation may make NaN, infinity or a cut number of finite ones by itself."""
     if not _computes(op) or isinstance(op, _GIVES_AN_OPERAND) or has(op, RegionsOfElements):
         return False
     return any(is_float(result) for result in op.results)
@@ -556,8 +520,6 @@ DIVISIONS = (mlir.DivFOp, mlir.RemFOp, tt.PreciseDivFOp, tt.ApproxDivFOp)
 LOGARITHMS = (mlir.LogOp, mlir.Log2Op, mlir.Log10Op, mlir.Log1pOp)
 ROOTS = (mlir.SqrtOp, mlir.RsqrtOp, tt.PreciseSqrtOp)
 EXPONENTIALS = (mlir.ExpOp, mlir.Exp2Op, mlir.ExpM1Op)
-
-# Advice for an exponential that overflows, which depends on how it is used.
 
 
 def advice_for(op: Operation) -> str:
@@ -639,7 +601,6 @@ def _reached(
 
     Args:
         values: values of one function, followed element by element through loops and branches.
-        until_sums: whether to stop at reductions.
     """
 
     def step(value: SSAValue) -> Iterator[SSAValue]:

@@ -45,7 +45,6 @@ class Inputs:
     """The elements of one argument that a value was computed from.
 
     Attributes:
-        argument: the parameter.
         count: how many elements there are.
         first: index and value of the first few, in the order in which the kernel read them.
         last: the element that it read last; None if `first` has all.
@@ -80,13 +79,10 @@ class Proposal:
     """A change of the finding's line that may remove its fault, to be tried.
 
     Attributes:
-        words: what to do, as a sentence.
         old: the expression to replace, as it is written; "" for the mask of the access.
         new: what to write instead, or the condition to add to the mask.
-        keyword: the keyword argument of the load that `new` is the value of; "statement" if `new`
-            is a line to write before the finding's; then `old` is "".
-        replaces_advice: whether the finding's own advice, which is what else may help, is left out
-            if this one was tried and helps.
+        keyword: the load's keyword that gets `new`; "statement" if `new` is a line to write before.
+        replaces_advice: whether the finding's advice is left out if this was tried and helps.
     """
 
     words: str
@@ -104,23 +100,18 @@ class Finding(HasCard, Diagnostic):
     it. docs/checking.md lists all kinds.
 
     Attributes:
-        programs: at most eight of the programs in which it happens: first the one that `lane` and
-            `values` belong to, then the others by their ids.
+        programs: at most eight in which it happens, first that of `lane` and `values`, then by id.
         argument: the parameter whose memory it concerns; "" if there is none.
-        index: the first element of the argument's tensor that it concerns. It is a single number,
-            counted from the tensor's first element, if it is outside of the tensor or has no
-            unique coordinates.
+        index: its first element; a number from the tensor's first where coordinates do not apply.
         lane: the position in its tile of the first tile element that it concerns.
         values: what the index was computed from, or what was compared, by the kernel's names.
         count: how many elements of memory, or of tiles, it concerns; 0 if that has no meaning.
         program_count: in how many programs it happens; `programs` may list fewer.
-        inputs: of a wrong result, the elements that it was computed from, by argument, in the order
-            in which the program first read them; () if there are none, None if it is not known.
+        inputs: of a wrong result, its elements by argument, as first read; None if not known.
         cause: of a difference that rounding explains, what rounds: "tf32", "narrow sums", "narrow
             values", "functions", "order of a sum" or "rounding"; else "".
         errors: the largest error of such a result against float64, and that without the cause.
-        held: of an access out of bounds, the first and the last element that it may touch; None if
-            they are not known.
+        held: of an access out of bounds, the first and last element that it may touch, or None.
         rivals: of a race, two of its programs, each with what it does: "writes 9.95".
         proposals: changes that the check tries, and shows if the finding goes away.
     """
@@ -187,9 +178,7 @@ class Finding(HasCard, Diagnostic):
 
     @property
     def calls(self) -> tuple[SourcePosition, ...]:
-        """The lines of the calls that lead to the position, the kernel's own first; empty if the
-        position is in the kernel.
-        """
+        """The lines of the calls that lead to the position; empty in the kernel."""
         return self.called_from[::-1]
 
     @property
@@ -260,15 +249,12 @@ class Findings(HasCard, RowSequence[Finding]):
     """The findings of a check of one launch, in the order of the kernel's lines.
 
     Attributes:
-        kernel: its name.
-        target: the GPU that was emulated.
         grid: the number of programs along x, y, z.
         notes: what was not checked, and which detector failed, and why.
         subject: what was checked; None if it is not known.
         compared: the arguments that were compared with expected contents.
         launch: the launch that was checked; None if it is not available.
-        every_size: of a check with `sizes`: "proved", "refuted" (the findings are those of a small
-            launch that fails) or "not decided"; else "".
+        every_size: with `sizes`: "proved", "refuted" by a small launch, "not decided"; else "".
     """
 
     kernel: str

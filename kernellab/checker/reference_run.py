@@ -66,8 +66,6 @@ from kernellab.ir import flow, mlir
 from kernellab.ir.operations import GlobalAccess, KeepsSign, MovesElements, RegionsOfElements, has
 from kernellab.ir.types import dtype, is_pointer, shape
 
-# What is found: the operations that did not give what they compute, and what that led to.
-
 
 @dataclass(eq=False)
 class Departure:
@@ -77,7 +75,6 @@ class Departure:
         computed: its values when it first did so.
         operands, result: these as numbers, programs first.
         exact: what it should have given, programs first.
-        lanes: in which it did, then.
         programs: linear ids of all.
         count: elements.
     """
@@ -117,12 +114,10 @@ class Harm:
 
     Attributes:
         operation: it stores a wrong number, has a wrong address, or decides control flow.
-        value: the operand that is wrong.
         access: the first wrong access; None for control flow.
         element: the first wrong element; None if the address or the mask is wrong.
         stored, exact: the number that is stored there, and the exact one.
         count: how many elements are wrong.
-        sources: the values that what is wrong is computed from.
     """
 
     operation: Operation
@@ -236,9 +231,7 @@ def numbers(
     unsigned: Values,
     signed: bool | None = None,
 ) -> Array:
-    """Return a value as numbers in float64, programs first; integers as `signed` ones, if that is
-    said.
-    """
+    """Return a value as float64, programs first; integers as `signed` ones, if that is given."""
     rank = len(shape(source.type))
     if not is_pointer(source.type) and is_float_type(dtype(source.type)):
         return with_program_axis(widen(value), rank).astype(FLOAT64)
@@ -262,9 +255,6 @@ def distance_of(exact: Array, actual: Array) -> Array:
     return numpy.where(exact == actual, 0, away)
 
 
-# A cause of inexact results.
-
-
 _SMALL = 0.05
 """Stored numbers below this fraction of the largest in their tile may be off by as much as it."""
 
@@ -274,12 +264,9 @@ class Cause:
 
     Attributes:
         tolerance: how far a stored number may be from the exact one, relative to it.
-        undefined: True if the exact result is not defined; also what decides addresses, masks and
-            control flow matters then.
+        undefined: True if there is no exact result; then addresses, masks and branches matter too.
         of_indices: True if only addresses and masks matter; integers are followed then.
-        adds_up: True if operations add to their own inexact results; otherwise only operations
-            with exact operands are reported.
-        collector: its findings.
+        adds_up: True if operations add to their own inexact results; else operands must be exact.
     """
 
     tolerance: ClassVar[float] = 0.0
@@ -308,9 +295,7 @@ class Cause:
         return different
 
     def is_off(self, value: SSAValue, stored: Array, exact: Array, on: Array) -> Array:
-        """Return which stored numbers are off by more than the tolerance; other detectors report
-        numbers that are not finite.
-        """
+        """Return which finite stored numbers are off by more than the tolerance."""
         del value
         with numpy.errstate(all="ignore"):
             sizes = numpy.abs(exact)
@@ -333,9 +318,6 @@ class Cause:
         raise NotImplementedError
 
 
-# Following a cause through the run.
-
-
 class Followed(Shadows):
     """How far the values of the run are from exact ones, for one cause, and what that leads to.
 
@@ -344,11 +326,8 @@ class Followed(Shadows):
     makes of exact operands is held against what the same arithmetic makes of the actual ones.
 
     Attributes:
-        departures: of the operations that did not give what they compute, in the order in which
-            they first did.
+        departures: of the operations that gave something else than they compute, in order.
         harms: what went wrong, by the operation that stores, accesses or decides.
-        stored: the shadows of what is stored.
-        step: the operation that is followed.
     """
 
     step: Step
@@ -375,7 +354,14 @@ class Followed(Shadows):
     def follow_step(self, step: Step) -> None:
         """Follow the exact values through an operation."""
         if self.cause.undefined and isinstance(step.operation, DECIDE):
-            self._look_at_decision(step.computed)
+            op = step.computed.operation
+            for value in op.operands:
+                shadow = self[value]
+                if shadow is None or shadow.ndim > 1 or op in self.harms:
+                    continue
+                on: Any = True if step.computed.active is None else step.computed.active
+                if numpy.any(self._is_wrong(shadow) & on):
+                    self.harms[op] = Harm(op, value)
         self.step = step
         self.follow(step.computed)
 
@@ -498,9 +484,7 @@ class Followed(Shadows):
         self.harms[op].count += int(wrong.sum())
 
     def _look_at_place(self, access: CheckedAccess) -> None:
-        """Check whether the address or the mask of an access is wrong. Elements that left their
-        tensor because of that are already masked off.
-        """
+        """Check whether an access's address or mask is wrong; faults are masked already."""
         op, request = access.operation, access.original or access.request
         mask = None if mask_of(op) is None else request.mask
         lanes = lanes_on(mask, access.active, access.rank)
@@ -514,17 +498,6 @@ class Followed(Shadows):
                 on = access.taking_part(access.rank)  # the mask is wrong too
             if numpy.any(self._is_wrong(shadow) & on):
                 self.harms[op] = Harm(op, value, access)
-
-    def _look_at_decision(self, computed: Computed) -> None:
-        """Check whether control flow is wrong."""
-        op = computed.operation
-        for value in op.operands:
-            shadow = self[value]
-            if shadow is None or shadow.ndim > 1 or op in self.harms:
-                continue
-            on: Any = True if computed.active is None else computed.active
-            if numpy.any(self._is_wrong(shadow) & on):
-                self.harms[op] = Harm(op, value)
 
     def _is_wrong(self, shadow: Array) -> Array:
         wrong: Array = numpy.isnan(shadow) if self.cause.undefined else shadow != 0
@@ -581,7 +554,6 @@ class ReferenceRun(Detector):
     """Follow the exact values of each cause, and report what its departures lead to.
 
     Attributes:
-        followed: the causes that it follows.
         failed: the causes that failed, each with its error; the others continue.
     """
 

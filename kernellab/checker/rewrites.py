@@ -28,7 +28,6 @@ class Rewrite:
     """A changed source.
 
     Attributes:
-        text: the source.
         reason: what was wrong, if this source is right.
     """
 
@@ -43,7 +42,6 @@ _Change = tuple[Sequence[tuple[ast.AST, str]], str]
 
 
 def _family(changes: Callable[[Source], Iterator[_Change]]) -> Family:
-    """Return the family of the changes that a function yields."""
 
     def rewrites(source: Source) -> Iterator[Rewrite]:
         for pairs, reason in changes(source):
@@ -124,7 +122,6 @@ class _Kinds(dict[str, str]):
 
 
 def _variables(kind: str) -> Callable[[Source], list[str]]:
-    """Return what lists the variables that hold this."""
 
     def listed(source: Source) -> list[str]:
         kinds = _Kinds(source)
@@ -227,11 +224,8 @@ class Rules:
     """A table of rewrites.toml: some expressions in place of others.
 
     Attributes:
-        family: the family that tries them.
-        reason: what was wrong.
         rows: what the kernel has, then what is tried in its place.
-        kind: only expressions that hold one of these words, "pointer", "mask", "index" and "value";
-            "" for all.
+        kind: only expressions with one of these, "pointer", "mask", "index", "value"; "": all.
         is_stored: only expressions that are stored.
         everywhere: whether to try it also in all places at once.
     """
@@ -271,9 +265,7 @@ class Rules:
             yield parts["pattern"], source.statement_of(node)
 
     def _places(self, source: Source) -> Iterator[tuple[ast.AST, dict[str, str], Sequence[str]]]:
-        """Yield the nodes that fit a pattern, with the text of its letters and what is tried: those
-        that hold the first word of `kind` first.
-        """
+        """Yield the nodes that fit a pattern, and what is tried; those that begin `kind` first."""
         order, kinds = self.kind.split(), _Kinds(source)
         ranked: list[tuple[int, ast.AST, dict[str, str], Sequence[str]]] = []
         table = [(_pattern(row[0]), row) for row in self.rows]
@@ -335,9 +327,7 @@ def _pattern(text: str) -> ast.AST:
 def _matches(
     source: Source, pattern: Any, node: Any, slots: dict[str, ast.AST], *, is_whole: bool = False
 ) -> bool:
-    """Return whether a node has the form of a pattern, and fill in what its letters stand for. A
-    variable has the form of what it was assigned, unless it is the whole node.
-    """
+    """Return whether a node, or what a variable was assigned, fits a pattern; fill letters."""
     if isinstance(pattern, ast.Name) and len(pattern.id) == 1 and pattern.id.isupper():
         if not isinstance(node, ast.expr) or _is_function(source, node):
             return False
@@ -370,9 +360,7 @@ def _arguments(call: ast.Call) -> list[ast.expr]:
 
 
 def _rest(source: Source, pattern: ast.AST, node: ast.AST) -> str:
-    """Return the arguments of a call that the `...` at the end of a pattern stands for, after a
-    comma.
-    """
+    """Return the arguments that the `...` at the end of a pattern stands for, after a comma."""
     if not isinstance(pattern, ast.Call) or not isinstance(node, ast.Call):
         return ""
     more = [*node.args, *node.keywords][len(_arguments(pattern)) - 1 :]
@@ -388,9 +376,7 @@ def _shortened(text: str) -> str:
 
 
 def _masks_for(source: Source, call: ast.Call) -> list[str]:
-    """Return conditions that may keep an access inside: those of the kernel first, then those made
-    of the variables in its address and the numbers of the launch.
-    """
+    """Return conditions that may keep an access inside, the kernel's own first."""
     names = [node.id for node in ast.walk(call.args[0]) if isinstance(node, ast.Name)]
     own = [name for name in dict.fromkeys(names) if name not in source.values]
     numbers = _plain(source)
@@ -438,7 +424,6 @@ def masks(source: Source) -> Iterator[Rewrite]:
 
 
 def _with_masks(source: Source, calls: Sequence[ast.Call], mask: str, other: str) -> str:
-    """Return the source with a mask in calls, which may be in each other."""
     content = source.text.encode()
     for call in sorted(calls, key=lambda call: -source.span(call)[1]):
         end = source.span(call)[1] - 1
@@ -460,9 +445,7 @@ def _action(call: ast.Call) -> str:
 
 @_family
 def other_masks(source: Source) -> Iterator[_Change]:
-    """Another mask of the kernel in place of one, or beside it; first those that bound a variable
-    of the address that the mask leaves out.
-    """
+    """Another mask of the kernel in place of one, or beside it, new variables first."""
     changes: list[tuple[bool, _Change]] = []
     for call in reversed(source.calls(*_ACCESSES)):
         given = keyword_of(call, "mask")
@@ -815,9 +798,7 @@ def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
 
 
 def order(source: Source) -> Iterator[Rewrite]:
-    """Neighboring statements in the other order, one that is too much, and one that has to come
-    before or after its loop.
-    """
+    """Neighboring statements swapped, one removed, and one moved before or after its loop."""
     bodies = [source.kernel.body, *(loop.body for loop in source.loops())]
     plain = [
         [each for each in body if not isinstance(each, ast.For | ast.While)] for body in bodies
@@ -1019,9 +1000,7 @@ _TENSOR_PRODUCTS = r"tcgen05_(?:mma|copy)"
 
 
 def _barriers(source: Source, text: str) -> list[str]:
-    """Return the mbarriers that a statement may need: those that its function uses, and parameters
-    that it does not read; of several stages, the one of the statement.
-    """
+    """Return the mbarriers that a statement may need, and unread parameters; of its stage."""
     places = [
         call.args[position]
         for position, names in ((0, _AT_BARRIERS), (2, _LOADS))
@@ -1106,7 +1085,6 @@ def numbers(source: Source) -> Iterator[_Change]:
 
 
 def _is_address(source: Source, node: ast.Name) -> bool:
-    """Return whether a tensor is the one that an address is of."""
     tensors = source.names(of=source.tensors)
     for call in source.calls(*_ACCESSES):
         inside = [name for name in tensors if call.args and source.is_inside(name, call.args[0])]
@@ -1184,9 +1162,7 @@ class _File:
     Attributes:
         tried: the families that are tried, by what is wrong, the most promising first.
         likely: those that are tried before, by what a wrong result says.
-        waiting: those that are tried for asynchronous operations, by the kind of the finding: the
-            first in the kernel and all helpers, then the others.
-        rules: tables of changes.
+        waiting: those for asynchronous operations by kind: in the kernel and helpers first.
     """
 
     tried: Mapping[str, tuple[str, ...]]

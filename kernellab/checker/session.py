@@ -1,6 +1,4 @@
-"""A launch that is checked, which can be run again on copies of its arguments: the code that it
-runs, and the schedules that order its programs.
-"""
+"""A checked launch, which can run again on copies, by schedules that order its programs."""
 
 from __future__ import annotations
 
@@ -56,9 +54,6 @@ from kernellab.ir.operations import Atomic, has, in_region_of_elements
 from kernellab.launch.argument_copies import copied
 from kernellab.records.launches import DEFAULT, RunOptions
 
-# What becomes of accesses that leave their tensors: a checked run stays inside its storages,
-# whoever observes it.
-
 
 @dataclass(frozen=True, eq=False)
 class Leaving:
@@ -67,8 +62,7 @@ class Leaving:
     Attributes:
         lanes: which, programs first where they differ; at least one, and all of them on.
         view: the elements of the storage, of which only the tensor's own may be touched.
-        inside: the access without those of them that leave the storage too: switched off, they
-            load `other`, or 0. It is the access as it was where none does.
+        inside: the access without those that leave the storage, which load `other` or 0.
     """
 
     lanes: numpy.ndarray
@@ -129,9 +123,6 @@ def _is_inside(view: Buffer, access: CheckedAccess) -> bool:
     return access.box is not None and access.box.is_inside(view)
 
 
-# Dispatch the events of a checked run, which its generated code causes, to detectors.
-
-
 Change = Callable[[CheckedAccess], MemoryAccess]
 """Replaces an access by another one."""
 
@@ -143,7 +134,6 @@ class EventDispatcher:
     """Calls the detectors of a run for each event; see `observers.RunObserver`.
 
     Attributes:
-        operations: the operations of the code, by location.
         programs: the current batch; missing before the first one runs.
         work: the elements of all events so far, and `EVENT` for each event.
     """
@@ -160,9 +150,6 @@ class EventDispatcher:
         """Create a dispatcher.
 
         Args:
-            run: the run.
-            detectors: the detectors to call.
-            change: replaces accesses before they are made.
             failures: records detectors that fail, which receive no further events.
         """
         self.run = run
@@ -191,9 +178,7 @@ class EventDispatcher:
         }
 
     def keep(self, tensor: torch.Tensor) -> None:
-        """Keep the contents of memory for `put_back`, before an access changes it. Memory that does
-        not belong to an argument is not a copy.
-        """
+        """Keep the contents of an argument's memory for `put_back`, before an access changes it."""
         storage = tensor.untyped_storage()
         start = storage.data_ptr()
         if start not in self._kept and isinstance(self.run.storage_of(tensor), int):
@@ -264,9 +249,7 @@ class EventDispatcher:
 
 @per_code
 def may_hear(code: ProgramCode, kind: type[Detector]) -> bool:
-    """Return whether a run of a code may have events for a detector: accesses, or operations that
-    it observes.
-    """
+    """Return whether a code's run may have events for a detector: accesses, observed operations."""
     return (
         any(overrides(kind, method) for method in _ACCESS_EVENTS)
         or not overrides(kind, "computed")
@@ -283,9 +266,7 @@ _ACCESS_EVENTS = ("before", "after", "outside_tensor", "outside_memory")
 
 
 class EventMemory(MemoryLayer):
-    """Replaces the module `memory` in generated code: keeps accesses inside their storages, and
-    reports them to detectors.
-    """
+    """Replaces `memory` in generated code: keeps accesses in their storages, and reports them."""
 
     def __init__(self, inner: Memory, dispatcher: EventDispatcher) -> None:
         self._inner = inner
@@ -372,9 +353,7 @@ def nowhere(elements: Elements) -> Buffer:
 
 
 class _Debugging:
-    """Replaces the module `runtime` in generated code: a false assertion is a finding and
-    does not stop the run.
-    """
+    """Replaces `runtime` in generated code: a false assertion is a finding and stops nothing."""
 
     show = staticmethod(runtime.show)
 
@@ -387,9 +366,7 @@ class _Debugging:
 
 
 def emit_value_events(detectors: Sequence[type[Detector]], emit: Emitter, op: Operation) -> None:
-    """Add the statement that reports an operation's values, if a detector observes it; see
-    `emitter.AfterOperation`.
-    """
+    """Add the report of an operation's values if a detector observes it; see `AfterOperation`."""
     if not any(_observes(kind, op) for kind in detectors):
         return
     operation = emit.constant(op, hint="operation")
@@ -406,14 +383,10 @@ def _observes(detector: type[Detector], op: Operation) -> bool:
     return detector.observes(op)
 
 
-# The code that a check runs: the kernel's code, with statements that report values.
-
-
 def checked_code(
     kernel: Any, plain: ProgramCode, detectors: Sequence[type[Detector]], *, preempts: bool = False
 ) -> ProgramCode:
-    """Return the code of a run that these detectors observe, made once from the code of a plain
-    run, with the same operations.
+    """Return the code that these detectors observe, made once from a plain run's operations.
 
     Args:
         preempts: whether programs are preempted at the kernel's switch points, of which there must
@@ -440,9 +413,6 @@ def _may_switch(
     before(emit, op)
     if op in points:
         emit.may_switch()
-
-
-# The schedules with which a check runs a launch: other orders of its programs, and preemption.
 
 
 MOST_PREEMPTED = 64
@@ -500,9 +470,7 @@ def other_schedules(run: CheckedRun, shared: bool) -> Iterator[Schedule]:
 
 
 def learns(run: CheckedRun, shared: bool) -> bool:
-    """Return whether a program may depend on what others did before. It does not if they only add
-    up floats with atomics whose results are not used.
-    """
+    """Return whether a program may depend on others: unless they only add, by unused atomics."""
     return shared or _uses_results_of_atomics(run.code)
 
 
@@ -511,9 +479,6 @@ def _uses_results_of_atomics(code: ProgramCode) -> bool:
     return any(
         has(op, Atomic) and any(result.uses for result in op.results) for op in code.module.walk()
     )
-
-
-# A launch that is checked, which can be run again on copies of its arguments.
 
 
 _Kind = TypeVar("_Kind", bound=Detector)
@@ -525,8 +490,7 @@ class CheckSession:
 
     Attributes:
         launch: the launch with the caller's arguments, which no run changes.
-        guards: the detectors that observe every further run, which might not end without them; see
-            `Detector.guards`.
+        guards: the detectors that observe every further run; see `Detector.guards`.
         work: of each run so far; see `EventDispatcher`.
     """
 
@@ -543,8 +507,6 @@ class CheckSession:
         """Run the launch with detectors, which observe accesses and values.
 
         Args:
-            kinds: the classes of the detectors.
-            failures: records detectors that fail.
             earlier: what the detectors meet beside each other: detectors of an earlier run.
 
         Returns:
@@ -600,9 +562,7 @@ class CheckSession:
 
         Args:
             detectors: makes the detectors, which observe accesses only.
-            schedule: how the programs run.
             one_by_one: whether programs run one after the other, without batches.
-            change: replaces accesses.
 
         Returns:
             The run, with its tensors as it left them.
@@ -671,7 +631,6 @@ class CheckSession:
 
 
 def _deadlock_finding(deadlock: Deadlock) -> Finding:
-    """Return the finding for a deadlock."""
     return Finding.of(
         kind="deadlock",
         message=deadlock.problem.removeprefix("deadlock: "),

@@ -1,7 +1,4 @@
-"""Shadow memory: notes about the elements of storages. They are arrays beside the memory of a
-launch, read and written where its accesses go. One kind of notes says which elements several
-programs touch.
-"""
+"""Shadow memory: notes on elements of storages, such as which programs touch them."""
 
 from __future__ import annotations
 
@@ -20,20 +17,14 @@ from kernellab.common.containers import sparse_zeros
 from kernellab.interpreter.affine import as_array, part_of
 from kernellab.interpreter.memory.buffers import Box, Buffer
 
-# Shadow memory: notes about the elements of storages: arrays beside the memory of a launch, read
-# and written where its accesses go.
-
-
 Ids = Any
-"""Linear ids of the programs that touch elements:
-an array that broadcasts against them, or one number for all."""
+"""Linear ids of the programs that touch elements: an array that broadcasts, or one number."""
 
 SEVERAL = -2
 """In place of a program's id: more than one."""
 
 PIECE = 1 << 20
-"""So many notes are looked at together: what is computed of them takes memory, and notes that
-no one has written none."""
+"""So many notes are looked at together; unwritten notes take no memory, what is computed does."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +82,7 @@ class AccessPart(ABC):
         """Its elements as rows of neighbors."""
 
     def span(self) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray] | None:
-        """(ids, first, last): between which elements each program's lie;
-        None where that takes long to say, or programs share them.
-        """
+        """(ids, first, last) of each program's elements; None if that takes long, or they share."""
         return None
 
 
@@ -182,7 +171,6 @@ class Storage:
     """One storage that accesses go to.
 
     Attributes:
-        tensor: a tensor that lies in it.
         unit: bytes of the elements that notes are about.
         phase: bytes before the first of them.
     """
@@ -196,9 +184,7 @@ class Storage:
         self._shadows: list[ShadowArray] = []
 
     def is_like(self, other: Storage) -> bool:
-        """Whether notes are about the same elements as the other's, of the same storage in
-        another run.
-        """
+        """Whether notes are of the same elements as the other's, of this storage in another run."""
         return (self.unit, self.phase) == (other.unit, other.phase)
 
     def shadow(self, fill: Any, dtype: Any) -> ShadowArray:
@@ -229,9 +215,7 @@ class Storage:
         return buffer.itemsize == self.unit and _address(buffer) - self._start == self.phase
 
     def view(self, tensor: torch.Tensor, shadow: numpy.ndarray) -> numpy.ndarray:
-        """The notes about the elements of a tensor that lies in the storage, in its shape;
-        along a further dimension where an element has several.
-        """
+        """The notes of a tensor in the storage, in its shape, and along an axis if several each."""
         size, unit = tensor.element_size(), self.unit
         first = tensor.storage_offset() * size - self.phase
         strides = tuple(step * size // unit * shadow.itemsize for step in tensor.stride())
@@ -242,9 +226,7 @@ class Storage:
         return numpy.lib.stride_tricks.as_strided(window, shape, strides, writeable=True)
 
     def index_in(self, buffer_index: Any, buffer: Buffer) -> Any:
-        """Where the notes about elements of a buffer are, given their indices
-        (of each the first).
-        """
+        """Where the notes on a buffer's elements are, by their indices (of each the first)."""
         return (
             buffer_index * buffer.itemsize + _address(buffer) - self._start - self.phase
         ) // self.unit
@@ -261,9 +243,7 @@ class Storage:
         return max(total - self.phase, 0) // self.unit
 
     def _become_bytes(self) -> None:
-        """From here on notes are about single bytes:
-        elements of several sizes share the storage.
-        """
+        """Note single bytes from here on: elements of several sizes share the storage."""
         unit, phase = self.unit, self.phase
         self.unit, self.phase = 1, 0
         for shadow in self._shadows:
@@ -281,9 +261,7 @@ class Storage:
 
 @dataclass
 class ShadowArray:
-    """Shadow memory of one storage: a note for each element;
-    `elements` is another one after elements of another size were touched.
-    """
+    """Shadow memory of one storage, a note an element; `elements` may be replaced."""
 
     fill: Any
     dtype: Any
@@ -294,9 +272,7 @@ class Storages:
     """The storages that a launch touches, found by the buffers of its accesses."""
 
     def __init__(self, make: Callable[[Buffer], Any]) -> None:
-        """`make` is called once for each storage, with the first buffer that lies in it;
-        what it gives stands for the storage.
-        """
+        """`make` is called once for each storage, with its first buffer."""
         self._make = make
         self._by_tensor: dict[int, tuple[torch.Tensor, Any]] = {}
         self.by_start: dict[int, Any] = {}
@@ -423,8 +399,7 @@ _FEW = 4096
 """So many single elements are compared as rows of one: of a large storage, one of so many."""
 
 _MOST_SPANS = 1 << 24
-"""So many programs have a span each, 16 bytes, and lists of their accesses; of a launch with more,
-elements are marked at once: that takes no more memory than there are elements."""
+"""So many programs have a span each, of 16 bytes; in larger launches elements are marked."""
 
 
 class ShadowMemory:
@@ -456,9 +431,7 @@ class ShadowMemory:
                 self._mark_all()
 
     def _is_decided_by_boxes(self, part: AccessPart) -> bool:
-        """Whether what was listed, this part too, says who touches what without a mark for each
-        element: boxes do, and so do single elements as long as they are few.
-        """
+        """Whether the list says who touches what: by boxes, or few single elements."""
         if self._spans.add(part):
             return True
         self._has_spans = False
@@ -466,9 +439,7 @@ class ShadowMemory:
         return self._singles <= max(_FEW, self.storage.length // _FEW)
 
     def conflicts(self) -> tuple[numpy.ndarray, numpy.ndarray] | None:
-        """Which elements two programs touch, one of them by a plain store;
-        which one reads and another updates; None where neither is.
-        """
+        """Which elements one stores and another touches, or one reads and one updates; or None."""
         if self._listed is not None:
             apart = self._has_spans and self._spans.are_apart()
             if apart or _are_rows_apart([part for _, part in self._listed]):

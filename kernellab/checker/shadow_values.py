@@ -1,6 +1,4 @@
-"""Shadow values: a second number beside each element of a run's values, and of what they leave in
-memory.
-"""
+"""Shadow values: a second number beside each element of a run's values and memory."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ Shadow = Array | None
 
 
 def with_program_axis(value: Value, rank: int) -> Array:
-    """The value of a tile as an array with programs first, of which there is one
-    where all agree.
-    """
+    """A tile's value as an array with programs first, a single one where all agree."""
     array = numpy.asarray(value)
     return array if array.ndim > rank else array[None]
 
@@ -248,9 +244,7 @@ def _together(op: tt.JoinOp | tt.CatOp, lhs: Shadow, rhs: Shadow) -> Shadow:
 
 @lru_cache(maxsize=1024)
 def swap_of_pairs(op: mlir.XOrIOp) -> tuple[SSAValue, int] | None:
-    """(tile, axis, counted from the end) where an operation swaps the two elements of each pair:
-    a ^ b is made of both, and that ^ a is b. `tl.flip`, `tl.sort` and `tl.topk` move elements so.
-    """
+    """(tile, axis from the end) where an operation swaps pairs by ^, as `tl.flip` and `tl.sort`."""
     for tile, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         while isinstance(other, OpResult) and isinstance(
             other.op, tt.BroadcastOp | tt.ExpandDimsOp | tt.ReshapeOp
@@ -274,9 +268,7 @@ def _flipped(shadow: Shadow, axis: int) -> Shadow:
 
 
 def reach(op: Operation, position: int, array: Array, join: numpy.ufunc = numpy.maximum) -> Array:
-    """For each lane of the results, the entries of `array` joined, the largest say, of those lanes
-    of an operand that it is computed from.
-    """
+    """For each lane of the results, the entries of `array` joined for the lanes behind it."""
     source = shape(op.operands[position].type)
     lanes = (-1,) + (1,) * len(shape(op.results[0].type))
     joined: Array
@@ -297,9 +289,6 @@ def reach(op: Operation, position: int, array: Array, join: numpy.ufunc = numpy.
         case _:
             joined = join.reduce(array.reshape(len(array), -1), axis=1).reshape(lanes)
     return joined
-
-
-# The shadows of what lies in memory.
 
 
 INT64 = numpy.dtype(numpy.int64)

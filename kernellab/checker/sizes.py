@@ -39,9 +39,6 @@ from kernellab.ir.types import shape
 from kernellab.launch.preparation import PreparedLaunch
 from kernellab.records import BoundLaunch
 
-# Polynomials with whole symbols from 0 on.
-
-
 Monomial = tuple[str, ...]
 
 
@@ -161,7 +158,6 @@ class Sizes:
 
     Attributes:
         ranges: the least and the largest value of each; None for no end.
-        given: their values in the launch.
     """
 
     ranges: Mapping[str, Range]
@@ -466,9 +462,7 @@ class Values:
 
 
 def axes_of(op: Operation) -> dict[int, int | None]:
-    """The axis of the result for each axis of the operand; None where the operand has a single
-    position, which stands for all.
-    """
+    """The axis of the result for each axis of the operand; None for a single position."""
     extents = shape(op.operands[0].type)
     match op:
         case tt.ExpandDimsOp():
@@ -482,15 +476,11 @@ def axes_of(op: Operation) -> dict[int, int | None]:
     return {}
 
 
-# Accesses
-
-
 @dataclass(frozen=True)
 class OpenAccess:
     """What is not proved of an access.
 
     Attributes:
-        position: its line.
         reason: what is not proved.
     """
 
@@ -677,9 +667,7 @@ class Proof:
     def _are_apart(
         self, first: _Access, second: _Access, same: Collection[str], larger: str
     ) -> bool:
-        """Whether the addresses differ if the second is larger in one number, and both are the same
-        in others.
-        """
+        """Whether the addresses differ if the second is larger in one number, and others agree."""
         offset, sizes = second.address.offset, set(self._sizes.given)
         symbols = {each for some in (offset, *second.facts) for each in some.symbols} - sizes
         renamed = {symbol: Polynomial.of(f"{symbol}'") for symbol in symbols - {*same}}
@@ -716,9 +704,7 @@ class _Symbolic:
 
 
 def _grid_of(prepared: PreparedLaunch, sizes: Sizes) -> list[Polynomial | None]:
-    """The number of programs along each axis: 1, a size, or that of a dimension whose size stays as
-    it is; None for any number.
-    """
+    """Programs along each axis: 1, a size, or a fixed dimension's; None for any number."""
     if callable(prepared.grid):
         symbols = {name: _Symbolic(sizes.symbol(name)) for name in sizes.ranges}
         try:

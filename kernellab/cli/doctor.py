@@ -1,6 +1,4 @@
-"""What `kernellab doctor` says: what is installed, whether it fits together, what works,
-and what is missing.
-"""
+"""What `kernellab doctor` says: what is installed, fits together, works, or is missing."""
 
 from __future__ import annotations
 
@@ -31,8 +29,7 @@ class DoctorLine(Diagnostic):
     """One line of the doctor's: its kind is the subject. `DoctorLine.of` makes one.
 
     Attributes:
-        state: "note" is worth knowing and stops nothing; "missing" is something that the lab
-            needs, and an error.
+        state: "note" is worth knowing; "missing" is something that the lab needs: an error.
     """
 
     state: State = "ok"
@@ -45,8 +42,7 @@ class DoctorLine(Diagnostic):
 
 
 TRITON_FOR_TORCH = {"2.11": "3.6", "2.12": "3.7", "2.13": "3.7", "2.14": "3.8", "2.15": "3.9"}
-"""torch -> the Triton that its CUDA build of that version requires;
-each pair was installed together."""
+"""torch -> the Triton that its CUDA build requires; each pair was installed."""
 
 NVIDIA_TOOLS = {
     "ptxas": "assembles PTX for GPUs up to sm_90",

@@ -51,9 +51,7 @@ CUT_OFF = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status;
-    `arguments` are sys.argv's without the program.
-    """
+    """Run one command and return its exit status; `arguments` as in sys.argv[1:]."""
     hold_standard_descriptors()
     escape_unknown_letters()
     try:
@@ -123,9 +121,7 @@ class _Parser(argparse.ArgumentParser):
             stream.write(message)
 
     def add_commands(self, functions: Sequence[Callable[..., int]]) -> list[_Parser]:
-        """Add commands: functions whose parameters are arguments and options, and whose docstring
-        is the help. Return their parsers.
-        """
+        """Add functions as commands, by signature and docstring; return their parsers."""
         self.commands = [_name_of(function) for function in functions]
         below = self.add_subparsers(title="commands", metavar="COMMAND", required=True)
         made = []

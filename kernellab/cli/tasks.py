@@ -62,8 +62,7 @@ def judged_task(reference: str, cases: str | None) -> Iterator[Task]:
     file or of another; or the task in a folder.
 
     Raises:
-        KernelLabError: there is no such file, it cannot be run, or it has no such name; or the
-            folder has no task.
+        KernelLabError: no such file, name or task, or the file cannot be run.
     """
     torch.manual_seed(0)  # cases that draw their numbers are the same for every submission
     path, _, name = reference.partition("::")
@@ -110,9 +109,7 @@ def _robust_kbench(folder: Path) -> Iterator[Task]:
 
 @contextmanager
 def _gpu_mode(folder: Path) -> Iterator[Task]:
-    """The function of a task of GPU MODE's reference kernels, on those of its tests that are small
-    enough; it may use a GPU, which is emulated.
-    """
+    """GPU MODE's function on its small tests; it may use a GPU, which is emulated."""
     try:
         yaml = importlib.import_module("yaml")
     except ImportError as error:
@@ -200,9 +197,7 @@ def locked_elsewhere(
 
 
 def _python_of(word: str) -> Path:
-    """Return the interpreter of a virtual environment: of its folder, or of the version of its
-    Triton, which is looked for in this folder and the folders in it.
-    """
+    """Return the interpreter of a virtual environment, by its folder or Triton's version."""
     place = Path(word)
     if re.fullmatch(r"[\d.]+", word):
         files = f"lib/python*/site-packages/triton-{word.rstrip('.')}.*"
@@ -223,9 +218,6 @@ def _python_of(word: str) -> Path:
             what = f"No virtual environment in this folder has Triton {word}."
         raise KernelLabError(what, advice="Name the folder of one with torch and Triton.")
     return python
-
-
-# Many submissions
 
 
 def submissions_in(words: Sequence[str]) -> list[str]:
@@ -273,15 +265,13 @@ def judged(
 
 
 def judged_on(address: str, submissions: Sequence[str], *given: Any) -> Iterator[Verdict]:
-    """Yield the verdicts on submissions, in their order, which the workers of a Dask cluster judge;
-    `given` is what `judged` takes besides.
+    """Yield the verdicts of a Dask cluster on submissions, in order; `given`: see `judged`.
 
     A submission whose worker is lost is judged again, at most three times; after that its verdict
     is "not judged".
 
     Raises:
-        KernelLabError: Dask is not installed, no scheduler answers, or a worker has other versions
-            or not the files.
+        KernelLabError: no Dask, no scheduler, or a worker with other versions or without files.
     """
     try:
         import distributed
@@ -333,9 +323,7 @@ _MOST_SECONDS = 900.0
 
 
 def judged_there(versions: Mapping[str, str], folder: str, *given: Any) -> Verdict | KernelLabError:
-    """In a worker of a cluster: return the verdict on a submission, or the error that a repetition
-    would raise again.
-    """
+    """In a cluster's worker: return the verdict, or an error that would repeat."""
     for name, own in _versions().items():
         if own != versions[name]:
             return KernelLabError(

@@ -1,6 +1,4 @@
-"""The user's code that commands run: the kernels of a file, a script that is profiled, and a
-library's GPU tests without a GPU, for which this module is a plugin of pytest.
-"""
+"""The user's code in commands: kernels of files, scripts, and GPU tests without a GPU."""
 
 from __future__ import annotations
 
@@ -35,8 +33,6 @@ from kernellab.errors import (
 )
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import COUNT, TIME, ProfiledLine
-
-# Kernels out of Python files, as the command line names them: FILE::KERNEL.
 
 
 def load_kernel(place: str) -> Any:
@@ -157,8 +153,6 @@ def _place_in(file: Path, error: Exception) -> SourcePosition | None:
     return SourcePosition(str(file), frames[-1].lineno)
 
 
-# `kernellab profile` and `kernellab view`: a script profiled, a profile in the terminal.
-
 _LONGEST_NAME = 60
 _MOST_PARTS = 12
 """Lines of one kernel that are shown."""
@@ -204,7 +198,6 @@ def profile_script(
 
 
 def _run_script(script: str, arguments: list[str]) -> int:
-    """Run a script as `python` does."""
     folder = str(Path(script).resolve().parent)
     sys.path.insert(0, folder)
     try:
@@ -243,9 +236,6 @@ def view_file(file: str, diff: str | None, tree: Mapping[str, Any], *, lists_met
     else:
         print(text_of(profile, tree))
     return 0
-
-
-# Text
 
 
 def text_of(profile: Profile, tree: Mapping[str, Any]) -> str:
@@ -384,8 +374,6 @@ def pytest_exception_interact(node: Any, call: Any) -> None:
 if SETTINGS in os.environ:
     _begin()
 
-# `kernellab test-on-cpu COMMAND`: a library's own GPU tests, unmodified, without a GPU.
-
 _PLUGIN = "-p kernellab.cli.user_code"
 
 _SITE = """\
@@ -413,16 +401,14 @@ class AfterTorch(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, AfterTorch())
 """
-"""The `sitecustomize` of Python processes that the tests start: they see the same GPU once they
-have imported torch."""
+"""The tests' `sitecustomize`: their processes see the same GPU once torch is imported."""
 
 _MOST_LINES = 20
 """Lines of each list in the report; the file of `--json` has all."""
 
 
 def run_tests(words: Sequence[str], gpu: str, report: Path | None) -> int:
-    """Run the command with the plugin, then print what ran, what needs a GPU, and the findings.
-    The exit status is the command's.
+    """Run the command with the plugin and print a summary; exit with the command's status.
 
     Raises:
         OptionError: there is no command, it cannot be started, or the target is unknown.

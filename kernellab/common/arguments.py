@@ -1,6 +1,4 @@
-"""The arguments of public functions, and the options of magics and of the command line: checks of
-their values, keywords that a kernel's parameters share with options, and the reading of text.
-"""
+"""The arguments of public functions, and the options of magics and the command line."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ from kernellab.errors import MissingArguments, OptionError, nearest
 
 
 def plain_scalar(value: Any) -> Any:
-    """Return the Python number in a NumPy scalar or in an array or tensor without axes; any other
-    value as it is.
-    """
+    """Return the number in a NumPy scalar or an array without axes; other values as they are."""
     if getattr(value, "shape", None) != () or not hasattr(value, "dtype"):
         return value
     try:
@@ -40,9 +36,7 @@ def plain_scalar(value: Any) -> Any:
 
 
 def is_whole(value: Any) -> bool:
-    """Return whether a value is an integer: Python's, NumPy's or an array's without axes, but not
-    a bool.
-    """
+    """Return whether a value is an integer (Python, NumPy, an array without axes), not a bool."""
     number = plain_scalar(value)
     return isinstance(number, numbers.Integral) and not isinstance(number, bool)
 
@@ -63,9 +57,7 @@ def check_flags(**values: Any) -> None:
 
 
 def check_whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
-    """Return an integer from `least` to `most`, both included; raise OptionError for any other
-    value.
-    """
+    """Return an integer from `least` to `most`, inclusive; raise OptionError for others."""
     if is_whole(value):
         number = int(value)
         if least <= number and (most is None or number <= most):
@@ -82,9 +74,7 @@ def check_whole(name: str, value: Any, least: int = 0, most: int | None = None) 
 
 
 def check_duration(name: str, value: Any, example: float = 30.0, unit: str = "seconds") -> float:
-    """Return a number above 0, at most LONGEST_SECONDS; raise OptionError, which names the unit,
-    for any other value.
-    """
+    """Return a number in (0, LONGEST_SECONDS]; raise OptionError, with the unit, for others."""
     number = plain_scalar(value)
     if not is_real(number) or not 0 < number <= LONGEST_SECONDS:
         raise OptionError(
@@ -123,9 +113,7 @@ def is_one_of(value: object, known: Collection[str]) -> bool:
 
 
 def check_choice(name: str, value: Any, known: Collection[str], word: str | None = None) -> None:
-    """Raise OptionError unless a value is one of the known strings; `word` is the part of it that
-    is compared, where that is not the whole value.
-    """
+    """Raise OptionError unless a value is known; only its part `word` is compared, if given."""
     if not is_one_of(value if word is None else word, known) or not isinstance(value, str):
         choices = ", ".join(f'"{choice}"' for choice in known)
         raise OptionError(
@@ -139,9 +127,7 @@ MOST_ITEMS = 100_000
 
 
 def at_most(items: object, most: int = MOST_ITEMS) -> list[Any] | None:
-    """Return the items of an iterable that may be endless; None if there are more than `most`, or
-    the value is not iterable.
-    """
+    """Return the items of an iterable; None if more than `most`, or not iterable."""
     iterator = _iterator(items)
     first = None if iterator is None else list(itertools.islice(iterator, most + 1))
     return None if first is None or len(first) > most else first
@@ -255,9 +241,7 @@ def parameters_first(
 
 
 def later(place: str) -> Callable[..., Any]:
-    """Return a function of the package, as "module:name", that is imported when it is called: torch
-    and Triton take longer than reading a line.
-    """
+    """Return "module:name" as a function that is imported when it is called."""
     return lambda *arguments: pkgutil.resolve_name(place)(*arguments)
 
 
@@ -288,9 +272,7 @@ def read_constexpr(text: str) -> tuple[str, Any]:
 
 
 def read_constexprs(text: str) -> list[tuple[str, Any]]:
-    """ "BM=64,BN=32" as [("BM", 64), ("BN", 32)];
-    a comma inside a value that Python can read is the value's own.
-    """
+    """ "BM=64,BN=32" as [("BM", 64), ("BN", 32)]; commas inside Python values stay."""
     _, _, value = text.partition("=")
     try:
         ast.literal_eval(value)
@@ -304,9 +286,7 @@ _CONSTEXPR = re.compile(r"[^\W\d]\w*=")
 
 
 def spread_constexprs(words: Sequence[str]) -> list[str]:
-    """Command-line words with the option repeated where "--constexpr BM=64 BN=32" gives
-    it several values.
-    """
+    """Repeat the option where "--constexpr BM=64 BN=32" gives it several values."""
     spread: list[str] = []
     follows = False
     for number, word in enumerate(words):
@@ -380,8 +360,7 @@ def read_program(text: str) -> tuple[int, ...]:
 # docstring explains.
 
 _EXPLAINED = re.compile(r"^  (?:(-\w), )?((?:--)?[a-z][\w-]*) ?(\S*)((?:\n {6}.*)+)$", re.MULTILINE)
-"""An option in a docstring: its short flag, its flag or an argument's name, its metavar, and its
-help on the lines below."""
+"""An option in a docstring: flags or an argument's name, a metavar, and help below."""
 
 
 def no_values() -> Iterable[str]:
@@ -394,18 +373,14 @@ class Option:
     """One option of a magic or a command, or an argument of a command.
 
     Attributes:
-        read: turns the value's text into the value; raises ValueError or KernelLabError with words
-            for the user.
-        values: the values that Tab offers.
+        read: turns the value's text into the value, or raises with words for the user.
         repeated: whether the option may be given several times; its value is then a list.
         default: its value where it is not given.
         count: how many words an argument is, as argparse's nargs; None is one.
-        required: whether a command needs it.
         name: the parameter: "num_warps" for "--num-warps".
         flag: "" for an argument.
         short: "-o"; "" where there is none.
         metavar: the value's name in the help; "" for an option that takes none.
-        help: what the docstring says of it.
     """
 
     read: Callable[[str], Any]

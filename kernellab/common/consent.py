@@ -1,6 +1,4 @@
-"""Consent to run code that a file contains: the reader sees each text once, with a question, and
-where no one can answer, nothing runs.
-"""
+"""Consent to run code of a file: each text is shown once; without an answer, nothing runs."""
 
 from __future__ import annotations
 
@@ -44,13 +42,6 @@ def request_consent(
     texts: tuple[str, ...], shown: str, *, name: str, call: str, trusting: str
 ) -> None:
     """Request consent to run texts of a file, once for each.
-
-    Args:
-        texts: all that would run.
-        shown: the same for the reader.
-        name: the name of the kernel that the texts define.
-        call: what the user called.
-        trusting: advice on the call that needs no question.
 
     Raises:
         ArgumentError: the answer was no, or no one can answer here.

@@ -1,6 +1,4 @@
-"""Containers of many values: a cache of the latest ones, the distinct numbers of an array, and
-large arrays that take little memory.
-"""
+"""A cache of the latest values, distinct numbers of an array, large sparse arrays."""
 
 from __future__ import annotations
 
@@ -10,16 +8,11 @@ from typing import Any, Generic, TypeVar
 
 import numpy
 
-# What was used last, and no more than so many.
-
 Value = TypeVar("Value")
 
 
 class Latest(Generic[Value]):
-    """Values by key, of which those go that were not asked for the longest.
-
-    Threads may share it: at worst one finds nothing where another has looked just then.
-    """
+    """Values by key, without those unused the longest; threads may share it."""
 
     def __init__(self, most: int) -> None:
         """Nothing yet, and never more than so many."""
@@ -53,9 +46,6 @@ class Latest(Generic[Value]):
             self._values.pop(oldest, None)
 
 
-# Whole numbers, each once.
-
-
 def distinct(numbers: numpy.ndarray) -> numpy.ndarray:
     """The whole numbers of an array, each once, ascending, in one dimension.
 
@@ -68,8 +58,6 @@ def distinct(numbers: numpy.ndarray) -> numpy.ndarray:
     distinct: numpy.ndarray = ordered[comes_first]
     return distinct
 
-
-# Large arrays that take memory only where something was written.
 
 _LARGE = 1 << 22
 """Bytes from which on an array is mapped by itself, page by page of 4 KiB. NumPy asks for pages of

@@ -21,7 +21,6 @@ def read_data_file(file: Path, schema: Any, own: Mapping[Any, Read] | None = Non
     """Read a TOML file.
 
     Args:
-        file: the path of the file.
         schema: the type of the whole file: a dataclass whose fields are the tables and values, or a
             `Mapping[str, ...]`. `RecordReader` says which types it may be made of; `Prose` is one
             more.
@@ -31,8 +30,7 @@ def read_data_file(file: Path, schema: Any, own: Mapping[Any, Read] | None = Non
         A value of the type `schema`.
 
     Raises:
-        DataFileError: the file is not TOML, or a field is missing, unknown, or of another type. The
-            message names the file, the table and the field.
+        DataFileError: not TOML, or a missing, unknown or mistyped field; names file and table.
     """
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))

@@ -1,6 +1,4 @@
-"""Large packages, imported whole: Ctrl-C waits until the first import is done, since a package
-whose import was cut off stays broken in this process.
-"""
+"""Large packages, imported whole: Ctrl-C waits, as a cut-off import stays broken."""
 
 from __future__ import annotations
 

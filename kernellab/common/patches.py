@@ -15,9 +15,7 @@ _ABSENT = object()
 
 @contextmanager
 def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
-    """While active, attributes of `owner` have these values; attributes that it does not have are
-    left out.
-    """
+    """While active, attributes of `owner` that exist have these values."""
     known = [(owner, name, value) for name, value in attributes.items() if hasattr(owner, name)]
     with all_replaced(known):
         yield
@@ -25,9 +23,7 @@ def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
 
 @contextmanager
 def all_replaced(replacements: Iterable[Replacement]) -> Iterator[None]:
-    """While active, attributes have other values. An attribute that another library replaces
-    meanwhile keeps the value from that library.
-    """
+    """While active, attributes have other values, unless another library replaces them."""
     with ExitStack() as stack:
         for owner, name, value in replacements:
             stack.callback(_put_back, owner, name, vars(owner).get(name, _ABSENT), value)
@@ -45,11 +41,7 @@ def _put_back(owner: Any, name: str, original: Any, value: Any) -> None:
 
 
 class WhileAnyThread:
-    """A context that is active while any thread is inside.
-
-    Args:
-        begin: makes the context to enter.
-    """
+    """A context that is active while any thread is inside."""
 
     def __init__(self, begin: Callable[[], Any]) -> None:
         self._begin = begin

@@ -1,6 +1,4 @@
-"""Other processes that work for this one: a separate process, for calls that may abort, and a copy
-of this one, which has all that this process has.
-"""
+"""A separate process for calls that may abort, and a copy of this process."""
 
 from __future__ import annotations
 
@@ -41,9 +39,7 @@ _MOST_SECONDS = 5.0
 
 
 def hold_while_forking(lock: threading.RLock) -> None:
-    """Let a fork wait until no other thread holds the lock, so that the child finds it free, and
-    what it guards whole.
-    """
+    """Let a fork wait for the lock, so that the child finds it free, and its data whole."""
     held: list[bool] = []
 
     def hold() -> None:
@@ -70,8 +66,7 @@ MOST_ANSWERED = 16 << 20
 """Bytes of an answer that is not trusted. Of a kernel with 10,000 operations it has about 5 MB."""
 
 _FORWARDED = ("TRITON_", "MLIR_", "LLVM_", "AMDGCN_", "PTXAS_")
-"""Environment variables that the compiler reads while it runs:
-each call takes today's values along."""
+"""Environment variables that the compiler reads: each call takes today's values along."""
 
 _MOST_WORDS = 20_000
 """How many bytes of what a process printed are read when it has died."""
@@ -86,8 +81,7 @@ _ENDING = 10.0
 """Seconds until a process that has closed its pipe, or whose pipe is closed, is killed."""
 
 _BEGUN, _NOT_BEGUN, _PICKLE, _BYTES, _ERROR, _WORDS = b"b", b"n", b"p", b"=", b"e", b"w"
-"""The first byte of an answer: that the function was loaded, or why it was not; its result, pickled
-or as it is; its error, pickled or in words."""
+"""The first byte of an answer: loaded or not; result pickled or raw; error pickled or text."""
 
 _processes: weakref.WeakSet[_Process] = weakref.WeakSet()
 
@@ -109,9 +103,7 @@ class _Process:
         _processes.add(self)
 
     def kill(self) -> None:
-        """End the process at once, also while another thread waits for a call:
-        that call then raises WorkerError.
-        """
+        """End the process at once; a call that waits in another thread raises WorkerError."""
         process = self._process
         if process is not None and not self._guarded and self._owner == os.getpid():
             process.kill()
@@ -127,9 +119,7 @@ class _Process:
         return None if self._process is None else self._process.pid
 
     def _exchange(self, request: bytes, seconds: float | None) -> Any:
-        """Send a request, and return the answer, which is a `_Raised` for an error of the function.
-        After anything else, the process is ended.
-        """
+        """Send a request and return its answer or a `_Raised`; if it fails, end the process."""
         assert self._printed is not None
         # The process shares this file's offset, and is idle now.
         self._printed_before = self._printed.seek(0, os.SEEK_END)
@@ -302,7 +292,6 @@ class Worker(_Process):
         """A process that starts with the first call.
 
         Args:
-            who: what runs in it, for messages.
             guarded: whether it works on other people's files. Its results are then bytes, which are
                 not unpickled; what it prints is forgotten; and nothing that it started stays: a
                 process above it, which Linux makes the parent of its orphans, ends them.
@@ -377,11 +366,7 @@ class Worker(_Process):
 
 
 class Forked(_Process, Generic[T]):
-    """A function's result, which a copy of this process computes from now on.
-
-    The copy has one thread, so that the function may wait for no other. What it prints is kept, and
-    not shown.
-    """
+    """A function's result, computed by a copy of this process with one thread."""
 
     def __init__(
         self,
@@ -395,11 +380,8 @@ class Forked(_Process, Generic[T]):
 
         Args:
             function: what to call; its result is pickled, or is bytes.
-            who: what errors say ended its process.
-            guarded: whether the copy runs other people's code. It then has no terminal, no session
-                and no open file of this process, and its result is bytes.
-            watch: called again and again while someone waits; the error that it raises ends the
-                copy.
+            guarded: whether it runs others' code: no terminal, session or open file; bytes result.
+            watch: called again and again while someone waits; its error ends the copy.
         """
         super().__init__(who, guarded=guarded, watch=watch)
         printed = nameless_file(0, buffering=0)
@@ -485,9 +467,7 @@ _NOT_STARTED = (
 
 
 def _present_folder() -> str | None:
-    """Where a process starts: in another folder where this one's was removed, since libraries
-    that it loads (oneMKL) end it there.
-    """
+    """Where a process starts: elsewhere if this folder was removed, as oneMKL would end it."""
     try:
         os.getcwd()
     except OSError:
@@ -704,9 +684,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def _ended_with_all(process: int) -> int:
-    """Wait for a child, or until no one writes to standard input; end all children, among them each
-    orphan of theirs, in whatever session it is. Returns the child's exit status.
-    """
+    """Wait for a child or the end of stdin; end all children and orphans; return the status."""
     ended, status = 0, 0
     caller = select.poll()
     caller.register(0, 0)

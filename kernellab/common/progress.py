@@ -26,8 +26,7 @@ _TICKS_UNTIL_ASLEEP = 20
 """After how many turns without work the thread of the timer sleeps."""
 
 VARIABLE = "KERNELLAB_PROGRESS"
-"""The environment variable that says whether bars are shown:
-0 never, 1 also if stderr is not a terminal."""
+"""The environment variable of bars: 0 never, 1 also if stderr is not a terminal."""
 
 UNTOUCHED = "The arguments are as they were."
 """What is kept where work is done on copies."""
@@ -75,7 +74,6 @@ class ProgressBar:
     Attributes:
         done, total: steps; a total of None is not known.
         kept: a sentence about what there is after an interrupt.
-        words: other text next to the bar.
     """
 
     def __init__(
@@ -167,9 +165,7 @@ class ProgressBar:
                 self._bar.close()
 
     def _state(self) -> _State:
-        """How far it is, with how far the work inside it is:
-        where its own steps are not known, the other's are its.
-        """
+        """How far it is; of unknown steps, how far the work inside it is."""
         own = _State(self.done, self.total, self.unit, self.words)
         if self._inside is None:
             return own
@@ -194,9 +190,7 @@ class ProgressBar:
 
 
 class _Timer:
-    """A thread that shows the time of the current work.
-    There is one, which sleeps where there is no work: to begin some is cheap.
-    """
+    """The one thread that shows the time of the current work, and sleeps without work."""
 
     def __init__(self) -> None:
         self._works: dict[ProgressBar, contextvars.Context] = {}
@@ -215,9 +209,7 @@ class _Timer:
                 self._wake.set()
 
     def _start(self) -> bool:
-        """Start the thread; False where there can be none:
-        as Python ends, or where the machine has no more. Work goes on without.
-        """
+        """Start the thread; False where none can start: work goes on without."""
         thread = threading.Thread(target=self._run, name="kernellab-progress", daemon=True)
         try:
             thread.start()

@@ -1,6 +1,4 @@
-"""Files that somebody saved: Python values and data classes as JSON, files written whole or not
-at all, and files read with care.
-"""
+"""Saved files: values as JSON, written whole or not at all, and read with care."""
 
 from __future__ import annotations
 
@@ -169,9 +167,7 @@ class SavedData:
 
 @dataclass(frozen=True, repr=False)
 class SavedValue:
-    """A value of a saved record that no file can hold, such as a function:
-    what `repr` said of it.
-    """
+    """What `repr` said of a value that no file can hold, such as a function."""
 
     shown: str
 
@@ -199,9 +195,7 @@ def pairs_to_json(mapping: Mapping[Any, Any], own: ToJson = _shown) -> list[list
 
 
 def value_to_json(value: Any, own: ToJson = _shown) -> Any:
-    """JSON's own kinds as they are; tuples and mappings under a word for their kind;
-    anything else as `own` has it.
-    """
+    """JSON's own kinds as they are; tuples and mappings marked; anything else by `own`."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": str(value)}
     if type(value) in (type(None), bool, int, float, str):
@@ -270,9 +264,7 @@ Size = Annotated[int, Limits(0, 2**48)]
 """A number of bytes or registers: sums of a few have 64 bits."""
 
 MOST_LINES = 300_000
-"""Of a source file, a stage, or a module after a pass. Triton's longest have some 10,000. A view of
-so many opens in less than 2 seconds.
-"""
+"""Of a source, stage or module: Triton's longest have 10,000; a view opens in 2 seconds."""
 
 MOST_LINES_OF_FUNCTION = 100_000
 
@@ -284,11 +276,7 @@ Amount = Annotated[float, Limits(0, 1e300)]
 
 
 def scalar(data: SavedData) -> Any:
-    """A value that is neither a list nor an object.
-
-    Raises:
-        SchemaError: it is one of these.
-    """
+    """A value that is neither a list nor an object. Raises SchemaError: it is one of these."""
     if isinstance(data.plain(), list | dict):
         raise data.misfit("a number, a text, true, false or null")
     return data.plain()
@@ -298,7 +286,6 @@ class _Field(NamedTuple):
     """How a field of a record is read.
 
     Attributes:
-        read: reads it.
         fits: whether a value needs no more than a look; None for what is not a plain value.
         is_optional: whether it has a default.
     """
@@ -309,9 +296,7 @@ class _Field(NamedTuple):
 
 
 class RecordReader:
-    """Reads records of plain values: numbers, texts, `Literal`, tuples, mappings by name, other
-    records, and None where the annotation allows it.
-    """
+    """Reads records of numbers, texts, `Literal`, tuples, mappings, records, and None."""
 
     def __init__(self, own: Mapping[Any, Read] | None = None) -> None:
         """`own` has a function for each type that is read in a format's own way."""
@@ -328,11 +313,7 @@ class RecordReader:
         self._fields: dict[type, dict[str, _Field]] = {}
 
     def read(self, kind: Any, data: SavedData) -> Any:
-        """Read a value of a type.
-
-        Raises:
-            SchemaError: the data is not such a value.
-        """
+        """Read a value of a type. Raises SchemaError: the data is not such a value."""
         return self._reader_of(kind)(data)
 
     def _reader_of(self, kind: Any) -> Read:
@@ -498,8 +479,7 @@ ALWAYS_INFLATED = 16 * 1024 * 1024
 """What a compressed text may unpack to, however small the file is."""
 
 MOST_RATIO = 32
-"""Beyond that, how many bytes each byte of the file may unpack to. Saved compilations have about
-10, traces up to 20."""
+"""Bytes that a byte may unpack to, beyond that; compilations have 10, traces up to 20."""
 
 MOST_MEMBERS = 100
 """Of a gzip file; those that are saved have one. What follows each is copied."""
@@ -535,15 +515,12 @@ def file_bytes(
     """What a regular file holds.
 
     Args:
-        file: its path.
-        refused: the class of errors to raise.
         most: the most bytes that it may have.
         is_named: whether the user named it, not only its folder. What a folder of someone else
             contains may be a symbolic link to any file of the user's, which is not followed.
 
     Raises:
-        KernelLabError: of the class `refused`: it cannot be read, is a folder, a pipe, a device, or
-            has more than `most` bytes.
+        KernelLabError: of class `refused`: unreadable, no plain file, or more than `most` bytes.
     """
     try:
         return regular_bytes(file, most, is_named=is_named)
@@ -626,11 +603,7 @@ def gunzipped(content: bytes) -> bytes:
 
 
 def text_in(content: bytes) -> str:
-    """A file's text.
-
-    Raises:
-        NotText: it is none.
-    """
+    """A file's text. Raises NotText: it is none."""
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -641,7 +614,6 @@ def json_in(text: str, packed: int = 0) -> Any:
     """The value of a JSON text: numbers are finite, texts can be written as UTF-8.
 
     Args:
-        text: of a file.
         packed: the file's bytes: a large one may have more parts.
 
     Raises:
@@ -800,7 +772,6 @@ def reading(name: str, advice: str = "") -> Iterator[None]:
     """Raise faults of a saved file as ArchiveError with the file's name.
 
     Args:
-        name: of the file.
         advice: what to try where it may be a file of another kind.
     """
     try:

@@ -32,9 +32,6 @@ from typing import Any, BinaryIO, cast
 from kernellab.common.text import shown
 from kernellab.errors import KernelLabError, MachineError
 
-# What the operating system refuses, as this machine's fault: space on disks, folders, memory,
-# processes, open files.
-
 MEMORY_ADVICE = "Look at this machine's memory, and at its limits (ulimit -a, or the container's)."
 DISK_ADVICE = (
     "Free disk space, or set TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (its temporary "
@@ -177,8 +174,7 @@ def temporary_folder() -> Iterator[str]:
     """A folder that goes with the context; a later process removes what a killed one left.
 
     Raises:
-        MachineError: no folder for temporary files can be written, or the system refuses what
-            is done in it.
+        MachineError: no folder for temporary files can be written, or the system refuses.
     """
     remove_leftovers()
     with translated_system_faults("No temporary folder can be made"):
@@ -231,12 +227,8 @@ def _remove_if_left(folder: Path) -> None:
         os.close(lock)
 
 
-# Where the package keeps what it may need again: one folder of the user's caches.
-
-
 def cache_folder(name: str) -> Path:
-    """Return the folder for one kind of cached data, which need not exist yet: below
-    KERNELLAB_CACHE_DIR, or below kernellab/ in the user's caches.
+    """Return the folder for a kind of cached data, below KERNELLAB_CACHE_DIR or the caches.
 
     Raises:
         RuntimeError: the user has no home folder.
@@ -253,12 +245,10 @@ def cache_folder(name: str) -> Path:
 
 
 def own_folder(path: str | os.PathLike[str]) -> Path:
-    """Return a folder that only this user can write in; it is made, with mode 0700, if it is not
-    there.
+    """Return a folder that only this user can write in, made with mode 0700 if need be.
 
     Raises:
-        MachineError: it cannot be made, is a link or not a folder, belongs to another user, or
-            other users can write in it.
+        MachineError: it cannot be made, is a link, or others own it or can write in it.
     """
     folder = Path(path)
     with translated_system_faults("A folder of this user's cannot be made"):
@@ -273,8 +263,7 @@ def own_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def lock_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file that processes of this user lock; it is made if it is not there, and its content
-    stays as it is.
+    """Open a file that this user's processes lock, made if need be, unchanged otherwise.
 
     Raises:
         MachineError: as for `own_folder`.
@@ -313,18 +302,13 @@ def _check_owner(
     )
 
 
-# Files that a user named: their paths, and writing them whole or not at all.
-
 _NAME_BYTES = 200
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes, *, is_named: bool = True) -> Path:
-    """Write a file; one that is there is replaced once the new one is complete,
-    and an interrupt leaves no half of it. Returns the path.
+    """Write a file whole or not at all, in place of an earlier one. Returns the path.
 
     Args:
-        path: the file's.
-        content: what it holds then.
         is_named: whether the user named it, not only its folder. What a link leads to is then
             replaced, not the link; a pipe or a device, which nothing can replace, is written to.
             Otherwise a link or a pipe may be someone else's, and is replaced itself.
@@ -356,8 +340,7 @@ def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
     """Return a path that a user gave.
 
     Raises:
-        KernelLabError: of the class `refused`: the value is not a path. A number is not one,
-            although Python would take it for an open file.
+        KernelLabError: of class `refused`: not a path; a number would be an open file.
     """
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):
@@ -421,9 +404,6 @@ def why_unreadable(path: str | os.PathLike[str], error: OSError) -> str:
     return f"{str(path)!r} cannot be read: {error.strerror or error}."
 
 
-# How much of the machine is this process's.
-
-
 def usable_cores() -> int:
     """CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))
@@ -466,9 +446,7 @@ def flush_errors() -> None:
 
 
 def print_as_far_as_possible(text: str) -> None:
-    """Print a text as far as possible: without letters that the encoding does not have, and not at
-    all if nothing can be written.
-    """
+    """Print what the encoding has of a text, or nothing if nothing can be written."""
     stream = sys.stdout
     if stream is None:
         return
@@ -490,9 +468,6 @@ def abandon_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-
-
-# Ctrl-C at a moment when it would leave something half done: it counts when that is done.
 
 
 @contextmanager
@@ -524,9 +499,7 @@ class InterruptsBetween:
     signal sent again a moment later.
 
     Args:
-        whole: these functions, with all that they call.
-        modules: modules all of whose functions are such, while they do not call others. A name
-            with a dot at its end stands for all modules of a package.
+        modules: modules with only such functions, unless they call others; "name." is a package.
     """
 
     def __init__(self, whole: tuple[CodeType, ...], modules: tuple[str, ...]) -> None:
@@ -550,9 +523,7 @@ class InterruptsBetween:
         return True
 
     def end(self) -> None:
-        """End it, and let a Ctrl-C count that has waited; a handler that others have set meanwhile
-        stays.
-        """
+        """End it, and deliver a Ctrl-C that waited; a handler set meanwhile stays."""
         self._entered -= 1
         if not self._entered and signal.getsignal(signal.SIGINT) == self._handle:
             signal.signal(signal.SIGINT, self._before)
@@ -591,8 +562,6 @@ class InterruptsBetween:
             frame = frame.f_back
         return False
 
-
-# Work that is stopped from within when it takes too long, so that what it has done is not lost.
 
 _AGAIN = 10.0
 """Seconds until work that went on nevertheless, having caught the error, is stopped again."""

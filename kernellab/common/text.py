@@ -1,6 +1,4 @@
-"""Text: how values are written in messages, strings as compilers write them, and sources that are
-in no file.
-"""
+"""How values are written in messages, compilers' strings, and sources without a file."""
 
 from __future__ import annotations
 
@@ -13,8 +11,6 @@ from collections.abc import Callable, Iterable
 from decimal import ROUND_HALF_UP, Context
 from pathlib import Path
 from typing import Any
-
-# Words that messages, cards and figures have in common.
 
 
 def counted(number: int, noun: str) -> str:
@@ -33,9 +29,7 @@ def number_text(value: Any, digits: int = 6) -> str:
 
 
 def number_texts(first: Any, second: Any) -> tuple[str, str]:
-    """Two numbers as a message compares them: with as many digits as it takes to see that they
-    differ, and at least six. Equal numbers have the same text.
-    """
+    """Two numbers, with the digits, at least six, that show whether they differ."""
     for digits in range(6, 18):
         texts = number_text(first, digits), number_text(second, digits)
         if texts[0] != texts[1]:
@@ -47,9 +41,7 @@ _THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
 
 
 def percent(share: float) -> str:
-    """A share in percent, of three digits: 0.5625 is "56.3 %".
-    Halves go up, as in the views' `toPrecision`.
-    """
+    """A share in percent, of three digits, halves up: 0.5625 is "56.3 %"."""
     return f"{_THREE_DIGITS.create_decimal_from_float(100 * share).normalize():f} %"
 
 
@@ -176,27 +168,17 @@ def value_name(name: str) -> str:
     return kept if re.match("[A-Za-z_]", name) else f"_{kept}"
 
 
-# Texts, of Python and of other languages, that are in no file, by the name of a file.
-
-
 def remember_source(file: str, text: str) -> None:
-    """Let tracebacks, `inspect` and Triton find the text under that name.
-
-    Lines end where Python's parser ends them: not at a form feed or U+2028, as `splitlines` does.
-    """
+    """Let tracebacks, `inspect` and Triton find the text under that name, by Python's lines."""
     lines = io.StringIO(text, newline=None).readlines()
     linecache.cache[file] = (len(text), None, lines, file)
 
-
-# Errors in the user's functions that a sweep or a check calls.
 
 _OURS = Path(__file__).parents[1]
 
 
 def what_it_raised(function: str, error: Exception) -> str:
-    """Return "reference raised KeyError: 'n'" with the user's line that raised it, if the call
-    got that far.
-    """
+    """Return "reference raised KeyError: 'n'", with the user's line if there is one."""
     words = f"{function} raised {type(error).__name__}: {error}"
     frames = traceback.extract_tb(error.__traceback__)
     if not frames or Path(frames[-1].filename).is_relative_to(_OURS):
@@ -210,8 +192,6 @@ def called_with_a_dict(function: Callable[..., Any], names: Iterable[str], examp
 
     Args:
         function: the function, which raised an error.
-        names: the names of the arguments.
-        example: the correct form.
     """
     names = list(names)
     words = f"It is called with one dict of all arguments ({', '.join(names)}): {example}."

@@ -42,8 +42,7 @@ _DESCRIPTOR = re.compile(r"tensordesc<.+>")
 
 
 def parse_type(text: str) -> tuple[Any, Any]:
-    """A type string as Triton's binder would give it:
-    (type, hint), so "*fp16:16" is ("*fp16", "D").
+    """A type string as Triton's binder gives it, (type, hint): "*fp16:16" is ("*fp16", "D").
 
     The promise after the colon: 16 says that the pointer or integer is divisible by 16, 1 that the
     integer is 1 (and is compiled in). Long names ("float16", "*tl.float32") are accepted too.
@@ -113,8 +112,7 @@ def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:
     or either with the parameter's name before it ("n=i32", "BLOCK=1024").
 
     Raises:
-        ArgumentError: an entry that is neither a type nor a value, or a positional entry
-            after a named one.
+        ArgumentError: an entry that is neither a type nor a value, or is positional after named.
     """
     positional: list[Any] = []
     named: dict[str, Any] = {}
@@ -169,8 +167,6 @@ def annotated_type(parameter: Any) -> str | None:
     return str(parameter.annotation)
 
 
-# Arguments as Triton's binder takes them: arrays as tensors, over the same memory.
-
 _TORCH_TYPES = {
     numpy.dtype(ml_dtypes.bfloat16): torch.bfloat16,
     numpy.dtype(ml_dtypes.float8_e4m3fn): torch.float8_e4m3fn,
@@ -212,8 +208,7 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
     """A torch tensor over the memory of a NumPy array, ml_dtypes' bfloat16 and fp8 included.
 
     Raises:
-        ArgumentError: a masked array, a dtype that no GPU has, a foreign byte order, or strides
-            that torch cannot express.
+        ArgumentError: a masked array, or a dtype, byte order or stride that torch does not have.
     """
     if isinstance(array, numpy.ma.MaskedArray):
         raise ArgumentError(
@@ -244,9 +239,7 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
 
 
 def array_of(tensor: torch.Tensor) -> numpy.ndarray[Any, Any]:
-    """A NumPy array of a tensor's elements, bfloat16 and fp8 included:
-    over the same memory where the tensor is contiguous and on the CPU, else of a copy.
-    """
+    """A NumPy array of a tensor, bfloat16 and fp8 included; shared if contiguous and on the CPU."""
     plain = tensor.detach()
     if plain.device.type != "cpu" or not plain.is_contiguous():
         plain = plain.cpu().contiguous()
@@ -293,8 +286,7 @@ NUMBERS = frozenset({bool, int, float})
 """Types of arguments that are kept as they are."""
 
 ArgumentFacts = tuple[torch.dtype, torch.Size] | float | str
-"""What the words for an argument need of it: dtype and shape of a tensor,
-a number itself, of anything else the words."""
+"""A tensor's dtype and shape, a number, or of anything else the words."""
 
 
 def facts_of(value: Any) -> ArgumentFacts:

@@ -36,8 +36,6 @@ from kernellab.errors import (
 )
 from kernellab.records import Origin, Specialization, Target
 
-# What is remembered of a kernel on a target, so that a warm call is cheap.
-
 
 @dataclass(frozen=True)
 class BoundCall:
@@ -50,8 +48,7 @@ class BoundCall:
     options: Mapping[str, Any]
     """Keywords that are not kernel parameters: num_warps, num_stages, ..."""
     key: Hashable = None
-    """Equal keys of one kernel and target mean equal specializations;
-    None where some constant cannot be hashed."""
+    """Equal keys of one kernel and target mean equal specializations; None without a hash."""
     stated: frozenset[str] = frozenset()
     """Parameters of which only the type is known: such a call can be compiled, not run."""
     readonly: frozenset[str] = frozenset()
@@ -59,8 +56,7 @@ class BoundCall:
 
 
 _LARGEST_MEMORY = 1024
-"""Specializations remembered per kernel and target;
-a kernel called with ever new constants starts over after that."""
+"""Specializations kept per kernel and target; beyond it, the memory starts over."""
 
 
 class KnownKernel:
@@ -100,9 +96,7 @@ class KnownKernel:
         stated: Mapping[str, Origin] | None = None,
         readonly: frozenset[str] = frozenset(),
     ) -> BoundCall:
-        """The BoundCall of what Triton's binder gave;
-        `stated` names the parameters known by type only.
-        """
+        """The BoundCall of what Triton's binder gave; `stated`: parameters known by type only."""
         stated = stated or {}
         key: Hashable = (
             tuple(types),
@@ -139,9 +133,7 @@ class KnownKernel:
         return Specialization(signature, constants, attributes, origins)
 
     def check_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the options as Python's values; raise OptionError for an option that the backend
-        does not have, or a value that it refuses.
-        """
+        """Return the options as Python's values; raise OptionError for what the backend refuses."""
         options = {name: plain_scalar(value) for name, value in options.items()}
         text = repr(options)
         if text in self._accepted_options:
@@ -208,9 +200,7 @@ def known_kernel(kernel: Any, target: Target) -> KnownKernel:
 
 
 def _exact(value: Any) -> object:
-    """A key that distinguishes constants that compare equal and compile differently:
-    1, True and 1.0; 0.0 and -0.0.
-    """
+    """A key that distinguishes 1, True and 1.0, and 0.0 and -0.0."""
     kind = type(value)
     if isinstance(value, tuple):
         return (kind, *[_exact(item) for item in value])
@@ -350,9 +340,7 @@ class CarefulBinding:
     # -- values and types --------------------------------------------------------------------------
 
     def _prepare(self, name: str, value: Any) -> Any:
-        """The value for Triton's binder; a stated type becomes None there,
-        and its type is put in afterwards.
-        """
+        """The value for Triton's binder; a stated type is None there, and is put in afterwards."""
         parameter = self.known.by_name[name]
         if name in self.constants:
             self.types[name] = ("constexpr", value)

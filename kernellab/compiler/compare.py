@@ -1,6 +1,4 @@
-"""Two compilations side by side: `kernellab.compare`; what of their stages' text counts, and
-whether a compilation is of the same kernel as a run.
-"""
+"""`kernellab.compare`: two compilations side by side, and whether a run is of one."""
 
 from __future__ import annotations
 
@@ -32,9 +30,6 @@ from kernellab.errors import (
 from kernellab.records import PassRun, SourceMap, Stage, StoredText, Subject, Target
 from kernellab.records.display import PrintsAsCard, show
 
-# Strip locations: a stage's text as people read it, without what says where it came from, which
-# the source map knows.
-
 _PARTS = r'(?:[^()"]|"(?:[^"\\]|\\.)*"|\({inner}\))*'
 _INNERMOST = r'(?:[^()"]|"(?:[^"\\]|\\.)*")*'
 
@@ -55,9 +50,7 @@ Lines = Iterator[str | None]
 
 @dataclass(frozen=True)
 class ReadableText:
-    """A text with some lines left out. Every shown line keeps the number that it has
-    in the full text.
-    """
+    """A text without some lines; those shown keep their numbers in the full text."""
 
     content: str
     skipped: tuple[int, ...]
@@ -65,9 +58,7 @@ class ReadableText:
 
 
 def readable(language: str, text: str) -> ReadableText:
-    """The text without MLIR's locations, LLVM's debug metadata, `.loc` and `.file`, debug sections,
-    nvdisasm's file notes.
-    """
+    """The text without locations, debug metadata and sections, `.loc`, `.file` and file notes."""
     clean = _CLEANERS.get(language)
     lines = text.splitlines()
     shown = list(lines if clean is None else clean(lines))
@@ -156,8 +147,6 @@ _CLEANERS: dict[str, Callable[[list[str]], Lines]] = {
     "mlir": _mlir, "llvm": _llvm, "ptx": _assembly, "amdgcn": _assembly, "sass": _sass,
 }  # fmt: skip
 
-# How large a stage is: one number, the same for whoever says it.
-
 
 class StageSize(NamedTuple):
     """A number and what it counts: "24 lines"."""
@@ -183,9 +172,6 @@ def size_of(stage: Stage) -> StageSize:
     return StageSize(len(readable(stage.language, stage.text).content.splitlines()), "line")
 
 
-# Two compilations side by side: `kernellab.compare`.
-
-
 @dataclass(frozen=True)
 class Sides:
     """A fact of either compilation; None where one does not have it."""
@@ -205,9 +191,6 @@ class StagePair:
     """One stage of either compilation."""
 
     name: str
-    left_size: int | None
-    """See `stage_sizes.size_of`; None where this side has no such stage."""
-    right_size: int | None
     equal: bool
     """Whether both texts are the same apart from locations, or both binaries byte by byte."""
 
@@ -251,9 +234,7 @@ def _is_short(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Comparison(PrintsAsCard):
-    """Two compilations, and where they differ. Whatever needs work is worked out
-    when first asked for.
-    """
+    """Two compilations, and where they differ; computed on first use."""
 
     left: Compilation
     right: Compilation
@@ -264,9 +245,7 @@ class Comparison(PrintsAsCard):
 
     @cached_property
     def names(self) -> tuple[str, str]:
-        """What distinguishes the sides: kernels, else targets, else constants
-        and the best known options; `told_apart` if nothing does, or more than a heading holds.
-        """
+        """What distinguishes the sides: kernels, targets, constants, options, or `told_apart`."""
         if self.left.kernel != self.right.kernel:
             return self.left.kernel, self.right.kernel
         if self.left.target != self.right.target:
@@ -306,7 +285,7 @@ class Comparison(PrintsAsCard):
     @cached_property
     def resources(self) -> tuple[Sides, ...]:
         """Every resource, with both numbers; None for a side without machine code."""
-        left, right = _resources(self.left), _resources(self.right)
+        left, right = resources_of(self.left), resources_of(self.right)
         return tuple(
             Sides(field.name, getattr(left, field.name, None), getattr(right, field.name, None))
             for field in dataclasses.fields(Resources)
@@ -325,16 +304,9 @@ class Comparison(PrintsAsCard):
         """Every pass that ran on one side, lined up by name, in order."""
         return tuple(_pass_pairs(self.left.passes, self.right.passes))
 
-    @property
-    def differing_passes(self) -> tuple[PassPair, ...]:
-        """The passes that ran on one side alone, or after which the modules differ."""
-        return tuple(pair for pair in self.passes if not (pair.ran_on_both and pair.equal))
-
     @cached_property
     def first_difference(self) -> PassPair | None:
-        """The first pass after which the modules differ;
-        None where they never do, or where a side has no passes.
-        """
+        """The first pass after which the modules differ; None without one, or without passes."""
         if not self.left.passes or not self.right.passes:
             return None
         return next((pair for pair in self.passes if not pair.equal), None)
@@ -367,8 +339,7 @@ class Comparison(PrintsAsCard):
         )
 
     def diff(self, name: str, context: int = 3) -> str:
-        """What differs in a stage ("ttgir") or after a pass ("ttgir.coalesce"),
-        as a unified diff without locations.
+        """What differs in a stage or after a pass ("ttgir.coalesce"): a diff without locations.
 
         Raises:
             ArgumentError: neither side has that stage or pass, or it is binary.
@@ -391,8 +362,7 @@ class Comparison(PrintsAsCard):
         return "\n".join(lines)
 
     def explore(self, *annotations: Any) -> Any:
-        """Both sides in the IR explorer: passes lined up, and what differs after each
-        (docs/widgets.md).
+        """Both sides in the IR explorer: passes lined up, and what differs (docs/widgets.md).
 
         Args:
             annotations: as for `Compilation.explore`; it appears on each side that it belongs to.
@@ -403,9 +373,7 @@ class Comparison(PrintsAsCard):
         return show(self, *annotations)
 
     def table(self) -> Any:
-        """Parameters, options, resources and opcode counts that differ,
-        as a pandas DataFrame with a column for each side.
-        """
+        """Parameters, options, resources and opcode counts that differ, as a DataFrame."""
         from kernellab.common.pandas_import import pandas
 
         rows = [
@@ -423,9 +391,7 @@ class Comparison(PrintsAsCard):
 
     @cached_property
     def is_equal(self) -> bool:
-        """Whether both are the same: types, options, and every stage but the source,
-        apart from locations.
-        """
+        """Whether types, options and every stage but the source agree, apart from locations."""
         stages = [pair for pair in self.stages if pair.name != "source"]
         return not (self.specialization or self.options) and all(pair.equal for pair in stages)
 
@@ -458,9 +424,7 @@ def _differing(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[Si
 
 
 def merged(left: list[str], right: list[str]) -> list[str]:
-    """Both lists in one: the left list in its order, with what only the right list has
-    at the same place as there.
-    """
+    """Both lists in one: the left one in order, with the right one's own items at their places."""
     both: list[str] = []
     on_the_left = set(left)
     matcher = difflib.SequenceMatcher(a=left, b=right, autojunk=False)
@@ -490,9 +454,8 @@ def _parameters(compilation: Compilation) -> dict[str, Any]:
 
 def _stage_pair(name: str, left: Compilation, right: Compilation) -> StagePair:
     stages = [side.stages.get(name) for side in (left, right)]
-    sizes = [None if stage is None else size_of(stage).number for stage in stages]
     both = [_comparable(stage) for stage in stages if stage is not None]
-    return StagePair(name, sizes[0], sizes[1], len(both) == 2 and both[0] == both[1])
+    return StagePair(name, len(both) == 2 and both[0] == both[1])
 
 
 def _comparable(stage: Stage) -> str | bytes:
@@ -508,9 +471,7 @@ _OPERATION = re.compile(
 
 
 def operations_by_line(compilation: Compilation, name: str) -> dict[str, Counter[str]]:
-    """The operations of a stage by the text of the kernel's line that they come from, in the order
-    of the kernel.
-    """
+    """The operations of a stage by the text of their kernel's line, in the kernel's order."""
     has_text = name in compilation.stages and isinstance(compilation.stages[name].content, str)
     if not has_text or not compilation.can_answer("source_map"):
         raise ArgumentError(
@@ -530,7 +491,7 @@ def operations_by_line(compilation: Compilation, name: str) -> dict[str, Counter
     return by_text
 
 
-def _resources(compilation: Compilation) -> Resources | None:
+def resources_of(compilation: Compilation) -> Resources | None:
     if not compilation.can_answer("resources"):
         return None
     try:
@@ -585,9 +546,7 @@ _SASS_PLACE = re.compile(r"^[ \t]*//## File .*\n?", re.M)
 
 
 def without_locations(text: str) -> str:
-    """A stage's text without what says where it came from:
-    MLIR's loc, LLVM's debug metadata, `.loc`, SASS file notes.
-    """
+    """A stage's text without MLIR's loc, LLVM's debug metadata, `.loc` and SASS file notes."""
     if ".version" in text and ".target" in text and ".visible .entry" in text:
         return "\n".join(_ptx_code(text))
     if "target datalayout" in text or "\ndefine " in text:
@@ -630,9 +589,7 @@ def subject_of(kernel: Any, call: BoundCall, target: Target) -> Subject:
 
 
 def is_defined_alike(subject: Subject, compilation: Compilation) -> bool:
-    """Whether both are of one definition: the same text, in the same file,
-    on the same lines as far as the record knows them.
-    """
+    """Whether both have the same text, in the same file, on the same lines as far as known."""
     if "source" in compilation.stages:
         if compilation.stages["source"].text.rstrip() != subject.source.rstrip():
             return False
@@ -660,9 +617,7 @@ def definition_line(compilation: Compilation, source_map: SourceMap) -> int | No
 
 
 def differences(subject: Subject, compilation: Compilation) -> Iterator[str]:
-    """How the compilation differs from what was run, in words:
-    target, types, constants, options.
-    """
+    """How the compilation differs from what was run: target, types, constants, options."""
     if subject.target != compilation.target:
         yield f"target {subject.target}, and here {compilation.target}"
     ours, theirs = subject.specialization, compilation.specialization

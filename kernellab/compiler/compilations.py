@@ -70,14 +70,11 @@ if TYPE_CHECKING:
     )
     from kernellab.compiler.modules import OpenedModules
 
-# What an answer is read from, and the error where that is missing.
-
 Answer = TypeVar("Answer")
 Arguments = ParamSpec("Arguments")
 
 Need = Callable[..., NotRecorded | None]
-"""Takes a compilation, and the arguments of the method that needs something. Returns the error that
-says what is missing, or None."""
+"""Takes a compilation and a method's arguments; returns the error of what is missing, or None."""
 
 _NEEDS: dict[str, Need] = {}
 """Method or attribute of `Compilation` -> what it needs."""
@@ -221,9 +218,6 @@ def _without_layouts(compilation: Compilation, snapshot: str = _LAYOUTS_FROM) ->
     return _without_module(compilation, snapshot)
 
 
-# One compilation: everything that was kept of it, and its queries.
-
-
 @dataclass(frozen=True)
 class Sources:
     """What a compilation reads its answers from on first use.
@@ -232,10 +226,8 @@ class Sources:
         resources: reads them; None where there is no machine code.
         source_map: reads it; None where no lines were kept.
         remarks: what the compiler said, of a record from a file; None where no one listened.
-        was_compiled: whether the compilation was made here, from a kernel or an IR text; otherwise
-            its record comes from a file.
+        was_compiled: whether the compilation was made here, and does not come from a file.
         kernel: the plain JIT function; None where no kernel of Python is at hand.
-        call: what the kernel was compiled for.
         assembler_log: what `ptxas -v` said; None where ptxas has to run again.
     """
 
@@ -289,9 +281,7 @@ class Compilation(HasCard):
 
     @property
     def is_redefined(self) -> bool:
-        """Return whether the kernel's name now refers to another source, of a cell that ran again;
-        False if it is not known.
-        """
+        """Return whether the kernel's name now refers to another source; False if not known."""
         if self.sources.kernel is None or "source" not in self.stages:
             return False
         now = triton_api.source_now(self.sources.kernel)
@@ -380,9 +370,7 @@ class Compilation(HasCard):
         return {}
 
     def _kept(self, analysis: Callable[..., Answer], *snapshot: str) -> Answer:
-        """Return the result of an analysis of the compilation's modules, of a snapshot if it has
-        one; it is made on first use.
-        """
+        """Return the result of an analysis of the modules, or of a snapshot; made on first use."""
         key = (analysis, *snapshot)
         if key not in self._answers:
             self._answers[key] = analysis(self._opened, *snapshot)
@@ -421,9 +409,7 @@ class Compilation(HasCard):
 
     @needs("ttgir")
     def axis_info(self) -> AxisInfo:
-        """What is known of the addresses of each access to global memory,
-        and how wide the finished code's accesses are.
-        """
+        """What is known of each global access's addresses, and the width in the finished code."""
         from kernellab.compiler.analyses.axis_info import axis_info_of
 
         return self._kept(axis_info_of)
@@ -437,9 +423,7 @@ class Compilation(HasCard):
 
     @needs(check=_passes(""))
     def pipeline_stages(self) -> PipelineStages:
-        """The stage and cluster of each operation of the loops that are software-pipelined; of a
-        target that pipelines nothing there are none.
-        """
+        """The stage and cluster of each operation of software-pipelined loops; none elsewhere."""
         from kernellab.compiler.analyses.work import pipeline_stages_of
 
         return self._kept(pipeline_stages_of)
@@ -510,9 +494,7 @@ class Compilation(HasCard):
 
     @cached_property
     def spill_sites(self) -> tuple[SpillSite, ...]:
-        """The instructions that move spilled registers and local arrays, with the kernel's lines;
-        see `instructions`.
-        """
+        """The instructions that move spilled registers and local arrays; see `instructions`."""
         return spill_sites_of(self.instructions)
 
     @needs(check=_without_occupancy)
@@ -549,11 +531,9 @@ class Compilation(HasCard):
         *,
         gpu: str | None = None,
     ) -> Any:
-        """How long a launch takes, and what bounds it: an estimate from what is counted, with
-        no GPU (docs/estimates.md).
+        """How long a launch takes, and what bounds it, estimated with no GPU (docs/estimates.md).
 
         Args:
-            grid: as of a launch.
             args, keywords: the launch's arguments; what was compiled in may be left out. A tensor
                 may be without values: torch.empty(shape, device="meta"). They stay as they are.
             gpu: "a100", "l40s", "h100", "h200" or "b200"; None means that of the target, for sm_90
@@ -597,8 +577,7 @@ class Compilation(HasCard):
         return roofline(self, grid, args, keywords, gpu, microseconds)
 
     def explore(self, *annotations: Any) -> Any:
-        """The IR explorer: every pass, what it changed, and all stages
-        with linked lines (docs/widgets.md).
+        """The IR explorer: every pass, its changes, all stages with linked lines (docs/widgets.md).
 
         The last expression of a cell shows it; `.to_html(path)` writes it
         as one self-contained page.
@@ -608,8 +587,7 @@ class Compilation(HasCard):
                 of the same kernel: findings are shown in the margin, numbers next to the lines.
 
         Raises:
-            ArgumentError: evidence of another kernel, of another definition of it, or counted for
-                another compilation.
+            ArgumentError: evidence of another kernel, definition or compilation.
             ProfileError: a profile of other machine code.
         """
         return show(self, *annotations)
@@ -617,9 +595,6 @@ class Compilation(HasCard):
     def __repr__(self) -> str:
         stages = visible(", ".join(self.stages))
         return f"Compilation({self.kernel!r} for {self.target}: {stages})"
-
-
-# What Triton's compiler made, as a `Compilation` and its `Stages`: SASS follows a cubin.
 
 
 def compilation_of(
@@ -699,12 +674,7 @@ LANGUAGES = {
 
 
 def make_stages(contents: Mapping[str, str | bytes], source: str = "") -> Stages:
-    """The stages of one compilation, in order.
-
-    Args:
-        contents: Triton's stages, by name.
-        source: the kernel's, "" where there is none.
-    """
+    """The stages of one compilation, in order. `source`: the kernel's, "" where there is none."""
     stages: dict[str, Stage | Callable[[], Stage]] = {}
     if source:
         stages["source"] = Stage("source", "python", source)

@@ -54,15 +54,12 @@ from kernellab.records.launches import Origin, is_architecture
 from kernellab.records.launches import Path as ArgumentPath
 from kernellab.triton_api.stages import query_worker
 
-# Compilations back from what `compilation.save` made of them.
-
 
 def from_json(data: Any, name: str = "the record") -> Compilation:
     """The compilation that `to_json` made into `data`.
 
     Raises:
-        ArchiveError: the data is of another kind or version, or does not fit the schema; the
-            message says where.
+        ArchiveError: another kind or version, or a misfit with the schema, with its place.
     """
     with reading(name):
         return _compilation(FORMAT.parts(data, name))
@@ -275,22 +272,16 @@ def _function(data: SavedData) -> FunctionSource:
     return function
 
 
-# Compilations that others left on disk: Triton's cache, and what MLIR prints with
-# MLIR_ENABLE_DUMP=1.
-
 _NOTHING_KNOWN = Specialization({}, {}, {})
-"""Neither a cache folder nor a dump says what a kernel was specialized on in Triton's own terms;
-the IR's signature does."""
+"""Cache folders and dumps have no specialization in Triton's terms; the IR's signature does."""
 
 # Triton's cache
 
 
 def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compilation:
-    """The record of one kernel in Triton's cache: stages, options, resources, source map;
-    no passes, no remarks.
+    """The record of a kernel in Triton's cache: stages, options, resources, source map.
 
     Args:
-        folder: ~/.triton/cache/<hash>.
         metadata_file: the kernel's .json in it; None where there is only one.
 
     Raises:
@@ -412,9 +403,7 @@ _FUNCTION_PLACE = re.compile(r'^#loc = loc\("((?:[^"\\]|\\.)+)":(\d+):\d+\)', re
 
 
 def _map_reader(stages: Stages, target: Target, options: Mapping[str, Any]) -> Any:
-    """Reads the source map of stages whose IR says where the kernel is defined;
-    None where none does.
-    """
+    """Reads the source map of stages whose IR says where the kernel is; None without any."""
     for name in ("ttir", "ttgir"):
         if name in stages and (place := _FUNCTION_PLACE.search(stages[name].text)):
             kernel = SourcePosition(string_of_ir(place[1]), int(place[2]))
@@ -429,8 +418,7 @@ _BEFORE = re.compile(
     r"^// -----// IR Dump Before \w+(?: \((?P<name>[\w-]+)\)|: (?P<newer>[\w-]+)(?:\{.*\})?) "
     r"\('builtin\.module' operation(?:: @[\w$.]+)?\)"
 )
-"""MLIR's heading: "Coalesce (tritongpu-coalesce)", and from Triton 3.9 on "Coalesce:
-tritongpu-coalesce{options}"."""
+"""MLIR's "Coalesce (tritongpu-coalesce)"; Triton 3.9's "Coalesce: tritongpu-coalesce{...}"."""
 _KERNEL = re.compile(r"^[ \t]*tt\.func public @\"?(?P<name>[\w$.]+)", re.M)
 _TARGET = re.compile(r'ttg\.target = "(?P<backend>cuda|hip):(?P<arch>\w+)"')
 _WARPS = re.compile(r'"ttg\.num-warps" = (\d+) : i32')
@@ -465,8 +453,7 @@ class _Dump:
 
 
 def read_dump(text: str, file: Path) -> Compilation:
-    """The record of the first kernel in what `MLIR_ENABLE_DUMP=1` printed:
-    its passes, and the stages of MLIR among them.
+    """The record of the first kernel in `MLIR_ENABLE_DUMP=1`'s output: passes, MLIR stages.
 
     MLIR prints each module before a pass: what the last pass made is not there. Operations are
     counted from the texts. A pass is in the stage of the module that it makes: TTGIR once it names
@@ -503,9 +490,7 @@ def read_dump(text: str, file: Path) -> Compilation:
 
 
 def _dumps(text: str) -> Iterator[_Dump]:
-    """The whole modules of the dump; what a pass prints of itself,
-    and dumps of single functions, are left out.
-    """
+    """The dump's whole modules, without passes' own output and single functions."""
     headers = list(_HEADER.finditer(text))
     ends = [header.start() for header in headers[1:]] + [len(text)]
     for header, end in zip(headers, ends):
@@ -544,9 +529,7 @@ def _stage_of(text: str) -> str:
 
 
 def _passes(dumps: list[_Dump]) -> Iterator[PassRun]:
-    """Each dump's pass, with the next dump's module after it;
-    the first entry is the module before any.
-    """
+    """Each dump's pass, with the next dump's module after it; first the module before any."""
     if not dumps:
         return
     counts, stored = _counts(dumps[0].text), StoredText(dumps[0].text)
@@ -567,9 +550,7 @@ def _counts(text: str) -> Mapping[str, int]:
 
 
 def _stages(passes: Iterable[PassRun]) -> Iterator[tuple[str, Stage]]:
-    """TTIR before it becomes TTGIR, and TTGIR before it is prepared for LLVM:
-    loops become branches there.
-    """
+    """TTIR before TTGIR, and TTGIR before its loops become branches for LLVM."""
     before: PassRun | None = None
     seen: set[str] = set()
     for run in passes:
@@ -581,12 +562,8 @@ def _stages(passes: Iterable[PassRun]) -> Iterator[tuple[str, Stage]]:
         before = run
 
 
-# Compilations from files: one that was saved, or what others left on disk.
-
-
 def compilation_in(content: bytes, file: Path) -> Compilation:
-    """The compilation that the bytes of a file hold: one that was saved, a dump, or the metadata of
-    a kernel in Triton's cache.
+    """The compilation in a file's bytes: a saved one, a dump, or metadata in Triton's cache.
 
     Raises:
         ArchiveError: they are none of these, damaged, or of another version.

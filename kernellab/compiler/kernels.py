@@ -18,9 +18,6 @@ from kernellab.errors import ArgumentError
 from kernellab.records import Target
 from kernellab.torch_api import inductor
 
-# Kernels that Inductor generates, as Triton's own: a JIT function of which everything that
-# Inductor decided holds, with its options around it, and its configs around those.
-
 
 class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
     """The function of one of Inductor's kernels. Triton's binder makes of a launch what Inductor
@@ -28,7 +25,6 @@ class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
     as 1, that Inductor does not promise.
 
     Attributes:
-        target: the GPU that it was generated for.
         types: parameter -> its type string.
         constants: parameter -> what is compiled in, besides what its configs say.
     """
@@ -138,14 +134,12 @@ def unwrap_kernel(
     keywords: Mapping[str, Any],
     constants: Mapping[str, Any],
 ) -> tuple[Any, dict[str, Any]]:
-    """The JIT function inside `triton.autotune` and `triton.heuristics`,
-    and the keywords with what these two add.
+    """The JIT function inside autotuners and heuristics, and the keywords with what they add.
 
     An autotuner adds its first config; heuristics are computed from the arguments, as in a launch.
 
     Raises:
-        ArgumentError: `kernel` is not a kernel, or a heuristic cannot be computed from
-            these arguments.
+        ArgumentError: `kernel` is not one, or a heuristic cannot be computed from the arguments.
     """
     added: dict[str, Any] = {}
     current = as_triton_kernel(kernel)
@@ -197,9 +191,7 @@ def _check_is_no_launch(thing: Any) -> None:
 
 
 def _described(thing: Any) -> str:
-    """What was given in a kernel's place, on one line:
-    a tensor would fill the screen with its numbers.
-    """
+    """What was given in a kernel's place, on one line, however large it is."""
     if isinstance(thing, ModuleType):
         return f"The module {thing.__name__}"
     text = shown(thing)
@@ -223,9 +215,6 @@ def parameter_names(kernel: Any) -> Sequence[str]:
     names = getattr(as_triton_kernel(kernel), "arg_names", ())
     return names if isinstance(names, list | tuple) else ()
 
-
-# What a kernel's parameters are for, as far as its source shows: pointers, whole numbers, or
-# other numbers.
 
 Role = Literal["pointer", "integer", "float", "descriptor"]
 
@@ -266,9 +255,7 @@ def _roles(kernel: Any, visiting: set[int]) -> dict[str, Role]:
 
 
 class _Reader:
-    """Reads one function: which names flow into pointers, and which into addresses,
-    masks and loop bounds.
-    """
+    """Reads which names of a function flow into pointers, addresses, masks and loop bounds."""
 
     def __init__(self, kernel: Any, parameters: set[str], visiting: set[int]) -> None:
         self.parameters = parameters
@@ -366,9 +353,7 @@ class _Reader:
         )
 
     def _helper(self, function: ast.expr) -> Any:
-        """The user's JIT function that is called, or None (for Triton's own, too:
-        their names say enough).
-        """
+        """The user's JIT function that is called, or None, also for Triton's own."""
         value: Any = None
         scope: Mapping[str, Any] = triton_api.scope_of(self.function)
         if isinstance(function, ast.Name):
@@ -381,9 +366,7 @@ class _Reader:
     # -- expressions -------------------------------------------------------------------------------
 
     def _base(self, expression: ast.expr, seen: set[str]) -> str | None:
-        """The parameter that a pointer expression starts from:
-        the first one of the sum that it is.
-        """
+        """The parameter that a pointer expression starts from: the first one of its sum."""
         for name in self._summands(expression):
             if name in self.parameters:
                 return name
@@ -395,9 +378,7 @@ class _Reader:
         return None
 
     def _summands(self, expression: ast.expr) -> Iterator[str]:
-        """The names that a sum adds up, left to right;
-        a product is an offset and never a pointer.
-        """
+        """The names that a sum adds up, left to right, without products, which are offsets."""
         if isinstance(expression, ast.Name):
             yield expression.id
         elif isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.Add | ast.Sub):
@@ -419,9 +400,7 @@ class _Reader:
                     yield from self._summands(keyword.value)
 
     def _count_as_integers(self, expressions: list[ast.expr]) -> None:
-        """Every name that such an expression is computed from, through local names,
-        holds whole numbers.
-        """
+        """Every name behind such an expression, through local names, holds whole numbers."""
         waiting = list(expressions)
         seen: set[str] = set()
         while waiting:
@@ -433,9 +412,7 @@ class _Reader:
 
 
 def _without_loads(expression: ast.expr) -> Iterator[ast.AST]:
-    """The nodes of an expression, except inside a load:
-    what is loaded does not show what the address is made of.
-    """
+    """The nodes of an expression outside of loads, whose contents do not show an address."""
     waiting: list[ast.AST] = [expression]
     while waiting:
         node = waiting.pop()
@@ -451,21 +428,17 @@ def _called_name(call: ast.Call) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-# Types for parameters that no one has said anything about.
-
 _ASSUMED: dict[Role, str] = {"pointer": "*fp32:16", "integer": "i32", "float": "fp32"}
 
 
 def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
-    """Types for the parameters that no one has said anything about,
-    to be shown as what they are: an assumption.
+    """Types for the parameters without any, to be shown as assumptions.
 
     An annotation goes first, and so do the types of a kernel that Inductor generated. Else a
     parameter that the kernel loads from or stores to is "*fp32:16", one that takes part in
     addresses, masks and loops is "i32", and any other is "fp32". A tl.constexpr is never guessed.
 
     Args:
-        kernel: a Triton or Gluon JIT function.
         given: names of the parameters whose value or type is known.
 
     Returns:

@@ -1,6 +1,4 @@
-"""Layouts that somebody wrote: the part of `Layout.parse` that runs in the worker process,
-where Triton may abort.
-"""
+"""The part of `Layout.parse` in the worker process, where Triton may abort."""
 
 from __future__ import annotations
 
@@ -48,9 +46,7 @@ def make(encoding: str, shape: Shape, target: str | None) -> Layout:
 
 
 def _refused(encoding: str, shape: Shape, problem: str) -> LayoutError:
-    """What MLIR says of an encoding that it does not take, without where in a text
-    that no one wrote.
-    """
+    """What MLIR says of an encoding that it refuses, without the place in a made-up text."""
     words = re.sub(r"^.*?line \d+, column \d+: ", "", problem, flags=re.DOTALL).rstrip(".")
     words = re.sub(r"\nline \d+, column \d+: ", "; ", words)
     unknown = re.search(r"#\"?(\w+).*unregistered dialect", words)
@@ -80,9 +76,7 @@ def _check_sizes(shape: Shape) -> None:
 
 
 def _check_vectors(encoding: str, shape: Shape) -> None:
-    """The basis vectors of linear layouts have as many numbers as the tile has dimensions,
-    and lead to every element.
-    """
+    """Basis vectors must have the tile's dimensions, and lead to every element."""
     for linear in re.findall(r"#ttg\.linear<\{.*?\}>", encoding):
         vectors = [
             tuple(int(number) for number in vector.split(","))
@@ -124,9 +118,7 @@ def _spanned(vectors: Sequence[tuple[int, ...]]) -> int:
 
 
 def _type(encoding: str, shape: Shape) -> TileType:
-    """A type that has the layout: of a tile in registers, or in the memory
-    that the encoding is for.
-    """
+    """A type that has the layout: of a tile in registers, or in the encoding's memory."""
     dimensions = "".join(f"{size}x" for size in shape)
     if re.match(r"#ttg\.\w*shared", encoding):
         bits = re.search(r"elementBitWidth = (\d+)", encoding)

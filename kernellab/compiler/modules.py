@@ -29,8 +29,6 @@ from kernellab.triton_api.layouts import TileType, layouts_of
 if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
 
-# Ways to look at a module that every analysis needs: order, places, names, control flow.
-
 
 @cache
 def _library() -> str:
@@ -40,9 +38,7 @@ def _library() -> str:
 
 
 def users_line(frames: Iterable[SourcePosition]) -> SourcePosition | None:
-    """Of a chain of calls, innermost first, the first place that is not in Triton's own library;
-    None for no place.
-    """
+    """The first place of a chain of calls, innermost first, outside of Triton; None for none."""
     places = list(frames)
     own = (place for place in places if not place.file.startswith(_library()))
     return next(own, places[0] if places else None)
@@ -54,9 +50,7 @@ def kind(op: Operation) -> str:
 
 
 def position_of(op: Operation) -> SourcePosition | None:
-    """The line of the user's code that an operation comes from:
-    of a helper's that was inlined, the helper's.
-    """
+    """The line of the user's code, or of an inlined helper, that an operation comes from."""
     return users_line(locate(op.location).frames)
 
 
@@ -66,9 +60,7 @@ def name_of(op: Operation) -> str:
 
 
 def numbered(module: Operation) -> dict[Operation, int]:
-    """Every operation with its number in the order of the module's text,
-    the module itself being 0.
-    """
+    """Every operation with its number in the module's text, the module itself being 0."""
     return {op: number for number, op in enumerate(module.walk())}
 
 
@@ -97,9 +89,7 @@ def integer(op: Operation, name: str) -> int | None:
 
 
 def symbol(op: Operation, name: str) -> str:
-    """The text of an attribute that names a symbol: "sym_name", "callee";
-    "" where there is none.
-    """
+    """The text of an attribute that names a symbol, such as "callee"; "" where none."""
     value = attribute(op, name)
     if isinstance(value, builtin.SymbolRefAttr):
         return value.root_reference.data
@@ -127,10 +117,6 @@ def enclosing(op: Operation, region: Region) -> Operation | None:
     """The operation directly in `region` that is `op` or contains it."""
     around = (op, *parents(op))
     return next((outer for outer in around if outer.parent_region() is region), None)
-
-
-# Pointers in a module: what accesses go by, what they point to, and the parameter they start
-# from.
 
 
 def pointers_of(access: Operation) -> SSAValue:
@@ -173,15 +159,12 @@ def _is_memory(value: SSAValue) -> bool:
     return is_pointer(value.type) or isinstance(value.type, TensorDescType)
 
 
-# A compilation's modules as xDSL objects: what `Compilation.module` gives.
-
 _STAGES_OF_MLIR = ("ttir", "ttgir")
 _LABELS_SHOWN = 5
 
 
 def open_module(compilation: Compilation, name: str) -> ModuleOp:
-    """The module of a stage ("ttgir"), or after a pass ("ttgir.coalesce", "ttgir.canonicalizer#2"),
-    made anew for each call.
+    """The module of a stage, or after a pass ("ttgir.canonicalizer#2"), new for each call.
 
     Raises:
         ArgumentError: there is no such stage or pass, or what it made is not a module of MLIR.
@@ -213,16 +196,8 @@ def _what_opens(stages: Iterable[str], labels: Collection[str]) -> str:
     return f"{opens} Passes open too, by the labels in .passes: {some}, ..."
 
 
-# The module set of a compilation, opened for its analyses: each stage once, with the kernel's
-# places.
-
-
 class OpenedModules:
-    """The modules of one compilation, for the analyses that read them.
-
-    Args:
-        compilation: whose modules.
-    """
+    """The modules of one compilation, for the analyses that read them."""
 
     def __init__(self, compilation: Compilation) -> None:
         self.compilation = compilation
@@ -235,9 +210,7 @@ class OpenedModules:
         return "ttir" if "ttir" in self.compilation.stages else "ttgir"
 
     def snapshot(self, name: str) -> builtin.ModuleOp:
-        """The module of a stage or after a pass, with the kernel's own places;
-        that of a stage is read once, for several questions.
-        """
+        """The module of a stage, read once, or after a pass, with the kernel's own places."""
         runs = self.compilation.passes
         run = next((run for run in runs if run.label == name and run.op_counts_after), None)
         if run is not None:
@@ -247,9 +220,7 @@ class OpenedModules:
         return self._stages[name]
 
     def after(self, run: PassRun) -> builtin.ModuleOp:
-        """The module after a pass, with the kernel's own places,
-        also where its locations name lines of the TTGIR text.
-        """
+        """The module after a pass, with the kernel's places also behind TTGIR's lines."""
         module = read_module(self.generic_text(run))
         KernelPlaces(self.compilation).put_into(module)
         return module
@@ -272,9 +243,7 @@ _NAME = re.compile(r'loc\("((?:[^"\\]|\\.)*)"\(')
 
 
 class KernelPlaces:
-    """The kernel's lines behind locations that name lines of the TTGIR text,
-    as those after the TTGIR stage may do.
-    """
+    """The kernel's lines behind locations that name TTGIR's lines, as later stages' may."""
 
     def __init__(self, compilation: Compilation) -> None:
         self._compilation = compilation

@@ -35,8 +35,6 @@ from kernellab.triton_api import pipeline as triton_pipeline
 from kernellab.triton_api.patches import PassCall, Watcher
 from kernellab.triton_api.pipeline import list_passes, pass_adders
 
-# Keeps what every pass did, while a compilation goes by.
-
 _NO_OPS: Mapping[str, int] = {}
 
 ACTS_ON = {
@@ -72,9 +70,7 @@ class PassRecorder(Watcher):
     """
 
     def __init__(self, *, trusting: bool = True) -> None:
-        """`trusting` passes over modules in which a pass has nothing to do (`ACTS_ON`),
-        without printing them.
-        """
+        """`trusting` skips, unprinted, passes with nothing to do in a module (`ACTS_ON`)."""
         self._trusting = trusting
         self.passes: list[PassRun] = []
         self.stage_texts: dict[str, str] = {}
@@ -106,9 +102,7 @@ class PassRecorder(Watcher):
         return not any(op.startswith(ACTS_ON[name]) for op in self._op_counts)
 
     def step_ran(self, call: PassCall, seconds: float, _module: Any) -> None:
-        """Remember how long LLVM optimized; its text is the stage's own result,
-        which comes later.
-        """
+        """Remember how long LLVM optimized; the stage's result is its text."""
         if call.name == "optimize_module":
             self._optimization = (call, seconds)
 
@@ -213,10 +207,8 @@ def make_plan(
 
     Args:
         listed: the target's own passes, in order.
-        stages: the names of its stages.
         skip, stop_after, pipeline: as for `kernellab.compile`.
-        backend: "cuda" or "hip", whose passes `pipeline` may name although the target
-            does not run them.
+        backend: "cuda" or "hip", whose passes `pipeline` may name, also if the target has others.
 
     Raises:
         OptionError: a pass, a stage or a run of a pass that does not exist.
@@ -291,9 +283,7 @@ def find_passes(wanted: str, listed: Sequence[PassCall]) -> list[PassCall]:
 def _replacements(
     items: Sequence[Item], listed: Sequence[PassCall], backend: str
 ) -> dict[str, tuple[PassCall, ...]]:
-    """Stage -> its new passes. A bare name belongs to the stage of the item before it where it can,
-    else to its first stage.
-    """
+    """Stage -> its new passes; a bare name has the previous item's stage, or else its first."""
     new: dict[str, list[PassCall]] = {}
     stage = ""
     for item in items:
@@ -381,9 +371,7 @@ _MARKED = re.compile(rf"^{_MARK}(\S+)$", re.M)
 def _diagnostic_of_dead(
     death: WorkerError, arguments: tuple[Any, ...], seconds: float
 ) -> CompileError:
-    """The error for a compilation that ended its process, with the record up
-    to the pass that did it.
-    """
+    """The error of a compilation that killed its process, with the record up to the pass."""
     given, target, options, plan = arguments
     running = (_MARKED.findall(death.last_words) or [None])[-1]
     diagnostic = triton_api.text_diagnostic(death.last_words, given, target, running, "")
@@ -472,9 +460,7 @@ def _is_in_text(position: SourcePosition | None, given: IrText) -> bool:
 
 
 def without_locations(text: str) -> str:
-    """An MLIR text whose operations have no location:
-    read again, they name this text's lines, which are as many as before.
-    """
+    """An MLIR text without locations; read again, they name its lines, which are as many."""
     lines = (
         "" if line.startswith("#loc") else _LOCATION.sub("", line) for line in text.splitlines()
     )
@@ -497,17 +483,12 @@ def _diagnostic_without_locations(
     return None
 
 
-# The module as a stage or a pass leaves it, from one compilation that goes no further.
-
-
 def module_after(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
-    """What a kernel has become after a stage ("ttgir") or a pass ("ttgir.coalesce", "ttir.cse#2"),
-    in MLIR's generic form.
+    """A kernel after a stage ("ttgir") or a pass ("ttir.cse#2"), in MLIR's generic form.
 
     Raises:
         CompileError: the compiler refused the kernel before that.
-        OptionError: an option value that the target's backend refuses, or a pass that does not run
-            for this target.
+        OptionError: an option that the backend refuses, or a pass that the target does not run.
     """
     label = stage
     if "." in stage:
@@ -542,8 +523,7 @@ def lowered(kernel: Any, call: BoundCall, target: Target) -> LoweredText:
 
 
 def lowered_text(text: str, target: Target) -> LoweredText:
-    """The PTX of a TTGIR text that a compiler of Triton's made,
-    in MLIR's own form or the generic one.
+    """The PTX of a TTGIR text of Triton's compiler, in MLIR's own form or the generic one.
 
     Raises:
         CompileError: the compiler refuses it.
@@ -608,7 +588,6 @@ class PassNote:
 
     Attributes:
         name: the pass, as in `PassRun.name`.
-        topic: the heading under which the note is printed.
         text: one paragraph: what the pass does, and what to look for.
     """
 
@@ -619,9 +598,7 @@ class PassNote:
 
 @functools.cache
 def pass_notes() -> Mapping[str, PassNote]:
-    """Return the notes by the name of the pass, in the order of their topics. There is none for a
-    pass that no pipeline of the supported versions runs by itself.
-    """
+    """Return the notes by pass, in the order of topics, of passes that a pipeline runs."""
     file = Path(__file__).with_name("pass_notes.toml")
     topics = read_data_file(file, Mapping[str, Mapping[str, Prose]])
     return {

@@ -43,9 +43,6 @@ from kernellab.triton_api import pipeline as triton_pipeline
 from kernellab.triton_api.kernel_contents import content_of
 from kernellab.triton_api.pipeline import list_passes
 
-# Pipelines with edits, and IR texts: what is compiled in the worker process, because it may
-# abort.
-
 
 @dataclass(frozen=True)
 class Edits:
@@ -80,8 +77,7 @@ def compile_edited(kernel: Any, call: BoundCall, target: Target, edits: Edits) -
     """A kernel through an edited pipeline: the front end here, all passes in the worker process.
 
     Raises:
-        CompileError: the compiler refused the kernel, or died; its position is in
-            the kernel's file.
+        CompileError: the compiler refused the kernel, or died; the position is in its file.
         OptionError: an edit, or an option's value, that does not fit the target.
         WorkerError: it took longer than `edits.seconds`.
     """
@@ -143,8 +139,7 @@ def compile_given(
     """An IR text, compiled on to the end in the worker process.
 
     Raises:
-        CompileError: the compiler refused the text, or died; its position is in the text
-            where that is known.
+        CompileError: the compiler refused the text, or died; the position is in it if known.
         OptionError: an edit, or an option, that does not fit the target.
         WorkerError: it took longer than `edits.seconds`.
     """
@@ -165,8 +160,6 @@ def compile_given(
     compiled = triton_api.CompiledKernel(outcome.stages, outcome.metadata)
     return compilation_of_text(given, target, compiled, outcome.passes)
 
-
-# Triton's pipeline, driven and kept: `kernellab.compile`.
 
 _RECORDINGS = ("passes", "stages")
 
@@ -285,9 +278,7 @@ def compile(
 
 
 def _names_several(target: str | Target | Iterable[str | Target] | None) -> bool:
-    """Whether targets were asked for in the plural, of which there may be one:
-    as a list, or with a comma.
-    """
+    """Whether targets are in the plural: a list, even of one, or a text with a comma."""
     if isinstance(target, str):
         return "," in target
     return target is not None and not isinstance(target, Target)
@@ -305,17 +296,13 @@ def compile_bound(
     """Compile a kernel for a call that is bound already: a launch that was seen, for example.
 
     Args:
-        kernel: the plain JIT function.
         call, target: what it is compiled for.
         record: as for `compile`.
-        ttgir_lines: let locations after TTGIR name its lines, which makes the source map exact;
-            None means with record="passes".
-        for_launch: with record="stages" and no `ttgir_lines`, leave it in Triton's cache where a
-            launch on the GPU finds it.
+        ttgir_lines: let later locations name TTGIR's lines (exact source map); None: with passes.
+        for_launch: with stages and no `ttgir_lines`, leave it in Triton's cache for launches.
 
     Raises:
-        CompileError: the compiler refused the kernel, or it needs more shared memory or threads
-            than the target has.
+        CompileError: the compiler refused it, or it exceeds the target's memory or threads.
     """
     if registered_for(kernel):
         return compile_edited(kernel, call, target, Edits((), None, None, processes.SECONDS))
@@ -328,9 +315,7 @@ def compile_bound(
 def _compile_and_record(
     kernel: Any, call: BoundCall, target: Target, record: str, ttgir_lines: bool, for_launch: bool
 ) -> tuple[triton_api.CompiledKernel, tuple[PassRun, ...]]:
-    """Compile, watched or not; a kernel that does not compile keeps its record up
-    to the failing pass.
-    """
+    """Compile, watched or not; a failed kernel keeps its record up to the failing pass."""
     arguments = (kernel, call.specialization, target, call.options)
     if record == "stages":
         compiled = triton_api.compile_kernel(
@@ -350,9 +335,7 @@ def _compile_and_record(
 def _kernel_position(
     kernel: Any, position: SourcePosition | None, texts: Mapping[str, str]
 ) -> SourcePosition | None:
-    """The kernel's line of a place that may be a line of the TTGIR text,
-    which locations after TTGIR name.
-    """
+    """The kernel's line of a place that may be a line of TTGIR's text."""
     if position is None or not position.file.endswith(triton_api.TTGIR_FILE_SUFFIX):
         return position
     lines = module_frames(texts.get("ttgir", ""))
@@ -373,8 +356,7 @@ def record_passes(
     pipeline: Sequence[passes.Item] | None = None,
     stop_after: str = "ttgir",
 ) -> tuple[PassRun, ...]:
-    """What every pass up to a stage did, the front end first;
-    `skip` and `pipeline` as for `compile`.
+    """What each pass up to a stage did, front end first; `skip`, `pipeline`: see `compile`.
 
     Raises:
         CompileError, OptionError, WorkerError: as `compile`.
@@ -405,15 +387,11 @@ class _Asked:
 
 
 _of_contents: WeakValueDictionary[_Asked, Compilation] = WeakValueDictionary()
-"""Those that are still somewhere, by what the kernel's file and source are: a cell that is run
-again makes another kernel of the same.
-"""
+"""Those still alive, by the file and source of their kernel; a cell run again makes another."""
 
 
 def compiled_from(file: str) -> list[Compilation]:
-    """The compilations that are still somewhere of kernels of a file, or of a cell. Who holds them
-    while the cell is run again spares it compiling what has not changed.
-    """
+    """The live compilations of kernels of a file or cell, so that a rerun cell reuses them."""
     known = list(_of_contents.items())
     return [
         compilation
@@ -427,7 +405,6 @@ def compile_kept(kernel: Any, call: BoundCall, target: Target) -> Compilation:
     as nothing that it depends on is another.
 
     Args:
-        kernel: the plain JIT function.
         call, target: what it is compiled for.
 
     Raises:

@@ -11,8 +11,6 @@ from kernellab.errors import Diagnostic, SourcePosition
 from kernellab.records.display import HasCard
 from kernellab.records.stages import Chain
 
-# What is read from the machine code: what a program takes, how many fit, and the instructions.
-
 
 @dataclass(frozen=True)
 class Resources(HasCard):
@@ -27,11 +25,9 @@ class Resources(HasCard):
     shared_bytes: Size
     """Shared memory per program, in bytes (AMD: LDS), what a launch asks for included."""
     stack_bytes: Size
-    """Stack per thread in local memory, in bytes:
-    spilled registers, local arrays, arguments of calls such as a print's."""
+    """Stack bytes per thread in local memory: spills, local arrays, arguments of calls."""
     static_shared_bytes: Size = 0
-    """The part of the shared memory that is fixed in the binary;
-    the rest is asked for at each launch."""
+    """The shared memory that is fixed in the binary; launches ask for the rest."""
     barriers: Size = 0
     """Named barriers of the SM that one program takes (NVIDIA)."""
     tensor_memory_columns: Size = 0
@@ -44,9 +40,7 @@ class Resources(HasCard):
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How many programs are on one multiprocessor at once (AMD:
-    compute unit, or workgroup processor of RDNA).
-    """
+    """How many programs are on one multiprocessor (AMD: compute unit, RDNA's WGP) at once."""
 
     blocks: int
     """Programs at once."""
@@ -67,25 +61,20 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class ControlCodes:
-    """What an NVIDIA instruction contains for the warp scheduler;
-    `compiler/machine_code/instructions.py` says where the bits are.
-    """
+    """An NVIDIA instruction's bits for the warp scheduler; see machine_code/instructions.py."""
 
     stall_cycles: int
     """Cycles until the warp's next instruction may issue: 0 to 15."""
     yields: bool
     """A hint to take another warp next."""
     write_barrier: int | None
-    """The scoreboard (0 to 5) that is set until the result is there;
-    None where nothing waits for it."""
+    """The scoreboard (0 to 5) that is set until the result is there; None without one."""
     read_barrier: int | None
-    """The scoreboard that is set until the operands have been read,
-    so that their registers may be written again."""
+    """The scoreboard that is set until the operands have been read; None without one."""
     waits_for: tuple[int, ...]
     """The scoreboards that must be clear before this instruction issues."""
     reuse: tuple[int, ...]
-    """The register operands (0 to 3, by their slots in the encoding)
-    kept for the next instruction's same slot."""
+    """The register operands (0 to 3, by slot) kept for the next instruction's same slot."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +82,7 @@ class Instruction:
     """One instruction of the machine code."""
 
     address: int
-    """Bytes from the beginning of the function's section;
-    for AMD, whose text has no addresses, -1."""
+    """Bytes from the beginning of the function's section; -1 for AMD."""
     line: int
     """Its line in the text of the stage: "sass", or "amdgcn"."""
     function: str
@@ -105,8 +93,7 @@ class Instruction:
     """With its modifiers: "LDG.E.128", "v_mfma_f32_32x32x8_f16"."""
     operands: tuple[str, ...]
     category: str
-    """The class of the opcode, one of those in compiler/machine_code/opcodes.toml:
-    "global load", "matrix", "barrier", ..."""
+    """The opcode's class in machine_code/opcodes.toml: "global load", "matrix", "barrier", ..."""
     width: int | None
     """Bytes that each thread moves, for an access to memory whose opcode says it."""
     control: ControlCodes | None
@@ -116,8 +103,7 @@ class Instruction:
     writes: tuple[str, ...]
     """Registers and predicates that it writes (NVIDIA)."""
     chains: tuple[Chain, ...]
-    """Where it comes from, with the calls that were inlined;
-    () for what the compiler made up itself."""
+    """Where it comes from, with inlined calls; () for what the compiler made up."""
     ttgir_line: int | None
     """The line of the TTGIR text that it was made from, where the compilation kept that."""
 
@@ -133,9 +119,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class SpillSite:
-    """An instruction that moves a spilled register, or an element of a local array,
-    to or from local memory.
-    """
+    """An instruction that moves a spilled register or a local array's element."""
 
     line: int
     """In the text of the machine code."""
@@ -147,9 +131,7 @@ class SpillSite:
 
 
 def spill_sites_of(instructions: Iterable[Instruction]) -> tuple[SpillSite, ...]:
-    """The instructions that access local memory: spilled registers, and arrays that no register
-    can hold.
-    """
+    """The instructions that access local memory: spills, and arrays that fit no register."""
     sites = []
     for instruction in instructions:
         if instruction.category in ("local load", "local store") and instruction.width is not None:
@@ -166,8 +148,6 @@ def spill_sites_of(instructions: Iterable[Instruction]) -> tuple[SpillSite, ...]
             )
     return tuple(sites)
 
-
-# Remarks of the compiler about a kernel that it compiles.
 
 RemarkOrigin = Literal["mlir", "ptxas", "triton"]
 """Who said it: a pass of MLIR's, the PTX assembler, or Triton's Python code."""
@@ -189,9 +169,7 @@ class Remark(HasCard, Diagnostic):
 
     @property
     def source(self) -> str:
-        """Who said it, and what, where `why` says it in other words:
-        "mlir: vectorization fails vec = 1 ...".
-        """
+        """Who said it, and what, where `why` rewords it: "mlir: vectorization fails ..."."""
         return f"{self.kind}: {self.what}" if self.why else self.kind
 
     def __str__(self) -> str:

@@ -33,7 +33,6 @@ class RegisteredPass:
     """A pass in Python that runs in the pipeline until it is removed.
 
     Attributes:
-        name: the name of the function or of the pattern.
         after: the pass after which it runs: "ttgir.coalesce".
         kernels: the names of the kernels that it runs for; all if there are none.
         seconds: how long it may take.
@@ -198,9 +197,7 @@ def compile_with(
 
 
 def _joined(before: tuple[PassRun, ...], after: tuple[PassRun, ...]) -> tuple[PassRun, ...]:
-    """The passes of a compilation that went on from a text; MLIR's own form of the text comes
-    first in its record.
-    """
+    """The passes of a compilation from a text, whose MLIR form comes first in its record."""
     if not before:
         return after
     given, *rest = after

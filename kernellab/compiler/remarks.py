@@ -40,8 +40,6 @@ def collect_remarks(
     """What MLIR, Triton and the PTX assembler say of a kernel.
 
     Args:
-        compilation: of the kernel.
-        diagnosis: what was said while it was compiled once more.
         log: what `ptxas -v` said; None where ptxas has to run again.
 
     Raises:
@@ -97,16 +95,12 @@ def _place(
 
 
 def _from_python(warning: PythonWarning) -> Remark:
-    """A warning that names a file of Triton's own speaks of the line that the front end reads;
-    if it reads none, of no line.
-    """
+    """A warning that names Triton's files is about the line that the front end reads, if any."""
     position = SourcePosition(warning.file, warning.line)
     if "triton" not in position.file.split("/"):
         return Remark("warning", "triton", warning.words, position)
     return Remark("warning", "triton", warning.words, *_place(list(warning.read)))
 
-
-# The PTX assembler
 
 _PTXAS = re.compile(
     r"^ptxas[\w-]*\s*(?:.+?, line (?P<line>\d+); )?\s*(?P<severity>info|warning)\s*:\s*"
@@ -121,9 +115,7 @@ KernelLine = Callable[[int], SourcePosition | None]
 
 
 def assembler_remarks(log: str, kernel_line: KernelLine) -> tuple[Remark, ...]:
-    """What `ptxas -v` says, without headings: its warnings, stack and spills,
-    registers and barriers. Spilling is a warning.
-    """
+    """What `ptxas -v` says: warnings (spilling is one), stack, spills, registers, barriers."""
     remarks = dict.fromkeys(_from_ptxas(log.splitlines(), kernel_line))
     return tuple(explained(remark) for remark in remarks)
 
@@ -165,17 +157,12 @@ def _kernel_line(compilation: Compilation, ptx_line: int) -> SourcePosition | No
     return users_line(chains[0]) if chains else None
 
 
-# What the remarks mean, in remarks.toml.
-
-
 @dataclass(frozen=True)
 class Wording:
     """A phrase of the compiler's, and what it means.
 
     Attributes:
-        origin: who says it.
-        phrase: a regular expression for the whole of its words; named groups are the values in
-            them.
+        phrase: a regular expression for all of its words, with named groups for values.
         meaning: the same in plain words; `{name}` stands for the value of a group.
         advice: what to try; "" where there is nothing to do.
     """

@@ -21,16 +21,12 @@ if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
 
 
-# The format of a saved compilation: schema/record.schema.json, gzipped.
-
 FORMAT = Format("kernellab.record", "compilation")
 SCHEMA = Path(__file__).with_name("schema") / "record.schema.json"
 """The format, for other programs to read."""
 
 BINARY = frozenset({"cubin", "hsaco"})
 """The stages that are binary."""
-
-# Compilations to files: `compilation.save`.
 
 
 class _Pool:
@@ -52,8 +48,7 @@ def save(compilation: Compilation, path: str | os.PathLike[str]) -> Path:
 
     Args:
         compilation: what is saved. What it computes on demand is computed now.
-        path: the file, whatever its suffix: gzipped JSON. A file that is there is overwritten once
-            the new one is complete.
+        path: the file, gzipped JSON whatever its suffix; replaced when the new one is complete.
 
     Returns:
         The path.

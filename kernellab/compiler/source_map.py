@@ -81,7 +81,6 @@ def with_passes(source_map: SourceMap, modules: Mapping[str, str]) -> SourceMap:
     """The map, with modules after passes as further stages.
 
     Args:
-        source_map: of the compilation that they belong to.
         modules: the name that each is to have -> its text, with its locations.
     """
     files = {name: number for number, name in enumerate(source_map.files)}
@@ -106,9 +105,7 @@ def with_passes(source_map: SourceMap, modules: Mapping[str, str]) -> SourceMap:
 def _of_each_line(
     frames: Iterable[tuple[Frames, ...]], answer: Callable[[tuple[Frames, ...]], Lines]
 ) -> tuple[Lines, ...]:
-    """The answer for each line; lines with one location share their chains,
-    which are looked up once.
-    """
+    """The answer for each line; equal locations share their chains, looked up once."""
     known: dict[int, tuple[tuple[Frames, ...], Lines]] = {}
     lines_of_each: list[Lines] = []
     for chains in frames:
@@ -153,8 +150,7 @@ _TOKEN = re.compile(
 
 
 _MOST_NESTED, _MOST_CHAINS, _MOST_FRAMES = 100, 64, 200
-"""Of a location: a text of a file may have locations within themselves, and call sites that double
-with each other."""
+"""Limits on a location: those of a file may nest, and call sites double with each other."""
 
 
 class _Locations:
@@ -167,9 +163,7 @@ class _Locations:
         self._depth = 0
 
     def chains(self, written: str) -> tuple[Frames, ...]:
-        """The chains of the text inside `loc(...)`:
-        none for an unknown place, several for a fused one.
-        """
+        """The chains of the text inside `loc(...)`: none if unknown, several if fused."""
         if written not in self._resolved:
             self._resolved[written] = ()  # for a location that is part of itself
             self._resolved[written] = self._read(written, 0)[0][:_MOST_CHAINS]
@@ -265,9 +259,7 @@ def _own_location(line: str) -> str:
 def _ttir_lines_of_ttgir(
     ttir: str, ttgir: str, target: Target, options: Mapping[str, Any], query: Query
 ) -> tuple[Lines, ...] | None:
-    """For each line of TTGIR the lines of TTIR that it was made from;
-    None where that cannot be known for sure.
-    """
+    """For each line of TTGIR its lines of TTIR; None where that cannot be known for sure."""
     usable = {
         name: value for name, value in options.items() if triton_api.may_be_of_file(name, value)
     }
@@ -293,9 +285,7 @@ _VALUE = re.compile(r"%[\w$.-]+")
 
 
 def _skeleton(text: str) -> list[str]:
-    """A module's lines without locations and without the names of values,
-    which reading a text back partly loses.
-    """
+    """A module's lines without locations and names of values, which reading back may lose."""
     return [
         _VALUE.sub("%", _LOCATION.sub("", line))
         for line in text.rstrip().splitlines()
@@ -444,9 +434,7 @@ def _sass_frames(text: str, ptx: str) -> list[tuple[Frames, ...]]:
 
 
 def _ptx_lines_of_sass(stages: Stages) -> tuple[Lines, ...]:
-    """For each line of SASS the line of PTX that it was made from,
-    as ptxas wrote it into the cubin.
-    """
+    """For each line of SASS its line of PTX, as ptxas wrote it into the cubin."""
     cubin = stages["cubin"].content
     assert isinstance(cubin, bytes)
     table = ptx_lines(cubin)
@@ -465,17 +453,13 @@ def _ptx_lines_of_sass(stages: Stages) -> tuple[Lines, ...]:
 
 
 def _line_at(table: list[tuple[int, int]], address: int) -> int:
-    """The line of the last row at or before an address;
-    of several rows at one address the first was overwritten.
-    """
+    """The line of the last row at or before an address; later rows replace earlier ones."""
     at = bisect.bisect_right(table, address, key=lambda row: row[0])
     return table[at - 1][1] if at else 0
 
 
 def _listed_ptx_lines(cubin: bytes) -> Iterator[int]:
-    """The PTX line of each instruction as nvdisasm lists it, which takes it longer
-    than reading the table.
-    """
+    """The PTX line of each instruction by nvdisasm, which is slower than the table."""
     current = 0
     for line in run_on_cubin("nvdisasm", ["-gp", "-c"], cubin).splitlines():
         if location := SASS_LOCATION.match(line):

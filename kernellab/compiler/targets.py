@@ -29,8 +29,7 @@ class _Architecture:
     shared_bytes: int
     """The maximum of shared memory per program."""
     products: str
-    """The names of its GPUs: a target may be given by any of them. `GPUS` has the numbers of the
-    first."""
+    """Its GPUs' names, any of which gives the target; `GPUS` has the first one's numbers."""
 
 
 _ARCHITECTURES = {
@@ -64,22 +63,17 @@ SUPPORTED_TARGETS: tuple[Target, ...] = tuple(
 """Every GPU that KernelLab is tested for."""
 
 DEFAULT_TARGET = Target("cuda", "90")
-"""The target that is compiled for and emulated by default, without a GPU:
-Hopper (H100, H200)."""
+"""The target to compile for and to emulate without a GPU: Hopper (H100, H200)."""
 
 
 def shared_limit(target: Target) -> int | None:
-    """The most shared memory that one program may have on this GPU, in bytes;
-    None for a GPU not listed here.
-    """
+    """The most shared memory of one program, in bytes; None for a GPU not listed here."""
     architecture = _ARCHITECTURES.get(target.arch)
     return None if architecture is None else architecture.shared_bytes
 
 
 def has_tensor_memory(target: Target) -> bool:
-    """Whether the GPU has tensor memory: data-center Blackwell,
-    compute capability 10 (PTX ISA, tcgen05).
-    """
+    """Whether it has tensor memory: compute capability 10, data-center Blackwell (tcgen05)."""
     return target.backend == "cuda" and target.arch.startswith("10")
 
 
@@ -111,9 +105,7 @@ def multiprocessor_count(target: Target) -> int | None:
 
 
 def device_name(target: Target) -> str:
-    """A usual product of this architecture, as its driver names it: "NVIDIA H100 80GB HBM3"; the
-    target's own name where none is known.
-    """
+    """A usual product's name from its driver: "NVIDIA H100 80GB HBM3"; else the target's."""
     gpu = usual_gpu(target.arch)
     return target.name if gpu is None else gpu.driver_name
 
@@ -175,9 +167,7 @@ _FORMS = ("sxm", "sxm2", "sxm3", "sxm4", "sxm5", "sxm6", "pcie", "nvl", "hbm3", 
 
 
 def _product_name(name: str) -> str:
-    """The plainest spelling of a GPU's name: "NVIDIA GeForce RTX 4090" is "4090",
-    "H100-SXM5-80GB" is "h100".
-    """
+    """A GPU's plainest name: "NVIDIA GeForce RTX 4090" is "4090", "H100-SXM5-80GB" "h100"."""
     words = re.split(r"[\s_-]+", name.strip().lower())
     words = [word for word in words if word not in _MAKERS and word not in _FORMS]
     sizes = re.compile(r"\d+gb")
@@ -221,8 +211,6 @@ def local_target() -> Target | None:
     return Target("hip" if backend == "hip" else "cuda", arch)
 
 
-# The numbers of each GPU
-
 _MIB = 1024 * _KIB
 _GIB = 1024 * _MIB
 
@@ -234,21 +222,16 @@ class Gpu:
     Attributes:
         name: the usual short name, "H200".
         backend, arch: of the target that it runs, "cuda" and "90".
-        driver_name: the name that its driver reports.
         multiprocessors: streaming multiprocessors (AMD: compute units; RDNA: workgroup processors).
-        memory_bytes: the size of its memory that its driver reports.
-        clock: GHz at which the data sheet's peak rates are reached: the rate, over the
-            multiprocessors times the operations a clock.
+        clock: GHz at which the data sheet's peaks are reached: rate / SMs / operations a clock.
         highest_clock: GHz that it may reach, where that is more.
         dram: peak bandwidth of its memory in bytes per microsecond.
         bus_bits: width of the interface to its memory.
         cache_bytes: size of the L2 cache (AMD: of one XCD).
         cache_rate: peak bandwidth of the L2 cache in bytes per clock of the whole GPU.
         fp32, double: fused multiply-adds per clock and multiprocessor, outside of the tensor cores.
-        tensor: multiply-adds of 16-bit operands with fp32 sums, without sparsity, of the tensor
-            cores (AMD: matrix cores) per clock and multiprocessor.
-        by_warps: the share of `tensor` that instructions of one warp reach (mma.sync), where the
-            full rate needs wgmma or tcgen05.
+        tensor: dense 16-bit multiply-adds with fp32 sums per clock and SM, on tensor cores.
+        by_warps: the share of `tensor` that mma.sync reaches, where the rest needs wgmma, tcgen05.
         sources: the source of each number that is not None.
     """
 
@@ -289,8 +272,7 @@ class Gpu:
         """Operations per microsecond, where a multiply-add counts as two.
 
         Args:
-            kind: "fp32", "fp64", or the width of the tensor cores' operands: "16", "8",
-                "32" (tf32).
+            kind: "fp32", "fp64", or the tensor cores' operand bits: "16", "8", "32" (tf32).
         """
         if kind == "fp32":
             each = float(self.fp32)

@@ -1,6 +1,4 @@
-"""Diagnostics, what is said of a kernel, a launch or this machine; and the errors that
-KernelLab raises on purpose.
-"""
+"""Diagnostics of kernels, launches and this machine, and KernelLab's own errors."""
 
 from kernellab.errors.exceptions import (
     ArchiveError,

@@ -14,8 +14,6 @@ from typing import Any, ClassVar, Literal, TypedDict, Unpack
 
 from kernellab.errors.sources import SourcePosition, visible
 
-# Help with spelling: the name that was probably meant.
-
 
 def nearest(word: object, known: Iterable[str]) -> str:
     """Return "Did you mean X?" with the known word that `word` is probably a typo of, or "" if
@@ -38,16 +36,14 @@ _LONGEST_WORD = 100
 """Letters: what two words have in common takes the product of their lengths to find."""
 
 _ALIKE = 0.6
-"""The part of two words' letters that agrees in order, as difflib counts,
-from which one may be a slip of the other."""
+"""The part of letters in the same order (difflib) from which a word may be a slip."""
 
 
 _VERY_ALIKE = 0.8
 
 
 def suggestion(word: object, known: Iterable[str], lead: str) -> str:
-    """Advice on a name that no one knows: the one that was probably meant, and what there is;
-    of very many, the one alone.
+    """Advice on an unknown name: the likely one, and the known ones if they are few.
 
     Args:
         lead: what the list begins with, such as "Its tensors are".
@@ -60,9 +56,6 @@ def suggestion(word: object, known: Iterable[str], lead: str) -> str:
 
 
 _MANY = 24
-
-# Diagnostics: what is said of a kernel, a launch or this machine, as words and as data.
-
 
 Severity = Literal["error", "warning", "remark", "note"]
 """How bad it is: an "error" is a fault, or ends the work; a "warning" may be intended, or costs
@@ -336,12 +329,7 @@ class ArgumentError(KernelLabError, TypeError):
 
 
 class MissingArguments(ArgumentError):
-    """A kernel was not given all of its arguments.
-
-    Attributes:
-        constexprs: the names of those that are tl.constexpr.
-        others: the names of the others.
-    """
+    """A kernel was not given all of its arguments."""
 
     constexprs: Sequence[str] = ()
     others: Sequence[str] = ()
@@ -350,10 +338,7 @@ class MissingArguments(ArgumentError):
 
 
 class NotRecorded(ArgumentError, ValueError, LookupError):
-    """A record, of a compilation or a trace, does not hold what an answer needs.
-
-    `Compilation.can_answer` reports it beforehand.
-    """
+    """A record does not hold what an answer needs; see `Compilation.can_answer`."""
 
 
 class LayoutError(KernelLabError, ValueError):
@@ -432,11 +417,8 @@ class WorkerError(KernelLabError):
     """The worker process died in a call, or took too long.
 
     Attributes:
-        died: whether the process ended of itself in the call.
-        timed_out: whether it took too long, and was ended.
         last_words: what it printed, the end of it; "" where it took too long.
-        ending: how the process ended, "signal SIGSEGV" or "exit status 3"; "" where
-            it took too long.
+        ending: how the process ended, "signal SIGSEGV" or "exit status 3"; "" if too slow.
     """
 
     died: bool = False
@@ -512,9 +494,7 @@ class KernelFault(KernelLabError):
         made: str = "index",
         **where: Unpack[Occurrence],
     ) -> None:
-        """Of `where` the rest of the words is made; `again` says of further lanes what they are,
-        `made` what the values make.
-        """
+        """`where` begins the words; `again` is for further lanes, `made` for the values."""
         self.program = where.get("program")
         self.programs: tuple[ProgramId, ...] = () if self.program is None else (self.program,)
         self.grid = where.get("grid")
@@ -668,9 +648,7 @@ class OutOfBounds(KernelFault, IndexError):
         position: SourcePosition | None = None,
         **where: Unpack[Occurrence],
     ) -> None:
-        """Give `tensor` to `held`, or `address` and `reason`: why no element is there; `fix` is
-        what would bound the access, where that is known.
-        """
+        """Give `tensor` to `held`, or `address` and `reason`; `fix` bounds the access, if known."""
         self.action, self.dtype = action, dtype
         self.tensor, self.index, self.shape, self.strides = tensor, index, shape, strides
         self.bounds, self.held, self.address = bounds, held, address

@@ -33,9 +33,7 @@ _MOST_SOURCE = 8 * 1024 * 1024
 
 
 def visible(text: str) -> str:
-    """Return a text from an untrusted file as a terminal or a page can show it: characters that
-    move the cursor, change the direction or are invisible are escaped.
-    """
+    """Return an untrusted text with escapes for invisible and cursor characters."""
     return "\n".join(
         line if line.isprintable() else "".join(map(_visible, line)) for line in text.split("\n")
     )
@@ -111,16 +109,12 @@ _foreign: set[str] = set()
 
 
 def show_no_other_lines(file: str) -> None:
-    """Of a file that other people's code names, show the lines that were compiled alone, unless
-    this process has imported it.
-    """
+    """Of another's file, show only compiled lines, unless this process has imported it."""
     _foreign.add(file)
 
 
 def keep_compiled(file: str, compiled: CompiledLines) -> None:
-    """From now on these lines are shown for the function, whatever its file says; those of an
-    earlier import give way.
-    """
+    """Show these lines for the function from now on, in place of an earlier import's."""
     there = _compiled.setdefault(file, {})
     first, last = compiled.first_line, compiled.last_line
     if there.get(first) is compiled:
@@ -132,9 +126,7 @@ def keep_compiled(file: str, compiled: CompiledLines) -> None:
 
 
 def compiled_at(file: str, line: int) -> CompiledLines | None:
-    """The function that the compiler has of a line; None where it is of no kernel that ran or was
-    compiled in this process.
-    """
+    """The function that was compiled at a line; None without a kernel there."""
     for source in list(_compiled.get(file, {}).values()):
         if source.first_line <= line <= source.last_line:
             return source
@@ -142,9 +134,7 @@ def compiled_at(file: str, line: int) -> CompiledLines | None:
 
 
 def source_line(file: str, line: int) -> str:
-    """A line, from 1, without its end, as it was compiled, else as the file has it;
-    "" where there is none.
-    """
+    """A line, from 1, without its end, as compiled, else as in the file; "" for none."""
     compiled = compiled_at(file, line)
     if compiled is not None:
         return compiled.line(line)
@@ -153,17 +143,13 @@ def source_line(file: str, line: int) -> str:
 
 
 def compiled_text(file: str, line: int) -> str:
-    """The lines of the function at a line, from its `def` on, as it was compiled; "" where no
-    kernel that ran or was compiled in this process has that line.
-    """
+    """The compiled lines of the function at a line, from its `def`; "" without one."""
     compiled = compiled_at(file, line)
     return "" if compiled is None else "\n".join(compiled.lines)
 
 
 def lines_as_imported(file: str) -> list[str]:
-    """The lines of a file's functions as they were compiled, with their ends, each at its number;
-    empty ones between them.
-    """
+    """The compiled lines of a file's functions at their numbers, with empty ones between."""
     lines: list[str] = []
     for source in sorted(_compiled.get(file, {}).values(), key=lambda source: source.first_line):
         lines += ["\n"] * (source.first_line - 1 - len(lines))
@@ -206,9 +192,7 @@ _label: Callable[[str], str | None] | None = None
 
 
 def label_file(file: str) -> str | None:
-    """A file's name for people, where it has one: the notebook extension names the files
-    of cells ("Cell In[3]").
-    """
+    """A file's name for people, if it has one: "Cell In[3]"."""
     return None if _label is None else _label(file)
 
 
@@ -238,9 +222,7 @@ class SourcePosition:
         return f"{file}:{self.line}{column}"
 
     def excerpt(self) -> str:
-        """The line of source, as it was compiled, with a caret under the column, and a notice
-        where the file was edited since; "" where the source cannot be read.
-        """
+        """The compiled line with a caret under the column and a notice of edits; or ""."""
         text = source_line(self.file, self.line)
         if not text:
             return ""
@@ -281,9 +263,6 @@ def frames_in(stack: str) -> Iterator[SourcePosition]:
         yield SourcePosition(match["file"], int(match["line"]))
 
 
-# Tracebacks that point at lines of the user's: frames made for a position.
-
-
 def raise_at(
     error: BaseException, position: SourcePosition, function: str = "<module>"
 ) -> NoReturn:
@@ -303,9 +282,7 @@ def raise_at(
 
 
 def file_in_traceback(position: SourcePosition) -> str:
-    """The name by which Python shows the line of a position as it was compiled: its file's, or
-    one that says that the file has changed.
-    """
+    """Python's name for a compiled line: its file's, or one that says it has changed."""
     if not position.notice:
         return position.file
     name, lines = f"{position.file} (as it was imported)", lines_as_imported(position.file)
@@ -315,9 +292,7 @@ def file_in_traceback(position: SourcePosition) -> str:
 
 
 def frame_at(position: SourcePosition, function: str = "<module>") -> TracebackType:
-    """Return a traceback entry at `position`, as one of `function`: for code that was inlined and
-    therefore has no frame.
-    """
+    """Return a traceback entry at `position`, as one of `function`, which was inlined."""
     error = _Here()
     with suppress(_Here):
         raise_at(error, position, function)

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from kernellab.records import Target
     from kernellab.workshop.exercise import Answer
 
-# `%%tiletune`: the launch at the end of a cell, with each of many configs.
-
 
 def _values(text: str) -> tuple[str, list[Any]]:
     """ "BLOCK=128,256" as ("BLOCK", [128, 256])."""
@@ -151,17 +149,12 @@ def tiletune(
 
 
 def _baselines(cell: Cell, named: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Functions by name: a variable's own where it holds one, those that it gives them
-    where it holds a dict.
-    """
+    """Functions by name: a variable's own, or those of its dict."""
     baselines: dict[str, Any] = {}
     for name in chain.from_iterable(named):
         value = cell.value(name, "--baseline")
         baselines |= value if isinstance(value, Mapping) else {name: value}
     return baselines
-
-
-# `%%tilegraph`: the call at the end of a cell, under torch.compile, opened.
 
 
 @magic("cell", has="nothing")
@@ -260,9 +253,6 @@ def _backend(name: str | None, cell: Cell) -> Any:
     return name
 
 
-# `%%tileexercise` and `%tileexercise`: exercises of the workshop, answered.
-
-
 @magic("line")
 def tileexercise(
     line: Line,
@@ -350,9 +340,6 @@ def _answered(cell: Cell, seed: int | None) -> Answer:
     answer = exercise(chosen.name, cell.namespace.get(chosen.name), seed=seed)
     note(answer)
     return answer
-
-
-# `%%tilepass`: a compiler pass, written in the cell.
 
 
 @magic("cell", has="nothing")

@@ -1,6 +1,4 @@
-"""The only file that touches what IPython keeps private:
-running a cell, its file name, its tracebacks.
-"""
+"""IPython's private API: running a cell, its file name, its tracebacks."""
 
 from __future__ import annotations
 
@@ -81,9 +79,7 @@ def _frame_of_running_cell(shell: InteractiveShell) -> FrameType | None:
 
 
 def running_line(shell: InteractiveShell, text: str) -> Callable[[str], SourcePosition]:
-    """The positions of words on the line of a cell from which a line magic was called;
-    `text` is the line where no cell runs.
-    """
+    """The positions of words on a cell's line; `text` is the line outside of cells."""
     frame = _frame_of_running_cell(shell)
     if frame is None:
         file, number = shell.compile.cache(text, shell.execution_count), 1
@@ -97,9 +93,7 @@ def running_line(shell: InteractiveShell, text: str) -> Callable[[str], SourcePo
 
 
 def _column(line: str, word: str) -> int:
-    """The column of `word` on a line, counted from 1:
-    by itself if it does, else as a part of another; 0 for nowhere.
-    """
+    """The column, from 1, of `word` on a line, by itself or in another; 0 for none."""
     if not word:
         return 0
     alone = re.search(rf"(?<!\w){re.escape(word)}(?!\w)", line)
@@ -127,10 +121,8 @@ def execute(
     magic is called in the middle of the event loop's step.
 
     Args:
-        cell: the cell.
         body: its text, without the magic's line.
-        is_shown_otherwise: returns whether the magic itself shows the value of an expression,
-            so that the shell need not.
+        is_shown_otherwise: whether the magic itself shows the value of an expression.
 
     Raises:
         SyntaxError: of the body, with the visible cell's line.
@@ -280,9 +272,7 @@ def _frame_at(position: SourcePosition) -> FrameType:
 
 
 def _render_kernellab_error(error: KernelLabError) -> list[str]:
-    """How IPython shows a KernelLabError in any cell:
-    without inner frames, without what Triton said first.
-    """
+    """Show a KernelLabError without inner frames and Triton's earlier errors."""
     shell = InteractiveShell.instance()
     cause, context, position = error.__cause__, error.__context__, error.position
     traceback = visible_traceback(error)
@@ -296,9 +286,7 @@ def _render_kernellab_error(error: KernelLabError) -> list[str]:
 
 
 def show_errors_briefly(shell: InteractiveShell) -> None:
-    """Let IPython show KernelLab's errors on the user's lines alone, in ordinary cells as well,
-    and name cells as it does itself ("Cell In[3]").
-    """
+    """Show KernelLab's errors on the user's lines alone, with "Cell In[3]" as the file."""
     KernelLabError._render_traceback_ = _render_kernellab_error  # type: ignore[attr-defined]
 
     def label(file: str) -> str | None:
@@ -320,9 +308,7 @@ def advise_below_errors(
     advice_on: Callable[[BaseException], str],
     card_of: Callable[[Exception], Any],
 ) -> None:
-    """Let the shell show, below the error of a cell, what functions say of it: words, or the card
-    of an error of KernelLab's.
-    """
+    """Show below a cell's error what functions say of it: words, or an error's card."""
 
     def after_cell(result: Any) -> None:
         error = result.error_in_exec
@@ -338,9 +324,7 @@ def advise_below_errors(
 
 
 def tell_of_cells(shell: InteractiveShell, tell: Callable[[str], None]) -> None:
-    """Call a function with the text of each cell before it runs,
-    and of the one that is running now.
-    """
+    """Call a function with each cell's text before it runs, the current one included."""
     _listen(shell, "pre_run_cell", lambda info: tell(info.raw_cell))
     running = getattr(shell.displayhook, "exec_result", None)
     tell("" if running is None else running.info.raw_cell)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
     from kernellab.records import Target
 
-# Lines of magics that name a kernel: "add --target sm_90".
-
 
 def evaluated(
     expression: str, line: Line, place: SourcePosition, fits: Callable[[Any], bool] | None = None
@@ -36,9 +34,6 @@ def evaluated(
     """Return the value of what a line names, in the user's namespace.
 
     Args:
-        expression: a part of the line.
-        line: the magic's.
-        place: of the expression.
         fits: what the line may name, for the advice; kernels where left out.
 
     Raises OptionError where nothing is named, or no such name is known.
@@ -60,9 +55,7 @@ def evaluated(
 
 
 def refuse_no_kernel(thing: Any, expression: str, line: Line) -> None:
-    """Raise OptionError where a line names what is neither a kernel nor anything
-    that has a view.
-    """
+    """Raise OptionError where a line names neither a kernel nor anything with a view."""
     if not can_show(thing):
         raise OptionError(
             f"{line.magic}: {expression} is {described(thing)}, not a kernel.",
@@ -123,9 +116,6 @@ def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePositi
             raise
     return compile_kept(plain, call, compile_options.target)
 
-
-# `%%tilekernel`: an ordinary cell whose Triton kernels run with or without a GPU, and are shown
-# compiled.
 
 TARGET = option(
     later("kernellab.compiler.targets:parse_target"),
@@ -281,9 +271,6 @@ def _compiled(
         compilation_of(kernel, {**given, "target": target}, position) for target in targets
     ]
     return compilations[0] if len(compilations) == 1 else compare(compilations[0], compilations[1])
-
-
-# `%tilelayout`: where the elements of a kernel's tiles are.
 
 
 @magic("line", has="around", also=compiling)

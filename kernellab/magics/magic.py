@@ -39,10 +39,7 @@ class Line:
 
     Attributes:
         magic: the magic as the user writes it, "%tileir".
-        text: what the line has besides options.
         shell: where it runs.
-        position: returns the position of a word on the line.
-        place: the position of the line.
     """
 
     magic: str
@@ -58,9 +55,7 @@ class Line:
         return names
 
     def unknown(self, name: str, there: str = "") -> OptionError:
-        """Return the error for a name that nothing in the notebook has; `there` says in a sentence
-        what it has.
-        """
+        """Return the error for an unknown name; `there` says what exists."""
         return _unknown(name, self.namespace, self.magic, self.place, there)
 
     def value(self, path: str | None, option: str) -> Any:
@@ -91,7 +86,6 @@ class Cell(Line):
     """The line of a magic that runs, and the cell below it.
 
     Attributes:
-        running: the whole cell.
         body: the cell without the magic's line.
     """
 
@@ -104,10 +98,8 @@ class Magic:
     """A magic, as IPython registers it.
 
     Attributes:
-        kind: of a line, or of a cell.
         name: without "%".
         help: what `?` shows.
-        by_flag: its options.
         has: where the line has text besides options: after them, around them, or nowhere.
         function: it gets a `Line` or a `Cell`, and the values of the options.
     """
@@ -149,8 +141,7 @@ class Magic:
         """Return the values of the options on a line, by name, and what else it has.
 
         Raises:
-            OptionError: an unknown option, a missing or unreadable value, a stray word;
-                points at the word.
+            OptionError: an unknown option, a bad value, a stray word; points at the word.
             KernelLabError: what an option's `read` raises, pointed at the word.
         """
         if self.has == "nothing":
@@ -248,9 +239,7 @@ def magic(
     """Make a function a magic of a line or of a cell, whose name is the function's.
 
     Args:
-        kind: of a line, or of a cell.
         has: see `Magic`.
-        also: a function that declares more options.
         beside: the magic of the same name of the other kind, whose help has the options of both.
     """
 
@@ -286,9 +275,7 @@ def read_variable(text: str) -> str:
 
 
 def read_variables(text: str) -> list[str]:
-    """ "report,costs" as ["report", "costs"]. Raises ValueError if a part is not
-    the name of a variable.
-    """
+    """ "report,costs" as ["report", "costs"]; raises ValueError for what cannot be a name."""
     names = [name.strip() for name in text.split(",")]
     if not all(name.isidentifier() for name in names):
         raise ValueError("write names of variables, with commas between them")
@@ -323,8 +310,7 @@ def read_launch(line: Line, text: str | None = None) -> BoundLaunch:
     """Evaluate the parts of a launch: that on the line, or `text`.
 
     Raises:
-        OptionError: the text is not a launch, or names something that the notebook does not have;
-            points at the magic's line.
+        OptionError: not a launch, or an unknown name; points at the magic's line.
         Exception: whatever evaluating a part raises.
     """
     text = line.text if text is None else text.strip()
@@ -348,12 +334,10 @@ def read_expression(text: str, line: Line) -> tuple[Any, tuple[Any, ...], dict[s
     `model(x * 2)`, is a function of the notebook's data in it.
 
     Args:
-        text: the expression.
         line: the magic's; its place is that of the expression's first line.
 
     Raises:
-        OptionError: nothing is computed, or the expression names something that the notebook does
-            not have.
+        OptionError: nothing is computed, or the expression has an unknown name.
         Exception: whatever evaluating a part raises.
     """
     namespace = line.namespace
@@ -403,9 +387,7 @@ def _is_torchs(value: Any) -> bool:
 def _function_of(
     tree: ast.expr, text: str, namespace: Mapping[str, Any], position: SourcePosition
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """An expression as a function of the data that it names, and that data. Its code is on the
-    expression's lines in the cell.
-    """
+    """An expression as a function of its data, and those; its code has the cell's lines."""
     named = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
     own = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     data = [
@@ -429,9 +411,7 @@ def run_above_last(cell: Cell, what: str, advice: str) -> str:
     """Run a cell above its last expression, and return that expression.
 
     Args:
-        cell: the magic's cell.
         what: it should end in: "launch".
-        advice: for a cell that ends in something else.
 
     Raises:
         OptionError: the cell does not end in an expression.
@@ -456,9 +436,7 @@ def run_above_last(cell: Cell, what: str, advice: str) -> str:
 
 
 def _refuse_unknown_names(tree: ast.expr, line: Line) -> None:
-    """Refuse a launch with a name that nothing has;
-    names that the launch itself gives a meaning (of a lambda, a comprehension) are left alone.
-    """
+    """Refuse unknown names in a launch, but not those that it binds itself."""
     named = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     own = {node.id for node in named if not isinstance(node.ctx, ast.Load)}
     own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}

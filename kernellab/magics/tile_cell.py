@@ -1,6 +1,4 @@
-"""What `%%tilekernel` does with a cell: run it, find its kernels, compile them with the options of
-the magic's line, show their cards.
-"""
+"""What `%%tilekernel` does with a cell: run it, compile its kernels, show their cards."""
 
 from __future__ import annotations
 
@@ -28,8 +26,6 @@ from kernellab.viz.kernels import Numbers, Verdict, change_of, kernel_card, plai
 from kernellab.viz.kit.view import Card, CardView
 from kernellab.viz.launch_tabs import FindLaunch, live_card
 
-# The compile options on the line of a magic, and the call that a kernel is then compiled for.
-
 
 @dataclass(frozen=True)
 class CompileOptions:
@@ -56,8 +52,7 @@ def compile_options_of(
 def generated_call(
     generated: Any, compile_options: CompileOptions
 ) -> tuple[InductorKernel, BoundCall, Target]:
-    """One of Inductor's kernels as Inductor compiles it, its first config counting: the plain
-    kernel, the call and the GPU, which is the line's where that names one.
+    """Inductor's first config of a kernel: the plain kernel, the call, and the line's GPU.
 
     Raises:
         ArgumentError: constants or types that do not fit, or its source is not in this process.
@@ -75,23 +70,18 @@ def generated_call(
 
 
 def launched_call(launch: Launch | BoundCall, compile_options: CompileOptions) -> BoundCall:
-    """The call that a launch made, with the options that it gave itself
-    before those of the line.
-    """
+    """The call that a launch made, its own options before those of the line."""
     return BoundCall(launch.specialization, {}, {**compile_options.options, **launch.options})
 
 
 def is_kernel(thing: Any) -> bool:
-    """Whether it can be compiled: a JIT function, also inside `triton.autotune`
-    or `triton.heuristics`, or one of Inductor's.
-    """
+    """Whether it is a JIT function, also inside autotune or heuristics, or Inductor's."""
     kinds = triton_api.JITFunction | triton_api.Autotuner | triton_api.Heuristics
     return isinstance(thing, kinds) or is_inductor_kernel(thing)
 
 
 def stated_call(kernel: Any, compile_options: CompileOptions) -> BoundCall:
-    """The call that the line states; types that it does not state come
-    from annotations, or are assumed.
+    """The call that the line states; other types are from annotations, or assumed.
 
     Raises:
         ArgumentError: types or constants do not fit the kernel, or something is missing.
@@ -114,13 +104,10 @@ def run_tile_cell(cell: Cell, given: Mapping[str, Any], has_cards: bool) -> None
     """Run the cell's body, its kernels as TileKernels, and show their cards.
 
     Args:
-        cell: the cell.
         given: the options of its line that say what is compiled.
-        has_cards: whether its kernels are compiled and shown.
 
     Raises:
-        KernelLabError: no kernel in the cell; options that do not fit its kernels; a kernel that
-            does not compile.
+        KernelLabError: no kernel in the cell, options that do not fit, or a failed compilation.
         BaseException: whatever the body raises.
     """
     compile_options = compile_options_of(given)
@@ -130,7 +117,7 @@ def run_tile_cell(cell: Cell, given: Mapping[str, Any], has_cards: bool) -> None
         ipython_api.execute(
             cell.running, cell.body, lambda value: has_cards and _is_last_run(value, made)
         )
-    kernels = _latest(made)
+    kernels = list({definition_of(kernel): kernel for kernel in made}.values())
     launches = _kept(made)
     if not kernels:
         raise KernelLabError(
@@ -156,13 +143,6 @@ def _is_last_run(value: Any, made: Iterable[TileKernel]) -> bool:
     return isinstance(value, Run) and any(kernel.last_run is value for kernel in made)
 
 
-def _latest(made: Iterable[TileKernel]) -> list[TileKernel]:
-    """The kernels of the cell; of one that was made several times (in a loop,
-    by a factory) the last.
-    """
-    return list({definition_of(kernel): kernel for kernel in made}.values())
-
-
 def _check_constants(
     compile_options: CompileOptions, kernels: Sequence[TileKernel], cell: Cell
 ) -> None:
@@ -182,11 +162,14 @@ def _show_cards(
     launches: Mapping[int, FindLaunch],
     namespace: Mapping[str, Any],
 ) -> None:
-    """Show a card for each kernel, then raise the first error:
-    one bad kernel hides no other's card.
-    """
+    """Show a card for each kernel, then raise the first error."""
     failures: list[KernelLabError] = []
-    called = _called_by_others(kernels)
+    called = {
+        id(callee)
+        for kernel in kernels
+        for callee in reachable_functions(kernel)
+        if callee is not kernel
+    }
     for kernel in kernels:
         if kernel.last_launch is None and (id(kernel) in called or _returns_value(kernel)):
             continue
@@ -205,22 +188,8 @@ def _show_cards(
         raise failures[0]
 
 
-def _called_by_others(kernels: Iterable[TileKernel]) -> set[int]:
-    """The identities of kernels that another kernel of the cell calls:
-    device functions, shown inside their callers.
-    """
-    return {
-        id(callee)
-        for kernel in kernels
-        for callee in reachable_functions(kernel)
-        if callee is not kernel
-    }
-
-
 def _returns_value(kernel: TileKernel) -> bool:
-    """Whether the function returns a value, which no kernel can:
-    it is a device function, for kernels yet to come.
-    """
+    """Whether the function returns a value, as a device function does and no kernel can."""
     tree = kernel.parse()
     return any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(tree))
 
@@ -251,8 +220,7 @@ _FIRST_CONFIG = (
 
 
 def _card(kernel: TileKernel, compile_options: CompileOptions, find: FindLaunch) -> Card | CardView:
-    """The card of one kernel, for the launch that the cell made of it,
-    or else for what is stated or assumed.
+    """The card of a kernel, for its launch in the cell, or what is stated or assumed.
 
     Raises:
         CompileError: the compiler refused the kernel.
@@ -308,9 +276,7 @@ def _changes(compilation: Compilation) -> list[str]:
 
 
 def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> Compilation:
-    """Compile for stated or assumed types; an error says which were assumed,
-    since those may be what is wrong.
-    """
+    """Compile for stated or assumed types; an error says which were assumed."""
     try:
         return compile_kept(kernel, call, target)
     except CompileError as error:
@@ -331,9 +297,7 @@ def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> 
 def _known_from(
     kernel: TileKernel, call: BoundCall, constants: Mapping[str, Any]
 ) -> dict[str, str]:
-    """How types and constants are known, in the words of the magic's line,
-    where the specialization cannot say.
-    """
+    """How types and constants are known, in the magic's words, if the specialization cannot say."""
     sources = {}
     for parameter in kernel.params:
         name = parameter.name

@@ -1,6 +1,4 @@
-"""The data classes that every part of the lab shares:
-plain facts, with no screen and no compiler in them.
-"""
+"""The data classes that every package shares: plain facts without screen or compiler."""
 
 from __future__ import annotations
 

@@ -57,12 +57,10 @@ def _card_of(record: Any) -> Any:
 
 
 def plot(record: Any, **options: Any) -> Any:
-    """The matplotlib figure of a record that has one: as the last expression of a cell it is
-    displayed.
+    """The matplotlib figure of a record that has one, which a cell displays at its end.
 
     Args:
         record: a `SharedMemory`, a `TensorMemory`, a `Layout` or a tile's, a `Tuning`, `Tunings`.
-        options: what the figure of such a record takes.
     """
     from kernellab.viz import registry
 
@@ -103,9 +101,6 @@ def described(thing: Any) -> str:
     """What something is, by its class: "a Tensor", "an int"."""
     name = type(thing).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
-
-
-# Records as tables.
 
 
 def data_frame(rows: Sequence[Any], columns: Sequence[str]) -> Any:

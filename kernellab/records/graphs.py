@@ -36,17 +36,12 @@ class GraphNode:
     """One node of an FX graph.
 
     Attributes:
-        name: in its graph.
-        opcode: FX's: "placeholder", "call_function", "call_method", "call_module", "get_attr",
-            "output".
-        target: what is called: "torch.sin", "aten.mul.Tensor"; of an input, what the user writes
-            for it: "x", "self.norm.weight".
+        opcode: FX's: "placeholder", "call_function", "call_module", "get_attr", "output", ...
+        target: what is called: "torch.sin", "aten.mul.Tensor"; an input's name: "x", "self.w".
         args, kwargs: as the graph's text has them.
         shape: sizes, symbols as text; None if the value is not a tensor.
         dtype: "float32", ...; None if the value is not a tensor.
         position: the user's line; None where torch kept none.
-        origins: names of nodes of the level before.
-        inputs: names of the nodes of its graph that it takes.
         modules: those of the model that it is in, the outermost first.
     """
 
@@ -69,7 +64,6 @@ class Level:
 
     Attributes:
         name: "fx", "joint", "aten", "prims", "post_grad".
-        text: as torch prints it.
         nodes: in order.
         error: why the level is not there; "" where it is.
     """
@@ -109,10 +103,8 @@ class GraphPass:
     """One FX pass of Inductor's.
 
     Attributes:
-        name: Inductor's own.
         stage: "pre_grad", "joint" or "post_grad".
         before, after: the graph's text; both "" where the pass changed nothing.
-        seconds: what it took.
     """
 
     name: str
@@ -139,11 +131,8 @@ class LoopBuffer:
         name: "buf0".
         operation: the scheduler's name of what computes it: "op0".
         kind: Inductor's class: "Pointwise", "Reduction", "ExternKernelOut".
-        text: its define-by-run IR.
         reads, writes: names of buffers.
-        read_bytes, write_bytes: what computing it alone moves; Inductor's count; None where a log
-            does not say.
-        origins: names of nodes of the post-grad graph.
+        read_bytes, write_bytes: what it moves alone, as Inductor counts; None if not in a log.
         flops: Inductor's count; None where it has none.
     """
 
@@ -165,7 +154,6 @@ class Fusion:
 
     Attributes:
         first, second: the operations of each, "op0", "op0_op1".
-        fused: whether they became one kernel.
         reason: why not, in Inductor's words, with the operations "between"; "" where fused.
         saved_bytes: of memory traffic, by Inductor's score: what fusing saves or would save.
     """
@@ -211,7 +199,6 @@ class KernelCode:
         name: see `kernel_names`.
         source: the whole module: imports, decorators, the function.
         operations: what it computes where it is launched first, by the scheduler's names.
-        buffers: names of the loop buffers, of all its launches.
         origins: names of nodes of the post-grad graph, of all its launches.
         variables: name in the kernel ("tmp3") -> name of the operation that it belongs to.
         reused: what it computes in each further launch, in the order of `operations`.
@@ -244,11 +231,9 @@ class GraphLaunch:
     Attributes:
         name: the kernel's, or what torch calls: "extern_kernels.mm".
         is_generated: whether it is a kernel of the graph's: Inductor's, or the user's own.
-        operations: what it computes.
         moved_bytes: read and written; Inductor's count; None where a log does not say.
         flops: Inductor's count; None where it has none.
-        mutated: of a kernel of the user's: parameter -> node of the post-grad graph to whose value
-            the kernel writes.
+        mutated: of a user's kernel: parameter -> post-grad node to whose value it writes.
     """
 
     name: str
@@ -261,9 +246,7 @@ class GraphLaunch:
 
 @dataclass(frozen=True)
 class SavedTensor:
-    """What the forward graph keeps for the backward graph; bytes are None where a log does not say
-    what a size was.
-    """
+    """What the forward graph keeps for the backward one; bytes None if a log has no size."""
 
     name: str
     shape: tuple[int | str, ...] | None
@@ -278,10 +261,7 @@ class Candidate:
     Attributes:
         operation: Inductor's name of it: "mm", "addmm", "flex_attention".
         place: which choice of the graph it belongs to, from 0.
-        name: of the kernel, or of torch's operation.
         config: block sizes, warps, stages, as Inductor says them.
-        is_template: whether it is a Triton template of Inductor's.
-        is_taken: whether the generated code has it.
         source: its module; "" if it is not a template.
     """
 
@@ -301,22 +281,13 @@ class LoweredGraph:
     Attributes:
         direction: "forward", "backward" or "inference".
         number: of the Dynamo graph that it comes from, from 0.
-        aten: as AOTAutograd gives it to Inductor.
-        prims: the same, in primitive operations.
         decompositions: operation -> how often one was decomposed while it was traced.
         passes: Inductor's FX passes, in order.
-        post_grad: the graph that is lowered to loops.
         saved: what a forward graph keeps for its backward graph.
-        recomputed: nodes that a backward graph computes again.
-        loops: buffers before fusion.
         groups: operations of each kernel, after fusion.
-        fusions: the pairs that were considered.
-        wrapper: the code that launches the kernels, whole.
         kernels: in the order of the wrapper.
         launches: in order.
         error: where it stopped and why; "" where it did not.
-        seconds: what it took.
-        candidates: what max-autotune would choose from, by choice.
     """
 
     direction: str
@@ -353,14 +324,9 @@ class GraphBreak:
     """Where Dynamo stopped capturing.
 
     Attributes:
-        reason: Dynamo's, in a line.
-        explanation: Dynamo's, in full sentences.
-        hints: what Dynamo says to change.
         position: the user's line, also of a break in a function of torch's that it calls.
-        text: all that Dynamo says, with the user's stack.
         frame: "0/0", Dynamo's number of the frame and of its compilation; "" where unknown.
-        resumes: whether Dynamo goes on in another graph after the line; otherwise Python runs the
-            rest of the function, or all of it.
+        resumes: whether Dynamo continues in a graph after the line; else Python runs the rest.
         uncompiled: where Dynamo does not go on, the lines of the function's statements from there
             on that no graph has; () also where the function's source is unknown.
         stack: the lines that led to it, the outermost first, with those of torch's functions.
@@ -398,7 +364,6 @@ class Guard:
     Attributes:
         frame: "0/0", Dynamo's number of the frame and of its compilation.
         kind: Dynamo's: "TENSOR_MATCH", "TYPE_MATCH", ...
-        condition: what is checked.
         source: of what: "L['x']".
         failed: how it failed, where that led to a recompilation; "" where it held.
     """
@@ -416,9 +381,7 @@ class GuardFailure:
 
     Attributes:
         frame: "0/0", of the code that it guards.
-        condition: the guard, or how it failed, in Dynamo's words.
-        position: the line of the user's that made Dynamo add the guard; of an argument that is
-            compared as a whole, where the function is defined; None where Dynamo does not say.
+        position: the user's line behind the guard, or the function's; None if not known.
         old: the value that the code was compiled for; "" where unknown.
         new: the value that it was called with; "" where unknown.
         advice: what to change; "" where unknown.
@@ -512,7 +475,6 @@ class Recompilation:
         frame: "0/1", Dynamo's number of the frame and of its new compilation.
         function: the name of its function; "" where unknown.
         reason: the guards of all earlier compilations that did not hold, in a line.
-        failures: the same, one by one.
     """
 
     frame: str
@@ -531,8 +493,7 @@ class Bytecode:
 
     Attributes:
         frame: "0/0".
-        function: its name; functions in which the rest after a graph break runs begin with
-            "torch_dynamo_resume_in".
+        function: its name; "torch_dynamo_resume_in..." runs the rest after a graph break.
         original, rewritten: disassembled.
         position: where the function is defined.
     """
@@ -549,13 +510,10 @@ class GraphCapture:
     """All that was captured of one call, or that a log has of a run.
 
     Attributes:
-        name: of the function or module.
         gpu: the GPU that the code is for, as it was named; "CPU" in a log of code for a CPU.
         target: "sm_90"; "" where the code is for no GPU.
-        torch_version: of the process that captured it.
         error: what ended the capture before its end; "" where nothing did.
-        sources: file -> its text, of the user's files that positions name, as far as they could be
-            read.
+        sources: file -> its text, of the files that positions name and that could be read.
         symbols: the symbolic sizes of all frames, in the order in which they were created.
     """
 

@@ -1,6 +1,4 @@
-"""What is launched, for which GPU, and how: targets, specializations, launches, runs, the
-interpreter's options, and differences of results.
-"""
+"""Targets, specializations, launches, runs, options, and differences of results."""
 
 from __future__ import annotations
 
@@ -81,9 +79,7 @@ class Launch(HasCard):
 
 @dataclass(eq=False)
 class BoundLaunch:
-    """A kernel with its grid and its arguments, which are as they are now: what it takes to launch
-    it, to check it, to trace it.
-    """
+    """A kernel with its grid and its current arguments: to launch, to check, to trace."""
 
     kernel: Any
     """With its autotuner and heuristics."""
@@ -111,9 +107,7 @@ class BoundLaunch:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a run on the interpreter says something about:
-    a kernel as it was defined then, and what it was specialized on.
-    """
+    """What a run was of: a kernel as defined then, and its specialization."""
 
     kernel: str
     definition: SourcePosition
@@ -135,8 +129,7 @@ class Run(HasCard):
     target: Target
     """The GPU it ran on, or that the interpreter emulated."""
     seconds: float | None = None
-    """Wall time of the interpreter's run, launch overhead included;
-    None on a GPU, where a launch returns before the kernel ends."""
+    """The interpreter's wall time with overhead; None on a GPU, which is asynchronous."""
 
     def __repr__(self) -> str:
         grid = joined_sizes(self.launch.grid)
@@ -144,9 +137,6 @@ class Run(HasCard):
         took = "" if self.seconds is None else f", {self.seconds * 1e3:.1f} ms"
         return f"Run({self.launch.kernel!r}, grid {grid}, {where}{took})"
 
-
-# How the interpreter is to run a launch: the options that are its own, in addition to those of
-# the compiler's backend.
 
 STAGES = ("ttir", "ttgir")
 ORDERS = ("sequential", "reversed", "shuffled")
@@ -163,16 +153,13 @@ class RunOptions:
     """
 
     stage: str = "ttir"
-    """The IR that runs: "ttir", "ttgir", or what one of their passes left behind ("ttgir.coalesce",
-    "ttir.cse#2")."""
+    """The IR that runs: "ttir", "ttgir", or a pass's result ("ttgir.coalesce", "ttir.cse#2")."""
     order: str = "sequential"
-    """The order of the programs: by their linear id, x fastest; "reversed";
-    or "shuffled" by `seed`."""
+    """The order of programs: by linear id, x fastest; "reversed"; or "shuffled" by `seed`."""
     seed: int = 0
     """Chooses what is shuffled: equal seeds, equal orders."""
     bounds: str = "storage"
-    """What an access must stay inside: the "storage" behind a tensor, or the "view" itself,
-    its holes left out."""
+    """What accesses must stay inside: a tensor's "storage", or its "view" without holes."""
     completion: str = "early"
     """When asynchronous operations of TTGIR complete: when they are issued; "late", when something
     waits for them; or "shuffled" by `seed`, in between."""
@@ -212,16 +199,14 @@ RUN_OPTION_NAMES = _NAMES | {"options"}
 def split_keywords(
     keywords: dict[str, Any], parameters: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, Any], RunOptions]:
-    """A launch's keywords: those that the kernel and the backend take by name,
-    backend options said outright, run options.
+    """A launch's keywords: by name of kernel and backend, backend options, run options.
 
     A name that is both a run option and a parameter is the parameter. `options={...}` among the
     keywords says options outright, run options and backend options alike, whatever the
     parameters are called.
 
     Raises:
-        OptionError: a run option's value is wrong, it is given twice, or a seed is given where
-            nothing is shuffled.
+        OptionError: a run option is wrong or given twice, or a seed has nothing to shuffle.
     """
     if RUN_OPTION_NAMES.isdisjoint(keywords):
         return keywords, {}, DEFAULT
@@ -250,15 +235,11 @@ def _gives_options(keywords: Mapping[str, Any], parameters: Collection[str]) -> 
     return True
 
 
-# What comparing the results of launches gives.
-
-
 @dataclass(frozen=True)
 class Difference:
     """A value that is not what it should be, usually the contents of an argument.
 
     Attributes:
-        name: the argument.
         index: the first element that is farther off than it may be; () of a scalar.
         actual, expected: that element, as it is and as it should be.
         count, size: how many elements are farther off than they may be, of how many.

@@ -1,6 +1,4 @@
-"""What the compiler makes on its way: stages, passes, and their texts, kept compressed; and which
-line of one stage became which lines of another.
-"""
+"""Stages, passes and their texts, compressed, and which lines became which."""
 
 from __future__ import annotations
 
@@ -26,8 +24,6 @@ from kernellab.errors import (
     suggestion,
 )
 
-# What the compiler makes on its way: stages, passes, and their texts, kept compressed.
-
 
 @dataclass(frozen=True)
 class FunctionSource:
@@ -47,9 +43,7 @@ class FunctionSource:
 
     @property
     def notice(self) -> str:
-        """That the file now has other lines there, in a sentence; "" if it does not, or
-        that is not known.
-        """
+        """That the file now has other lines there, in a sentence; "" if not, or not known."""
         if not is_edited(self.file, CompiledLines(self.name, self.first_line, self.lines)):
             return ""
         return (
@@ -65,8 +59,7 @@ class Stage:
     name: str
     """ "source", "ttir", "ttgir", "llir", "ptx", "cubin", "sass", "amdgcn", "hsaco"."""
     language: str
-    """What a highlighter should take it for: "python", "mlir", "llvm", "ptx", "sass",
-    "amdgcn", "elf"."""
+    """What a highlighter takes it for: "python", "mlir", "llvm", "ptx", "sass", ..."""
     content: str | bytes
 
     @property
@@ -137,9 +130,7 @@ class StoredText:
     """A text that is kept compressed, and unpacked each time it is read."""
 
     def __init__(self, text: str, erased: tuple[str, ...] = ()) -> None:
-        """Keep `text`, uncompressed until `pack` is called; what is read is without the parts
-        `erased`: names of temporary folders.
-        """
+        """Keep `text`, uncompressed until `pack`, without the `erased` folders' names."""
         self._raw: str | None = text
         self._packed = b""
         self._erased = erased
@@ -201,11 +192,9 @@ class PassRun:
     """
 
     stage: str
-    """The stage that was being made: "ttir", "ttgir", "llir", ...;
-    "source" for the front end, "sass" for the assembler."""
+    """The stage being made: "ttir", ...; "source" for the front end, "sass" for ptxas."""
     name: str
-    """As in Triton's `add_*`: "coalesce"; "front_end", "optimize_module",
-    "ptxas" if it is not a pass of MLIR."""
+    """As in Triton's `add_*`: "coalesce"; or "front_end", "optimize_module", "ptxas"."""
     occurrence: int
     """The how manieth of that name in the stage's own pipeline, from 1."""
     arguments: tuple[Any, ...]
@@ -237,14 +226,11 @@ class PassRun:
         return f"PassRun({self.label!r}, {what}, {self.seconds * 1e3:.1f} ms)"
 
 
-# Which line of one stage became which lines of another.
-
 Lines = tuple[int, ...]
 """Line numbers of one text, from 1, in order."""
 
 Chain = tuple[SourcePosition, ...]
-"""Where an operation comes from: the innermost line first, then the call that reached it,
-then the call of that one, ..."""
+"""Where an operation comes from: the innermost line, then the call that reached it, ..."""
 
 
 @dataclass(frozen=True)
@@ -261,11 +247,9 @@ class SourceMap:
     files: tuple[str, ...]
     """The files that `chains` speaks of."""
     chains: tuple[tuple[tuple[int, int, int], ...], ...]
-    """Every distinct call chain: (number in `files`, line, column) of each frame, innermost first.
-    Column 0: not known."""
+    """Each distinct call chain, innermost first: (number in `files`, line, column or 0)."""
     origins: Mapping[str, tuple[tuple[int, ...], ...]]
-    """Stage -> for each line the numbers of its chains;
-    for the stages whose own locations name the kernel's lines."""
+    """Stage -> each line's chains, for stages whose locations name the kernel's lines."""
     links: Mapping[tuple[str, str], tuple[Lines, ...]]
     """(earlier stage, later stage) -> for each line of the later one,
     the lines of the earlier one that it was made from, as the compiler's own line information says.
@@ -327,8 +311,7 @@ class SourceMap:
         return lines
 
     def chain(self, stage: str, line: int) -> tuple[Chain, ...]:
-        """The call chains that a line of a stage comes from: usually one;
-        none for what the compiler made up itself.
+        """The call chains behind a line of a stage: usually one, none for compiler-made lines.
 
         Raises:
             NoSuchStage: no such stage.
@@ -352,9 +335,7 @@ class SourceMap:
         return known
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that `from_json` reads; a line with one relation is a number, with none 0,
-        with several a list.
-        """
+        """Plain data for `from_json`: lines with one relation as a number, 0 for none."""
         return {
             "file": self.file,
             "files": list(self.files),
@@ -397,9 +378,7 @@ class SourceMap:
 
     @cached_property
     def _forward(self) -> dict[tuple[str, str], dict[int, Lines]]:
-        """(earlier, later) -> line of the earlier stage -> lines of the later one:
-        `links` turned round.
-        """
+        """(earlier, later) -> line of the earlier stage -> lines of the later: `links` inverted."""
         turned: dict[tuple[str, str], dict[int, Lines]] = {}
         for pair, lines in self.links.items():
             table: dict[int, list[int]] = {}
@@ -476,9 +455,7 @@ class SourceMap:
         return dict(numbers)
 
     def _lines_by_source(self, from_stage: str, to_stage: str, line: int) -> Lines:
-        """Lines that name the same innermost place, called from the same lines as far as both say;
-        machine code may name no calls.
-        """
+        """Lines that name the same innermost place and calls, as far as both name any."""
         from_chains = self._chain_numbers(from_stage, line)
         wanted = set[int]().union(*(self._alike[number] for number in from_chains))
         return tuple(
@@ -489,9 +466,7 @@ class SourceMap:
 
     @cached_property
     def _alike(self) -> tuple[frozenset[int], ...]:
-        """For each chain the numbers of those with the same lines, innermost first,
-        up to the end of the shorter one.
-        """
+        """For each chain the numbers of those that agree, innermost first, as far as both go."""
         places = [tuple((frame[0], frame[1]) for frame in chain) for chain in self.chains]
         by_innermost: dict[tuple[int, int], list[int]] = {}
         for number, place in enumerate(places):

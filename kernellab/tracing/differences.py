@@ -30,8 +30,7 @@ class TraceDifference(Difference):
     `expected` of the other; of runs that take different ways, both are lines as text.
 
     Attributes:
-        kind: "value" (a variable has another value), "shape" (of another shape), "path" (the runs
-            take different ways), "output" (an argument's element differs), None where nothing does.
+        kind: "value", "shape" (of a variable), "path" (of a run), "output" (an element), or None.
         step: of the first trace; of an output, the last step that wrote the element.
         other_step: of the second trace, where there is one.
         compared: how many values were compared before, and agree.
@@ -109,17 +108,10 @@ class TraceDifference(Difference):
                     yield f"  {excerpt}"
 
 
-# --------------------------------------------------------------------------------------------------
-# Two traces
-# --------------------------------------------------------------------------------------------------
-
-
 def difference_of_traces(
     first: Trace, second: Trace, rtol: float | None, atol: float | None
 ) -> TraceDifference:
-    """Compare variable by variable, the k-th value that a program gave one with the k-th
-    that the other run's gave it.
-    """
+    """Compare variable by variable, by the k-th value that each program gave it."""
     others = set(second.facts.programs)
     programs = [program for program in first.facts.programs if program in others]
     if not programs:
@@ -169,9 +161,7 @@ class _Comparison:
         )
 
     def _allow(self, ours: str, theirs: str) -> None:
-        """From here on values may be as far off as the coarser of two dtypes makes them:
-        what follows from one of them is no better.
-        """
+        """From here on values may be as far off as the coarser of two dtypes makes them."""
         if ours and theirs and ours != theirs:
             coarser = max(relative_tolerance(dtype_named(each)) for each in (ours, theirs))
             self._allowed = max(self._allowed, coarser)
@@ -233,9 +223,7 @@ class _Assignments:
 
 
 def _role(frame: Frame) -> str:
-    """What two frames of two kernels have in common:
-    the kernel itself is the kernel, however it is called.
-    """
+    """What frames of two kernels have in common: the kernel itself is "the kernel" in both."""
     return frame.function if frame.caller is not None else ""
 
 
@@ -259,17 +247,10 @@ def _listed(trace: Trace) -> str:
     return f"{programs[0]}" if len(programs) == 1 else f"{programs[0]} to {programs[-1]}"
 
 
-# --------------------------------------------------------------------------------------------------
-# A trace and what another launch left behind
-# --------------------------------------------------------------------------------------------------
-
-
 def difference_of_outputs(
     trace: Trace, expected: Mapping[str, Any], rtol: float | None, atol: float | None
 ) -> TraceDifference:
-    """Compare the elements that the traced programs wrote;
-    of those that differ, the one that was written first.
-    """
+    """Compare the elements that the traced programs wrote; which was written first."""
     outputs = [_output(trace, name, value, rtol, atol) for name, value in expected.items()]
     compared = sum(output.compared for output in outputs)
     parted = [
@@ -324,9 +305,7 @@ def _output(
 
 
 def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
-    """For each element of an argument, the number of the last step that wrote it;
-    -1 where none did.
-    """
+    """The number of the last step that wrote each element of an argument; -1 for none."""
     known = trace.arguments[argument]
     writers = numpy.full(known.shape, -1, numpy.int64)
     for step in trace.steps:
@@ -334,11 +313,6 @@ def last_writers(trace: Trace, argument: str) -> numpy.ndarray:
             _, numbers = known.numbered(access.elements + further)
             writers.reshape(-1)[numbers] = step.number
     return writers
-
-
-# --------------------------------------------------------------------------------------------------
-# Two values
-# --------------------------------------------------------------------------------------------------
 
 
 def difference_of_values(

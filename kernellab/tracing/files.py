@@ -95,8 +95,7 @@ def _zip_members(content: bytes, *names: str) -> list[bytes]:
 
     Raises:
         KeyError: there is no such entry.
-        BadFile: it is damaged, encrypted, compressed otherwise than by deflation, or unpacks to
-            more than `inflated_limit`.
+        BadFile: damaged, encrypted, not deflated, or unpacks to more than `inflated_limit`.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -139,8 +138,7 @@ _MOST_CALLS = 200
 _MOST_DIMENSIONS = 16
 
 _MOST_KEPT = TOTAL_EXACT + TOTAL_MEMORY
-"""Bytes that all values of a trace may have: as many as a recorder keeps, of variables and of
-memory."""
+"""Bytes that all values of a trace may have, as many as a recorder keeps."""
 
 
 _EARLIER = ("rounding",)
@@ -241,24 +239,16 @@ class _Reader(RecordReader):
             if checkpoint.step == 0:
                 missing.difference_update(checkpoint.contents)
             for name, number in checkpoint.contents.items():
-                self._check_contents(item, name, self._values[number], arguments)
+                value = self._values[number]
+                if name not in arguments:
+                    raise item.misfit("of arguments of the launch")
+                argument = arguments[name]
+                same_size = math.prod(value.shape) == math.prod(argument.shape)
+                if value.kind != "tile" or value.dtype != argument.dtype or not same_size:
+                    raise item.misfit(f"for {name[:40]!r}, {argument.dtype}{list(argument.shape)}")
         if missing:
             raise data.misfit(f"what arguments hold at the beginning, {min(missing)!r} too")
         return checkpoints
-
-    def _check_contents(
-        self,
-        data: SavedData,
-        name: str,
-        value: StoredValue,
-        arguments: Mapping[str, TracedArgument],
-    ) -> None:
-        if name not in arguments:
-            raise data.misfit("of arguments of the launch")
-        argument = arguments[name]
-        same_size = math.prod(value.shape) == math.prod(argument.shape)
-        if value.kind != "tile" or value.dtype != argument.dtype or not same_size:
-            raise data.misfit(f"for {name[:40]!r}, {argument.dtype}{list(argument.shape)}")
 
     # Accesses
 

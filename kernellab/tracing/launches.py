@@ -1,6 +1,4 @@
-"""`kernellab.trace`: a launch that is run for its trace, and run again for values that were not
-kept; what its arguments hold, and where they are not what its author expects.
-"""
+"""`kernellab.trace`: a launch that is run for its trace, and again for values not kept."""
 
 from __future__ import annotations
 
@@ -63,8 +61,6 @@ from kernellab.tracing.steps import (
 )
 from kernellab.tracing.values import LARGEST_EXACT, ValueStore
 
-# What the arguments of a traced launch hold, and when.
-
 
 def _argument(
     name: str, tensor: torch.Tensor, dtype: str, storages: dict[int, int]
@@ -79,10 +75,7 @@ class Checkpoints:
     """What the arguments hold, kept whenever programs that are not traced may have changed it.
 
     Attributes:
-        arguments: the tensors of the launch.
-        checkpoints: what was kept.
-        fault_step: number of the step in which the run stopped; None where it did not, or in
-            another program.
+        fault_step: the step in which the run stopped; None without one in these programs.
     """
 
     def __init__(self, before: BoundCall, works_on: BoundCall, values: ValueStore) -> None:
@@ -127,16 +120,10 @@ class Checkpoints:
             self._take(step)
 
 
-# Where a trace's results are not what its author expects: the first element that is off, and who
-# wrote it.
-
-
 def wrong_element(
     values: Mapping[str, Any], expected: Results, parts: Mapping[str, float]
 ) -> Difference | None:
-    """Return the first element that a run left otherwise than expected; None if there is none.
-    `parts` are those of the kernel's rounding, see `launch.results.rounding_of`.
-    """
+    """Return the first wrong element, or None; `parts`: see `launch.results.rounding_of`."""
     allowed = Tolerances(stated=expected.allowed, parts=lambda: parts)
     return next(compare({name: _left(values, name) for name in expected}, expected, allowed), None)
 
@@ -191,14 +178,9 @@ def writing_step(trace: Trace, wrong: Difference) -> Step | None:
     return None
 
 
-# A launch that is run for its trace, and run again for values that were not kept.
-
-
 @dataclass(frozen=True)
 class TracedLaunch:
-    """A launch that can be traced, again and again:
-    `call` holds the arguments as they were given.
-    """
+    """A launch that can be traced again and again, with its arguments as given in `call`."""
 
     kernel: Any
     grid: Program
@@ -212,9 +194,7 @@ class TracedLaunch:
     def traced(
         self, in_place: bool, exact_bytes: int, operations: bool, expected: Results
     ) -> Trace:
-        """Run it and keep the steps; where a program that is not traced ends it by a fault, or
-        writes the first element that is not as expected, run it once more with that one traced.
-        """
+        """Run it and keep the steps; again with the failing or first wrong program, if untraced."""
         kept = replace(self, call=replace(self.call, values=copied(self.call.values)))
         values = kept.to_work_on()
         trace, unseen = kept.traced_once(values, exact_bytes, operations)
@@ -230,15 +210,17 @@ class TracedLaunch:
         if wrong is not None:
             trace = kept.opened_at(wrong, trace, exact_bytes, operations)
         if in_place:
-            self._take_over(values)
+            names = values.keys() - self.call.readonly
+            ours = self.call.values
+            copied_back(
+                {name: values[name] for name in names}, {name: ours[name] for name in names}
+            )
         return trace
 
     def opened_at(
         self, wrong: Difference, trace: Trace, exact_bytes: int, operations: bool
     ) -> Trace:
-        """A trace that says who wrote a wrong element, and opens at the step, if need be with the
-        program that did.
-        """
+        """A trace that opens at the step that wrote a wrong element, in its program."""
         step = None
         writer = self.last_writer(wrong.name, wrong.index)
         if writer is not None and writer not in self.programs:
@@ -280,9 +262,6 @@ class TracedLaunch:
 
         Args:
             arguments: with the tensors that the run may write.
-            exact_bytes: the largest value that is kept exactly.
-            operations: whether steps are operations.
-            added: a program that is traced though no one chose it.
 
         Returns:
             The trace; and the program that was not traced and ended the run by a fault, where one
@@ -329,9 +308,7 @@ class TracedLaunch:
         return trace, unseen
 
     def to_work_on(self) -> dict[str, Any]:
-        """The arguments for one run: copies of those tensors whose memory the kernel may write,
-        the others as they are.
-        """
+        """The arguments for one run: copies of tensors that the kernel may write."""
         values = self.call.values
         written = self._may_be_written()
         storages = {
@@ -347,14 +324,6 @@ class TracedLaunch:
         }
         copies = copied({name: value for name, value in values.items() if name not in shared})
         return {name: copies.get(name, value) for name, value in values.items()}
-
-    def _take_over(self, values: Mapping[str, Any]) -> None:
-        """Let the launch's own tensors have what a run left in `values`;
-        arrays that are read-only are as they were.
-        """
-        names = values.keys() - self.call.readonly
-        ours = self.call.values
-        copied_back({name: values[name] for name in names}, {name: ours[name] for name in names})
 
     def _may_be_written(self) -> set[str]:
         """Names of tensors that the kernel may write; all of them where no one knows."""
@@ -467,9 +436,6 @@ def _buffers(call: BoundCall) -> dict[str, Buffer]:
         name: Buffer(name, tensor.detach(), array_of(tensor[:0] if tensor.ndim else tensor).dtype)
         for name, tensor in tensors_in(call.values)
     }
-
-
-# `kernellab.trace`: run a launch, and keep what chosen programs did.
 
 
 @takes_launch

@@ -1,6 +1,4 @@
-"""What a trace answers: all variables after a step, every value that one of them had, what an
-argument holds, and what one stored element was computed from.
-"""
+"""What a trace answers: variables after a step, arguments, where an element comes from."""
 
 from __future__ import annotations
 
@@ -32,9 +30,6 @@ from kernellab.tracing.values import StoredValue, Summary
 if TYPE_CHECKING:
     from kernellab.common.pandas_import import pandas
     from kernellab.tracing.records import Trace
-
-
-# What a trace answers: all variables after a step, and every value that one of them had.
 
 
 class NoSuchVariable(AttributeError, KeyError):
@@ -119,8 +114,6 @@ class Change:
 
     Attributes:
         step: where; None for a value that it had before the first line.
-        frame: the call whose variable it is.
-        stored: what was kept of the value.
     """
 
     trace: Trace = field(repr=False)
@@ -160,9 +153,7 @@ class History(Sequence[Change]):
         return len(self.changes)
 
     def table(self) -> pandas.DataFrame:
-        """One row for each value: step, program, line, loop iterations, shape, dtype,
-        range, mean, NaNs.
-        """
+        """A row a value: step, program, line, iterations, shape, dtype, range, mean, NaNs."""
         from kernellab.common.pandas_import import pandas
 
         rows = []
@@ -247,9 +238,6 @@ def _span(argument: TracedArgument) -> int | None:
     return reach + 1 if reach < _MOST_GAPS * size else None
 
 
-# What one stored element was computed from: the lines, the loads and the masks behind it.
-
-
 Lane = tuple[int, ...] | None
 """The position of an element in its tile; None if it is not known which elements count."""
 
@@ -267,7 +255,6 @@ class Origin:
         step: the step that gave it; None for an argument and for what a function began with.
         source: the statement; of a loop or a branch, its first line.
         loads: the elements that the statement loads: "x_ptr[3] = 0.25".
-        causes: what the statement uses.
         note: what is not shown of the causes.
     """
 
@@ -316,9 +303,7 @@ def _tree(origins: tuple[Origin, ...], indent: str) -> Iterator[str]:
 def origin_of(
     trace: Trace, argument: TracedArgument, index: tuple[int, ...], end: int
 ) -> Origin | None:
-    """Return the origin of an element as it is before step number `end`; None if no step wrote
-    it.
-    """
+    """Return an element's origin before step number `end`; None if no step wrote it."""
     offset = sum(place * stride for place, stride in zip(index, argument.strides))
     return _Slice(trace).stored(argument, offset, end)
 
@@ -355,7 +340,9 @@ class _Slice:
         statement = None if source is None else statement_at(source, step.line)
         if source is None or statement is None:
             return Origin(name, value, step, note="its source is not known")
-        text = _text_of(source, statement)
+        first = statement.lineno - 1
+        last = first + 1 if hasattr(statement, "body") else statement.end_lineno
+        text = " ".join(line.strip() for line in source.lines[first:last])
         key = (step.number, name, lane)
         if key in self._seen or len(self._seen) >= _MOST:
             note = "see above" if key in self._seen else f"no more than {_MOST} values are followed"
@@ -382,9 +369,7 @@ class _Slice:
     def _variable(
         self, frame: Frame, name: str, lane: Lane, before: int, path: Path
     ) -> Origin | None:
-        """The value of a variable after a step; None of what is not a variable, and of a tensor's
-        pointer.
-        """
+        """The value of a variable after a step; None for others, and for a tensor's pointer."""
         try:
             origin, number = self._trace._latest(frame, name, before)
         except NoSuchVariable:
@@ -461,9 +446,7 @@ class _Slice:
         return (f"{stored.argument} + {text}" if stored.kind == "pointer" else text), place
 
     def _loaded(self, step: Step, lane: Lane) -> tuple[list[str], list[Origin]]:
-        """The elements that a step loads for an element, and the origins of those that earlier
-        steps wrote.
-        """
+        """The elements loaded for an element, and the origins of those that were written before."""
         loads, origins = [], []
         for access in step.accesses:
             argument = self._trace.arguments.get(access.argument)
@@ -485,9 +468,7 @@ class _Slice:
         return loads, origins
 
     def _returns(self, step: Step, statement: ast.stmt) -> dict[str, Step]:
-        """The last step of each function that a step called, by name; without those that the
-        statement calls more than once.
-        """
+        """The last step of each function that a step called once, by name."""
         last: dict[int, Step] = {}
         number = step.number - 1
         while number >= 0 and (inner := self._trace.steps[number]).frame is not step.frame:
@@ -530,13 +511,6 @@ def _argument_of(statement: ast.stmt, helper: SourceText, name: str) -> ast.expr
     return None
 
 
-def _text_of(source: SourceText, statement: ast.stmt) -> str:
-    """A statement on one line; the first line of a loop or a branch."""
-    first = statement.lineno - 1
-    last = first + 1 if hasattr(statement, "body") else statement.end_lineno
-    return " ".join(line.strip() for line in source.lines[first:last])
-
-
 def _element(argument: TracedArgument, offset: int) -> str:
     inside, place = argument.coordinates(numpy.array([offset]))
     if not inside.all():
@@ -556,9 +530,7 @@ def _lane_at(access: Access, offset: int) -> Lane:
 
 
 def lane_within(lane: tuple[int, ...], shape: tuple[int, ...]) -> Lane:
-    """Return the position in a tile that broadcasts to one in a larger tile; None if it is outside
-    of it.
-    """
+    """Return the position in a tile that broadcasts to one in a larger tile, or None."""
     if len(shape) > len(lane):
         return None
     place = tuple(0 if size == 1 else at for at, size in zip(lane[len(lane) - len(shape) :], shape))

@@ -1,6 +1,4 @@
-"""From events of a running program to steps: the hooks that stepping code calls while it is
-traced, and the recorder that they notify.
-"""
+"""From events of a running program to steps: the hooks of stepping code, the recorder."""
 
 from __future__ import annotations
 
@@ -53,9 +51,6 @@ from kernellab.tracing.steps import (
     source_of_function,
 )
 from kernellab.tracing.values import TilePointer, ValueStore
-
-# From events of a running program to steps: what the stepping code calls.
-
 
 MOST_STEPS = 200_000
 """A trace ends after so many steps; the run goes on."""
@@ -113,9 +108,7 @@ class OpenFrame:
         """Line -> the loops around it."""
 
     def iterations_at(self, line: int) -> tuple[LoopIteration, ...]:
-        """Which iteration of each loop around it a line begins;
-        a loop's header begins the next one.
-        """
+        """Which iteration of each loop a line begins; a loop's header begins the next one."""
         if line not in self._around:
             self._around[line] = tuple(loop for loop in self._loops if loop.holds(line))
         inside = self._around[line]
@@ -144,9 +137,7 @@ class OpenFrame:
         return changed
 
     def goes_on_at(self, line: int | None) -> None:
-        """The step that is open has been followed by that line, or by the function's end:
-        a loop whose header it is may be over.
-        """
+        """That line or the function's end follows the open step: its loop may be over."""
         step = self.step
         loop = None if step is None else self._headers.get(step.line)
         if step is None or loop is None or (line is not None and loop.holds(line)):
@@ -185,7 +176,6 @@ class Recorder:
 
     Attributes:
         open: the calls of the current program that have not returned, the innermost last.
-        values: what variables held.
         steps, frames, asynchronous: what was recorded.
         left_out: how many steps came after the trace was full.
         is_stopped: whether an error has ended the run: what is open then has not come to its end.
@@ -197,9 +187,7 @@ class Recorder:
         most_steps: int = MOST_STEPS,
         compiled: Mapping[tuple[str, int], SourceText] | None = None,
     ) -> None:
-        """`compiled` has the lines of functions by file and line of the `def`; of others, files are
-        read.
-        """
+        """`compiled` has functions' lines by file and line of the `def`; other files are read."""
         self.values = values
         self._compiled = compiled or {}
         self.steps: list[Step] = []
@@ -222,9 +210,7 @@ class Recorder:
         return [source for source, _ in self._known.values() if source is not None]
 
     def turn_of(self, program: Program) -> None:
-        """From here on that program runs, for the first time or again:
-        programs that wait for each other take turns.
-        """
+        """From here on that program runs, for the first time or again."""
         self._program = program
         self.open = self._of_programs.setdefault(program, [])
 
@@ -246,9 +232,7 @@ class Recorder:
         self.open, self._group = outer, around
 
     def end(self) -> None:
-        """All programs have ended, or stopped: what is open is closed, first where the last of them
-        stopped.
-        """
+        """All programs have ended or stopped: close what is open, the last to stop first."""
         for stack in [self.open, *self._of_groups.values(), *self._of_programs.values()]:
             self.open = stack
             self.end_program()
@@ -291,9 +275,7 @@ class Recorder:
         self.open.append(opened)
 
     def _partition(self, caller: OpenFrame | None, function: str) -> str:
-        """The group of warps that calls a function: it has the name of the first function that it
-        runs, and a number where another group has the name too.
-        """
+        """The group of warps that calls a function, by its first function's name."""
         if self._group is None or caller is None:
             return ""
         if caller.frame.partition:
@@ -367,7 +349,6 @@ class Recorder:
         """The line that runs is about to access memory.
 
         Args:
-            kind: what it does.
             buffer: the argument's; None where the memory belongs to none.
             argument: its name, "" for none.
             itemsize: bytes of an element.
@@ -420,7 +401,6 @@ class Recorder:
             self._keep(opened.frame, step)
 
     def _keep(self, frame: Frame, step: OpenStep) -> None:
-        """A step is done."""
         add = self.values.add
         for operation in step.issued:
             operation.issued = len(self.steps)
@@ -496,8 +476,7 @@ class SecondRecorder(Recorder):
     """Hears the same run again, keeps no step, and catches the values that are wanted.
 
     Attributes:
-        caught: (number of the step, name) -> value; for what a frame began with, -1 - its number
-            stands for the step.
+        caught: (step, name) -> value; -1 - the frame's number for what a frame began with.
     """
 
     def __init__(self, wanted: Mapping[int, set[str]]) -> None:
@@ -528,16 +507,8 @@ class SecondRecorder(Recorder):
             raise Enough
 
 
-# What stepping code calls while it is traced: a recorder is notified of lines, operations and
-# every access.
-
-
 class TracingHook:
-    """Notifies a recorder of each line and its frame, and of each value that a variable is given.
-
-    Functions of Triton's own library are not looked into:
-    what they do belongs to the line that called them.
-    """
+    """Notifies a recorder of each line and each value, but not of Triton's own functions."""
 
     def __init__(self, recorder: Recorder, code: SteppingCode) -> None:
         self._recorder = recorder
@@ -663,9 +634,7 @@ class TracingHook:
         self._recorder.is_stopped = True
 
     def forget(self) -> None:
-        """Let go of the recorder: the globals of stepping code, which Python collects late,
-        hold on to their hook.
-        """
+        """Let go of the recorder, which the globals of stepping code would keep until collected."""
         vars(self).clear()
 
     def _go_to(self, frame: FrameType) -> None:
@@ -711,9 +680,7 @@ class TracingHook:
         return kept
 
     def back_to(self, frame: FrameType | None) -> None:
-        """Code of `frame` goes on, which may be the library's:
-        helpers that it called have returned.
-        """
+        """Code of `frame` goes on, maybe the library's: helpers that it called have returned."""
         recorder = self._recorder
         running = [opened.running for opened in recorder.open]
         while frame is not None and frame not in running:
@@ -742,18 +709,11 @@ def _result_name(operation: Operation, name: str | None, place: int) -> str:
     return chosen if len(operation.results) == 1 else f"{chosen}#{place}"
 
 
-# --------------------------------------------------------------------------------------------------
 # Memory
-# --------------------------------------------------------------------------------------------------
 
 
 class TracingObserver(AccessObserver):
-    """Notifies a recorder of every access of the traced programs, and of the programs that run.
-
-    Attributes:
-        hook: what hears of lines.
-        programs: those that run now.
-    """
+    """Notifies a recorder of every access of the traced programs, and of the programs that run."""
 
     def __init__(
         self,
@@ -762,12 +722,7 @@ class TracingObserver(AccessObserver):
         buffers: Mapping[str, Buffer],
         on_batch: Callable[[Programs], None],
     ) -> None:
-        """As above.
-
-        Args:
-            buffers: the arguments' memory, by name.
-            on_batch: is called with every batch before it runs.
-        """
+        """As above."""
         super().__init__(lambda _: None)
         self._recorder = recorder
         self.hook = hook

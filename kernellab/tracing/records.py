@@ -126,9 +126,7 @@ class Trace(Sequence[Step]):
         return f"0 to {max(len(self) - 1, 0):,}"
 
     def notices_now(self) -> tuple[str, ...]:
-        """The notices, and what has become of the kernel since the run:
-        that it was defined anew, that its file has changed.
-        """
+        """The notices, and that the kernel was redefined or its file changed since the run."""
         return tuple(dict.fromkeys([*self.notices, *self._stale()]))
 
     def of_programs(self, programs: Any) -> Trace:
@@ -191,8 +189,7 @@ class Trace(Sequence[Step]):
             backwards: search toward the beginning; `after` is then the end unless it is given.
 
         Raises:
-            ArgumentError: no step of the trace has a variable that the condition asks for; it
-                cannot be called; or it gives a tile in place of one truth value.
+            ArgumentError: the condition's variables do not exist, it fails, or gives a tile.
         """
         if not callable(condition):
             raise ArgumentError(
@@ -231,7 +228,6 @@ class Trace(Sequence[Step]):
         return None
 
     def _holds(self, condition: Callable[[State], Any], step: Step) -> bool:
-        """Whether a condition holds after a step."""
         try:
             return bool(condition(self.at(step)))
         except (KernelLabError, NoSuchVariable):
@@ -256,7 +252,6 @@ class Trace(Sequence[Step]):
         """Every value that a variable had, in order.
 
         Args:
-            name: the variable's.
             program: whose; None for all that were traced.
 
         Raises:
@@ -357,8 +352,7 @@ class Trace(Sequence[Step]):
             where the runs agree, and where nothing could be compared, which its text says.
 
         Raises:
-            ArgumentError: the traces have no program in common, no argument has that name, or
-                `other` is neither.
+            ArgumentError: no program in common, no such argument, or `other` is neither.
         """
         rtol = check_tolerance("rtol", rtol)
         atol = check_tolerance("atol", atol)
@@ -434,9 +428,7 @@ class Trace(Sequence[Step]):
         return self.arguments[name]
 
     def final_memory(self, argument: str) -> numpy.ndarray:
-        """What the whole launch left in an argument, programs that were not traced included;
-        else as `memory`.
-        """
+        """What the whole launch left in an argument, untraced programs included; else `memory`."""
         self._argument(argument)
         _, stored = self._checkpoint(argument, len(self))
         last = [
@@ -514,8 +506,7 @@ class Trace(Sequence[Step]):
         return list(dict.fromkeys(name for _, name in self._changes))
 
     def exact(self, frame: Frame, name: str, step: int) -> Any:
-        """The value that a variable of a frame has after step number `step`,
-        computed again where it was not kept.
+        """The value of a frame's variable after step number `step`, computed again if need be.
 
         Raises:
             NoSuchVariable: it has none yet.
@@ -531,9 +522,7 @@ class Trace(Sequence[Step]):
         return self._computed[key]
 
     def variables_at(self, frame: Frame, step: int) -> dict[str, StoredValue]:
-        """The variables that a frame has after step number `step`,
-        in the order in which they first had a value.
-        """
+        """The variables of a frame after step number `step`, in the order of their first values."""
         return {
             name: self.values[self._latest(frame, name, step)[1]]
             for name in self._names_of(frame)
@@ -584,9 +573,7 @@ class Trace(Sequence[Step]):
 
     @cached_property
     def _changes(self) -> dict[tuple[int, str], list[tuple[int, int]]]:
-        """(frame, variable) -> (step, number of the value) of each change;
-        step -1 for what the frame began with.
-        """
+        """(frame, variable) -> (step, value's number) of each change; step -1: before the frame."""
         changes: dict[tuple[int, str], list[tuple[int, int]]] = {}
         started = set()
         for step in self.steps:
@@ -647,9 +634,7 @@ class Trace(Sequence[Step]):
     def _computed_again(
         self, key: tuple[int, str], stored: StoredValue
     ) -> dict[tuple[int, str], Any]:
-        """The value of that key, and of the changes of the same variable that follow,
-        some 64 MiB of them.
-        """
+        """The value of that key, and of the variable's next changes, some 64 MiB."""
         place, name = key
         if self._compute_again is None:
             raise NotRecorded(

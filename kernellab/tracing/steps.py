@@ -1,6 +1,4 @@
-"""What a trace is made of: steps, the calls that they belong to, accesses, and the facts of the
-launch; how all of that is written to a file, which `files.py` reads; and the source that it shows.
-"""
+"""What a trace is made of, steps, calls, accesses, and how that is written to a file."""
 
 from __future__ import annotations
 
@@ -44,10 +42,6 @@ from functools import lru_cache
 from kernellab import triton_api
 from kernellab.errors import CompiledLines, is_edited, source_lines
 
-# What a trace is made of: steps, the calls that they belong to, accesses, and the facts of the
-# launch.
-
-
 _Coordinate = Annotated[int, Limits(0, 2**31)]
 Program = tuple[_Coordinate, _Coordinate, _Coordinate]
 AccessKind = Literal["load", "store", "atomic"]
@@ -57,9 +51,7 @@ Dtype = Annotated[str, "a type of numbers"]
 Shape = Annotated[tuple[int, ...], "the sizes of an array"]
 
 
-# --------------------------------------------------------------------------------------------------
 # Steps
-# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,15 +59,11 @@ class Frame:
     """One call of a function: the kernel itself, once for each program, or a helper that it called.
 
     Attributes:
-        number: the place among the trace's frames.
         function, file: what was called.
-        program: who called it.
         caller: the frame that called; None for the kernel itself.
         call_line: the line of the call, in the caller's file; 0 for the kernel itself.
-        given: name -> number of the value, of what has a value before the first line:
-            arguments, constants.
-        partition: the group of warps of a warp-specialized kernel that called, by the function that
-            it runs; "" outside of any.
+        given: name -> value's number, of what has one before the first line: arguments, constants.
+        partition: the warp-specialized group that called, by its function; "" outside of any.
     """
 
     number: int
@@ -103,7 +91,6 @@ class LoopIteration:
     """Which iteration of a loop a step belongs to.
 
     Attributes:
-        line: of the loop's header.
         header: what the header says: "for k in range(0, n)".
         number: of the iteration, from 0; where the loop is over, how many there were.
         is_over: whether the header was reached once more, and the loop ended there.
@@ -115,9 +102,7 @@ class LoopIteration:
     is_over: bool = False
 
     def text(self) -> str:
-        """ "iteration 1 of for k in range(n)"; after the loop,
-        "for k in range(n): over after 2 iterations".
-        """
+        """ "iteration 1 of for k in range(n)"; "for k in range(n): over after 2 iterations"."""
         if self.is_over:
             return f"{self.header}: over after {counted(self.number, 'iteration')}"
         return f"iteration {self.number} of {self.header}"
@@ -130,9 +115,7 @@ class LoopIteration:
 
 @dataclass(frozen=True)
 class AffineLanes:
-    """The places of an access that are regular:
-    `start + sum(strides[d] * lane[d])`, in elements.
-    """
+    """An access's regular places: `start + sum(strides[d] * lane[d])`, in elements."""
 
     start: int
     strides: tuple[int, ...]
@@ -212,11 +195,7 @@ class Access:
 
     @property
     def indices(self) -> numpy.ndarray:
-        """Elements from the tensor's first to each that is accessed, int64, of the tile's shape,
-        masked lanes included.
-
-        Raises NotRecorded where they were too many to be kept; so do `mask` and `elements`.
-        """
+        """Elements from the tensor's first, int64, of the tile's shape, or raises NotRecorded."""
         if isinstance(self.lanes, AffineLanes):
             lanes = self.lanes.indices()
         else:
@@ -240,10 +219,7 @@ class Access:
         return on
 
     def written(self) -> numpy.ndarray:
-        """What memory holds at `elements` afterwards.
-
-        Raises NotRecorded where it was too much to be kept.
-        """
+        """What memory holds at `elements` afterwards, or raises NotRecorded."""
         assert self.written_number is not None
         stored = numpy.asarray(self.values[self.written_number].exact())
         everywhere, mask = numpy.broadcast_to(stored, self._extents), self.mask
@@ -253,9 +229,7 @@ class Access:
         return on
 
     def text(self) -> str:
-        """ "load of x_ptr: elements 1024 to 2047 (1,024 of 1,024 tile elements)";
-        with gaps "32 elements between 0 and 2047".
-        """
+        """ "load of x_ptr: elements 1024 to 2047 (1,024 of 1,024 tile elements)", or with gaps."""
         target = f"{self.kind} of {self.argument}" if self.argument else f"{self.kind} elsewhere"
         if not self.has_elements:
             return f"{target}: {self.lane_count:,} tile elements, whose addresses were not recorded"
@@ -307,12 +281,8 @@ class Step:
 
     Attributes:
         number: from 0, over all traced programs.
-        frame: the call that it belongs to.
-        line: in the frame's file.
-        turns: the iteration of each loop around the line, the outermost first, those around the
-            calls that led here too.
-        changed_numbers: name -> number of the value, of the variables that are new or have another
-            value afterwards.
+        turns: the iteration of each loop around the line and its calls, the outermost first.
+        changed_numbers: name -> value's number, of variables that are new or changed.
         accesses: to memory, in order.
         operation: the operation's name, "tt.load", where the trace goes by operations; else "".
     """
@@ -384,9 +354,7 @@ class Step:
     def writes(
         self, argument: TracedArgument, arguments: Mapping[str, TracedArgument]
     ) -> Iterator[tuple[Access, int]]:
-        """Its writes to the memory of an argument, and how many elements after that of the
-        argument their own begins.
-        """
+        """Its writes to an argument's memory, and by how many elements their start is behind."""
         size = dtype_named(argument.dtype).itemsize
         for access in self.accesses:
             through = arguments.get(access.argument)
@@ -411,9 +379,7 @@ class AsyncOperation:
 
     Attributes:
         name: of the IR's operation, "async_copy_global_to_local".
-        line: in the file of the step that issued it.
         buffers: the memory on the chip that it reads or writes: "stages[1]".
-        writes: whether it writes them.
         awaits: what a wait for it waits for: "commit group 1", "phase 0 of filled[1]".
         issued: number of the step that issued it.
         completed: number of the step in which it completed; None where it never did.
@@ -468,9 +434,7 @@ def state_in_flight(operation: InFlight, step: int) -> str:
     return "issued" if issued == step else "pending"
 
 
-# --------------------------------------------------------------------------------------------------
 # What belongs to the launch
-# --------------------------------------------------------------------------------------------------
 
 
 def places_within(places: numpy.ndarray, size: int) -> tuple[numpy.ndarray | None, numpy.ndarray]:
@@ -487,7 +451,6 @@ class TracedArgument:
 
     Attributes:
         name: the parameter's name; of a descriptor too.
-        dtype: NumPy's name for it.
         shape, strides: strides in elements.
         storage: number of the memory that it lies in; arguments that share memory have the same.
         start: bytes from the storage's first to the tensor's.
@@ -505,9 +468,7 @@ class TracedArgument:
         return sum(place * stride for place, stride in zip(index, self.strides))
 
     def numbered(self, indices: numpy.ndarray) -> tuple[numpy.ndarray | None, numpy.ndarray]:
-        """As `coordinates`, but for those inside their numbers in reading order, int64.
-        None in place of which lie inside: all do.
-        """
+        """As `coordinates`, as numbers in reading order, int64, of those inside; None: all are."""
         if self.is_contiguous:
             return places_within(indices, math.prod(self.shape))
         inside, place = self.coordinates(indices)
@@ -587,7 +548,6 @@ class TracedFault:
 
     Attributes:
         kind: the error's class: "OutOfBounds", "Deadlock", ...
-        message: all that it says.
         position: the line, where it is known.
         step: number of the step that it happened in; None in a program that was not traced.
     """
@@ -603,8 +563,7 @@ class TracedFault:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What the arguments held before a step: at the beginning,
-    and after programs that were not traced.
+    """What the arguments held before a step: the first, or one after untraced programs.
 
     Attributes:
         step: the number of the step.
@@ -620,12 +579,7 @@ class TraceFacts:
     """What a trace is of.
 
     Attributes:
-        kernel: its name.
-        grid: sizes of the launch.
-        target: the GPU that was emulated.
-        programs: those that were traced.
         operations: whether steps are operations of the IR, not lines.
-        constants: the values of constexprs, shown.
         options: of the launch, where they are not the default.
         largest_exact: values of more bytes were kept as summaries.
         roundings: argument -> which part of it rounding may change; see `launch.results`.
@@ -640,9 +594,6 @@ class TraceFacts:
     options: Mapping[str, str]
     largest_exact: Count
     roundings: Mapping[str, Amount] = field(default_factory=dict)
-
-
-# Traces written to files.
 
 
 FORMAT = Format("kernellab.trace", "trace")
@@ -758,8 +709,6 @@ class Loop:
     """A loop of a function.
 
     Attributes:
-        line: of its header, in the file.
-        last_line: of its body.
         header: what the header says, without the colon.
     """
 
@@ -773,9 +722,7 @@ class Loop:
 
 
 def compiled_sources(kernel: Any) -> dict[tuple[str, int], SourceText]:
-    """What Triton compiles of a kernel and of the functions that it may call, whatever their files
-    say now: (file, line of the `def`) -> lines.
-    """
+    """The compiled text of a kernel and its functions: (file, line of the `def`) -> lines."""
     positions = {}
     for function in triton_api.reachable_functions(kernel):
         place, lines = triton_api.definition_of(function), triton_api.compiled_lines(function)
@@ -786,9 +733,7 @@ def compiled_sources(kernel: Any) -> dict[tuple[str, int], SourceText]:
 
 
 def source_of_function(file: str, name: str, line: int) -> SourceText | None:
-    """The lines of the function whose `def` is on a line of a file or a cell;
-    None where they cannot be read.
-    """
+    """The lines of the function whose `def` is on a line; None where they cannot be read."""
     block = _block(tuple(source_lines(file)[line - 1 :]))
     return SourceText(file, name, line, block) if block else None
 
@@ -804,9 +749,7 @@ def _block(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def loops_of(source: SourceText) -> tuple[Loop, ...]:
-    """The loops of a function, outer ones first. A loop on a single line is left out: its
-    iterations cannot be distinguished.
-    """
+    """The loops of a function, outer first, without those on a single line."""
     try:
         tree = ast.parse(textwrap.dedent("\n".join(source.lines)))
     except (SyntaxError, ValueError, MemoryError, RecursionError):  # a damaged file

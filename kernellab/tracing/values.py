@@ -1,6 +1,4 @@
-"""The values of a trace, stored compactly: equal ones once, large ones as a summary and a
-thumbnail.
-"""
+"""The values of a trace, stored compactly: equal ones once, large ones as a summary."""
 
 from __future__ import annotations
 
@@ -19,8 +17,6 @@ import numpy
 from kernellab.common.saved_files import SavedValue
 from kernellab.common.text import index_text
 from kernellab.errors import NotRecorded
-
-# What a variable that holds pointers shows.
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +58,7 @@ class Summary:
     Attributes:
         shape: () for a scalar.
         dtype: NumPy's name, "float32", "bfloat16", "bool"; "" for values that are not numbers.
-        low, high, mean: of all elements that are not NaN; None if there are none. Of a mask,
-            `mean` is how much of it is on.
+        low, high, mean: of elements that are not NaN, or None; a mask's `mean` is its share.
         nans, infinities: how many elements are NaN, and how many infinite.
     """
 
@@ -82,9 +77,7 @@ class Summary:
 
     @property
     def range_text(self) -> str:
-        """ "0.25", "0 .. 1.5", "all NaN", "empty", with NaNs and infinities counted;
-        of a mask "3 of 8 on".
-        """
+        """ "0.25", "0 .. 1.5", "all NaN", "empty", with NaNs and infinities; "3 of 8 on"."""
         if self.dtype == "bool" and self.mean is not None:
             on = round(self.mean * self.size)
             if on in (0, self.size):
@@ -198,9 +191,7 @@ def picture_edges(extent: int, side: int) -> numpy.ndarray:
 
 
 def _groups(edges: numpy.ndarray, across: int) -> Iterator[tuple[int, int]]:
-    """Cells of an axis, from and to, that are averaged together: as many as have no more than
-    `_PART` elements, one at least.
-    """
+    """An axis's cells, from and to, that are averaged: as many as have `_PART` elements."""
     first, last = 0, edges.size - 1
     while first < last:
         reach = edges[first] + _PART // max(across, 1)
@@ -244,19 +235,14 @@ def picture_extents(shape: tuple[int, ...], side: int = THUMBNAIL_SIDE) -> tuple
     return -(-size // width), width
 
 
-# The values of a trace, stored compactly: equal ones once, large ones as a summary.
-
-
 LARGEST_EXACT = 64 * 1024
-"""The largest value that is kept exactly unless a trace says otherwise, in bytes:
-a 128x128 tile of float32."""
+"""The largest value kept exactly by default, in bytes: a 128x128 tile of float32."""
 
 TOTAL_EXACT = 256 * 1024 * 1024
 """Once so many bytes of variables are kept exactly, further ones are kept as summaries."""
 
 TOTAL_MEMORY = 256 * 1024 * 1024
-"""So many bytes are kept, beside those of variables, for what memory holds: the arguments, what is
-written to them, and where."""
+"""So many bytes are kept for memory: arguments, what is written, and where."""
 
 _PENDING_BYTES = 32 * 1024 * 1024
 """So much is held as it came before it is compared and compressed."""
@@ -269,17 +255,11 @@ _COMPRESSION = 1
 Kind = Literal["tile", "pointer", "constant"]
 
 
-# --------------------------------------------------------------------------------------------------
-# One value
-# --------------------------------------------------------------------------------------------------
-
-
 class StoredValue:
     """One distinct value of a trace.
 
     Attributes:
-        kind: "tile" (an array, or a NumPy scalar), "pointer", or "constant": a constexpr, and
-            whatever else is not an array.
+        kind: "tile" (an array or a NumPy scalar), "pointer", or "constant" (anything else).
         dtype, shape: of the array; of a pointer's offsets.
         argument: what a pointer points into.
         digest: equal for equal values, and only for them.
@@ -319,8 +299,7 @@ class StoredValue:
         return math.prod(self.shape) * dtype_named(self.dtype).itemsize if self.dtype else 0
 
     def exact(self) -> Any:
-        """The value: an array (a NumPy scalar where it has no dimension),
-        a TilePointer, or a constant.
+        """The value: an array (0-d: a NumPy scalar), a TilePointer, or a constant.
 
         Raises:
             NotRecorded: only a summary was kept.
@@ -400,9 +379,7 @@ class StoredValue:
         )
 
     def type_text(self) -> str:
-        """ "float32[128]", "pointer[64, 64]", "int";
-        "descriptor" and the like for what is not an array.
-        """
+        """ "float32[128]", "pointer[64, 64]", "int"; "descriptor" and the like."""
         if self.kind == "constant":
             return _word_of(self.constant)
         shape = index_text(self.shape)
@@ -459,8 +436,7 @@ def dtype_named(name: str) -> numpy.dtype:
     """The dtype of numbers or booleans of that name, those of ml_dtypes included.
 
     Raises:
-        TypeError: there is none. Objects, texts and records, whose bytes could mean anything,
-            are not numbers.
+        TypeError: there is none, as objects, texts and records are not numbers.
     """
     if name in _NUMPYS_OWN:
         return numpy.dtype(name)
@@ -471,9 +447,7 @@ def dtype_named(name: str) -> numpy.dtype:
 
 
 def compressed(array: numpy.ndarray) -> bytes:
-    """The elements, first bytes of all together, then the second ones, deflated:
-    exponents compress where mantissas do not.
-    """
+    """The elements deflated byte plane by byte plane: exponents compress, mantissas do not."""
     flat = numpy.ascontiguousarray(array).reshape(-1)
     planes = flat.view(numpy.uint8).reshape(-1, array.dtype.itemsize).T
     return zlib.compress(planes.tobytes(), _COMPRESSION)
@@ -512,11 +486,7 @@ def inflated(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def decompressed(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarray:
-    """What `compressed` made `data` of.
-
-    Raises:
-        ValueError: it is damaged.
-    """
+    """What `compressed` made `data` of. Raises ValueError: it is damaged."""
     kind, count = dtype_named(dtype), math.prod(shape)
     elements = numpy.empty((count, kind.itemsize), numpy.uint8)
     at = 0
@@ -528,11 +498,6 @@ def decompressed(data: bytes, dtype: str, shape: tuple[int, ...]) -> numpy.ndarr
             elements[first : first + some.size, plane] = some
             at, numbers = at + some.size, numbers[some.size :]
     return elements.reshape(-1).view(kind).reshape(shape)
-
-
-# --------------------------------------------------------------------------------------------------
-# All of them
-# --------------------------------------------------------------------------------------------------
 
 
 class ValueStore:
@@ -679,9 +644,7 @@ def _exactly(kind: Kind, digest: bytes, argument: str, array: numpy.ndarray) -> 
 
 
 def _trimmed(array: numpy.ndarray) -> numpy.ndarray:
-    """The array, unless it is a small window of something larger,
-    which would stay alive with it.
-    """
+    """The array, copied if it is a small window that would keep something larger alive."""
     base = array.base
     window = isinstance(base, numpy.ndarray) and base.nbytes > array.nbytes
     return array.copy() if window else array

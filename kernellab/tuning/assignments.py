@@ -20,15 +20,10 @@ from kernellab.records import Specialization, Target
 from kernellab.triton_api.kernel_contents import KernelPickler
 from kernellab.tuning.records import Method
 
-# Send a launch's arguments to another process, and restore them there before each run.
-
 
 @dataclass(frozen=True, eq=False)
 class Shipment:
-    """Arguments as bytes: a pickle without the tensors' memory, and each storage once.
-
-    Shipments with equal contents are equal.
-    """
+    """Arguments as bytes: a pickle without tensors' memory, and each storage once."""
 
     skeleton: bytes
     storages: Sequence[NDArray[np.uint8]]
@@ -70,9 +65,7 @@ class Shipment:
 
     @classmethod
     def read(cls, path: str) -> Shipment:
-        """Read what `write` wrote. Storages are mapped, so they are read on first access, and stay
-        valid when the file is deleted.
-        """
+        """Read what `write` wrote; storages are mapped, and stay valid without the file."""
         with open(path, "rb") as file:
             header = file.read(int.from_bytes(file.read(_NUMBER), "big"))
             skeleton, sizes = pickle.loads(header)
@@ -125,10 +118,7 @@ class _ArgumentPickler(KernelPickler):
 
 
 def ship(values: Mapping[str, Any]) -> Shipment:
-    """Return a shipment of the arguments and their tensors' memory, from any device.
-
-    Tensors that share memory also share it in the other process.
-    """
+    """Return a shipment of the arguments and their tensors' memory, which may be shared."""
     file = io.BytesIO()
     pickler = _ArgumentPickler(file)
     pickler.dump(dict(values))
@@ -189,9 +179,6 @@ def _like(pristine: torch.Tensor) -> torch.Tensor:
         return pristine.clone()
     storage = aligned_copy(pristine.untyped_storage())
     return torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
-
-
-# The messages to the processes of a sweep: plain data that describes what to compile and run.
 
 
 @dataclass(frozen=True)

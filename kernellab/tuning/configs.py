@@ -26,14 +26,11 @@ from kernellab.triton_api import Autotuner, Config
 from kernellab.tuning.assignments import Arguments, Shipment, Task, ship
 from kernellab.tuning.records import Candidate, Dropped
 
-# The configs that a sweep tries: a space, a list of triton.Config, or `@triton.autotune`'s.
-
 Space = Mapping[str, Iterable[Any]] | Iterable[Config | Mapping[str, Any]]
 """Values to try by name, all combinations of them; or the configs themselves."""
 
 Prune = Callable[[dict[str, Any]], Any]
-"""A function that returns whether to leave a config out. It is called with one dict of all
-arguments of a launch by name, including the config's constants and options."""
+"""Takes all arguments of a launch by name, a config's included; whether to leave it out."""
 
 
 def autotuner_in(kernel: Any) -> Autotuner | None:
@@ -58,16 +55,13 @@ def candidates(
     """Return the configs to try, each once, in order.
 
     Args:
-        kernel: of any kind; without a space, the configs are those of the autotuner around it,
-            after its own pruning.
-        space: the space or the configs.
+        kernel: of any kind; without a space, its autotuner's configs, pruned by it.
         target: the target whose options configs may set.
         args, keywords: the launch's, for the autotuner's pruning.
 
     Raises:
         ArgumentError: there is nothing to try.
-        OptionError: a name is neither a parameter of the kernel nor an option of the target, or
-            the launch gives a value for it too.
+        OptionError: a name is unknown to kernel and target, or the launch gives it a value too.
     """
     plain = innermost(kernel)
     given: Any = space
@@ -234,18 +228,15 @@ class PreparedCall:
     call: BoundCall
     task: Task
     shipment: Shipment | None
-    """The arguments with memory if this config has its own, because its `pre_hook` changed them;
-    None if it uses those that all configs share."""
+    """The arguments with memory that its `pre_hook` changed; None if it uses the shared ones."""
 
 
 class Calls:
     """Makes the launches of a sweep.
 
     Attributes:
-        plain: the JIT function inside the kernel.
         runs: whether there are values to run with; types alone can only be compiled.
-        shared: the arguments with memory for every config that has no `pre_hook`;
-            None without values.
+        shared: the arguments with memory for configs without `pre_hook`; None without values.
     """
 
     def __init__(
@@ -261,11 +252,8 @@ class Calls:
         """Prepare for the launches of a kernel.
 
         Args:
-            kernel: of any kind.
             grid, args, keywords: the launch's, without the configs' parameters.
-            target: to compile for.
             ships: whether the launches run, so that memory is sent to other processes.
-            is_timed: whether the launches are timed on a GPU.
         """
         self._is_timed = is_timed
         self._ships = ships
@@ -362,10 +350,7 @@ class Calls:
     def _after_hooks(
         self, hooks: Sequence[Callable[[dict[str, Any]], Any]], candidate: Candidate
     ) -> tuple[tuple[Any, ...], dict[str, Any], Shipment]:
-        """Return all arguments as the hooks before a launch leave them.
-
-        The tensors are copies, so that neither these hooks nor the kernel's change the caller's.
-        """
+        """Return copies of all arguments as the hooks before a launch leave them."""
         positional = self.plain.arg_names[: len(self._args)]
         given = {**dict(zip(positional, self._args)), **self._keywords}
         given = {
@@ -390,9 +375,7 @@ _COMPILE_ONLY = EntryPoint("tune", on_gpu="bound", runs_hooks=False)
 
 
 class _UsersError(Exception):
-    """A function of the user's that a launch calls raised an error; the message names the function
-    and the line.
-    """
+    """A user's function in a launch raised an error; the message has its name and line."""
 
 
 def _apart(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -423,8 +406,6 @@ def _described(
     return described
 
 
-# The key of a sweep: the arguments whose values choose the config.
-
 Key = str | Sequence[str] | None
 """One name, or several; None means the key of the autotuner around the kernel, if it has one."""
 
@@ -435,8 +416,6 @@ def checked_key(
     """Return the names of the arguments that choose the config.
 
     Args:
-        kernel: of any kind.
-        key: as it was given.
         args, keywords: the launch's.
 
     Raises:

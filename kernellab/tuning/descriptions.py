@@ -31,8 +31,6 @@ from kernellab.tuning.configs import PreparedCall
 from kernellab.tuning.records import Candidate, Dropped, Outcome, Trial, Work, source_of
 from kernellab.tuning.tuning import Live, Tuning
 
-# Count what a launch moves and computes: the bytes and operations behind GB/s and TFLOP/s.
-
 
 def tensor_bytes(value: Any) -> int:
     """Return the bytes of a tensor's distinct elements: an expanded dimension has one."""
@@ -42,11 +40,9 @@ def tensor_bytes(value: Any) -> int:
 
 
 def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[float | None, str]:
-    """Return the least that a launch moves: each tensor that the kernel reads or writes, once;
-    twice if the kernel does both.
+    """Return the least that a launch moves: each tensor once, or twice if read and written.
 
     Args:
-        compilation: of any config.
         sizes: bytes of each tensor among the arguments.
 
     Returns:
@@ -77,7 +73,6 @@ def flops_done(
     """Return a launch's floating-point operations from the IR of one config; masked elements count.
 
     Args:
-        compilation: of the config.
         programs: how many the launch has.
         scalars: numbers among the arguments, for the trip counts of loops.
 
@@ -137,8 +132,7 @@ def _number(node: ast.expr, scalars: Mapping[str, Any]) -> float:
 
 
 Amount = float | Callable[[Mapping[str, Any]], float]
-"""Bytes or operations of a launch, or a function that returns them. The function is called with
-one dict of the arguments by name."""
+"""Bytes or operations of a launch, or a function of the dict of its arguments by name."""
 
 
 def describe(
@@ -157,10 +151,8 @@ def describe(
     Args:
         kernel, target: what was tuned.
         candidates, prepared: every config with its launch, by number.
-        outcomes: of those that were tried.
         key: the arguments that choose the config, as they were given.
         given_work: the bytes and operations that the user gave.
-        facts: the Tuning's other fields.
     """
     plain = innermost(kernel)
     launches = {n: launch for n, launch in enumerate(prepared) if isinstance(launch, PreparedCall)}

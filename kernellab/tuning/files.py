@@ -38,9 +38,6 @@ from kernellab.tuning.records import Candidate, OccupancyOrNan, Outcome, Timing,
 if TYPE_CHECKING:
     from kernellab.tuning.tuning import Tuning
 
-# Convert a sweep's records to JSON and back, and look up what a file only names: functions among
-# its constants, and the configs' hooks.
-
 
 @dataclass(frozen=True, repr=False)
 class Named:
@@ -62,8 +59,7 @@ def found_again(value: Any, parameter: str, kernel: Any) -> Any:
     """Return the function that a `Named` names, and any other value unchanged.
 
     Raises:
-        ArgumentError: there is no such function where the kernel is defined, or the value was not a
-            function.
+        ArgumentError: no such function where the kernel is defined, or it was not a function.
     """
     if not isinstance(value, Named):
         return value
@@ -87,7 +83,6 @@ def complete(candidate: Candidate, kernel: Any, plain: Any) -> Candidate:
     Args:
         candidate: a config of a sweep that was made here or read from a file.
         kernel: the kernel with its autotuner, whose configs have the hooks.
-        plain: the JIT function inside.
 
     Raises:
         ArgumentError: a function or the hook does not exist.
@@ -182,11 +177,7 @@ _OF_TRIALS = ("number", "constants", "options", "pre_hook", "own_types", "own_co
 
 
 def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return constants and options by name as plain data.
-
-    JSON's kinds and Triton's types and layouts can be read back; functions are kept by name, and
-    anything else as text.
-    """
+    """Return constants and options by name as JSON's kinds; unknown ones become text."""
     return {name: value_to_json(value, _own_to_json) for name, value in values.items()}
 
 
@@ -254,12 +245,10 @@ READER = RecordReader(
 # One small JSON file for each config, named by a hash of all that it depends on.
 
 STORE_VERSION = 3
-"""The version of the stored data and of the way to measure; outcomes of other versions are ignored.
-"""
+"""The version of stored data and of the measuring; other versions are ignored."""
 
 _LASTING = ("out of resources", "compile error", "wrong result", "fault")
-"""Reasons to drop a config that also apply the next time. A config that hung, crashed, was lost or
-ran out of memory is tried again."""
+"""Reasons to drop a config that last; hangs, crashes and lost ones are tried again."""
 
 
 def known_content(kernel: Any) -> str | None:
@@ -271,9 +260,7 @@ def known_content(kernel: Any) -> str | None:
 
 
 def contents_within(values: Iterable[Any]) -> list[str]:
-    """Return what the kernels and helpers among constants consist of, as their names do not show a
-    change of their code.
-    """
+    """Return the code of kernels and helpers among constants, which their names do not show."""
     return [known_content(function) or "" for function in triton_api.functions_within(values)]
 
 
@@ -323,8 +310,6 @@ def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
-# Save sweeps to one JSON file, and load them.
-
 FORMAT = Format(
     "kernellab.tuning",
     "sweep",
@@ -368,7 +353,6 @@ def from_json(data: SavedData, kind: type[Tuning]) -> Tuning:
     """Read what `to_json` made.
 
     Args:
-        data: the plain data.
         kind: the class `Tuning`, whose module imports this one.
 
     Raises:
@@ -385,8 +369,7 @@ def load_all(path: str | os.PathLike[str], kind: type[Tuning]) -> list[Tuning]:
     """Return the sweeps of a file, in order.
 
     Raises:
-        ArchiveError: there is no such file, or it has no sweeps, is damaged, or is of another
-            version.
+        ArchiveError: no such file, no sweeps in it, damage, or another version.
     """
     file = saved_path(path, ArchiveError)
     return sweeps_in(file_bytes(file, ArchiveError), file, kind)

@@ -107,8 +107,7 @@ class PlotLine:
     lower: Sequence[float]
     upper: Sequence[float]
     warm: Sequence[bool]
-    """For each point, whether its runs were back to back, with a warm cache: tensors that come
-    from memory do not reach such a rate."""
+    """For each point, whether its runs had a warm cache, at rates that DRAM does not reach."""
 
 
 @dataclass(frozen=True)
@@ -121,20 +120,14 @@ class LinesData(_Plot):
     lines: Sequence[PlotLine]
 
 
-# One sweep
-
-
 def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = None) -> PlotData:
     """Return what a plot of a sweep shows.
 
     Args:
-        tuning: timed.
-        kind: one of KINDS.
         x, y: parameters of a heat map; None takes the two that vary most.
 
     Raises:
-        ArgumentError: there is no such kind or parameter, nothing was timed, or nothing is known
-            that could be drawn.
+        ArgumentError: no such kind or parameter, nothing was timed, or nothing is known to draw.
     """
     check_kind(kind)
     if not tuning.is_timed:
@@ -181,9 +174,7 @@ def check_kind(kind: str, kinds: Sequence[str] = KINDS) -> None:
 
 
 def default_kind(tuning: Tuning) -> str:
-    """Return the kind of plot that a sweep shows first; without times, that of estimates, or of a
-    resource.
-    """
+    """Return the plot that a sweep shows first: times, else estimates, else a resource."""
     if tuning.is_timed:
         return "times"
     return "estimate" if has_estimates(tuning) else "registers"
@@ -197,10 +188,6 @@ def has_estimates(tuning: Tuning) -> bool:
 
 def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
     """Return what a plot shows of a sweep in which nothing was timed.
-
-    Args:
-        tuning: a sweep whose configs were compiled.
-        kind: one of AGAINST.
 
     Raises:
         ArgumentError: no config compiles, or has what the kind draws.
@@ -228,11 +215,7 @@ def _check_known(points: Sequence[CompiledPoint], kind: str, tuning: Tuning) -> 
 
 
 def _compiled_trials(tuning: Tuning) -> list[Trial]:
-    """Return the configs that were compiled.
-
-    Raises:
-        ArgumentError: there are none.
-    """
+    """Return the configs that were compiled. Raises ArgumentError: there are none."""
     compiled = [trial for trial in tuning.trials if trial.outcome.compiled and not trial.is_dropped]
     if compiled:
         return compiled
@@ -249,10 +232,7 @@ def _how(trials: Sequence[Trial]) -> str:
 
 
 def baseline_times(tuning: Tuning) -> dict[str, float]:
-    """Map each baseline's name to microseconds.
-
-    The name includes how the baseline was timed if the fastest config was timed differently.
-    """
+    """Map baselines' names, which say how they were timed if otherwise, to microseconds."""
     return {
         _format_baseline(name, timing, tuning): timing.median * MICROSECONDS
         for name, timing in tuning.baselines.items()
@@ -339,18 +319,14 @@ def _two_axes(points: Sequence[Point], x: str | None, y: str | None) -> tuple[st
     return x, (y if y is not None else free.pop(0))
 
 
-# Several sweeps
-
 _UNITS = {"time": "us", "us": "us", "GB/s": "GB/s", "TFLOP/s": "TFLOP/s"}
 
 
 def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()) -> LinesData:
-    """Return what a plot over sizes shows: each kernel's fastest config and the baselines, against
-    the only key.
+    """Return the plot over sizes: fastest configs and baselines, against the only key.
 
     Raises:
-        ArgumentError: a sweep does not have exactly one key that is a number, or was not timed;
-            the GPUs are of several kinds; or the work is not known.
+        ArgumentError: not exactly one numeric key, no times or work, or several kinds of GPU.
     """
     if not is_one_of(y, _UNITS):
         raise ArgumentError(f'y must be "time", "GB/s" or "TFLOP/s", got {shown(y)}.')

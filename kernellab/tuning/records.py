@@ -1,6 +1,4 @@
-"""What a sweep learns about each config, as plain data; its ranking and its tables; and the
-kernel's source as a file keeps it, to be read and compared, never run.
-"""
+"""What a sweep learns of each config as plain data, its ranking, and the kernel's source."""
 
 from __future__ import annotations
 
@@ -35,8 +33,7 @@ class KernelSource:
     module: str
     """The module to import it from; "" for a notebook's cell, a script, or a nested function."""
     file: str
-    """The path relative to where its module is imported from; "a notebook's cell"; or "" without a
-    file."""
+    """The path relative to its module's import root, "a notebook's cell", or ""."""
     line: Line
     """The line of its `def`."""
     text: str
@@ -55,7 +52,6 @@ def source_of(kernel: Any, values: Iterable[Any] = ()) -> KernelSource | None:
     """Return the source of a JIT function; None if it cannot be read.
 
     Args:
-        kernel: a JIT function.
         values: the values of its constants; functions among them become part of the text.
     """
     functions = dict.fromkeys([kernel, *triton_api.functions_within(values)])
@@ -112,7 +108,6 @@ def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str
     """Return advice on how to open the configs of a sweep from a file.
 
     Args:
-        kernel: the kernel's name.
         source: the source in the file, if any.
         then: what the user calls next, such as ".show()".
     """
@@ -126,9 +121,7 @@ def how_to_open(kernel: str, source: KernelSource | None, then: str = "") -> str
 
 
 def differs(left: KernelSource | None, right: KernelSource | None) -> bool:
-    """Whether both sources are known and define something differently, except for comments,
-    docstrings and places.
-    """
+    """Whether both are known and differ by more than comments, docstrings and places."""
     if left is None or right is None or left.text == right.text:
         return False
     try:
@@ -146,9 +139,6 @@ def _statements(text: str) -> set[str]:
                 node.body.remove(first)
         statements.add(ast.unparse(node))
     return statements
-
-
-# What a sweep learns about each config, as plain data that fits into JSON.
 
 
 def format_value(value: Any) -> str:
@@ -251,16 +241,13 @@ class Compiled:
 
     resources: Resources
     occupancy: OccupancyOrNan
-    """Warps on a multiprocessor over the largest possible number, 0 to 1, as the model predicts;
-    NaN if the limits are not known."""
+    """Predicted warps on an SM over the most possible, 0 to 1; NaN without known limits."""
     limited_by: str
     """What limits the occupancy: "registers", "shared memory", ..."""
     matrix: str
-    """The most frequent matrix instruction, as PTX or AMD's assembly names it; "" if there is
-    none."""
+    """The most frequent matrix instruction in PTX or AMD's assembly; "" if there is none."""
     seconds: Duration
-    """Wall time of the compilation, while other configs compile on the same machine; near 0 if the
-    config was in Triton's cache."""
+    """Wall time of compiling beside other configs; near 0 if it was in Triton's cache."""
     estimated: Amount | None = None
     """Microseconds of a launch, estimated and not measured (docs/estimates.md); None without an
     estimate: for types alone, tensor descriptors, and targets that are not calibrated."""
@@ -279,8 +266,7 @@ class Timing:
     runs: Annotated[int, Limits(0, 2**53)]
     method: Method
     rounds: Annotated[int, Limits(1, 2**53)] = 1
-    """How many times the config was measured, with other configs in between; the quartiles are
-    then the widest of all rounds."""
+    """How many rounds measured the config; the quartiles are the widest of all rounds."""
 
     @property
     def how(self) -> str:
@@ -323,14 +309,12 @@ class Outcome:
     compiled: Compiled | None = None
     dropped: Dropped | None = None
     checked: str = ""
-    """What its results were equal to: "the reference" or "the first config"; "" if they were not
-    compared."""
+    """What its results were equal to: "the reference", "the first config", or ""."""
     timing: Timing | None = None
     check_seconds: Duration = 0.0
     """Wall time of the run whose results were compared."""
     unchecked: str = ""
-    """Why its results could not be compared though that was requested: an operation that the
-    interpreter does not support, or its time limit."""
+    """Why requested comparisons failed: an unsupported operation, or the time limit."""
     lasts: bool = field(default=True, compare=False)
     """Whether the next run of the config is expected to have the same outcome."""
 
@@ -344,11 +328,9 @@ class Trial:
     candidate: Candidate
     outcome: Outcome
     types: Mapping[str, Any] = field(default_factory=dict)
-    """Parameter -> its type string if that depends on the config, as a tensor descriptor's type
-    contains the block."""
+    """Parameter -> its type string if a config decides it, as a tensor descriptor's."""
     constants: Mapping[str, Any] = field(default_factory=dict)
-    """Parameter -> the value compiled in if that depends on the config without being part of it,
-    such as a heuristic's result."""
+    """Parameter -> a compiled constant that depends on the config, as a heuristic's result."""
 
     @property
     def timing(self) -> Timing | None:
@@ -408,18 +390,13 @@ class Work:
     flops_from: str
 
 
-# Rank the configs of a sweep: the fastest, and those whose times overlap with its own.
-
 FINALIST_MARGIN = 1.05
-"""Configs up to this many times the fastest median are measured again, since one round of
-measuring can be off by some percent."""
+"""Configs up to this times the fastest median are measured again: a round may be off."""
 MOST_FINALISTS = 4
 
 
 def timed(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the configs that were timed and not dropped, the fastest median first. Of equal
-    medians, which a GPU's clock often gives, the lower quartiles decide, as in Triton's autotuner.
-    """
+    """Return the timed configs that were kept, by median, then by lower quartile."""
     times = [
         ((trial.timing.median, trial.timing.lower, trial.timing.upper, trial.number), trial)
         for trial in trials
@@ -429,11 +406,7 @@ def timed(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def by_compiler(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the configs that compile, for sweeps without times, the best first.
-
-    Configs are ordered by their estimated time (docs/estimates.md). Those without an estimate
-    follow, ordered by fewer spills, more warps on a multiprocessor, and fewer registers.
-    """
+    """Return the configs that compile by estimated time, then spills, occupancy, registers."""
 
     def costs(trial: Trial) -> tuple[float, ...]:
         compiled = trial.outcome.compiled
@@ -448,10 +421,7 @@ def by_compiler(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def tied_with_best(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the fastest config and those whose times overlap with its own.
-
-    Two configs overlap if the lower quartile of the slower is not above the upper of the faster.
-    """
+    """Return the fastest config and those whose quartiles overlap with its own."""
     ranked = timed(trials)
     if not ranked:
         return []
@@ -461,11 +431,7 @@ def tied_with_best(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def finalists(trials: Sequence[Trial]) -> list[Trial]:
-    """Return the configs worth a second round of measuring, at most MOST_FINALISTS.
-
-    These are the two fastest, since the first may have run while the GPU's clock was high, and
-    those within FINALIST_MARGIN of the fastest.
-    """
+    """Return the configs to measure again: the two fastest, and those in FINALIST_MARGIN."""
     ranked = timed(trials)
     if not ranked or ranked[0].timing is None:
         return []
@@ -474,17 +440,12 @@ def finalists(trials: Sequence[Trial]) -> list[Trial]:
     return ranked[: min(max(len(close), 2), MOST_FINALISTS)] if len(ranked) > 1 else []
 
 
-# Sweeps as pandas DataFrames.
-
 MICROSECONDS = 1e3
 """In a millisecond."""
 
 
 def tuning_table(tuning: Tuning) -> Any:
-    """Return one row per config, in the order of the sweep.
-
-    The table has columns of times only if something was timed.
-    """
+    """Return one row per config, in the sweep's order, with times if something was timed."""
     from kernellab.common.pandas_import import pandas
 
     trials = tuning.trials
@@ -519,9 +480,7 @@ _FRACTIONS = ("us", "us, lower quartile", "us, upper quartile", "GB/s", "TFLOP/s
 def _table(
     rows: Sequence[Mapping[str, Any]], index: Any = None, columns: Sequence[str] = ()
 ) -> Any:
-    """Return a DataFrame that has only numbers, booleans, texts and nulls, so that pandas can write
-    it in any format.
-    """
+    """Return a DataFrame of numbers, booleans, texts and nulls, for any format of pandas."""
     from kernellab.common.pandas_import import pandas
 
     made = {}

@@ -1,6 +1,4 @@
-"""Decide when each config of a sweep is compiled and run, and retry those that get lost; the pools
-of the processes that do it, on this machine or on a Dask cluster.
-"""
+"""Decide when configs are compiled and run; the pools of processes that do it."""
 
 from __future__ import annotations
 
@@ -38,13 +36,10 @@ from kernellab.tuning.records import (
 )
 from kernellab.tuning.worker import one_gpu_for_me, process_is_spoilt, with_compiled
 
-# A process that compiles or runs one config at a time, and messages on configs that ended it.
-
 _HERE = "kernellab.tuning.worker"
 
 START_SECONDS = 300.0
-"""How long a process may take to start, import torch, open a GPU and load the arguments. This does
-not count as a config's time."""
+"""How long a process may take to start and load; not counted as a config's time."""
 
 
 class SweepWorker:
@@ -125,8 +120,6 @@ class SweepWorker:
         return outcome
 
 
-# Messages on configs without an outcome
-
 _ERROR_LINE = re.compile(r"error|assert|fatal|abort", re.IGNORECASE)
 
 
@@ -155,9 +148,6 @@ def _format_death(error: WorkerError, doing: str, seconds: float) -> str:
     return f"{ended}: {error_line}\nAll that it printed:\n{error.last_words}"
 
 
-# Processes on this machine that compile and run configs, kept from one sweep to the next.
-
-
 class _WorkerGroup:
     """Processes that take calls in turn, each driven by a thread."""
 
@@ -182,9 +172,7 @@ class _WorkerGroup:
 
 
 class LocalPool:
-    """Processes on this machine: some that compile, and one per GPU that runs configs. Without a
-    GPU, those that compile also run.
-    """
+    """Processes here: some compile, one per GPU runs configs; without a GPU, all do both."""
 
     def __init__(self, compilers: int, gpus: Sequence[int]) -> None:
         self._compilers = _WorkerGroup([SweepWorker() for _ in range(compilers)])
@@ -234,9 +222,7 @@ _kept: dict[tuple[int, tuple[int, ...]], LocalPool] = {}
 
 
 def local_pool(compilers: int, gpus: Sequence[int]) -> LocalPool:
-    """Return the pool of that size, which is kept from one sweep to the next, since its processes
-    take seconds to start.
-    """
+    """Return the pool of that size, kept between sweeps, since processes start slowly."""
     key = (compilers, tuple(gpus))
     for other in [size for size, pool in _kept.items() if size != key or pool.is_stopped]:
         _kept.pop(other).stop()
@@ -254,13 +240,10 @@ def close_pools() -> None:
 atexit.register(close_pools)
 os.register_at_fork(after_in_child=_kept.clear)  # Their threads are the parent's.
 
-# A Dask cluster as a worker pool: what is submitted here, and what its workers run there.
-
 T = TypeVar("T")
 
 SILENCE = 20.0
-"""Seconds without an answer from a cluster's workers until a message reports it; importing torch
-and Triton takes a few."""
+"""Seconds without an answer from a cluster until a message says so; torch takes a few."""
 
 
 class ClusterPool:
@@ -290,15 +273,12 @@ class ClusterPool:
         }  # fmt: skip
         self._with_gpu = False
         self._futures: set[Future[Any]] = set()
-        """The tasks that are not done. A cluster repeats a task that was lost with a worker as long
-        as its future is referenced."""
+        """Tasks in progress: a cluster repeats lost ones while their futures are referenced."""
         self._scattered: dict[tuple[str, str | None], Any] = {}
         """By their contents, arguments and references that each worker has."""
 
     def machine(self, configs: int) -> tuple[SweepMachine, Target | None]:
-        """Return the machine and target that one of the workers reports, including its GPU.
-        Meanwhile, start the processes that will compile that many configs.
-        """
+        """Return a worker's machine and target; start the processes for so many compilations."""
         try:
             there = self.submit(machine_there, **self._to_run)
             for _ in range(min(configs, self.compiles_at_once)):
@@ -313,9 +293,7 @@ class ClusterPool:
         return machine, target
 
     def first_answer(self, future: Future[T]) -> T:
-        """Return the first answer; print a message if it takes long, since work without workers
-        would only look slow.
-        """
+        """Return the first answer; say so if it takes long, as if there were no workers."""
         if not wait([future], timeout=SILENCE).done:
             print(
                 "KernelLab waits for the cluster: none of its workers has answered for "
@@ -415,9 +393,7 @@ def run_there(
     seconds: float,
     with_gpu: bool,
 ) -> Outcome:
-    """In a worker: check and time a config in a child process, which may crash. A host that did not
-    compile it compiles it again with its first launch.
-    """
+    """In a worker: check and time a config, compiled here if need be, in a child process."""
     here = _with_bytes(setup, deliveries)
     if not with_gpu:
         return _child_there().run(here, task, trial_options, seconds)
@@ -497,8 +473,7 @@ _TRIES = 3
 """How often a config is given to a pool that loses it."""
 
 PATIENCE = 20.0
-"""Seconds that all checks on the interpreter may take together unless the user requested them,
-extrapolated from the first check."""
+"""Seconds for all checks by default, extrapolated from the first one."""
 
 
 @dataclass(frozen=True)
@@ -539,11 +514,7 @@ class _Step:
 
 
 class Sweep:
-    """One sweep: gives every config to a worker pool, and collects what comes back.
-
-    Attributes:
-        notes: remarks on the sweep as a whole.
-    """
+    """One sweep: gives every config to a worker pool, and collects what comes back."""
 
     def __init__(
         self,
@@ -768,14 +739,10 @@ class Sweep:
                 f"{PATIENCE:.0f} s; check=True compares them anyway"
             )
             self._checks = False
-            self._finish_compiled()
+            for entry in self._ready:
+                self._finish(entry, self._compiled.pop(entry.number))
+            self._ready.clear()
         return outcome
-
-    def _finish_compiled(self) -> None:
-        """Finish the configs that were waiting to run, as no more will run."""
-        for entry in self._ready:
-            self._finish(entry, self._compiled.pop(entry.number))
-        self._ready.clear()
 
     def _finish(self, entry: Entry, outcome: Outcome, *, keep: bool = True) -> None:
         self._final[entry.number] = outcome

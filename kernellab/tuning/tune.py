@@ -269,10 +269,7 @@ def _check_grid(grid: Grid) -> None:
 def _timed_baselines(
     baselines: Mapping[str, Callable[[], Any]], outcomes: Mapping[int, Outcome]
 ) -> tuple[dict[str, Timing], list[str]]:
-    """Return the baselines' times, measured as the configs' were, and notes on those that failed.
-
-    A baseline that fails does not end the sweep.
-    """
+    """Return the baselines' times, measured as the configs', and notes on those that failed."""
     timings = (outcome.timing for outcome in outcomes.values())
     method = next((timing.method for timing in timings if timing is not None), None)
     times: dict[str, Timing] = {}
@@ -456,9 +453,7 @@ def _standard(configs: Sequence[Candidate], expected: Shipment | None) -> tuple[
 
 
 def _delivery(shipment: Shipment, stack: ExitStack | None) -> Delivery:
-    """Make arguments available to the processes: in an unnamed file that `stack` closes, or,
-    without one, inside the calls.
-    """
+    """Pass arguments to processes: in an unnamed file that `stack` closes, or in the calls."""
     if stack is None:
         return Delivery(shipment.digest, shipment=shipment)
     file = nameless_file(shipment.size)

@@ -49,17 +49,12 @@ if TYPE_CHECKING:
     from kernellab.profiling.diagnosis.diagnose import Asked
     from kernellab.profiling.diagnosis.records import CostFinding, Diagnosis
 
-# A kernel fixed to the best config of a sweep.
-
 
 class AppliedTuning:
     """A kernel whose config comes from sweeps: `tuned[grid](x, y, n)` takes no config constants.
 
     Attributes:
-        fn: the kernel inside.
-        arg_names: its parameters.
-        configs: (key, config) of each sweep; a key is the arguments that choose the config, by
-            name.
+        configs: (key, config) of each sweep; a key has the choosing arguments by name.
     """
 
     def __init__(self, kernel: Any, choices: Sequence[tuple[Mapping[str, Any], Candidate]]) -> None:
@@ -149,8 +144,6 @@ def _distance(key: Mapping[str, Any], wanted: Mapping[str, Any]) -> float:
 def _is_size(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
-
-# Merge sweeps of several machines into one.
 
 _SEVERAL = "For several sizes or types of one kernel, use kernellab.Tunings([left, right])."
 _ADVICE_TO_MERGE = {
@@ -265,8 +258,6 @@ def _runs(trial: Trial) -> int:
     return 0 if trial.timing is None else trial.timing.runs
 
 
-# `Tuning`: a finished sweep.
-
 OTHER_SOURCE = (
     "the given kernel's source differs from that of the kernel that was swept; configs are "
     "compiled from the given one"
@@ -321,9 +312,7 @@ class Tuning(HasCard):
 
     @cached_property
     def work(self) -> Work:
-        """What a launch moves and computes, whatever its config; counted on first use if it was not
-        given.
-        """
+        """What a launch moves and computes, whatever its config; counted if not given."""
         if self.known_work is not None:
             return self.known_work
         if self.live is None or self.live.count_work is None:
@@ -373,9 +362,7 @@ class Tuning(HasCard):
 
     @property
     def ties(self) -> tuple[Trial, ...]:
-        """The configs whose times overlap with the fastest config's by their quartiles; the fastest
-        comes first.
-        """
+        """The configs whose quartiles overlap the fastest one's, which comes first."""
         return tuple(tied_with_best(self.trials))
 
     def candidates(self, count: int = 5) -> list[dict[str, Any]]:
@@ -422,8 +409,7 @@ class Tuning(HasCard):
             kernel: the kernel, needed only for a sweep that was loaded from a file.
 
         Raises:
-            ArgumentError: there is no such config, the kernel is not known, or compiling the config
-                crashed or hung in the sweep.
+            ArgumentError: no such config, an unknown kernel, or a config that crashed or hung.
             CompileError: the config does not compile.
         """
         trial = number if isinstance(number, Trial) else self.trial(number)
@@ -482,11 +468,7 @@ class Tuning(HasCard):
         return replace(comparison, told_apart=(first, second), notes=(other,) if other else ())
 
     def trial(self, number: int) -> Trial:
-        """Return the config of that number.
-
-        Raises:
-            ArgumentError: there is no such config.
-        """
+        """Return the config of that number. Raises ArgumentError: there is no such config."""
         for trial in self.trials if is_whole(number) else ():
             if trial.number == number:
                 return trial
@@ -548,9 +530,7 @@ class Tuning(HasCard):
 
     @property
     def recompiled(self) -> str:
-        """A sentence that says that configs compiled now may differ from the sweep's, as those were
-        compiled by another Triton; "" if they were not.
-        """
+        """That another Triton compiled the sweep's configs, in a sentence; "" if not."""
         # A sweep that has its launches was compiled by this process, even if its times were
         # recorded on another machine.
         return "" if self.live is None or self.live.calls else self._other_triton()
@@ -566,9 +546,7 @@ class Tuning(HasCard):
 
     @property
     def is_redefined(self) -> bool:
-        """Whether the kernel was redefined with a different source since the sweep, as by a cell
-        that ran again; False if that cannot be determined.
-        """
+        """Whether the kernel has another source since the sweep; False if that is not known."""
         if self.live is None or self.live.kernel is None:
             return False
         plain = innermost(self.live.kernel)
@@ -611,9 +589,7 @@ class Tuning(HasCard):
     # Files
 
     def diagnosed(self, request: Asked) -> Diagnosis:
-        """Return why the sweep may have missed a faster config, and why its best config is slow;
-        for `kernellab.diagnose`.
-        """
+        """Return why a faster config may be missing, and why the best is slow, for `diagnose`."""
         from kernellab.profiling.diagnosis.diagnose import diagnosis_of  # takes a second
         from kernellab.profiling.diagnosis.evidence import Evidence
         from kernellab.profiling.diagnosis.records import Diagnosis
@@ -654,8 +630,7 @@ class Tuning(HasCard):
         A config that both timed keeps the time that has more runs.
 
         Raises:
-            ArgumentError: the sweeps are of different kernels, arguments or targets, or were timed
-                on different GPUs.
+            ArgumentError: the sweeps have other kernels, arguments, targets or GPUs.
         """
         return merge(self, other)
 
@@ -681,9 +656,7 @@ _LEAST_VALUES = 3
 
 
 def _edges(tuning: Tuning) -> Iterator[CostFinding]:
-    """Yield a finding for each parameter whose best value is the smallest or the largest tried,
-    if times improved toward that value.
-    """
+    """Yield a finding for each parameter whose best value is an end toward which times improved."""
     if not tuning.is_timed:
         return
     from kernellab.profiling.diagnosis.rules import finding  # takes a second

@@ -26,17 +26,11 @@ from kernellab.tuning.records import Dropped, Outcome, Timing, Trial, Work, diff
 from kernellab.tuning.tuning import AppliedTuning, Tuning, sides
 from kernellab.tuning.worker import this_machine
 
-# `Tunings`: several sweeps of one kernel, for different sizes or types.
-
 _T = TypeVar("_T")
 
 
 def _all_of(kind: type[_T], name: str, given: Any) -> list[_T]:
-    """Return the items of an argument.
-
-    Raises:
-        ArgumentError: it is not a list of such records.
-    """
+    """Return the items of an argument. Raises ArgumentError: it is not a list of such records."""
     items = listed(name, given) if isinstance(given, Iterable) else [given]
     if wrong := [item for item in items if not isinstance(item, kind)]:
         raise ArgumentError(
@@ -81,15 +75,13 @@ class Tunings(HasCard, Sequence[Tuning]):
         return iter(self._tunings)
 
     def apply(self, kernel: Any = None) -> AppliedTuning:
-        """Return the kernel with the fastest config for each key; a launch with another key uses
-        the config of the nearest.
+        """Return the kernel with each key's fastest config; other keys use the nearest's.
 
         Sweeps in which nothing was timed are left out; of several with the same key, the last
         counts.
 
         Raises:
-            ArgumentError: there is no sweep, nothing was timed, the sweeps do not have the same key
-                names, or they were timed on different GPUs.
+            ArgumentError: there is no sweep, nothing was timed, or key names or GPUs differ.
         """
         if not self._tunings:
             raise ArgumentError("There is no sweep whose configs could be applied.")
@@ -140,8 +132,7 @@ class Tunings(HasCard, Sequence[Tuning]):
 
         Args:
             kind: "sizes".
-            options: y="time", "GB/s" or "TFLOP/s"; others=, Tunings of other kernels to draw
-                beside this one.
+            options: y="time", "GB/s" or "TFLOP/s"; others=, Tunings of other kernels beside it.
         """
         return plot(self, kind=kind, **options)
 
@@ -241,8 +232,6 @@ def tunings(kernel: Any) -> Tunings:
     return Tunings([*(tuning.with_kernel(kernel) for tuning in autotuned), *made])
 
 
-# Combine times that were recorded on another machine with what the compiler reports here.
-
 Recorded = str | os.PathLike[str] | Tuning | Iterable[Tuning]
 """A file of `Tuning.save` or `Tunings.save`, or the sweeps themselves."""
 
@@ -251,8 +240,7 @@ def with_recorded_times(tuning: Tuning, recorded: Sequence[Tuning]) -> Tuning:
     """Return a sweep that was compiled here with the recorded times of the same launch.
 
     Raises:
-        ArgumentError: none of the recorded sweeps is of this launch, or none of its configs is
-            among those tried here.
+        ArgumentError: no recorded sweep is of this launch, or has a config tried here.
     """
     for other in recorded:  # of the same launch; the names in their keys do not matter
         if all(first == second for what, first, second in sides(other, tuning) if what != "key"):

@@ -56,8 +56,6 @@ from kernellab.tuning.records import (
     Timing,
 )
 
-# The GPUs of this machine: their names, and locks to use one at a time.
-
 
 def chosen_gpus(gpus: str | int | Sequence[int] | None, own: int) -> tuple[int, ...]:
     """Return the numbers of the GPUs to time on, which must be of one kind.
@@ -154,22 +152,16 @@ def _lock_file(number: int) -> Path:
     return folder / f"gpu-{uuid}.lock"
 
 
-# Time a kernel on a GPU with Triton's own benchmark functions.
-
 SHORT = 0.015
-"""Milliseconds. For a shorter kernel, the gap between two launches is a large part of the time
-between events, so a CUDA graph measures it better."""
+"""Milliseconds. Events time shorter kernels with gaps; a CUDA graph is better."""
 
 
 def measure(launch: Callable[[], Any], arguments: Arguments, method: Method | None) -> Timing:
     """Time a launch on the current GPU.
 
     Args:
-        launch: starts the kernel on the working arguments.
-        arguments: the working arguments, restored before each timed run if a run changes what the
-            next computes.
-        method: None takes "graph" for a short kernel that may run again and again on its own
-            output, else "events".
+        arguments: the working arguments, restored before timed runs if a run changes the next.
+        method: None takes "graph" for a short kernel that may run on its output, else "events".
 
     Returns:
         The quartiles of the runs' times. With "events", the L2 cache is emptied before each.
@@ -183,7 +175,6 @@ def time_baseline(run: Callable[[], Any], method: Method | None = None) -> Timin
     """Time a function of the user's on the current GPU of this process.
 
     Args:
-        run: launches.
         method: that of the kernels to compare with; None chooses as `measure` does.
     """
     if method != "graph":
@@ -233,9 +224,7 @@ class _BetweenRuns:
 
 
 def _depends_on_earlier_runs(launch: Callable[[], Any], arguments: Arguments) -> bool:
-    """Whether a second run, on the results of the first, computes something else, because the
-    kernel reads what it writes.
-    """
+    """Whether the kernel reads what it writes: a second run computes something else."""
     arguments.restore()
     launch()
     after_one = arguments.contents()
@@ -245,14 +234,8 @@ def _depends_on_earlier_runs(launch: Callable[[], Any], arguments: Arguments) ->
     return depends
 
 
-# Estimate a config's time in the process that compiles it, which has only its tensors' shapes.
-
-
 def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None:
-    """Return the estimated microseconds of a launch; None if it cannot be estimated.
-
-    A config without an estimate can still be valid.
-    """
+    """Return the estimated microseconds of a launch; None if it cannot be estimated."""
     if task.tensors is None:
         return None
     try:
@@ -338,9 +321,7 @@ _MODIFIERS = re.compile(r"\.(?:sync|aligned|row|col)\b")
 
 
 def _matrix_instruction(compilation: Compilation) -> str:
-    """Return the most frequent matrix instruction in the PTX or in AMD's assembly, since
-    disassembling SASS takes longer than compiling.
-    """
+    """Return the most frequent matrix instruction, without the slow disassembly of SASS."""
     if "ptx" in compilation.stages:
         instructions = Counter(_PTX_MATRIX.findall(compilation.stages["ptx"].text))
         names = [_MODIFIERS.sub("", name) for name, _ in instructions.most_common(1)]
@@ -389,9 +370,7 @@ class _Stage:
             self.compared_with = "the reference"
 
     def launcher(self, task: Task) -> Callable[[], Any]:
-        """Return a function that launches a config on the working arguments, without waiting for
-        the GPU.
-        """
+        """Return a function that launches a config on the working arguments, asynchronously."""
         values = {**self.arguments.values, **task.values}
         kernel = self.job.kernel
         values = {name: values[name] for name in kernel.arg_names if name in values}
@@ -411,9 +390,7 @@ class _Stage:
         return dict(tensors_in(self.arguments.values))
 
     def rounding(self, task: Task) -> Mapping[str, float]:
-        """Return which part of the results of a config rounding may change, by argument; nothing
-        for a kernel that only a GPU runs.
-        """
+        """Which part of results rounding may change, by argument; {} for GPU-only kernels."""
         from kernellab.interpreter.execution.program import program_code
 
         values = {**self.arguments.values, **task.values}
@@ -435,9 +412,7 @@ _ready: dict[str, Any] = {}
 
 
 def prepare(setup: Setup) -> None:
-    """Load the arguments and the expected results unless they are loaded. This may take as long as
-    importing torch, starting the GPU and copying.
-    """
+    """Load the arguments and the expected results, unless they are loaded; this may be slow."""
     key = (
         setup.job,
         setup.arguments.digest,

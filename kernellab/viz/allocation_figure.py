@@ -1,6 +1,4 @@
-"""Shared and tensor memory over the operations of a program, drawn by matplotlib:
-`compilation.shared_memory().plot()`, `.tensor_memory()`.
-"""
+"""Shared and tensor memory over a program's operations, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -35,8 +33,7 @@ _TICK = 0.032
 """How far apart line numbers have to be, as a share of the picture's width."""
 
 _LEAST_WIDTH = 0.006
-"""How wide a buffer is drawn at least, as a share of the picture's width:
-scratch space lives for one operation."""
+"""A buffer's least width as a share of the picture's: scratch space lives for one operation."""
 
 _HEADROOM = 1.07
 """How high the picture is, in totals."""
@@ -49,14 +46,7 @@ _MOST_LISTED = 12
 
 
 class AllocationPlot(FigurePicture):
-    """The buffers of a program's memory: bytes, or columns, upwards, operations to the right.
-
-    Offsets, sizes and the total are the compiler's;
-    life spans and so what is in use are worked out here (see `SharedBuffer`).
-
-    Attributes:
-        memory: what is drawn.
-    """
+    """A program's buffers over operations; sizes are the compiler's, life spans ours."""
 
     def __init__(self, memory: SharedMemory | TensorMemory) -> None:
         self.memory = memory
@@ -72,9 +62,6 @@ class AllocationPlot(FigurePicture):
 def allocation_plot(memory: SharedMemory | TensorMemory) -> AllocationPlot:
     """The picture of a program's shared or tensor memory."""
     return AllocationPlot(memory)
-
-
-# What is drawn
 
 
 @dataclass(frozen=True)
@@ -166,9 +153,7 @@ def _shared_chart(memory: SharedMemory) -> _Chart:
 
 
 def _tensor_chart(memory: TensorMemory) -> _Chart:
-    """Draw columns upward. If a buffer has only half of the rows, the columns of the upper half
-    are above those of the lower half.
-    """
+    """Draw columns upward; of buffers with half the rows, the upper half goes above."""
     count, total = counted(len(memory.buffers), "buffer"), memory.total_columns
     busiest = memory.busiest_operation if len(memory.buffers) > 1 else None
     words = f"{count}; dashed: the {total} columns (of 512) that the program asks for"
@@ -352,7 +337,6 @@ _PICTURE = _Box(0, 0, 1.02, 1 / _HEADROOM)
 
 
 def _draw_piece(axes: Axes, piece: _Piece, color: str) -> _Box:
-    """One rectangle; gives where it is."""
     (first, last), (_, top) = axes.get_xlim(), axes.get_ylim()
     whole = last - first
     width = max(piece.last + 1 - piece.first, _LEAST_WIDTH * whole)
@@ -375,9 +359,7 @@ def _draw_piece(axes: Axes, piece: _Piece, color: str) -> _Box:
 
 
 def _name(axes: Axes, boxes: Mapping[_Piece, _Box], colors: Mapping[str, str]) -> Iterator[_Piece]:
-    """Write each buffer's name, line and size in it or beside it;
-    gives those for which there is no space.
-    """
+    """Write each buffer's name, line and size in it or beside it; gives those without space."""
     taken: list[_Box] = []
     for piece, box in sorted(boxes.items(), key=lambda pair: -pair[0].size):
         crowded = len(boxes) > _MOST_BESIDE
@@ -410,9 +392,7 @@ def _name(axes: Axes, boxes: Mapping[_Piece, _Box], colors: Mapping[str, str]) -
 
 
 def _places(parts: Sequence[str], box: _Box) -> Iterator[tuple[str, _Box]]:
-    """Yield places for a buffer's text, the best one first: in one line or several, inside,
-    beside or above its rectangle.
-    """
+    """Yield places for a buffer's text, the best first: inside, beside or above its rectangle."""
     forms = [(", ".join(parts), len(", ".join(parts)), 1)]
     forms.append(("\n".join(parts), max(map(len, parts)), len(parts)))
     sized = [(words, letters * _LETTER, lines * _LINE) for words, letters, lines in forms]

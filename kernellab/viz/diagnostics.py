@@ -1,6 +1,4 @@
-"""The cards of what is wrong with a launch and of what it costs: diagnostics, a check, a diagnosis,
-and accesses to memory.
-"""
+"""The cards of diagnostics, a check, a diagnosis, and accesses to memory."""
 
 from __future__ import annotations
 
@@ -26,9 +24,6 @@ from kernellab.profiling.diagnosis.records import CostFinding, Diagnoses, Diagno
 from kernellab.records import BoundLaunch
 from kernellab.viz.kit.data import At, Bar, BarKind, BarPart, Edit, Link, Strip, StripCell, Tone
 from kernellab.viz.kit.view import Card, Table, card_of
-
-# The cards of diagnostics and of a check: each finding with its line, what happens there, and
-# what to try.
 
 
 def diagnostics_card(
@@ -68,14 +63,11 @@ def tone_of(diagnostics: Iterable[Diagnostic]) -> Tone:
 
 
 def _tried(diagnostic: Diagnostic) -> tuple[Change, ...]:
-    """The changes that were tried, and help."""
     return diagnostic.changes if diagnostic.verified else ()
 
 
 def _strip(finding: Finding) -> Strip | None:
-    """The picture of a finding: the element that two programs contend for, or the tensor with the
-    elements beyond its end.
-    """
+    """The picture of a finding: a contended element, or a tensor and what is beyond its end."""
     if len(finding.rivals) == 2 and finding.index is not None:
         first, second = (f"{program} {deed}" for program, deed in finding.rivals)
         element = element_text(finding.argument, finding.index)
@@ -90,7 +82,6 @@ def _beyond(name: str, held: tuple[int, int], index: int, count: int) -> Strip |
     """A tensor as a strip, with the first element that is not its own, and how many more there are.
 
     Args:
-        name: the tensor's parameter.
         held: its first and its last element.
         index: the element outside; None is returned if it is between those two.
         count: how many elements are outside.
@@ -118,9 +109,7 @@ def facts_table(
     links: Sequence[Link] = (),
     code: Collection[str] = _CODE,
 ) -> Table:
-    """A listing of facts. Those under the names in `code` are code, with the rows below a name that
-    have none.
-    """
+    """A listing of facts; those in `code`, with the unnamed rows below, are code."""
     rows, named, marked = list(facts), "", []
     for number, (name, _) in enumerate(rows):
         named = name or named
@@ -157,9 +146,7 @@ def fault_card(error: KernelLabError, launch: BoundLaunch | None) -> Card:
 
 
 def _facts_of_error(error: KernelLabError) -> Iterator[tuple[str, str]]:
-    """The facts of its diagnostic; of a fault in a program, where and with which values as a
-    finding has them.
-    """
+    """The facts of its diagnostic, or of a program's fault as a finding has them."""
     diagnostic = error.diagnostic
     if not isinstance(error, KernelFault) or error.program is None:
         yield from _facts(diagnostic)
@@ -264,17 +251,13 @@ def findings_card(findings: Findings) -> Card:
     )
 
 
-# The card of a diagnosis: where the time goes, and each finding with what it costs.
-
 _LEAST_BUSY = 0.005
 """The share of the time that a part of the GPU must be busy to have a row."""
 
 
 @card_of.register
 def diagnosis_card(diagnosis: Diagnosis) -> Card:
-    """The time of each part of the GPU beside what is possible, then one table for each finding,
-    what costs most first.
-    """
+    """The time of each part of the GPU beside the possible one, and the findings by cost."""
     grid = "" if diagnosis.grid is None else f", grid {joined_sizes(diagnosis.grid)}"
     title = f"{diagnosis.kernel}: {diagnosis.headline}"
     if len(diagnosis) and diagnosis[0].cost:
@@ -365,8 +348,6 @@ def diagnoses_card(diagnoses: Diagnoses) -> Card:
     table = Table("", _OF_KERNELS, rows, numbers=(1, 3), bars={2: bars})
     return Card(title, "", [table], diagnoses.notes)
 
-
-# The card of a launch's accesses to memory: what each costs, and what they cost together.
 
 _COLUMNS = (
     "access", "line", "sectors", "", "useful", "requests", "a request", "elements at once",
@@ -496,7 +477,6 @@ def _shared_table(accesses: Accesses, sources: _Sources) -> Table:
 
 
 def _share_bar(length: float, useful: float) -> Bar:
-    """A bar of a length, of which a share is useful."""
     used = length * min(useful, 1.0)
     parts = (BarPart("used", used), BarPart("lost", length - used))
     return tuple(part for part in parts if part.share > 1e-9)
@@ -534,9 +514,7 @@ def _row(access: GlobalAccess, sources: _Sources) -> tuple[str, ...]:
 
 
 def _by_line(accesses: Accesses) -> list[tuple[str, ...]]:
-    """The totals of each line that became several accesses, as one in a pipelined loop does: its
-    copies before the loop, in it and behind it.
-    """
+    """The totals of each line that became several accesses, as in a pipelined loop."""
     lines: dict[tuple[str, int], list[GlobalAccess]] = {}
     for access in accesses:
         if access.position is not None:

@@ -151,9 +151,7 @@ def _facts(difference: FirstDifference) -> Iterator[tuple[str, str]]:
 
 @card_of.register
 def progress_card(progress: Progress) -> Card:
-    """Every exercise as a tile, by chapter, with how far the student has come; a click inserts
-    its task and its stub.
-    """
+    """Every exercise as a tile, by chapter, with progress; a click inserts its stub."""
     tables = [
         Table(
             f"{chapter}: {sum(row.is_done for row in rows)} of {len(rows)}",

@@ -1,6 +1,4 @@
-"""The IR explorer as a live view and as a still: a compilation, two of them, or one that failed,
-and what is known of the kernel besides.
-"""
+"""The IR explorer, live and still: a compilation, two, or one that failed, with evidence."""
 
 from __future__ import annotations
 
@@ -86,8 +84,7 @@ def file_of(compilation: Compilation) -> str:
 def check_subject(
     what: str, kernel: str, subject: Subject | None, compilation: Compilation
 ) -> None:
-    """Refuse what is of another kernel, or of another definition of it;
-    `what` is of it, as in "The findings".
+    """Refuse what is of another kernel or definition; `what` names it, as "The findings".
 
     Raises:
         ArgumentError: it is.
@@ -109,9 +106,7 @@ def check_subject(
 def metric_of(
     name: str, unit: str, stage: str, numbers: Iterable[tuple[int, float]], origin: str
 ) -> Iterator[MetricData]:
-    """Pairs of a line and a number as a metric, the numbers of each line summed;
-    nothing where all are 0.
-    """
+    """Pairs of line and number as a metric, each line summed; nothing if all are 0."""
     total: Counter[int] = Counter()
     for line, number in numbers:
         if line and number:
@@ -152,9 +147,7 @@ def annotations_by_side(
 
 
 def annotated(view: IrView, annotations: Sequence[Annotations]) -> IrView:
-    """The explorer's data with what evidence says, one `Annotations` for each side;
-    its bars are shown first.
-    """
+    """The explorer's data with `Annotations` for each side, whose bars are shown first."""
     metrics = [metric.name for annotation in annotations for metric in annotation.metrics]
     sides = tuple(
         side_annotations.on(side)
@@ -164,9 +157,7 @@ def annotated(view: IrView, annotations: Sequence[Annotations]) -> IrView:
 
 
 def annotation_card(compilation: Compilation, annotations: Annotations, side: str = "") -> Card:
-    """The same for a still: notes in a table, and of each metric the kernel's lines
-    with the largest numbers.
-    """
+    """The same for a still: notes in a table, and of each metric the largest lines."""
     in_order = sorted(annotations.notes, key=lambda note: note.line)
     rows = [row for note in in_order for row in _rows(note)]
     notes = Table("", ("line", "", "what", "from"), rows)
@@ -226,9 +217,6 @@ def _together(parts: Iterable[Annotations]) -> Annotations:
     return Annotations(tuple(note for part in parts for note in part.notes), tuple(metrics))
 
 
-# The findings of a check
-
-
 @annotations_of.register
 def annotations_of_findings(findings: Findings, compilation: Compilation) -> Annotations:
     """Each finding on its line."""
@@ -240,9 +228,6 @@ def annotations_of_findings(findings: Findings, compilation: Compilation) -> Ann
         notes.append(MarginNote("note", "nothing found", origin, 0))
     notes += [MarginNote("note", words, origin, 0) for words in findings.notes]
     return Annotations(tuple(notes))
-
-
-# The accesses of a launch
 
 
 @annotations_of.register
@@ -285,9 +270,7 @@ _SHARED: Mapping[str, tuple[str, Callable[[SharedAccess], int]]] = {
 def _access_metrics(
     compilation: Compilation, accesses: Accesses, file: str, origin: str
 ) -> Iterator[MetricData]:
-    """Numbers on the lines of the TTGIR where every operation is found there,
-    else on the kernel's.
-    """
+    """Numbers on the TTGIR's lines if every operation is there, else on the kernel's."""
     everything: list[GlobalAccess | SharedAccess] = [*accesses, *accesses.shared]
     lines = _ttgir_lines(compilation, everything)
     stage = "source" if lines is None else "ttgir"
@@ -385,8 +368,6 @@ def _metrics(profile: Profile, lines: list[ProfiledLine]) -> Iterator[MetricData
         yield from metric_of(name, f"{name}, measured", "source", numbers, origin)
 
 
-# What Nsight Compute sampled
-
 _LEAST_SHARE = 0.03
 """The share of all stalls that a reason must have to get separate bars."""
 _MOST_REASONS = 6
@@ -435,9 +416,6 @@ def annotations_of_profile(profile: SampledCode, compilation: Compilation) -> An
     return Annotations((note,), tuple(metrics))
 
 
-# The still of the explorer: the kernel, what is said of its lines, the passes.
-
-
 def compilation_cards(compilation: Compilation, annotations: Annotations) -> list[Card]:
     """The still of a compilation's explorer."""
     redefined = [Card("Redefined", "", (), [REDEFINED])] if compilation.is_redefined else []
@@ -466,9 +444,7 @@ _MOST_LETTERS = 240
 
 
 def _source_cards(compilation: Compilation) -> list[Card]:
-    """The kernel under its file's line numbers, and beside each line what the
-    compiler says of it.
-    """
+    """The kernel under its file's line numbers, with what the compiler says of each line."""
     source, notes = source_and_notes(compilation)
     if not source.content:
         return []
@@ -523,9 +499,6 @@ def _changes(run: PassRun) -> str:
     return ", ".join([*words, *([f"and {more} more"] if more > 0 else [])])
 
 
-# The IR explorer as a live view.
-
-
 class Explorer(View):
     """An IR explorer. Of a long compilation, texts of passes wait in the kernel until asked for."""
 
@@ -547,8 +520,7 @@ class Explorer(View):
 
 @view_of.register
 def compilation_view(compilation: Compilation, *given: Any) -> Explorer:
-    """The explorer of one compilation, with what is known besides:
-    findings, accesses, profiles (`kernellab.viz.explorer`).
+    """The explorer of one compilation, with findings, accesses and profiles of it.
 
     Raises:
         ArgumentError: a value is not evidence, or belongs to another kernel or compilation.
@@ -568,9 +540,6 @@ def failure_view(error: CompileError) -> Explorer:
     return Explorer(
         failure_title(error), lambda: explore_failure(error), lambda: failure_cards(error)
     )
-
-
-# Two compilations in the explorer.
 
 
 @view_of.register

@@ -11,8 +11,7 @@ from kernellab.errors import Severity
 from kernellab.viz.kit.data import ViewData, packed
 
 Effect = Literal["changed", "locations", "unchanged", "failed"]
-"""What a pass did to the module: its text, only its locations, nothing;
-the last is of the pass that ended a compilation."""
+"""What a pass did to the module: text, locations, nothing, or it ended the compilation."""
 
 
 @dataclass(frozen=True)
@@ -21,14 +20,12 @@ class TextData:
 
     language: str
     content: str | None
-    """None if it is sent as a separate part, or was left out to keep the data small: the view then
-    requests it from the kernel."""
+    """None if sent separately, or left out to keep data small: the view requests it then."""
     part: int
     """Number of the part that holds it (see `packed`); 0 for none."""
     line_count: int
     skipped: tuple[int, ...]
-    """Numbers of the full text's lines that are not shown, as far as shown lines follow them;
-    lines keep their numbers."""
+    """Numbers of the full text's lines that are not shown, beside shown ones."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +76,7 @@ class MarginNote:
     words: str
     origin: str
     line: int
-    """In the kernel's file, whose numbers the source text has;
-    0 where it speaks of the whole kernel."""
+    """In the kernel's file, as the source text has it; 0 for the whole kernel."""
     advice: str = ""
     """What to try; "" where there is nothing to say."""
     said: str = ""
@@ -107,8 +103,7 @@ class MetricData:
     values: Mapping[int, float]
     """Line of that stage -> the number."""
     origin: str
-    """Where the numbers come from: "machine code", "run of the interpreter, grid 8x1x1",
-    "measured on NVIDIA H200 by ..."."""
+    """Where the numbers come from: "machine code", "measured on NVIDIA H200 by ..."."""
 
 
 @dataclass(frozen=True)
@@ -134,11 +129,9 @@ class IrSide:
     failure: str
     """Why there are no stages after the last one shown; "" for a compilation that succeeded."""
     failure_line: int
-    """Line of the failed pass's text, as the full one counts, that the failure
-    names; 0 for none."""
+    """The full text's line in the failed pass that the failure names; 0 for none."""
     notice: str
-    """What a reader has to know beforehand: that the kernel has changed since;
-    "" for nothing."""
+    """What a reader has to know first, such as that the kernel has changed; "" for nothing."""
     texts: tuple[TextData, ...]
     stages: tuple[StageData, ...]
     passes: tuple[PassData, ...]
@@ -151,9 +144,7 @@ class IrSide:
 
 @dataclass(frozen=True)
 class PassPairData:
-    """A pass of either side of a comparison: its number in `IrSide.passes`,
-    None where it did not run there.
-    """
+    """A pass of either side: its number in `IrSide.passes`, None where it did not run."""
 
     label: str
     left: int | None
@@ -200,10 +191,7 @@ def _split(side: IrSide, texts: list[str]) -> IrSide:
 
 
 def lightened(view: IrView, most_bytes: int) -> bytes:
-    """The packed data, without the largest texts of passes where it would be more bytes.
-
-    The texts of stages stay: they are what a reader sees first.
-    """
+    """The packed data, without the largest texts of passes where it would be more bytes."""
     data = packed(view)
     while len(data) > most_bytes and (left := _texts_of_passes(view)):
         # Halve what is left of the passes' texts before packing again:

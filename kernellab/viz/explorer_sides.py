@@ -1,6 +1,4 @@
-"""The data of the IR explorer: a compilation, two that are compared, or one that failed, each
-beside the Python that it was compiled from.
-"""
+"""The data of the IR explorer: compilations, each beside its Python source."""
 
 from __future__ import annotations
 
@@ -50,9 +48,6 @@ from kernellab.viz.explorer_data import (
 from kernellab.viz.kernels import format_spills
 from kernellab.viz.layouts import format_conversion
 
-# The Python that a view shows: the kernel, and what it calls in the same file, under the file's
-# own line numbers.
-
 Span = tuple[int, int]
 """First and last line of a function, decorators included."""
 
@@ -75,10 +70,7 @@ class KernelSource:
 
 
 def kernel_source(compilation: Compilation, source_map: SourceMap) -> KernelSource:
-    """The kernel's text as it was compiled; with it the functions of its file that were inlined,
-    as they were compiled. A record without those takes them of the file, while that still has the
-    kernel.
-    """
+    """The kernel's text, and that of inlined functions of its file, as they were compiled."""
     if "source" not in compilation.stages:
         return KernelSource("", ())
     text = compilation.stages["source"].text.rstrip("\n")
@@ -131,9 +123,7 @@ def failed_source(position: SourcePosition | None) -> KernelSource:
 
 
 def _placed(functions: Iterable[tuple[int, Sequence[str]]]) -> KernelSource:
-    """Functions, each the number of its first line and its lines; where two have a line of one
-    number, the first's.
-    """
+    """Functions as first line number and lines; of two with one number, the first."""
     shown: dict[int, str] = {}
     for first, lines in functions:
         for number, line in enumerate(lines, first):
@@ -144,7 +134,6 @@ def _placed(functions: Iterable[tuple[int, Sequence[str]]]) -> KernelSource:
 
 
 def _first_line(compilation: Compilation, text: str, source_map: SourceMap) -> int:
-    """The number of the source text's first line."""
     in_text = next(
         (n for n, line in enumerate(text.split("\n")) if line.lstrip().startswith("def ")), 0
     )
@@ -171,7 +160,6 @@ def _functions(lines: Sequence[str]) -> list[Span]:
 
 
 def _cut(lines: Sequence[str], spans: Iterable[Span]) -> KernelSource:
-    """Return the lines of some spans, and which lines are between them."""
     shown = sorted({number for first, last in spans for number in range(first, last + 1)})
     shown = [number for number in shown if number <= len(lines)]
     if not shown:
@@ -180,11 +168,8 @@ def _cut(lines: Sequence[str], spans: Iterable[Span]) -> KernelSource:
     return KernelSource("\n".join(lines[number - 1] for number in shown), tuple(skipped))
 
 
-# The data of the IR explorer: a compilation, two that are compared, or one that failed.
-
 _LANGUAGE_OF_STEP = {"optimize_module": "llvm", "ptxas": "sass"}
-"""Steps after MLIR, whose texts are of other languages;
-"translate_to_asm" has the target's assembly."""
+"""Languages of the steps after MLIR; "translate_to_asm" has the target's assembly."""
 
 
 def explore_compilation(compilation: Compilation) -> IrView:
@@ -227,9 +212,7 @@ def pass_pairs(comparison: Comparison) -> tuple[PassPairData, ...]:
 
 
 def explore_failure(error: CompileError) -> IrView:
-    """What the explorer draws of a compilation that failed:
-    everything up to the pass that did, and the error on its line.
-    """
+    """What the explorer draws of a failed compilation: the passes, and the error on its line."""
     side = _failed_side(error)
     return IrView("ir", failure_title(error), (side,), (), _pass_notes([side]), "")
 
@@ -381,9 +364,7 @@ def _side(compilation: Compilation, name: str) -> IrSide:
 
 
 def _notice(compilation: Compilation) -> str:
-    """What is to be said above the stages: of the kernel's source, and of stages that are not
-    there because of this machine.
-    """
+    """What is to be said above the stages: of the source, and of stages missing here."""
     lines = [REDEFINED] if compilation.is_redefined else []
     lines += [function.notice for function in compilation.functions if function.notice]
     lines += [
@@ -496,11 +477,7 @@ def _controls(instructions: Iterable[Instruction]) -> tuple[ControlData, ...]:
 
 
 def control_codes(control: ControlCodes) -> str:
-    """Control codes as assembler writers print them: "B0-----:R-:W1:Y:S04".
-
-    Scoreboards waited for, the one set until operands are read,
-    the one set until the result is there, a hint to yield, stall cycles.
-    """
+    """Control codes as assembler writers print them: "B0-----:R-:W1:Y:S04"."""
     waits = "".join(str(n) if n in control.waits_for else "-" for n in range(6))
     read = "-" if control.read_barrier is None else control.read_barrier
     write = "-" if control.write_barrier is None else control.write_barrier
@@ -562,13 +539,14 @@ def _failed_side(error: CompileError) -> IrSide:
     where = f"in {error.failed_pass}" if error.failed_pass else "before the first pass"
     kernel = error.kernel or _kernel_name(runs) or source.kernel
     note = margin_note(dataclasses.replace(error.diagnostic, advice=""), where, file)
+    match = _LINE_OF_PTX.match(error.advice) if error.failed_pass == "sass.ptxas" else None
     return IrSide(
         name=kernel,
         kernel=kernel,
         target=error.target,
         facts=(),
         failure="\n".join([f"The compilation failed {where}: {error.problem}", *_excerpt(error)]),
-        failure_line=_failure_line(error),
+        failure_line=int(match[1]) if match else 0,
         notice=error.position.notice if error.position else "",
         texts=tuple(texts.texts),
         stages=tuple(stages),
@@ -592,16 +570,8 @@ def _excerpt(error: CompileError) -> list[str]:
     return [*place, *([error.advice] if error.advice else [])]
 
 
-def _failure_line(error: CompileError) -> int:
-    """The line of the failed pass's text that its complaint names; 0 where it names none."""
-    match = _LINE_OF_PTX.match(error.advice) if error.failed_pass == "sass.ptxas" else None
-    return int(match[1]) if match else 0
-
-
 def _failed_pass(label: str, before: PassData) -> PassData:
-    """Return the pass that ended the compilation. There is no module after it, so it has the one
-    before.
-    """
+    """Return the pass that ended the compilation, with the module before it."""
     stage, _, name = label.partition(".")
     return dataclasses.replace(
         before,

@@ -1,6 +1,4 @@
-"""What the view of torch.compile's levels draws: every level's elements, where they are in texts,
-and what each was made of; and the texts of the levels.
-"""
+"""The data of the view of torch.compile's levels: elements, texts, origins."""
 
 from __future__ import annotations
 
@@ -99,9 +97,7 @@ class GraphChain:
 
 @dataclass(frozen=True)
 class GraphView(ViewData):
-    """The view's data. The script that draws it travels as its first part, the texts behind it: no
-    other view needs a layout of graphs.
-    """
+    """The view's data; its script travels first, since no other view lays out graphs."""
 
     kind: Literal["graph"]
     title: str
@@ -121,8 +117,6 @@ class GraphView(ViewData):
         )
         return dataclasses.replace(self, texts=texts), [GRAPH_SCRIPT.encode(), *contents]
 
-
-# The texts of torch.compile's levels, and which of their lines stand for what.
 
 _SIGNATURE = re.compile(r"^(?P<indent>\s*)def forward\((?P<arguments>.*)\):\s*$")
 _ARGUMENT = re.compile(r'\w+(?::\s*"[^"]*")?')
@@ -187,9 +181,7 @@ def _write_arguments(
 
 
 def loop_text(loops: Sequence[LoopBuffer]) -> Written:
-    """Every buffer's define-by-run IR; where torch has them in, without the stacks, which other
-    texts show.
-    """
+    """Every buffer's define-by-run IR, without stacks, which other texts show."""
     written = Written()
     for number, loop in enumerate(loops):
         first, _ = written.add(f"# {loop.operation}: {loop.name}")
@@ -216,9 +208,7 @@ def _without_stacks(text: str) -> Iterator[str]:
 
 
 def _shallow(lines: Iterable[str]) -> Iterator[str]:
-    """Yield a call's text without those of the buffers that it reads, which torch writes there in
-    full, with what they read in turn.
-    """
+    """Yield a call's text without the buffers that it reads, which torch repeats in full."""
     is_cut = False
     for line in lines:
         is_deep = line.startswith("   ")

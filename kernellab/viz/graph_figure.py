@@ -25,9 +25,7 @@ _WORDS = 30
 
 @dataclass
 class Outline:
-    """Boxes of a graph, modules closed, without its arguments and results; and what goes between
-    them, by their numbers.
-    """
+    """A graph's boxes, modules closed, without arguments and results, and their edges."""
 
     words: list[str] = field(default_factory=list)
     is_module: list[bool] = field(default_factory=list)
@@ -87,11 +85,7 @@ class GraphPicture(FigurePicture):
     """A level's graph, modules closed."""
 
     def __init__(self, title: str, level: GraphLevel) -> None:
-        """
-        Args:
-            title: of the picture.
-            level: one that is drawn.
-        """
+        """ """
         self._title = title
         self._level = level
         self.outline = outline(level)

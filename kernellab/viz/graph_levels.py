@@ -1,6 +1,4 @@
-"""The levels of a report as the view draws them, each linked with the one above it as far as torch
-kept where things come from; large levels are drawn in groups.
-"""
+"""The levels of a report as its view draws them, linked, and large ones in groups."""
 
 from __future__ import annotations
 
@@ -29,8 +27,6 @@ from kernellab.viz.graph_data import (
     loop_text,
 )
 
-# Elements in groups, so that a large graph is drawn by its modules.
-
 Path = tuple[tuple[str, str], ...]
 """Groups that an element is in, the outermost first: names, which are unique, and kinds."""
 
@@ -53,9 +49,7 @@ def common(paths: Sequence[Path]) -> Path:
 def with_their_users(
     paths: Sequence[Path | None], inputs: Sequence[Sequence[int]], results: int
 ) -> list[Path]:
-    """Return each element's groups. An element without known groups (None: a parameter) is in the
-    groups of its users, except the element that is the graph's results (-1 for none).
-    """
+    """Return each element's groups, those of its users if unknown; -1: the graph has no results."""
     users: list[list[int]] = [[] for _ in paths]
     for user, taken in enumerate(inputs):
         for input in taken if user != results else ():
@@ -81,13 +75,6 @@ def grouped(paths: Sequence[Path]) -> tuple[tuple[int, ...], tuple[GroupData, ..
                 made.append(GroupData(*path[depth - 1], parent))
             parent = numbers[here]
         innermost.append(parent)
-    return _in_runs(innermost, made)
-
-
-def _in_runs(
-    innermost: list[int], made: list[GroupData]
-) -> tuple[tuple[int, ...], tuple[GroupData, ...]]:
-    """Divide the direct elements of groups that have too many into runs."""
     members: dict[int, list[int]] = {}
     for element, group in enumerate(innermost):
         members.setdefault(group, []).append(element)
@@ -103,9 +90,6 @@ def _in_runs(
             made.append(GroupData(words, "", group))
     return tuple(innermost), tuple(made)
 
-
-# The levels of a report as the view draws them, each linked with the one above it as far as
-# torch kept where things come from.
 
 Indices = tuple[int, ...]
 
@@ -331,7 +315,10 @@ class Levels:
     def _loops(self, graph: ReportGraph, above: int) -> int:
         loops, nodes = graph.lowered.loops, graph.post_grad.nodes
         numbers = {node.name: number for number, node in enumerate(nodes)}
-        kernels = _paths_of_operations(graph)
+        kernels: dict[str, Path] = {}
+        for place, (launch, path) in enumerate(zip(graph.lowered.launches, _launch_paths(graph))):
+            own = ((f"{launch.name} ({place})", "fused"),) if len(launch.operations) > 1 else ()
+            kernels.update(dict.fromkeys(launch.operations, (*path, *own)))
         inputs = _between(loops)
         elements = [
             _Element(
@@ -550,15 +537,6 @@ def _between(loops: Sequence[LoopBuffer]) -> list[Indices]:
         read.append(tuple(other for other in dict.fromkeys(taken) if other != number))
         writers.update(dict.fromkeys((*loop.name.split(", "), *loop.writes), number))
     return read
-
-
-def _paths_of_operations(graph: ReportGraph) -> dict[str, Path]:
-    """Operation -> the modules of its launch, and that launch where it is not alone in it."""
-    paths: dict[str, Path] = {}
-    for place, (launch, path) in enumerate(zip(graph.lowered.launches, _launch_paths(graph))):
-        own = ((f"{launch.name} ({place})", "fused"),) if len(launch.operations) > 1 else ()
-        paths.update(dict.fromkeys(launch.operations, (*path, *own)))
-    return paths
 
 
 def _launch_paths(graph: ReportGraph) -> list[Path]:

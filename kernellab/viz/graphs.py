@@ -1,6 +1,4 @@
-"""The cards and the live views of torch.compile: a report with its levels, its call compared with
-eager torch, and what optimizations are worth.
-"""
+"""The cards and live views of torch.compile: reports, comparisons, speedups."""
 
 from __future__ import annotations
 
@@ -528,7 +526,13 @@ class GraphTabs(TabGroup):
         if tab_id == GRAPH.id:
             return LevelsView(self._report, self)
         if tab_id == CARD.id:
-            return _card_view(self._report)
+            card = graph_card(self._report)
+            way = Link(-1, "Explore", GRAPH.title, GRAPH.id, {})
+            tables = [
+                dataclasses.replace(table, links=[way]) if table.title == "Graphs" else table
+                for table in card.tables
+            ]
+            return CardView(dataclasses.replace(card, tables=tables))
         kernel = self._kernels.get(tab_id)
         if kernel is None:
             raise KernelLabError(f"The report has no kernel {tab_id!r}.")
@@ -539,14 +543,11 @@ class GraphTabs(TabGroup):
 
 
 class LevelsView(View):
-    """The levels of a report, whose kernels lead to tabs; its still is the card, and a picture of
-    the first graph.
-    """
+    """The levels of a report, whose kernels lead to tabs; its still has the first graph."""
 
     def __init__(self, report: GraphReport, tabs: GraphTabs) -> None:
         """
         Args:
-            report: what is shown.
             tabs: where its kernels are.
         """
         self._card = graph_card(report)
@@ -587,17 +588,6 @@ class LevelsView(View):
                     f'src="data:image/png;base64,{source}">'
                 )
         return ""
-
-
-def _card_view(report: GraphReport) -> View:
-    """The card of a report, with a way to its levels."""
-    card = graph_card(report)
-    way = Link(-1, "Explore", GRAPH.title, GRAPH.id, {})
-    tables = [
-        dataclasses.replace(table, links=[way]) if table.title == "Graphs" else table
-        for table in card.tables
-    ]
-    return CardView(dataclasses.replace(card, tables=tables))
 
 
 @view_of.register

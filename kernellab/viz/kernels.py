@@ -1,6 +1,4 @@
-"""The cards of kernels: of a compilation, a launch and what a program takes; of two compilations
-side by side; of the pass that changes a result; and of `equal` and `validate`.
-"""
+"""The cards of compilations, launches, comparisons, bisections, `equal` and `validate`."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from typing import Any
 
 from kernellab.checker.records import Findings
 from kernellab.common.text import counted, element_text, time_text
-from kernellab.compiler.compare import Comparison, Sides, size_of
+from kernellab.compiler.compare import Comparison, Sides, resources_of, size_of
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.instructions import matrix_instructions
 from kernellab.compiler.machine_code.resources import most_registers
@@ -43,7 +41,6 @@ def tiles_of(compilation: Compilation, verdict: Verdict | None) -> list[Tile]:
     """The tiles of a kernel: its checks and its estimated time, occupancy, registers.
 
     Args:
-        compilation: of the kernel.
         verdict: what is known of its launch; None leaves out the first two tiles.
     """
     tiles = [] if verdict is None else [_checks(verdict.findings), _estimate(verdict.diagnosis)]
@@ -89,7 +86,7 @@ def _occupancy(compilation: Compilation) -> Iterator[Tile]:
 
 
 def _registers(compilation: Compilation) -> Iterator[Tile]:
-    resources = _resources(compilation)
+    resources = resources_of(compilation)
     if resources is None:
         return
     most = most_registers(compilation.target)
@@ -101,15 +98,6 @@ def _registers(compilation: Compilation) -> Iterator[Tile]:
         "warn" if resources.spills else "",
         resources.registers / most,
     )
-
-
-def _resources(compilation: Compilation) -> Resources | None:
-    if not compilation.can_answer("resources"):
-        return None
-    try:
-        return compilation.resources
-    except (CompileError, MachineError):
-        return None
 
 
 def lead_of(verdict: Verdict | None) -> tuple[str, tuple[Link, ...]]:
@@ -146,7 +134,7 @@ class Numbers:
     @classmethod
     def of(cls, compilation: Compilation) -> Numbers | None:
         """Return those of a compilation; None if its resources are not known."""
-        resources = _resources(compilation)
+        resources = resources_of(compilation)
         if resources is None:
             return None
         share = compilation.occupancy().fraction if compilation.can_answer("occupancy") else None
@@ -154,9 +142,7 @@ class Numbers:
 
 
 def change_of(before: Numbers, now: Numbers) -> str:
-    """What an edit changed: "Since the last run: -14 registers, occupancy 25% to 37%."; "" if
-    nothing that is on the card.
-    """
+    """What an edit changed: "Since the last run: -14 registers, occupancy 25% to 37%."; or ""."""
     changed = []
     if now.registers != before.registers:
         more = now.registers - before.registers
@@ -169,9 +155,6 @@ def change_of(before: Numbers, now: Numbers) -> str:
         changed.append(f"occupancy {before.occupancy:.0%} to {now.occupancy:.0%}")
     return f"Since the last run: {', '.join(changed)}." if changed else ""
 
-
-# Cards: what is known of a kernel's compilation or launch, as HTML and as plain text of the same
-# content.
 
 _ORIGINS: Mapping[Origin, str] = {
     "launch": "launch",
@@ -194,12 +177,9 @@ def kernel_card(
     first; folded below them how it was launched and what each stage of the compiler made.
 
     Args:
-        compilation: what is shown.
         run: the launch that the compilation's types come from, if any.
         known_from: parameter name -> how its value is known, where the compilation cannot
             say: "--constexpr".
-        notes: sentences above the tables.
-        verdict: what is known of the launch.
     """
     arguments = argument_table(
         compilation.specialization,
@@ -230,9 +210,7 @@ def compilation_card(compilation: Compilation) -> Card:
 
 @card_of.register
 def run_card(run: Run) -> Card:
-    """The card of a run, in a line: grid, where, how long. The arguments are on the card of its
-    launch.
-    """
+    """The card of a run, in a line: grid, where, how long."""
     took = "" if run.seconds is None else f", {run.seconds * 1e3:.3g} ms"
     where = _where(run).rstrip(".")
     return Card(title=run.launch.kernel, subtitle=f"{where[:1].lower()}{where[1:]}{took}")
@@ -281,18 +259,13 @@ def _grid(launch: Launch) -> str:
     return f"grid {launch.grid}, {counted(programs, 'program')}"
 
 
-# Arguments
-
-
 def argument_table(
     specialization: Specialization,
     launch: Launch | None,
     *,
     known_from: Mapping[str, str] | None = None,
 ) -> Table:
-    """Each parameter with its type, what is promised of it, its value where one was seen,
-    and how the type is known.
-    """
+    """Each parameter with its type, promises, a value that was seen, and the type's origin."""
     rows = []
     for number, (name, kind) in enumerate(specialization.signature.items()):
         constant = (number,) in specialization.constants
@@ -376,9 +349,7 @@ def _resource_rows(resources: Resources) -> list[tuple[str, str]]:
 
 
 def format_spills(resources: Resources) -> str:
-    """What did not fit into the registers of a thread:
-    "nothing", or how many bytes are stored, and loaded back.
-    """
+    """What did not fit into a thread's registers: "nothing", or bytes stored and loaded."""
     if not resources.spills and not resources.spill_loads:
         return "nothing"
     if not resources.spill_loads:
@@ -396,8 +367,6 @@ def format_matrix_instructions(compilation: Compilation) -> str:
     return "unknown"
 
 
-# The card of two compilations side by side.
-
 _MOST_ROWS = 12
 """Opcodes and passes shown; the comparison itself has them all."""
 
@@ -408,6 +377,14 @@ def comparison_card(comparison: Comparison) -> Card:
     left, right = comparison.names
     columns = ("", left, right)
     resources = [needed for needed in comparison.resources if needed.left or needed.right]
+    pairs = [
+        pair
+        for pair in comparison.passes
+        if (pair.left and pair.left.op_changes) != (pair.right and pair.right.op_changes)
+    ]
+    rows = [(pair.label, _ops(pair.left), _ops(pair.right)) for pair in pairs[:_MOST_ROWS]]
+    if len(pairs) > _MOST_ROWS:
+        rows.append((f"and {len(pairs) - _MOST_ROWS} more", "", ""))
     return Card(
         title=" and ".join(dict.fromkeys([comparison.left.kernel, comparison.right.kernel])),
         subtitle=f"{comparison.left.target} and {comparison.right.target}, side by side",
@@ -419,7 +396,7 @@ def comparison_card(comparison: Comparison) -> Card:
             ),
             Table("Stages", (*columns, ""), _stage_rows(comparison)),
             Table("One program takes", columns, _rows(resources)),
-            Table("Passes that do other things", columns, _pass_rows(comparison)),
+            Table("Passes that do other things", columns, rows),
             Table("Instructions that differ", columns, _rows(comparison.opcodes[:_MOST_ROWS])),
             Table("Remarks of one side", ("", "", ""), _remark_rows(comparison)),
         ),
@@ -476,21 +453,6 @@ def _stage_rows(comparison: Comparison) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _pass_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
-    """The passes that ran on one side alone, or that added and removed other
-    operations on either.
-    """
-    pairs = [
-        pair
-        for pair in comparison.passes
-        if (pair.left and pair.left.op_changes) != (pair.right and pair.right.op_changes)
-    ]
-    rows = [(pair.label, _ops(pair.left), _ops(pair.right)) for pair in pairs[:_MOST_ROWS]]
-    if len(pairs) > _MOST_ROWS:
-        rows.append((f"and {len(pairs) - _MOST_ROWS} more", "", ""))
-    return rows
-
-
 def _ops(run: PassRun | None) -> str:
     if run is None:
         return "did not run"
@@ -507,17 +469,13 @@ def _remark_rows(comparison: Comparison) -> list[tuple[str, str, str]]:
     return rows
 
 
-# The card of a bisection: the pass that changes a result, and what it changes.
-
 _MOST_LINES = 12
 """Lines shown; the record has them all."""
 
 
 @card_of.register
 def bisection_card(bisection: Bisection) -> Card:
-    """The pass, the lines that it rewrote, the arguments that differ,
-    the modules that could not run.
-    """
+    """The pass, the lines that it rewrote, the differing arguments, the modules that cannot run."""
     lines = [_line(position) for position in bisection.lines[:_MOST_LINES]]
     if len(bisection.lines) > _MOST_LINES:
         lines.append((f"and {len(bisection.lines) - _MOST_LINES} more", ""))
@@ -557,9 +515,6 @@ def _row(difference: Difference) -> tuple[str, str, str, str, str]:
 
 def _line(position: SourcePosition) -> tuple[str, str]:
     return str(position.line), source_line(position.file, position.line).strip()
-
-
-# The cards of `equal` and `validate`: the verdict, and the first element that differs.
 
 
 @card_of.register

@@ -1,6 +1,4 @@
-"""The views of one launch: what each is made of, where in it a link leads, and records as a
-notebook displays them, by a view that leads to the others.
-"""
+"""The views of one launch, where their links lead, and records that lead to the others."""
 
 from __future__ import annotations
 
@@ -59,9 +57,7 @@ class LaunchTabs(TabGroup):
 
     Args:
         find: gives the launch, to be made again; None where there is none any more.
-        records: what is known already, by tab_id: a Compilation under "ir", or the CompileError in
-            place of one; a Trace, Findings, Accesses, a Tuning.
-        views: views of it that there are already, by tab_id.
+        records: what is known by tab_id: a Compilation or CompileError under "ir", a Trace, ...
     """
 
     def __init__(self, find: FindLaunch, records: Mapping[str, Any], **views: View) -> None:
@@ -325,11 +321,6 @@ def stopped_card(error: Exception) -> CardView | Card | None:
 class KernelView(CardView):
     """The card of a kernel that leads to the views of its compilation and of its launch, and that
     the live view completes with what takes a while: a check and a diagnosis of the launch.
-
-    Args:
-        make: makes the card of what is known of the launch.
-        tabs: what it leads to.
-        later: the tabs whose records complete it.
     """
 
     def __init__(
@@ -372,9 +363,7 @@ def live_card(
     find: FindLaunch,
     later: Sequence[str] = (),
 ) -> CardView:
-    """The card of a kernel that leads to the views of its compilation, and of its launch; see
-    `KernelView`.
-    """
+    """The card of a kernel that leads to its compilation and launch; see `KernelView`."""
     tabs = LaunchTabs(find, {"ir": compilation})
     return tabs.add("card", KernelView(make, tabs, later))
 
@@ -413,9 +402,7 @@ def _joined(view: View, record: Any, tab_id: str) -> View:
 
 
 def displayed(record: Any) -> View | None:
-    """The live view of a profile, or the live card of a record that leads to other views; None
-    where a notebook shows the card as it is.
-    """
+    """The live view of a profile, or a record's live card; None where the card is shown."""
     if isinstance(record, Profile):
         return _view(record)
     if isinstance(record, GraphReport):

@@ -186,9 +186,7 @@ def _of_tile(layout: Layout, plane: tuple[int, ...], bits: int) -> _Picture:
 
 
 def _first_holders(layout: Layout, plane: tuple[int, ...]) -> numpy.ndarray:
-    """The first holder of each element of a slice: int64 of shape (rows, columns, fields);
-    a tile of one dimension has rows of 32, -1 after its end.
-    """
+    """The first holder of each element: int64 (rows, columns, fields); 1D tiles in rows of 32."""
     shape = layout.shape[len(plane) :]
     index = numpy.moveaxis(numpy.indices(shape or (1,)), 0, -1).reshape(-1, max(len(shape), 1))
     if not layout.shape:
@@ -208,9 +206,7 @@ def _numbers(cells: Cells) -> Iterator[tuple[int, int, int, str]]:
 
 
 def _runs(thread: Cells, register: Cells, letter: str) -> Iterator[tuple[int, int, int, str]]:
-    """Cells side by side of one thread, with consecutive registers:
-    "T0:{c0,c1}" as the PTX manual labels them.
-    """
+    """Neighboring cells of a thread and consecutive registers: "T0:{c0,c1}", as in PTX's manual."""
     if thread.size > _MOST_LABELS:
         return
     for row, (threads, registers) in enumerate(zip(thread.tolist(), register.tolist())):
@@ -281,9 +277,7 @@ def _of_hardware(layout: Layout, bits: int) -> _Picture:
 
 
 def _all_places(layout: Layout) -> numpy.ndarray:
-    """Every place of every element, in the order of the elements:
-    int64 of shape (places, fields).
-    """
+    """Every place of every element, in their order: int64 of shape (places, fields)."""
     shape = layout.shape or (1,)
     index = numpy.moveaxis(numpy.indices(shape), 0, -1).reshape(-1, len(shape))
     held: Any = layout.holders(index if layout.shape else index[:, :0])
@@ -340,9 +334,7 @@ def _draw_shapes(
     painted: Sequence[Sequence[str | None]],
     labels: Sequence[tuple[int, int, int, str]],
 ) -> None:
-    """A box for each cell, the paper between them;
-    cells that share a label and a color share a box.
-    """
+    """A box for each cell; cells that share a label and a color share a box."""
     joined = {
         (row, column): wide
         for row, column, wide, _ in labels
@@ -426,7 +418,6 @@ def _draw_rulers(axes: Axes, picture: _Picture, cell: float) -> None:
 
 
 def _draw_key(figure: Figure, axes: Axes, by: str, most: int, colors: Sequence[str]) -> None:
-    """Which color is which number."""
     if most <= len(BLIND_SAFE):
         marks = [Patch(facecolor=color, label=f"{by} {n}") for n, color in enumerate(colors)]
         figure.legend(handles=marks, loc="outside lower left", ncols=min(most, 4))

@@ -1,6 +1,4 @@
-"""Layouts of tiles and the conversions between them: their cards, what the layout view draws, and
-the view.
-"""
+"""Layouts of tiles and conversions between them: their cards, their view and its data."""
 
 from __future__ import annotations
 
@@ -25,8 +23,6 @@ from kernellab.records.layouts import (
 )
 from kernellab.viz.kit.data import ViewData
 from kernellab.viz.kit.view import Card, Table, View, card_of, view_of
-
-# The cards of layouts, and of the conversions between them.
 
 _MOST_ROWS = 16
 _MOST_COLUMNS = 16
@@ -112,9 +108,7 @@ def conversions_card(conversions: Conversions) -> Card:
 
 
 def format_conversion(conversion: Conversion) -> str:
-    """What a conversion says of itself, files by their names alone:
-    a path takes the tab_id of what is to be read.
-    """
+    """What a conversion says of itself, with files' names: a long path would hide the rest."""
     words = str(conversion)
     neighbors = (*conversion.forced_by, *conversion.wanted_by)
     for position in (conversion.position, *(neighbor.position for neighbor in neighbors)):
@@ -148,9 +142,7 @@ def _named(layout: Layout) -> tuple[str, ...]:
 
 
 def _picture(layout: Layout) -> Table:
-    """The first rows and columns: thread and register of each element, or its offset;
-    the title says what is left out.
-    """
+    """The first rows and columns: thread and register of each element, or its offset."""
     if isinstance(layout, RegisterLayout):
         title, cells = "Thread and register", layout.cells(_MOST_ROWS, _MOST_COLUMNS)
     elif isinstance(layout, SharedLayout):
@@ -166,9 +158,7 @@ def _picture(layout: Layout) -> Table:
 
 
 def moves_card(source: RegisterLayout, destination: RegisterLayout) -> Card:
-    """What has to move from one layout of a tile to another, counted by the registers
-    that hold it afterwards.
-    """
+    """What moves from one layout to another, by the registers that hold it afterwards."""
     moved = source.moves_to(destination)
     rows = [(f"{count:,}", _MOVES[move]) for move, count in moved.items()]
     return Card("What moves", tables=(Table("", ("elements", "each"), rows),))
@@ -183,8 +173,6 @@ _MOVES: Mapping[Move, str] = {
 }
 """In the words that the view has."""
 
-# What the layout view draws, and the tiles that fill it in.
-
 Memory = Literal["registers", "shared memory", "tensor memory"]
 
 
@@ -195,8 +183,7 @@ class LayoutInput:
     name: str
     """ "register", "lane", "warp", "block"; of memory "offset", "block"; "row", "column"."""
     bases: tuple[int, ...]
-    """By bits of the input: the number of the element that the bit leads to,
-    the last dimension fastest."""
+    """By bits of the input: the number of the element it leads to, the last dimension fastest."""
 
 
 @dataclass(frozen=True)
@@ -214,8 +201,7 @@ class TileData:
     paddings: tuple[tuple[int, int], ...]
     """(interval, padding) in elements."""
     fragment: str
-    """What the PTX manual calls the registers: "a", "b" (operands), "c" (the result);
-    "" for other layouts."""
+    """The PTX manual's word for the registers: "a", "b", "c" (the result); else ""."""
     words: str
     """The layout in words."""
 
@@ -326,17 +312,12 @@ def fragment(layout: Layout) -> str:
 
 
 def element_bits(element: str) -> int:
-    """The size of an element by its MLIR type, as memory holds it:
-    "f16" 16, "i1" 8, a pointer 64.
-    """
+    """The bits of an element in memory by its MLIR type: "f16" 16, "i1" 8, a pointer 64."""
     if element.startswith("!"):
         return 64
     digits = re.search(r"\d+", element)
     return max(8, int(digits[0])) if digits else 0
 
-
-# The layout view: tiles of a kernel, layouts made by hand, two layouts and what moves between
-# them.
 
 COLORINGS: Mapping[Memory, tuple[str, ...]] = {
     "registers": ("warp", "lane", "register", "block"),
@@ -350,9 +331,7 @@ COLORINGS: Mapping[Memory, tuple[str, ...]] = {
 def layout_view(
     layout: Layout, to: Layout | TileLayout | None = None, by: str | None = None
 ) -> View:
-    """One layout; with `to`, beside another one of the same shape, and what has to move.
-    `by` is what the colors are at first.
-    """
+    """One layout, or two of the same shape and what moves; `by` is what colors show at first."""
     chosen = [layout] if to is None else [layout, layout_of(to)]
     _check_comparable(chosen)
     names = [str(layout) for layout in chosen]
@@ -368,9 +347,7 @@ def layout_view(
 def tile_view(
     tile: TileLayout, to: Layout | TileLayout | None = None, by: str | None = None
 ) -> View:
-    """The layout of one tile of a kernel; with `to`, beside another layout of the same shape;
-    `by` as for `layout_view`.
-    """
+    """The layout of one tile of a kernel; `to` and `by` as for `layout_view`."""
     shown = [tile] if to is None else [tile, to]
     layouts = [layout_of(item) for item in shown]
     _check_comparable(layouts)

@@ -1,6 +1,4 @@
-"""`kernellab.load`: whatever was saved, compilations, traces, sweeps, profiles, reports of
-torch.compile.
-"""
+"""`kernellab.load`: saved compilations, traces, sweeps, profiles, graph reports."""
 
 from __future__ import annotations
 

@@ -25,8 +25,6 @@ from kernellab.viz.kit.page import (
 )
 from kernellab.workshop.grader import Grade, Grades
 
-# Compilations on a page: what each takes, its stages, its explorer.
-
 
 def stage_details(stage: Stage) -> Html:
     """One stage of a compilation, folded away; a binary one says its size only."""
@@ -92,8 +90,6 @@ def compilation_report(compilations: Sequence[Compilation]) -> str:
     return page_of_views(title, sections, join([lead, table(resources_table(compilations))]))
 
 
-# The grades of a class on a page: how far each folder is, and equal mistakes together.
-
 _STYLE = Html("""<style>
 .folders { display: grid; grid-template-columns: fit-content(16em) 5.5em 1fr; }
 .folders { gap: .3rem .8rem; align-items: center; margin-top: 1rem; }
@@ -110,7 +106,11 @@ body { overflow-wrap: anywhere; }
 
 def grades_page(grades: Grades) -> str:
     """The page: folders, mistakes by exercise with the students' lines, what is done by folder."""
-    names = _names(grades.folders)
+    last = [PurePath(folder).name for folder in grades.folders]
+    names = {
+        folder: name if name and last.count(name) == 1 else folder
+        for folder, name in zip(grades.folders, last)
+    }
     problems = [Html(f'<p class="bad">{escape(problem)}</p>') for problem in grades.problems]
     return page(
         f"Workshop: {counted(len(grades.folders), 'folder')}",
@@ -123,15 +123,6 @@ def grades_page(grades: Grades) -> str:
             *(_folder(grades, folder, name) for folder, name in names.items()),
         ],
     )
-
-
-def _names(folders: Sequence[str]) -> dict[str, str]:
-    """What each folder is called: by its last part, where that is enough."""
-    last = [PurePath(folder).name for folder in folders]
-    return {
-        folder: name if name and last.count(name) == 1 else folder
-        for folder, name in zip(folders, last)
-    }
 
 
 def _overview(grades: Grades, names: dict[str, str]) -> Html:
@@ -149,9 +140,7 @@ def _overview(grades: Grades, names: dict[str, str]) -> Html:
 
 
 def _mistakes(grades: Grades, names: dict[str, str]) -> Iterator[Html]:
-    """The exercises that most folders have tried and not done first; in each, equal mistakes
-    together.
-    """
+    """The exercises that most folders tried and did not solve first, equal mistakes together."""
     stuck: dict[str, list[Grade]] = {}
     for grade in grades:
         if grade.file and not grade.is_done:

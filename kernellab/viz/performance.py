@@ -27,8 +27,6 @@ from kernellab.tuning.tuning import Tuning
 from kernellab.tuning.tunings import Tunings
 from kernellab.viz.kit.view import Card, Table, card_of
 
-# The cards of an estimate of time, of a roofline, and of counters beside what is predicted.
-
 _SMALL = 0.02
 """Parts that are busy for a smaller share of the time are left out."""
 
@@ -205,9 +203,7 @@ def tunings_card(tunings: Tunings) -> Card:
 
 
 def still_card_of_all(tunings: Tunings) -> Card:
-    """The card of several sweeps, where their view is not to be had:
-    the fastest config for each key.
-    """
+    """The card of several sweeps without their view: the fastest config for each key."""
     rows = []
     for tuning in tunings:
         key = ", ".join(f"{name}={value}" for name, value in tuning.key.items())
@@ -230,9 +226,7 @@ def format_untimed(tuning: Tuning) -> str:
 
 
 def sweep_answer(tuning: Tuning) -> str:
-    """The fastest config and its time beside the first baseline's; without times the lowest
-    estimate. "" where neither is known.
-    """
+    """The fastest config beside the first baseline, else the lowest estimate; "" without both."""
     if tuning.is_timed and tuning.best.timing is not None:
         best = tuning.best.timing
         beside = [
@@ -293,9 +287,7 @@ def _unchecked(tuning: Tuning) -> list[str]:
 
 
 def _configs(tuning: Tuning, shown: list[Trial], title: str) -> Table:
-    """A row a config, with a column for each parameter:
-    of names in every row the table would be wider than a page.
-    """
+    """A row a config, a column a parameter: names in every row would be wider than a page."""
     varying = varying_parameters([trial.candidate.values for trial in tuning.trials])
     parameters = varying or list(shown[0].candidate.values if shown else ())
     rates = achieved(tuning, tuning.best.timing) if tuning.is_timed else {}

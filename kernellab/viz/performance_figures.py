@@ -1,6 +1,4 @@
-"""Measured and estimated times, drawn by matplotlib: sweeps, flame graphs, timelines of warps, and
-rooflines.
-"""
+"""Sweeps, flame graphs, timelines of warps, and rooflines, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -51,8 +49,6 @@ from kernellab.viz.kit.figure import (
     sheet,
 )
 from kernellab.viz.kit.palette import BASELINE, BEST, BLIND_SAFE, INK, LINES, OTHER, ink_on
-
-# Plots of sweeps, drawn by matplotlib: `tuning.plot(kind)`.
 
 WIDE = 5
 """Times further apart than this factor are drawn on a logarithmic axis."""
@@ -493,9 +489,7 @@ _UNITS = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
 def _format_sizes(sizes: Sequence[float]) -> list[str]:
-    """Sizes as they are; long ones in units of 1024, where all of them are
-    whole numbers of those.
-    """
+    """Sizes as they are; long ones in units of 1024, if all are whole numbers of those."""
     plain = [f"{size:.15g}" for size in sizes]
     if max(map(len, plain)) <= _LONGEST or any(size % 1024 for size in sizes if size > 1024):
         return plain
@@ -534,12 +528,7 @@ class _Box:
 
 
 class FlameGraph(FigurePicture):
-    """The scopes of a profile, each as wide as its part of a metric, what it holds below it.
-
-    Attributes:
-        record: the profile.
-        metric: what the widths are.
-    """
+    """The scopes of a profile, each as wide as its part of a metric, what it holds below it."""
 
     def __init__(self, record: ProfileRecord, metric: str) -> None:
         self.record = record
@@ -607,11 +596,7 @@ def flame_graph(record: ProfileRecord, metric: str | None = None) -> FlameGraph:
 
 
 class TimelinePicture(FigurePicture):
-    """The events of a profile: a row for each warp of each program, time to the right.
-
-    Attributes:
-        timeline: what is drawn.
-    """
+    """The events of a profile: a row for each warp of each program, time to the right."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -693,8 +678,6 @@ def timeline_picture(timeline: Timeline) -> TimelinePicture:
     return TimelinePicture(timeline)
 
 
-# A roofline, drawn by matplotlib: `compilation.roofline(...).plot()`.
-
 _ROOFLINE_WIDTH, _ROOFLINE_HEIGHT = 7.6, 4.4
 """Inches."""
 _SPACE = 8.0
@@ -706,9 +689,6 @@ _SIZES = (12, 8, 4)
 class RooflinePlot(FigurePicture):
     """Operations a second over operations a byte: a slope for each level of memory, a roof for each
     unit, and the launch under them, once for each level.
-
-    Attributes:
-        roofline: what is drawn.
     """
 
     def __init__(self, roofline: Roofline) -> None:

@@ -1,6 +1,4 @@
-"""The view of a profile: the answer, the kernels' lines with what each took, and the events of
-warps over time. The card and the live view are made of the same `KernelCosts`.
-"""
+"""The card and the view of a profile, made of the same `KernelCosts`."""
 
 from __future__ import annotations
 
@@ -30,8 +28,6 @@ from kernellab.profiling.profiles.records import (
 from kernellab.profiling.profiles.session import ProfileSession
 from kernellab.viz.kit.data import Bar, BarKind, BarPart, TableData, ViewData
 from kernellab.viz.kit.view import Card, Table, View, card_of, view_of
-
-# What the view draws.
 
 
 @dataclass(frozen=True)
@@ -64,9 +60,7 @@ class CostLine:
 
 @dataclass(frozen=True)
 class KernelCosts:
-    """A kernel's lines in the order of its source; those of helpers in other files are in a
-    separate one.
-    """
+    """A kernel's lines in its source's order, apart from those of helpers in other files."""
 
     name: str
     """ "matmul", or "matmul, in standard.py" for a helper's lines."""
@@ -99,8 +93,7 @@ class TimelineData:
     left_out: str
     """Which programs or events are not drawn; "" for none."""
     events: bytes
-    """The starts of all events, row by row, and their ends, as little-endian floats of 64 bits
-    that begin at 0; then their names' places, as integers of 32 bits."""
+    """All events' starts, row by row, and ends (float64 from 0); their names' places (int32)."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +107,7 @@ class ProfileView(ViewData):
     origin: str
     is_of_gpu: bool
     measures: tuple[str, ...]
-    """What bars may show, the first at first: "cycles"; without a GPU what the interpreter
-    counted, "bytes" and "operations", and its time."""
+    """What bars may show, first the first: "cycles"; without a GPU, what was counted."""
     kernels: tuple[KernelCosts, ...]
     scopes: TableData | None
     """The tree of scopes; None where it is one kernel."""
@@ -151,9 +143,7 @@ def kind_of(operation: str) -> BarKind:
 
 
 def measures_of(profile: Profile) -> tuple[str, ...]:
-    """What the lines of a profile have shares of. The interpreter's time says nothing about a
-    GPU, so what it counted comes first.
-    """
+    """What the lines of a profile have shares of; without a GPU, what was counted comes first."""
     if profile.is_of_gpu:
         return ("time",)
     counted_here = (
@@ -269,7 +259,13 @@ def _facts(line: ProfiledLine) -> str:
 def answer_of(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
     """The time, and what takes most of it, in a line; without a GPU what was counted."""
     if not profile.is_of_gpu:
-        return _counted_answer(profile, kernels)
+        parts = []
+        for measure, name in enumerate(measures_of(profile)):
+            if name in _COUNTED:
+                amount = sum(_amount(line, name) for line in profile.line_records)
+                words = format_bytes(int(amount)) if name == "bytes" else scaled(amount, "FLOP")
+                parts.append(f"{words}, {_hottest(kernels, measure)}")
+        return f"counted, not timed: {'; '.join(parts)}" if parts else "counted, not timed"
     totals = profile.root.totals
     parts = []
     if totals.get(TIME):
@@ -282,17 +278,6 @@ def answer_of(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
         parts.append(f"{visible(first)} {_about(times[first] / sum(times.values()))}")
     hottest = _hottest(kernels, 0)
     return ", ".join([*parts, *([hottest] if hottest else [])])
-
-
-def _counted_answer(profile: Profile, kernels: Sequence[KernelCosts]) -> str:
-    """What the interpreter counted, and the line that has most of it."""
-    parts = []
-    for measure, name in enumerate(measures_of(profile)):
-        if name in _COUNTED:
-            amount = sum(_amount(line, name) for line in profile.line_records)
-            words = format_bytes(int(amount)) if name == "bytes" else scaled(amount, "FLOP")
-            parts.append(f"{words}, {_hottest(kernels, measure)}")
-    return f"counted, not timed: {'; '.join(parts)}" if parts else "counted, not timed"
 
 
 def _hottest(kernels: Sequence[KernelCosts], measure: int) -> str:
@@ -308,8 +293,6 @@ def _hottest(kernels: Sequence[KernelCosts], measure: int) -> str:
 def _about(share: float) -> str:
     return f"{share:.0%}".replace("%", " %")
 
-
-# Events over time.
 
 _MOST_ROWS, _MOST_EVENTS = 128, 60_000
 """Of a timeline: whole programs are left out of a larger one, and the end of a longer row."""
@@ -556,9 +539,6 @@ def _data(profile: Profile) -> ProfileView:
         notes=(*_method(profile), *options),
         text=card.text(),
     )
-
-
-# The card of two profiles side by side.
 
 
 @card_of.register

@@ -1,6 +1,4 @@
-"""The stepper: a trace as a live view, as a still, as text and as a picture. All four show the same
-state after each step.
-"""
+"""The stepper: a trace as a live view, a still, text and a picture of the same states."""
 
 from __future__ import annotations
 
@@ -44,8 +42,6 @@ from kernellab.viz.stepper_data import (
     written_in,
 )
 from kernellab.viz.stepper_steps import MOST_STEPS, lightened, step_view, still_view
-
-# What a stepper shows after each of its steps, worked out from the data of its view.
 
 _CONTEXT = 12
 """Lines of source shown before and after the current one, where a function is long."""
@@ -119,9 +115,7 @@ class StepState:
         code: (line, text, whether it is the current one) of the lines around the step's.
         variables: of the step's function, those that changed first.
         constants: (name, value) of what has no elements and did not change.
-        accesses: in words.
-        flights: the asynchronous operations that are in flight, or complete in the step, in words,
-            with their state.
+        flights: asynchronous operations in flight, or completed by the step, with their state.
     """
 
     number: int
@@ -435,10 +429,7 @@ _LARGEST_CELL = 16
 
 
 class StillPage:
-    """One still's HTML: radio buttons go from step to step, both ways.
-
-    Where styles are stripped, the step that is shown first stays.
-    """
+    """One still's HTML: radio buttons go from step to step; without styles, the first shows."""
 
     def __init__(self, view: StepperView, states: Sequence[StepState]) -> None:
         self._view = view
@@ -568,8 +559,6 @@ def _code_html(state: StepState) -> str:
     return f'<pre class="kl-code">{chr(10).join(lines)}</pre>'
 
 
-# One step of a stepper as a picture.
-
 _MOST_PICTURES = 6
 """Variables with a picture, and arguments, in the PNG."""
 
@@ -635,9 +624,6 @@ def _titled_pictures(state: StepState) -> Iterator[tuple[str, numpy.ndarray]]:
             yield title, argument.picture.colors(argument.touched)
 
 
-# The stepper of a trace: its live view, and the still as HTML, as text and as a picture.
-
-
 class Stepper(View):
     """A trace to look at: a widget in a notebook, else HTML without a script, or text."""
 
@@ -650,7 +636,6 @@ class Stepper(View):
 
     @cached_property
     def _drawn(self) -> StepperView:
-        """What the still is drawn from."""
         return still_view(self._trace, self._step, self._most_steps)
 
     @cached_property
@@ -703,7 +688,6 @@ def stepper_of(trace: Trace, step: int | None = None, most_steps: int = MOST_STE
     """The stepper of a trace.
 
     Args:
-        trace: what is shown.
         step: number of the step that is shown first; None for the fault, else the first step.
         most_steps: how many steps the still holds, neighbors of that one.
     """
@@ -716,9 +700,6 @@ def stepper_of(trace: Trace, step: int | None = None, most_steps: int = MOST_STE
 def step_handlers(view: StepperView) -> Mapping[str, Handler]:
     """What answers a stepper: "value" with the elements of a tile,
     "tensor" with a tensor and all that happens to it. Each takes a number by the name of its kind.
-
-    Args:
-        view: all of the view's data, nothing left out.
     """
     return {
         "value": lambda request: _sent("elements", _value_part, view, request.get("value")),
@@ -737,7 +718,6 @@ def _sent(
 
 
 def _value_part(view: StepperView, number: int) -> tuple[ElementsData, bytes]:
-    """The elements of one of a view's values, and the bytes that they are in."""
     bytes_ = Bytes()
     return _whole(view, view.values[number], bytes_), bytes_.joined()
 
@@ -751,7 +731,6 @@ def _whole(view: StepperView, value: StepValue | ArgumentData, bytes_: Bytes) ->
 
 
 def _tensor_part(view: StepperView, number: int) -> tuple[TensorPart, bytes]:
-    """One of a view's tensors with all that happens to it, and the bytes of its numbers."""
     bytes_ = Bytes()
     elements = _whole(view, view.arguments[number], bytes_)
     numbers: dict[int, int] = {}

@@ -27,17 +27,14 @@ class ElementsData:
     """Elements in the bytes of a `StepperView`."""
 
     dtype: str
-    """"float32", "float64", "bool", "int8" to "int64", "uint8" to "uint64";
-    narrower floats are float32 here."""
+    """ "float32", "float64", "bool", "int8" to "uint64"; narrower floats are float32 here."""
     at: int
     """Where the first is; elements lie one after the other, little-endian."""
     averaged: bool
-    """Whether this is a small picture in which neighbors are averaged,
-    and not the elements themselves."""
+    """Whether this is a small picture of averages, and not the elements themselves."""
     rows: int
     columns: int
-    """Of the picture. Elements themselves fill it in reading order,
-    the last row maybe not to its end."""
+    """Of the picture, which elements fill in reading order."""
 
 
 @dataclass(frozen=True)
@@ -87,19 +84,15 @@ class StepFrame:
     parameters: tuple[str, ...]
     """Names that had a value when the call began."""
     given: Mapping[str, int]
-    """Name -> number in `StepperView.values`, of what has a value before the first line
-    that is shown."""
+    """Name -> number in `StepperView.values` of what has a value before the first shown line."""
 
 
 @dataclass(frozen=True)
 class PlacesData:
-    """Which elements of an argument, or cells of its picture:
-    their numbers in reading order, ascending.
-    """
+    """Which elements of an argument, or cells of its picture: ascending, in reading order."""
 
     at: int
-    """Where in the bytes of the view pairs of 32-bit integers are:
-    the first of a run, and how many follow each other."""
+    """Where the view's bytes have pairs of int32: the first of a run, and its length."""
     runs: int
     count: int
 
@@ -124,8 +117,7 @@ class StepWrite:
     at: int
     """Where in the bytes of the view their elements are, as the argument's."""
     words: str = ""
-    """The range of the whole argument after it, if it has too many elements to be here and the view
-    requested them; else ""."""
+    """The argument's range after it, if its elements are too many to be here; else ""."""
 
 
 @dataclass(frozen=True)
@@ -201,9 +193,7 @@ class ArgumentStep:
 
 @dataclass(frozen=True)
 class TensorPart:
-    """A tensor of a stepper's view with every element: what was left out to keep the view small.
-    Its numbers are in separate bytes.
-    """
+    """A tensor with every element, which the view left out; its numbers are separate bytes."""
 
     elements: ElementsData
     places: tuple[PlacesData, ...]
@@ -254,8 +244,6 @@ class StepperView(ViewData):
         return self, [self.numbers]
 
 
-# Elements as a stepper's view has them: bytes one after the other, small pictures of too many.
-
 SMALL = 32
 """Rows and columns of a picture that stands for the elements of a tile."""
 
@@ -270,9 +258,7 @@ _FOLD = 64
 
 
 class Bytes:
-    """Arrays one after the other; each begins where an element of any size may.
-    Equal ones are kept once.
-    """
+    """Arrays one after the other, each aligned for elements of any size; equal ones once."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -368,9 +354,7 @@ def written_in(view: StepperView, write: StepWrite) -> numpy.ndarray:
 
 
 def runs_of(numbers: numpy.ndarray) -> tuple[numpy.ndarray, int]:
-    """Ascending runs of whole numbers, (first, how many) as int32,
-    and how many numbers there are without repetitions.
-    """
+    """Ascending runs of whole numbers, (first, how many) as int32, and how many are different."""
     if (numpy.diff(numbers) <= 0).any():
         numbers = distinct(numbers)
     starts = numpy.flatnonzero(numpy.diff(numbers, prepend=numbers[:1] - 2) != 1)
@@ -379,9 +363,7 @@ def runs_of(numbers: numpy.ndarray) -> tuple[numpy.ndarray, int]:
 
 
 class Places:
-    """The sets of elements, or cells, that a view's steps touch, numbered;
-    equal ones are kept once.
-    """
+    """The sets of elements, or cells, that a view's steps touch, numbered; equal ones once."""
 
     def __init__(self, bytes_: Bytes) -> None:
         """Places whose runs go into these bytes."""
@@ -408,9 +390,7 @@ class Places:
 
 
 class Cells:
-    """Where the elements of a tensor are in its small picture, as `thumbnail_of` draws it;
-    elements and cells are numbered in reading order.
-    """
+    """Where a tensor's elements are in `thumbnail_of`'s picture, both in reading order."""
 
     def __init__(self, shape: tuple[int, ...], side: int = SMALL_TENSOR) -> None:
         self.extents = picture_extents(shape, side)
@@ -489,9 +469,7 @@ class SmallTensor:
     def write(
         self, numbers: numpy.ndarray, contents: numpy.ndarray
     ) -> tuple[numpy.ndarray, numpy.ndarray]:
-        """Elements, ascending, get other contents: the cells that may look different now,
-        ascending, and what they are, float32.
-        """
+        """Elements, ascending, change: the cells that may differ, and their float32 values."""
         flat = self._contents.reshape(-1)
         flat[numbers] = contents
         for part in distinct(numbers // _PART).tolist():
@@ -530,9 +508,7 @@ def _cell(place: numpy.ndarray, edges: numpy.ndarray) -> numpy.ndarray:
 def _within(
     cells: numpy.ndarray, edges: numpy.ndarray
 ) -> tuple[numpy.ndarray, numpy.ndarray, numpy.ndarray]:
-    """The places in these cells of an axis, where each cell begins among them,
-    and how many it has.
-    """
+    """The places in these cells of an axis, where each cell begins, and how many it has."""
     counts = edges[cells + 1] - edges[cells]
     starts = numpy.cumsum(counts) - counts
     places = numpy.repeat(edges[cells] - starts, counts) + numpy.arange(counts.sum())

@@ -1,6 +1,4 @@
-"""What a stepper has of a trace: steps, values once each, the elements as bytes. The largest become
-small pictures, so that the view is not too large.
-"""
+"""A stepper's data from a trace: steps, values once each, large ones as small pictures."""
 
 from __future__ import annotations
 
@@ -46,16 +44,11 @@ from kernellab.viz.stepper_data import (
     written_in,
 )
 
-# The size budget of a stepper's view: the largest tiles and tensors go as small pictures.
-
 _WHY = "left out to keep the view small"
 
 
 def lightened_steps(view: StepperView, most_bytes: int) -> StepperView:
-    """The view with at most about so many bytes of elements as they are: the smallest tiles and
-    tensors keep theirs. Of other tensors there is a small picture that follows the steps, of tiles
-    one as long as there is space.
-    """
+    """The view with about so many bytes of elements, the smallest; others are small pictures."""
     if len(view.numbers) <= most_bytes:
         return view
     return _Lightener(view, most_bytes).view()
@@ -173,9 +166,7 @@ class _Lightener:
 
 
 def _smallest(view: StepperView, most_bytes: int) -> set[tuple[str, int]]:
-    """The values and arguments that keep their elements, the smallest first,
-    while there is space.
-    """
+    """The values and arguments that keep their elements, the smallest first, while they fit."""
     written = [0] * len(view.arguments)
     for step in view.steps:
         for write in step.writes:
@@ -199,8 +190,6 @@ def _bytes_of(value: StepValue | ArgumentData) -> int:
     count = value.elements.rows * value.elements.columns
     return count * numpy.dtype(value.elements.dtype).itemsize
 
-
-# What a stepper has of a trace: steps, values once each, the elements as bytes.
 
 MOST_STEPS = 40
 """So many steps are in one still; the others are a call away."""
@@ -235,7 +224,6 @@ def step_view(
     """The data of the live stepper.
 
     Args:
-        trace: what is shown.
         focus: number of the step that is shown first; None for the fault, else the first step.
         most_steps: how many steps the view holds, neighbors of the focus.
     """
@@ -297,9 +285,7 @@ class _Maker:
         self._unmarked = 0
         """Accesses whose places are not worked out: they have too many lanes together."""
         self._left_behind: dict[str, int] = {}
-        """Arguments whose pictures do not follow the steps from a number on, for the same reason;
-        -1 for those that never did.
-        """
+        """Arguments whose pictures stop following the steps at a number; -1: they never did."""
 
     def view(self, focus: int) -> StepperView:
         trace, facts = self._trace, self._trace.facts
@@ -394,9 +380,7 @@ class _Maker:
             )
 
     def _frames(self) -> tuple[StepFrame, ...]:
-        """The calls of the steps that are shown, and those that led there, with the variables that
-        they have before the first of these steps.
-        """
+        """The calls around the shown steps, with the variables before the first of those."""
         begun: dict[int, dict[str, int]] = {}
         for step in self._steps:
             frame: Frame | None = step.frame

@@ -1,6 +1,4 @@
-"""The view of sweeps: plots and table, linked, and the IR explorer of every config that someone
-looks at. Its data, `TuningView`, are made from the same points and lines as the plots.
-"""
+"""The view of sweeps: plots and table, linked, and the IR explorer of each config."""
 
 from __future__ import annotations
 
@@ -231,7 +229,11 @@ def sizes_data(groups: Sequence[Tunings], sweeps: Sequence[Tuning]) -> tuple[lis
     """
     sizes: list[SizesData] = []
     problems: list[str] = []
-    firsts = _best_configs(sweeps)
+    before, firsts = 0, list[int | None]()
+    for sweep in sweeps:
+        best = sweep.best if sweep.is_timed else None
+        firsts.append(None if best is None else before + sweep.trials.index(best))
+        before += len(sweep.trials)
     for unit in UNITS:
         try:
             drawn = lines_data(groups[0], unit, groups[1:])
@@ -241,16 +243,6 @@ def sizes_data(groups: Sequence[Tunings], sweeps: Sequence[Tuning]) -> tuple[lis
         lines = [_size_line(line, drawn.key, sweeps, firsts) for line in drawn.lines]
         sizes.append(SizesData(drawn.key, drawn.unit, tuple(lines)))
     return sizes, "" if sizes else problems[0]
-
-
-def _best_configs(sweeps: Sequence[Tuning]) -> list[int | None]:
-    """Of each sweep the number, among all configs, of the fastest."""
-    before, sizes = 0, list[int | None]()
-    for sweep in sweeps:
-        best = sweep.best if sweep.is_timed else None
-        sizes.append(None if best is None else before + sweep.trials.index(best))
-        before += len(sweep.trials)
-    return sizes
 
 
 def _size_line(
@@ -275,15 +267,12 @@ def _size_line(
 
 
 Standing = Literal["best", "tied", "behind", "candidate", "untimed", "dropped"]
-"""Of a config: the fastest, as fast within the noise, slower, one of the first to measure, never
-timed, dropped."""
+"""Of a config: fastest, as fast within noise, slower, to measure first, never timed, dropped."""
 
 
 @dataclass(frozen=True)
 class ConfigData:
-    """One config of a sweep, and all that was found out about it. Times in microseconds;
-    None is not known, or not measured.
-    """
+    """One config of a sweep, and all that is known about it; times in microseconds or None."""
 
     sweep: int
     """Number in `TuningView.sweeps`."""
@@ -421,12 +410,8 @@ class TuningView(ViewData):
         return self, [config.explorer for config in self.opened]
 
 
-# The view of sweeps: plots and table, linked, and the IR explorer of every config that somebody
-# looks at.
-
 _EMBEDDED = 750_000
-"""Bytes of packed explorers that a page or a widget holds, all together;
-of more, the largest texts of passes are left out."""
+"""Bytes of packed explorers in a page or widget; beyond it, the largest texts are left out."""
 
 _SENT = 1_000_000
 """Bytes of an explorer that the kernel sends at once."""
@@ -449,9 +434,7 @@ def _numbers(compilations: Any) -> list[int]:
 
 
 class SweepView(View):
-    """Sweeps to explore. The live view has this kernel compile the configs that a reader opens;
-    a page holds some.
-    """
+    """Sweeps to explore; the live view compiles the configs that a reader opens."""
 
     def __init__(
         self,
@@ -462,9 +445,7 @@ class SweepView(View):
     ) -> None:
         """
         Args:
-            title: one line.
             plot: the kind that is shown first.
-            groups: the sweeps, by kernel.
             compilations: (place of a sweep, number of a config) whose IR a page holds; None for the
                 fastest and those that were compiled already.
 
@@ -626,9 +607,7 @@ class Configs:
         return sorted(set(chosen))
 
     def opened(self, view: TuningView, chosen: Sequence[int]) -> TuningView:
-        """The view with the explorers of some configs, and what comparing
-        each two of them takes.
-        """
+        """The view with the explorers of some configs, and what comparing them takes."""
         with ProgressBar(f"compile {view.title} to show it", len(chosen), "configs") as work:
             return self._opened(view, list(dict.fromkeys(chosen)), work)
 
@@ -650,9 +629,7 @@ class Configs:
         return Answer({}, [lightened(self._explorer(int(request["config"])), _SENT)])
 
     def text_answer(self, request: Mapping[str, Any]) -> Answer:
-        """The answer to the request "config text": one that was too large to send
-        with the explorer.
-        """
+        """The answer to the request "config text": a text too large to send with its explorer."""
         side = self._explorer(int(request["config"])).sides[0]
         return Answer({"text": side.texts[request["text"]].content})
 

@@ -1,7 +1,4 @@
-"""Find elements that one thread accesses after another thread of the same program, without a
-barrier between, and locks that one thread releases before the others have stored: the threads of a
-program run on their own, and only a barrier orders what they do.
-"""
+"""Find elements that two threads of a program access, or lock, without a barrier between."""
 
 from __future__ import annotations
 
@@ -65,7 +62,6 @@ class _Latest:
         by: the number of the operation; 0 for none.
         program: the linear id of its program.
         lane: the element of its tile, flat.
-        time: of the access.
     """
 
     by: Array
@@ -106,11 +102,7 @@ class _Release:
 
 
 class MissingBarrier(Detector):
-    """Follow which thread accesses an element, and which one accessed it before; and whether all
-    threads have stored when the program releases a lock.
-
-    The layouts are those of TTGIR, and the barriers those of PTX, between the lines of the two.
-    """
+    """Follow which thread accesses an element, in TTGIR's layouts, between PTX's barriers."""
 
     kinds = ("missing-barrier",)
 
@@ -321,9 +313,7 @@ _WAYS: Mapping[str, Way] = {"ld": "load", "st": "store", "atom": "atomic", "red"
 
 
 class _Owners:
-    """Which thread makes each element's access, as TTGIR's layouts say; and what PTX has between
-    two accesses.
-    """
+    """Which thread accesses each element in TTGIR's layouts, and what PTX has in between."""
 
     def __init__(self, run: CheckedRun) -> None:
         call = run.call

@@ -1,8 +1,4 @@
-"""Find what Triton's functions require and do not check: combine functions that are not
-associative, values without a bin, sizes that are not powers of two; and arguments that share
-memory, one of which overwrites what the other stored; and what an autotuner does to a kernel that
-is right by itself, since it launches the kernel many times on the same arguments before.
-"""
+"""Find what Triton's functions and autotuner require of a kernel and do not check."""
 
 from __future__ import annotations
 
@@ -19,9 +15,9 @@ from kernellab.checker.detector import Detector
 from kernellab.checker.detectors.updates import bits_of
 from kernellab.checker.exact_functions import carries, function_of_elements
 from kernellab.checker.kernel_source import NotReadable, Source
+from kernellab.checker.nan_sources import is_users
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.common.text import number_text, number_texts
-from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition, suggestion
 from kernellab.interpreter.memory.buffers import extent_of
 from kernellab.interpreter.memory.global_memory import (
@@ -37,21 +33,15 @@ from kernellab.ir.operations import locate
 from kernellab.ir.types import shape
 from kernellab.triton_api import definition_of
 
-# Find combine functions of scans and reductions that are not associative, by the values of the run.
-
-
 _TRIPLES = 4096
 """The most triples of neighbors of a tile that are combined in both ways."""
 
 _APART = 1e-6
-"""Results this much apart, relative to the largest number involved, are different. They are
-computed in float64, so that rounding does not count."""
+"""Results farther apart than this part of the largest number differ; float64 leaves no rounding."""
 
 
 class NotAssociative(Detector):
-    """Combine three neighbors of a scan or a reduction in both ways: (a, b), then c, and a, then
-    (b, c). A GPU combines them in another order.
-    """
+    """Combine three neighbors in both orders, (a, b), c and a, (b, c), as a GPU may."""
 
     kinds = ("not-associative",)
 
@@ -61,7 +51,7 @@ class NotAssociative(Detector):
         if not isinstance(operation, tt.ReduceOp | tt.ScanOp):
             return False
         inner = list(operation.combine.block.ops)
-        if not any(_is_users(op) for op in inner):
+        if not any(is_users(op) for op in inner):
             return False
         is_known = all(carries(op) or isinstance(op, mlir.ConstantOp) for op in inner[:-1])
         extent = shape(operation.operands[0].type)[operation.axis.value.data]
@@ -117,11 +107,6 @@ def _returns(op: Operation) -> bool:
     return isinstance(op, tt.ReduceReturnOp | tt.ScanReturnOp)
 
 
-def _is_users(op: Operation) -> bool:
-    frames = locate(op.location).frames
-    return bool(frames) and users_line(frames) == frames[0]
-
-
 def _triples(computed: Computed, op: tt.ReduceOp | tt.ScanOp) -> Sequence[Sequence[Array]]:
     """Return the operands of all first, all second and all third neighbors, each flat."""
     groups: list[list[Array]] = [[], [], []]
@@ -161,8 +146,7 @@ class OverwrittenArgument(Detector):
         super().__init__(run)
         self._shared = _shared_storages(run)
         self._writes: dict[tuple[int, int], Array] = {}
-        """For each element, the number of the store that wrote it last; 0 for none, and -1 once it
-        was read."""
+        """For each element, the number of its last store; 0 for none, -1 once it was read."""
         self._accesses: list[CheckedAccess] = []
 
     @classmethod
@@ -332,9 +316,7 @@ def _wrong_numbers(run: CheckedRun) -> Iterator[tuple[SourcePosition, int, str, 
 
 
 def _size_at(run: CheckedRun, place: SourcePosition) -> int | None:
-    """Return the size along the last dimension of the tile that a line sorts; None if it is not
-    known: `tl.topk` begins with a reshape of the tile.
-    """
+    """Return the sorted tile's last size, or None; `tl.topk` begins with a reshape of the tile."""
     for op in run.code.module.walk():
         if isinstance(op, tt.ReshapeOp) and len(frames := locate(op.location).frames) > 1:
             if (frames[-1].file, frames[-1].line) == (place.file, place.line):
@@ -358,7 +340,6 @@ class _Used:
     Attributes:
         written: which elements were written.
         kept: which elements were read before they were written.
-        name: the argument that was read.
     """
 
     written: Array

@@ -1,6 +1,4 @@
-"""Find dots of fp32 tiles whose digits in tf32 are too few: for the dot itself, or for a difference
-that is computed from it.
-"""
+"""Find dots of fp32 tiles for which tf32 has too few digits, or a difference of theirs."""
 
 from __future__ import annotations
 
@@ -48,8 +46,6 @@ class _Sum:
     """What a loop has accumulated so far, programs first.
 
     Attributes:
-        computed: the last dot.
-        result: the sum.
         error: its difference from the sum of fp32 dots.
     """
 
@@ -63,8 +59,6 @@ class _Loss:
     """The program in which a dot loses the most.
 
     Attributes:
-        part: the error relative to the norm.
-        facts: the fields of the finding.
         programs: the linear ids of all programs that lose more than the tolerance.
     """
 
@@ -225,8 +219,7 @@ WHY = {
 
 
 _CANCELS = 1 / 8
-"""A result this much smaller than its operand has lost three bits: tf32's error of 0.1 % grows to
-about the tolerance."""
+"""A result this much smaller than its operand has lost three bits: tf32 is off by the tolerance."""
 
 
 def _rounds(op: Operation) -> bool:
@@ -259,9 +252,7 @@ def _cancelling(function: Operation) -> Mapping[Operation, int]:
 
 @lru_cache(maxsize=32)
 def _takes_the_smallest(function: Operation) -> bool:
-    """Return whether a function reduces to a minimum or by a comparison, so that single elements
-    of a difference decide the result.
-    """
+    """Return whether a minimum or comparison makes single elements of a difference decide."""
     return any(
         isinstance(inner, mlir.MinNumFOp | mlir.MinimumFOp | mlir.CmpFOp)
         for op in function.walk()

@@ -1,6 +1,4 @@
-"""Find what a kernel states and does not keep: hints to the compiler and assertions that are false,
-and tensor descriptors that are misaligned.
-"""
+"""Find hints and assertions that are false, and tensor descriptors that are misaligned."""
 
 from __future__ import annotations
 
@@ -57,8 +55,6 @@ class HintCall:
     """A call of one of `HINTS`.
 
     Attributes:
-        hint: which.
-        position: of the call.
         lines: first and last line of the value that it is about.
         name: the variable that this value is; None for an expression.
     """
@@ -76,7 +72,6 @@ def call_of_hint(
 
     Args:
         made: where the value was made; None for one that a loop carries.
-        name: the variable that it is in.
     """
     functions = triton_api.reachable_functions(kernel)
     calls = [call for function in functions for call in _calls_in(function) if call.hint == hint]
@@ -98,7 +93,9 @@ def call_of_hint(
 def _calls_in(function: Any) -> Iterator[HintCall]:
     for node in ast.walk(function.parse()):
         if isinstance(node, ast.Call) and (hint := _hint(node)) is not None:
-            about = _innermost(node)
+            about = node.args[0]
+            while isinstance(about, ast.Call) and _hint(about) is not None:
+                about = about.args[0]
             position = triton_api.position_in(function, node)
             first = triton_api.position_in(function, about).line
             last = first + (about.end_lineno or about.lineno) - about.lineno
@@ -111,14 +108,6 @@ def _hint(call: ast.Call) -> str | None:
     return name if name in HINTS and call.args else None
 
 
-def _innermost(call: ast.Call) -> ast.expr:
-    """The value that a hint is about, hints around it taken off."""
-    about = call.args[0]
-    while isinstance(about, ast.Call) and _hint(about) is not None:
-        about = about.args[0]
-    return about
-
-
 # Find hints to the compiler that are false: `tl.multiple_of`, `tl.max_contiguous`,
 # `tl.max_constancy`, `tl.assume`.
 
@@ -128,8 +117,7 @@ _ATTRIBUTES = {
     "tt.contiguity": "max_contiguous",
     "tt.constancy": "max_constancy",
 }
-"""The attribute of a hint in the IR -> its function in triton.language; in the order of
-`_Promise.numbers`."""
+"""The attribute of a hint in the IR -> its function, in the order of `_Promise.numbers`."""
 
 _HINT_ADVICE = (
     "Correct the hint or remove it. The compiler relies on it: on a GPU, accesses that depend on "
@@ -170,9 +158,7 @@ class BrokenHints(Detector):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation is an assumption, has a hint on its result, or is a loop
-        (or the end of one) with a hint on a value that it carries.
-        """
+        """Return whether the operation is an assumption, or a loop or a result with a hint."""
         if isinstance(operation, mlir.AssumeOp):
             return True
         if isinstance(operation, mlir.YieldOp) and isinstance(
@@ -191,7 +177,12 @@ class BrokenHints(Detector):
                 self._see_carried(computed, op, computed.operands[3:])
                 self._carried.pop(op, None)
             case mlir.YieldOp():
-                self._see_iteration(computed)
+                loop = computed.operation.parent_op()
+                assert loop is not None
+                if loop in self._carried:
+                    of_loop = dataclasses.replace(computed, operation=loop)
+                    self._see_carried(of_loop, loop, self._carried[loop])
+                self._carried[loop] = computed.operands
             case _:
                 for promise in self._promises_of(op):
                     self._see_value(computed, promise, computed.results[0])
@@ -223,15 +214,6 @@ class BrokenHints(Detector):
         self.collector.report(computed, broken, 0, facts_of)
 
     # Hints on the values that a loop carries
-
-    def _see_iteration(self, computed: Computed) -> None:
-        """Check, at the end of an iteration, the values that the previous one passed to it."""
-        loop = computed.operation.parent_op()
-        assert loop is not None
-        if loop in self._carried:
-            of_loop = dataclasses.replace(computed, operation=loop)
-            self._see_carried(of_loop, loop, self._carried[loop])
-        self._carried[loop] = computed.operands
 
     def _see_carried(self, computed: Computed, loop: Operation, carried: Sequence[Value]) -> None:
         for promise in self._promises_of(loop):
@@ -339,9 +321,7 @@ def _limited(promise: _Promise, most: int) -> _Promise:
 
 
 def _is_divided(value: SSAValue) -> bool:
-    """Return whether a value is an operand of a division, which makes larger numbers of a hint
-    matter, possibly after additions and changes of shape.
-    """
+    """Return whether a division, perhaps after sums and reshapes, makes larger hints matter."""
 
     def step(value: SSAValue) -> Iterator[SSAValue]:
         return (result for use in value.uses for result in use.operation.results)
@@ -381,7 +361,6 @@ def _broken(values: Array, placed: Array | None, promise: _Promise) -> list[_Bro
     Args:
         values: the tile, programs first.
         placed: the numbers that must be divisible: the values, or their addresses in bytes.
-        promise: the hints.
     """
     divisibility, contiguity, constancy = promise.numbers.values()
     broken = []
@@ -392,7 +371,12 @@ def _broken(values: Array, placed: Array | None, promise: _Promise) -> list[_Bro
         if constancy[d] > 1:
             broken.append(_Broken("max_constancy", d, _breaks(rows, constancy[d], 0, d)))
         if divisibility[d] > 1 and placed is not None:
-            starts = _starts(rows, contiguity[d])
+            run = contiguity[d]
+            starts = numpy.ones(rows.shape, numpy.bool_)
+            if run > 1:
+                starts[..., :] = numpy.arange(rows.shape[-1]) % run == 0
+            else:
+                starts[..., 1:] = rows[..., 1:] - rows[..., :-1] != 1
             wrong = (numpy.moveaxis(placed, d + 1, -1) % divisibility[d] != 0) & starts
             broken.append(_Broken("multiple_of", d, numpy.moveaxis(wrong, -1, d + 1)))
     return [hint for hint in broken if hint.elements.any()]
@@ -409,18 +393,6 @@ def _breaks(rows: Array, run: int, step: int, dimension: int) -> Array:
     wrong[..., 1:] = rows[..., 1:] - rows[..., :-1] != step
     wrong[..., ::run] = False
     return numpy.moveaxis(wrong, -1, dimension + 1)
-
-
-def _starts(rows: Array, run: int) -> Array:
-    """Return which elements begin a run of consecutive values: as the hint says, or if there is no
-    such hint, as the values are.
-    """
-    first = numpy.ones(rows.shape, numpy.bool_)
-    if run > 1:
-        first[..., :] = numpy.arange(rows.shape[-1]) % run == 0
-    else:
-        first[..., 1:] = rows[..., 1:] - rows[..., :-1] != 1
-    return first
 
 
 def _format_broken(
@@ -453,14 +425,8 @@ def _format_broken(
     )
 
 
-# Find assertions of a kernel that are false.
-
-
 class FailedAssertion(Detector):
-    """Report elements for which a `tl.device_assert` is false; the run continues.
-
-    If these are elements that the mask of a load disables, the assertion needs the same mask.
-    """
+    """Report elements for which a `tl.device_assert` is false; the run continues."""
 
     kinds = ("failed-assertion",)
 
@@ -545,8 +511,7 @@ _ASSERTION_ADVICE = {
 
 
 UNIT = 16
-"""Addresses and strides must be multiples of this many bytes: CUDA driver API,
-cuTensorMapEncodeTiled (globalAddress, globalStrides)."""
+"""Bytes of which addresses and strides are multiples: CUDA driver API, cuTensorMapEncodeTiled."""
 
 
 class DescriptorAlignment(Detector):
@@ -592,8 +557,7 @@ class DescriptorAlignment(Detector):
         """Report sizes in bytes that are not multiples of 16.
 
         Args:
-            what: the dimension whose stride is checked, or the offset of a block in its row; None
-                for the base address.
+            what: the dimension of a stride, or the offset of a block; None for the base address.
             sizes: one number for each program, or one for all.
         """
         faulty = (sizes % UNIT != 0) & computed.taking_part(0)

@@ -1,6 +1,4 @@
-"""Find wrong integers: arithmetic that wraps, divisions by zero, and floats that an integer type
-cannot hold.
-"""
+"""Find integers that wrap, divisions by zero, and floats that no integer type can hold."""
 
 from __future__ import annotations
 
@@ -44,8 +42,6 @@ from kernellab.ir.operations import (
     trait_of,
 )
 from kernellab.ir.types import dtype, shape
-
-# Messages for integer arithmetic that does not fit in its type.
 
 
 def formula(departure: Departure) -> str:
@@ -149,9 +145,7 @@ _OF_A_HASH = (
 
 
 def _names_in(op: Operation, depth: int = 0) -> Iterator[str]:
-    """Yield the names in an expression: of the operands first, then of the parts of those that have
-    no name.
-    """
+    """Yield the names in an expression: the operands', then those of the parts of unnamed ones."""
     unnamed = []
     for operand in op.operands:
         if (name := name_of(operand, op)) is not None:
@@ -232,9 +226,7 @@ class NarrowOverflow(SuspectedCause):
 
 
 def _is_tested(op: Operation) -> bool:
-    """Return whether a sum or difference is compared with one of its operands: `x + y < x` tests
-    whether it has wrapped.
-    """
+    """Return whether `x + y < x` tests whether a sum or difference has wrapped."""
     comparisons = (use.operation for use in op.results[0].uses)
     return any(
         isinstance(user, mlir.CmpIOp) and not {*user.operands}.isdisjoint(op.operands)
@@ -243,9 +235,7 @@ def _is_tested(op: Operation) -> bool:
 
 
 def _may_count(value: SSAValue) -> bool:
-    """Return whether unsigned integers may count modulo 2**8 or 2**16 on purpose: all but the
-    difference of two numbers, as it is stored.
-    """
+    """Return whether unsigned integers may wrap on purpose: all but a stored difference."""
     op = value.owner
     if not isinstance(op, mlir.SubIOp):
         return True
@@ -273,9 +263,7 @@ _FROM_FLOATS = (mlir.FPToSIOp, mlir.FPToUIOp)
 
 
 def _is_rounded(value: SSAValue) -> bool:
-    """Return whether integers are rounded floats, perhaps added to something or clamped at one end;
-    integers that are packed from bits are not.
-    """
+    """Return whether integers are rounded floats, perhaps clamped; packed bits are not."""
     pending, has_floats = [value], False
     while pending:
         source = pending.pop()
@@ -317,9 +305,7 @@ class CastOverflow(SuspectedCause):
 
     @classmethod
     def observes(cls, operation: Operation) -> bool:
-        """Return whether the operation converts floats to 8-bit or 16-bit integers, perhaps
-        through int32, or cuts computed int64 numbers to int32.
-        """
+        """Return whether it converts floats to 8 or 16 bits, or cuts computed int64 to int32."""
         if not isinstance(operation, (*_FROM_FLOATS, mlir.TruncIOp)):
             return False
         kind = dtype(operation.results[0].type)
@@ -450,9 +436,7 @@ def _division_advice(divisor: str, *, is_tile: bool) -> str:
 
 
 def _stores_of(conversion: Operation) -> Iterator[Operation]:
-    """Yield the stores and atomics that a conversion belongs to, which have the same location. A
-    conversion that the kernel's author wrote has a different location.
-    """
+    """Yield the stores and atomics that a conversion belongs to: those with the same location."""
     pending = [*conversion.results[0].uses]
     while pending:
         user = pending.pop().operation
@@ -464,9 +448,7 @@ def _stores_of(conversion: Operation) -> Iterator[Operation]:
 
 
 def _is_of_bits(value: SSAValue) -> bool:
-    """Return whether integers are taken for bits: shifted, masked, or made by a generator of random
-    numbers, which multiplies by a large constant.
-    """
+    """Return whether integers are bits: shifted, masked, or made by a random generator."""
     return any(
         (isinstance(source.owner, _BITWISE) and dtype(source.type).kind != "b")
         or (

@@ -30,23 +30,18 @@ from kernellab.ir.flow import yielded
 from kernellab.ir.operations import global_effect, locate, may_do_anything, touches_memory
 from kernellab.ir.types import is_pointer, shape
 
-# How many iterations a loop still has, computed from its counter.
-
-
 _MIRRORED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle", "ne": "ne"}
 _SIGNS = {"slt": "<", "sle": "<=", "sgt": ">", "sge": ">=", "ne": "!="}
 
 
 @dataclass(frozen=True)
 class Counter:
-    """A `while` loop whose condition compares one counter, which changes by the same step in each
-    iteration, with a value that the loop does not change.
+    """A `while` loop that compares a counter, which changes by one step, with a fixed value.
 
     Attributes:
         carried: the counter's number among the carried values.
         name: the counter's name; "the counter" if it has none.
         comparison: the condition: "slt" for counter < bound.
-        subtracts: whether the step is subtracted.
         bits: the width of the counter.
     """
 
@@ -64,9 +59,7 @@ class Counter:
         return f"{self.name} changes by {self._step(values)} while {condition}"
 
     def iterations_left(self, now: int, values: LaneValues) -> float | None:
-        """Return how many iterations the loop has left; infinity if the counter never ends it, None
-        if that is not known. Integers wrap.
-        """
+        """Return the loop's iterations left, which wrap; infinity if endless, None if unknown."""
         step, bound = self._step(values), values.at(self.bound, ())
         if step is None or bound is None:
             return None
@@ -195,9 +188,7 @@ class LoopReads:
 
 
 def asks_memory_alone(loop: mlir.WhileOp) -> bool:
-    """Return whether only loaded values decide, in each iteration, whether a loop continues; the
-    values that it carries decide only where it reads.
-    """
+    """Return whether loaded values alone decide whether a loop continues."""
     ended = yielded(loop.after.block)
     pending, loads_decide = _sources(yielded(loop.before.block)[0], loop)
     order: dict[int, set[int]] = {}
@@ -221,9 +212,7 @@ def asks_memory_alone(loop: mlir.WhileOp) -> bool:
 
 
 def _sources(value: SSAValue, loop: mlir.WhileOp) -> tuple[set[int], bool]:
-    """Numbers of the carried values that a value is computed from within a turn, not by
-    loads; and whether it is computed from what was loaded.
-    """
+    """Numbers of the carried values that a value is computed from; whether any of it was loaded."""
 
     def is_load(value: SSAValue) -> bool:
         op = next(inside_of(value, loop), None)
@@ -251,15 +240,11 @@ def _hands_itself_on(number: int, loop: mlir.WhileOp) -> bool:
     return value is loop.before.block.args[number]
 
 
-# Find `while` loops that do not end, and `for` loops that take too long to run here.
-
-
 _FREE_ITERATIONS = 32
 """This many iterations are only counted: nearly every loop ends before."""
 
 _PATIENCE = 2
-"""A loop that waits for other programs may take this many times the iterations of other loops: a
-deadlock is found before."""
+"""How many times other loops' iterations a waiting loop may take before it counts as endless."""
 
 
 _FOR_PATIENCE = 10
@@ -298,7 +283,6 @@ class _Deciding(NamedTuple):
 
     Attributes:
         carried: which of the carried values decide it, in this iteration or a later one.
-        by_memory: whether loaded values decide it.
         by_memory_alone: see `asks_memory_alone`.
     """
 
@@ -308,9 +292,7 @@ class _Deciding(NamedTuple):
 
 
 class EndlessLoop(Detector):
-    """Count the iterations of `while` loops, and stop a loop that returns to an earlier state,
-    reads nothing new, or takes too many iterations.
-    """
+    """Stop a `while` loop that returns to a state, reads nothing new, or takes too long."""
 
     kinds = ("endless-loop",)
     guards = True
@@ -431,9 +413,7 @@ class EndlessLoop(Detector):
     def _look_for_circle(
         self, computed: Computed, loop: mlir.WhileOp, going: LoopState, deciding: Sequence[int]
     ) -> None:
-        """Compare the state with that of iterations 1, 2, 4, 8, ..., as `scheduler.py` does (R. P.
-        Brent, BIT 20, 1980).
-        """
+        """Compare the state with that of iterations 1, 2, 4, 8, ... (R. P. Brent, BIT 20, 1980)."""
         carried = _of_active(computed, deciding)
         if going.kept_at and all(map(_is_same, carried, going.kept)):
             self._stop(computed, loop, going, circle=going.iterations - going.kept_at)

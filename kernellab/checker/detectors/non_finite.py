@@ -1,6 +1,4 @@
-"""Find NaN and infinity: what the kernel computes and stores, what overflows on the way to a
-result, and what was there before.
-"""
+"""Find NaN and infinity: computed and stored, on the way to a result, and there before."""
 
 from __future__ import annotations
 
@@ -90,7 +88,6 @@ class _Harm:
         lane: the first such element of its tile, program first.
         access: the first store of these values; None if a NaN decides control flow.
         element: the first element that was stored to.
-        stored: the value that was stored there.
     """
 
     origin: Origin
@@ -234,9 +231,7 @@ class NonFiniteOrigins(Detector):
 
 
 def _lane_of(origin: Origin, access: CheckedAccess, place: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the element of the origin to report: the one that is stored if the tiles have the same
-    shape, else the program's first, else the first.
-    """
+    """Return the origin's element to report: the stored one if shapes agree, else the first."""
     elements, program = origin.lanes, place[0]
     if origin.computed.programs is access.programs and program < len(elements):
         if elements.ndim == len(place) and elements.shape[1:] == tuple(shape(_tile(access))):
@@ -389,9 +384,7 @@ _LARGEST = 1 << 26
 
 
 class NanResults(Detector):
-    """Add a note for each result that holds NaN. `NonFinite` reports the operations that produce
-    NaN, and `WrongResult` compares results that the caller expects.
-    """
+    """Add a note for each result that holds NaN; `NonFinite` reports what produces it."""
 
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)

@@ -35,13 +35,10 @@ from kernellab.ir.operations import (
 def negative_remainder(
     access: CheckedAccess, place: tuple[int, ...], program: int
 ) -> tuple[str, tuple[Proposal, ...]] | None:
-    """Return why an index is negative that comes from a signed `%`, and what may be written
-    instead; None if it does not, as far as the values are still known.
+    """Return why an index from a signed `%` is negative, and what to write instead, or None.
 
     Args:
-        access: the access with the negative index.
         place: the element's position in its tile.
-        program: the position of its program in the batch.
     """
     values = LaneValues(access.frame, program, access.run.code, access.run.call)
     for part in all_parts_of(access.operation, place):
@@ -76,9 +73,6 @@ def _written(value: SSAValue) -> str | None:
     return None if text is None else f"({text})"
 
 
-# Find accesses outside an argument's tensor, or outside the storage behind it.
-
-
 _MOST_LEAVING = 64
 """The most accesses of one operation for which a later load may show that they are not faults."""
 
@@ -100,8 +94,7 @@ class OutOfBounds(Detector):
         self._leaving: dict[
             Operation, list[tuple[CheckedAccess, numpy.ndarray, Buffer] | None]
         ] = {}
-        """The accesses of each operation that leave a view; None for one that is a fault in any
-        case."""
+        """The accesses of each operation that leave a view; None if one is a fault in any case."""
 
     def before(self, access: CheckedAccess) -> None:
         if access.action != "load" or not _is_view(access.buffer):
@@ -178,9 +171,7 @@ class OutOfBounds(Detector):
 def _is_beside(
     other: CheckedAccess, access: CheckedAccess, outside: numpy.ndarray, view: Buffer
 ) -> bool:
-    """Return whether another load of the same programs, at a constant distance from a load, stays
-    inside the view where that leaves it.
-    """
+    """Return whether another load at a constant distance stays in the view that a load leaves."""
     if other.operation is access.operation or other.programs is not access.programs:
         return False
     if other.buffer.tensor is not access.buffer.tensor or other.rank != access.rank:

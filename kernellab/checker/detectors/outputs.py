@@ -38,10 +38,6 @@ from kernellab.triton_api import (
     reachable_functions,
 )
 
-# Find the parameters that a kernel's source stores to under a condition: a constexpr may remove
-# such a store from the compiled code.
-
-
 _STORES = re.compile(r"(.*_)?(store|scatter|atomic|shared_to_global)(_.*)?")
 """Functions and methods that write: tl.store, tl.atomic_add, descriptor.store, buffer_store."""
 
@@ -50,10 +46,7 @@ _LOADS = re.compile(r"(.*_)?(load|gather)(_.*)?")
 
 
 def conditional_stores(kernel: Any) -> dict[str, SourcePosition]:
-    """Return the parameters that the source stores to if a condition is true, in the kernel or in a
-    function that it calls, each with the first such store. Stores that no condition guards, such
-    as those behind a `return` at the end of a kernel, are left out.
-    """
+    """Return the parameters that the source stores to under a condition, with the first store."""
     functions = {
         function.__name__: function
         for function in reachable_functions(kernel)
@@ -79,9 +72,7 @@ class _Stores:
         self._known: dict[str, dict[str, tuple[SourcePosition, bool]]] = {}
 
     def of(self, function: Any) -> dict[str, tuple[SourcePosition, bool]]:
-        """Return the parameters that a function stores to: where, and whether a condition guards
-        the store.
-        """
+        """Return the parameters that a function stores to, where, and whether under a condition."""
         name = function.__name__
         if name not in self._known:
             self._known[name] = {}  # for a function that calls itself
@@ -201,9 +192,7 @@ class WrittenElements:
                 self._join()
 
     def unwritten(self, tensor: torch.Tensor) -> tuple[int, tuple[int, ...]] | None:
-        """How many elements of a tensor that lies in the storage were not written,
-        and the first of them; None where all were.
-        """
+        """How many elements of a tensor were not written, and the first one; None for none."""
         if not tensor.numel() or self._covers(tensor):
             return None
         return first_unset(self.storage.view(tensor, self._noted().elements), tensor.ndim)
@@ -277,9 +266,7 @@ _OUTPUT = re.compile(r"(.*_)?(o|y|z|c|out|output|dst|dest|res|result)s?(_?ptr|_?
 
 
 class UnusedOutput(Detector):
-    """Look for an element that is written. `UnwrittenOutput` checks launches that name their
-    `outputs`, element by element.
-    """
+    """Look for any element that is written; `UnwrittenOutput` checks launches with `outputs`."""
 
     kinds = ("unwritten-output",)
 
@@ -367,13 +354,8 @@ def _unused_output(run: CheckedRun) -> tuple[str, list[str]]:
     return output, [names[number] for number in sorted(stored)]
 
 
-# Find elements of outputs that no program writes.
-
-
 class UnwrittenOutput(Detector):
-    """Record which elements of the arguments in `outputs` are written, and report the others at the
-    end of the run.
-    """
+    """Record which elements of the `outputs` are written, and report the others at the end."""
 
     kinds = ("unwritten-output",)
 

@@ -130,14 +130,9 @@ def _far_off(held: numpy.ndarray, number: int) -> numpy.ndarray:
 
 
 def _near(held: numpy.ndarray, number: int) -> numpy.ndarray:
-    """Numbers nearby."""
     if held.dtype.kind == "b":
         return numpy.asarray(~held)
     return numpy.asarray(held + held.dtype.type(1 + number % 97))
-
-
-# Find races: two programs access the same element, at least one of them with a plain store, and
-# nothing orders the two accesses.
 
 
 class Race(Detector):
@@ -236,9 +231,7 @@ class Race(Detector):
         self._conclude(trackers, again)
 
     def _conclude(self, trackers: Sequence[Tracker], again: Repeatable | None = None) -> None:
-        """Report the races that trackers saw; those of a repeatable run only if they have an
-        effect.
-        """
+        """Report the races that were seen; those of a repeatable run if they have an effect."""
         for tracker in trackers:
             if tracker.is_cut_off:
                 self._add_note(
@@ -300,9 +293,7 @@ class Race(Detector):
 
 
 def _watched(run: CheckedRun) -> frozenset[str | int] | None:
-    """Return the storages that plain stores may write, and those that atomics may write while
-    plain loads read them (see `CheckedRun.storage_of`); EVERYTHING if that is unknown.
-    """
+    """Return the storages that plain stores, or atomics with plain loads, may write."""
     effects = memory_effects(run.code)
     stored, updated, loaded = effects.stored, effects.updated, effects.loaded
     if stored is EVERYTHING or (updated is EVERYTHING and loaded is EVERYTHING):
@@ -426,8 +417,7 @@ def _race_advice(summary: PairSummary, has_ordering: bool, depends_on_program: b
 
     Args:
         has_ordering: whether the kernel has atomics that order programs.
-        depends_on_program: whether the index depends on the program id of each axis along which
-            the two programs differ.
+        depends_on_program: whether the index depends on all program ids in which the two differ.
     """
     example = summary.example
     if summary.weak:
@@ -457,9 +447,6 @@ def _race_advice(summary: PairSummary, has_ordering: bool, depends_on_program: b
         "launches. Within one launch, only atomics order programs: a lock or a flag whose atomics "
         'acquire and release (sem="acq_rel", the default).'
     ) + _OF_LOCKS * has_ordering
-
-
-# Find results that change with the order in which programs run.
 
 
 class OrderDependence(Detector):

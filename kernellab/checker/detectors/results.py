@@ -1,6 +1,4 @@
-"""Find wrong results: those that differ from what the caller expects, and those of a kernel that
-ignores the strides of its tensors. If every operation is right, find why the result differs.
-"""
+"""Find results that differ from the expected ones, and why: strides, or rounding."""
 
 from __future__ import annotations
 
@@ -48,13 +46,8 @@ if TYPE_CHECKING:
     from kernellab.checker.session import CheckSession
 
 
-# Find results that differ from those that the caller expects.
-
-
 class WrongResult(Detector):
-    """Compare the results of the run with the expected ones, and find the line and the program
-    that wrote the first wrong element.
-    """
+    """Compare results with the expected ones; find who wrote the first wrong element."""
 
     kinds = ("wrong-result", "rounding")
 
@@ -129,12 +122,13 @@ class WrongResult(Detector):
         }
         if writer.operation is not None:
             program = (0, 0, 0) if writer.last is None else self.run.program_id(writer.last)
+            x, y, z = program
             facts |= {
                 "places": locate(writer.operation.location).frames[::-1],
                 "lane": writer.place,
                 "values": writer.values,
                 "inputs": inputs,
-                "advice": _STEP.format(_program_option(program)),
+                "advice": _STEP.format(f"{x},{y},{z}" if z else f"{x},{y}" if y else str(x)),
             }
         facts["message"] = str(apart)
         is_number = not isinstance(apart.actual, float) or math.isfinite(apart.actual)
@@ -158,12 +152,6 @@ _STEP = (
     "the same --expect it opens at the step that wrote the element; so does "
     "kernellab.trace(..., expect=...)."
 )
-
-
-def _program_option(program: tuple[int, int, int]) -> str:
-    """Return a program's id as `%tilestep --program` takes it, without zeros at the end."""
-    x, y, z = program
-    return f"{x},{y},{z}" if z else f"{x},{y}" if y else str(x)
 
 
 # Find transposed and expanded tensors that a kernel reads as if they were contiguous, because it
@@ -327,9 +315,7 @@ def _receives_strides(
     tensors: Mapping[str, torch.Tensor],
     values: Mapping[str, Any],
 ) -> bool:
-    """Return whether the kernel receives all strides of a tensor: in parameters that are named as
-    strides, or in any that has the value of a stride and not of a size.
-    """
+    """Return whether all strides of a tensor reach the kernel, by parameters' names or values."""
     needed = _needed(tensor)
     if needed <= {*strides_for(name, [*tensors], values)}:
         return True
@@ -341,9 +327,7 @@ def _receives_strides(
 def _made_contiguous(
     session: CheckSession, names: Sequence[str], outside: set[Operation]
 ) -> CheckedRun:
-    """Run the launch with contiguous copies of some tensors, and add the accesses that leave their
-    tensors to `outside`.
-    """
+    """Run the launch with some tensors contiguous; add accesses that leave them to `outside`."""
     launch = session.launch
     rows = {name: launch.call.values[name].detach().contiguous() for name in names}
     call = replace(launch.call, values={**launch.call.values, **rows})
@@ -370,9 +354,6 @@ _MOST_ELEMENTS = 1 << 22
 """The most elements of a result that is computed in float64."""
 
 
-# What values are if some operations do not round.
-
-
 @dataclass(frozen=True, eq=False)
 class RoundingCause(Cause):
     """Operations that round: the reference run computes what the launch stores if they do not.
@@ -381,7 +362,6 @@ class RoundingCause(Cause):
         name: "tf32", "narrow sums", ...
         words: what rounds, as a clause; of a precision and a format.
         remedy: how the result is computed without it: 'with input_precision="ieee"'.
-        rounds: whether an operation rounds for this cause.
         rounds_otherwise: what a dot gives that rounds too, but less, instead of the exact result.
     """
 
@@ -487,16 +467,12 @@ CAUSES = (
 """What is removed, in this order; the first that makes the difference disappear is its cause."""
 
 
-# How far a result may be from the exact one, as a bound for each element.
-
-
 @dataclass(frozen=True, eq=False)
 class BoundedErrors(Cause):
     """Every operation rounds: what the errors of results can be.
 
     Attributes:
-        is_reference: whether the bound is that of a correct reference, which computes in fp32
-            throughout; otherwise it is the kernel's own.
+        is_reference: whether the bound is that of a reference in fp32, and not the kernel's own.
     """
 
     adds_up = True
@@ -527,8 +503,7 @@ class _Bounds(Followed):
     """A bound for the rounding error of each value, which takes the place of its distance.
 
     Attributes:
-        cancelling: the first addition or subtraction whose operands cancel, so that their errors
-            are a considerable part of its result.
+        cancelling: the first sum whose operands cancel, so that their errors weigh in its result.
     """
 
     cancelling: Computed | None = None
@@ -626,15 +601,11 @@ def _over(op: tt.ReduceOp | tt.ScanOp, array: Array, join: numpy.ufunc) -> Array
     return reach(op, 0, whole)
 
 
-# The cause of a difference.
-
-
 @dataclass(frozen=True)
 class Rounding:
     """Why a result differs from the expected one: rounding, and nothing else.
 
     Attributes:
-        cause: what rounds, as a clause.
         remedy: how the result was computed without it: 'with input_precision="ieee"'.
         kind: the name of the cause: "tf32", "narrow sums", ...
         places: the line of the first operation that rounds so.
@@ -666,8 +637,6 @@ def explained(
     """Return why a result differs from the expected one, or None if not only by rounding.
 
     Args:
-        name: the argument.
-        expected: its expected contents.
         allowed: how far each element may be off.
     """
     actual = session.launch.tensors[name]
@@ -735,9 +704,7 @@ def _place_text(op: Operation) -> str:
 
 
 def _is_noise(actual: torch.Tensor, exact: torch.Tensor, right: torch.Tensor) -> bool:
-    """Return whether the error of a result is a considerable part of it, and a much smaller one is
-    expected.
-    """
+    """Return whether a result's error is a large part of it, where a smaller one is expected."""
     error, expected_error = (float((side - exact).norm()) for side in (actual, right))
     return error > _NOISE * float(exact.norm()) and 10 * expected_error < error
 
@@ -745,9 +712,7 @@ def _is_noise(actual: torch.Tensor, exact: torch.Tensor, right: torch.Tensor) ->
 def _chosen(
     session: CheckSession, name: str, right: torch.Tensor, allowed: torch.Tensor
 ) -> tuple[RoundingCause, Operation | None, torch.Tensor]:
-    """Return the cause that makes the difference disappear, the first operation that rounds so, and
-    the results without it; no operation if no cause does.
-    """
+    """Return the cause that ends the difference, its first operation, and the results."""
     present = [
         cause for cause in CAUSES if any(map(cause.rounds, session.launch.code.module.walk()))
     ]
@@ -760,7 +725,6 @@ def _chosen(
 
 
 def _followed(session: CheckSession, causes: Sequence[Cause]) -> ReferenceRun:
-    """Return a reference run that followed some causes."""
     (reference,), stopped = session.run_detectors((ReferenceRun,), earlier=causes)
     if stopped is not None:
         raise Stopped(stopped)

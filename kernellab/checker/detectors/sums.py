@@ -32,17 +32,12 @@ from kernellab.ir.operations import in_region_of_elements, locate
 from kernellab.ir.types import dtype, is_float
 from kernellab.launch.results import Allowed, Piece, pieces
 
-# Where a kernel adds up in floats of 16 bits: around a loop, also one that the compiler has
-# unrolled, or in memory.
-
 
 @dataclass(frozen=True)
 class Addition:
     """An addition whose result comes back as one of its operands.
 
     Attributes:
-        operation: which one.
-        position: of that operand.
         rounding: what rounds the result to 16 bits: the addition itself, or a conversion after it.
         place: the operation; of the turns of an unrolled loop, their line and the calls to it.
     """
@@ -162,9 +157,7 @@ class _Returning:
 
 
 def _is_of_halves(operand: SSAValue, result: SSAValue) -> bool:
-    """Return whether an operand has 16 bits, or was widened for a sum in fp32 that is rounded
-    afterwards.
-    """
+    """Return whether an operand has 16 bits, or was widened for a sum that is rounded later."""
     if dtype(operand.type) == dtype(result.type):
         return True
     return isinstance(operand, OpResult) and isinstance(operand.op, mlir.ExtFOp)
@@ -191,7 +184,6 @@ class _Losses:
 
     Attributes:
         count: how many numbers were lost.
-        lost: their sum.
         everything: the sum of the absolute values of all added numbers.
     """
 
@@ -227,7 +219,6 @@ class _AtomicSum:
     """An argument of 16-bit floats that atomics add to.
 
     Attributes:
-        access: the latest of them.
         exact: the exact values of the elements.
         added: the sum of the absolute values of all numbers added since a store.
         counts: how many numbers were added.
@@ -245,9 +236,7 @@ class _AtomicSum:
 
 
 class StalledSum(SuspectedCause):
-    """A sum does not change although something is added; the exact sums of atomics are computed
-    beside them.
-    """
+    """A sum does not change although something is added; atomics are summed exactly beside them."""
 
     kinds = ("stalled-sum",)
     tolerance = _PART
@@ -270,9 +259,7 @@ class StalledSum(SuspectedCause):
         return addition_of(operation) is not None
 
     def suspects(self, computed: Computed) -> bool:
-        """Return whether the sum of some element may stall. Additions that change every element are
-        not looked at, which is fast, so that the reference run decides.
-        """
+        """Return whether some element's sum may stall: the fast test before a reference run."""
         addition = running_additions(computed.operation).get(computed.operation)
         if addition is not None and addition.rounding is addition.operation:
             values = computed.operands[addition.position], computed.results[0]
@@ -408,9 +395,6 @@ def _lanes(access: CheckedAccess, everyone: tuple[int, ...]) -> tuple[Array, Arr
     chosen = numpy.broadcast_to(on, everyone)
     index = numpy.broadcast_to(access.index, everyone)[chosen]
     return index, numpy.broadcast_to(widen(numbers).astype(FLOAT64), everyone)[chosen]
-
-
-# Sums of floats in memory, which round differently in another order of the programs.
 
 
 class FloatSums(Detector):

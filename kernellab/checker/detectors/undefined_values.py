@@ -1,6 +1,4 @@
-"""Find values that nothing defines and that a result depends on: masked loads without `other`, and
-reads of uninitialized memory.
-"""
+"""Find results that depend on masked loads without `other`, or on uninitialized memory."""
 
 from __future__ import annotations
 
@@ -58,9 +56,7 @@ _DEEPEST = 16
 
 @per_code
 def loads_with_undefined_lanes(code: ProgramCode) -> frozenset[Operation]:
-    """Return the masked loads without `other` whose masked elements may affect something: all but
-    those of which the code shows that they do not.
-    """
+    """Return the masked loads without `other` whose masked elements may affect something."""
     return frozenset(
         op
         for op in code.module.walk()
@@ -72,9 +68,7 @@ def loads_with_undefined_lanes(code: ProgramCode) -> frozenset[Operation]:
 
 
 def _stays_off(load: tt.LoadOp) -> bool:
-    """Return True if all values computed from the load, element by element, end in accesses that
-    are masked off wherever the load is.
-    """
+    """Return True if all that is computed from the load is masked off wherever the load is."""
     assert load.mask is not None
     seen: set[SSAValue] = set()
     pending: list[SSAValue] = [load.result]
@@ -151,15 +145,8 @@ def _in_any_layout(value: SSAValue) -> SSAValue:
     return value
 
 
-# Find masked loads without `other` whose masked elements affect a result.
-
-
 class MissingOther(Detector):
-    """Run the launch again with other values in the elements that loads leave undefined, and see
-    whether a result changes.
-
-    The first run has zeros there.
-    """
+    """Run the launch again with other values in undefined elements, which first are zeros."""
 
     kinds = ("missing-other",)
 
@@ -279,9 +266,7 @@ class MissingOther(Detector):
         return None
 
     def _is_neutral(self, session: CheckSession, op: Operation) -> bool:
-        """Return whether elements that the load reads, repeated in the undefined elements, give
-        the same results as zeros: then both are neutral.
-        """
+        """Return whether repeating the load's elements gives the same results as zeros do."""
         try:
             repeated = session.repeat(change=_repeating(op)).results
         except (Stopped, KernelFault):
@@ -292,9 +277,7 @@ class MissingOther(Detector):
         """Report nothing yet: the further runs decide what is a fault."""
 
     def _effect(self, session: CheckSession, loads: frozenset[Operation]) -> str | None:
-        """Return what changes with other values in the elements that these loads leave undefined;
-        None if nothing does.
-        """
+        """Return what changes with other values in these loads' undefined elements, or None."""
         kinds = {dtype(op.results[0].type).kind in "iub" for op in loads}
         for filling in _FILLINGS:
             words = filling.format_for(kinds)
@@ -330,9 +313,7 @@ def _comparison(apart: Difference, words: str) -> str:
 
 
 def _proposals(op: Operation, number: str, integer: str) -> tuple[Proposal, ...]:
-    """Return other= with a number, to be tried; for a block pointer, the padding with zeros; none
-    where there is no such number of the type.
-    """
+    """Return other= with a number, or padding with zeros, to be tried; nothing if there is none."""
     is_integer = dtype(op.results[0].type).kind in "iub"
     value = integer if is_integer else number
     if form_of(op) == "block pointer" and number == "0.0":
@@ -349,7 +330,6 @@ class _Words:
 
     Attributes:
         missing: the missing parameter, and which elements are undefined without it.
-        advice: what to write.
     """
 
     missing: str
@@ -386,11 +366,7 @@ _OPEN = (
 
 @dataclass(frozen=True)
 class _Filling:
-    """A value for undefined elements: a float, and an integer for elements that are integers.
-
-    A value that the type cannot hold is clipped: an integer to the limits of its type, a float to
-    a quarter of its largest number.
-    """
+    """A value for undefined elements, as a float and an integer, clipped to the type."""
 
     words: str
     number: float
@@ -471,9 +447,6 @@ def _repeating(op: Operation) -> Change:
         return dataclasses.replace(request, other=numpy.broadcast_to(known, index.shape))
 
     return change
-
-
-# Find reads of uninitialized memory, in arguments wrapped in `kernellab.uninitialized`.
 
 
 class UninitializedRead(Detector):

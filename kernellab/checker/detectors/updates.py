@@ -20,13 +20,9 @@ from kernellab.ir import mlir, tt
 from kernellab.ir.operations import Elementwise, GlobalAccess, KeepsElements, has
 from kernellab.ir.types import dtype
 
-# Find stores of one program that write different values to the same element.
-
 
 class LaneCollision(Detector):
-    """Compare memory after a store with the tile that was stored: if an element differs, another
-    element of the tile was stored to the same place.
-    """
+    """Compare memory after a store with its tile: elements that differ share a place."""
 
     kinds = ("lane-collision",)
 
@@ -88,9 +84,7 @@ class LaneCollision(Detector):
 
 
 def is_apart(access: CheckedAccess, value: Value) -> bool:
-    """Return True if it is clear, without a look at every element, that no two elements of a tile
-    store different values to the same place.
-    """
+    """Return True if clearly no two elements of a tile store different values to a place."""
     box = access.box
     if box is None or not box.is_disjoint(numpy.zeros(1, numpy.int64), box.all_lanes):
         return False
@@ -118,9 +112,7 @@ def _collisions(
 
 
 def targets_of(index: numpy.ndarray, chosen: numpy.ndarray, rank: int) -> numpy.ndarray:
-    """Return a number for the place that each chosen element is stored to, different for each
-    program; at least one is chosen.
-    """
+    """Return a number for each chosen element's place, different for each program."""
     targets: numpy.ndarray = index[chosen]
     if index.ndim > rank:
         programs = numpy.arange(len(index)).reshape((-1,) + (1,) * rank)

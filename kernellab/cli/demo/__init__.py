@@ -31,9 +31,7 @@ LOW_32 = np.uint64(0xFFFFFFFF)
 def philox4x32(
     counter: tuple[Words, Words, Words, Words], key: tuple[int, int]
 ) -> tuple[Words, Words, Words, Words]:
-    """Ten rounds of Philox on four words of counter (arrays of uint32, one shape)
-    with two words of key.
-    """
+    """Ten rounds of Philox on four words of counter (uint32 arrays) with two of key."""
     c0, c1, c2, c3 = (word.astype(np.uint64) for word in counter)
     k0, k1 = (np.uint64(word) for word in key)
     for _ in range(ROUNDS):
@@ -332,16 +330,12 @@ class OutputCheck:
     parameter: str
     passed: bool
     max_error: float
-    """The largest |result - expected|, in fp64; infinity if there is an unexpected NaN or
-    infinity."""
+    """The largest |result - expected|, in fp64; infinity for an unexpected NaN or infinity."""
     tolerance: Tolerances
 
 
 def check_outputs(case: Case, arguments: Arguments) -> list[OutputCheck]:
-    """Compare every tensor that the case's kernel wrote with the reference.
-
-    `arguments` are those of a finished launch; the inputs among them are unchanged.
-    """
+    """Compare every tensor that the case's kernel wrote with the reference."""
     expected = case.reference(arguments)
     return [
         compare(name, arguments[name], expected[name], case.tolerance[name]) for name in expected

@@ -28,9 +28,7 @@ def softmax(x_ptr, out_ptr, row_stride, n_columns, BLOCK: tl.constexpr):
 
 @triton.jit
 def grouped_tile(program, tiles_m, tiles_n, GROUP_M: tl.constexpr):
-    """The (row, column) of a program's tile, in groups of GROUP_M rows, so that neighbors share
-    tiles in L2.
-    """
+    """The (row, column) of a program's tile, in groups of GROUP_M rows that share L2."""
     programs_in_group = GROUP_M * tiles_n
     group = program // programs_in_group
     first_row = group * GROUP_M

@@ -1,6 +1,4 @@
-"""Runs the demo's cases, and reports them as one HTML page: of each kernel an IR explorer and a
-stepper, alive.
-"""
+"""Runs the demo's cases; reports them as a page with an IR explorer and stepper each."""
 
 from __future__ import annotations
 
@@ -33,8 +31,6 @@ from kernellab.viz.kit.page import Html, Section, page_of_views
 from kernellab.viz.kit.palette import BLUE, INK, ORANGE
 from kernellab.viz.pages import stage_details
 from kernellab.viz.stepper import stepper_of
-
-# Runs the demo's cases: on the interpreter, with torch, and through the compiler.
 
 REPEATS = 5
 
@@ -223,9 +219,7 @@ def _allowed(tolerance: Tolerances) -> str:
 
 
 def times_figure(results: Sequence[Result]) -> Html:
-    """Bars of the interpreter's and torch's times, on a logarithmic axis,
-    as SVG in the page's colors.
-    """
+    """Bars of the interpreter's and torch's times, on a log axis, as SVG in page colors."""
     times = {
         "interpreter": [result.seconds * 1e3 for result in results],
         "torch, one thread": [result.torch_seconds * 1e3 for result in results],

@@ -1,3 +1,1 @@
-"""What can be found out about a kernel from the modules that the compiler left:
-one file per subject.
-"""
+"""What the compiler's modules show of a kernel: one file per subject."""

@@ -37,15 +37,11 @@ from kernellab.ir import flow, tt, ttg, ttng
 from kernellab.ir.types import MemDescType
 from kernellab.triton_api.analyses import allocated_bytes, tensor_memory_places
 
-# Shared memory of a module after the allocation pass: which bytes each buffer has, which values
-# are views of it, how long it lives.
-
 OFFSET = "allocation.offset"
 """The attribute with which the allocation pass says where an operation's shared memory begins."""
 
 Measure = Callable[[str], int]
-"""How many bytes of shared memory a module takes:
-the compiler's own allocation pass, run on the module's text."""
+"""The shared memory of a module in bytes, by the compiler's allocation pass on its text."""
 
 Views = Mapping[SSAValue, frozenset[Operation]]
 """A value that stands for memory -> the allocating operations that it may be a view of."""
@@ -55,13 +51,7 @@ ALLOCATIONS = (ttg.LocalAllocOp, ttng.TmemAllocOp)
 
 
 def shared_memory(module: builtin.ModuleOp, measure: Measure, read_from: str) -> SharedMemory:
-    """The layout of a module's shared memory.
-
-    Args:
-        module: as the allocation pass left it.
-        measure: queries the compiler for sizes.
-        read_from: the pass's label.
-    """
+    """The layout of a module's shared memory."""
     number = numbered(module)
     views = views_of(module)
     allocating = [op for op in number if allocates(op)]
@@ -141,9 +131,7 @@ def _with_sharers(buffers: list[SharedBuffer]) -> list[SharedBuffer]:
 
 
 def allocates(op: Operation) -> bool:
-    """Whether the pass gave this operation memory.
-    A function has some where it starts warp groups of several kinds.
-    """
+    """Whether the pass gave this operation memory; a function that starts warp groups has some."""
     return OFFSET in op.attributes
 
 
@@ -175,9 +163,7 @@ def _offset(op: Operation) -> int:
 
 
 def unique_names(ops: list[Operation]) -> dict[Operation, str]:
-    """A name for each: the kernel's own for a buffer's value, the operation's for scratch space;
-    doubles get a number.
-    """
+    """A name for each: the kernel's for a buffer, else the operation's; doubles get numbers."""
     names: dict[Operation, str] = {}
     for op in ops:
         plain = (name_of(op) if isinstance(op, ALLOCATIONS) else "") or kind(op).partition(".")[2]
@@ -187,9 +173,7 @@ def unique_names(ops: list[Operation]) -> dict[Operation, str]:
 
 
 def alone(op: Operation, module: builtin.ModuleOp) -> str:
-    """A module, in generic form, with the same attributes and a kernel that does this one operation
-    on its arguments.
-    """
+    """A generic module with the same attributes and a kernel that does this one operation."""
     taken = taken_from_outside(op)
     block = Block(arg_types=[value.type for value in taken])
     copy = op.clone(dict(zip(taken, block.args)))
@@ -210,9 +194,7 @@ def alone(op: Operation, module: builtin.ModuleOp) -> str:
 def kernel_text(
     block: Block, results: list[Attribute], module: builtin.ModuleOp, leave_out: str
 ) -> str:
-    """A module, in generic form, whose one kernel has this body;
-    with the attributes of `module` but for one.
-    """
+    """A generic module whose one kernel has this body, with `module`'s attributes but for one."""
     kernel = builtin.UnregisteredOp.with_name("tt.func").create(
         properties={
             "function_type": builtin.FunctionType.from_lists(
@@ -240,9 +222,7 @@ def taken_from_outside(op: Operation) -> list[SSAValue]:
 
 
 def _empty(op: Operation) -> None:
-    """Take the work out of the regions of a warp-specialized operation,
-    which have separate memory.
-    """
+    """Empty a warp-specialized operation's regions, which have separate memory."""
     for region in [region for inner in op.walk() for region in inner.regions]:
         ends = [block.last_op for block in region.blocks if block.last_op is not None]
         last = (ttg.WarpYieldOp, ttg.WarpReturnOp)
@@ -257,15 +237,10 @@ def _empty(op: Operation) -> None:
         )
 
 
-# Views
-
-
 def views_of(module: Operation, mark: str = OFFSET) -> Views:
-    """Which allocations each memory value may be a view of, through views, selections,
-    branches and loops.
+    """The allocations that each memory value may view, through branches and loops.
 
     Args:
-        module: as an allocation pass left it.
         mark: the attribute by which the pass marks allocations.
     """
     return flow.analyze(module.walk(), _ViewsOf(mark))
@@ -296,13 +271,8 @@ class _ViewsOf:
         return left | right
 
 
-# Life spans
-
-
 def last_use(allocation: Operation, views: Views, number: Mapping[Operation, int]) -> int:
-    """Number of the last operation at which a buffer lives, by liveness over the control flow
-    of its function.
-    """
+    """Number of the last operation at which a buffer lives, by liveness over control flow."""
     region = allocation.parent_region()
     home = allocation.parent_block()
     used_by = {
@@ -349,9 +319,6 @@ def shared_memory_of(opened: OpenedModules) -> SharedMemory:
     )
 
 
-# Tensor memory of a module after the pass that allocates it: which columns and rows each buffer
-# has, and how long it lives.
-
 COLUMN = "tensor_memory_col_offset"
 ROW = "tensor_memory_row_offset"
 """The attributes with which the pass says where a buffer begins."""
@@ -360,18 +327,11 @@ TOTAL = "ttg.tensor_memory_size"
 Place = tuple[int, int]
 """Row and column."""
 Allocate = Callable[[str], tuple[Sequence[Place], int]]
-"""Where a module's buffers begin, and how many columns it takes:
-the compiler's own pass, run on the module's text."""
+"""Where a module's buffers begin, and its columns, by the compiler's pass on its text."""
 
 
 def tensor_memory(module: builtin.ModuleOp, allocate: Allocate, read_from: str) -> TensorMemory:
-    """The layout of a module's tensor memory.
-
-    Args:
-        module: as the pass left it.
-        allocate: queries the compiler for sizes.
-        read_from: the pass's label.
-    """
+    """The layout of a module's tensor memory."""
     number = numbered(module)
     views = views_of(module, COLUMN)
     allocating = [op for op in number if COLUMN in op.attributes]
@@ -437,9 +397,7 @@ def _tensor_size(op: Operation, module: builtin.ModuleOp, allocate: Allocate) ->
 
 
 def _copies(op: Operation, count: int, module: builtin.ModuleOp) -> str:
-    """A module with a kernel that makes the same buffer several times,
-    and uses all of them at its end.
-    """
+    """A module with a kernel that makes one buffer several times, and uses all at its end."""
     taken = taken_from_outside(op)
     block = Block(arg_types=[value.type for value in taken])
     copies = [op.clone(dict(zip(taken, block.args))) for _ in range(count)]

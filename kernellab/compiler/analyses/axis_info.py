@@ -342,7 +342,14 @@ def _of_selection(op: Operation, given: list[_Facts]) -> _Facts:
 
 def _solve(module: Operation) -> dict[SSAValue, _Facts]:
     """Facts of every value that has any."""
-    return flow.analyze(module.walk(), _AxisDomain(_parameters(module)))
+    facts: dict[SSAValue, _Facts] = {}
+    for op in module.walk():
+        if isinstance(op, tt.FuncOp) or has(op, RegionsOfElements):
+            facts |= {argument: _nothing(argument) for argument in flow.arguments_inside(op)}
+        if isinstance(op, tt.FuncOp) and isinstance(op.arg_attrs, builtin.ArrayAttr):
+            for argument, promises in zip(op.body.blocks[0].args, op.arg_attrs):
+                facts[argument] = _Facts((1,), (_promised_divisor(promises),), (1,))
+    return flow.analyze(module.walk(), _AxisDomain(facts))
 
 
 @dataclass(frozen=True)
@@ -376,18 +383,6 @@ def _counter(start: _Facts, step: _Facts) -> _Facts:
 _HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
 
 
-def _parameters(module: Operation) -> dict[SSAValue, _Facts]:
-    """What the specialization promises of the parameters; nothing of an element of a tile."""
-    facts: dict[SSAValue, _Facts] = {}
-    for op in module.walk():
-        if isinstance(op, tt.FuncOp) or has(op, RegionsOfElements):
-            facts |= {argument: _nothing(argument) for argument in flow.arguments_inside(op)}
-        if isinstance(op, tt.FuncOp) and isinstance(op.arg_attrs, builtin.ArrayAttr):
-            for argument, promises in zip(op.body.blocks[0].args, op.arg_attrs):
-                facts[argument] = _Facts((1,), (_promised_divisor(promises),), (1,))
-    return facts
-
-
 def _promised_divisor(promises: Attribute) -> int:
     divisor = (
         promises.data.get("tt.divisibility")
@@ -408,11 +403,8 @@ def _with_hints(op: Operation, facts: _Facts) -> _Facts:
     return _Facts(numbers[0], numbers[1], numbers[2], facts.value)
 
 
-# Accesses
-
 WidthsOf = Callable[[SourcePosition | None], tuple[int, ...]]
-"""The widths, in bytes, of the finished code's accesses to global memory for a line
-of the kernel."""
+"""The widths, in bytes, of the finished code's accesses to global memory for a line."""
 
 
 def axis_info(module: Operation, widths_of: WidthsOf, read_from: str) -> AxisInfo:
@@ -423,16 +415,11 @@ def axis_info(module: Operation, widths_of: WidthsOf, read_from: str) -> AxisInf
 
 
 RunOf = Callable[[SSAValue], tuple[int, int] | None]
-"""For a tile: elements that a thread holds side by side, and the dimension along which it does;
-None where that is not known."""
+"""Elements of a tile that a thread holds side by side, and their dimension; None if unknown."""
 
 
 def vector_widths(module: Operation, run_of: RunOf) -> Mapping[Operation, int]:
-    """For each access by a tile of pointers or by one:
-    the elements that addresses, layout and mask let a thread take at once.
-
-    Atomics and asynchronous copies may take fewer, for other reasons.
-    """
+    """For each access, the elements that addresses, layout and mask let a thread take at once."""
     facts = _solve(module)
     return {
         op: _vector_width(
@@ -485,9 +472,7 @@ def _vector_width(
     facts: Mapping[SSAValue, _Facts],
     run_of: RunOf,
 ) -> int | None:
-    """min(contiguity, divisibility, what a thread holds side by side, 128 bits),
-    then the mask's runs.
-    """
+    """min(contiguity, divisibility, neighbors in a thread, 128 bits), then the mask's runs."""
     if not shape(tile.type):
         return 1
     layout = run_of(tile)
@@ -513,9 +498,7 @@ def power_of_two_up_to(number: int) -> int:
 
 
 def blocked_run(tile: SSAValue) -> tuple[int, int] | None:
-    """For a tile in a blocked layout: elements that a thread holds side by side,
-    and the dimension along which it does.
-    """
+    """Elements of a blocked tile that a thread holds side by side, and their dimension."""
     type = tile.type
     if not isinstance(type, builtin.TensorType):
         return None
@@ -533,8 +516,6 @@ def blocked_run(tile: SSAValue) -> tuple[int, int] | None:
     at = dimensions.index(fastest)
     return min(held, shape(type)[at]), at
 
-
-# Widths in the finished code
 
 _PTX_ACCESS = re.compile(
     r"\b(?:ld|st|atom|red)\.(?:\w+\.){0,8}?global(?:\.[\w:]+){0,8}?(?:\.v(?P<vector>\d))?\.[busf]"
@@ -556,9 +537,7 @@ _AMD_BYTES = {
 
 
 def access_width(line: str) -> int | None:
-    """Bytes that one thread moves to or from global memory by a line of PTX or AMD assembly;
-    None where it moves none.
-    """
+    """Bytes per thread of a global access in PTX or AMD assembly; None where it has none."""
     if copy := _PTX_COPY.search(line):
         return int(copy["bytes"], 0)
     if access := _PTX_ACCESS.search(line):

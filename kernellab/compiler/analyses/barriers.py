@@ -106,10 +106,8 @@ def barriers(
 
     Args:
         module: after allocation, with the barriers that the membar analysis inserts.
-        memory: its layout.
         original: the names of the operations of the module before the membar analysis.
-        lowered: the barriers of the module right after it became LLVM's dialect, by line: the
-            compilation's own. A barrier that these do not have is left out.
+        lowered: the barriers right after LLVM's dialect, by line; others are left out.
         in_finished_code, read_from: see `Barriers`.
     """
     number = numbered(module)
@@ -142,9 +140,7 @@ def barriers(
 def _barriers_of(
     ops: Iterable[Operation], original: Sequence[str]
 ) -> Iterator[tuple[Operation, bool]]:
-    """The barriers, and whether the membar analysis has put each in:
-    then the module before it has none at that place.
-    """
+    """The barriers, and whether membar put each in: the module before has none there."""
     cursor = 0
     for op in ops:
         there_before = cursor < len(original) and original[cursor] == kind(op)
@@ -154,9 +150,7 @@ def _barriers_of(
 
 
 def _lowering_barrier(position: SourcePosition | None, operation: str, buffer: str) -> Barrier:
-    """A barrier inside what one operation became:
-    its warps exchange data through its scratch space.
-    """
+    """A barrier inside an operation, whose warps exchange data through its scratch space."""
     hazards: tuple[Hazard, ...] = ()
     if buffer:
         write = SharedMemoryAccess(operation, "write", buffer, 0, position)
@@ -252,11 +246,7 @@ def _accesses(op: Operation, views: Views, scratch: Effect) -> Iterator[_Point]:
 
 
 def _effect(op: Operation) -> Effect | None:
-    """What an operation does to shared memory, by operands that are views of it.
-
-    Loads of the tensor memory accelerator are not among them: they signal through a separate
-    barrier in memory.
-    """
+    """What an operation does to shared memory through views of it, without TMA's loads."""
     if has(op, SharedRead):
         return "read"
     if has(op, SharedWrite) and not has(op, DescriptorAccess):
@@ -313,8 +303,6 @@ def _access(point: _Point, bytes_of: _Bytes, number: Mapping[Operation, int]) ->
     )
 
 
-# The compilation's own barriers, in the text of LLVM's dialect
-
 _LLVM_BARRIER = re.compile(
     r"^\s*(?:nvvm\.barrier0|nvvm\.barrier|rocdl\.s\.barrier|rocdl\.barrier|ttg\.barrier|"
     r"gpu\.barrier)\b.* loc\((.*)\)$"
@@ -346,9 +334,7 @@ _AMD_BARRIER = re.compile(r"^[ \t]*s_barrier(?:_wait)?\b", re.M)
 
 
 def barriers_in(machine_code: str) -> int:
-    """The barriers of a whole program in SASS or AMD assembly:
-    instructions in the text, not executions.
-    """
+    """The barrier instructions in the text of a whole SASS or AMD program."""
     return len(_NVIDIA_BARRIER.findall(machine_code)) + len(_AMD_BARRIER.findall(machine_code))
 
 
@@ -382,9 +368,7 @@ def barriers_of(opened: OpenedModules) -> Barriers:
 
 
 def _before_membar(compilation: Compilation) -> PassRun | None:
-    """The pass before the one that inserts barriers, where that is a separate pass:
-    from Triton 3.9 on.
-    """
+    """The pass before membar's, where that is a separate pass: from Triton 3.9 on."""
     for before, run in itertools.pairwise(compilation.passes):
         if run.name == "membar":
             return before

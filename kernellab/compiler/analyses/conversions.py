@@ -44,9 +44,6 @@ from kernellab.triton_api.targets import TURNS_WARPS_AT_ONCE
 if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
 
-# How many bytes an operation hands from lane to lane: counted in the machine code, or estimated
-# by how Triton lowers it.
-
 WORD = 4
 """Bytes that one lane hands on in one shuffle: a register, however much of it the value fills."""
 _HANDING = ("SHFL", "REDUX", "CREDUX")
@@ -59,10 +56,7 @@ class AlongAxis:
 
     Attributes:
         layout: of the tile.
-        axis: that goes, or along which it scans.
         sizes: bytes of an element of each operand.
-        scans: whether it is a scan.
-        reverse: whether it begins at the axis's end.
     """
 
     layout: RegisterLayout
@@ -76,16 +70,12 @@ class AlongAxis:
         return sum(1 for vector in self.layout.bases[level] if vector[self.axis])
 
     def estimated_bytes(self) -> int:
-        """What all threads hand on, by the steps of Triton's lowering;
-        no loop and no branch of it is left out by LLVM.
-        """
+        """What all threads hand on by Triton's lowering, before LLVM leaves anything out."""
         numbers = self._of_scan() if self.scans else self._of_reduction()
         return numbers * threads(self.layout) * sum(map(round_up_to_words, self.sizes))
 
     def _of_reduction(self) -> int:
-        """Numbers that each thread hands on: one for each of its runs and step between lanes,
-        then the partial results of warps.
-        """
+        """Numbers that each thread hands on: for its runs and lane steps, then partial results."""
         runs = self.layout.registers_per_thread >> self.bits("register")
         between_warps = self.bits("warp")
         partial_results = (
@@ -117,9 +107,7 @@ def round_up_to_words(size: int) -> int:
 
 
 def counted_bytes(opcodes: Mapping[str, int], layout: RegisterLayout) -> int:
-    """What the machine code's instructions hand on when each runs once in every thread;
-    0 where it has none, as AMD's.
-    """
+    """What the machine code hands on when each instruction runs once; 0 where it has none."""
     instructions = sum(many for opcode, many in opcodes.items() if opcode.startswith(_HANDING))
     return instructions * threads(layout) * WORD
 
@@ -141,8 +129,7 @@ def settled(counted: int, estimated: int, in_loop: bool) -> tuple[int, bool]:
 Compose = Callable[[RegisterLayout, RegisterLayout], Mapping[str, Bases]]
 """Triton's answer: where a register of the second layout finds its element in the first."""
 Opcodes = Callable[[str, int], Mapping[str, int]]
-"""What the machine code has for the how manieth operation of a name,
-in the order of the text, from 0."""
+"""The machine code's counts for an operation by name and number, in the text's order from 0."""
 
 _INTO_SHARED = (ttg.LocalAllocOp, ttg.LocalStoreOp)
 _THROUGH_SHARED = (*_INTO_SHARED, ttg.LocalLoadOp)
@@ -162,13 +149,7 @@ class Questions:
 
 
 def conversions(module: builtin.ModuleOp, query: Questions, read_from: str) -> Conversions:
-    """The operations of a module that bring elements to other threads, or may have to.
-
-    Args:
-        module: TTGIR.
-        query: queries of the compiler and its machine code.
-        read_from: the stage or pass that made the module.
-    """
+    """The operations of a module that bring elements to other threads, or may have to."""
     numbers = numbered(module)
     moving = [op for op in numbers if _moves(op)]
     types = [value.type for op in moving for value in (*op.operands, *op.results)]
@@ -283,9 +264,7 @@ class _Explanation:
         return layout if isinstance(layout, RegisterLayout) else None
 
     def _along_axis(self) -> AlongAxis | None:
-        """The operation as a reduction or scan; None where it is none,
-        or its layout is not known.
-        """
+        """The operation as a reduction or scan; None for others, and unknown layouts."""
         layout, axis = self._registers(self._source), integer(self._op, "axis")
         if not isinstance(self._op, _ALONG_AN_AXIS) or layout is None or axis is None:
             return None
@@ -294,9 +273,7 @@ class _Explanation:
         return AlongAxis(layout, axis, sizes, scans, scans and bool(integer(self._op, "reverse")))
 
     def _shared_bytes(self, means: Means) -> int:
-        """The tile, where all of it goes through shared memory;
-        the scratch space of whatever keeps partial results there.
-        """
+        """The tile, where all of it goes through shared memory; else the scratch space."""
         if means != "shared memory":
             return 0
         if isinstance(self._op, (ttg.ConvertLayoutOp, *_INTO_SHARED)):
@@ -313,9 +290,7 @@ class _Explanation:
         return settled(counted, self._estimated_shuffles(means), bool(loops_around(self._op)))
 
     def _kept_bytes(self, means: Means) -> int | None:
-        """The bytes that stay in their thread; None unless the operation converts between known
-        layouts of registers.
-        """
+        """The bytes that stay in their thread; None unless it converts known register layouts."""
         source, destination = self._registers(self._source), self._registers(self._destination)
         if not isinstance(self._op, ttg.ConvertLayoutOp) or source is None or destination is None:
             return None
@@ -325,9 +300,7 @@ class _Explanation:
         return _element_bytes(self._source.type) * (held - elements_moved(source, destination))
 
     def _estimated_shuffles(self, means: Means) -> int:
-        """By how Triton lowers a reduction or scan; of a conversion what has to change threads;
-        of a gather its result.
-        """
+        """By Triton's lowering of reductions and scans; of a conversion, what changes threads."""
         if (along := self._along_axis()) is not None:
             return along.estimated_bytes()
         if means != "warp shuffles":
@@ -350,16 +323,12 @@ def _stays(bases: Mapping[str, Bases], level: str, place: int) -> bool:
 
 
 def elements_moved(source: RegisterLayout, destination: RegisterLayout) -> int:
-    """How many registers of the destination hold an element that their thread did not
-    hold in the source.
-    """
+    """How many registers of the destination hold an element that is new to their thread."""
     return int(numpy.count_nonzero(~numpy.isin(_held(destination), _held(source))))
 
 
 def _held(layout: RegisterLayout) -> Numbers:
-    """One number for each thread and element that it holds;
-    the same for the same pair in any layout of the tile.
-    """
+    """One number for each thread and element, the same in any layout of the tile."""
     indices = numpy.moveaxis(layout.all_elements(), -1, 0)
     elements = numpy.ravel_multi_index(tuple(indices), layout.shape)
     threads = numpy.arange(elements.size // layout.registers_per_thread)
@@ -409,9 +378,7 @@ _MOVING = ("lanes", "shared load", "shared store", "barrier")
 
 
 def _opcodes_of_lines(compilation: Compilation) -> Opcodes:
-    """The instructions of the machine code that move data between threads,
-    by the operation of the TTGIR text that they come from.
-    """
+    """The machine code that moves data between threads, by the TTGIR operation of its lines."""
     counts: dict[int, Counter[str]] = {}
     # A record may have no machine code, or no lines for it.
     decoded = compilation.instructions if compilation.can_answer("instructions") else ()

@@ -1,6 +1,4 @@
-"""The tiles of a module, and their layouts: by Triton's own answer, on their way through the
-module, and as the lanes of a warp access global memory.
-"""
+"""The tiles of a module and their layouts, by Triton's answers, and warps' accesses."""
 
 from __future__ import annotations
 
@@ -55,15 +53,13 @@ class TileLayout(HasCard):
     position: SourcePosition | None
     """The kernel's line."""
     shape: tuple[int, ...]
-    """In elements; of a piece of memory with several tiles (the buffers
-    of a pipelined loop) all of them."""
+    """In elements, of all tiles of a piece of memory, such as the buffers of a pipelined loop."""
     element: str
     """The elements' type as MLIR writes it: "f16", "!tt.ptr<f16>"."""
     encoding: str
     """The layout as TTGIR writes it, aliases spelled out."""
     layout: Layout | None
-    """Of the last dimensions, where a piece of memory has several tiles;
-    None where Triton does not say: see `why_unknown`."""
+    """Of a piece of memory, that of the last dimensions; None if unknown: see `why_unknown`."""
     why_unknown: str = ""
 
     def show(self, to: TileLayout | Layout | None = None, by: str | None = None) -> Any:
@@ -76,10 +72,7 @@ class TileLayout(HasCard):
         return show(self, to=to, by=by)
 
     def plot(self, by: str | None = None, at: Sequence[int] = (), hardware: bool = False) -> Any:
-        """The tile as a figure: see `Layout.plot`.
-
-        Raises LayoutError where the layout is not known, or as there.
-        """
+        """The tile as a figure: see `Layout.plot`. Raises LayoutError for an unknown layout."""
         return plot(self, by=by, at=at, hardware=hardware)
 
     def __str__(self) -> str:
@@ -88,16 +81,12 @@ class TileLayout(HasCard):
         return f"{self.name or self.operation}{where}: {shape}x{self.element}, {self.encoding}"
 
     def has_type(self, shape: Sequence[int], element: str) -> bool:
-        """Whether it is a tile of that shape and element type, or a piece of memory
-        with several of them.
-        """
+        """Whether it is a tile of that shape and element type, or memory with several of them."""
         own = self.shape[-len(shape) :] if shape else self.shape
         return own == tuple(shape) and self.element == element
 
     def line(self) -> str:
-        """The tile in a few words, the encoding by its families alone: "acc, line 38:
-        tt.dot, 128x64xf32, nvidia mma".
-        """
+        """The tile in a few words: "acc, line 38: tt.dot, 128x64xf32, nvidia mma"."""
         where = f", line {self.position.line}" if self.position else ""
         name = f"{self.name}{where}: {self.operation}" if self.name else f"{self.operation}{where}"
         shape = joined_sizes(self.shape)
@@ -120,8 +109,7 @@ class Layouts(HasCard):
     type_in_kernel: Callable[[str], tuple[tuple[int, ...], str] | None] = field(
         repr=False, compare=False, default=lambda _: None
     )
-    """Shape and element type of what the kernel itself calls by a name, last in its TTIR;
-    None where that is not known."""
+    """Shape and element type of what the kernel's TTIR has by a name; None where not known."""
 
     def __getitem__(self, name: str) -> tuple[TileLayout, ...]:
         """Every tile that has that name in the kernel, in the order of the text.
@@ -217,8 +205,7 @@ class Conversion:
     threads write or read it. Of a conversion, and of what writes or reads a buffer: the tile. Of
     anything else: `scratch_bytes`, which holds its partial results."""
     shuffled_bytes: int
-    """What threads hand from lane to lane, likewise:
-    4 bytes for each thread and instruction (docs/layouts.md)."""
+    """What threads hand from lane to lane: 4 bytes a thread and instruction (docs/layouts.md)."""
     shuffles_counted: bool
     """Whether `shuffled_bytes` is counted in the machine code; else it is an estimate."""
     kept_bytes: int | None
@@ -254,9 +241,7 @@ class Conversion:
         return ", ".join(parts) or _WITHOUT_BYTES[self.means]
 
     def _between_lanes(self) -> str:
-        """What the machine code has that hands values from lane to lane:
-        shuffles, or REDUX, which combines those of a whole warp.
-        """
+        """The machine code's shuffles between lanes, and REDUX, which combines a whole warp's."""
         combined = any("REDUX" in opcode for opcode in self.in_finished_code)
         shuffled = any(opcode.startswith("SHFL") for opcode in self.in_finished_code)
         if combined:
@@ -353,9 +338,7 @@ class Flow:
                 self._heirs.setdefault(source, []).append(value)
 
     def makers(self, value: SSAValue) -> list[Operation]:
-        """The operations that settle a value's layout, backwards;
-        free ones only where nothing else does.
-        """
+        """The operations behind a value's layout; free ones only where nothing else settles it."""
         reached = flow.reached([value], lambda value: self._sources.get(value, ()))
         ends = [end for end in reached if not self._sources.get(end)]
         made = [end.op for end in ends if isinstance(end, OpResult)]
@@ -390,16 +373,9 @@ def _sources(value: SSAValue) -> Sequence[SSAValue]:
         return [op.operands[0]] if isinstance(op, _VIEWS) else ()
     if isinstance(op, tt.ExpandDimsOp):  # its operand has a slice of its layout
         return op.operands
-    if _settles(op):
+    if touches_memory(op) or has(op, DotLike) or isinstance(op, _REARRANGING):
         return ()
     return [operand for operand in op.operands if _same_encoding(operand.type, value.type)]
-
-
-def _settles(op: Operation) -> bool:
-    """Whether an operation determines a layout, even where its operands and results have
-    the same layout.
-    """
-    return touches_memory(op) or has(op, DotLike) or isinstance(op, _REARRANGING)
 
 
 def _same_encoding(left: Attribute, right: Attribute) -> bool:
@@ -407,13 +383,8 @@ def _same_encoding(left: Attribute, right: Attribute) -> bool:
     return mine is not None and theirs is not None and mine.encoding == theirs.encoding
 
 
-# Names
-
-
 def value_name(value: SSAValue) -> str:
-    """The kernel's own name for a value; of a loop's variable, where it has none,
-    that of what goes in or comes round.
-    """
+    """The kernel's own name for a value, or for what goes into or round a loop's variable."""
     for candidate in (value, *_handed(value)):
         if name := _own_name(candidate):
             return name
@@ -434,16 +405,12 @@ def _handed(value: SSAValue) -> list[SSAValue]:
 
 
 def _own_name(value: SSAValue) -> str:
-    """The name that a value's own location says;
-    the location of an operation with several results names none of them.
-    """
+    """The name in a value's own location; operations with several results name none of them."""
     if isinstance(value, BlockArgument):
         return locate(value.location).name or ""
     assert isinstance(value, OpResult)
     return name_of(value.op) if len(value.op.results) == 1 else ""
 
-
-# The layout of every tile of a module, by Triton's own answer.
 
 QueryLayouts = Callable[[Sequence[TileType]], Sequence[Layout | LayoutError]]
 """Returns Triton's layouts of several types, with an error for each type without a layout."""
@@ -494,9 +461,7 @@ def layouts_by_type(
 
 
 def _values(module: builtin.ModuleOp) -> Iterator[tuple[SSAValue, Operation, int]]:
-    """Every value, with the operation that makes it or whose region it enters,
-    in the order of the text.
-    """
+    """Every value, with the operation that makes it or has it as a region's argument, in order."""
     for op, number in numbered(module).items():
         for value in (*op.results, *flow.arguments_inside(op)):
             yield value, op, number
@@ -553,9 +518,7 @@ _WITHOUT_LAYOUTS = ("source", "ttir")
 
 
 def explain_absence(compilation: Compilation, snapshot: str, name: str, tiles: Layouts) -> str:
-    """Why no tile of a snapshot is called `name`:
-    it is not a tile, a pass removed it, or the kernel has no such name.
-    """
+    """Why a snapshot has no tile `name`: not a tile, removed by a pass, or unknown."""
     if not isinstance(name, str):
         return f"Name a tile as the kernel does: {', '.join(tiles.names)}."
     if compilation.specialization.signature.get(name) == "constexpr":
@@ -584,14 +547,11 @@ def _runs_up_to(compilation: Compilation, snapshot: str) -> list[PassRun]:
     return runs[: ends[-1] + 1] if ends else []
 
 
-# Which lanes of which instructions of a warp access which elements of a tile in global memory.
-
 NO_ONE = -1
 """In the place of an element, for a lane that does not take part."""
 
 _VECTOR_ATOMICS_FROM = 90
-"""The compute capability that adds several floats in one atomic:
-PTX has .v2, .v4 and .v8 from sm_90 on."""
+"""The compute capability with atomics of several floats: PTX has .v2, .v4, .v8 from sm_90 on."""
 _FLOATS_TO_ADD = ("f16", "bf16", "f32")
 _WIDEST_BITS = 128
 
@@ -607,8 +567,7 @@ class WarpAccess:
         width: elements that follow it in the same access, itself included.
         size: of an element, in bytes.
         held: neighbors along `dimension` that a thread holds, as many as one access could take.
-        dimension: the one along which a thread's neighbors lie, or the neighboring lanes'
-            elements; None for a single element.
+        dimension: that of a thread's neighbors, or of neighboring lanes; None for one element.
     """
 
     first: Numbers
@@ -619,12 +578,9 @@ class WarpAccess:
 
 
 class WarpAccesses:
-    """The accesses of a module whose addresses are tiles of pointers or single ones,
-    by their operations.
+    """The accesses of a module by tiles of pointers or single ones, by their operations.
 
     Args:
-        module: TTGIR.
-        query: queries Triton for layouts.
         target: the GPU; what atomics take at once is said of NVIDIA's.
     """
 
@@ -656,15 +612,14 @@ class WarpAccesses:
         if not isinstance(layout, RegisterLayout) or not layout.shape:
             return WarpAccess(used, width, size, 1, None)
         held = {dim: run for dim, run in enumerate(layout.contiguous) if run > 1}
-        dimension = max(held, key=held.__getitem__, default=_along(layout))
+        steps = [dim for vector in layout.lane for dim, step in enumerate(vector) if step]
+        dimension = max(held, key=held.__getitem__, default=steps[0] if steps else layout.order[0])
         return WarpAccess(
             used, width, size, min(held.get(dimension, 1), _WIDEST_BITS // (8 * size)), dimension
         )
 
     def _holders(self, pointers: SSAValue) -> Numbers:
-        """The element of every register: shape (blocks and warps, lanes, registers).
-        All threads hold a scalar.
-        """
+        """Each register's element: shape (blocks and warps, lanes, registers); of scalars, all."""
         layout = self._layouts.get(pointers.type)
         if layout is None:
             return numpy.zeros((self._warps, self._lanes, 1), numpy.int64)
@@ -695,9 +650,7 @@ class WarpAccesses:
                 return width
 
     def _most_in_one_atomic(self, op: tt.AtomicRMWOp) -> int:
-        """Triton's rule (AtomicRMWOpConversion): several floats are added at once,
-        other atomics take one element.
-        """
+        """Triton's rule (AtomicRMWOpConversion): several floats at once, others one by one."""
         element = str(element_type(op.value.type))
         if tt.ATOMIC_OPERATIONS[op.operation.value.data] != "fadd":
             return 1
@@ -723,16 +676,8 @@ class WarpAccesses:
         return power_of_two_up_to(run)
 
 
-def _along(layout: RegisterLayout) -> int:
-    """The dimension along which neighboring lanes lie."""
-    steps = [dim for vector in layout.lane for dim, step in enumerate(vector) if step]
-    return steps[0] if steps else layout.order[0]
-
-
 def _once(holders: Numbers, layout: Layout | LayoutError | None) -> Numbers:
-    """The holders, of those that hold the same only the first:
-    what changes memory, and any atomic, is done by one thread.
-    """
+    """The first of equal holders: one thread changes memory, and does any atomic."""
     if layout is None:
         kept = numpy.full_like(holders, NO_ONE)
         kept[0, 0] = holders[0, 0]

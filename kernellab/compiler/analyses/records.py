@@ -14,8 +14,6 @@ from kernellab.common.text import counted
 from kernellab.errors import SourcePosition
 from kernellab.records.display import column_names, data_frame, plot
 
-# What is known of the addresses of a kernel's accesses to global memory.
-
 
 @dataclass(frozen=True)
 class PointerFacts:
@@ -42,8 +40,7 @@ class PointerFacts:
     most 128 bits. None for atomics, and if the layout is not a blocked one: `compiled_bytes` has
     it."""
     compiled_bytes: tuple[int, ...]
-    """Widths in bytes of the accesses to global memory that PTX or AMD assembly has for this line;
-    () where it has none."""
+    """Widths in bytes of this line's global accesses in PTX or AMD assembly; () where none."""
     position: SourcePosition | None
 
 
@@ -58,8 +55,6 @@ class AxisInfo:
         """One row per access, as a pandas DataFrame."""
         return data_frame(self.accesses, column_names(PointerFacts))
 
-
-# The barriers of a kernel's module, and the accesses to shared memory that they keep in order.
 
 HazardKind = Literal["read after write", "write after read", "write after write"]
 
@@ -98,14 +93,10 @@ class Barrier:
     position: SourcePosition | None
     hazards: tuple[Hazard, ...]
     written_by: Literal["membar analysis", "program", "lowering"]
-    """"membar analysis": inserted between two operations; "program": in the kernel, or put there by
-    an earlier pass; "lowering": inside what one operation became, between its own writes and reads.
-    """
+    """ "membar analysis": inserted; "program": there before; "lowering": in one operation."""
 
     def __str__(self) -> str:
-        """ "barrier 2, matmul.py:12, by the membar analysis: read after write of %a:
-        ttg.local_store before ttg.local_load".
-        """
+        """ "barrier 2, matmul.py:12, by the membar analysis: read after write of %a: ..."."""
         where = f", {self.position}" if self.position else ""
         hazards = [
             f"{hazard.kind} of {hazard.after.buffer}: "
@@ -122,14 +113,11 @@ class Barriers:
 
     barriers: tuple[Barrier, ...]
     in_finished_code: int | None
-    """Barriers in the finished code, counted: BAR.SYNC in SASS, s_barrier in AMD's assembly;
-    None where there is none."""
+    """Counted in the finished code: BAR.SYNC in SASS, s_barrier in AMD's; None without code."""
     read_from: str
 
     def table(self) -> Any:
-        """One row per barrier, kind of hazard and pair of operations, as a pandas DataFrame;
-        a barrier with no hazard has one row.
-        """
+        """A DataFrame with a row per barrier, kind of hazard and pair of operations."""
         from kernellab.common.pandas_import import pandas
 
         rows: list[dict[str, Any]] = []
@@ -156,9 +144,6 @@ class Barriers:
         )
         head = f"{counted(len(self.barriers), 'barrier')} in {self.read_from}{finished}"
         return "\n".join([head, *(f"  {barrier}" for barrier in self.barriers)])
-
-
-# The functions of a kernel's module, and who calls whom.
 
 
 @dataclass(frozen=True)
@@ -195,15 +180,9 @@ class CallGraph:
         return data_frame(self.functions, column_names(Function))
 
 
-# How the loops of a kernel are software-pipelined.
-
-
 @dataclass(frozen=True)
 class ScheduledOperation:
-    """Where the software pipeliner puts one operation of a loop.
-
-    Source: the attributes `loop.stage` and `loop.cluster`, as Triton's schedule_loops leaves them.
-    """
+    """Where the software pipeliner put an operation: `loop.stage` and `loop.cluster`."""
 
     operation: str
     name: str
@@ -231,8 +210,7 @@ class PipelineStages:
 
     loops: tuple[ScheduledLoop, ...]
     read_from: str
-    """The pass after which the module was read; "" where no pass schedules loops
-    for this target."""
+    """The pass after which the module was read; "" if no pass schedules loops for this target."""
 
     def table(self) -> Any:
         """One row per operation, as a pandas DataFrame."""
@@ -245,20 +223,14 @@ class PipelineStages:
         return frame
 
 
-# The arithmetic and the memory traffic of one program.
-
-
 @dataclass(frozen=True)
 class WorkItem:
-    """Arithmetic or memory traffic of one operation of a program.
-    Counted from the IR, not measured.
-    """
+    """Arithmetic or memory traffic of one operation of a program, counted from the IR."""
 
     operation: str
     kind: Literal["matrix", "arithmetic", "load", "store", "atomic"]
     each: int
-    """Per execution: floating-point operations ("matrix", "arithmetic"), or bytes of global memory,
-    masks counted as true."""
+    """Per execution: floating-point operations, or bytes of global memory with masks true."""
     times: int
     """How often it runs, as far as trip counts are known."""
     unknown_loops: tuple[str, ...]
@@ -287,11 +259,7 @@ class Work:
 
     @property
     def flops(self) -> Mapping[str, int]:
-        """Trip counts that are not known ("1" for none) -> floating-point operations
-        to be multiplied with them.
-
-        A multiply-add of a matmul counts as two.
-        """
+        """Trip counts ("1" for none) -> floating-point operations; a multiply-add counts as two."""
         return self._sums("matrix", "arithmetic")
 
     @property
@@ -310,9 +278,7 @@ class Work:
         return self._sums("store", "atomic")
 
     def __str__(self) -> str:
-        """Three lines: "1,024 flops, 512 of them in matmuls", and the bytes;
-        where trip counts are not known, "16 * n flops".
-        """
+        """Three lines: "1,024 flops, 512 of them in matmuls" or "16 * n flops", and the bytes."""
         products = (
             f", of them in matmuls: {_sum_text(self.matrix_flops)}" if self.matrix_flops else ""
         )
@@ -352,11 +318,9 @@ class SharedBuffer:
     name: str
     """The value's name in the IR ("a"); of scratch space the operation's ("convert_layout")."""
     operation: str
-    """The operation that has it: "ttg.local_alloc" for a buffer,
-    any other for scratch space of that operation."""
+    """The operation that has it: "ttg.local_alloc" for a buffer, any other for scratch space."""
     offset: int
-    """First byte. Source: the attribute `allocation.offset` that Triton's
-    allocation pass leaves."""
+    """First byte, from Triton's allocation pass: the attribute `allocation.offset`."""
     size_bytes: int
     """Source: the same pass, run on a module that holds this one operation."""
     first_operation: int
@@ -386,28 +350,23 @@ class SharedMemory:
 
     buffers: tuple[SharedBuffer, ...]
     total_bytes: int
-    """What a launch asks for. Source: the module's attribute `ttg.shared`,
-    which is the metadata's `shared`."""
+    """What a launch asks for: the module's attribute `ttg.shared`, the metadata's `shared`."""
     read_from: str
     """The pass after which the module was read: "llir.allocate_shared_memory_nv"."""
     kernel: str = ""
     positions: tuple[tuple[int, SourcePosition], ...] = ()
-    """(number of an operation, the kernel's line), wherever the module's text comes
-    to another line. Source: the locations that the compiler keeps."""
+    """(operation's number, kernel's line), where the line changes, by the compiler's locations."""
     loops: tuple[tuple[int, int], ...] = ()
     """(first, last operation) of each loop: where the module's branches lead back."""
     warp_groups: tuple[tuple[int, int], ...] = ()
-    """(first, last operation) of each part of a warp-specialized kernel:
-    they are one after the other, and run at once."""
+    """(first, last operation) of each warp-specialized part: consecutive, and run at once."""
 
     def table(self) -> Any:
         """One row per buffer, as a pandas DataFrame."""
         return data_frame(self.buffers, column_names(SharedBuffer))
 
     def bytes_in_use(self, operation: int) -> int:
-        """How many bytes belong to a buffer that lives at an operation.
-        Ours, from the life spans.
-        """
+        """How many bytes belong to buffers that live at an operation, by our life spans."""
         alive = [
             buffer
             for buffer in self.buffers
@@ -421,18 +380,12 @@ class SharedMemory:
 
     @property
     def busiest_operation(self) -> int | None:
-        """The first operation with the most bytes in use; None without buffers.
-
-        `total_bytes` is at least what is in use there, and more where buffers are aligned
-        or a place is free only for a while.
-        """
+        """The first operation with the most bytes in use, at most `total_bytes`, or None."""
         starts = {buffer.first_operation for buffer in self.buffers}
         return min(starts, key=lambda at: (-self.bytes_in_use(at), at), default=None)
 
     def plot(self) -> Any:
-        """The buffers over the program's operations:
-        a picture that a cell displays (docs/analyses.md).
-        """
+        """The buffers over the program's operations, as a picture (docs/analyses.md)."""
         return plot(self)
 
 
@@ -448,14 +401,11 @@ class TensorBuffer:
     """The value's name in the IR."""
     operation: str
     column: int
-    """First column. Source: the attribute `tensor_memory_col_offset`
-    that Triton's allocation pass leaves."""
+    """First column, from Triton's allocation pass: `tensor_memory_col_offset`."""
     columns: int
-    """Of 32 bits in each row. Source: the same pass, run on a module that holds copies
-    of this one operation."""
+    """Of 32 bits in each row, from the same pass on copies of this one operation."""
     row: int
-    """First row within a warp's 32: 0, or 16 for a buffer of 64 rows in the upper half. Source:
-    `tensor_memory_row_offset`."""
+    """First row within a warp's 32, 0 or 16 (64 rows, upper half): `tensor_memory_row_offset`."""
     rows: int
     """128; or 64: 16 of the 32 rows of each of four warps. Source: as for `columns`."""
     first_operation: int
@@ -491,11 +441,9 @@ class TensorMemory:
 
     buffers: tuple[TensorBuffer, ...]
     total_columns: int
-    """What the program asks for when it begins: 0, 32, 64, 128, 256 or 512. Source:
-    the module's attribute `ttg.tensor_memory_size`."""
+    """0, 32, 64, 128, 256 or 512 for a program: the attribute `ttg.tensor_memory_size`."""
     read_from: str
-    """The pass after which the module was read: "llir.allocate_tensor_memory";
-    "" where there is none."""
+    """The pass after which the module was read: "llir.allocate_tensor_memory", or ""."""
     kernel: str = ""
     positions: tuple[tuple[int, SourcePosition], ...] = ()
     """As of `SharedMemory`; so are the next two."""
@@ -509,9 +457,7 @@ class TensorMemory:
         return data_frame(self.buffers, column_names(TensorBuffer))
 
     def columns_in_use(self, operation: int) -> int:
-        """How many columns belong, in some row, to a buffer that lives at an operation.
-        Ours, from the life spans.
-        """
+        """How many columns belong, in some row, to buffers that live at an operation."""
         alive = [
             buffer
             for buffer in self.buffers
@@ -526,7 +472,5 @@ class TensorMemory:
         return min(starts, key=lambda at: (-self.columns_in_use(at), at), default=None)
 
     def plot(self) -> Any:
-        """The buffers over the program's operations:
-        a picture that a cell displays (docs/analyses.md).
-        """
+        """The buffers over the program's operations, as a picture (docs/analyses.md)."""
         return plot(self)

@@ -1,6 +1,4 @@
-"""What one program does: its arithmetic and bytes, the functions that it calls, the schedule of its
-loops.
-"""
+"""What one program does: arithmetic and bytes, called functions, loop schedules."""
 
 from __future__ import annotations
 
@@ -50,8 +48,7 @@ _FLOAT_OPERATIONS = (
     mlir.LogOp, mlir.Log2Op, mlir.Log10Op, mlir.Log1pOp, mlir.SqrtOp, mlir.RsqrtOp, mlir.ErfOp,
     mlir.PowFOp, mlir.Atan2Op, tt.PreciseSqrtOp, tt.PreciseDivFOp, tt.ApproxDivFOp, tt.ClampFOp,
 )  # fmt: skip
-"""Each counts as one floating-point operation per element, a division and an exponential as much
-as an addition."""
+"""Each is one floating-point operation per element, also a division or an exponential."""
 
 
 @dataclass(frozen=True)
@@ -177,9 +174,7 @@ _LONGEST = 60
 
 
 def format_integer(value: SSAValue) -> str:
-    """An integer in the kernel's words: a constant, a parameter's name, an expression of those,
-    or a value's name.
-    """
+    """An integer in the kernel's words: constants, parameters and names, and their expressions."""
     number = constant(value)
     if number is not None:
         return str(number)
@@ -202,9 +197,6 @@ def format_integer(value: SSAValue) -> str:
 def work_of(opened: OpenedModules) -> Work:
     """Arithmetic and bytes of one program, counted from the first IR that the record has."""
     return work(opened.snapshot(opened.first_stage), opened.first_stage)
-
-
-# The functions of a kernel that inlining has left, and who calls whom.
 
 
 def call_graph(module: Operation, read_from: str) -> CallGraph:
@@ -233,8 +225,6 @@ def call_graph_of(opened: OpenedModules) -> CallGraph:
     """The functions left after inlining, and who calls whom."""
     return call_graph(opened.snapshot(opened.first_stage), opened.first_stage)
 
-
-# The schedule that the software pipeliner has given to each loop.
 
 STAGE = "loop.stage"
 CLUSTER = "loop.cluster"

@@ -67,9 +67,7 @@ def _sections(cubin: bytes) -> dict[str, Section]:
 
 
 def size_without_debug(binary: bytes) -> int:
-    """The size in bytes of an ELF file, a cubin or AMD's, without its debug information;
-    of any other bytes, the whole size.
-    """
+    """The bytes of a cubin or AMD's ELF without debug information; of others all bytes."""
     try:
         by_name = sections(binary)
     except CompileError:
@@ -79,8 +77,7 @@ def size_without_debug(binary: bytes) -> int:
 
 _NO_BITS_ATTRIBUTE, _BYTE_ATTRIBUTE, _HALF_ATTRIBUTE = 1, 2, 3
 _NUM_BARRIERS = 0x4C
-"""Formats of an attribute in `.nv.info`, and the number of EIATTR_NUM_BARRIERS,
-as `cuobjdump -elf` names both."""
+"""Formats of `.nv.info` attributes and the number of EIATTR_NUM_BARRIERS (`cuobjdump -elf`)."""
 
 
 def barrier_count(cubin: bytes, kernel: str) -> int:
@@ -116,8 +113,7 @@ def _attributes(info: bytes) -> Iterator[tuple[int, int]]:
 # Line tables
 
 _LINE_HEADER = struct.Struct("<IHIBBbBB")
-"""DWARF 2, section 6.2.4: length, version, length of the rest, smallest instruction,
-default_is_stmt, line_base, line_range, opcode_base."""
+"""DWARF 2, 6.2.4: lengths, version, smallest instruction, default_is_stmt, line_base, ..."""
 
 _COPY, _ADVANCE_ADDRESS, _ADVANCE_LINE, _CONSTANT_ADVANCE, _FIXED_ADVANCE = 1, 2, 3, 8, 9
 _END_OF_SEQUENCE = 1
@@ -126,8 +122,7 @@ _MOST_BITS = 140
 
 
 def ptx_lines(cubin: bytes) -> list[tuple[int, int]] | None:
-    """(address, PTX line) in the order of addresses:
-    from each address to the next, code came from that line.
+    """(address, PTX line) by address: the code up to the next one came from that line.
 
     ptxas writes them as a separate DWARF line table, `.nv_debug_line_sass`. None where the cubin
     has several code sections, whose tables only a linker can separate, or no such table.
@@ -146,9 +141,7 @@ def ptx_lines(cubin: bytes) -> list[tuple[int, int]] | None:
 
 
 def _line_rows(table: bytes) -> Iterator[tuple[int, int]]:
-    """The rows that the line-number program of the table's one unit makes
-    (DWARF 2, section 6.2.5).
-    """
+    """The rows of the line-number program of the table's one unit (DWARF 2, section 6.2.5)."""
     header = _LINE_HEADER.unpack_from(table)
     _length, _version, rest, smallest, _statement, line_base, line_range, opcode_base = header
     end = min(header[0] + 4, len(table))

@@ -1,6 +1,4 @@
-"""Machine code as instructions: SASS as text, decoded with its control codes and registers, and
-AMD's assembly.
-"""
+"""Machine code as instructions: SASS with its control codes, and AMD's assembly."""
 
 from __future__ import annotations
 
@@ -24,14 +22,11 @@ from kernellab.records import SourceMap
 if TYPE_CHECKING:
     from kernellab.compiler.compilations import Compilation
 
-# NVIDIA's machine code as text, and the matrix instructions in machine code of both vendors.
-
 
 # The stage and the record of the assembler's step both need it.
 @functools.lru_cache(maxsize=4)
 def disassemble(cubin: bytes) -> str:
-    """The SASS of a cubin, with the source file and line of each instruction,
-    by the `nvdisasm` bundled with Triton.
+    """The SASS of a cubin, with each instruction's file and line, by Triton's `nvdisasm`.
 
     Raises:
         CompileError: nvdisasm refused the cubin; the message has its words.
@@ -89,8 +84,7 @@ _TOOL_SECONDS = 120.0
 _TOOL_ADVICE = "Look at this machine's memory and at its limits (ulimit -a)."
 
 _NVIDIA_MATRIX = re.compile(r"^[ \t]*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z]*MMA[\w.]*)", re.M)
-"""An instruction of SASS whose opcode ends in MMA: HMMA, IMMA, DMMA, QMMA; warp groups:
-HGMMA, QGMMA; Blackwell: UTCHMMA."""
+"""SASS opcodes that end in MMA: HMMA, IMMA, DMMA, QMMA, HGMMA, QGMMA, UTCHMMA."""
 
 _AMD_MATRIX = re.compile(r"^[ \t]*(v_mfma\w*|v_smfmac\w*|v_wmma\w*|v_swmmac\w*)", re.M)
 """AMD's: v_mfma and v_smfmac (CDNA), v_wmma and v_swmmac (RDNA); the s forms are sparse."""
@@ -106,8 +100,7 @@ def matrix_instructions(machine_code: str) -> Counter[str]:
 
 
 INSTRUCTION_LINE = re.compile(r"^[ \t]*/\*(?P<address>[0-9a-f]+)\*/\s+\S", re.M)
-"""A line of nvdisasm's that starts with the instruction's offset:
-"/*0010*/ S2R R0, SR_TID.X ;"."""
+"""A line of nvdisasm's that starts with an offset: "/*0010*/ S2R R0, SR_TID.X ;"."""
 
 SASS_LOCATION = re.compile(r'^\s*//## File "(?P<file>(?:[^"\\]|\\.)*)", line (?P<line>\d+)')
 """A line of nvdisasm's that names where the instructions after it come from."""
@@ -124,9 +117,7 @@ def instruction_count(sass: str) -> int:
 
 
 def padding_lines(sass: str) -> frozenset[int]:
-    """The lines of SASS text, from 1, with instructions that no warp executes: behind the end
-    of a section's code ptxas puts a branch to itself, then NOPs up to a round address.
-    """
+    """Lines of SASS, from 1, that no warp executes: ptxas's final branch to itself, and NOPs."""
     lines = sass.splitlines()
     padding = []
     at_end = True
@@ -211,9 +202,7 @@ def registers_of(
 
 
 def _masked_predicates(mask: str) -> list[str]:
-    """The predicates that P2R and R2P copy: a bit of the mask for each,
-    or all where no number says it.
-    """
+    """The predicates that P2R and R2P copy: a bit of the mask each, or all without a number."""
     try:
         bits = int(mask, 16)
     except ValueError:
@@ -285,9 +274,7 @@ _GENERIC = ("LDG", "STG", "LD", "ST", "ATOMG", "ATOM", "RED", "REDG")
 def _address_span(
     root: str, modifiers: list[str], operands: Sequence[str], position: int, match: re.Match[str]
 ) -> int:
-    """E stands for a 64-bit address; before sm_80 and in some atomics nothing else
-    in the text says so.
-    """
+    """E is a 64-bit address; before sm_80 and in some atomics nothing else says so."""
     if root in _GENERIC:
         return (
             2
@@ -301,9 +288,7 @@ def _address_span(
 
 
 def _has_base(operands: Sequence[str], position: int, match: re.Match[str]) -> bool:
-    """Whether a register is the 32-bit offset to a uniform base,
-    which is the 64-bit part then: [R4.U32+UR6].
-    """
+    """Whether a register is a 32-bit offset to a 64-bit uniform base: [R4.U32+UR6]."""
     return match["file"] == "UR" and ".64" in operands[position] and "desc" in operands[position]
 
 
@@ -339,9 +324,7 @@ def _arithmetic_span(root: str, modifiers: list[str], position: int, suffix: str
 
 
 def _conversion_span(root: str, modifiers: list[str], position: int) -> int:
-    """F2F names the types of result and source (F2F.F64.F32);
-    I2F and F2I the one that is not 32 bits.
-    """
+    """F2F names both types (F2F.F64.F32); I2F and F2I the one that is not 32 bits."""
     types = [modifier for modifier in modifiers if re.fullmatch(r"[FUSB]*\d+", modifier)]
     if root == "F2F":
         return 2 if len(types) > position and types[position] == "F64" else 1
@@ -364,8 +347,7 @@ _MMA_SPANS = {
         "16816": (8, 16, 8),
     },
 }
-"""Opcode -> shape -> registers of the result, of A and of B:
-PTX ISA, "Matrix Fragments for mma"."""
+"""Opcode -> shape -> registers of result, A and B: PTX ISA, "Matrix Fragments for mma"."""
 
 
 def _matrix_span(root: str, modifiers: list[str], operands: Sequence[str], position: int) -> int:
@@ -382,9 +364,7 @@ def _matrix_span(root: str, modifiers: list[str], operands: Sequence[str], posit
 
 
 def _descriptor_span(root: str, operands: Sequence[str]) -> int:
-    """A shared-memory descriptor is 64 bits; a warp-group product names those of A
-    and B by one operand.
-    """
+    """A shared-memory descriptor is 64 bits; a warp group's operand names those of A and B."""
     is_warp_group = root.endswith("GMMA") and not root.startswith("UTC")
     return 4 if is_warp_group and operands[1].startswith("gdesc") else 2
 
@@ -442,9 +422,7 @@ def decode(compilation: Compilation) -> tuple[Instruction, ...]:
 
 
 def padding_of(compilation: Compilation) -> frozenset[int]:
-    """The lines of the machine code with instructions that no warp executes;
-    AMD's assembly has none.
-    """
+    """The lines of machine code that no warp executes; AMD's assembly has none."""
     stages = compilation.stages
     return padding_lines(stages["sass"].text) if "sass" in stages else frozenset()
 
@@ -453,9 +431,7 @@ def padding_of(compilation: Compilation) -> frozenset[int]:
 
 
 def _sass_instructions(text: str, cubin: bytes, source_map: SourceMap) -> Iterator[Instruction]:
-    """The instructions of nvdisasm's text; their control codes are read
-    from the cubin's own bytes.
-    """
+    """The instructions of nvdisasm's text, with control codes from the cubin's bytes."""
     known = sections(cubin)
     code, function = b"", ""
     for number, line in enumerate(text.splitlines(), start=1):
@@ -505,9 +481,7 @@ def _function_name(label: str) -> str | None:
 
 
 def control_codes(high: int) -> ControlCodes:
-    """The control codes in the upper 64 bits of an encoding;
-    the module's docstring has their places.
-    """
+    """The control codes in an encoding's upper 64 bits; the module's docstring has their places."""
 
     def bits(first: int, count: int) -> int:
         return high >> (first - 64) & (1 << count) - 1
@@ -552,9 +526,7 @@ _AMD_FUNCTION = re.compile(r"^(?P<name>[A-Za-z_$][\w$.]*):")
 
 
 def _amd_instructions(text: str, source_map: SourceMap) -> Iterator[Instruction]:
-    """The instructions of AMD assembly: mnemonic and operands as written, with class,
-    width and lines.
-    """
+    """The instructions of AMD assembly as written, with class, width and lines."""
     function = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if name := _AMD_FUNCTION.match(line):
@@ -588,10 +560,8 @@ class Opcodes:
     """The tables in opcodes.toml.
 
     Attributes:
-        classes: every class.
         nvidia: by class, the opcodes without their modifiers.
-        amd: patterns for the beginning of a mnemonic, each with its class; the first that fits
-            counts.
+        amd: patterns for the beginning of a mnemonic and their classes; the first match counts.
     """
 
     classes: tuple[str, ...]
@@ -605,9 +575,7 @@ _AMD_CLASSES = tuple((re.compile(pattern), name) for pattern, name in OPCODES.am
 
 
 def category_of(opcode: str) -> str:
-    """The class of an opcode of either vendor, with or without its modifiers;
-    "other" for an unknown one.
-    """
+    """The class of either vendor's opcode, with or without modifiers; "other" if unknown."""
     root = opcode.split(".")[0]
     if root.islower() or (root[:2] in ("v_", "s_") and not root.isupper()):
         for pattern, category in _AMD_CLASSES:

@@ -1,6 +1,4 @@
-"""What one program of a compiled kernel takes, whether any launch could start it, and how many
-programs fit on one multiprocessor at once.
-"""
+"""What a program takes, whether it can start, and how many a multiprocessor holds."""
 
 from __future__ import annotations
 
@@ -32,9 +30,7 @@ SPILLS = re.compile(r"\b(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes
 def resource_reader(
     compiled: triton_api.CompiledKernel, target: Target
 ) -> Callable[[], Resources] | None:
-    """Reads the resources of what Triton compiled: from the cubin, or from AMD's assembly; None
-    where there is no machine code.
-    """
+    """Reads resources from the cubin or AMD's assembly; None where there is no machine code."""
     cubin, assembly = compiled.stages.get("cubin"), compiled.stages.get("amdgcn")
     if isinstance(cubin, bytes):
         return functools.partial(
@@ -51,9 +47,7 @@ def resource_reader(
 
 
 def _assembler_log(compiled: triton_api.CompiledKernel, target: Target) -> str | None:
-    """What `ptxas -v` printed for a kernel. It runs again if its output was not recorded;
-    None where it has nothing to read, or refuses it.
-    """
+    """What `ptxas -v` prints, run again if not recorded; None without PTX, or if it refuses."""
     ptx = compiled.stages.get("ptx")
     if compiled.assembler_log is not None or not isinstance(ptx, str):
         return compiled.assembler_log
@@ -75,13 +69,10 @@ def read_nvidia(
     """Resources of a kernel in a cubin, as `cuobjdump -res-usage` reports them.
 
     Args:
-        cubin: the binary.
-        kernel: the symbol of its entry.
         shared_bytes: what a launch asks for. All of a Triton kernel's shared memory is asked for at
             launch; the 1024 bytes that cuobjdump reports besides, from sm_90 on, belong to the
             driver and do not count toward the kernel's limit.
-        tensor_memory_columns: what the kernel allocates of Blackwell's tensor memory; the cubin
-            does not say it.
+        tensor_memory_columns: Blackwell's tensor memory, which the cubin does not have.
         assembler_log: returns what `ptxas -v` printed, or None where that is not known. It is
             called only if there is a stack, since the cubin does not distinguish spilled registers
             from local arrays and the arguments of calls.
@@ -129,8 +120,7 @@ def _driver_bytes(shared: int) -> int:
 
 
 def read_amd(assembly: str, shared_bytes: int) -> Resources:
-    """Resources of a kernel in AMD assembly, from the metadata that its loader reads
-    (`amdhsa.kernels`).
+    """Resources of a kernel in AMD assembly, from its loader's metadata (`amdhsa.kernels`).
 
     Raises:
         CompileError: the assembly has no such metadata.
@@ -289,8 +279,7 @@ class NvidiaLimits:
     """What the system takes of it for each block."""
     shared_granularity: int
     barriers_per_block_slot: int = 0
-    """Named barriers of the SM, for each of its `blocks`; 0:
-    NVIDIA's calculator does not count them before Hopper."""
+    """Named barriers of an SM for each of `blocks`; 0: not counted by NVIDIA before Hopper."""
     tensor_memory_columns: int = 0
     """Columns of tensor memory, of 128 lanes by 4 bytes each; 0: the GPU has none."""
     registers: int = 65536
@@ -347,8 +336,7 @@ class AmdLimits:
     """SIMD units that the waves of a workgroup share."""
     waves_per_simd: int
     vector_registers: int
-    """Vector registers per lane of one SIMD, of 32 bits;
-    on CDNA 2 and later those of the matrix units included."""
+    """32-bit vector registers per lane of a SIMD, with the matrix units' on CDNA 2 and later."""
     vector_granularity: int
     """Vector registers are given to a wave in units of this many."""
     scalar_registers: int
@@ -425,8 +413,6 @@ def occupancy(
     """What fits on one multiprocessor of a kernel with these resources.
 
     Args:
-        resources: of the compiled kernel.
-        target: the GPU.
         warps: warps (AMD: waves) of one program.
         registers, shared_bytes: instead of the kernel's own, if everything else stayed the same.
 

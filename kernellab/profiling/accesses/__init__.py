@@ -1,3 +1,1 @@
-"""What the accesses of a launch to memory cost:
-counted on the interpreter, by the layouts that the compiler chose.
-"""
+"""What a launch's accesses to memory cost, counted by the compiler's layouts."""

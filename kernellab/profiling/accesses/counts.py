@@ -76,8 +76,6 @@ from kernellab.records.launches import DEFAULT
 from kernellab.records.layouts import Numbers
 from kernellab.triton_api.layouts import layouts_of
 
-# Programs of a batch whose accesses cost the same: what one of them costs is found out once.
-
 Rows = tuple[Numbers, numpy.ndarray | None]
 
 
@@ -90,8 +88,7 @@ class Alike:
         row_of: the row of each program.
         moved: how many sectors a program's own lie beyond those of its row.
         key: the same for accesses whose rows are the same; None where no one may know them.
-        rows: returns the addresses of every row's elements, in bytes, and which elements take part
-            (None for all): shape (rows, elements).
+        rows: returns every row's addresses in bytes, and a mask or None: shape (rows, elements).
     """
 
     programs: Numbers
@@ -148,7 +145,6 @@ def _by_pattern(
 
 
 def _of_programs(numbers: Any, programs: Numbers) -> Numbers:
-    """One number for each of the programs."""
     array = as_array(numbers)
     if array.size == 1:
         return numpy.full(len(programs), int(array.reshape(())))
@@ -156,9 +152,7 @@ def _of_programs(numbers: Any, programs: Numbers) -> Numbers:
 
 
 def first_of_each(columns: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
-    """Where each different row of some columns of numbers from 0 on is first,
-    and of every row which of those it equals.
-    """
+    """The first row of each kind among columns of numbers, and which of those a row equals."""
     first, row_of = numpy.zeros(1, numpy.int64), numpy.zeros(len(columns[0]), numpy.int64)
     for column in columns:
         if (column != column[0]).any():
@@ -199,8 +193,7 @@ def _one_by_one(seen: ObservedAccess, programs: Numbers) -> Rows:
 # What observed accesses cost the memory system, added up over a launch.
 
 _PROGRAM_BITS = 42
-"""A program's number shifted by so many bits, plus a sector's, is unique:
-addresses have 47 bits, so sectors have 42."""
+"""A program's number so shifted, plus a sector's 42 bits (of 47-bit addresses), is unique."""
 _NO_ROW = -1
 """In the place of a row, for a program that takes no part."""
 _MOST_EXECUTIONS = 64
@@ -280,9 +273,7 @@ class Touched:
         return _Execution(of_rows, programs, programs, numpy.zeros_like(programs))
 
     def _by_time(self) -> tuple[Numbers, Numbers]:
-        """The row of every program in each execution, and how far it was moved:
-        shape (executions, programs).
-        """
+        """Each program's row in each execution, and its offset: shape (executions, programs)."""
         count = 1 + max(int(execution.programs.max()) for execution in self._executions)
         rows = numpy.full((len(self._executions), count), _NO_ROW)
         moved = numpy.zeros(rows.shape, numpy.int64)
@@ -292,9 +283,7 @@ class Touched:
         return rows, moved
 
     def _merged(self, rows: Numbers, moved: Numbers) -> Runs:
-        """All that was touched by each column of `_by_time`, whose number is in the bits
-        above _PROGRAM_BITS.
-        """
+        """All that each column of `_by_time`, whose number is above _PROGRAM_BITS, touched."""
         parts = []
         for execution, row, shift in zip(self._executions, rows, moved):
             taking_part = numpy.flatnonzero(row != _NO_ROW)
@@ -321,13 +310,11 @@ class Tally:
 
     Attributes:
         access: how lanes access its tile, or the copy engine does.
-        takes_turns: whether lanes that share an address take turns, as those of atomics do: each
-            turn moves the sector.
+        takes_turns: whether lanes that share an address move the sector in turns, as by atomics.
         executions: how often a program has executed it.
         counts: name of a field of a `GlobalAccess`, such as "sectors" -> its number.
         touched: the different sectors of each program, added up.
         at_once: the different sectors of each execution, added up.
-        different: the different sectors of all programs.
         steps: bytes from an element to its neighbor, by dimension, the same in every execution;
             None where there is no such step. Where addresses have no pattern as a whole, only the
             dimension is looked at along which neighboring lanes lie.
@@ -394,9 +381,7 @@ class Tally:
         return costs
 
     def end_batch(self) -> None:
-        """The programs that were seen are done: which of them touched
-        which sector matters no more.
-        """
+        """Forget which of the programs that were seen touched which sector: they are done."""
         for touched in self._under_way.values():
             self.touched += touched.by_programs()
             touched.put_into(self.different)
@@ -406,9 +391,7 @@ class Tally:
 def _steps_along(
     dimension: int, addresses: Numbers, on: numpy.ndarray | None, shape: tuple[int, ...]
 ) -> Steps | None:
-    """The step along one dimension of rows of addresses that have no pattern as a whole;
-    None where neighbors that are on differ.
-    """
+    """The step along a dimension of addresses without a pattern; None if neighbors differ."""
     if shape[dimension] < 2:
         return None
     whole = numpy.moveaxis(addresses.reshape(-1, *shape), dimension + 1, -1)
@@ -530,15 +513,12 @@ def _counted(
 
 
 Found = Mapping[Operation, WarpAccess | Messages]
-"""The operations of a kernel that access global memory, in its order,
-and how lanes or the copy engine do."""
+"""The kernel's operations that access global memory, in order, and how lanes or TMA do."""
 
 
 @per_code
 def accesses_in(code: ProgramCode, target: Target) -> Found:
-    """The accesses in a kernel's code, without AMD's buffer operations: what their lanes take at
-    once is not known.
-    """
+    """The accesses in a kernel's code; what AMD's buffer operations take at once is not known."""
     by_lanes = WarpAccesses(code.module, layouts_of, target)
     accesses_by_op: dict[Operation, WarpAccess | Messages] = {}
     for op in entry_of(code.module).walk():
@@ -588,9 +568,7 @@ class Counting:
             tally.end_batch()
 
     def fresh(self) -> dict[Operation, float]:
-        """Of each access, the part of its different sectors that no access before it in the module
-        goes to.
-        """
+        """Of each access, the part of its different sectors that no earlier access goes to."""
         seen: list[SectorSet] = []
         shares, before = {}, 0
         for op, tally in self._tallies.items():
@@ -613,9 +591,7 @@ class Counting:
         return {name: SectorSet.union(sets).span for name, sets in together.items()}
 
     def read(self) -> dict[str, tuple[int, SectorSet]]:
-        """Of each argument, the different sectors that each program loads, added up, and those that
-        all of them load.
-        """
+        """Of each argument, the sectors that each program loads, added up, and those all load."""
         together: dict[str, list[Tally]] = {}
         for op, tally in self._tallies.items():
             if global_effect(op) == "load":
@@ -654,6 +630,7 @@ def _access(op: Operation, tally: Tally, occurrence: int, phase: Phase) -> Globa
     part = _by_lanes(op) if has(op, PointerAccess) else _by_engine(op)
     by_lanes = tally.access if isinstance(tally.access, WarpAccess) else None
     different = len(tally.different)
+    loops = (loop for loop in parents(op) if isinstance(loop, mlir.WhileOp))
     return GlobalAccess(
         operation=kind(op),
         action=_action(op),
@@ -671,7 +648,7 @@ def _access(op: Operation, tally: Tally, occurrence: int, phase: Phase) -> Globa
         **tally.counts,
         different_sectors=different,
         reuse_between_programs=tally.touched / different if different else 0.0,
-        waits=_waits(op),
+        waits=isinstance(op, tt.AtomicPollOp) or any(map(is_spin_loop, loops)),
         occurrence=occurrence,
         phase=phase,
     )
@@ -685,12 +662,6 @@ def _action(op: Operation) -> Action:
         return _BY_ENGINE[effect]
     assert effect is not None
     return "async copy" if has(op, SharedWrite) else effect
-
-
-def _waits(op: Operation) -> bool:
-    """Whether an operation is in a loop that waits for other programs, or is one."""
-    loops = (loop for loop in parents(op) if isinstance(loop, mlir.WhileOp))
-    return isinstance(op, tt.AtomicPollOp) or any(map(is_spin_loop, loops))
 
 
 class _Described(NamedTuple):

@@ -12,11 +12,8 @@ from kernellab.errors import Diagnostic, SourcePosition
 from kernellab.records import BoundLaunch, Subject
 from kernellab.records.display import HasCard, data_frame
 
-# What the accesses of a launch to shared memory cost, as plain facts.
-
 Phase = Literal["", "prologue", "loop", "epilogue"]
-"""Of a copy of an operation that has others; "" of one that is the only one of its kind and place,
-or that no loop has a copy of."""
+"""Of a copy of an operation that has others; "" of a single one, or one of no loop."""
 
 SharedKind = Literal["load", "store", "atomic", "ldmatrix", "stmatrix", "async copy", "wgmma"]
 """Which instructions access shared memory: loads, stores and atomics of lanes (LDS, STS, ATOMS),
@@ -26,9 +23,7 @@ sm_90 that read their operands there."""
 
 @dataclass(frozen=True, kw_only=True)
 class CountedAccess:
-    """One operation of the compiled TTGIR that accesses memory, and what all its executions cost
-    together.
-    """
+    """One operation of the compiled TTGIR that accesses memory, and the cost of its executions."""
 
     operation: str
     action: str
@@ -41,21 +36,14 @@ class CountedAccess:
     executions: int
     """Times that a program executed it."""
     occurrence: int = 0
-    """The how manieth operation of its name in the text of the TTGIR, from 1;
-    0 for one of a function that is called there."""
+    """The number among operations of its name in the TTGIR's text, from 1; 0 in a function."""
     phase: Phase = ""
-    """Of a load that a pipelined loop has copies of beside it: whether this one is in the loop, in
-    front of it or behind it."""
+    """Of a load that a pipelined loop has copies of: in the loop, before it or behind it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedAccess(CountedAccess):
-    """The instructions of one kind that one operation of the TTGIR became,
-    and what all their executions cost together.
-
-    Counted from the addresses that the compiled code computes for every thread,
-    and from how often a run on the interpreter executed the operation.
-    """
+    """The instructions of one kind of a TTGIR operation, counted by a run and PTX's addresses."""
 
     kind: SharedKind
     name: str
@@ -72,8 +60,7 @@ class SharedAccess(CountedAccess):
     best_wavefronts: int
     """Wavefronts without bank conflicts."""
     ways: int
-    """Of the worst instruction: how many words in one bank lanes want at once;
-    1 without conflicts."""
+    """Of the worst instruction: how many words lanes want of a bank at once; 1: no conflicts."""
     bytes: int
     """That lanes read or write, those that share a word each for itself."""
     assumed: str
@@ -81,9 +68,7 @@ class SharedAccess(CountedAccess):
 
     @property
     def conflicts(self) -> int:
-        """Bank conflicts: wavefronts that would not be needed if the words lay
-        in different banks.
-        """
+        """Bank conflicts: wavefronts that different banks would save."""
         return self.wavefronts - self.best_wavefronts
 
     @property
@@ -183,12 +168,7 @@ makes, written by an atomic copy."""
 
 @dataclass(frozen=True, kw_only=True)
 class GlobalAccess(CountedAccess):
-    """One operation of the compiled TTGIR that accesses global memory,
-    and what all its executions cost together.
-
-    Counted from the layout that the tile has there (Triton's),
-    and from the addresses and masks of a run on the interpreter.
-    """
+    """One operation of TTGIR that accesses global memory, counted by its layout and a run."""
 
     action: Action
     argument: str
@@ -200,11 +180,9 @@ class GlobalAccess(CountedAccess):
     """Elements that one thread accesses at once, by the compiler's rules: what is known
     of addresses and mask, and the layout. 1 for the copy engine, which has no threads."""
     held: int
-    """Neighbors along `dimension` that a thread holds, at most 16 bytes of them:
-    the most that it could access at once."""
+    """Neighbors along `dimension` in a thread, at most 16 bytes: the most for one access."""
     dimension: int | None
-    """The dimension along which a thread's neighbors lie, or else those of its neighboring lanes;
-    None for a single element and the copy engine."""
+    """The dimension of a thread's neighbors, else of its lanes'; None for one element or TMA."""
     steps: tuple[int | None, ...] | None
     """Bytes from an element to its neighbor, by dimension, None for one without a fixed step;
     None where no dimension has one. Where the addresses have no pattern as a whole, only
@@ -216,8 +194,7 @@ class GlobalAccess(CountedAccess):
     lines: int
     """The same of 128 bytes."""
     repeated_sectors: int
-    """Of the sectors, those that were moved again because lanes of an atomic share an address
-    and take turns."""
+    """Of the sectors, those moved again because lanes of an atomic share an address."""
     best_sectors: int
     """Sectors that would do if the lanes of each request accessed neighboring elements."""
     useful_bytes: int
@@ -321,15 +298,12 @@ def _what_is_wrong(access: GlobalAccess) -> Fault | None:
 def spread(
     what: str, along: int, steps: tuple[int | None, ...], size: int, cost: str, is_fixed: bool
 ) -> Fault:
-    """Return why an access moves more sectors than it would have to, if its neighboring lanes lie
-    along a dimension whose elements are not neighbors.
+    """Return why an access moves too many sectors, if its lanes lie along a strided dimension.
 
     Args:
         what: "load of x_ptr".
-        along: the dimension.
         steps: bytes from element to element along each dimension; None where that is not known.
         size: bytes of an element.
-        cost: in words.
         is_fixed: whether the step along that dimension is the same everywhere.
     """
     if not is_fixed:
@@ -404,20 +378,16 @@ _ALSO = {
 
 @dataclass(frozen=True)
 class Accesses(HasCard):
-    """The accesses of one launch, in the order of the compiled TTGIR:
-    those to global memory as a sequence, and those to shared memory.
-    """
+    """The accesses of one launch, in the order of its TTGIR: to global and to shared memory."""
 
     kernel: str
     target: str
     grid: tuple[int, int, int]
     accesses: tuple[GlobalAccess, ...]
     footprint_bytes: int
-    """Different sectors of all accesses together, in bytes:
-    what the L2 cache holds if nothing is evicted."""
+    """Different sectors of all accesses, in bytes: what the L2 cache holds without evictions."""
     dram_bytes_read: int
-    """What comes from DRAM if the caches are cold and large enough:
-    different sectors that are read."""
+    """Different sectors that are read: DRAM's part if the caches are cold and large enough."""
     dram_bytes_written: int
     """What goes to DRAM in the end: different sectors that are written."""
     shared: tuple[SharedAccess, ...] = ()
@@ -441,9 +411,7 @@ class Accesses(HasCard):
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes that go to shared memory and come from it;
-        what the copy engine moves is not among them.
-        """
+        """Bytes to and from shared memory, without what the copy engine moves."""
         return sum(access.bytes for access in self.shared)
 
     @property

@@ -16,9 +16,6 @@ from kernellab.ir import ttng
 from kernellab.ir.types import MemDescType, NvmmaSharedEncoding, TensorDescType
 from kernellab.records.layouts import Numbers
 
-# Sectors: the pieces of 32 bytes in which memory is moved, by their numbers (address over 32).
-# Mostly many follow each other: runs.
-
 SECTOR = 32
 """Bytes of a sector."""
 SECTOR_BITS = 5
@@ -26,8 +23,7 @@ SECTOR_BITS = 5
 
 _PAGE_BITS = 16
 _PAGE = 1 << _PAGE_BITS
-"""Sectors of a page, 2 MiB of memory: a set keeps a boolean for each sector of the pages
-that it touches."""
+"""Sectors of a page, 2 MiB of memory: a set keeps a boolean for each of a touched page."""
 _FEW_RUNS = 256
 """So many runs are marked one by one; of more, every sector is looked up."""
 _SHORT = 4
@@ -100,9 +96,7 @@ class RunsOfRows(NamedTuple):
         return self
 
     def chosen(self, rows: Numbers, moved: Numbers) -> tuple[Runs, Numbers]:
-        """The runs of some rows, moved by so many sectors each;
-        and which entry of `rows` each run is of.
-        """
+        """The runs of some rows, moved by so many sectors, and the entry of `rows` of each."""
         many = self.counts[rows]
         owners = numpy.repeat(numpy.arange(len(rows)), many)
         starts = numpy.cumsum(self.counts) - self.counts
@@ -137,9 +131,7 @@ SectorsOfRows = RunsOfRows | ScatteredRows
 
 
 def sectors_of_rows(different: Numbers, counts: Numbers, origin: int) -> SectorsOfRows:
-    """The different sectors of rows, counted from `origin` on:
-    row after row, so many of each, and those of each in order.
-    """
+    """The different sectors of rows, from `origin` on, row after row, each in order."""
     begins = numpy.ones(len(different) + 1, numpy.bool_)
     begins[1:-1] = different[1:] - different[:-1] != 1
     begins[numpy.cumsum(counts)] = True
@@ -223,8 +215,6 @@ def _by_page(runs: Runs) -> Iterator[tuple[int, int, int]]:
             start += last - first
 
 
-# The copy engine (TMA): the messages in which it moves a block between global and shared memory.
-
 _MOST = 256
 """Elements of a message along each dimension (PTX ISA, boxDim of a tensor map)."""
 _ROWS_TOGETHER = 4
@@ -245,8 +235,7 @@ class Messages:
     """How a block is moved.
 
     Attributes:
-        elements: for each message the numbers of its elements, int64 of shape (messages, elements);
-            the last dimension counts fastest.
+        elements: each message's elements by number: int64 (messages, elements), last axis fastest.
     """
 
     elements: Numbers
@@ -264,7 +253,10 @@ def messages_of(op: Operation) -> Messages:
         shape, box = (rows, shape[-1]), (_ROWS_TOGETHER, box[-1])
     else:
         box = _box(shape, op)
-    return Messages(_cut(shape, box))
+    parts = [size for extent, part in zip(shape, box) for size in (extent // part, part)]
+    numbers = numpy.arange(math.prod(shape)).reshape(parts)
+    order = [*range(0, len(parts), 2), *range(1, len(parts), 2)]
+    return Messages(numbers.transpose(order).reshape(-1, math.prod(box)))
 
 
 def _box(shape: tuple[int, ...], op: OfBlocks) -> tuple[int, ...]:
@@ -276,14 +268,6 @@ def _box(shape: tuple[int, ...], op: OfBlocks) -> tuple[int, ...]:
         inner = 0 if encoding.transposed else len(shape) - 1
         box[inner] = min(shape[inner], across // 2 if encoding.fp4_padded else across)
     return tuple(box)
-
-
-def _cut(shape: tuple[int, ...], box: tuple[int, ...]) -> Numbers:
-    """The numbers of a block's elements, box by box: shape (boxes, elements of a box)."""
-    parts = [size for extent, part in zip(shape, box) for size in (extent // part, part)]
-    numbers = numpy.arange(math.prod(shape)).reshape(parts)
-    order = [*range(0, len(parts), 2), *range(1, len(parts), 2)]
-    return numbers.transpose(order).reshape(-1, math.prod(box))
 
 
 # The requests of one execution of an access to the memory system, from its addresses.
@@ -301,11 +285,9 @@ LINE = 128
 
 _LINE_BITS = 7
 _NOWHERE = -2 * SECTOR
-"""In the place of an address, for a lane that is off:
-its sector lies below all others and beside none."""
+"""Stands for the address of a lane that is off: its sector is below all, beside none."""
 _NARROW = (numpy.int16, numpy.int32)
-"""What addresses near each other are kept as: the fewer bits,
-the sooner they are sorted and compared."""
+"""The type of addresses near each other: fewer bits are sorted and compared sooner."""
 
 
 @dataclass(frozen=True)
@@ -314,7 +296,6 @@ class RowCosts:
 
     Attributes:
         counts: name of a field of a `GlobalAccess`, such as "sectors" -> one number a row.
-        touched: the different sectors.
     """
 
     counts: Mapping[str, Numbers]
@@ -323,13 +304,11 @@ class RowCosts:
 
 @dataclass(frozen=True)
 class Instructions:
-    """The instructions that make an access, or the copy engine's messages,
-    in the order of their first elements.
+    """The instructions of an access, or the copy engine's messages, by their first elements.
 
     Attributes:
         access: how lanes access the tile, or the copy engine does.
-        lanes: the first element of each lane, int64 of shape (instructions, lanes); any where a
-            lane takes no part.
+        lanes: the first element of each lane: int64 (instructions, lanes); any if it is off.
         taking_part: which lanes do, of the same shape; None for all.
         as_they_lie: lane after lane they are the elements as they are numbered.
     """
@@ -359,9 +338,7 @@ class Instructions:
         return elements.take(self.lanes, axis=1)
 
     def asking(self, on: numpy.ndarray | None) -> numpy.ndarray | None:
-        """Which lanes take part, if of the elements those do that are `on`:
-        shape (rows or 1, instructions, lanes); None for all.
-        """
+        """Which lanes take part if elements are `on`: (rows or 1, instructions, lanes), or None."""
         if on is None:
             return None if self.taking_part is None else self.taking_part[None]
         asking = self.taken(on)
@@ -411,9 +388,7 @@ def costs_of_rows(
 
 
 def _near(addresses: Numbers) -> tuple[Numbers, int]:
-    """Addresses counted from the beginning of a line below all of them, in as few bits as do;
-    and where that line begins.
-    """
+    """Addresses in as few bits as do, from the beginning of a line below all; that beginning."""
     origin = int(addresses.min()) // LINE * LINE
     highest = int(addresses.max()) - origin
     kind = next((kind for kind in _NARROW if highest <= numpy.iinfo(kind).max), numpy.int64)
@@ -430,9 +405,7 @@ def _sorted(numbers: Numbers) -> Numbers:
 
 
 def _changes(ordered: Numbers) -> numpy.ndarray:
-    """Where along the last axis, on which numbers are in order,
-    another one begins that takes part.
-    """
+    """Where along the last axis, which is in order, another number begins that takes part."""
     flat = ordered.reshape(-1)
     changes = numpy.empty(ordered.shape, numpy.bool_)
     # All rows at once, as one: their first places are seen to afterwards.

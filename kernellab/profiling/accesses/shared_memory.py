@@ -40,9 +40,7 @@ from kernellab.records.layouts import Numbers
 
 
 def occurrences(module: builtin.ModuleOp) -> Mapping[Operation, int]:
-    """Operation -> the how manieth of its name it is in the module's text, from 1;
-    not those that were put in place of a call.
-    """
+    """Operation -> its number among those of its name in the text, from 1, calls left out."""
     seen: Counter[str] = Counter()
     numbers = {}
     for op in module.walk():
@@ -173,10 +171,7 @@ class SharedInstruction:
     """One instruction of the PTX, or a part of one that does two things.
 
     Attributes:
-        line: of the TTGIR text, that it comes from.
         loops: how many are around it.
-        kind: what it is.
-        cost: of one execution by a whole program.
         assumed: what is assumed of it, in words; "" where its cost follows from addresses alone.
     """
 
@@ -229,7 +224,6 @@ class _Transfer:
     """How the lanes of a warp access shared memory in one instruction.
 
     Attributes:
-        kind: what it is.
         size: bytes of each lane's access.
         lanes: how many of a warp's lanes have an address, the first ones.
         assumed: as in `SharedInstruction`.
@@ -253,9 +247,7 @@ _ROW = 16
 
 
 def _transfers(instruction: Instruction) -> Sequence[_Transfer]:
-    """How lanes access shared memory in an instruction;
-    nothing for one that does not, or of which another unit moves the data.
-    """
+    """How lanes access shared memory in an instruction; nothing where they do not themselves."""
     words = instruction.suffixes
     if not any(word.startswith("shared") for word in words) or {"async", "bulk"} & {*words[1:]}:
         return ()
@@ -284,10 +276,7 @@ def _joined(
     accesses: Mapping[int, ThreadAccess],
     transfers: Mapping[int, Sequence[_Transfer]],
 ) -> Mapping[int, Sequence[_Transfer]]:
-    """Return the transfers of loads that ptxas joins to one of 16 bytes: those of neighbors from
-    one register that fill 16 aligned bytes, with no jump, barrier or store between them. The first
-    in memory has them all, the others none.
-    """
+    """Return the loads that ptxas joins to one of 16 bytes: aligned neighbors from one register."""
     block = 0
     pieces: dict[object, list[tuple[int, int]]] = {}
     for place, statement in enumerate(function.statements):
@@ -319,14 +308,11 @@ _ENDS_A_BLOCK = re.compile(
 _AS_A_STORE = "an asynchronous copy writes as a store of the same lanes does"
 _FIELD_OF_MAP = "each field of a tensor map is written by itself, and with it the rest of its word"
 _WHOLE_WORDS = {"global_address": [8], "global_dim": [4], "global_stride": [4]}
-"""Fields of a tensor map that are whole words, and their bytes;
-the others are parts of a word, which is read and written."""
+"""Fields of a tensor map that are whole words, and their bytes; others are parts of a word."""
 
 
 def _transfers_of_tensor_map(words: Sequence[str]) -> Sequence[_Transfer]:
-    """`tensormap.replace` writes a field of the map in shared memory;
-    `tensormap.cp_fenceproxy` copies the map to global memory.
-    """
+    """`tensormap.replace` writes a field in shared memory; `cp_fenceproxy` copies the map out."""
     if "cp_fenceproxy" in words:
         return [_Transfer("load", WORD, assumed=_FIELD_OF_MAP, in_a_row=True)]
     field = words[words.index("tile") + 1]
@@ -392,10 +378,7 @@ class SharedCost:
     """The instructions of one kind that one operation became.
 
     Attributes:
-        operation: of the TTGIR.
-        kind: of the instructions.
         cost: of one execution of these instructions by a whole program.
-        block: that the operation runs with.
         per: these instructions run once for each time that a program enters this block: the
             same, or where the compiler unrolled the loop around the operation, the block
             around the loop.
@@ -421,9 +404,7 @@ _AROUND = ("tt.func", "tt.return")
 
 
 def may_share(module: builtin.ModuleOp) -> bool:
-    """Whether a module may access shared memory;
-    where it does not, there is no need for its PTX.
-    """
+    """Whether a module may access shared memory, so that its PTX is needed."""
     return any(kind(op).startswith(_MAY_SHARE) for op in module.walk())
 
 
@@ -431,9 +412,7 @@ def shared_costs(module: builtin.ModuleOp, text: LoweredText) -> tuple[SharedCos
     """What the operations of a kernel cost, in the order of the module.
 
     Args:
-        module: TTGIR, in which calls may be inlined; what functions that the text still
-            calls do is left out.
-        text: the same TTGIR, and its PTX.
+        module: TTGIR, in which calls may be inlined; functions still called are left out.
     """
     numbers = occurrences(module)
     operations = operations_by_line(numbers, text.ttgir)
@@ -471,9 +450,7 @@ def _accessing(at: Operation | None) -> Operation | None:
 def _cost(
     op: Operation, kind: SharedKind, parts: Sequence[SharedInstruction], occurrence: int
 ) -> SharedCost:
-    """Copies of an operation beside a loop are its first or last rounds;
-    where no loop is left, all its rounds.
-    """
+    """Copies of an operation beside a loop are its first or last rounds, or all without a loop."""
     around = loops_around(op)
     left = min(max(part.loops for part in parts), len(around))
     inside = op if left == len(around) else around[len(around) - left - 1]
@@ -491,9 +468,7 @@ def _block_of(op: Operation) -> Block:
 
 
 def _warps_of(op: Operation | None, default: int) -> range:
-    """The numbers of the warps that execute an operation: all of the default group, or those of
-    its partition.
-    """
+    """The numbers of the warps that execute an operation: of its partition or the default group."""
     if op is None:
         return range(default)
     for parent in parents(op):
@@ -544,9 +519,7 @@ def shared_accesses(
 
     Args:
         costs: of one execution each.
-        entries: how often programs entered each block but the kernel's first, which
-            each enters once.
-        programs: of the launch.
+        entries: how often programs entered each block but the first, which each enters once.
     """
 
     def entered(block: Block) -> int:
@@ -596,9 +569,7 @@ def _access(cost_of_op: SharedCost, executions: int, times: int) -> SharedAccess
 
 
 def _name(op: Operation) -> str:
-    """The kernel's name of what an operation gives;
-    an asynchronous copy gives none, and is named after the parameter that it reads.
-    """
+    """The kernel's name of a result; for an asynchronous copy, its parameter's."""
     if isinstance(op, ttg.AsyncCopyGlobalToLocalOp):
         return underlying_argument(op.pointer)
     return value_name(op.results[0]) if op.results else ""

@@ -111,18 +111,13 @@ def double_factor(gpu: Gpu) -> float:
     return gpu.fp32 / gpu.double
 
 
-# Matmuls
-
-
 def flops(op: Operation) -> float:
     """Return the operations of a matmul, where a multiply-add counts as two."""
     return 2.0 * multiply_adds(op)
 
 
 def generation(op: Operation) -> str:
-    """The matrix instruction of a product: "wgmma", "mma", "tcgen05", "mfma", "wmma"; "" for one by
-    multiply-adds.
-    """
+    """The instruction of a product: "wgmma", "mma", "tcgen05", "mfma", "wmma"; else ""."""
     if isinstance(op, ttng.WarpGroupDotOp):
         return "wgmma"
     if isinstance(op, ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp):
@@ -240,9 +235,7 @@ def waves_of(programs: int, slots: int) -> int:
 
 
 def counts_from_ttgir(evidence: Evidence) -> LaunchCounts:
-    """Return counts for the estimate's model of a launch that cannot be sampled, because its
-    values, its grid or its machine code are not at hand.
-    """
+    """Return counts of a launch that cannot be sampled, for the estimate's model."""
     work, accesses, programs = evidence.work, evidence.accesses, evidence.programs
     resident_warps = evidence.warps * min(evidence.blocks, evidence.per_sm)
     crowded = max(1.0, 8 / max(resident_warps, 1))
@@ -290,7 +283,6 @@ def with_less(
 
     Args:
         ratios: resource of `Work` -> work after over work before.
-        least_bytes: what DRAM has to move in any case.
     """
     ratio = {**dict.fromkeys(RESOURCES, 1.0), **ratios}
     # By default, requests that touch fewer lines also touch fewer sectors, and an access that takes
@@ -340,10 +332,7 @@ def with_less(
 
 
 def _shorter(path: tuple[float, ...], issue: float, latency: float) -> tuple[float, ...]:
-    """Return the path of a warp with its instructions and its waits scaled by these ratios.
-
-    The part of the path that grows with the latency of loads is waits; the rest is instructions.
-    """
+    """Return a warp's path with instructions and waits, which grow with latency, scaled so."""
     slope = (path[-1] - path[0]) / (LATENCIES[-1] - LATENCIES[0])
     waits = [min(slope * cycles, whole) for cycles, whole in zip(LATENCIES, path)]
     return tuple(
@@ -352,11 +341,7 @@ def _shorter(path: tuple[float, ...], issue: float, latency: float) -> tuple[flo
 
 
 def divided(counts: LaunchCounts, factor: float, *, path: bool = True) -> LaunchCounts:
-    """Return the counts of a launch with `factor` times as many programs that share its work.
-
-    Args:
-        path: whether the path of a warp is divided too.
-    """
+    """Return the counts of a launch with `factor` times as many programs that share its work."""
     programs = max(round(counts.programs * factor), 1)
     each = counts.programs / programs
     names = (
@@ -394,9 +379,6 @@ class Costs:
     """What a launch takes, by the estimate's model, and what it would take with less work.
 
     Args:
-        counts: of the launch.
-        gpu: that it runs on.
-        work: of one program, as the TTGIR shows it.
         least_bytes: what DRAM has to move whatever the accesses look like.
     """
 
@@ -427,8 +409,7 @@ class Costs:
     def saved_by(
         self, *, warps: int | None = None, resident: int | None = None, **after: float
     ) -> float:
-        """Return the share of the time, 0 to 1, that is saved if a program's work on some
-        resources is this: `saved_by(issue=costs.work.issue / 2)`.
+        """Return the share saved, 0 to 1, if resources have this work: `saved_by(issue=slots / 2)`.
 
         Args:
             warps: of a program then; None means as many as now.

@@ -49,7 +49,6 @@ T = TypeVar("T")
 
 
 def _parameter_names(subject: Any) -> Sequence[str]:
-    """Return the names of the parameters that a subject's arguments are for."""
     if isinstance(subject, Compilation):
         return list(subject.specialization.signature)
     return parameter_names(subject)
@@ -168,9 +167,7 @@ def diagnosed(subject: Any, request: Asked) -> Any:
 def _counted_turns(
     compilation: Compilation, kernel: Any, grid: tuple[int, int, int], call: BoundCall
 ) -> tuple[float, ...]:
-    """Iterations of each loop of the TTGIR, in its order, for each time that a program comes to it;
-    nothing where the values are not at hand, or the programs do not run.
-    """
+    """Iterations of each TTGIR loop, in order, per arrival of a program; nothing if unknown."""
     if any(tensor.device.type != "cpu" for _, tensor in tensors_in(call.values)):
         return ()
     try:
@@ -391,9 +388,7 @@ def diagnosis_of(
 
 
 def _asked(rule: Rule, evidence: Evidence, notes: list[str]) -> list[CostFinding]:
-    """What a rule finds. One that fails says so, and the others go on, because a kernel may contain
-    anything.
-    """
+    """What a rule finds; one that fails says so, since a kernel may contain anything."""
     try:
         return list(rule.find(evidence))
     except Exception as error:  # a kernel may contain what the rule did not expect

@@ -90,13 +90,11 @@ class Evidence:
     """All that is known of a kernel when the rules are applied.
 
     Args:
-        compilation: of the kernel.
         grid: of the launch; None where it is not known.
         integers: of the launch's arguments, by the kernel's names.
         counts: what its accesses cost in a run; None where none was made.
         turns: of each loop, as some programs of the launch counted them; empty where none ran.
-        estimate: of the launch; None where it could not be sampled, so that its counts come from
-            the TTGIR.
+        estimate: of the launch; None if the counts come from the TTGIR without a sample.
     """
 
     compilation: Compilation
@@ -297,9 +295,7 @@ class Evidence:
         return accesses if whole else with_repeats(accesses, self.integers, self.grid)
 
     def missed(self, access: Traffic) -> float:
-        """Of the sectors of an access, the share that comes from the second-level cache: a little
-        that all programs load stays in each SM's own.
-        """
+        """The share of an access's sectors from L2: all but what all programs load."""
         if not access.reads or access.action != "load" or access.by_engine:
             return 1.0
         often = 1.0 if self.is_fixed(access) else access.times
@@ -413,9 +409,7 @@ class Evidence:
         return cost_model.flops(op) / rate if rate else 0.0
 
     def scalar_slots(self, op: Operation) -> float:
-        """Issue slots of a product by multiply-adds, once executed: half as many again load its
-        operands from shared memory.
-        """
+        """Issue slots of a product by multiply-adds: half as many again load its operands."""
         double = str(element_type(op.results[0].type)) == "f64" if op.results else False
         rate = 2 * (self.gpu.double if double else self.gpu.fp32)
         return 1.5 * 4 * cost_model.flops(op) / rate
@@ -435,9 +429,7 @@ class Evidence:
 
     @cached_property
     def shared_wavefronts(self) -> float:
-        """Of one program: counted, or those of conversions and reductions, and of the products'
-        operands that lie there.
-        """
+        """Of one program: counted, or those of conversions, reductions and operands."""
         if self.counts is not None:
             return self.counts.shared_wavefronts / max(prod(self.counts.grid), 1)
         moved = sum(
@@ -536,9 +528,7 @@ class Evidence:
         return cycles
 
     def chained(self, loop: Operation) -> int:
-        """How many loads of a loop wait for each other: the longest chain in which each one's
-        address comes from another.
-        """
+        """The most loads of a loop that wait for each other through their addresses."""
         inside = {access.op for access in self.accesses if access.reads and access.loop is loop}
         longest: dict[Operation, int] = {}
 
@@ -599,7 +589,6 @@ class Staged:
 
     Attributes:
         advice: where to write it, as a sentence.
-        shared_bytes: what a program then takes.
     """
 
     advice: str
@@ -640,7 +629,6 @@ def _ways(
 
 
 def _with_own(ttir: str, loop: Loop, stages: int) -> str:
-    """Return the TTIR with a num_stages of a loop."""
     line = 0 if loop.position is None else loop.position.line
     own = f"tt.num_stages = {stages} : i32"
     lines = ttir.splitlines()

@@ -28,8 +28,7 @@ class CostFinding(HasCard, Diagnostic):
     """A reason why a kernel is slow, on the kernel's line.
 
     Attributes:
-        cost: the share of the kernel's time that it costs, 0 to 1, by the numbers that the lab
-            weighs findings with: what the advice could save, as far as they go.
+        cost: the share of the kernel's time, 0 to 1, that the advice could save, by the model.
         evidence: the numbers that it rests on, by name.
         source: where these come from.
     """
@@ -74,11 +73,9 @@ class Diagnosis(HasCard, RowSequence[CostFinding]):
     parts: Mapping[str, float] = field(default_factory=dict)
     """Part of the GPU -> microseconds that it is busy with the launch: those of an estimate."""
     microseconds: float | None = None
-    """The estimated time of the launch, of which findings cost their shares; None if the kernel's
-    TTGIR cannot be read."""
+    """The estimated time, of which findings cost shares; None if the TTGIR cannot be read."""
     estimate: Estimate | None = field(default=None, repr=False, compare=False)
-    """The estimate that the costs come from; None if the launch could not be sampled, so that what
-    it does was worked out from the TTGIR."""
+    """The estimate behind the costs; None if the launch could not be sampled."""
     notes: tuple[str, ...] = ()
     """What is assumed, and what could not be looked at."""
     compilation: Compilation | None = field(default=None, repr=False, compare=False)
@@ -93,9 +90,7 @@ class Diagnosis(HasCard, RowSequence[CostFinding]):
 
     @property
     def headline(self) -> str:
-        """The estimated time, what bounds it, and its share of the roofline, as far as they are
-        known; the number of findings.
-        """
+        """The estimated time, its bound and roofline share if known, and the findings' number."""
         known = []
         if self.microseconds is not None:
             known.append(f"about {time_text(self.microseconds)}")

@@ -1,6 +1,4 @@
-"""What each access to global memory moves, derived before a launch or counted in a run of it; and
-the integers of a module that this follows from.
-"""
+"""What each access to global memory moves, derived before a launch or counted in a run."""
 
 from __future__ import annotations
 
@@ -42,13 +40,9 @@ from kernellab.ir.types import TensorDescType, bit_width, element_type, is_point
 from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.accesses.shared_memory import occurrences
 
-# What values are made of, followed backward through a module.
-
 
 def backward(values: Iterable[SSAValue]) -> Iterator[SSAValue]:
-    """Yield some values and all that they are made of; a loop's counter is made of its start and
-    its step.
-    """
+    """Yield some values and all that they are made of; a counter's are its start and step."""
 
     def step(value: SSAValue) -> Iterable[SSAValue]:
         loop = value.owner.parent_op() if isinstance(value, BlockArgument) else None
@@ -60,9 +54,7 @@ def backward(values: Iterable[SSAValue]) -> Iterator[SSAValue]:
 
 
 def maker(value: SSAValue, *through: type[Operation]) -> Operation | None:
-    """Return the operation that makes a value, seen through operations of some classes; None where
-    the value is a block's argument.
-    """
+    """Return the operation that makes a value, through some classes; None for an argument."""
     made = value.owner
     while isinstance(made, through) and made.operands:
         made = made.operands[0].owner
@@ -70,9 +62,7 @@ def maker(value: SSAValue, *through: type[Operation]) -> Operation | None:
 
 
 def are_made_alike(left: SSAValue, right: SSAValue) -> bool:
-    """Return whether two values are made by the same operations of the same values, where the
-    counters and the carried values of loops over the same range are the same.
-    """
+    """Return whether two values are made alike; counters and carried values of like loops are."""
     pairs = [(left, right)]
     seen: set[tuple[SSAValue, SSAValue]] = set()
     while pairs:
@@ -133,8 +123,7 @@ def _of_loops(left: mlir.ForOp, right: mlir.ForOp, index: int) -> list[tuple[SSA
 
 
 Steps = tuple[int | None, ...]
-"""By how many elements a value changes along each dimension of its tile; None where no one can say
-before it runs."""
+"""By how many elements a value changes along each dimension; None where unknown before a run."""
 
 
 def _toward_zero(a: int, b: int) -> int:
@@ -278,9 +267,7 @@ class Scalars:
                 return None
 
     def _carried(self, value: SSAValue, depth: int) -> int | None:
-        """A value of the iteration before, such as the counter of a pipelined loop; None where it
-        is made of those of more iterations.
-        """
+        """The previous iteration's value, as in a pipelined loop; None if it is older."""
         if self._before == _MOST_STAGES:
             return None
         if self._iteration_before is None:
@@ -368,9 +355,7 @@ def _of_shift(scalars: Scalars, op: Operation, depth: int) -> Steps:
 
 
 def _of_quotient(scalars: Scalars, op: Operation, depth: int) -> Steps:
-    """Steps are lost to rounding: all but a few neighbors have the same quotient, or, of a small
-    divisor, they are that much closer.
-    """
+    """Steps lost to rounding: most neighbors share a quotient, or are closer by a small divisor."""
     by = scalars.number(op.operands[1])
     return tuple(_quotient(step, by) for step in scalars.steps(op.operands[0], depth))
 
@@ -446,15 +431,12 @@ _STEP_RULES: Mapping[type[Operation], _StepRule] = {
 
 SECTOR, LINE = 32, 128
 _FAR = 1 << 16
-"""Elements between neighbors where no one knows the stride, and those along another dimension, or
-addresses that are loaded, show that it is not 1."""
+"""Elements between neighbors of unknown stride, where something shows that it is not 1."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """One operation of the TTGIR that accesses global memory; numbers are of one execution by one
-    program, unless they say otherwise.
-    """
+    """A TTGIR operation that accesses global memory; numbers are per execution by one program."""
 
     op: Operation
     action: str
@@ -493,9 +475,7 @@ class Traffic:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether no one knows how far apart neighboring lanes are, so that they are taken as
-        contiguous.
-        """
+        """Whether neighboring lanes' distance is unknown, so that they count as contiguous."""
         along, steps = self.dimension, self.steps
         if along is None or steps is None or steps[along] is not None:
             return False
@@ -517,9 +497,7 @@ class Traffic:
 
     @property
     def is_dense(self) -> bool:
-        """Whether what lanes lie along is contiguous in memory, however little they take at once:
-        then the caches have what the next request asks for.
-        """
+        """Whether lanes lie along contiguous memory, of which caches keep the rest."""
         along = self.dimension
         return along is not None and self.steps is not None and self.steps[along] == 1
 
@@ -667,9 +645,7 @@ def _common(
 def _cost(
     taken: WarpAccess, sizes: tuple[int, ...], steps: tuple[int, ...]
 ) -> tuple[float, float, float, float, float]:
-    """Requests, sectors, lines, and sectors that would do, of all warps' instructions; and the
-    different sectors of all together.
-    """
+    """Requests, sectors, lines, needed sectors of all warps; the different sectors."""
     first, on = taken.first, taken.first != NO_ONE
     places = numpy.zeros(first.shape, numpy.int64)
     if sizes:
@@ -715,9 +691,7 @@ def _by_offsets(op: Operation, access: PointerAccess, times: float) -> Traffic:
 def empty_share(
     condition: SSAValue, arguments: Mapping[str, int], grid: tuple[int, int, int]
 ) -> float:
-    """Return the share of programs and iterations in which a comparison of integers holds for no
-    element of its tile; 0 where that is not known.
-    """
+    """Return the share of programs and iterations in which a comparison holds nowhere, or 0."""
     op, sizes = condition.owner, shape(condition.type)
     if not isinstance(op, mlir.CmpIOp) or len(sizes) < 2:
         return 0.0
@@ -796,9 +770,7 @@ def _repeats(access: Traffic, origins: list[Scalars], grid: tuple[int, int, int]
 
 
 def axes_of(value: SSAValue) -> set[int] | None:
-    """The axes of the grid whose program id an address depends on; None where a loaded value is
-    among what it is made of.
-    """
+    """The grid's axes that an address depends on; None if a loaded value is behind it."""
     axes: set[int] = set()
 
     def step(value: SSAValue) -> Iterator[SSAValue]:
@@ -814,9 +786,7 @@ def axes_of(value: SSAValue) -> set[int] | None:
 
 
 def deciding_arguments(module: builtin.ModuleOp) -> set[str] | None:
-    """Return the parameters whose elements addresses, masks, loops or branches are made of; None
-    where that is not known.
-    """
+    """Return the parameters behind addresses, masks, loops and branches; None if not known."""
     deciding: list[SSAValue] = []
     for op in module.walk():
         deciding += flow.conditions(op)

@@ -75,10 +75,6 @@ from kernellab.profiling.estimates.instructions import (
 from kernellab.records.layouts import RegisterLayout
 from kernellab.triton_api.layouts import layouts_of
 
-# A few programs of a launch, run on the interpreter: what their accesses cost, and how often
-# they come to each part of the TTGIR. The arguments stay as they are.
-
-
 _FEW = 4
 """Programs that run at the least, where there are so many."""
 _MANY = 48
@@ -98,7 +94,6 @@ class Sample:
     Attributes:
         programs: how many ran.
         counted: the accesses of all that ran together, as those of a launch of so many programs.
-        accesses: those to global memory, by their operations.
         fresh: of each access, the part of its different sectors that none before it goes to.
         at_once: of each access, the different sectors of each execution, added up.
         spans: of each argument, the sectors from the first that all programs access to the last.
@@ -123,8 +118,7 @@ def sampled(
     code: ProgramCode,
     accesses: Found,
 ) -> Sample:
-    """Run programs from all over a grid, a few at the least, and more of those that do little: how
-    many depends on their work, and not on the speed of the machine.
+    """Run programs from all over a grid: a few, and more if they do little, by their work.
 
     Raises:
         KernelFault: as `kernellab.run`.
@@ -161,9 +155,7 @@ def sampled(
 def _spans_of_all(
     spans: Mapping[str, int], grid: tuple[int, int, int], ran: Sequence[int]
 ) -> dict[str, float]:
-    """Return what all programs of a grid span, if they go along each of its axes evenly, from what
-    those with some linear ids did.
-    """
+    """Return what all programs of a grid span evenly, from what some of them did."""
     places = numpy.unravel_index(numpy.array(ran), grid[::-1])
     farther = [size / (at.max() - at.min() + 1) for at, size in zip(places, grid[::-1])]
     if len(ran) < math.prod(grid):
@@ -208,11 +200,7 @@ class _Observer(AccessObserver):
         self._of: dict[Block, float] = {}
 
     def entered(self, block: Block, programs: int, active: Active) -> None:
-        """As `AccessObserver.entered`.
-
-        Raises:
-            KernelLabError: the programs take too long.
-        """
+        """As `AccessObserver.entered`. Raises KernelLabError: the programs take too long."""
         super().entered(block, programs, active)
         if block not in self._of:
             self._of[block] = _work_of(block)
@@ -270,9 +258,7 @@ def _in_waves(
     accesses: Found,
     wave: int,
 ) -> dict[str, dict[str, float]]:
-    """Return `apart` and `stays` of each argument, from the first loads of the programs of two
-    waves in the middle of the grid.
-    """
+    """Return `apart` and `stays` of each argument, from first loads of two waves amid the grid."""
     total, own = math.prod(grid), replace(call, values=_working_copies(call.values, code.module))
     middle = total // 2 // wave * wave
     read: list[Mapping[str, tuple[int, SectorSet]]] = []
@@ -379,16 +365,12 @@ class Asked:
     """The demands of one program on an argument's memory, on average. Bytes are of whole sectors.
 
     Attributes:
-        name: of the parameter.
         read, written: bytes, each sector once.
         again: bytes that other accesses of the same program have requested before.
-        whole: of all programs together at the most: the argument's own bytes, or those between the
-            first and the last that programs go to.
-        first_loads, later_loads: requests of one warp for new bytes, and for bytes that were
-            requested before.
+        whole: of all programs, at most: the argument's bytes, or those from first to last accessed.
+        first_loads, later_loads: requests of one warp for new bytes, and for repeated ones.
         near_loads: those for a sector that the same warp requested just before.
         apart: of what the programs of one wave read, the part that is different.
-        stays: of that, the part that the wave before read too.
     """
 
     name: str
@@ -412,21 +394,14 @@ class LaunchCounts:
     """The demands of a launch. Instructions and accesses are those of one program on average.
 
     Attributes:
-        programs: of the launch.
-        warps: of a program.
-        resident: programs at once on a multiprocessor.
         instructions: unit -> instructions of warps.
-        macs: bits of an operand's element -> multiply-adds of the tensor cores; of those that
-            warp groups start (wgmma) and of others apart: "16", "16 group".
+        macs: operand bits -> multiply-adds of tensor cores; wgmma's apart: "16", "16 group".
         flops: floating-point operations of the other units, a fused one counted twice.
         requests, sectors, lines: of global memory.
         own_sectors: sectors that a program asks for, each once.
-        atomic_sectors: of its atomics.
-        atomic_turns: updates by atomics that take turns at one place of the L2 cache, by the whole
-            launch; see `turns_of`.
+        atomic_turns: updates by the launch's atomics that take turns in L2; see `turns_of`.
         partial_stores: lines of stores of which requests write only parts of sectors.
-        read_bytes, written_bytes: of the whole launch, each sector once: what has to come from
-            DRAM and go there.
+        read_bytes, written_bytes: of the launch, each sector once: what DRAM has to move.
         wavefronts: of shared memory.
         path: cycles of one warp that is alone, for each of `LATENCIES` of loads.
         spilled: bytes that one lane of each warp moves to and from local memory, over all warps.
@@ -434,8 +409,7 @@ class LaunchCounts:
         sampled: how many programs were run for these numbers.
         locked: sections of programs that hold the same lock, by the whole launch.
         conflicts: of the wavefronts, those that bank conflicts cause.
-        latest, busiest: how much later the last program ends than if all had the same to do, and
-            how much more the busiest multiprocessor has to do.
+        latest, busiest: how much later the last program ends, and how much more one SM has to do.
     """
 
     programs: int
@@ -490,8 +464,7 @@ def count_with_accesses(
     grid: tuple[int, int, int],
     call: BoundCall,
 ) -> tuple[LaunchCounts, Accesses]:
-    """Count likewise; return also the accesses of the programs that ran, as those of a launch of so
-    many programs.
+    """Count likewise; return also the accesses of the programs that ran, scaled to so many.
 
     Raises:
         KernelFault: a program of the sample faults.

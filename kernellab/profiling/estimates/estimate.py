@@ -1,6 +1,4 @@
-"""`compilation.estimate` and `compilation.roofline`: the time of a launch, and its place under the
-roofs of a GPU.
-"""
+"""`compilation.estimate` and `.roofline`: a launch's time, and its place under the roofs."""
 
 from __future__ import annotations
 
@@ -37,9 +35,6 @@ from kernellab.profiling.estimates.model import (
 from kernellab.records.display import HasCard, data_frame, plot
 from kernellab.triton_api import TTGIR_FILE_SUFFIX
 
-# What a launch takes, as plain facts: an estimate of its time, and its place under the roofs of
-# a GPU. Nothing here was measured, unless it says so.
-
 
 @dataclass(frozen=True)
 class BusyPart:
@@ -57,10 +52,7 @@ class BusyPart:
 
 @dataclass(frozen=True)
 class Estimate(HasCard):
-    """How long a launch takes, estimated from what is counted, with no GPU.
-
-    `docs/estimates.md` says from what, and how near it comes.
-    """
+    """A launch's estimated time, counted with no GPU; see `docs/estimates.md`."""
 
     kernel: str
     gpu: Gpu
@@ -70,8 +62,7 @@ class Estimate(HasCard):
     """The longest first."""
     counts: LaunchCounts = field(repr=False)
     error: float
-    """The median of |estimate / time - 1| on kernels that the calibration never saw: 0.1 is 10
-    percent."""
+    """The median of |estimate / time - 1| on kernels outside the calibration: 0.1 is 10 percent."""
     notes: tuple[str, ...] = ()
     """What is unknown, and what was assumed instead."""
     accesses: Accesses | None = field(default=None, repr=False, compare=False)
@@ -149,9 +140,7 @@ class Roof:
 
 @dataclass(frozen=True)
 class Roofline(HasCard):
-    """A launch under the roofs of a GPU: operations by kind, bytes by level, all counted with no
-    GPU; and its place under them where a time is known.
-    """
+    """A launch under the roofs of a GPU: operations, bytes by level, and its place if timed."""
 
     kernel: str
     gpu: Gpu
@@ -233,10 +222,6 @@ class Roofline(HasCard):
     def to_dict(self) -> dict[str, Any]:
         """All of it in types that JSON has."""
         return {**asdict(self), "intensity": dict(self.intensity), "reached": self.reached}
-
-
-# `compilation.estimate` and `compilation.roofline`: a launch, counted with no GPU, and what that
-# takes.
 
 
 @dataclass(frozen=True)
@@ -352,9 +337,7 @@ def _operations(counts: LaunchCounts, gpu: Gpu) -> list[Roof]:
 
 
 def bounds_of(counts: LaunchCounts, gpu: Gpu) -> Mapping[str, float]:
-    """The bound by each part that a data sheet has a rate of. What the L2 cache holds may be
-    written to DRAM after the launch.
-    """
+    """The bound of each part with a known rate; what L2 holds may be written back later."""
     kept = counts.written_bytes if gpu.cache_bytes is None else gpu.cache_bytes
     bounds = {"DRAM": (counts.read_bytes + max(counts.written_bytes - kept, 0)) / gpu.dram}
     faster = (gpu.highest_clock or gpu.clock) / gpu.clock
@@ -400,9 +383,6 @@ def _in_words(counts: LaunchCounts) -> Mapping[str, str]:
     }
 
 
-# The launch
-
-
 def _counted(
     compilation: Compilation,
     grid: Any,
@@ -445,8 +425,7 @@ def _values(
 
     Raises:
         MissingArguments: some are not there.
-        ArgumentError: one too many, of a name that the kernel does not have, of another type than
-            the kernel was compiled for, or of which only the type is known.
+        ArgumentError: one too many, unknown, of another type, or of which only the type is known.
     """
     names = list(kernel.arg_names)
     if len(args) > len(names):

@@ -1,6 +1,4 @@
-"""Instructions of a kernel's SASS: the unit that executes each, how often it runs, and how many
-cycles one warp takes.
-"""
+"""Instructions of a kernel's SASS: their units, how often they run, and their cycles."""
 
 from __future__ import annotations
 
@@ -124,8 +122,6 @@ class CodeLoop:
     an unrolled loop leaves over, behind a condition, are one that runs at most once.
 
     Attributes:
-        around: the loop around it.
-        source: the TTGIR loop that it comes from.
         is_once: whether it does not jump back.
         turns: how often its body runs each time that a program comes to the loop around it, on
             average: a loop under a condition that every second program meets runs half as often.
@@ -145,9 +141,7 @@ class CodeLoop:
 
 
 def _jumps(instructions: Sequence[Instruction], text: str) -> Iterator[tuple[int, int]]:
-    """Yield the number of each jump, and of the instruction that it goes to; the end of the kernel
-    is behind the next instruction that ends every program.
-    """
+    """Yield the number of each jump and its target; the kernel's end is behind the last exit."""
     labels = _labels(instructions, text)
     end = len(instructions)
     ends = []
@@ -200,8 +194,7 @@ class Ran:
 
     Attributes:
         operations: the operation on each line of its text.
-        entries: how often a program entered each block, on average; blocks that all enter once,
-            at the beginning, are not there.
+        entries: how often a program entered each block on average, but for those all enter once.
         expected: of an access, how many instructions of a warp one execution is; of a product, how
             many multiply-adds; of an operation that is one instruction for each element, how many
             elements a thread has.
@@ -240,9 +233,7 @@ class Executions:
 
     @cached_property
     def _rare(self) -> set[int]:
-        """Instructions behind a condition in the middle of one elementwise operation: what
-        functions such as `pow` do with zeros, infinities and denormals.
-        """
+        """Instructions for rare inputs of one operation, such as `pow` of zeros and denormals."""
         rare: set[int] = set()
         for jump, to in self._jumps:
             behind = range(jump + 1, to)
@@ -307,9 +298,7 @@ class Executions:
     def _left_over(
         self, source: Operation, copies: Sequence[CodeLoop], beside: Sequence[CodeLoop]
     ) -> list[CodeLoop]:
-        """Return the turns of a TTGIR loop that its `copies` leave over: code behind a condition,
-        beside these loops, that has most of what their bodies have.
-        """
+        """Return the turns that a TTGIR loop's `copies` leave over, to code beside them."""
         around = copies[0].around
         whole = range(len(self._instructions))
         if around is not None:
@@ -335,9 +324,7 @@ class Executions:
         return {op for op in ops if op is not None and loops_around(op)[:1] == [source]}
 
     def _share(self, source: Operation | None, copies: Sequence[CodeLoop], came: float) -> None:
-        """Share a TTGIR loop's turns out among its copies: those that do more turns at once first,
-        what is left over to the others.
-        """
+        """Share a TTGIR loop's turns out among its copies, those that do more at once first."""
         if source is None:
             return
         body = source.regions[-1].blocks.first
@@ -429,8 +416,7 @@ SINGLE: Mapping[str, str] = {
     },
     **{f"math.{name}": "MUFU" for name in ("exp", "exp2", "log", "log2")},
 }
-"""Operation -> the opcode of which each element takes one instruction, or none, where it is fused
-with another; 64-bit integers take more."""
+"""Operation -> the opcode that each element takes once, or none if fused; int64 takes more."""
 
 # How many cycles one warp takes that has a multiprocessor to itself: its instructions one after
 # the other, by the stall counts in their control codes, waiting for the scoreboards that they
@@ -490,9 +476,7 @@ class CriticalPath:
         memory: float,
         macs: float,
     ) -> None:
-        """`memory` is the cycles of a load, `macs` the multiply-adds of 16 bits that the tensor
-        cores of a multiprocessor do in a cycle.
-        """
+        """`memory` is a load's cycles, `macs` the 16-bit multiply-adds of an SM in a cycle."""
         self._instructions, self._executions = instructions, executions
         self._memory, self._macs = memory, macs
         self._times = executions.of_each

@@ -1,6 +1,4 @@
-"""The model of the estimate: the GPUs that it knows, a time from the counts of a launch, and its
-calibration.
-"""
+"""The model of the estimate: its GPUs, a time from a launch's counts, its calibration."""
 
 from __future__ import annotations
 
@@ -17,20 +15,15 @@ from kernellab.errors import OptionError, TargetError
 from kernellab.profiling.estimates.counts import LATENCIES, SECTOR, LaunchCounts
 from kernellab.records import Target
 
-# Which GPU of `compiler/targets.py` a launch is estimated for.
-
-
 CALIBRATED = "h200"
-"""The GPU whose recorded times the calibration was fitted to; times of others are scaled by their
-numbers."""
+"""The GPU whose recorded times the calibration was fitted to; others are scaled."""
 
 _ESTIMATED = {name: gpu for name, gpu in GPUS.items() if gpu.backend == "cuda"}
 """The GPUs whose machine code can be counted."""
 
 
 def gpu_of(target: Target) -> Gpu:
-    """Return the GPU that stands for a target: of sm_90 the calibrated one, of every other
-    architecture its usual product.
+    """Return the GPU for a target: of sm_90 the calibrated one, else the usual product.
 
     Raises:
         TargetError: the table of GPUs has no row for the architecture.
@@ -115,8 +108,7 @@ class Calibration:
         cache_latency, near_latency: of one that L2 and L1 answer.
         issue, alu, fma, special, lanes, tensor: of the time that units take by their rates.
         lines: cycles for each full line of a request.
-        wavefronts: cycles for each wavefront of shared memory without bank conflicts; those of
-            conflicts take `_CYCLE` each.
+        wavefronts: cycles for each wavefront without bank conflicts; conflicts take `_CYCLE` each.
         path: of the time of a program's warps one after the other.
         dram, cache: the part of the peak bandwidth that is reached.
         kept: of the L2 cache, the part that holds stored bytes which are not in DRAM when the
@@ -307,8 +299,7 @@ def _cached(launch: LaunchCounts, gpu: Gpu) -> dict[str, float]:
         near, cache: the parts of loads that L1 and L2 answer.
         again: bytes of a program that go to L2 a second time because L1 is full.
         refetched: bytes that programs share and L2 has lost in the meantime.
-        crowded: bytes that programs request again and L2 has lost, because there are so many of
-            them at once.
+        crowded: repeated bytes that L2 has lost, because so many programs are there at once.
     """
     here = min(float(launch.resident), math.ceil(launch.programs / gpu.multiprocessors))
     each = launch.programs / gpu.multiprocessors
@@ -336,11 +327,7 @@ def _cached(launch: LaunchCounts, gpu: Gpu) -> dict[str, float]:
 
 
 def refetched(launch: LaunchCounts, gpu: Gpu) -> float:
-    """Return the bytes that programs load again after L2 has lost them.
-
-    What the wave before has loaded is lost by what one wave loads and stores, anything older by all
-    that programs share.
-    """
+    """Return the bytes loaded again after L2 lost them, by what a wave or all programs share."""
     size = math.inf if gpu.cache_bytes is None else gpu.cache_bytes
     wave = gpu.multiprocessors * launch.resident
     shared = [ask for ask in launch.arguments if ask.shared(launch.programs)]

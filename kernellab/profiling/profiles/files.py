@@ -43,9 +43,6 @@ from kernellab.profiling.profiles.records import (
 )
 from kernellab.profiling.profiles.trees import MOST_LEVELS
 
-# Traces in Chrome's form, as Proton, torch's profiler and others write them: events over time,
-# and the tree that they nest in.
-
 _MOST_MICROSECONDS = 1e12
 """Of a time: it is counted in nanoseconds, in 64 bits."""
 
@@ -85,9 +82,7 @@ class Interval:
 
 
 def nested(intervals: Iterable[Interval]) -> Scope:
-    """The tree of intervals: those of one name in one scope add up. A scope's own time is what none
-    of those in it have.
-    """
+    """The tree of intervals; equal names in one scope add up, less what those inside have."""
     root = GrowingScope("ROOT", "root")
     ordered = sorted(
         intervals, key=lambda interval: (interval.track, interval.start, -interval.end)

@@ -56,9 +56,6 @@ from kernellab.triton_api import JITFunction, definition_of, is_in_library, opti
 from kernellab.triton_api.proton import scopes_reported
 from kernellab.triton_api.targets import backend_options
 
-# What each operation of a launch on the interpreter takes: time, executions, bytes, floating-
-# point operations.
-
 
 @dataclass
 class OperationTally:
@@ -74,12 +71,10 @@ class OperationTally:
 
 
 class OperationObserver(AccessObserver):
-    """Hears when operations are done, and of every access before it is made. What it takes itself
-    is in no operation's time.
+    """Hears when operations are done, and of each access before; its own time does not count.
 
     Attributes:
         tallies: what each operation took.
-        nanoseconds: of all batches together.
     """
 
     def __init__(self) -> None:
@@ -111,9 +106,7 @@ class OperationObserver(AccessObserver):
         self._since = time.perf_counter_ns()
 
     def passed(self, operation: Operation, active: Active) -> None:
-        """Hear that an operation is done, by the programs of the batch that are active; before the
-        first batch, by all of the launch at once.
-        """
+        """Hear that the batch's active programs, or before it all, have done an operation."""
         took = time.perf_counter_ns() - self._since
         tally = self.tallies.get(operation)
         if tally is None:
@@ -203,8 +196,6 @@ def _width(op: Operation) -> int:
     bits = bit_width(element_type(of.type))
     return next((width for width in (8, 16, 32) if bits <= width), 64)
 
-
-# A session over launches on the interpreter.
 
 LaunchMetadata = Callable[[Any, Any, Mapping[str, Any]], Mapping[str, Any]]
 """Takes grid, metadata and arguments by name, and gives "name" and metrics: "flops16", "bytes"."""
@@ -446,9 +437,7 @@ _SHOWN = ("num_warps", "num_stages", "num_ctas")
 
 
 class _Watch:
-    """Runs launches with an instrument, and reports to all active sessions, likewise of
-    Proton's own scopes.
-    """
+    """Runs launches with an instrument; reports to all active sessions and Proton's scopes."""
 
     def __init__(self) -> None:
         self._sessions: list[InterpreterSession] = []

@@ -1,6 +1,4 @@
-"""Marks between the operations of a kernel's final TTGIR, where the clock is read: what each
-operation is, where marks go, and the compilation with them.
-"""
+"""Marks between the operations of a kernel's final TTGIR, where the clock is read."""
 
 from __future__ import annotations
 
@@ -24,8 +22,6 @@ from kernellab.ir.syntax import read_module, write_module
 from kernellab.ir.ttg import RecordOp
 from kernellab.records import Target
 from kernellab.triton_api.proton import ReadingMemory, compile_marked
-
-# What an operation of TTGIR is in a profile: a load, a wait, arithmetic, or next to nothing.
 
 LIGHT = "index arithmetic"
 """Of operations that cost little by themselves: addresses, masks, views, changes of shape."""
@@ -79,8 +75,7 @@ HEAVY: Mapping[str, str] = {
     "tt.mulhiui": COMPUTE,
     "tt.call": "call",
 }
-"""Operation -> what it is there for. In the order of the pipeline: copies in, waits, products,
-copies out, what moves between threads."""
+"""Operation -> its purpose, as in the pipeline: copies in, waits, products, copies out, moves."""
 
 _COSTLY_INTEGERS = frozenset(
     f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "xori", "shrui")
@@ -135,9 +130,7 @@ def _is_of_floats(op: Operation) -> bool:
 
 @dataclass(frozen=True)
 class Scope:
-    """Operations that follow each other, of one line: what a warp executes between one reading of
-    the clock and the next.
-    """
+    """Consecutive operations of one line: what a warp executes between two clock readings."""
 
     number: int
     """From 0, in the order of the code."""
@@ -146,11 +139,9 @@ class Scope:
     operation: str
     """What it is there for: "load", "dot", "compute", ... (`kind_of`)."""
     part: str
-    """Where it is: "before the loop of line 7", "loop of line 7", "after the loop of line 7";
-    "" in a kernel without loops."""
+    """Where it is: "before the loop of line 7", "loop of line 7", ...; "" without loops."""
     waits_for: tuple[int, ...] = ()
-    """Lines whose loads are used here first: a load returns at once, and who uses its value
-    waits."""
+    """Lines whose loads are used here first, which wait for them."""
     names: tuple[str, ...] = ()
     """The operations of the TTGIR, without constants."""
 
@@ -217,9 +208,7 @@ class _Marks:
 
 
 def line_of(op: Operation) -> int:
-    """The line of an operation: of a helper in Triton's own files the line that calls it;
-    0 where there is none.
-    """
+    """The line of an operation, or of the call for Triton's own helpers; 0 for none."""
     for frame in locate(op.location).frames:
         if not triton_api.is_in_library(frame.file):
             return frame.line
@@ -273,9 +262,7 @@ def mark(module: ModuleOp, detail: Detail) -> MarkedModule:
 
 
 def _numbered(places: Sequence[tuple[Operation, object]]) -> Iterator[int]:
-    """A number for each mark: those of a block in pairs, in the order in which the code is read,
-    as Proton numbers its scopes.
-    """
+    """A number for each mark, in pairs, in the code's order, as Proton numbers its scopes."""
     open_pairs: dict[int, int] = {}
     pairs = 0
     for op, _ in places:
@@ -385,7 +372,6 @@ def _is_entered(op: Operation) -> bool:
 
 
 def _loop_around(op: Operation) -> Operation | None:
-    """The innermost loop around an operation."""
     return next(iter(flow.loops_around(op)), None)
 
 
@@ -472,9 +458,7 @@ class MarkedKernel:
         return tuple(f"{new:,} {what} instead of {old:,}" for what, old, new in pairs if old != new)
 
     def programs_at_once(self) -> tuple[int, int] | None:
-        """How many programs a multiprocessor holds, without marks and with them; None where the
-        limits of the target are not known.
-        """
+        """How many programs an SM holds without and with marks; None if limits are unknown."""
         target = self.plain.compilation.target
         if not has_limits(target):
             return None

@@ -1,6 +1,4 @@
-"""Cycles of every line of a kernel that no one edited: a marked kernel is launched on a GPU, and
-what it noted is summed by line, as a `Profile`.
-"""
+"""Cycles of every line of a kernel, from a launch of a marked copy on a GPU."""
 
 from __future__ import annotations
 
@@ -57,9 +55,6 @@ from kernellab.triton_api.proton import (
     mark_of,
     scratch_bytes,
 )
-
-# What a launch of a marked kernel noted: the words that Proton's operations wrote, as arrays,
-# and the spans of cycles between them.
 
 Array = npt.NDArray[Any]
 
@@ -250,9 +245,7 @@ class MarkedLaunch:
 
 
 def room_for_readings(programs: int, warps: int) -> int:
-    """How many readings each warp of a grid may have, so that all fit into an eighth of the GPU's
-    free memory, and into 2 GiB.
-    """
+    """How many readings a warp may have within an eighth of free memory, and 2 GiB."""
     free, _ = torch.cuda.mem_get_info()
     return int(min(free // 8, 2 << 30) // (8 * programs * warps))
 
@@ -267,9 +260,7 @@ def times_in_turns(
     """Microseconds of both on the GPU: medians of rounds, one after the other.
 
     Args:
-        arguments: of both.
-        depends: whether a launch on what an earlier one left does something else: they are
-            restored before each.
+        depends: whether a launch depends on an earlier one's results, which are then restored.
         rounds: how many.
     """
     time = _by_events(arguments) if depends else _in_a_graph
@@ -347,11 +338,7 @@ class Measured:
 
 
 def profile_of(measured: Measured, notes: Sequence[str] = ()) -> Profile:
-    """The profile of a marked launch.
-
-    Lines are those of one operation each, with the part of the kernel if it is outside of
-    its loops: "async copy, prologue".
-    """
+    """The profile of a marked launch: lines of one operation, with their part of the kernel."""
     marked, readings = measured.marked, measured.readings
     compilation = marked.plain.compilation
     scopes = marked.module.scopes
@@ -513,10 +500,8 @@ class LineOptions:
     """The options of `kernellab.profile` for cycles by line.
 
     Attributes:
-        detail: how finely: one of `DETAILS`; None for the finest that takes at most 1.3 times as
-            long as the plain launch.
-        allow_occupancy_change: whether a multiprocessor may hold another number of programs than
-            without marks.
+        detail: one of `DETAILS`; None for the finest within 1.3 times the plain launch's time.
+        allow_occupancy_change: whether marks may change how many programs an SM holds.
         programs: of how many, evenly spread over the grid, the clock's readings are taken.
     """
 

@@ -1,6 +1,4 @@
-"""Profiles of Nsight Compute: as plain facts, from files and pages that it prints, and lined up
-with a compilation's instructions.
-"""
+"""Profiles of Nsight Compute, from its files and pages, by a compilation's instructions."""
 
 from __future__ import annotations
 
@@ -25,9 +23,6 @@ from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.records import Instruction
 from kernellab.errors import ArgumentError, NotRecorded, ProfileError, suggestion, visible
 from kernellab.records.display import HasCard, data_frame
-
-# A profile of one launch, as plain facts: what Nsight Compute sampled and counted of each
-# instruction.
 
 ISSUED = "selected"
 """The reason of samples in which the warp issued the instruction: not a stall."""
@@ -54,8 +49,7 @@ REASONS: Mapping[str, str] = {
     "wait": "for the cycles that the compiler has set",
     "warpgroup_arrive": "for the other warps of its warp group",
 }
-"""Reason -> what the warp waited for. After "Warp Stall Reasons" in NVIDIA's Kernel
-Profiling Guide."""
+"""Reason -> what the warp waited for, after NVIDIA's Kernel Profiling Guide."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +57,7 @@ class SampledInstruction:
     """One instruction of SASS, with what was measured of it."""
 
     address: int
-    """As the profiler gives it: where the code was in the GPU's memory,
-    or bytes from its beginning."""
+    """As the profiler gives it: an address in GPU memory, or bytes from the code's beginning."""
     text: str
     """ "@P0 LDG.E.128 R4, desc[UR4][R2.64]"."""
     samples: int
@@ -74,8 +67,7 @@ class SampledInstruction:
     executed: int | None
     """How often a warp executed it; None where that was not counted."""
     counts: Mapping[str, int]
-    """What else was counted, under the profiler's own words: "L2 Theoretical Sectors Global";
-    what is 0 is left out."""
+    """Other counters that are not 0, by the profiler's names: "L2 Theoretical Sectors Global"."""
 
     @property
     def stalls(self) -> int:
@@ -130,9 +122,7 @@ class SampledCode:
 
     @property
     def summary(self) -> tuple[str, ...]:
-        """How much was sampled, and what warps waited for in at least a
-        twentieth of the samples.
-        """
+        """How much was sampled, and what warps waited for in a twentieth of samples or more."""
         waited = [
             f"{number / self.samples:.0%} waiting {REASONS.get(reason, reason)} ({reason})"
             for reason, number in self.reasons.items()
@@ -178,8 +168,7 @@ class Counters(HasCard):
     grid: tuple[int, int, int]
     counters: tuple[Counter, ...]
     lines: SampledCode | None = field(default=None, repr=False)
-    """Each instruction's own counters; `compilation.explore(found.lines)` shows them next to the
-    kernel's lines. None where nothing was counted."""
+    """Each instruction's counters, for `compilation.explore(result.lines)`; None without any."""
     notes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Counter]:
@@ -215,8 +204,7 @@ class Counters(HasCard):
 # ("smsp__pcsamp_warps_issue_stalled_long_scoreboard").
 
 _REASON = re.compile(r"(?:stall_|smsp__pcsamp_warps_issue_stalled_)(?P<name>\w+)$")
-"""A column of samples with a stall reason; those that end in "not issued" count a part
-of the same samples again."""
+"""A column of samples with a stall reason; "not issued" columns repeat a part of them."""
 
 _SHORT = {
     "branch_resolve": "branch_resolving",
@@ -485,8 +473,7 @@ _TEXT = re.compile(r"\s*(?P<predicate>@!?U?P\w+)?\s*(?P<opcode>[A-Z][\w.]*)\s*(?
 _JUMPS = (
     "BRA", "BRX", "BRXU", "BSSY", "BSYNC", "CALL", "JMP", "JMX", "JMXU", "RET", "WARPSYNC", "BREAK",
 )  # fmt: skip
-"""Instructions whose operands are places in the code, which disassemblers name
-in their own ways."""
+"""Instructions whose operands are places in code, which disassemblers name differently."""
 
 
 Item = TypeVar("Item")
@@ -517,8 +504,7 @@ def lines_of(profile: SampledCode, compilation: Compilation) -> Mapping[int, Sam
     """Line of the compilation's SASS -> what was measured of its instruction.
 
     Raises:
-        ProfileError: the profile is of another kernel, or of other code: other options, another
-            version of Triton.
+        ProfileError: the profile is of another kernel, options, or version of Triton.
     """
     if profile.kernel != compilation.kernel:
         raise ProfileError(

@@ -36,8 +36,6 @@ from kernellab.profiling.profiles.trees import SECONDS, Filter, Metric, base
 from kernellab.profiling.profiles.trees import rows as rows_of
 from kernellab.records.display import PrintsAsCard, described, frame_of, plot, show
 
-# Profiles to files: all of one in our own form, its tree in Proton's and in speedscope's.
-
 FORMAT = Format("kernellab.profile", "profile")
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -206,8 +204,6 @@ _FORMS: Mapping[str, Callable[[ProfileRecord], bytes]] = {
 }
 """The end of a file's name -> what writes it."""
 
-# Two profiles side by side: what one of them has more.
-
 ScopePath = tuple[str, ...]
 """The names of a scope and of those it is in, from the root down."""
 
@@ -303,11 +299,7 @@ class ProfileDifference(PrintsAsCard):
         return frame_of(cells, ["name", "depth", *columns])
 
     def tree(self, metrics: Any = None) -> str:
-        """The differences as text, a line for each scope.
-
-        Raises:
-            OptionError: as `table`.
-        """
+        """The differences as text, a line for each scope. Raises OptionError: as `table`."""
         _, rows = self.rows(metrics)
         return "\n".join(
             f"{'   ' * (len(row.path) - 1)}{' '.join(f'{x:+.3f}' for x in row.difference)} "
@@ -335,8 +327,6 @@ def _values(
 def _or_zero(number: float) -> float:
     return 0.0 if math.isnan(number) else number
 
-
-# `Profile`: what was measured of launches, and the ways to look at it.
 
 LINE_COLUMNS = ("kernel", "line", "operation", "cycles", "share", "executions")
 
@@ -464,8 +454,7 @@ class Profile(ProfileRecord, PrintsAsCard):
         metric: str | None = None,
         depth: int | None = None,
     ) -> Profile:
-        """The profile with some of its scopes; what a threshold or a depth leaves out counts where
-        it was.
+        """The profile with some scopes; what a threshold or depth leaves out counts where it was.
 
         Args:
             include, exclude, depth: as for `table`.
@@ -480,9 +469,6 @@ class Profile(ProfileRecord, PrintsAsCard):
 
     def timeline(self, program: int | None = None) -> Timeline:
         """The events of the profile over time: `.records`, `.plot()`, `.save("trace.json")`.
-
-        Args:
-            program: those of one program alone.
 
         Raises:
             ProfileError: the profile has no events.

@@ -288,9 +288,6 @@ class ProfileRecord:
     name: str = ""
 
 
-# The events of a profile over time: of warps of programs, or of launches.
-
-
 @dataclass(frozen=True, eq=False)
 class Timeline:
     """Events in the order of their starts."""

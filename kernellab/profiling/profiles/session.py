@@ -47,8 +47,6 @@ from kernellab.triton_api import definition_of, option_names
 from kernellab.triton_api import proton as proton_api
 from kernellab.triton_api.emulation import current_emulation, current_gpu
 
-# `with kernellab.profile() as p`: what is launched inside is profiled.
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -84,8 +82,7 @@ class ProfileSession:
     answers as its profile does: `p.table()`, `p.tree()`, `p.lines`.
 
     Attributes:
-        interpreted: the profile of the launches on the interpreter, where there were launches on
-            the GPU too; else None.
+        interpreted: the profile of the interpreter's launches beside the GPU's; else None.
     """
 
     interpreted: Profile | None = None
@@ -128,11 +125,7 @@ class ProfileSession:
             self._state = "active"
 
     def deactivate(self) -> None:
-        """Leave out what is launched from now on.
-
-        Raises:
-            ProfileError: as `activate`.
-        """
+        """Leave out what is launched from now on. Raises ProfileError: as `activate`."""
         measuring = self._running("deactivate")
         if self._state == "active":
             self._state = "paused"
@@ -266,8 +259,6 @@ class ProfileSession:
         return self._measuring
 
 
-# A session of Proton's over launches on a GPU.
-
 _CUPTI = re.compile(r"error (?P<number>\d+)")
 _CUPTI_WORDS = {
     "15": "CUPTI is not initialized: there is no driver, or it is not this process's",
@@ -314,16 +305,11 @@ class GpuSession:
         self._folder = Path(tempfile.mkdtemp(prefix="kernellab-proton-"))
         self._watching = ExitStack()
         self._launches: dict[int, list[Any]] = {}
-        """By the id of Triton's compiled kernel: it, how often it was launched, and the grid and
-        the integers of the first launch."""
+        """By compiled kernel's id: it, its launches, the first one's grid and integers."""
         self._scopes: list[AbstractContextManager[None]] = []
 
     def activate(self) -> None:
-        """Begin, or go on.
-
-        Raises:
-            ProfileError: Proton cannot.
-        """
+        """Begin, or go on. Raises ProfileError: Proton cannot."""
         try:
             if self._number is None:
                 self._number = proton_api.start(
@@ -345,11 +331,7 @@ class GpuSession:
         self._watching.enter_context(proton_api.launches_heard(heard))
 
     def deactivate(self) -> None:
-        """Pause.
-
-        Raises:
-            ProfileError: Proton cannot.
-        """
+        """Pause. Raises ProfileError: Proton cannot."""
         self._watching.close()
         assert self._number is not None
         try:
@@ -525,8 +507,6 @@ def _versions() -> dict[str, str]:
         "python": platform.python_version(),
     }
 
-
-# `kernellab.profile`: one launch, or all in a `with` block, profiled.
 
 BACKENDS = ("interpreter", "cupti", "roctracer")
 CONTEXTS = ("shadow", "python")
@@ -706,10 +686,7 @@ class _SessionWithoutGpu(InterpreterSession):
 
 
 class SessionOnBoth:
-    """Profiles launches on the GPU and on the interpreter while it is active; see `ProfileSession`.
-
-    Its profile is of the launches on the GPU; where there were none, of those on the interpreter.
-    """
+    """Profiles launches on the GPU, or where there are none, on the interpreter."""
 
     def __init__(self, on_gpu: GpuSession, on_cpu: InterpreterSession) -> None:
         self.interpreted: Profile | None = None
@@ -717,20 +694,12 @@ class SessionOnBoth:
         self._on_cpu = on_cpu
 
     def activate(self) -> None:
-        """Begin, or go on.
-
-        Raises:
-            ProfileError: Proton cannot.
-        """
+        """Begin, or go on. Raises ProfileError: Proton cannot."""
         self._on_gpu.activate()
         self._on_cpu.activate()
 
     def deactivate(self) -> None:
-        """Pause.
-
-        Raises:
-            ProfileError: Proton cannot.
-        """
+        """Pause. Raises ProfileError: Proton cannot."""
         self._on_cpu.deactivate()
         self._on_gpu.deactivate()
 

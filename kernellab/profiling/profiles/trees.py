@@ -15,9 +15,6 @@ from kernellab.errors import OptionError, nearest, visible
 from kernellab.profiling.profiles.records import COUNT, Device, ProfileRecord, Scope
 from kernellab.records.display import plot
 
-# Metrics by expression, as proton-viewer has them: `time/ms`, `avg_time/us`, `tflop16/s`,
-# `gbyte/s`, `time/%`, `util`, or the name of one that was measured.
-
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _PREFIXES = {"": 1.0, "g": 1e9, "t": 1e12}
 
@@ -49,7 +46,6 @@ class Metric:
     """A metric that was asked for.
 
     Attributes:
-        text: how.
         of: its value for a scope; NaN where it has none.
     """
 
@@ -61,8 +57,7 @@ def read(given: Any, root: Scope, *, first_alone: bool = False) -> tuple[Metric,
     """The metrics that somebody asks for, by what the tree has.
 
     Args:
-        given: a text, with commas between several, or a list; None for those that there are, or
-            with `first_alone` the one that says most; none where there are none.
+        given: a text with commas, or a list; None for all, or with `first_alone` the main one.
 
     Raises:
         OptionError: a metric that there is not.
@@ -245,8 +240,7 @@ def filter_of(include: Any, exclude: Any, threshold: Any, depth: Any) -> Filter:
     """A filter of what somebody gave.
 
     Raises:
-        OptionError: `include` or `exclude` is not a pattern, or `threshold` or `depth` is not a
-            number.
+        OptionError: a pattern is not valid, or `threshold` or `depth` is not a number.
     """
     if threshold is not None:
         if not is_real(threshold) or threshold != threshold:
@@ -303,9 +297,7 @@ def filtered(record: ProfileRecord, metrics: Sequence[Metric], keep: Filter) -> 
         return metrics[0].of(Place(scope, root, devices)) >= keep.threshold
 
     def kept(scope: Scope, depth: int, is_inside: bool) -> Scope | None:
-        """The scope with what is kept below it; None where it goes. `is_inside` says whether a
-        scope above it is included.
-        """
+        """The scope with what is kept below it, or None; `is_inside`: a scope above is included."""
         if keep.exclude is not None and keep.exclude.search(scope.name):
             return None
         is_inside = is_inside or keep.include is None or bool(keep.include.search(scope.name))

@@ -1,6 +1,4 @@
-"""Layouts: which register of which thread, or which place in memory,
-holds which element of a tile.
-"""
+"""Layouts: which register or place in memory holds which element of a tile."""
 
 from __future__ import annotations
 
@@ -57,9 +55,7 @@ class TensorMemoryPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout(HasCard, LinearTile, MadeByHand):
-    """Where the elements of a tile are: made by a compilation, by `Layout.parse`,
-    or by the constructors named after families.
-    """
+    """Where a tile's elements are: from a compilation, `Layout.parse` or a family's constructor."""
 
     _place: ClassVar[Callable[..., Any]]
     """What holds an element, made of one number for each field."""
@@ -110,9 +106,7 @@ class Layout(HasCard, LinearTile, MadeByHand):
         raise NotImplementedError
 
     def _plane(self, by_element: Numbers, most_rows: int, most_columns: int) -> Numbers:
-        """The first rows and columns of what there is for every element:
-        shape (rows, columns, ...) from (*shape, ...).
-        """
+        """The first rows and columns of (*shape, ...): shape (rows, columns, ...)."""
         most_rows = check_whole("most_rows", most_rows)
         most_columns = check_whole("most_columns", most_columns)
         rank = len(self.shape)
@@ -124,9 +118,7 @@ class Layout(HasCard, LinearTile, MadeByHand):
         return plane[:most_rows, :most_columns]
 
     def part_shown(self, most_rows: int, most_columns: int) -> str:
-        """Which part of the tile so many rows and columns are, in words:
-        "" where they are all of it.
-        """
+        """Which part of the tile so many rows and columns are, in words; "" for all of it."""
         if self.element_count <= most_rows * most_columns and len(self.shape) < 2:
             return ""
         if len(self.shape) < 2:
@@ -163,25 +155,21 @@ class Layout(HasCard, LinearTile, MadeByHand):
         hardware: bool = False,
         element_bits: int = 16,
     ) -> Any:
-        """The layout as a figure, for a page or a slide:
-        colored cells, labeled where they are large enough.
+        """The layout as a figure, for a page or a slide: colored cells, labeled if large enough.
 
         Args:
             by: what the colors are: "warp", "lane", "register" or "block"; of shared memory
                 "bank" or "offset"; of tensor memory "row" or "column". None means the first of
                 them that differs.
-            at: of a tile with more than two dimensions, the index of the slice; nothing
-                means the first.
-            hardware: draw the places rather than the tile: registers by thread, or memory in rows
-                of 128 bytes; by="row of the tile" is known there.
+            at: of a tile with more than two dimensions, the slice's index; None is the first.
+            hardware: draw the places: registers by thread, or memory in rows of 128 bytes.
             element_bits: of an element in shared memory; banks depend on it.
 
         Returns:
             A picture that a cell displays: `.save(path)`, `.png()`, `.svg()`, `.figure`.
 
         Raises:
-            LayoutError: nothing has the name `by`, there is no such slice, or the tile is too
-                large to be drawn.
+            LayoutError: no such `by` or slice, or the tile is too large to be drawn.
         """
         return plot(self, by=by, at=at, hardware=hardware, bits=element_bits)
 
@@ -243,28 +231,20 @@ class RegisterLayout(Layout):
         return self._elements(block=block, warp=warp, lane=lane, register=register)
 
     def all_elements(self) -> Numbers:
-        """The index of every register's element: int64 of shape (blocks, warps, lanes,
-        registers, rank).
-        """
+        """Each register's index: int64 of shape (blocks, warps, lanes, registers, rank)."""
         return self._indices(self.all_numbers())
 
     def all_numbers(self) -> Numbers:
-        """As `all_elements`, the elements by their numbers, the last dimension fastest:
-        shape (blocks, warps, lanes, registers).
-        """
+        """As `all_elements`, by numbers: shape (blocks, warps, lanes, registers)."""
         shape = (self.blocks, self.warps, self.lanes, self.registers_per_thread)
         return self._element_numbers.reshape(shape)
 
     def all_holders(self) -> Numbers:
-        """The holders of every element: int64 of shape (*shape, replication, 4),
-        the last axis as in `Holder`.
-        """
+        """The holders of every element, as in `Holder`: int64 (*shape, replication, 4)."""
         return self._split(self._inputs_by_element).reshape(*self.shape, -1, 4)
 
     def threads(self, index: Sequence[int]) -> tuple[int, ...]:
-        """The threads that hold the element at `index`, by their numbers
-        in the program, in order.
-        """
+        """The numbers of the threads that hold the element at `index`, in order."""
         held = self.holders(index)
         return tuple(
             sorted(
@@ -282,21 +262,17 @@ class RegisterLayout(Layout):
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The dimensions, the fastest first: in the order in which registers, then lanes,
-        warps and blocks go along them.
-        """
+        """The dimensions, the fastest first, as registers, lanes, warps and blocks follow."""
         vectors = [vector for vectors in self.bases.values() for vector in vectors]
         along = [dim for vector in vectors for dim, step in enumerate(vector) if step]
         rest = reversed(range(len(self.shape)))
         return tuple(dict.fromkeys([*along, *rest]))
 
     def vector_width(self, element_bits: int, most_bits: int = 128) -> int:
-        """Elements that one access of a thread could take at once,
-        if memory is contiguous along the fastest dimension.
+        """Elements of one access of a thread, if memory is contiguous along the fastest axis.
 
         Args:
             element_bits: size of an element.
-            most_bits: of the widest access.
         """
         element_bits = check_whole("element_bits", element_bits, least=1)
         most_bits = check_whole("most_bits", most_bits, least=1)
@@ -315,8 +291,7 @@ class RegisterLayout(Layout):
         return tuple(step if d == dim else 0 for d in range(len(self.shape)))
 
     def moves_to(self, other: RegisterLayout) -> Mapping[Move, int]:
-        """How the registers of another layout of the tile, those of all threads together,
-        get their elements from this one.
+        """How another layout's registers, of all threads together, get their elements from this.
 
         Returns:
             How far away the element is -> how many registers; the nearest first.
@@ -470,9 +445,7 @@ class SharedLayout(Layout):
         return self._padded(first).reshape(self.shape)
 
     def cells(self, most_rows: int, most_columns: int) -> list[list[str]]:
-        """The offsets, in elements, of the tile's first rows and columns;
-        folded and cut as of a `RegisterLayout`.
-        """
+        """Offsets, in elements, of the first rows and columns, folded as a `RegisterLayout`'s."""
         plane = self._plane(self.offsets(), most_rows, most_columns)
         return [[str(offset) for offset in row] for row in plane.tolist()]
 
@@ -505,9 +478,7 @@ class TensorMemoryLayout(Layout):
     _place = TensorMemoryPlace
 
     def elements(self, row: ArrayLike, column: ArrayLike) -> Numbers:
-        """The indices of the elements at rows and columns:
-        int64 of shape (*broadcast shape, rank).
-        """
+        """The indices of the elements at rows and columns: int64 (*broadcast shape, rank)."""
         return self._elements(row=row, column=column)
 
     def describe(self) -> str:

@@ -1,6 +1,4 @@
-"""Layouts made by hand, for teaching: read from an encoding, or by one constructor for each
-family; and how encodings are spelled.
-"""
+"""Layouts made by hand, from an encoding or by families, and encodings' spelling."""
 
 from __future__ import annotations
 
@@ -127,9 +125,7 @@ def misspelling(encoding: str, diagnostic: str) -> str:
 
 
 def misspelled_error(encoding: str, problem: str, detail: str) -> LayoutError:
-    """The error for an encoding of which a part is misspelled;
-    the detail is a sentence about what Triton made of it.
-    """
+    """The error of a misspelled encoding; the detail says what Triton made of it."""
     return LayoutError(problem, advice=f"In {encoding}\n{detail}")
 
 
@@ -172,9 +168,7 @@ def _misspelled_key(family: str, entries: dict[str, str], diagnostic: str) -> st
 
 
 def _parts(encoding: str) -> Iterator[tuple[str, str]]:
-    """Family and body of an encoding, then of each one in it:
-    ("#ttg.slice", "{dim = 1, parent = ...}").
-    """
+    """Family and body of an encoding and of each inside: ("#ttg.slice", "{dim = 1, ...}")."""
     for match in re.finditer(r"(#\w+\.\w+)\s*<", encoding):
         yield match[1], encoding[match.end() : _end(encoding, match.end())]
 
@@ -250,15 +244,12 @@ class MadeByHand:
         Triton computes it in the worker process, since it aborts on some; the answer is kept.
 
         Args:
-            encoding: as TTGIR writes it, with no aliases: "#ttg.slice<{dim = 1, parent =
-                #ttg.blocked<{...}>}>".
+            encoding: as TTGIR writes it, with no aliases: "#ttg.blocked<{...}>".
             shape: of the tile, in elements.
-            target: the GPU ("sm_90", "gfx942") that is to have such a layout; None asks for
-                no GPU's approval.
+            target: the GPU ("sm_90", "gfx942") that is to have such a layout; None for any.
 
         Raises:
-            LayoutError: the encoding does not parse, the shape does not fit it, or the target
-                has no such layout.
+            LayoutError: the encoding, its shape, or the layout on this target is not valid.
             TargetError: no such target.
         """
         if not isinstance(encoding, str):
@@ -281,12 +272,10 @@ class MadeByHand:
         warps_per_cta: Sizes,
         order: Sizes,
     ) -> RegisterLayout:
-        """Each thread holds a box of neighbors, each warp a box of those,
-        the program a box of these; then it repeats.
+        """Each thread holds a box of neighbors, warps boxes of those, the program boxes of these.
 
         Args:
-            shape: of the tile. Here as in all that follow, a whole number will do
-                for one dimension.
+            shape: of the tile; as below, a whole number will do for one dimension.
             size_per_thread, threads_per_warp, warps_per_cta: the boxes, by dimension.
             order: the dimensions, the fastest first.
 
@@ -312,11 +301,8 @@ class MadeByHand:
         """A matmul's operand in registers.
 
         Args:
-            shape: of the operand.
             operand: 0 for A, 1 for B.
-            parent: the product's own layout.
-            k_width: neighbors along K that a thread holds side by side; for mma.sync 32 over
-                the element's bits.
+            k_width: neighbors along K in a thread; for mma.sync 32 over the element's bits.
         """
         width = f", kWidth = {k_width}" if k_width else ""
         return _registers(
@@ -351,9 +337,7 @@ class MadeByHand:
         instruction_shape: Sizes,
         is_transposed: bool = False,
     ) -> RegisterLayout:
-        """The result of a CDNA matrix instruction: version 2 is gfx90a, 3 gfx942, 4 gfx950;
-        instruction shape [M, N, K].
-        """
+        """A CDNA result: version 2 is gfx90a, 3 gfx942, 4 gfx950; instruction shape [M, N, K]."""
         turned = _word("is_transposed", is_transposed)
         return _registers(
             f"ttg.amd_mfma<{{version = {version}, warpsPerCTA = {_list(warps_per_cta)}, "
@@ -401,8 +385,7 @@ class MadeByHand:
     def swizzled_shared(
         *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
     ) -> SharedLayout:
-        """Shared memory whose rows are cut into vectors of `vector` elements,
-        permuted by XOR with the row.
+        """Shared memory with rows of vectors of `vector` elements, permuted by XOR with the row.
 
         Args:
             shape: of the tile.
@@ -421,9 +404,7 @@ class MadeByHand:
     def amd_rotating_shared(
         *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
     ) -> SharedLayout:
-        """As `swizzled_shared`, and after each `max_phase` rows (times `per_phase`)
-        the permutations are others.
-        """
+        """As `swizzled_shared`, with other permutations after `max_phase` * `per_phase` rows."""
         return _shared(
             f"ttg.amd_rotating_shared<{{vec = {vector}, perPhase = {per_phase}, "
             f"maxPhase = {max_phase}, order = {_list(order)}}}>",
@@ -438,9 +419,7 @@ class MadeByHand:
         element_bit_width: int,
         transposed: bool = False,
     ) -> SharedLayout:
-        """Shared memory as TMA writes it and wgmma and tcgen05 read it, swizzled over 0, 32,
-        64 or 128 bytes.
-        """
+        """Shared memory for TMA, wgmma and tcgen05, swizzled over 0, 32, 64 or 128 bytes."""
         turned = _word("transposed", transposed)
         return _shared(
             f"ttg.nvmma_shared<{{swizzlingByteWidth = {swizzling_byte_width}, "
@@ -452,9 +431,7 @@ class MadeByHand:
     def padded_shared(
         *, shape: Sizes, paddings: Sequence[tuple[int, int]], order: Sizes
     ) -> SharedLayout:
-        """Shared memory with padding: after every `interval` elements `padding` of them,
-        for each pair given.
-        """
+        """Shared memory with `padding` elements after every `interval`, for each pair."""
         pairs = ", ".join(f"{interval}:+{padding}" for interval, padding in _pairs(paddings))
         return _shared(
             f"ttg.padded_shared<[{pairs}] {{order = {_list(order)}, shape = {_list(shape)}}}>",
@@ -527,9 +504,7 @@ def _ask(encoding: str, shape: Shape, target: str | None) -> Layout:
 
 
 def _assertion(words: str) -> str:
-    """What an aborting process says, without where in Triton's sources it says so;
-    "" where it says nothing.
-    """
+    """What an aborting process says, without the place in Triton's sources; "" for nothing."""
     match = re.search(r"Assertion [`'](.*)' failed|(?:LLVM ERROR|error): (.*)", words)
     return (match[1] or match[2]) if match else ""
 

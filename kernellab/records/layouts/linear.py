@@ -27,8 +27,7 @@ from kernellab.errors import LayoutError
 Shape = tuple[int, ...]
 Vector = tuple[int, ...]
 Bases = tuple[Vector, ...]
-"""The basis vectors of one input: entry k is the index of the element
-that the number 2**k leads to."""
+"""The basis vectors of one input: entry k is the index that the number 2**k leads to."""
 Numbers = NDArray[numpy.int64]
 
 
@@ -39,14 +38,11 @@ def sizes(shape: Sequence[int]) -> str:
 
 @dataclass(frozen=True)
 class LinearTile:
-    """A tile with a layout, as a linear function from numbers of registers
-    or places to elements.
-    """
+    """A tile's layout as a linear function from numbers of registers or places to elements."""
 
     shape: Shape
     encoding: str
-    """The layout as TTGIR writes it, aliases spelled out:
-    "#ttg.blocked<{sizePerThread = [1, 4], ...}>"."""
+    """The layout as TTGIR writes it, without aliases: "#ttg.blocked<{sizePerThread = ...}>"."""
 
     _inputs: ClassVar[tuple[str, ...]]
     """The fields that are inputs; the first varies fastest where inputs are counted through."""
@@ -58,9 +54,7 @@ class LinearTile:
 
     @property
     def family(self) -> str:
-        """MLIR's name of the kind of layout: "blocked", "slice", "nvidia_mma",
-        "nvmma_shared", ...
-        """
+        """MLIR's name of the kind of layout: "blocked", "slice", "nvidia_mma", ..."""
         match = re.match(r"#\w+\.(\w+)", self.encoding)
         return match[1].removesuffix("_encoding") if match else ""
 
@@ -89,9 +83,7 @@ class LinearTile:
         return 1 << len(self.bases[name])
 
     def _number(self, index: Sequence[int]) -> int:
-        """An element's number, the last dimension fastest. Sizes are powers of two:
-        the XOR of indices is the XOR of numbers.
-        """
+        """An element's number, the last dimension fastest, so that XOR of indices is of numbers."""
         number = 0
         for position, size in zip(index, self.shape):
             number = number * size + position
@@ -139,9 +131,7 @@ class LinearTile:
 
     @cached_property
     def _inputs_by_element(self) -> Numbers:
-        """For every element the inputs that lead to it, in order:
-        an array of shape (elements, replication).
-        """
+        """For every element its inputs, in order: shape (elements, replication)."""
         # Linear and onto: as many inputs lead to one element as to any other.
         return numpy.argsort(self._element_numbers, kind="stable").reshape(self.element_count, -1)
 
@@ -159,9 +149,7 @@ class LinearTile:
         return cast(Numbers, self._inputs_by_element[self._number(given)])
 
     def _inputs_of_all(self, indices: ArrayLike) -> Numbers:
-        """The inputs that lead to each of several elements:
-        indices of shape (..., rank) become inputs of shape (..., replication).
-        """
+        """Indices of shape (..., rank) to the inputs that lead there: shape (..., replication)."""
         try:
             inputs = numpy.asarray(indices)
         except (TypeError, ValueError, RuntimeError) as error:  # such as a sparse tensor
@@ -187,9 +175,7 @@ class LinearTile:
         return self._inputs_by_element[numbers]
 
     def _split(self, inputs: Numbers) -> Numbers:
-        """Counted-through inputs as one column for each input:
-        an array of shape (*inputs.shape, number of inputs).
-        """
+        """Counted-through inputs as columns: shape (*inputs.shape, number of inputs)."""
         columns = []
         for name in self.bases:
             columns.append(inputs % self._size(name))
@@ -242,20 +228,17 @@ def swizzled_bases(
 def nvmma_bases(
     shape: Shape, *, swizzle_bytes: int, element_bits: int, transposed: bool = False
 ) -> Bases:
-    """The basis vectors of an `nvmma_shared` layout without fp4 padding:
-    `nvmmaSharedToLinearLayout`.
+    """The basis vectors of `nvmma_shared` without fp4 padding: `nvmmaSharedToLinearLayout`.
 
     The tile lies in memory block by block, as TMA copies it: a block has at most 256 elements along
     each dimension, and along the contiguous one as many as a swizzle has bytes. Within a block the
     16-byte groups of a row trade places, by the XOR with the row's number.
 
     Args:
-        shape: of the tile, powers of two; at least 8 rows of `swizzle_bytes`. A transposed tile has
-            two dimensions: of more, Triton's answer is not a transposition.
+        shape: of the tile, powers of two, at least 8 rows of `swizzle_bytes`; transposed, 2D.
         swizzle_bytes: 0, 32, 64 or 128.
         element_bits: of an element.
-        transposed: whether the first dimension is the contiguous one; means nothing without a
-            swizzle.
+        transposed: whether the first dimension is contiguous; unused without a swizzle.
     """
     rank = len(shape)
     turned = transposed and swizzle_bytes > 0

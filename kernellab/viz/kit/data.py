@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 
 class ViewData:
-    """What a live view draws: a frozen data class of plain values. js/src/main.ts knows it by its
-    `kind`.
-    """
+    """What a live view draws: a frozen data class that js/src/main.ts knows by its `kind`."""
 
     compression: ClassVar[int] = 6
     """How hard zlib tries."""
@@ -40,8 +38,7 @@ class ViewData:
 
 
 At = Mapping[str, int | str | tuple[int, ...]]
-"""What of a view is to be seen: {"stage": "ptx"}, {"line": 8}, {"program": (3, 0, 0)}, ...
-Each view knows some of the names."""
+"""What of a view is to be seen: {"stage": "ptx"}, {"line": 8}, {"program": (3, 0, 0)}, ..."""
 
 
 @dataclass(frozen=True)
@@ -174,16 +171,13 @@ class CardData(ViewData):
     lead: str
     lead_links: tuple[Link, ...]
     later: tuple[str, ...]
-    """What takes a while: the live view requests these parts of the notebook's kernel, one by one,
-    and gets the card with what is known by then."""
+    """Slow parts, which the live view requests one by one after the card of the known ones."""
     footnotes: tuple[str, ...]
     legend: tuple[tuple[BarKind, str], ...]
 
 
 def as_json(data: Any) -> Any:
-    """Data classes as plain objects, tuples as lists, bytes left out;
-    what is plain already stays as it is.
-    """
+    """Data classes as plain objects, tuples as lists, without bytes; plain values as they are."""
     kind = type(data)
     if kind in (int, str, float, bool, type(None)):  # most of it, and quick to check
         return data
@@ -239,8 +233,6 @@ GRAPH_SCRIPT = (_STATIC / "graph.js").read_text(encoding="utf-8")
 DIGEST = hashlib.sha256(f"{SCRIPT}\0{STYLE}".encode()).hexdigest()[:16]
 """Names this bundle among those of other versions in one page."""
 
-# Requests of live views to the notebook's kernel, and the answers.
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -255,9 +247,7 @@ Handler = Callable[[Mapping[str, Any]], Answer]
 
 
 def answer(handlers: Mapping[str, Handler], request: Any) -> Answer | None:
-    """Return the answer to a message, with the reason under "problem" if it has no result; None for
-    a message that is not a known request.
-    """
+    """Return the answer to a message, or its "problem"; None for an unknown request."""
     handler = handlers.get(str(request.get("kind"))) if isinstance(request, dict) else None
     if handler is None:
         return None

@@ -1,6 +1,4 @@
-"""What all matplotlib figures have in common: their theme, and how a cell,
-a file and a page get them.
-"""
+"""What all matplotlib figures have in common: their theme, and their pictures."""
 
 from __future__ import annotations
 
@@ -68,9 +66,7 @@ def theme() -> Iterator[None]:
 
 
 def sheet(title: str, subtitle: str, width: float, height: float) -> tuple[Figure, Axes]:
-    """An empty figure of so many inches, with a title and smaller words below it;
-    to be called inside `theme()`.
-    """
+    """An empty figure in inches, with title and subtitle; to be called inside `theme()`."""
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     add_title(axes, title, subtitle)
@@ -154,10 +150,6 @@ class FigurePicture:
 
 @singledispatch
 def figure_of(record: object, **options: Any) -> FigurePicture:
-    """The figure of a record, by its class.
-
-    Raises:
-        TypeError: it has none.
-    """
+    """The figure of a record, by its class. Raises TypeError: it has none."""
     del options
     raise TypeError(f"a {type(record).__name__} has no figure")

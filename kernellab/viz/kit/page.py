@@ -87,9 +87,7 @@ def page(title: str, lead: Html, body: Iterable[Html]) -> str:
 
 
 def table(rows: pandas.DataFrame) -> Html:
-    """Return a DataFrame without its index as HTML. Numbers are aligned right, "pass" and "FAIL"
-    have their colors.
-    """
+    """Return a DataFrame without its index as HTML, numbers at the right, colors on verdicts."""
     numeric = {name: pandas.api.types.is_numeric_dtype(rows[name]) for name in rows.columns}
     head = join(
         Html(
@@ -208,9 +206,7 @@ def _section(number: int, section: Section, all_sections: Sequence[Section]) -> 
 
 
 def _beside(view: View, views: Sequence[View]) -> tuple[str, Html]:
-    """How the places in the page begin of the views that this one leads to, and the attributes that
-    say so; "" and nothing for one that leads nowhere.
-    """
+    """The prefix of the places that this view leads to, and their attributes; "" for none."""
     if view.tab_group is None:
         return "", Html("")
     group = [other for other in views if other.tab_group is view.tab_group]

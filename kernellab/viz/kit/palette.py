@@ -16,8 +16,7 @@ import numpy
 BLIND_SAFE = (
     "#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#555555",
 )  # fmt: skip
-"""Okabe and Ito (2008), for the cells of up to eight kinds;
-in place of their black, which a dark page has too, a dark gray."""
+"""Okabe and Ito (2008), for up to eight kinds; dark gray replaces black, for dark pages."""
 
 SKY, ORANGE, GREEN, YELLOW, BLUE, VERMILION, PURPLE, GRAY = BLIND_SAFE
 
@@ -29,15 +28,13 @@ BEST, OTHER, BASELINE = VERMILION, BLUE, GREEN
 """Of configs: the fastest, all others, and what they are compared with."""
 
 ORDERED = ("#b07d12", GREEN, "#4a7fe0")
-"""From low to high for thin lines: even in lightness, so that all of it is seen on white
-and on a dark page."""
+"""From low to high for thin lines, even in lightness, for white and dark pages."""
 
 VIRIDIS = (
     (68, 1, 84), (72, 40, 120), (62, 74, 137), (49, 104, 142), (38, 130, 142),
     (31, 158, 137), (53, 183, 121), (109, 205, 89), (180, 222, 44), (253, 231, 37),
 )  # fmt: skip
-"""Red, green, blue at equal steps from the smallest number to the largest:
-its lightness only grows."""
+"""Red, green, blue at equal steps from smallest to largest, with growing lightness."""
 
 PASS, WARN, FAIL = "#1f9d4d", "#b7791f", "#d64545"
 """Of what is in order, what may be meant, and what is wrong: stripes, bars and the edges of bands,
@@ -85,8 +82,7 @@ def sequential(share: float) -> str:
 # Small pictures of tiles: numbers as color codes, codes as PNG.
 
 NAN, INFINITE, ZERO = 255, 254, 253
-"""The codes of elements that are not finite, and of zeros, which are gray;
-the others go from 0, the smallest, to `LARGEST`."""
+"""Codes of elements that are not finite, and of zeros; others go from 0 to `LARGEST`."""
 
 LARGEST = 249
 

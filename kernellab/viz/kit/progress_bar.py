@@ -13,9 +13,7 @@ def open_bar(title: str, total: int | None, seconds: float, *, wanted: bool) -> 
     """A bar for work that has begun.
 
     Args:
-        title: of the work.
         total: of its steps, None where no one knows.
-        seconds: how long the work has been going on.
         wanted: whether a line is written even if stderr is not a terminal.
 
     Returns:

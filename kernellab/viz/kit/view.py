@@ -141,14 +141,9 @@ def _marked(words: str, tone: Tone) -> str:
 
 
 def diff_style(line: str) -> str:
-    """What a line of a change adds to its style: those that go begin with "- ", those that come
-    with "+ ".
-    """
+    """The style of a line of a change: removed ones begin with "- ", added ones with "+ "."""
     color = {"- ": FAIL, "+ ": PASS}.get(line[:2])
     return "" if color is None else f";background:{color}22"
-
-
-# What cards are made of: tables of text, as HTML and as plain text of the same content.
 
 
 @dataclass(frozen=True)
@@ -177,8 +172,7 @@ class Table:
     is_folded: bool = False
     """Whether its rows are hidden until a click on its title."""
     in_text: str | None = None
-    """The line that `text` has in place of it, where its rows are not to be read at once; "" for
-    none."""
+    """The line that `text` has in place of its rows; "" for none."""
     tiles: Sequence[Tile] = ()
     """Tiles below its title, instead of rows."""
     bars: Mapping[int, Sequence[Bar]] = field(default_factory=dict)
@@ -189,9 +183,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Card:
-    """Tiles and tables about one thing. `html` and `text` say the same. Words between backticks are
-    code, which `text` does not distinguish.
-    """
+    """Tiles and tables about one thing, the same in `html` and `text`; backticks mark code."""
 
     title: str
     subtitle: str = ""
@@ -211,9 +203,7 @@ class Card:
     """What the parts of bars stand for, in words."""
 
     def html(self) -> str:
-        """Self-contained HTML: no script, no style sheet;
-        readable where styles are stripped, in light and in dark.
-        """
+        """Self-contained HTML without scripts or style sheets, in light and in dark."""
         tables = "\n".join(_table_html(table, is_wide) for table, is_wide in self._drawn())
         said = (*([self.lead] if self.lead else []), *self.notes)
         notes, footnotes = (
@@ -291,9 +281,7 @@ class Card:
         )
 
     def _drawn(self) -> Sequence[tuple[Table, bool]]:
-        """The tables with rows, and whether each has the whole width, as one does that has no other
-        beside it.
-        """
+        """The tables with rows, and whether each has the whole width."""
         tables = [table for table in self.tables if table.rows or table.tiles]
         wide = [
             table.is_wide or bool(table.tiles) or table.is_listing or _is_broad(table)
@@ -348,8 +336,7 @@ _LONGEST_BESIDE = 40
 
 
 _MOST_ROOMY = 9
-"""Columns of the widest table of ordinary size;
-one with more is set tighter, so that a page of a notebook holds it."""
+"""Columns of the widest table of ordinary size; wider ones are set tighter."""
 
 
 _ROOM, _LITTLE_ROOM = "padding:1px 14px 1px 0", "padding:1px 8px 1px 0"
@@ -488,9 +475,7 @@ def _bar_text(bar: Bar) -> str:
 
 
 def _is_broad(table: Table) -> bool:
-    """Whether there are many columns, or names that do not wrap would reach into a table beside
-    this one.
-    """
+    """Whether many columns, or unbreakable names, would reach into a table beside it."""
     return len(table.columns) > _MOST_BESIDE or (
         any(table.columns) and any(len(row[0]) > _LONGEST_BESIDE for row in table.rows)
     )
@@ -523,8 +508,7 @@ def _table_text(table: Table) -> list[str]:
 
 
 _SENT_AT_ONCE = 1_000_000
-"""Bytes of packed data that a widget sends; of more, the largest texts stay here until somebody
-asks for them."""
+"""Bytes of packed data that a widget sends; larger texts stay until they are asked for."""
 
 
 _numbers = itertools.count()
@@ -538,7 +522,6 @@ class View:
     ) -> None:
         """
         Args:
-            title: one line.
             make_data: makes what is drawn: a `ViewData`.
             still: makes the cards that stand for the view where nothing can be drawn.
         """
@@ -573,9 +556,7 @@ class View:
         return Answer({}, [self._page(None)])
 
     def lightened(self, most_bytes: int) -> bytes:
-        """The packed data as a widget sends it: where it would be more than so many bytes, what can
-        be asked for later stays behind.
-        """
+        """The packed data as a widget sends it: what exceeds so many bytes stays behind."""
         del most_bytes  # most views are small
         return packed(self.data)
 
@@ -586,9 +567,7 @@ class View:
 
     @property
     def widget(self) -> Any:
-        """The live view, an anywidget: the same one each time, until it is closed.
-        It works on when this notebook's kernel is gone.
-        """
+        """The live view, an anywidget that works without the kernel; the same until closed."""
         from kernellab.viz.kit.widget import ViewWidget, is_closed
 
         if self._widget is None or is_closed(self._widget):
@@ -605,7 +584,6 @@ class View:
         """Write the view as one HTML file: no network, every interaction alive, every text in it.
 
         Args:
-            path: the file's.
             tabs: the views of the same launch that are below it and are linked with it, as
                 their bar names them: "ir", "steps", ... None for those that were opened.
 

@@ -1,6 +1,4 @@
-"""The live view: an anywidget that finds the bundle, which goes over once
-for all views of a kernel.
-"""
+"""The live view: an anywidget that finds the bundle, sent once for all views of a kernel."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ class SharedBundle(ipywidgets.Widget):
 
     @classmethod
     def current(cls) -> SharedBundle:
-        """This kernel's bundle: made for its first view, and again when somebody has
-        closed all widgets.
-        """
+        """This kernel's bundle, made for its first view and after all widgets were closed."""
         if cls._current is None or is_closed(cls._current):
             cls._current = cls()
         return cls._current
@@ -74,10 +70,8 @@ class ViewWidget(anywidget.AnyWidget):
     ) -> None:
         """
         Args:
-            data: what is drawn, packed.
             handlers: what answers the requests of this kind of view; those for the bundle are
                 answered here, those for other views of the same launch by `group`.
-            tab_id: the tab of this view.
             number: the number of this view.
             group: the views of the same launch; None where there are no others.
         """

@@ -19,9 +19,6 @@ from kernellab.errors import Severity, SourcePosition
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import SEVERE, CostFinding
 
-# What a rule is, and how it words what it finds.
-
-
 Find = Callable[[Evidence], Iterator[CostFinding]]
 
 
@@ -30,7 +27,6 @@ class Rule:
     """A reason why kernels are slow.
 
     Attributes:
-        kinds: what its findings are called.
         find: what it finds in a kernel that has TTGIR; nothing where what it reads is not known.
     """
 

@@ -19,9 +19,6 @@ from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.diagnosis.traffic import backward, maker
 
-# Arithmetic that takes many instructions: fp64, divisions, 64-bit integers.
-
-
 _SOURCE = "the TTGIR's operations, their layouts, and throughput tables"
 
 
@@ -169,9 +166,7 @@ def wide_integers(evidence: Evidence) -> Iterator[CostFinding]:
 
 @rule("both-sides")
 def both_sides(evidence: Evidence) -> Iterator[CostFinding]:
-    """Tiles of which a program computes two and needs one, because `tl.where` has a condition that
-    is the same for all elements.
-    """
+    """Both sides of a `tl.where` computed although its condition is uniform."""
     for op in evidence.of_class(mlir.SelectOp):
         assert isinstance(op, mlir.SelectOp)
         is_one = not shape(op.condition.type) or isinstance(op.condition.owner, tt.SplatOp)
@@ -200,7 +195,6 @@ def both_sides(evidence: Evidence) -> Iterator[CostFinding]:
 
 
 def _makers(value: SSAValue) -> set[Operation]:
-    """Return the operations that a value is made of."""
     return {each.owner for each in backward([value]) if isinstance(each.owner, Operation)}
 
 
@@ -520,9 +514,7 @@ def widened_product(evidence: Evidence) -> Iterator[CostFinding]:
 
 
 def _widened_from(value: SSAValue) -> str:
-    """The narrower type that a product's operand had, through layouts and shared memory; "" for
-    none.
-    """
+    """The narrower type that a product's operand had before layouts and memory; "" for none."""
     made = maker(
         value, ttg.ConvertLayoutOp, ttg.LocalAllocOp, ttg.LocalLoadOp, tt.TransOp,
         ttg.MemDescTransOp, tt.ReshapeOp,

@@ -19,10 +19,6 @@ from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.diagnosis.traffic import Traffic, empty_share
 
-# Loops that wait for their loads: not pipelined, with too few stages, or with little to load
-# each time; and loads that belong in front of the loop.
-
-
 _SOURCE = "the TTGIR's loop, its trip count, and a load's latency"
 _STAGES = 4
 _FEW_TURNS = 3

@@ -32,9 +32,6 @@ from kernellab.profiling.diagnosis.traffic import (
 from kernellab.profiling.estimates.counts import LaunchCounts
 from kernellab.profiling.estimates.model import CALIBRATION, refetched
 
-# Accesses to global memory that move more than they use, or a little at a time.
-
-
 _WASTE = 1.25
 _WIDEST = 16
 
@@ -308,9 +305,7 @@ def repeated_loads(evidence: Evidence) -> Iterator[CostFinding]:
 
 
 def _on_newest(evidence: Evidence) -> bool:
-    """Whether matmuls read shared memory only once per tile. Older instructions, whose operands go
-    through registers, are a separate finding.
-    """
+    """Whether matmuls read shared memory once per tile; older instructions are another finding."""
     older = evidence.compilation.target.arch in ("90", "100", "103")
     return not (older and any(cost_model.generation(op) == "mma" for op in evidence.dots))
 
@@ -384,9 +379,7 @@ def _in_blocks(
     block: tuple[int, int, int],
     grid: tuple[int, int, int],
 ) -> LaunchCounts:
-    """Return the counts if each wave takes such a block; `axes` are those of the grid that the
-    addresses of each argument depend on.
-    """
+    """Return the counts if each wave takes such a block; `axes` are each argument's."""
     arguments = []
     for ask in counts.arguments:
         of = axes.get(ask.name, set(range(3)))
@@ -398,9 +391,7 @@ def _in_blocks(
 
 @rule("atomic-contention")
 def contended_atomics(evidence: Evidence) -> Iterator[CostFinding]:
-    """Atomics that take turns because they go to the same elements, which takes longer than to send
-    them.
-    """
+    """Atomics that take turns on the same elements, which takes longer than sending them."""
     counts = evidence.costs.counts
     sent = CALIBRATION.atomics * counts.atomic_sectors * counts.programs
     if CALIBRATION.contention * counts.atomic_turns < sent:

@@ -17,10 +17,6 @@ from kernellab.profiling.diagnosis.records import SEVERE, CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.estimates.model import CALIBRATION
 
-# Multiprocessors and threads with little or nothing to do: few programs, tiles smaller than the
-# program's threads, single elements, a few bytes at a time.
-
-
 _OF_GRID = "the launch's grid, and a usual GPU of the target"
 _WASTE = 0.1
 """Of the SMs' time, in the last round, that is worth saying."""
@@ -312,9 +308,7 @@ def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
 
 
 def _few_warps(evidence: Evidence, waiting: list[Loop], limit: str) -> Iterator[CostFinding]:
-    """A loop with arithmetic between its products, whose warps are few because of shared memory:
-    twice as many for each program fit as well.
-    """
+    """A loop with few warps because of shared memory, of which twice as many fit."""
     for loop in waiting:
         dots = [op for op in evidence.dots if evidence.loop_of(op) is loop]
         rows = max((shape(op.operands[0].type)[-2] for op in dots), default=0)
