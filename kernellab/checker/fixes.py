@@ -1073,8 +1073,12 @@ def _masked(source: Source, call: ast.Call, argument: str, condition: str) -> It
     given = mask_argument(call)
     if given is None:
         access = f"{source.of(call)[:-1].rstrip(', ')}, mask={condition}"
-        for other in ("", ", other=0") if called(call) == "load" else ("",):
-            yield source.replaced((call, f"{access}{other})"))
+        yield source.replaced((call, f"{access})"))
+        made = [source.assigned.get(name) for name in names_in(ast.parse(condition))]
+        is_of_data = any(isinstance(node, ast.Call) and called(node) == "load" for node in made)
+        # Of another mistake in the index, zeros would only hide the effect.
+        if called(call) == "load" and (is_of_data or condition in source.conditions):
+            yield source.replaced((call, f"{access}, other=0)"))
     else:
         mask = in_brackets(source.of(given))
         yield source.replaced((given, f"{mask} & ({condition})"))
