@@ -911,10 +911,10 @@ class Trial:
             for source in list(sources)[:_MOST_PLACES]:
                 if self._helps(triton_api.with_source(self.kernel, source), finding, before):
                     said = "" if proposal.replaces_advice else finding.advice
-                    told = proposal.words
+                    change = proposal.words
                     if f"mask={proposal.new}, other=0" in source:
-                        told = f"Add mask={proposal.new} and other=0."
-                    words = f"{said} {told} {TRIED}".strip()
+                        change = f"Add mask={proposal.new} and other=0."
+                    words = f"{said} {change} {TRIED}".strip()
                     return replace(
                         finding, advice=words, changes=self._changes(source), verified=True
                     )
