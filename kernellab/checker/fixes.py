@@ -398,6 +398,21 @@ def an_element_of_an_input(result: WrongTensor) -> str | None:
     return None
 
 
+def as_before(result: WrongTensor) -> str | None:
+    """The wrong elements are as before the launch, though atomics combine values with them."""
+    before = result.values.get(result.name)
+    if not isinstance(before, torch.Tensor) or "tl.atomic_" not in result.text:
+        return None
+    here = before.double().reshape(result.left.shape)[result.off]
+    if not torch.equal(here, result.left[result.off]):
+        return None
+    place = tuple(result.off.nonzero()[0].tolist())
+    return (
+        f"{element_text(result.name, place)} still is what it was before the launch: an atomic "
+        "starts from that value."
+    )
+
+
 def only_some(result: WrongTensor) -> str | None:
     """Which elements are wrong: those from a place on, or of some rows or columns."""
     off = result.off
@@ -428,7 +443,7 @@ def only_some(result: WrongTensor) -> str | None:
 
 
 READINGS: tuple[Reading, ...] = (
-    overwritten, never_used, one_number, scaled, shifted_by_a_number, rearranged,
+    overwritten, as_before, never_used, one_number, scaled, shifted_by_a_number, rearranged,
     equals_an_argument, function_of_expected, an_argument_is_missing, one_expected,
     elements_of_an_input, only_some, an_element_of_an_input,
 )  # fmt: skip
@@ -634,7 +649,7 @@ class Trial:
             is_tried = left > 0 and (
                 finding.kind in _SEARCHED
                 or (finding.kind in WAITS and not any(_is_fixed(each) for each in known))
-                or bool(finding.proposals)
+                or bool(self._proposals(finding))
                 or (finding.kind in _MASKED and bool(self._unused_masks))
             )
             left -= is_tried
@@ -846,13 +861,31 @@ class Trial:
         except Exception:  # a run that fails has no results
             return None
 
+    def _proposals(self, finding: Finding) -> Sequence[Proposal]:
+        """Return what a finding proposes; for an access outside, else, the kernel's own masks."""
+        return finding.proposals or (self._masks if finding.kind == "out-of-bounds" else ())
+
+    @cached_property
+    def _masks(self) -> Sequence[Proposal]:
+        try:
+            conditions = self._source.conditions
+        except NotReadable:
+            return ()
+        return [
+            Proposal(f"Add mask={condition}.", "", condition, replaces_advice=True)
+            for condition in conditions[:_MOST_PLACES]
+        ]
+
     def _with_proposal(self, finding: Finding, before: Findings) -> Finding:
-        for proposal in finding.proposals:
+        for proposal in self._proposals(finding):
             sources = dict.fromkeys(proposed(self._source, self.kernel, finding, proposal))
             for source in list(sources)[:_MOST_PLACES]:
                 if self._helps(triton_api.with_source(self.kernel, source), finding, before):
                     said = "" if proposal.replaces_advice else finding.advice
-                    words = f"{said} {proposal.words} {TRIED}".strip()
+                    change = proposal.words
+                    if f"mask={proposal.new}, other=0" in source:
+                        change = f"Add mask={proposal.new} and other=0."
+                    words = f"{said} {change} {TRIED}".strip()
                     return replace(
                         finding, advice=words, changes=self._changes(source), verified=True
                     )
@@ -1000,7 +1033,13 @@ def _masked(source: Source, call: ast.Call, argument: str, condition: str) -> It
         return
     given = mask_argument(call)
     if given is None:
-        yield source.replaced((call, f"{source.of(call)[:-1].rstrip(', ')}, mask={condition})"))
+        access = f"{source.of(call)[:-1].rstrip(', ')}, mask={condition}"
+        yield source.replaced((call, f"{access})"))
+        made = [source.assigned.get(name) for name in names_in(ast.parse(condition))]
+        is_of_data = any(isinstance(node, ast.Call) and called(node) == "load" for node in made)
+        # Of another mistake in the index, zeros would only hide the effect.
+        if called(call) == "load" and (is_of_data or condition in source.conditions):
+            yield source.replaced((call, f"{access}, other=0)"))
     else:
         mask = in_brackets(source.of(given))
         yield source.replaced((given, f"{mask} & ({condition})"))

@@ -1084,6 +1084,17 @@ def numbers(source: Source) -> Iterator[_Change]:
 # What does not compile
 
 
+@_family
+def wide_scalars(source: Source) -> Iterator[_Change]:
+    """Arguments that Triton passes as float32, beside tensors of float64."""
+    if not any("float64" in str(source.values[name].dtype) for name in source.tensors):
+        return
+    for parameter in source.kernel.args.args:
+        if parameter.arg in source.floats and parameter.annotation is None:
+            reason = f"A Python float is passed as float32, and {parameter.arg} needs float64."
+            yield [(parameter, f'{parameter.arg}: "fp64"')], reason
+
+
 def _is_address(source: Source, node: ast.Name) -> bool:
     tensors = source.names(of=source.tensors)
     for call in source.calls(*_ACCESSES):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -264,7 +264,7 @@ class CarefulBinding:
             raise self._error(
                 f"{self.known.name!r} takes {counted(len(parameters), 'argument')} ({names}), "
                 f"got {len(args)}.",
-                advice="Launch options such as num_warps go by name.",
+                advice=self._grid_among(args) or "Launch options such as num_warps go by name.",
             )
         for parameter, value in zip(parameters, args, strict=False):
             self.given[parameter.name] = value
@@ -278,10 +278,20 @@ class CarefulBinding:
                 raise self._error(
                     f"{self.known.name!r} got {name!r} twice: by position and by name.",
                     name=name,
-                    advice=f"Leave one of the two out; its parameters are {order}.",
+                    advice=self._grid_among(self.given.values())
+                    or f"Leave one of the two out; its parameters are {order}.",
                 )
             else:
                 self.given[name] = value
+
+    def _grid_among(self, args: Iterable[Any]) -> str:
+        """Return advice where the first argument is the grid, as in `check(kernel, grid, ...)`."""
+        first = next(iter(args), None)
+        if isinstance(first, tuple) and all(type(size) is int for size in first):
+            return (
+                f"The first argument, {shown(first)}, looks like a grid. Write grid={shown(first)}."
+            )
+        return ""
 
     def _take_constants(self) -> None:
         for name, value in self.constants.items():

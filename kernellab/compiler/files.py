@@ -577,7 +577,8 @@ def compilation_in(content: bytes, file: Path) -> Compilation:
             advice=_WHAT_LOAD_READS,
         ) from error
     except BadFile as error:
-        raise ArchiveError(f"{str(file)!r} {error}.", advice=_WHAT_LOAD_READS) from error
+        advice = _AGAIN if "cut off" in str(error) else _WHAT_LOAD_READS
+        raise ArchiveError(f"{str(file)!r} {error}.", advice=advice) from error
     if "// -----// IR Dump " in text:
         return read_dump(text, file)
     try:

@@ -586,7 +586,8 @@ def with_source(
 
     Args:
         function: the JIT function.
-        source: its text from `def` on, without indentation, with the same parameters.
+        source: its text from `def` on, without indentation, with the same parameters, except that
+            some may be annotated as "fp64".
         unspecialized: more parameters for `do_not_specialize`.
         helpers: functions that it calls in place of those of the same global names.
     """
@@ -600,7 +601,9 @@ def with_source(
         python.__closure__,
     )
     copy.__module__, copy.__qualname__ = python.__module__, python.__qualname__
-    copy.__annotations__, copy.__kwdefaults__ = python.__annotations__, python.__kwdefaults__
+    types = dict(re.findall(r'(\w+): "(fp64)"', source.partition("):")[0]))
+    copy.__annotations__ = {**python.__annotations__, **types}
+    copy.__kwdefaults__ = python.__kwdefaults__
     settings = {name: value for name, value in jit_settings(function).items() if value is not None}
     if unspecialized:
         settings["do_not_specialize"] = [*settings.get("do_not_specialize", ()), *unspecialized]

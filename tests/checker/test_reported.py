@@ -2,6 +2,8 @@
 a fault that looks like it, and what a check says of them.
 """
 
+import runpy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -456,3 +458,86 @@ def test_a_neighbor_that_is_read_first_is_a_note() -> None:
     found = check(lengths_of_rows, starts, indices(0, 0, 0), grid=(3,))
     assert not found
     assert any("beyond the view" in note for note in found.notes)
+
+
+# What has a look-alike, reaches the kernel as float32, is rounded early, or starts from old memory
+
+ONE = """import triton, triton.language as tl
+@triton.jit
+def kernel(x_ptr, y_ptr, a, g, B: tl.constexpr):
+    i = tl.arange(0, B)
+    x = tl.load(x_ptr + i)
+    {}
+"""
+HALVES = torch.tensor([0.5, -1.7, float("nan"), 2.6]).repeat(2)
+X = HALVES.nan_to_num(3.2)
+STORE, LAST = "tl.store(y_ptr + i, ", "tl.argmax(x, 0, tie_break_left=False)"
+TIES = torch.tensor([1.0, 4, 4, 2, 4, 0, 1, 4])
+
+
+@pytest.mark.parametrize(
+    ("line", "fix", "x", "want"),
+    [
+        (f"{STORE}tl.exp2(x))", "tl.exp(x)", X, X.exp()),
+        (f"{STORE}tl.maximum(x, 0.0))", "propagate_nan=tl", HALVES, HALVES.relu()),
+        (f"{STORE}x.to(tl.int8))", "libdevice.rint(x)", X, X.round().to(torch.int8)),
+        (f"tl.store(y_ptr, {LAST})", "tl.argmax(x, 0)", TIES, torch.tensor([1])),
+        (f"{STORE}tl.load(x_ptr + i % a))", "i // g", X, X[:4].repeat_interleave(2)),
+        (f"{STORE}x * g)", 'g: "fp64"', X.double(), X.double() * 0.1),
+        (f"{STORE}tl.extra.libdevice.tanh(x) * g * a)", "x / g", X, (X / 0.1).tanh() * 0.1 * 4),
+        ("tl.atomic_max(y_ptr, tl.max(x - 9))", "", X, X.max().reshape(1) - 9),
+    ],
+)
+def test_a_fix_of_what_was_reported(line: str, fix: str, x: Any, want: Any, tmp_path: Path) -> None:
+    file = tmp_path / "reported.py"
+    file.write_text(ONE.format(line))
+    kernel, g = runpy.run_path(str(file))["kernel"], 2 if "//" in fix else 0.1
+    found = only(kernel, x, torch.zeros_like(want), 4, g, B=8, expect={"y_ptr": want})
+    if fix:
+        assert fix in new(found)
+    else:
+        assert "y_ptr[0] still is what it was" in found.advice
+
+
+@triton.jit
+def pages(t_ptr, x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.arange(0, B)
+    page = tl.load(t_ptr + i // 4)
+    tl.store(y_ptr + i, tl.load(x_ptr + page * 4 + i % 4, mask=i < n), mask=i < n)
+
+
+@triton.jit
+def picked(t_ptr, x_ptr, y_ptr, n):
+    row = tl.program_id(0)
+    t = tl.load(t_ptr + row)
+    tl.store(y_ptr + row, tl.load(x_ptr + row * n + t))
+
+
+@triton.jit
+def rows_of_a_view(x_ptr, y_ptr, n, B: tl.constexpr):
+    row, c = tl.program_id(0), tl.arange(0, B)
+    tl.store(y_ptr + row, tl.max(tl.load(x_ptr + row * n + c, mask=c < n)))
+
+
+def test_an_access_outside_gets_the_mask_of_another_or_other() -> None:
+    found = only(pages, indices(2, 0, 1), normal(12), zeros(12), 12, B=16)
+    assert "tl.load(t_ptr + i // 4, mask=i < n" in new(found)
+    found = only(picked, indices(3, -100, 5), normal(3, 8), zeros(3), 8, grid=(3,))
+    assert "mask=t >= 0, other=0)" in new(found)
+    assert "other=0" in found.advice
+    found = check(rows_of_a_view, normal(8, 48)[:, :40], zeros(8), 40, B=64, grid=(8,))[0]
+    assert not found.verified
+    assert "(48, 1)" in found.advice
+
+
+def test_an_autotuned_grid_that_fits_one_config_names_the_parameter() -> None:
+    configs = [triton.Config({"B": size}) for size in (4, 8)]
+    tuned = triton.autotune(configs, key=["n"])(doubles)
+    found = only(tuned, normal(16), zeros(16), 16, grid=(2,), expect=lambda x_ptr: x_ptr * 2)
+    assert 'meta["B"]' in found.advice
+
+
+@triton.jit
+def doubles(x_ptr, y_ptr, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y_ptr + i, tl.load(x_ptr + i, mask=i < n) * 2, mask=i < n)

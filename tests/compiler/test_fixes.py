@@ -6,6 +6,9 @@ from functools import partial
 
 import pytest
 import torch
+import triton
+import triton.language as tl
+from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia import hopper
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -399,6 +402,33 @@ def test_a_descriptor_without_a_layout(tmp_path, raised: Raised):
     assert "cp.async.bulk.tensor" in compilation.stages["ptx"].text
 
 
+@gluon.jit
+def two_layouts(x_ptr, size: gl.constexpr, first: gl.constexpr, second: gl.constexpr):
+    total = gl.arange(0, size, first) + gl.arange(0, size, second)
+    gl.store(x_ptr + total, 1.0)
+
+
+@triton.jit
+def to_fp8(x_ptr, y_ptr):
+    tl.store(y_ptr, tl.load(x_ptr).to(tl.float8e4nv))
+
+
+OF_4, OF_8 = (gl.BlockedLayout([1], [32], [warps], [0]) for warps in (4, 8))
+LAYOUTS_AND_TYPES = [
+    (two_layouts, ("*fp32", 256, OF_4, gl.BlockedLayout([2], [32], [4], [0])), "convert_layout"),
+    (two_layouts, ("*fp32", 256, OF_8, OF_8), "num_warps=8"),
+    (to_fp8, ("*fp32", "*fp8e4nv"), "sm_89"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "arguments", "words"), LAYOUTS_AND_TYPES)
+def test_layouts_and_types_of_a_gpu(kernel, arguments, words):
+    target = "sm_80" if kernel is to_fp8 else "sm_90"
+    with pytest.raises(kernellab.CompileError) as caught:
+        kernellab.compile(kernel, *arguments, target=target)
+    assert words in str(caught.value)
+
+
 @pytest.mark.slow
 def test_every_rule_is_provoked(tmp_path, monkeypatch):
     """A rule that no mistake here meets might be one that nothing does."""
@@ -422,6 +452,8 @@ def test_every_rule_is_provoked(tmp_path, monkeypatch):
             partial(launch, kernel)()
     with pytest.raises(kernellab.CompileError):
         compiled("return x", tmp_path)
+    for kernel, arguments, words in LAYOUTS_AND_TYPES:
+        test_layouts_and_types_of_a_gpu(kernel, arguments, words)
     types = ["tensordesc<fp32[64,64]>"] * 2
     with pytest.raises(kernellab.CompileError):
         kernellab.compile(descriptors.gluon_copy, *types)

@@ -326,7 +326,10 @@ def _pointer_advice(
     values = LaneValues(access.frame, program, access.run.code, access.run.call)
     known = bounds_advice(access.operation, place, values, Extents.of(view), index)
     if known is None:
-        return {"advice": _ANY, "why": _SKIPPED}
+        extents = Extents.of(view)
+        last = sum((n - 1) * step for n, step in zip(extents.shape, extents.strides))
+        advice = _BETWEEN.format(extents.strides) if 0 <= index <= last else _ANY
+        return {"advice": advice, "why": _SKIPPED}
     proposals: tuple[Proposal, ...] = ()
     if known.bound:
         proposals = (Proposal(known.change, known.bound, known.strict),)
@@ -335,6 +338,10 @@ def _pointer_advice(
     return {"advice": known.facts, "why": _SKIPPED, "proposals": proposals}
 
 
+_BETWEEN = (
+    "Its strides are {}. Pass them (.stride(0), .stride(1), ...) and multiply each coordinate by "
+    "its own, or pass a contiguous tensor."
+)
 _ANY = "Mask these elements, or check the sizes and strides that you pass."
 
 

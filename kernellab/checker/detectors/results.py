@@ -107,6 +107,22 @@ class WrongResult(Detector):
         except KernelLabError:
             return None
 
+    def _other_blocks(self) -> str:
+        """Say in which parameters an autotuner's configs differ: a fixed grid fits one of them."""
+        configs = [] if self.run.autotuner is None else self.run.autotuner.configs
+        names = [
+            name
+            for name in (configs[0].kwargs if configs else ())
+            if any(config.kwargs.get(name) != configs[0].kwargs[name] for config in configs)
+        ]
+        if not names:
+            return ""
+        given = ", ".join(f"{name}={configs[0].kwargs[name]}" for name in names)
+        return (
+            f" This is the config with {given}, and other configs have other values. A grid that "
+            f'depends on them is a function: lambda meta: (triton.cdiv(n, meta["{names[0]}"]),).'
+        )
+
     def _report(
         self,
         apart: Difference,
@@ -118,7 +134,7 @@ class WrongResult(Detector):
             "argument": apart.name,
             "index": apart.index,
             "places": (definition_of(self.run.kernel),),
-            "advice": UNWRITTEN,
+            "advice": UNWRITTEN + self._other_blocks(),
         }
         if writer.operation is not None:
             program = (0, 0, 0) if writer.last is None else self.run.program_id(writer.last)

@@ -273,10 +273,18 @@ def bounds_advice(
     sums = _sums(terms, values)
     if sums is None or sum(sums.values()) != index:
         return None
-    for axis in _axes(tensor, set(sums)):
+    axes = _axes(tensor, set(sums))
+    for axis in axes:
         place = sums.get(axis.stride, 0) // axis.stride
         if not 0 <= place < axis.extent:
             mask = access.mask_of(op)
+            missing = sorted(each.stride for each in axes if each.stride not in sums)
+            if missing and len([term for term in terms if term.factor == axis.stride]) > 1:
+                strides = " or ".join(map(str, missing))
+                return BoundsAdvice(
+                    f"Its strides are {tensor.strides}, and nothing in the index is multiplied by "
+                    f"{strides}. Pass .stride(), and multiply each coordinate by its own."
+                )
             return _Words(terms, axis, place, tensor, values, lane, op).advice(mask)
     return None
 

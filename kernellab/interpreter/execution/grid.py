@@ -70,7 +70,11 @@ def check_grid(
             raise GridError(
                 f"Size {axis} of the grid must be from 1 to {limit:,}, got the grid "
                 f"{shown(tuple(sizes))}.",
-                advice="" if number else "A grid of no programs runs nothing. Skip the launch.",
+                advice="Only size 0 of a grid can be larger: make this axis axis 0."
+                if number > limit
+                else "A grid of no programs runs nothing. Skip the launch."
+                if not number
+                else "",
             )
         numbers.append(number)
     x, y, z = (*numbers, 1, 1)[:3]

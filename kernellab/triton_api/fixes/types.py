@@ -5,12 +5,14 @@ take.
 from __future__ import annotations
 
 import ast
+import math
 import re
 from typing import Any
 
 import triton
 import triton.language as tl
 
+from kernellab.common.text import counted
 from kernellab.errors.exceptions import nearest
 from kernellab.triton_api.fixes.rules import (
     Fix,
@@ -547,4 +549,15 @@ def _descriptor_without_layout(refused: Refusal, _: re.Match[str]) -> Fix:
         "block_shape, layout); a type string is 'tensordesc<fp16[64, 64],LAYOUT>', where LAYOUT is "
         "str(layout).",
         replaces=True,
+    )
+
+
+@rule(r"invalid layout: #ttg\.blocked<\{.*threadsPerWarp = \[(.+?)\], warpsPerCTA = \[(.+?)\]")
+def _threads_of_a_layout(_: Refusal, match: re.Match[str]) -> Fix:
+    threads, warps = (math.prod(map(int, sizes.split(","))) for sizes in match.groups())
+    return Fix(
+        f"the layout is for {counted(warps, 'warp')} of {threads} threads, and not for those of "
+        "this launch.",
+        f"Launch with num_warps={warps}, or make the product of warps_per_cta equal to num_warps, "
+        "and that of threads_per_warp to the GPU's 32 (64 on gfx9).",
     )
