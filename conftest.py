@@ -87,7 +87,8 @@ LONG_FOR_A_REASON = {
     "notebooks/15_many_targets.ipynb::Cell 2": "compiles for every target",
     "notebooks/16_an_agent_and_the_judge.ipynb::Cell 4": "searches a fix of a wrong answer",
     "notebooks/16_an_agent_and_the_judge.ipynb::Cell 6": "judges five answers",
-    "notebooks/16_an_agent_and_the_judge.ipynb::Cell 8": "judges nine answers",
+    "notebooks/16_an_agent_and_the_judge.ipynb::Cell 8": "judges eight answers",
+    "notebooks/17_asynchrony.ipynb::Cell 4": "tries changes of the waits of five kernels",
 }
 """The tests of `make test` that may take longer, each with what takes it so long."""
 
