@@ -2,8 +2,6 @@
 or another kernel. `mutants` makes wrong kernels of each by rule.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

@@ -2,8 +2,6 @@
 --seeds 50` tries them.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

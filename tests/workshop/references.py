@@ -1,7 +1,5 @@
 """What the course's kernels compute, as functions of torch, by the name of the exercise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
