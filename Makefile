@@ -40,6 +40,7 @@ $(INSTALLED): pyproject.toml constraints.txt tools/torch_index.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade -c constraints.txt pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt $$($(BIN)/python tools/torch_index.py "$(TORCH)") -e ".[dev]"
+	$(BIN)/python -m compileall -q -j 0 kernellab  # else each worker of the first tests compiles every file
 	@touch $@
 
 demo: $(INSTALLED)

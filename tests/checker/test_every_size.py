@@ -1,7 +1,5 @@
 """Proofs for every size of kernels of `tests.support.equal_pairs`, and faulty twins refuted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

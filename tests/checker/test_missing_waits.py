@@ -116,6 +116,7 @@ def fixed(name: str, fault: str, folder: Path) -> bool:
     return True
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", ["copies-G", "direct_loads-F", "tma_copies-D", "sent-A"])
 def test_a_wait_that_was_tried_makes_the_kernel_right(case: str, tmp_path: Path) -> None:
     name, fault = case.split("-")
@@ -222,6 +223,7 @@ def test_triton_refuses_to_load_from_another_cta() -> None:
     assert "load(LAYOUT)" in source_line(caught.value.position)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_tries")
 def test_a_kernel_that_never_waits() -> None:
     found = kernellab.check(asynchronous.never_waits, (1,), torch.zeros(512), 3_000, target="sm_90")

@@ -148,15 +148,16 @@ def multiplied(precision: str, factor: float = 1.0) -> tuple[Any, ...]:
     return multiplies, (a, b, c), constants, {"c_ptr": factor * (a @ b)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("launch", "is_right"),
     [
-        pytest.param(added(1e-5), False, id="sum plus 1e-5", marks=pytest.mark.slow),
+        pytest.param(added(1e-5), False, id="sum plus 1e-5"),
         pytest.param(multiplied("tf32"), True, id="tf32"),
-        pytest.param(added(0.0), True, id="sum", marks=pytest.mark.slow),
-        pytest.param(multiplied("ieee"), True, id="ieee", marks=pytest.mark.slow),
-        pytest.param(multiplied("ieee", 1.001), False, id="ieee wrong", marks=pytest.mark.slow),
-        pytest.param(multiplied("tf32", 1.05), False, id="tf32 wrong", marks=pytest.mark.slow),
+        pytest.param(added(0.0), True, id="sum"),
+        pytest.param(multiplied("ieee"), True, id="ieee"),
+        pytest.param(multiplied("ieee", 1.001), False, id="ieee wrong"),
+        pytest.param(multiplied("tf32", 1.05), False, id="tf32 wrong"),
     ],
 )
 def test_all_functions_say_the_same_of_one_launch(launch: tuple[Any, ...], is_right: bool) -> None:

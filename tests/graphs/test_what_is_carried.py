@@ -26,7 +26,7 @@ _dynamo: Any = torch._dynamo
 _inductor: Any = torch._inductor.config
 
 
-@pytest.fixture(params=["copied", "sent"])
+@pytest.fixture(params=["copied", pytest.param("sent", marks=pytest.mark.slow)])
 def carried(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Capture in a copy of this process, and in another process, as where CUDA is in use."""
     if request.param == "sent":

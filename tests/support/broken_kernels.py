@@ -4,7 +4,6 @@ A line with the comment "A removed" or "B old -> new" changes for the fault A or
 "missing-wait with A, B" is where a check finds them. A function `kernel__part` belongs to `kernel`.
 """
 
-import importlib.util
 import inspect
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kernellab.errors import Change
+from tests.support.imported import imported
 
 _CHANGE = re.compile(r"\b([A-Z]) (?:(removed)|([^;#]+?) -> ([^;]+))")
 _FOUND = re.compile(r"([a-z-]+) with ([A-Z](?:, [A-Z])*)")
@@ -40,7 +40,7 @@ def broken(module: Any, kernel: str, fault: str, folder: Path) -> tuple[Any, set
                 if name == fault:
                     line = _changed(line, old, new)
         lines.append(line)
-    return _imported(folder / f"{kernel}_{fault}.py", lines), found
+    return imported(folder / f"{kernel}_{fault}.py", "\n".join(lines) + "\n"), found
 
 
 _WAIT = re.compile(r"^ *(\w+ = \w+_wait\(|mbarrier\.wait\(|tma\.store_wait\(|\w+\.wait_group\()")
@@ -61,7 +61,7 @@ def without_wait(module: Any, number: int, folder: Path) -> Any:
     line = lines[number - 1]
     more = re.sub(r"(num_outstanding=)(\d+)", lambda each: each[1] + str(int(each[2]) + 1), line)
     lines[number - 1] = _changed(line, "") if more == line else more
-    return _imported(folder / f"without_{number}.py", lines)
+    return imported(folder / f"without_{number}.py", "\n".join(lines) + "\n")
 
 
 def with_changes(module: Any, changes: Sequence[Change], file: Path) -> Any:
@@ -72,17 +72,7 @@ def with_changes(module: Any, changes: Sequence[Change], file: Path) -> Any:
         end = at + len(change.old.splitlines())
         new = change.new if change.new[:1] == " " else _indentation(lines[at]) + change.new
         lines[at:end] = [new]
-    return _imported(file, lines)
-
-
-def _imported(file: Path, lines: list[str]) -> Any:
-    file.write_text("\n".join(lines) + "\n")
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    assert spec is not None
-    assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    return imported(file, "\n".join(lines) + "\n")
 
 
 def _kernel_at(line: str) -> str:

@@ -2,8 +2,6 @@
 or another kernel. `mutants` makes wrong kernels of each by rule.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re
@@ -24,6 +22,7 @@ from tests.corpus import attention, matmuls, rows
 from tests.kernels import equal as kernels
 from tests.support.imported import imported
 from tests.support.rewrites import Names, rewritten
+from tests.workshop.references import rotated
 
 M, N, K, HEAD = 6, 100, 20, 16
 
@@ -196,11 +195,6 @@ def _recurrence(a: Tensor, b: Tensor) -> Tensor:
     return torch.stack(steps, 1)
 
 
-def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = x.chunk(2, 1)
-    return torch.cat([first * cos - second * sin, second * cos + first * sin], 1)
-
-
 def _gelu(x: Tensor) -> Tensor:
     inner = (2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)
     result: Tensor = 0.5 * x * (1 + inner.tanh())
@@ -304,7 +298,7 @@ PAIRS: Mapping[str, Pair] = {
     "transpose": Pair(kernels.transpose, (1, 4),
         {"x_ptr": normal(M, N), "out_ptr": torch.zeros(N, M), "m": M, "n": N}, {"BLOCK": 32},
         lambda x: x.T),
-    "rotary embedding": _rows(kernels.rotary, _rotated, cos_ptr=normal(N // 2, seed=1),
+    "rotary embedding": _rows(kernels.rotary, rotated, cos_ptr=normal(N // 2, seed=1),
         sin_ptr=normal(N // 2, seed=2), HALF=64),
     "convolution": _flat(kernels.convolution,
         lambda x, w: functional.pad(x, (2, 2)).unfold(0, 5, 1) @ w, w_ptr=normal(5, seed=1),

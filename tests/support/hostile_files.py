@@ -2,8 +2,6 @@
 slow test, and takes no more than `fuzzed_files` says.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.viz.browser import OpenPage, browser, opened
+from tests.viz.browser import OpenPage, Watched, browser, opened
 from tests.viz.jupyter import Jupyter, jupyterlab
 
 _shared = ExitStack()
@@ -46,6 +46,15 @@ def open_page(chromium: Browser, tmp_path: Path) -> Iterator[OpenPage]:
             return pages.enter_context(opened(chromium, file.as_uri(), **options))
 
         yield open_page
+
+
+@pytest.fixture
+def page(shown: Watched) -> Iterator[Page]:
+    """The page of a file's fixture `shown`: a test fails by an error on its console, or by its
+    request to elsewhere.
+    """
+    yield shown.page
+    shown.check()
 
 
 @pytest.fixture(scope="module")

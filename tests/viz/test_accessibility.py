@@ -1,7 +1,5 @@
 """axe-core finds nothing in any view, wide and narrow, light and dark."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

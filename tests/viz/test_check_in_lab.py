@@ -41,12 +41,6 @@ def shown(chromium: Browser, server: Jupyter) -> Iterator[Watched]:
         yield watched
 
 
-@pytest.fixture
-def page(shown: Watched) -> Iterator[Page]:
-    yield shown.page
-    shown.check()
-
-
 def test_a_race_shows_its_two_programs_and_its_link_opens_the_race(page: Page) -> None:
     card = view(page, BROKEN, "card")
     expect(card.locator(".kl-banner")).to_contain_text("✗ broken: 2 findings")

@@ -32,15 +32,6 @@ def shown(request: pytest.FixtureRequest, chromium: Browser, server: Jupyter) ->
         yield watched
 
 
-@pytest.fixture
-def page(shown: Watched) -> Iterator[Page]:
-    """The notebook's page: a test of it fails by an error on the console
-    or a request to elsewhere.
-    """
-    yield shown.page
-    shown.check()
-
-
 def root(page: Page, kind: str) -> Locator:
     """A view, scrolled to."""
     return show_cell(page, KINDS[kind]).locator(f".kl-{kind}[data-ready]")

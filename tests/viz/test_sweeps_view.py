@@ -5,7 +5,6 @@ and what it asks the kernel.
 import ast
 import csv
 import io
-import itertools
 import json
 import math
 import re
@@ -680,26 +679,6 @@ def test_few_configs_no_times_and_foreign_text(open_page: OpenPage) -> None:
         if name == "odd":
             page.get_by_role("radio", name="Times").click()
             expect(page.locator(".kl-baseline-name")).to_contain_text(evil)
-
-
-@pytest.mark.slow
-def test_five_hundred_configs_are_drawn_and_sorted_at_once(open_page: OpenPage) -> None:
-    space = itertools.product((16, 32, 64, 128, 256), (1, 2, 4, 8, 16), range(20))
-    trials = tuple(
-        trial(number, 10 + (37 * number) % 499, BLOCK=block, num_warps=warps, step=step)
-        for number, (block, warps, step) in enumerate(space)
-    )
-    page = open_page(sweep(trials=trials).show())
-    page.wait_for_selector(".kl-tuning[data-ready]")
-    expect(page.locator(".kl-plot .kl-point")).to_have_count(500)
-    expect(page.locator("tbody tr")).to_have_count(500)
-    took = page.evaluate("""() => {
-      const begin = performance.now();
-      for (const one of document.querySelectorAll(".kl-sort")) one.click();
-      for (const one of document.querySelectorAll(".kl-modes button")) one.click();
-      return performance.now() - begin;
-    }""")
-    assert took < 10_000  # ten columns and four plots; a tenth of that where nothing else runs
 
 
 @pytest.mark.slow

@@ -42,12 +42,6 @@ def shown(chromium: Browser, server: Jupyter) -> Iterator[Watched]:
         yield watched
 
 
-@pytest.fixture
-def page(shown: Watched) -> Iterator[Page]:
-    yield shown.page
-    shown.check()
-
-
 def go(page: Page, cell: int, kind: str, tab: str) -> Locator:
     """Through a tab of the view that the cell shows."""
     show_cell(page, cell).locator(".kl-root:not([hidden])").get_by_role(

@@ -39,13 +39,6 @@ def shown(chromium: Browser, server: Jupyter) -> Iterator[Watched]:
         yield watched
 
 
-@pytest.fixture
-def page(shown: Watched) -> Iterator[Page]:
-    """The page: a test of it fails by an error on the console or a request to elsewhere."""
-    yield shown.page
-    shown.check()
-
-
 def root(page: Page, kind: str) -> Locator:
     return page.locator(f".kl-{kind}[data-ready]")
 

@@ -84,35 +84,16 @@ PATCHES = {
         judge._Answering._stopped = judge._Answering._priced = lambda self, *args: self._ended(
             "within budget", [])
     """,
-    "results do not differ": """
-        import kernellab.checker.arguments as a, kernellab.checker.detectors.results as d
-        import kernellab.launch.results as r, kernellab.tracing.launches as t
-        a.differences = d.differences = r.compare = t.compare = lambda *args: iter(())
-    """,
     "the expected results become those of the kernel": """
         import gc, torch
         for value in gc.get_objects():
             if isinstance(value, torch.Tensor) and value.is_floating_point():
                 value.zero_()
     """,
-    "the frames of the judge are searched": """
-        import sys
-        frame = sys._getframe()
-        while frame is not None:
-            for name in ("right", "expected", "results"):
-                if name in frame.f_locals:
-                    frame.f_locals[name].clear()
-            frame = frame.f_back
-    """,
     "the reference is the kernel's mistake": """
         from kernellab.workshop.exercise import Exercise
         Exercise.right_results = lambda self, case: {
             "z_ptr": case.arguments["x_ptr"] - case.arguments["y_ptr"]}
-    """,
-    "torch compares as it likes": """
-        import torch
-        torch.isclose = torch.allclose = torch.equal = lambda *args, **keywords: True
-        torch.Tensor.__ne__ = lambda *args: torch.tensor(False)
     """,
     "the diagnostics are remarks": """
         from kernellab.errors import Diagnostic
@@ -132,14 +113,6 @@ PATCHES = {
             with contextlib.suppress(OSError):
                 os.write(pipe, json.dumps(verdict).encode())
         os._exit(0)
-    """,
-    "a thread patches the judge later": """
-        import threading, time
-        def patch():
-            time.sleep(0.05)
-            import kernellab.workshop.grader as judge
-            judge._Answering._checked = lambda *args: []
-        threading.Thread(target=patch, daemon=True).start()
     """,
 }
 """Python that changes what judges, by what it changes; all of it in vain."""
@@ -192,33 +165,8 @@ CALLS = [
             "subprocess.Popen(['touch', '{marker}'])\")"),
         "", "refused-call",
     ),
-    Attempt("a fork", "add", running("import os; os.fork()", "x + y"), "", "refused-call"),
-    Attempt(
-        "a socket", "add", running("import socket; socket.socket()", "x + y"), "", "refused-call"
-    ),
-    Attempt(
-        "a file is written", "add",
-        running("open('{marker}', 'w').write('{}')", "x + y"), "", "compile-error",
-    ),
-    Attempt(
-        "the parent is killed", "add",
-        running("import os, signal; os.kill(os.getppid(), signal.SIGKILL)", "x + y"),
-        "", "refused-call",
-    ),
-    Attempt(
-        "the parent's memory is read", "add",
-        running("import os; open(f'/proc/{os.getppid()}/mem', 'rb')", "x + y"),
-        "", "compile-error",
-    ),
     Attempt(
         "a verdict is printed", "add", running(f"{_PRINTS}os._exit(0)"), "", "ended-process"
-    ),
-    Attempt(
-        "an exit", "add", running("raise SystemExit(0)", "x + y"), "", "ended-process"
-    ),
-    Attempt(
-        "the memory is used up", "add",
-        running("bytearray(1 << 40)", "x + y"), "", "compile-error",
     ),
     Attempt(
         "the cell exits", "add", cell("raise SystemExit(0)", "print('within budget')"),
@@ -229,7 +177,9 @@ CALLS = [
         cell("subprocess.run(['touch', '{marker}'])", "import subprocess"), "", "code-error",
     ),
 ]  # fmt: skip
-"""Cells that use the system; `{marker}` is a file that must not come into being."""
+"""Cells that use the system; `{marker}` is a file that must not come into being. What the confined
+process is denied besides, tests/judging/attacks.py tries.
+"""
 
 _GATE = """
 @triton.jit

@@ -2,8 +2,6 @@
 nothing that takes time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

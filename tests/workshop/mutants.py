@@ -2,8 +2,6 @@
 --seeds 50` tries them.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re
@@ -169,15 +167,12 @@ class _Decided(ast.NodeTransformer):
         self.name = name
         self.value = value
 
-    def visit_If(self, node: ast.If) -> Any:
+    def visit_If(self, node: ast.If | ast.IfExp) -> Any:
         if ast.unparse(node.test) == self.name:
             return node.body if self.value else node.orelse
         return self.generic_visit(node)
 
-    def visit_IfExp(self, node: ast.IfExp) -> Any:
-        if ast.unparse(node.test) == self.name:
-            return node.body if self.value else node.orelse
-        return self.generic_visit(node)
+    visit_IfExp = visit_If  # noqa: N815 - the name is ast's
 
 
 def _names(exercise: Exercise, text: str) -> Names:

@@ -1,7 +1,5 @@
 """What the course's kernels compute, as functions of torch, by the name of the exercise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,7 +19,7 @@ def _causal(scores: Tensor) -> Tensor:
     return scores.masked_fill(future, -float("inf"))
 
 
-def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     first, second = x.chunk(2, 1)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], 1)
 
@@ -73,7 +71,7 @@ REFERENCES: Mapping[str, Callable[..., Any]] = {
     "layer_norm": lambda x, weight, bias, eps: functional.layer_norm(
         x, weight.shape, weight, bias, eps
     ),
-    "rope": lambda x, cos, sin: _rotated(x, cos, sin),
+    "rope": lambda x, cos, sin: rotated(x, cos, sin),
     "matvec": lambda a, x: torch.mv(a, x),
     "dot_of_tiles": lambda a, b: a.float() @ b.float(),
     "matmul": lambda a, b: torch.mm(a, b),

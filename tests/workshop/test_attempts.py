@@ -1,7 +1,5 @@
 """No attempt to fool the grader gets a grade that it does not deserve."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The files of chapters: each exercise names functions that make its launches and right results."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

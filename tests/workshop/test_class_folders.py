@@ -1,7 +1,5 @@
 """A student's folder affects that student's grades only, whatever it holds or answers."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The course's kernels and functions of torch compute the same for all inputs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Right answers stay right, however they are written."""
 
-from __future__ import annotations
-
 import pytest
 
 from kernellab.judging.code import SourcePart, Texts

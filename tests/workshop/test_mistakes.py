@@ -1,7 +1,5 @@
 """Wrong answers are rejected, and a fix that is shown makes them right when it is followed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """No wrong kernel is accepted: kernels that rules make from the solutions are rejected."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

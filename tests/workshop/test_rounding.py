@@ -1,7 +1,5 @@
 """Tolerances hold what single precision gives in other orders, and nothing that is farther off."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy

@@ -1,7 +1,5 @@
 """The notebook of solutions: each reaches every rung, whatever sizes are drawn."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

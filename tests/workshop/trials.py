@@ -2,8 +2,6 @@
 50` prints those that the grader would accept.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 
 import kernellab
-from tests.checker.launches import Launch, Pair, normal, pair, zeros
+from tests.checker.launches import Launch, Pair, indices, normal, pair, zeros
 
 # fmt: off
 
@@ -64,17 +64,12 @@ def leaves_row_tails(x_ptr, out_ptr, columns, stride, BLOCK: tl.constexpr):
     tl.store(out_ptr + tl.program_id(0) * stride + lanes, x, mask=lanes < columns)  # fault: unwritten-output
 
 
-def bytes_of(*values: int) -> torch.Tensor:
-    """An int32 tensor of two rows."""
-    return torch.tensor(values, dtype=torch.int32)
-
-
 PAIRS = [
     pair(adds_to_whatever_is_there, {"x = tl.load(x_ptr + offsets, mask=offsets < n)": "tl.store(out_ptr + offsets, 1.0, mask=offsets < n)\n    x = tl.load(x_ptr + offsets, mask=offsets < n)"}, (4,), lambda: (normal(1000), scratch(1000), 1000), BLOCK=256),
     pair(reads_a_column_too_many, {"load(out_ptr + row * COLUMNS + columns)": "load(out_ptr + row * COLUMNS + columns, mask=columns < WRITTEN, other=0.0)"}, (5,), lambda: (scratch(5, 16), zeros(5)), COLUMNS=16, WRITTEN=13),
     Pair(
-        faulty=Launch(counts, (2,), lambda: (bytes_of(0, 1, 1, 3), kernellab.uninitialized(torch.empty(4, dtype=torch.int32))), {"N": 2}),
-        clean=Launch(counts, (2,), lambda: (bytes_of(0, 1, 1, 3), zeros(4, dtype=torch.int32)), {"N": 2}),
+        faulty=Launch(counts, (2,), lambda: (indices(0, 1, 1, 3), kernellab.uninitialized(torch.empty(4, dtype=torch.int32))), {"N": 2}),
+        clean=Launch(counts, (2,), lambda: (indices(0, 1, 1, 3), zeros(4, dtype=torch.int32)), {"N": 2}),
     ),
     Pair(
         faulty=Launch(copies, (1000 // 256,), lambda: (normal(1000), zeros(1000), 1000), {"BLOCK": 256}, outputs="out_ptr"),

@@ -107,7 +107,7 @@ PAIRS = [
         faulty=Launch(mean_of_columns, (1,), lambda: (torch.ones(600, 16).bfloat16(), zeros(16), 600, 16), {"BLOCK": 16}),
         clean=Launch(mean_of_columns, (1,), lambda: (bf16(256, 128), zeros(128), 256, 128), {"BLOCK": 128}),
     ),
-    pair(accepted, accepted_in_int32, (1,), lambda: (uniform(3000), zeros(1, dtype=torch.float16), 3000, 2.0), BLOCK=1),
+    pair(accepted, accepted_in_int32, (1,), lambda: (uniform(2200), zeros(1, dtype=torch.float16), 2200, 2.0), BLOCK=1),
     Pair(
         faulty=Launch(accepted, (1,), lambda: (uniform(2200), zeros(1, dtype=torch.float16), 2200, 2.0), {"BLOCK": 1}),
         clean=Launch(accepted, (1,), lambda: (uniform(8192), zeros(1, dtype=torch.float16), 8192, 0.5), {"BLOCK": 64}),

@@ -1,7 +1,5 @@
 """Pairs of launches, one with a fault and one that is right, and what the right one computes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
