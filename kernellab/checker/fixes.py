@@ -631,6 +631,7 @@ class Trial:
     Attributes:
         kernel: the plain kernel.
         values: its arguments, by parameter.
+        grid: how many programs there are along each axis.
         examine: checks the launch with another kernel.
         results: runs the launch with a kernel, and options of the run if they are given, on copies
             of the arguments, and returns those.
@@ -640,6 +641,7 @@ class Trial:
 
     kernel: Any
     values: Mapping[str, Any]
+    grid: Sequence[int]
     examine: Callable[[Any], Findings]
     results: Callable[..., Mapping[str, Any]]
     expected: Mapping[str, Within]
@@ -688,7 +690,7 @@ class Trial:
 
     @property
     def _source(self) -> Source:
-        return Source(str(self.kernel.src), self.values)
+        return Source(str(self.kernel.src), self.values, self.grid)
 
     def _with_fix(self, finding: Finding, before: Findings) -> Finding:
         if finding.kind in _MASKED and self._unused_masks:

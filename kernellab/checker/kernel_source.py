@@ -23,10 +23,12 @@ class Source:
     Attributes:
         text: from `def` on, without indentation.
         values: the arguments of the launch, by parameter.
+        grid: how many programs the launch has along each axis; None if it is not known.
     """
 
     text: str
     values: Mapping[str, Any]
+    grid: Sequence[int] | None = None
 
     @cached_property
     def kernel(self) -> ast.FunctionDef:
