@@ -260,8 +260,8 @@ def sum_long_rows(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
         weights="tl.exp2((x - largest) * 1.4426950408889634)", stored=_DIVIDED)), True),
     Honest("exp2 of scaled elements", "softmax", rows("softmax", _INFINITY + """
 x = x * 1.4426950408889634
-weights = tl.exp2(x - tl.max(x, axis=0))
-tl.store(z_ptr + row * columns + lanes, weights / tl.sum(weights, axis=0), mask=lanes < columns)""")),
+x = tl.exp2(x - tl.max(x, axis=0))
+tl.store(z_ptr + row * columns + lanes, x / tl.sum(x, axis=0), mask=lanes < columns)""")),
     Honest("a softmax through its logarithm", "softmax", rows(
         "softmax", _INFINITY + _SOFTMAX.format(
             weights="tl.exp(x - largest)",
