@@ -308,3 +308,8 @@ def test_programs_are_not_made_to_do_the_same() -> None:
 
 def test_a_last_line_that_is_deleted_is_a_change() -> None:
     assert changes_between("a\nb\nc\n", "a\nb\n", 5) == (Change(7, "c", ""),)
+
+
+def test_a_line_that_leaves_a_loop_keeps_its_indentation() -> None:
+    (change,) = changes_between("for i in x:\n    a\n    b\n", "for i in x:\n    a\nb\n", 1)
+    assert change == Change(2, "    a\n    b", "    a\nb")
