@@ -1,6 +1,6 @@
-"""Write the notebook of solutions, from their kernels: python tools/solutions_notebook.py.
+"""Write a notebook of all solutions for teachers: python tools/solutions_notebook.py FILE.
 
-It is for teachers: neither the wheel nor a student's folder has it.
+Neither the wheel nor a student's folder has them.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "tests" / "workshop" / "solutions.py"
-NOTEBOOK = KERNELS.with_suffix(".ipynb")
 
 _INTRODUCTION = """# Solutions
 
 A right kernel within budget for each exercise of the workshop, for teachers. Run a cell, and it is
-answered as a student's would be; `kernellab workshop check tests/workshop` answers all of them.
+answered as a student's would be; `kernellab workshop check FOLDER` answers all of them.
 
-This notebook is made from `tests/workshop/solutions.py` by `python tools/solutions_notebook.py`;
-edit the kernels there."""
+`tools/solutions_notebook.py` makes this notebook of `tests/workshop/solutions.py`."""
 
 
 def notebook() -> str:
@@ -68,5 +66,4 @@ def _sources(text: str) -> Iterator[tuple[str, str]]:
 
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
-    NOTEBOOK.write_text(notebook())
-    print(f"wrote {NOTEBOOK.relative_to(ROOT)}")
+    Path(sys.argv[1]).write_text(notebook())

@@ -195,7 +195,8 @@ def _trial(launch: BoundLaunch, options: CheckOptions, first: _Examined) -> Tria
     def examine(kernel: Any) -> Findings:
         return examined(replace(launch, kernel=kernel), again).findings
 
-    return Trial(first.prepared.kernel, values, examine, results, expected, first.work)
+    kernel, grid = first.prepared.kernel, first.findings.grid
+    return Trial(kernel, values, grid, examine, results, expected, first.work)
 
 
 def examined(launch: BoundLaunch, options: CheckOptions) -> _Examined:

@@ -630,6 +630,7 @@ class Trial:
 
     kernel: Any
     values: Mapping[str, Any]
+    grid: Sequence[int]
     examine: Callable[[Any], Findings]
     results: Callable[..., Mapping[str, Any]]
     expected: Mapping[str, Within]
@@ -678,7 +679,7 @@ class Trial:
 
     @property
     def _source(self) -> Source:
-        return Source(str(self.kernel.src), self.values)
+        return Source(str(self.kernel.src), self.values, self.grid)
 
     def _with_fix(self, finding: Finding, before: Findings) -> Finding:
         if finding.kind in _MASKED and self._unused_masks:

@@ -26,6 +26,7 @@ class Source:
 
     text: str
     values: Mapping[str, Any]
+    grid: Sequence[int] | None = None
 
     @cached_property
     def kernel(self) -> ast.FunctionDef:

@@ -812,7 +812,7 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
     if not isinstance(op, tt.ReduceOp | tt.ScanOp) and not all(map(numpy.isfinite, values)):
         return (
             "One of the operands is already infinite, because an argument or the source contains "
-            "infinity. Exclude such elements with tl.where."
+            "infinity."
         )
     if isinstance(op, tt.DotOp) and kind.itemsize < 4:
         return "Accumulate in fp32: remove out_dtype, and convert the result after scaling it."

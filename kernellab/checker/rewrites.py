@@ -551,9 +551,11 @@ def axes(source: Source) -> Iterator[_Change]:
     ids = [(call.args[0], source.of(call.args[0])) for call in source.calls(
         "program_id", "num_programs") if call.args]  # fmt: skip
     swapped = [(node, zero_one[axis]) for node, axis in ids if axis in zero_one]
-    if len(swapped) > 1:
+    # Along an axis with one program, the id is always 0: that no program needs it is another fault.
+    used = [str(axis) for axis, size in enumerate(source.grid or (2, 2, 2)) if size > 1]
+    if len(swapped) > 1 and {*zero_one} <= {*used}:
         yield swapped, "The program ids of axis 0 and axis 1 are swapped."
-    for (node, was), axis in itertools.product(ids, "012"):
+    for (node, was), axis in itertools.product(ids, used):
         # A kernel with one program id needs that of axis 0: without, all programs do the same.
         if was != axis and (len(ids) > 1 or axis == "0"):
             yield [(node, axis)], f"This program id is along axis {was}, and axis {axis} is needed."
@@ -632,20 +634,23 @@ def _spread_of(source: Source, call: ast.Call) -> Iterator[ast.AST]:
 @_family
 def positions_in_the_tile(source: Source) -> Iterator[_Change]:
     """The position in the tile in place of the position in the tensor, in a whole line."""
-    ranges = {name for name, value in source.assigned.items()
-              if isinstance(value, ast.Call) and called(value) == "arange"}  # fmt: skip
+    calls = source.calls("arange")
+    ranges = {source.of(call) for call in calls}
+    ranges |= {name for name, value in source.assigned.items() if value in calls}
     whole = {
-        part.id: name
+        source.of(part): name
         for name, value in source.assigned.items()
         for part in ast.walk(value)
-        if isinstance(value, ast.BinOp) and isinstance(part, ast.Name) and part.id in ranges
-    }
-    for statement in dict.fromkeys(source.statement_of(n) for n in source.names(of=list(whole))):
+        if isinstance(value, ast.BinOp) and part in (*calls, *source.names())
+        and source.of(part) in ranges
+    }  # fmt: skip
+    nodes = [node for node in (*source.names(), *calls) if source.of(node) in whole]
+    for statement in dict.fromkeys(source.statement_of(node) for node in nodes):
         pairs = [
-            (node, whole[node.id])
-            for node in source.names(of=list(whole))
+            (node, whole[source.of(node)])
+            for node in nodes
             if source.is_inside(node, statement)
-            and source.assigned.get(whole[node.id]) not in (getattr(statement, "value", None),)
+            and source.assigned.get(whole[source.of(node)]) != getattr(statement, "value", None)
         ]
         if pairs:
             first = source.of(pairs[0][0])
@@ -803,11 +808,6 @@ def order(source: Source) -> Iterator[Rewrite]:
     plain = [
         [each for each in body if not isinstance(each, ast.For | ast.While)] for body in bodies
     ]
-    for body in plain:
-        for mine, other in itertools.pairwise(body):
-            text = source.replaced((mine, source.of(other)), (other, source.of(mine)))
-            first, second = (_shortened(source.of(each)) for each in (mine, other))
-            yield Rewrite(text, f"{first} has to come after {second}.")
     for loop in source.loops():
         if len(loop.body) > 1:
             last = loop.body[-1]
@@ -823,6 +823,11 @@ def order(source: Source) -> Iterator[Rewrite]:
             line = f"{first}\n{' ' * loop.col_offset}".encode()
             text = (content[:start] + line + content[start:end] + content[rest:]).decode()
             yield Rewrite(text, f"{_shortened(first)} must come before the loop, not in it.")
+    for body in plain:
+        for mine, other in itertools.pairwise(body):
+            text = source.replaced((mine, source.of(other)), (other, source.of(mine)))
+            first, second = (_shortened(source.of(each)) for each in (mine, other))
+            yield Rewrite(text, f"{first} has to come after {second}.")
     for statement in itertools.chain.from_iterable(plain):
         what = _shortened(source.of(statement))
         yield Rewrite(source.without(statement), f"{what} is too much.")

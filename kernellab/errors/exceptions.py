@@ -108,6 +108,8 @@ def changes_between(before: str, after: str, first_line: int) -> tuple[Change, .
     tail = 0
     while tail < min(len(old), len(new)) - start and old[-1 - tail] == new[-1 - tail]:
         tail += 1
+    if start and len(old) == len(new) == start + 1 + tail:
+        start -= 1  # a line of another indentation, which only two lines keep
     parts = ("\n".join(lines[start : len(lines) - tail]) for lines in (old, new))
     return (Change(first_line + start, *parts),)
 

@@ -366,7 +366,7 @@ class Repairing:
         """Return the change with which all launches are right; None if none was found."""
         argument = getattr(problem, "argument", "")
         case = self.cases[self.number]
-        source = Source(str(self.kernel.src), case.keywords)
+        source = Source(str(self.kernel.src), case.keywords, case.grid)
         wrong = self._wrong(argument)
         if wrong is not None and families is WRONG:
             likely = likely_families(wrong)

@@ -442,7 +442,7 @@ def _of_given_launch(problem: Diagnostic) -> Diagnostic:
 
 
 _ON_ARGUMENTS = re.compile(
-    r", and the kernel knows no such size: give it a parameter, \w+ = [\d,]+"
+    r", and no parameter holds this size: add one, \w+ = [\d,]+"
     r"|: \w+ must not be more than [\d,]+"
 )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,12 +119,21 @@ class Case:
 def _vectors(draw: Draw, n: int, block: int, *inputs: str, **numbers: Any) -> Case:
     """Return a launch over `n` elements in blocks."""
     tensors = {name: draw.normal(n) for name in inputs}
-    return Case(
-        (-(-n // block),),
-        {**tensors, "z_ptr": torch.zeros(n), **numbers, "n": n},
-        ("z_ptr",),
-        {"BLOCK": block},
-    )
+    return _in_blocks(n, block, {**tensors, "z_ptr": torch.zeros(n), **numbers}, "z_ptr")
+
+
+def _in_blocks(n: int, block: int, arguments: dict[str, Any], *outputs: str) -> Case:
+    """Return a launch with a program for each block of `n` elements."""
+    return Case((_tiles(n, block),), {**arguments, "n": n}, outputs, {"BLOCK": block})
+
+
+def _by_rows(rows: int, block: int, arguments: dict[str, Any], *outputs: str) -> Case:
+    """Return a launch with a program for each row."""
+    return Case((rows,), arguments, outputs or ("z_ptr",), {"BLOCK": block})
+
+
+def _tiles(size: int, tile: int) -> int:
+    return -(-size // tile)
 
 
 def _usual(draw: Draw, *inputs: str, **numbers: Any) -> Iterator[Case]:
@@ -145,10 +154,7 @@ def _usual(draw: Draw, *inputs: str, **numbers: Any) -> Iterator[Case]:
 def one_block(draw: Draw) -> Iterator[Case]:
     """Yield launches of one program."""
     for block in (128, 64, draw.of((256, 512)), draw.of((2, 8, 16, 32)), draw.of((2048, 4096))):
-        yield Case(
-            (1,), {"x_ptr": draw.normal(block), "z_ptr": torch.zeros(block)}, ("z_ptr",),
-            {"BLOCK": block},
-        )  # fmt: skip
+        yield _by_rows(1, block, {"x_ptr": draw.normal(block), "z_ptr": torch.zeros(block)})
 
 
 def one_vector(draw: Draw) -> Iterator[Case]:
@@ -180,12 +186,8 @@ def every_other(draw: Draw) -> Iterator[Case]:
         (draw.size(1, 300), draw.of((8, 16, 32, 64))),
         (draw.large(20_000, 100_000), draw.of((512, 1024, 2048))),
     ):
-        yield Case(
-            (-(-n // block),),
-            {"x_ptr": draw.normal(2 * n), "z_ptr": torch.zeros(n), "n": n},
-            ("z_ptr",),
-            {"BLOCK": block},
-        )
+        arguments = {"x_ptr": draw.normal(2 * n), "z_ptr": torch.zeros(n)}
+        yield _in_blocks(n, block, arguments, "z_ptr")
 
 
 def few_programs(draw: Draw) -> Iterator[Case]:
@@ -198,12 +200,8 @@ def few_programs(draw: Draw) -> Iterator[Case]:
         (draw.uneven(100, 900, 8), draw.of((8, 16, 32)), draw.size(6, 13)),
         (draw.large(20_000, 100_000), draw.of((512, 2048)), draw.size(2, 40)),
     ):
-        yield Case(
-            (programs,),
-            {"x_ptr": draw.normal(n), "z_ptr": torch.zeros(n), "n": n},
-            ("z_ptr",),
-            {"BLOCK": block},
-        )
+        arguments = {"x_ptr": draw.normal(n), "z_ptr": torch.zeros(n), "n": n}
+        yield _by_rows(programs, block, arguments)
 
 
 def gated_vectors(draw: Draw) -> Iterator[Case]:
@@ -217,8 +215,11 @@ def gated_vectors(draw: Draw) -> Iterator[Case]:
 # Two dimensions: rows, columns, tiles, and indices that are loaded from memory.
 
 
-def _grid(rows: int, columns: int, tile_rows: int, tile_columns: int) -> tuple[int, int]:
-    return -(-rows // tile_rows), -(-columns // tile_columns)
+def _tiled(
+    grid: Iterable[int], arguments: dict[str, Any], tile: Sequence[int], *outputs: str
+) -> Case:
+    """Return a launch with tiles of ROWS by COLUMNS elements."""
+    return Case(tuple(grid), arguments, outputs, {"ROWS": tile[0], "COLUMNS": tile[1]})
 
 
 def _table_sizes(draw: Draw) -> Iterator[tuple[int, int, int, int]]:
@@ -239,14 +240,9 @@ def _table_sizes(draw: Draw) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _tables(draw: Draw, make: Any) -> Iterator[Case]:
-    for rows, columns, tile_rows, tile_columns in _table_sizes(draw):
-        arguments = make(draw, rows, columns)
-        yield Case(
-            _grid(rows, columns, tile_rows, tile_columns),
-            {**arguments, "rows": rows, "columns": columns},
-            ("z_ptr",),
-            {"ROWS": tile_rows, "COLUMNS": tile_columns},
-        )
+    for rows, columns, *tile in _table_sizes(draw):
+        arguments = {**make(draw, rows, columns), "rows": rows, "columns": columns}
+        yield _tiled(map(_tiles, (rows, columns), tile), arguments, tile, "z_ptr")
 
 
 def outer_sum(draw: Draw) -> Iterator[Case]:
@@ -293,29 +289,19 @@ def transposed_table(draw: Draw) -> Iterator[Case]:
 
 def large_transposed_table(draw: Draw) -> Case:
     """Return a launch with a large table."""
-    return Case(
-        (4, 4),
-        {**_turned(draw, 256, 256), "rows": 256, "columns": 256},
-        ("z_ptr",),
-        {"ROWS": 64, "COLUMNS": 64},
-    )
+    arguments = {**_turned(draw, 256, 256), "rows": 256, "columns": 256}
+    return _tiled((4, 4), arguments, (64, 64), "z_ptr")
 
 
 def padded_table(draw: Draw) -> Iterator[Case]:
     """Yield launches whose output has a border of one element."""
-    for rows, columns, tile_rows, tile_columns in _table_sizes(draw):  # of `z`
+    for rows, columns, *tile in _table_sizes(draw):  # of `z`
         rows, columns = max(rows - 2, 1), max(columns - 2, 1)
-        yield Case(
-            _grid(rows + 2, columns + 2, tile_rows, tile_columns),
-            {
-                "x_ptr": draw.normal(rows, columns),
-                "z_ptr": torch.zeros(rows + 2, columns + 2),
-                "rows": rows,
-                "columns": columns,
-            },
-            ("z_ptr",),
-            {"ROWS": tile_rows, "COLUMNS": tile_columns},
-        )
+        arguments = {
+            "x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(rows + 2, columns + 2),
+            "rows": rows, "columns": columns,
+        }  # fmt: skip
+        yield _tiled(map(_tiles, (rows + 2, columns + 2), tile), arguments, tile, "z_ptr")
 
 
 def gathered_rows(draw: Draw) -> Iterator[Case]:
@@ -327,17 +313,12 @@ def gathered_rows(draw: Draw) -> Iterator[Case]:
         (draw.size(1, 9), draw.size(2, 9), draw.size(1, 16), draw.of((16, 32))),
         (draw.size(150, 300), draw.size(1000, 3000), draw.size(129, 256), draw.of((256, 512))),
     ):
-        yield Case(
-            (count,),
-            {
-                "ids_ptr": draw.whole(0, vocabulary, count),
-                "table_ptr": draw.normal(vocabulary, width),
-                "z_ptr": torch.zeros(count, width),
-                "width": width,
-            },
-            ("z_ptr",),
-            {"BLOCK": block},
-        )
+        arguments = {
+            "ids_ptr": draw.whole(0, vocabulary, count),
+            "table_ptr": draw.normal(vocabulary, width),
+            "z_ptr": torch.zeros(count, width), "width": width,
+        }  # fmt: skip
+        yield _by_rows(count, block, arguments)
 
 
 # Reductions: sums of rows and columns, running sums, atomics.
@@ -354,12 +335,7 @@ def _rows(draw: Draw, rows: int, columns: int, block: int, **outputs: torch.Tens
     x[1:2, 0] = 4
     if columns > 1:
         x[-1, (int(x[-1].argmax()) + draw.size(1, columns - 1)) % columns] = x[-1].max()
-    return Case(
-        (rows,),
-        {"x_ptr": x, **outputs, "columns": columns},
-        tuple(outputs),
-        {"BLOCK": block},
-    )
+    return _by_rows(rows, block, {"x_ptr": x, **outputs, "columns": columns}, *outputs)
 
 
 _Outputs = Callable[[int, int], dict[str, torch.Tensor]]
@@ -421,7 +397,7 @@ def long_rows_to_rows(draw: Draw) -> Iterator[Case]:
 
 def columns_of_table(draw: Draw) -> Iterator[Case]:
     """Yield launches with one program for a group of columns."""
-    for rows, columns, tile_rows, tile_columns in (
+    for rows, columns, *tile in (
         (64, 128, 16, 64),
         (draw.uneven(33, 70, 16), draw.size(131, 180), 16, 64),
         (draw.size(1, 5), draw.size(2, 20), 32, 8),
@@ -434,15 +410,11 @@ def columns_of_table(draw: Draw) -> Iterator[Case]:
             draw.of((16, 128)),
         ),
     ):
-        yield Case(
-            (-(-columns // tile_columns),),
-            {
-                "x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(columns),
-                "rows": rows, "columns": columns,
-            },
-            ("z_ptr",),
-            {"ROWS": tile_rows, "COLUMNS": tile_columns},
-        )  # fmt: skip
+        arguments = {
+            "x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(columns),
+            "rows": rows, "columns": columns,
+        }  # fmt: skip
+        yield _tiled((_tiles(columns, tile[1]),), arguments, tile, "z_ptr")
 
 
 def dot_product(draw: Draw) -> Iterator[Case]:
@@ -454,14 +426,8 @@ def dot_product(draw: Draw) -> Iterator[Case]:
         (8 * draw.size(8, 40) + 1, draw.of((8, 16, 32))),
         (draw.large(20_000, 100_000), draw.of((512, 2048))),
     ):
-        yield Case(
-            (-(-n // block),),
-            {
-                "x_ptr": draw.normal(n), "y_ptr": draw.normal(n), "z_ptr": torch.zeros(1), "n": n,
-            },
-            (),
-            {"BLOCK": block},
-        )  # fmt: skip
+        arguments = {"x_ptr": draw.normal(n), "y_ptr": draw.normal(n), "z_ptr": torch.zeros(1)}
+        yield _in_blocks(n, block, arguments)
 
 
 def histogram(draw: Draw) -> Iterator[Case]:
@@ -473,15 +439,8 @@ def histogram(draw: Draw) -> Iterator[Case]:
         (8 * draw.size(8, 40) + 1, draw.of((8, 16, 32)), draw.size(30, 200)),
         (draw.large(10_000, 30_000), draw.of((512, 2048)), draw.size(3, 400)),
     ):
-        yield Case(
-            (-(-n // block),),
-            {
-                "x_ptr": draw.whole(0, bins, n), "z_ptr": torch.zeros(bins, dtype=torch.int32),
-                "n": n,
-            },
-            (),
-            {"BLOCK": block},
-        )  # fmt: skip
+        counts = torch.zeros(bins, dtype=torch.int32)
+        yield _in_blocks(n, block, {"x_ptr": draw.whole(0, bins, n), "z_ptr": counts})
 
 
 # Softmax, losses and norms: several steps over a row, fused in one kernel.
@@ -524,18 +483,12 @@ def _table_rows(
 ) -> Iterator[Case]:
     """Yield launches with one program per row."""
     for rows, columns, block in _row_sizes(draw, sizes):
-        yield Case(
-            (rows,),
-            {
-                "x_ptr": _values(draw, rows, columns, spread),
-                **{name: draw.normal(columns) for name in weights},
-                "z_ptr": torch.zeros(rows, columns),
-                "columns": columns,
-                **numbers,
-            },
-            ("z_ptr",),
-            {"BLOCK": block},
-        )
+        arguments = {
+            "x_ptr": _values(draw, rows, columns, spread),
+            **{name: draw.normal(columns) for name in weights},
+            "z_ptr": torch.zeros(rows, columns), "columns": columns, **numbers,
+        }  # fmt: skip
+        yield _by_rows(rows, block, arguments)
 
 
 def softmax_rows(draw: Draw) -> Iterator[Case]:
@@ -551,33 +504,20 @@ def long_softmax_rows(draw: Draw) -> Iterator[Case]:
 def softmax_gradient(draw: Draw) -> Iterator[Case]:
     """Yield launches with results of a softmax and gradients."""
     for rows, columns, block in _row_sizes(draw, _SHORT):
-        yield Case(
-            (rows,),
-            {
-                "y_ptr": draw.normal(rows, columns).softmax(1),
-                "dy_ptr": draw.normal(rows, columns),
-                "dx_ptr": torch.zeros(rows, columns),
-                "columns": columns,
-            },
-            ("dx_ptr",),
-            {"BLOCK": block},
-        )
+        y, dy = draw.normal(rows, columns).softmax(1), draw.normal(rows, columns)
+        arguments = {"y_ptr": y, "dy_ptr": dy, "dx_ptr": torch.zeros_like(y), "columns": columns}
+        yield _by_rows(rows, block, arguments, "dx_ptr")
 
 
 def losses(draw: Draw) -> Iterator[Case]:
     """Yield launches with large numbers and a target for each row."""
     for rows, columns, block in _row_sizes(draw, _SHORT):
-        yield Case(
-            (rows,),
-            {
-                "x_ptr": _values(draw, rows, columns, 40.0),
-                "target_ptr": draw.whole(0, columns, rows),
-                "z_ptr": torch.zeros(rows),
-                "columns": columns,
-            },
-            ("z_ptr",),
-            {"BLOCK": block},
-        )
+        arguments = {
+            "x_ptr": _values(draw, rows, columns, 40.0),
+            "target_ptr": draw.whole(0, columns, rows),
+            "z_ptr": torch.zeros(rows), "columns": columns,
+        }  # fmt: skip
+        yield _by_rows(rows, block, arguments)
 
 
 def weighted_rows(draw: Draw) -> Iterator[Case]:
@@ -600,29 +540,19 @@ def rotated_rows(draw: Draw) -> Iterator[Case]:
         (draw.size(30, 60), draw.size(257, 511), 512),
     ):
         angles = draw.normal(rows, half) * 3
-        yield Case(
-            (rows,),
-            {
-                "x_ptr": draw.normal(rows, 2 * half),
-                "cos_ptr": angles.cos(), "sin_ptr": angles.sin(),
-                "z_ptr": torch.zeros(rows, 2 * half),
-                "half": half,
-            },
-            ("z_ptr",),
-            {"BLOCK": block},
-        )  # fmt: skip
+        arguments = {
+            "x_ptr": draw.normal(rows, 2 * half), "cos_ptr": angles.cos(), "sin_ptr": angles.sin(),
+            "z_ptr": torch.zeros(rows, 2 * half), "half": half,
+        }  # fmt: skip
+        yield _by_rows(rows, block, arguments)
 
 
 # Matmuls: from a matrix and a vector to tiles on the tensor cores.
 
 
-def _tiles(size: int, tile: int) -> int:
-    return -(-size // tile)
-
-
 def matrix_and_vector(draw: Draw) -> Iterator[Case]:
     """Yield launches with one program for a group of rows."""
-    for rows, columns, tile_rows, tile_columns in (
+    for rows, columns, *tile in (
         (32, 128, 16, 64),
         (draw.uneven(17, 40, 16), draw.size(65, 120), 16, 64),
         (draw.size(1, 5), draw.size(2, 30), 32, 8),
@@ -633,52 +563,36 @@ def matrix_and_vector(draw: Draw) -> Iterator[Case]:
             draw.of((16, 128)),
         ),
     ):
-        yield Case(
-            (_tiles(rows, tile_rows),),
-            {
-                "a_ptr": draw.normal(rows, columns), "x_ptr": draw.normal(columns),
-                "z_ptr": torch.zeros(rows), "rows": rows, "columns": columns,
-            },
-            ("z_ptr",),
-            {"ROWS": tile_rows, "COLUMNS": tile_columns},
-        )  # fmt: skip
+        arguments = {
+            "a_ptr": draw.normal(rows, columns), "x_ptr": draw.normal(columns),
+            "z_ptr": torch.zeros(rows), "rows": rows, "columns": columns,
+        }  # fmt: skip
+        yield _tiled((_tiles(rows, tile[0]),), arguments, tile, "z_ptr")
 
 
 def one_tile(draw: Draw) -> Iterator[Case]:
     """Yield launches of one program with two square matrices."""
     for size in (16, 32, draw.of((32, 64))):
-        yield Case(
-            (1,),
-            {
-                "a_ptr": draw.normal(size, size, dtype=torch.float16),
-                "b_ptr": draw.normal(size, size, dtype=torch.float16),
-                "c_ptr": torch.zeros(size, size),
-            },
-            ("c_ptr",),
-            {"SIZE": size},
-        )
+        a, b = (draw.normal(size, size, dtype=torch.float16) for _ in "ab")
+        arguments = {"a_ptr": a, "b_ptr": b, "c_ptr": torch.zeros(size, size)}
+        yield Case((1,), arguments, ("c_ptr",), {"SIZE": size})
 
 
 def _matmul(
     draw: Draw, m: int, n: int, k: int, tile: tuple[int, int, int], extra: bool = False
 ) -> Case:
     bias = {"bias_ptr": draw.normal(n)} if extra else {}
-    return Case(
-        (_tiles(m, tile[0]), _tiles(n, tile[1])),
-        {
-            "a_ptr": draw.normal(m, k, dtype=torch.float16),
-            "b_ptr": draw.normal(k, n, dtype=torch.float16),
-            **bias,
-            "c_ptr": torch.zeros(m, n),
-            "M": m, "N": n, "K": k,
-        },
-        ("c_ptr",),
-        _blocks(tile),
-    )  # fmt: skip
+    a, b = (draw.normal(*shape, dtype=torch.float16) for shape in ((m, k), (k, n)))
+    return _product(tile, {"a_ptr": a, "b_ptr": b, **bias}, m, n, k)
 
 
-def _blocks(tile: tuple[int, int, int]) -> dict[str, int]:
-    return dict(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), tile))
+def _product(
+    tile: tuple[int, int, int], inputs: dict[str, Any], m: int, n: int, k: int, *batch: int
+) -> Case:
+    """Return a launch with a program for each tile of `c`."""
+    arguments = {**inputs, "c_ptr": torch.zeros(*batch, m, n), "M": m, "N": n, "K": k}
+    blocks = dict(zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), tile))
+    return Case((_tiles(m, tile[0]), _tiles(n, tile[1]), *batch), arguments, ("c_ptr",), blocks)
 
 
 def _other_tile(draw: Draw) -> tuple[int, int, int]:
@@ -735,17 +649,8 @@ def batched_matrices(draw: Draw) -> Iterator[Case]:
             _WIDE,
         ),
     ):
-        yield Case(
-            (_tiles(m, tile[0]), _tiles(n, tile[1]), batch),
-            {
-                "a_ptr": draw.normal(batch, m, k, dtype=torch.float16),
-                "b_ptr": draw.normal(batch, k, n, dtype=torch.float16),
-                "c_ptr": torch.zeros(batch, m, n),
-                "M": m, "N": n, "K": k,
-            },
-            ("c_ptr",),
-            _blocks(tile),
-        )  # fmt: skip
+        a, b = (draw.normal(batch, *shape, dtype=torch.float16) for shape in ((m, k), (k, n)))
+        yield _product(tile, {"a_ptr": a, "b_ptr": b}, m, n, k, batch)
 
 
 def quantized_matrices(draw: Draw) -> Iterator[Case]:
@@ -758,18 +663,12 @@ def quantized_matrices(draw: Draw) -> Iterator[Case]:
             _WIDE,
         ),
     ):
-        yield Case(
-            (_tiles(m, tile[0]), _tiles(n, tile[1])),
-            {
-                "a_ptr": draw.normal(m, k, dtype=torch.float16),
-                "b_ptr": draw.whole(-127, 128, k, n, dtype=torch.int8),
-                "scale_ptr": draw.normal(n).abs() / 64,
-                "c_ptr": torch.zeros(m, n),
-                "M": m, "N": n, "K": k,
-            },
-            ("c_ptr",),
-            _blocks(tile),
-        )  # fmt: skip
+        inputs = {
+            "a_ptr": draw.normal(m, k, dtype=torch.float16),
+            "b_ptr": draw.whole(-127, 128, k, n, dtype=torch.int8),
+            "scale_ptr": draw.normal(n).abs() / 64,
+        }
+        yield _product(tile, inputs, m, n, k)
 
 
 # Gluon: one program, whose tiles lie one after the other.
@@ -829,15 +728,8 @@ def convolution(draw: Draw) -> Iterator[Case]:
         (8 * draw.size(8, 25) + 1, 1, draw.of((8, 16, 32))),
         (draw.large(10_000, 50_000), draw.size(10, 20), draw.of((512, 1024))),
     ):
-        yield Case(
-            (-(-n // block),),
-            {
-                "x_ptr": draw.normal(n), "w_ptr": draw.normal(taps), "z_ptr": torch.zeros(n),
-                "n": n, "taps": taps,
-            },
-            ("z_ptr",),
-            {"BLOCK": block},
-        )  # fmt: skip
+        arguments = {"x_ptr": draw.normal(n), "w_ptr": draw.normal(taps), "z_ptr": torch.zeros(n)}
+        yield _in_blocks(n, block, {**arguments, "n": n, "taps": taps}, "z_ptr")
 
 
 def sorted_rows(draw: Draw) -> Iterator[Case]:
@@ -848,34 +740,24 @@ def sorted_rows(draw: Draw) -> Iterator[Case]:
         (draw.size(1, 4), draw.size(65, 127), 128),
         (draw.size(9, 40), draw.size(1, 16), draw.of((16, 32))),
     ):
-        yield Case(
-            (rows,),
-            {
-                "x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(rows, columns),
-                "columns": columns,
-            },
-            ("z_ptr",),
-            {"BLOCK": block},
-        )  # fmt: skip
+        x = draw.normal(rows, columns)
+        arguments = {"x_ptr": x, "z_ptr": torch.zeros_like(x), "columns": columns}
+        yield _by_rows(rows, block, arguments)
 
 
 def weight_gradient(draw: Draw) -> Iterator[Case]:
     """Yield launches whose programs add to the same columns."""
-    for rows, columns, tile_rows, tile_columns in (
+    for rows, columns, *tile in (
         (64, 64, 16, 32),
         (draw.uneven(65, 90, 16), draw.size(33, 60), 16, 32),
         (draw.size(17, 31), draw.size(17, 31), 32, 16),
         (draw.uneven(100, 300, 4), draw.uneven(100, 300, 8), draw.of((4, 64)), draw.of((8, 64))),
     ):
-        yield Case(
-            (-(-rows // tile_rows), -(-columns // tile_columns)),
-            {
-                "x_ptr": draw.normal(rows, columns), "dy_ptr": draw.normal(rows, columns),
-                "dw_ptr": torch.zeros(columns), "rows": rows, "columns": columns,
-            },
-            (),
-            {"ROWS": tile_rows, "COLUMNS": tile_columns},
-        )  # fmt: skip
+        arguments = {
+            "x_ptr": draw.normal(rows, columns), "dy_ptr": draw.normal(rows, columns),
+            "dw_ptr": torch.zeros(columns), "rows": rows, "columns": columns,
+        }  # fmt: skip
+        yield _tiled(map(_tiles, (rows, columns), tile), arguments, tile)
 
 
 def _attention(

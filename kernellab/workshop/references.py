@@ -166,7 +166,8 @@ def unrounded(value: torch.Tensor) -> Within:
 
 
 def softmax(scores: Rounded) -> Rounded:
-    """Return the softmax of each row."""
+    """Return the softmax of each row, for which a kernel may multiply by log2(e) first."""
+    scores = scores * 1.0  # the rounding of that product
     weights = (scores - scores.max(1, keepdim=True)).exp()
     return weights / weights.sum(1, keepdim=True)
 

@@ -262,10 +262,10 @@ TEXT = """def kernel(x_ptr, y_ptr, z_ptr, n, eps, BLOCK: tl.constexpr):
 """
 
 
-def is_tried(line: str, new: str) -> bool:
+def is_tried(line: str, new: str, grid: tuple[int, ...] | None = None) -> bool:
     """Return whether a line with `new` in it is among the first changes of a wrong result."""
     values = {name: torch.ones(4) for name in ("x_ptr", "y_ptr", "z_ptr")}
-    source = Source(TEXT.format(line), {**values, "n": 4, "eps": 0.5, "BLOCK": 4})
+    source = Source(TEXT.format(line), {**values, "n": 4, "eps": 0.5, "BLOCK": 4}, grid)
     most = fixes.Tries(200)
     made = fixes.search(source, WRONG, lambda texts: texts, lambda text, _: new in text, most)
     return made is not None
@@ -288,6 +288,9 @@ def is_tried(line: str, new: str) -> bool:
         ("for k in x:\n        m = tl.max(k)\n        y = m", "m = tl.maximum(y, tl.max(k))"),
         ("x = tl.dot(x, y) + y * eps", "x = tl.dot(x, y) * eps + y"),
         ("y = tl.exp(y)", "x / tl.sum(y, axis=0)"),
+        ("for k in x:\n        x_ptr += BLOCK", "x_ptr += BLOCK * n"),
+        ("x = tl.where(tl.arange(0, BLOCK) < 8, x, y)", "x = tl.where(i < 8"),
+        ("x = x / tl.max(x, axis=0)", "x - tl.max(x, axis=0)"),
     ],
 )
 def test_a_likely_change_is_tried_early(line: str, new: str) -> None:
@@ -297,7 +300,16 @@ def test_a_likely_change_is_tried_early(line: str, new: str) -> None:
 def test_programs_are_not_made_to_do_the_same() -> None:
     assert is_tried("x = tl.load(x_ptr + tl.program_id(1))", "x_ptr + tl.program_id(0)")
     assert not is_tried("x = x + 1", "tl.program_id(2)")
+    line = "x = tl.load(x_ptr + tl.program_id(0))"
+    assert is_tried(line, "x_ptr + tl.program_id(1)", (4, 4))
+    assert not is_tried(line, "x_ptr + tl.program_id(1)", (4, 1))
+    assert is_tried(line, "tl.load(x_ptr)", (4, 1))
 
 
 def test_a_last_line_that_is_deleted_is_a_change() -> None:
     assert changes_between("a\nb\nc\n", "a\nb\n", 5) == (Change(7, "c", ""),)
+
+
+def test_a_line_that_leaves_a_loop_keeps_its_indentation() -> None:
+    (change,) = changes_between("for i in x:\n    a\n    b\n", "for i in x:\n    a\nb\n", 1)
+    assert change == Change(2, "    a\n    b", "    a\nb")

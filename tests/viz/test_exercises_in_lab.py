@@ -5,6 +5,7 @@ its steps as a ladder, with its hints one click away.
 import pytest
 from playwright.sync_api import Browser, expect
 
+from kernellab.workshop.exercise import EXERCISES
 from tests.viz.jupyter import Jupyter, show_cell, view
 
 pytestmark = pytest.mark.slow
@@ -36,7 +37,7 @@ def test_the_exercises_are_a_page_of_cards_and_an_answer_is_a_ladder(
         expect(hint).to_be_visible()
 
         exercises = view(page, LIST, "card")
-        expect(exercises.locator(".kl-tile")).to_have_count(43)
+        expect(exercises.locator(".kl-tile")).to_have_count(len(EXERCISES))
         expect(exercises.locator(".kl-tone-warn")).to_contain_text("safe, 1 answer")
         exercises.get_by_role("button", name="softmax Softmax not tried").click()
         inserted = show_cell(page, LIST + 1)

@@ -1,12 +1,9 @@
-"""What pytest does not collect here, and what no test here takes time for."""
+"""What no test here takes time for."""
 
 import pytest
 
 from kernellab.checker.fixes import Tries
 from kernellab.workshop import feedback
-
-collect_ignore = ["solutions.ipynb"]
-"""test_solutions.py answers its cells, without a notebook's kernel."""
 
 
 @pytest.fixture(autouse=True)

@@ -258,6 +258,10 @@ def sum_long_rows(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
                       'sem="relaxed")'))),
     Honest("exp2 in a softmax", "softmax", rows("softmax", _INFINITY + _SOFTMAX.format(
         weights="tl.exp2((x - largest) * 1.4426950408889634)", stored=_DIVIDED)), True),
+    Honest("exp2 of scaled elements", "softmax", rows("softmax", _INFINITY + """
+x = x * 1.4426950408889634
+x = tl.exp2(x - tl.max(x, axis=0))
+tl.store(z_ptr + row * columns + lanes, x / tl.sum(x, axis=0), mask=lanes < columns)""")),
     Honest("a softmax through its logarithm", "softmax", rows(
         "softmax", _INFINITY + _SOFTMAX.format(
             weights="tl.exp(x - largest)",

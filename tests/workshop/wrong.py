@@ -88,6 +88,13 @@ def dot_product_by_lanes(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def gather_rows_that_scatters(ids_ptr, table_ptr, z_ptr, width, BLOCK: tl.constexpr):
+    row, lanes = tl.program_id(0), tl.arange(0, BLOCK)
+    x = tl.load(table_ptr + row * width + lanes, mask=lanes < width)
+    tl.store(z_ptr + tl.load(ids_ptr + row) * width + lanes, x, mask=lanes < width)
+
+
+@triton.jit
 def dot_product_that_races(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     mask = offsets < n
