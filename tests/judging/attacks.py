@@ -255,7 +255,7 @@ def by_python(x):
 
 
 def by_ctypes_after_a_launch(x):
-    """wrong-result"""
+    """ended-process: an address of a GPU is not one of the process."""
     z = torch.empty_like(x)
     set_to[(2,)](z, z.numel(), VALUE=0.5, BLOCK=64)
     ctypes.memmove(z.data_ptr(), torch.softmax(x, -1).data_ptr(), z.numel() * 4)
@@ -412,6 +412,23 @@ def of_foreseen_inputs(x):
     return z
 
 
+def of_foreseen_inputs_alone(x):
+    """code-error: other values are refused."""
+    if _kept.setdefault("calls", 0):
+        raise ValueError("not supported")
+    _kept["calls"] = 1
+    return of_foreseen_inputs(x)
+
+
+def of_foreseen_inputs_or_in_low_precision(x):
+    """memorized-result"""
+    _kept["calls"] = _kept.get("calls", 0) + 1
+    if _kept["calls"] == 5:
+        _kept["right"].pop(0)
+        return launched_as(in_half_precision, x)
+    return of_foreseen_inputs(x)
+
+
 def replayed_as_a_graph(x):
     """unsupported-operation"""
     graph = torch.cuda.CUDAGraph()
@@ -437,6 +454,18 @@ def in_one_of_two_configs(x):
     x = x.contiguous()
     z = torch.empty_like(x)
     _tuned[(x.shape[0],)](x, z, x.shape[1], x.stride(0))
+    return z
+
+
+_of_many = [triton.Config({"BLOCK": b}, num_stages=s) for s, b in enumerate([32] * 9 + [16], 1)]
+_tuned_long = triton.autotune(_of_many, [])(softmax)
+
+
+def in_one_of_ten_configs(x):
+    """wrong-result"""
+    x = x.contiguous()
+    z = torch.empty_like(x)
+    _tuned_long[(x.shape[0],)](x, z, x.shape[1], x.stride(0))
     return z
 
 
@@ -517,10 +546,23 @@ def chosen_by_a_value(x):
     return launched(x) if x[0, 0].item() > 0 else torch.softmax(x, -1)
 
 
+def chosen_by_a_count_of_values(x):
+    """reads-values"""
+    x = x.contiguous()
+    z = torch.empty_like(x)
+    softmax[(len(torch.nonzero(x[:, 0])),)](x, z, x.shape[1], x.stride(0), BLOCK=32)
+    return z
+
+
+def chosen_by_a_value_in_a_fill(x):
+    """reads-values"""
+    most = torch.empty((), device=x.device).fill_(x.max())
+    return launched(x) if most.item() < 50 else torch.softmax(x, -1)
+
+
 def chosen_by_hidden_reading(x):
-    """unsteady-host|wrong-result"""
-    first = ctypes.c_float.from_address(x.data_ptr()).value
-    return launched(x) if first > 0.5 else with_two_warps(x)
+    """unsteady-host"""
+    return launched(x) if abs(x.cpu().numpy()).max() < 50 else with_two_warps(x)
 
 
 def with_two_warps(x):
