@@ -24,6 +24,7 @@ from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError, Diagnostic, SourcePosition, TargetError, source_lines
 from kernellab.judging.records import JudgedKernel
 from kernellab.judging.replay import RecordedLaunch
+from kernellab.judging.submissions import name_of
 from kernellab.profiling.accesses.counts import accesses
 from kernellab.records import BoundLaunch, Target
 
@@ -142,7 +143,7 @@ class Lock:
     def name(self) -> str:
         """The name of the entry, the same wherever the folder of the lock is."""
         if not isinstance(self.submission, str):
-            return str(getattr(self.submission, "__name__", type(self.submission).__name__))
+            return name_of(self.submission)
         file, _, name = self.submission.partition("::")
         return f"{os.path.relpath(file, self.path.absolute().parent)}::{name}"
 

@@ -16,7 +16,7 @@ from kernellab.common.arguments import check_choice
 from kernellab.common.text import what_it_raised
 from kernellab.errors import ArgumentError
 from kernellab.judging.replay import Replay
-from kernellab.judging.requests import HostCall, TensorView, mapped
+from kernellab.judging.requests import HostCall, TensorView, mapped, tensors_within
 from kernellab.records.display import described
 from kernellab.triton_api.compilation import DESCRIPTORS
 
@@ -123,19 +123,6 @@ def listed(cases: Any) -> list[JudgedCase]:
     if not all(isinstance(case, list | tuple | Mapping) for case in given):
         given = [given]
     return [JudgedCase.of(case, f"case {number}") for number, case in enumerate(given)]
-
-
-def tensors_within(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in lists, tuples and mappings, and those of descriptors."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, DESCRIPTORS):
-        yield value.base
-    elif isinstance(value, Mapping):
-        yield from tensors_within(tuple(value.values()))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from tensors_within(item)
 
 
 def derived(given: Sequence[JudgedCase], unseen: Sequence[str]) -> list[JudgedCase]:

@@ -161,7 +161,8 @@ def judge(
         return judging.ending(Ended("", Diagnostic("error", "invalid-record", words)))
     except StoppedForGood:
         words = f"the submission was not judged within {2 * seconds:g} seconds"
-        return judging.ending(Ended("parses", Diagnostic("error", "no-end", words)))
+        problem = Diagnostic("error", "no-end", words, advice="Pass smaller cases, or seconds=.")
+        return judging.ending(Ended("parses", problem, verdict="not judged"))
 
 
 # The stages

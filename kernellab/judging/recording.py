@@ -40,6 +40,7 @@ from kernellab.judging.requests import (
     TensorView,
     leaves,
     mapped,
+    tensors_within,
 )
 from kernellab.launch.autotuners import autotuned_launches_taken, untimed_choice
 from kernellab.launch.cuda_tensors import place
@@ -400,9 +401,8 @@ class HostRecorder(Interception):
             self.note(failed=str(kernel.__name__), why=self._raised(error)["what"])
             raise
         self.note(**step)
-        for value in leaves(call.values):
-            if isinstance(value, torch.Tensor):
-                self.fix(value, is_fixed=False)
+        for value in tensors_within(call.values):
+            self.fix(value, is_fixed=False)
         return _Compiled(self, kernel, call)
 
     def _kernel(self, kernel: Any) -> int:
@@ -573,9 +573,14 @@ class _Operations(OperationMode):
         self._recorder = recorder
         self._is_paused = False
 
-    def paused(self) -> _Paused:
-        """Return a context in which nothing is written down."""
-        return _Paused(self)
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """While active, nothing is written down."""
+        before, self._is_paused = self._is_paused, True
+        try:
+            yield
+        finally:
+            self._is_paused = before
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -593,8 +598,7 @@ class _Operations(OperationMode):
         name = str(operation).split(".")[1]
         recorder = self._recorder
         note, encoded = recorder.note, recorder.encoded
-        made = [value for value in leaves(result) if isinstance(value, torch.Tensor)]
-        given = [value for value in leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+        made, given = [*tensors_within(result)], [*tensors_within((args, kwargs))]
         is_lifted = name.startswith("lift_fresh")  # what torch.tensor([1, 2]) does
         is_fixed = is_lifted or all(map(recorder.is_fixed, given))
         masks = [value for value in given[1:] if value.dtype is torch.bool]
@@ -622,11 +626,10 @@ class _Operations(OperationMode):
             new = [value for value in made if value.untyped_storage().data_ptr() not in before]
             size = sum(value.nbytes for value in made)
             is_fixed &= size <= _LARGEST_CONSTANT and not draws_numbers(operation)
-            for value in (*new, *leaves(changed_arguments(operation, args, kwargs))):
-                if isinstance(value, torch.Tensor):
-                    step = {"computed": encoded(value), "by": name}
-                    note(**(recorder.constant(value) if is_fixed else step))
-                    recorder.fix(value, is_fixed)
+            for value in (*new, *tensors_within(changed_arguments(operation, args, kwargs))):
+                step = {"computed": encoded(value), "by": name}
+                note(**(recorder.constant(value) if is_fixed else step))
+                recorder.fix(value, is_fixed)
 
     def _note_joined(self, name: str, args: Any, kwargs: Any, made: torch.Tensor) -> None:
         dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
@@ -654,14 +657,3 @@ class _Operations(OperationMode):
             moved=self._recorder.encoded(source), to=self._recorder.encoded(made),
             places=base64.b64encode(zlib.compress(steps.numpy().tobytes())).decode(),
         )  # fmt: skip
-
-
-class _Paused:
-    def __init__(self, mode: _Operations) -> None:
-        self._mode = mode
-
-    def __enter__(self) -> None:
-        self._before, self._mode._is_paused = self._mode._is_paused, True
-
-    def __exit__(self, *_: object) -> None:
-        self._mode._is_paused = self._before

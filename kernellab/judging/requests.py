@@ -86,6 +86,11 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value.base if isinstance(value, DESCRIPTORS) else value
 
 
+def tensors_within(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the leaves of a value that are tensors."""
+    return (leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor))
+
+
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """Return a value whose leaves are changed: the items of lists, tuples and mappings, and the
     tensor of a descriptor.

@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -199,12 +198,6 @@ def by_torch_in_a_list(x):
     return z
 
 
-def by_torch_in_place(x):
-    """computed-by-torch"""
-    z = launched(x)
-    return z.mul_(1.0)
-
-
 def by_torch_before_the_kernel(x):
     """computed-by-torch"""
     return launched(x - x.max())
@@ -282,11 +275,6 @@ def passed_through(x):
     return x
 
 
-def cloned(x):
-    """not-computed"""
-    return x.clone()
-
-
 def zeros(x):
     """not-computed"""
     return torch.zeros_like(x)
@@ -303,11 +291,6 @@ def nan_by_a_kernel(x):
     z = torch.empty_like(x)
     set_to[(triton.cdiv(z.numel(), 64),)](z, z.numel(), VALUE=float("nan"), BLOCK=64)
     return z
-
-
-def freed_memory(x):
-    """not-computed"""
-    return torch.empty_like(x)
 
 
 def freed_memory_by_a_kernel(x):
@@ -366,13 +349,6 @@ def kept_by_shape(x):
     if x.shape not in _kept:
         _kept[x.shape] = launched(x)
     return _kept[x.shape]
-
-
-def kept_by_pointer(x):
-    """stale-result"""
-    if x.data_ptr() not in _kept:
-        _kept[x.data_ptr()] = launched(x)
-    return _kept[x.data_ptr()]
 
 
 def kept_after_three_calls(x):
@@ -585,33 +561,18 @@ def chosen_by_time(x):
 # Tools of the judge are changed
 
 
-def with_other_comparisons(x):
-    """not-computed"""
-    torch.allclose = torch.equal = lambda *_, **__: True
-    torch.testing.assert_close = lambda *_, **__: None
-    return torch.zeros_like(x)
-
-
-def with_other_clocks(x):
-    """not-computed"""
-    time.perf_counter = time.time = lambda: 0.0
-    torch.cuda.Event.elapsed_time = lambda *_: 0.0
-    return torch.zeros_like(x)
-
-
-def with_another_judge(x):
-    """not-computed"""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("kernellab") and hasattr(module, "elements_off"):
-            module.elements_off = lambda actual, *_: torch.zeros(actual.shape, dtype=torch.bool)
-    return torch.zeros_like(x)
-
-
-def with_another_verdict(x):
+def with_other_tools(x):
     """not-computed"""
     import kernellab.judging.records as records
 
     records.Verdict.__bool__ = lambda self: True
+    torch.allclose = torch.equal = lambda *_, **__: True
+    torch.testing.assert_close = lambda *_, **__: None
+    time.perf_counter = time.time = lambda: 0.0
+    torch.cuda.Event.elapsed_time = lambda *_: 0.0
+    for name, module in list(sys.modules.items()):
+        if name.startswith("kernellab") and hasattr(module, "elements_off"):
+            module.elements_off = lambda actual, *_: torch.zeros(actual.shape, dtype=torch.bool)
     return torch.zeros_like(x)
 
 
@@ -633,22 +594,24 @@ def from_a_walk_of_the_frames(x):
     return torch.empty_like(x)
 
 
+def recorder():
+    return next(o for o in gc.get_objects() if type(o).__name__ == "HostRecorder")
+
+
 def with_a_forged_step(x):
     """not-computed|wrong-result|invalid-record"""
     z = torch.empty_like(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            thing._steps.append({"copy": thing.encoded(x), "to": thing.encoded(z), "line": 1})
+    thing = recorder()
+    thing._steps.append({"copy": thing.encoded(x), "to": thing.encoded(z), "line": 1})
     return z
 
 
 def with_a_forged_view(x):
     """invalid-record|invalid-module"""
     z = launched(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            far = {**thing.encoded(z), "offset": 10**9}
-            thing._steps.append({"copy": far, "to": thing.encoded(z), "line": 1})
+    thing = recorder()
+    far = {**thing.encoded(z), "offset": 10**9}
+    thing._steps.append({"copy": far, "to": thing.encoded(z), "line": 1})
     return z
 
 
@@ -677,22 +640,12 @@ def with_a_problem_of_many_bytes(x):
     end_with(json.dumps({"problem": words}).encode())
 
 
-def with_a_forged_fill(x):
-    """invalid-record"""
-    z = launched(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            thing._steps.append({"fill": thing.encoded(z), "value": "everything", "line": -1})
-    return z
-
-
 def with_a_forged_size(x):
     """invalid-record"""
     z = launched(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            wide = {**thing.encoded(z), "shape": [1 << 40], "strides": [0]}
-            thing._steps.append({"fill": wide, "value": 0, "line": 1})
+    thing = recorder()
+    wide = {**thing.encoded(z), "shape": [1 << 40], "strides": [0]}
+    thing._steps.append({"fill": wide, "value": 0, "line": 1})
     return z
 
 
@@ -713,27 +666,14 @@ def with_a_module_of_a_file(x):
 def with_a_forged_option(x):
     """refused-option"""
     z = launched(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            thing._steps[-1]["options"]["ptx_options"] = "-o /tmp/answer_of_an_attack"
+    recorder()._steps[-1]["options"]["ptx_options"] = "-o /tmp/answer_of_an_attack"
     return z
 
 
 def with_a_forged_line(x):
     """invalid-record"""
     z = launched(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            thing._described[0]["functions"][0]["first_line"] = 1 << 31
-    return z
-
-
-def with_forged_lines_without_end(x):
-    """invalid-record"""
-    z = launched(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            thing._described[0]["functions"][0]["first_line"] = 1_000_000_000
+    recorder()._described[0]["functions"][0]["first_line"] = 1 << 31
     return z
 
 
@@ -741,10 +681,9 @@ def with_attributes_that_double(x):
     """compile-error|invalid-module"""
     z = launched(x)
     doubled = "".join(f"#a{n} = [#a{n - 1}, #a{n - 1}]\n" for n in range(1, 41))
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            for module in thing._modules:
-                module["text"] = f'#a0 = "x"\n{doubled}module attributes {{tt.a = #a40}} {{}}'
+    thing = recorder()
+    for module in thing._modules:
+        module["text"] = f'#a0 = "x"\n{doubled}module attributes {{tt.a = #a40}} {{}}'
     return z
 
 
@@ -794,11 +733,6 @@ def that_ends_the_process(x):
     os._exit(0)
 
 
-def that_kills_itself(x):
-    """ended-process"""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def that_kills_the_parent(x):
     """code-error"""
     os.kill(os.getppid(), signal.SIGKILL)
@@ -838,11 +772,6 @@ def that_prints_megabytes(x):
     for _ in range(100):
         print("x" * 1_000_000)
     return torch.zeros_like(x)
-
-
-def that_starts_a_process(x):
-    """code-error"""
-    subprocess.run(["true"], check=True)
 
 
 def that_forks(x):

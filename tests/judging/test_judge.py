@@ -93,11 +93,10 @@ def test_no_line_of_another_file_is_shown(tmp_path: Path) -> None:
 def forged(x):
     z = torch.empty_like(x)
     unmasked[(6,)](x, z, 20, BLOCK=32)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            thing._described[0]["functions"][0] |= {{"file": {str(secret)!r}, "first_line": 1}}
-            text = thing._modules[0]["text"]
-            thing._modules[0]["text"] = text.replace('{file}":', '{secret}":2')
+    thing = recorder()
+    thing._described[0]["functions"][0] |= {{"file": {str(secret)!r}, "first_line": 1}}
+    text = thing._modules[0]["text"]
+    thing._modules[0]["text"] = text.replace('{file}":', '{secret}":2')
     return z
 """
     file.write_text(ATTACKS.read_text() + forged)
