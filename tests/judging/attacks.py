@@ -83,12 +83,6 @@ def behind_the_input(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def from_its_output(z_ptr, n, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    tl.store(z_ptr + at, tl.load(z_ptr + at, mask=at < n) + 0.0, mask=at < n)
-
-
-@triton.jit
 def by_assembly(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at, mask=at < n)
@@ -176,12 +170,6 @@ def by_torch_into_the_output(x):
 def by_torch_with_out(x):
     """computed-by-torch"""
     return torch.exp(x - x.logsumexp(-1, keepdim=True), out=launched(x))
-
-
-def by_torch_for_half_of_the_rows(x):
-    """computed-by-torch"""
-    half = x.shape[0] // 2
-    return torch.cat([launched(x[:half]), torch.softmax(x[half:], -1)])
 
 
 def by_torch_for_one_element(x):
@@ -293,13 +281,6 @@ def nan_by_a_kernel(x):
     return z
 
 
-def freed_memory_by_a_kernel(x):
-    """uninitialized-read|not-computed|uninitialized"""
-    z = torch.empty_like(x)
-    from_its_output[(1,)](z, z.numel(), BLOCK=256)
-    return z
-
-
 def memory_behind_the_input(x):
     """out-of-bounds"""
     z = torch.empty_like(x)
@@ -355,13 +336,6 @@ def kept_after_three_calls(x):
     """stale-result"""
     _kept.setdefault("calls", []).append(launched(x) if len(_kept.get("calls", [])) < 3 else None)
     return _kept["calls"][-1] if _kept["calls"][-1] is not None else _kept["calls"][2]
-
-
-def kept_and_copied(x):
-    """stale-result"""
-    if x.shape not in _kept:
-        _kept[x.shape] = launched(x)
-    return _kept[x.shape].clone()
 
 
 def kept_and_copied_by_a_kernel(x):
@@ -507,11 +481,6 @@ def in_assembly(x):
 def as_half(x):
     """wrong-shape"""
     return launched(x).half()
-
-
-def twice_as_many(x):
-    """wrong-shape"""
-    return launched(x), launched(x)
 
 
 # What runs depends on what is seen
@@ -702,12 +671,6 @@ def with_an_answer_without_end(x):
     os.write(3, b"=" + bytes([127] * 8))
     while True:
         os.write(3, bytes(1 << 16))
-
-
-def with_an_answer_of_noise(x):
-    """ended-process|invalid-record"""
-    os.write(3, bytes(range(256)) * 100)
-    os._exit(0)
 
 
 # The process

@@ -499,14 +499,6 @@ def softmax_by_run(x):
 softmax_by_a_partial = functools.partial(plain)
 
 
-class Softmax:
-    def __call__(self, x):
-        return plain(x)
-
-
-softmax_by_an_object = Softmax()
-
-
 @torch.library.custom_op("unusual::softmax", mutates_args=())
 def softmax_as_a_custom_operation(x: torch.Tensor) -> torch.Tensor:
     return plain(x)
