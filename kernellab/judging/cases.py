@@ -169,7 +169,7 @@ def _with_values(case: JudgedCase, generator: torch.Generator) -> Iterator[Judge
                 return value
             flat, count = value.flatten(), value.numel()
             order = torch.randperm(count, generator=generator)
-            if not flat.is_complex() and count > len(flat.unique()):  # their order may not matter
+            if count > len(set(flat.tolist())):  # their order may not matter
                 order = torch.randint(max(1, count), (count,), generator=generator)
             return _rebuilt(value, flat[order].reshape(value.shape))
 
