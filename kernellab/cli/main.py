@@ -414,6 +414,7 @@ def _judge(
     if cluster is None:
         start_worker()  # before torch and Triton are imported here
     from kernellab.cli.tasks import judged, judged_on, locked_elsewhere, submissions_in
+    from kernellab.judging.budgets import Lock
 
     submissions = submissions_in(submission)
     for flag, value in {**files, **budgets}.items():
@@ -427,6 +428,8 @@ def _judge(
         "targets": target, "unseen": tuple(filter(None, unseen.split(","))), "baseline": budget,
         "claimed": claimed, "rtol": rtol, "atol": atol, "update": update is not None,
     }  # fmt: skip
+    if lock or update:
+        Lock(Path(lock or update or ""), "", updates=bool(update)).entries()  # before any work
     accepted = 0
     with locked_elsewhere(triton, submissions[0], given) as others:
         locks: list[str | None] = [*others] or [lock or update]

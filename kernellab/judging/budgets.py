@@ -24,6 +24,7 @@ from kernellab.compiler.pipeline import compile_bound
 from kernellab.errors import ArgumentError, Diagnostic, SourcePosition, TargetError, source_lines
 from kernellab.judging.records import JudgedKernel
 from kernellab.judging.replay import RecordedLaunch
+from kernellab.judging.submissions import name_of
 from kernellab.profiling.accesses.counts import accesses
 from kernellab.records import BoundLaunch, Target
 
@@ -142,9 +143,32 @@ class Lock:
     def name(self) -> str:
         """The name of the entry, the same wherever the folder of the lock is."""
         if not isinstance(self.submission, str):
-            return str(getattr(self.submission, "__name__", type(self.submission).__name__))
+            return name_of(self.submission)
         file, _, name = self.submission.partition("::")
         return f"{os.path.relpath(file, self.path.absolute().parent)}::{name}"
+
+    def entries(self) -> dict[str, tuple[KernelCost, ...]]:
+        """Return what the submissions in the file cost; nothing if it is to be written first.
+
+        Raises:
+            ArgumentError: there is no such file, or no folder for it.
+            ArchiveError: it is not a lock.
+        """
+        name = str(self.path)
+        if self.updates and not self.path.exists() and self.path.absolute().parent.is_dir():
+            return {}
+        try:
+            content = regular_bytes(self.path)
+        except OSError as error:
+            raise ArgumentError(
+                f"The lock {name!r} cannot be read: {error.strerror}.", advice=FORMAT.advice
+            ) from error
+        with reading(name, FORMAT.advice):
+            data = FORMAT.unpacked(content, name)["submissions"]
+            read: dict[str, tuple[KernelCost, ...]] = _READER.read(
+                Mapping[str, tuple[KernelCost, ...]], data
+            )
+        return read
 
     def examined(
         self, costs: Sequence[KernelCost], places: Mapping[str, SourcePosition]
@@ -158,12 +182,8 @@ class Lock:
         Returns:
             The diagnostic of the first launch that costs more than the lock allows; a sentence if
             the lock does not have the submission.
-
-        Raises:
-            ArgumentError: there is no such file.
-            ArchiveError: it is not a lock.
         """
-        known = _read(self.path) if self.path.exists() or not self.updates else {}
+        known = self.entries()
         if self.updates:
             submissions = dict(sorted({**known, self.name: tuple(costs)}.items()))
             data = json.loads(FORMAT.text(triton=version("triton"), submissions=submissions))
@@ -172,21 +192,6 @@ class Lock:
         if self.name not in known:
             return f"the lock: {self.path} has no entry for {self.name}"
         return _regression(self.path, known[self.name], costs, places)
-
-
-def _read(path: Path) -> dict[str, tuple[KernelCost, ...]]:
-    try:
-        content = regular_bytes(path)
-    except OSError as error:
-        raise ArgumentError(
-            f"The lock {str(path)!r} cannot be read: {error.strerror}.", advice=FORMAT.advice
-        ) from error
-    with reading(str(path), FORMAT.advice):
-        data = FORMAT.unpacked(content, str(path))["submissions"]
-        read: dict[str, tuple[KernelCost, ...]] = _READER.read(
-            Mapping[str, tuple[KernelCost, ...]], data
-        )
-    return read
 
 
 # What is worse than it was

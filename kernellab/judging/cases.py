@@ -16,7 +16,7 @@ from kernellab.common.arguments import check_choice
 from kernellab.common.text import what_it_raised
 from kernellab.errors import ArgumentError
 from kernellab.judging.replay import Replay
-from kernellab.judging.requests import HostCall, TensorView, mapped
+from kernellab.judging.requests import HostCall, TensorView, mapped, tensors_within
 from kernellab.records.display import described
 from kernellab.triton_api.compilation import DESCRIPTORS
 
@@ -125,19 +125,6 @@ def listed(cases: Any) -> list[JudgedCase]:
     return [JudgedCase.of(case, f"case {number}") for number, case in enumerate(given)]
 
 
-def tensors_within(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in lists, tuples and mappings, and those of descriptors."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, DESCRIPTORS):
-        yield value.base
-    elif isinstance(value, Mapping):
-        yield from tensors_within(tuple(value.values()))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from tensors_within(item)
-
-
 def derived(given: Sequence[JudgedCase], unseen: Sequence[str]) -> list[JudgedCase]:
     """Return the given cases, each followed by those with other values, and then those of the
     first with other shapes and strides.
@@ -180,10 +167,13 @@ def _with_values(case: JudgedCase, generator: torch.Generator) -> Iterator[Judge
         def turned(value: Any) -> Any:
             if not isinstance(value, torch.Tensor):
                 return value
-            order = torch.randperm(value.numel(), generator=generator)
-            return _rebuilt(value, value.flatten()[order].reshape(value.shape))
+            flat, count = value.flatten(), value.numel()
+            order = torch.randperm(count, generator=generator)
+            if count > len(set(flat.tolist())):  # their order may not matter
+                order = torch.randint(max(1, count), (count,), generator=generator)
+            return _rebuilt(value, flat[order].reshape(value.shape))
 
-        yield case.changed("its elements in another order", turned, original=case)
+        yield case.changed("others of its elements", turned, original=case)
 
 
 def _is_float(value: Any) -> bool:

@@ -23,7 +23,7 @@ from kernellab.checker.check import check
 from kernellab.checker.records import Finding, Findings
 from kernellab.common.arguments import check_tolerance
 from kernellab.common.system import StoppedForGood, limited
-from kernellab.common.text import element_text, what_it_raised
+from kernellab.common.text import element_text, format_bytes, what_it_raised
 from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import parse_target
 from kernellab.equality.equal import equal
@@ -51,6 +51,7 @@ from kernellab.judging.confinement import unconfined
 from kernellab.judging.outputs import CallOutputs, outputs_of_function, reads_values
 from kernellab.judging.records import STAGES, Ended, JudgedKernel, Verdict
 from kernellab.judging.replay import (
+    LARGEST_MEMORY,
     BadRecord,
     RecordedLaunch,
     Replay,
@@ -61,13 +62,15 @@ from kernellab.judging.replay import (
 from kernellab.judging.requests import MOST_CONFIGS, HostRequest
 from kernellab.judging.submissions import code_of, confined, foreign_code, name_of
 from kernellab.launch.reference_results import Results, right_results, usage_of
-from kernellab.launch.results import COARSEST, Tolerances, Within, rounding_of
+from kernellab.launch.results import Tolerances, Within, rounding_of
 from kernellab.records import BoundLaunch, Target
 
 SECONDS = 60.0
 """A submission that takes longer counts as one that does not end."""
 
 _MOST_TURNS = 20_000
+_COMPILED = 8
+"""The configs of an autotuner that are compiled to machine code, beside those of the cases."""
 
 
 def judge(
@@ -131,6 +134,9 @@ def judge(
     """
     __tracebackhide__ = True
     names = targets.split(",") if isinstance(targets, str) else targets
+    budget = None if lock is None else Lock(Path(lock), submission, update)
+    if budget is not None:
+        budget.entries()  # so that an error of the file comes before any work
     judging = _Judging(
         name_of(submission),
         code_of(submission, imports),
@@ -143,7 +149,7 @@ def judge(
         check_tolerance("rtol", rtol),
         check_tolerance("atol", atol),
         seconds,
-        None if lock is None else Lock(Path(lock), submission, update),
+        budget,
     )
     try:
         with limited(2 * seconds, StoppedForGood):
@@ -155,7 +161,8 @@ def judge(
         return judging.ending(Ended("", Diagnostic("error", "invalid-record", words)))
     except StoppedForGood:
         words = f"the submission was not judged within {2 * seconds:g} seconds"
-        return judging.ending(Ended("parses", Diagnostic("error", "no-end", words)))
+        problem = Diagnostic("error", "no-end", words, advice="Pass smaller cases, or seconds=.")
+        return judging.ending(Ended("parses", problem, verdict="not judged"))
 
 
 # The stages
@@ -277,9 +284,10 @@ class _Judging:
             for name, value in self.reference.parameters.items()
         }
         self.storages = storages
+        self._check_size(storages.sizes)
         request = HostRequest(
             self.code, target, tuple(storages.sizes), calls,
-            self.init, parameters, seed=1000 if again else 0,
+            self.init, parameters, again,
         )  # fmt: skip
         answer = confined("recording:record_confined", request, self.seconds)
         if isinstance(answer, Diagnostic):
@@ -290,7 +298,17 @@ class _Judging:
             words, advice = str(answer["instead"])[:_LONGEST], "Name the submission FILE::NAME."
             self._reject("", Diagnostic("error", "not-a-kernel", words, advice=advice))
         check_record(answer, len(self.cases))
+        with reading_record("storages"):
+            self._check_size(answer["storages"])
         return answer
+
+    def _check_size(self, storages: Sequence[int]) -> None:
+        """End the judging if all cases together have more memory than is judged."""
+        if (size := sum(storages)) > LARGEST_MEMORY:
+            words = f"the tensors of all cases have {format_bytes(size)}, and at most "
+            words += f"{format_bytes(LARGEST_MEMORY)} are judged"
+            advice = "Pass fewer or smaller cases, or leave some out by unseen=."
+            self._not_judged("", Diagnostic("error", "too-large", words, advice=advice))
 
     def _replayed(self, record: Mapping[str, Any], target: Target | None = None) -> Replay:
         """Return a replay of what the submission did before its first call."""
@@ -315,7 +333,7 @@ class _Judging:
         for target in self.targets:
             own = self.records.get(target) or self._recorded(target)
             self.records[target] = own
-            for launch in Replay(own, target, self._file).bound():
+            for launch in Replay(own, target, self._file).bound(len(self.cases) + _COMPILED):
                 try:
                     made = compile_bound(launch.kernel, launch.call, target)
                     made.resources  # noqa: B018 - which assembles it
@@ -343,7 +361,10 @@ class _Judging:
             words = f"{cases[0].words} with config {number} of the autotuner"
             cases.append(replace(cases[0], words=words))
         if configs > MOST_CONFIGS:
-            self._note(f"configs of an autotuner with {configs}: all but {MOST_CONFIGS}")
+            words = (
+                f"an autotuner has {configs} configs, of which at most {MOST_CONFIGS} are judged"
+            )
+            self._not_judged("compiles", Diagnostic("error", "too-many-configs", words))
         if target is not None:
             cases = [replace(case, words=f"{case.words} on {target}") for case in cases]
         rights = [*right, *[right[0]] * (len(cases) - len(right))]
@@ -362,7 +383,7 @@ class _Judging:
         self.storages.load(replay, case, number, self.reference.parameters)
         failed = [step for step in call["steps"] if "failed" in step]
         if "problem" in call:
-            if case.is_made:
+            if case.is_made and not case.values_only:
                 self._note(f"{case.words}: the submission refuses it by an error")
                 return
             problem, reached = self._problem(call["problem"]), "parses" if failed else "compiles"
@@ -398,9 +419,6 @@ class _Judging:
                 given = next(step for step in call["steps"] if "launch" in step)["values"]
                 views, only_read = {name: view_of(given[name]) for name in results}, frozenset()
         exact = self._tolerances(results, parts)
-        if case.is_unforeseen:  # rounding is not examined again, which would differ from run to run
-            rough = dict.fromkeys(results, COARSEST)
-            exact = Tolerances(parts=lambda: rough)
         outputs = CallOutputs(
             replay, seen, views, results, exact, only_read, failed, roughest, problems
         )

@@ -12,8 +12,10 @@ import contextlib
 import functools
 import json
 import sys
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -25,7 +27,7 @@ from torch.nn.modules.module import (
 )
 
 from kernellab import triton_api
-from kernellab.common.patches import replaced
+from kernellab.common.patches import all_replaced, replaced
 from kernellab.common.saved_files import value_to_json
 from kernellab.common.text import error_text, remember_source
 from kernellab.compiler.binding import BoundCall
@@ -38,6 +40,7 @@ from kernellab.judging.requests import (
     TensorView,
     leaves,
     mapped,
+    tensors_within,
 )
 from kernellab.launch.autotuners import autotuned_launches_taken, untimed_choice
 from kernellab.launch.cuda_tensors import place
@@ -63,7 +66,6 @@ MODULE = "submission"
 """The name of the module that a submission runs as."""
 
 _MOST_STEPS = 20_000
-_LEAST_ADDRESS = 1 << 32
 _WRITES = ("fill", "to", "constant", "computed")
 _LONGEST = 500
 
@@ -87,6 +89,7 @@ def recorded(request: HostRequest) -> bytes:
     with (
         torch.no_grad(),
         _nothing_is_timed(),
+        _addresses_of_a_gpu(),
         autotuned_launches_taken(),
         triton_api.emulated(recorder),
         torch_answers_for(request.target, recorder),
@@ -128,7 +131,7 @@ class HostRecorder(Interception):
             self._bases.append(base)
             assert self.number_of(base.untyped_storage()) == number
         self._fill(-1)
-        with _Operations(self) as operations:
+        with _Operations(self) as operations, replaced(threading.Thread, run=self._thread):
             try:
                 called = self._subject(operations)
             except BaseException as error:  # other people's Python may raise anything
@@ -161,6 +164,17 @@ class HostRecorder(Interception):
             "modules": self._modules,
             "storages": [storage.nbytes() for storage in self._storages],
         }
+
+    @property
+    def _thread(self) -> Callable[[threading.Thread], None]:
+        """What a thread runs, whose operations are written down too."""
+        by_thread = threading.Thread.run
+
+        def run(thread: threading.Thread) -> None:
+            with _Operations(self):
+                by_thread(thread)
+
+        return run
 
     def _subject(self, operations: _Operations) -> Any:
         """Return what is called: of a class, an object of it."""
@@ -242,9 +256,12 @@ class HostRecorder(Interception):
 
     # Tensors
 
-    def _fill(self, seed: int) -> None:
-        """Put random numbers into the inputs; zeros where an integer may be an index."""
-        generator = torch.Generator().manual_seed(self._request.seed + seed + 1)
+    def _fill(self, number: int) -> None:
+        """Put random numbers into the inputs; zeros where an integer may be an index. The second
+        time they are large, or zeros, so that Python that reads them does something else.
+        """
+        generator = torch.Generator().manual_seed(number + 1 + 1000 * self._request.is_again)
+        scale = (number % 2 and 1e4) if self._request.is_again else 1.0
         views = {
             view.storage: view
             for view in (*leaves(self._request.parameters), *leaves(self._request.calls))
@@ -253,7 +270,7 @@ class HostRecorder(Interception):
         for number, view in views.items():
             base = self._bases[number].view(view.dtype)
             if view.dtype.is_floating_point:
-                base.copy_(torch.randn(base.shape, generator=generator))
+                base.copy_(torch.randn(base.shape, generator=generator) * scale)
             else:
                 base.zero_()
 
@@ -288,7 +305,10 @@ class HostRecorder(Interception):
                 "strides": list(value.stride()),
                 "offset": int(value.storage_offset()),
             }
-        if value is None or type(value) in (bool, int, float, str):
+        number = next((kind for kind in (bool, int, float) if isinstance(value, kind)), None)
+        if number is not None:  # or of a class below, such as numpy.float64 or an IntEnum
+            return value_to_json(number(value))
+        if value is None or type(value) is str:
             return value_to_json(value)
         if isinstance(value, torch.dtype):
             return {"torch": str(value).removeprefix("torch.")}
@@ -330,8 +350,6 @@ class HostRecorder(Interception):
 
     def _pointed_at(self, address: int) -> tuple[int, int] | None:
         """Return the storage and the offset of an address; None for a number that is not one."""
-        if address < _LEAST_ADDRESS:
-            return None
         for number, storage in enumerate(self._storages):
             if 0 <= address - storage.data_ptr() < storage.nbytes():
                 return number, address - storage.data_ptr()
@@ -383,9 +401,8 @@ class HostRecorder(Interception):
             self.note(failed=str(kernel.__name__), why=self._raised(error)["what"])
             raise
         self.note(**step)
-        for value in leaves(call.values):
-            if isinstance(value, torch.Tensor):
-                self.fix(value, is_fixed=False)
+        for value in tensors_within(call.values):
+            self.fix(value, is_fixed=False)
         return _Compiled(self, kernel, call)
 
     def _kernel(self, kernel: Any) -> int:
@@ -462,6 +479,25 @@ def _nothing_is_timed() -> Iterator[None]:
         yield
 
 
+def _addresses_of_a_gpu() -> AbstractContextManager[None]:
+    """While active, tensors and storages say other addresses than they have, above those of any
+    process, as where the heap begins below 4 GiB a number may be an address, and Triton takes an
+    address for an int32.
+    """
+    own = torch.UntypedStorage.data_ptr
+
+    def of_storage(storage: torch.UntypedStorage) -> int:
+        return (address := own(storage)) and address + (1 << 48)
+
+    def of_tensor(tensor: torch.Tensor) -> int:
+        start = of_storage(tensor.untyped_storage())
+        return start and start + int(tensor.storage_offset()) * tensor.element_size()
+
+    return all_replaced(
+        [(torch.UntypedStorage, "data_ptr", of_storage), (torch.Tensor, "data_ptr", of_tensor)]
+    )
+
+
 def _files_of(code: Code) -> frozenset[str]:
     if isinstance(code, PackedKernel):
         return frozenset()
@@ -521,9 +557,7 @@ _FILLS = frozenset(
 _COPIES = frozenset({"clone", "_to_copy", "copy_", "contiguous"})
 _LARGEST_CONSTANT = 1 << 20
 """The most bytes of a tensor that no input has a part in, such as torch.arange(n) / 2."""
-_READS = frozenset({"_local_scalar_dense", "item", "equal", "is_nonzero"})
-
-
+_READS = frozenset({torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape})
 _MOVES = frozenset(
     {"constant_pad_nd", "flip", "index", "index_select", "narrow_copy", "repeat", "roll", "rot90"}
 )
@@ -539,9 +573,14 @@ class _Operations(OperationMode):
         self._recorder = recorder
         self._is_paused = False
 
-    def paused(self) -> _Paused:
-        """Return a context in which nothing is written down."""
-        return _Paused(self)
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """While active, nothing is written down."""
+        before, self._is_paused = self._is_paused, True
+        try:
+            yield
+        finally:
+            self._is_paused = before
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -559,21 +598,21 @@ class _Operations(OperationMode):
         name = str(operation).split(".")[1]
         recorder = self._recorder
         note, encoded = recorder.note, recorder.encoded
-        made = [value for value in leaves(result) if isinstance(value, torch.Tensor)]
-        given = [value for value in leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+        made, given = [*tensors_within(result)], [*tensors_within((args, kwargs))]
         is_lifted = name.startswith("lift_fresh")  # what torch.tensor([1, 2]) does
         is_fixed = is_lifted or all(map(recorder.is_fixed, given))
-        if name in _READS:
-            if not is_fixed:
-                note(read=name)
+        masks = [value for value in given[1:] if value.dtype is torch.bool]
+        chosen_by = masks if name == "index" else given
+        if not _READS.isdisjoint(operation.tags) and not all(map(recorder.is_fixed, chosen_by)):
+            note(read=name)
         elif name in _ALLOCATIONS:
             recorder.number_of(made[0].untyped_storage())  # whose address may become an argument
-        elif name in _FILLS:
+        elif name in _FILLS and all(map(recorder.is_fixed, given[1:])):
             if made[0].numel():
                 note(fill=encoded(made[0]), value=encoded(made[0].flatten()[0].item()))
                 recorder.fix(made[0], is_fixed=True)
-        elif name in _COPIES:
-            source = args[1] if name == "copy_" else args[0]
+        elif name in _COPIES and torch.can_cast(given[-1].dtype, made[0].dtype):
+            source = given[-1]
             note(copy=encoded(source), to=encoded(made[0]))
             recorder.fix(made[0], recorder.is_fixed(source))
         elif name in ("cat", "stack"):
@@ -587,11 +626,10 @@ class _Operations(OperationMode):
             new = [value for value in made if value.untyped_storage().data_ptr() not in before]
             size = sum(value.nbytes for value in made)
             is_fixed &= size <= _LARGEST_CONSTANT and not draws_numbers(operation)
-            for value in (*new, *leaves(changed_arguments(operation, args, kwargs))):
-                if isinstance(value, torch.Tensor):
-                    step = {"computed": encoded(value), "by": name}
-                    note(**(recorder.constant(value) if is_fixed else step))
-                    recorder.fix(value, is_fixed)
+            for value in (*new, *tensors_within(changed_arguments(operation, args, kwargs))):
+                step = {"computed": encoded(value), "by": name}
+                note(**(recorder.constant(value) if is_fixed else step))
+                recorder.fix(value, is_fixed)
 
     def _note_joined(self, name: str, args: Any, kwargs: Any, made: torch.Tensor) -> None:
         dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
@@ -619,14 +657,3 @@ class _Operations(OperationMode):
             moved=self._recorder.encoded(source), to=self._recorder.encoded(made),
             places=base64.b64encode(zlib.compress(steps.numpy().tobytes())).decode(),
         )  # fmt: skip
-
-
-class _Paused:
-    def __init__(self, mode: _Operations) -> None:
-        self._mode = mode
-
-    def __enter__(self) -> None:
-        self._before, self._mode._is_paused = self._mode._is_paused, True
-
-    def __exit__(self, *_: object) -> None:
-        self._mode._is_paused = self._before

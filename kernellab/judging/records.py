@@ -147,6 +147,7 @@ class Verdict(HasCard):
                 "size": self.element.size,
             }
         data["kernels"] = list(data["kernels"])
+        data["traced"] = dict(list(self.traced.items())[:_MOST_OUTPUTS])
         data["not_examined"] = [words[:_SHORT] for words in self.not_examined]
         while len(json.dumps(data)) > LARGEST and (data["kernels"] or data["not_examined"]):
             (data["kernels"] or data["not_examined"]).pop()
@@ -217,7 +218,7 @@ class Verdict(HasCard):
         return visible("\n".join(lines))
 
 
-_LONGEST, _SHORT = 1_200, 200
+_LONGEST, _SHORT, _MOST_OUTPUTS = 1_200, 200, 100
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
 """Characters that XML does not have."""

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Any, Literal
 
 import numpy
@@ -30,7 +31,7 @@ from kernellab.interpreter.tiles import full
 from kernellab.ir.operations import global_effect
 from kernellab.judging.requests import MOST_CONFIGS, TensorView
 from kernellab.judging.submissions import Refused
-from kernellab.launch.argument_copies import ALIGNMENT, aligned_part
+from kernellab.launch.argument_copies import ALIGNMENT
 from kernellab.records import Target
 from kernellab.triton_api.compilation import descriptor_of, dtype_named
 
@@ -68,6 +69,8 @@ def check_record(record: Mapping[str, Any], calls: int) -> None:
 _LONGEST = 1_000
 _WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
 """Bytes of an element -> a dtype of this size, to move elements of any dtype."""
+_OWN = MAP_PRIVATE | MAP_ANONYMOUS
+"""Mapped memory begins above 4 GiB, unlike some heaps: Triton takes other addresses for int32."""
 LARGEST_MEMORY = 1 << 30
 """The most bytes of all storages of a record."""
 
@@ -108,8 +111,11 @@ class Memory:
         ):
             raise BadRecord("storages")
         self.bytes = [
-            aligned_part(numpy.full(size + ALIGNMENT, 0xFF, numpy.uint8), size) for size in sizes
+            numpy.frombuffer(mmap(-1, size + ALIGNMENT, flags=_OWN), numpy.uint8)[:size]
+            for size in sizes
         ]
+        for memory in self.bytes:
+            memory.fill(0xFF)
         self.tensors = [*map(torch.from_numpy, self.bytes)]  # which tables of pointers lead to
         self.codes = [numpy.zeros(size, numpy.int32) for size in sizes]
         self.writers: list[Writer] = [Writer("nothing")]
@@ -191,10 +197,10 @@ class Replay:
         for _ in self.steps(self._record["setup"], -1):
             pass
 
-    def bound(self) -> Iterator[RecordedLaunch]:
-        """Yield a launch of each module; none of them runs."""
+    def bound(self, most: int) -> Iterator[RecordedLaunch]:
+        """Yield a launch of each module of the first `most` calls; none of them runs."""
         seen = set()
-        calls = self._record["calls"]
+        calls = self._record["calls"][:most]
         for steps in (self._record["setup"], *(call["steps"] for call in calls)):
             for step in steps:
                 if "launch" in step and step["module"] not in seen:

@@ -14,7 +14,7 @@ from kernellab.judging.code import Code
 from kernellab.records import Target
 from kernellab.triton_api.compilation import DESCRIPTORS
 
-MOST_CONFIGS = 8
+MOST_CONFIGS = 64
 """The configs of an autotuner that are judged."""
 
 
@@ -59,7 +59,7 @@ class HostRequest:
         calls: the calls, made one after the other in one process.
         constructor: the arguments with which a class is called first; None for a function.
         parameters: of a module, the tensors that its parameters are, by name.
-        seed: chooses the random numbers that the inputs hold there.
+        is_again: whether the inputs hold other numbers there than the first time.
     """
 
     code: Code
@@ -68,7 +68,7 @@ class HostRequest:
     calls: tuple[HostCall, ...]
     constructor: tuple[Any, ...] | None = None
     parameters: Mapping[str, TensorView] = field(default_factory=dict)
-    seed: int = 0
+    is_again: bool = False
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -84,6 +84,11 @@ def leaves(value: Any) -> Iterator[Any]:
             yield from leaves(item)
     else:
         yield value.base if isinstance(value, DESCRIPTORS) else value
+
+
+def tensors_within(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the leaves of a value that are tensors."""
+    return (leaf for leaf in leaves(value) if isinstance(leaf, torch.Tensor))
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:

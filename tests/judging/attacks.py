@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -81,12 +80,6 @@ def unmasked(x_ptr, z_ptr, columns, BLOCK: tl.constexpr):
 def behind_the_input(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(z_ptr + at, tl.load(x_ptr + at + 4096, mask=at < n), mask=at < n)
-
-
-@triton.jit
-def from_its_output(z_ptr, n, BLOCK: tl.constexpr):
-    at = tl.arange(0, BLOCK)
-    tl.store(z_ptr + at, tl.load(z_ptr + at, mask=at < n) + 0.0, mask=at < n)
 
 
 @triton.jit
@@ -179,12 +172,6 @@ def by_torch_with_out(x):
     return torch.exp(x - x.logsumexp(-1, keepdim=True), out=launched(x))
 
 
-def by_torch_for_half_of_the_rows(x):
-    """computed-by-torch"""
-    half = x.shape[0] // 2
-    return torch.cat([launched(x[:half]), torch.softmax(x[half:], -1)])
-
-
 def by_torch_for_one_element(x):
     """computed-by-torch"""
     z = launched(x)
@@ -197,12 +184,6 @@ def by_torch_in_a_list(x):
     z = launched(x)
     torch._foreach_copy_([z], [torch.softmax(x, -1)])
     return z
-
-
-def by_torch_in_place(x):
-    """computed-by-torch"""
-    z = launched(x)
-    return z.mul_(1.0)
 
 
 def by_torch_before_the_kernel(x):
@@ -255,7 +236,7 @@ def by_python(x):
 
 
 def by_ctypes_after_a_launch(x):
-    """wrong-result"""
+    """ended-process: an address of a GPU is not one of the process."""
     z = torch.empty_like(x)
     set_to[(2,)](z, z.numel(), VALUE=0.5, BLOCK=64)
     ctypes.memmove(z.data_ptr(), torch.softmax(x, -1).data_ptr(), z.numel() * 4)
@@ -282,11 +263,6 @@ def passed_through(x):
     return x
 
 
-def cloned(x):
-    """not-computed"""
-    return x.clone()
-
-
 def zeros(x):
     """not-computed"""
     return torch.zeros_like(x)
@@ -302,18 +278,6 @@ def nan_by_a_kernel(x):
     """wrong-result"""
     z = torch.empty_like(x)
     set_to[(triton.cdiv(z.numel(), 64),)](z, z.numel(), VALUE=float("nan"), BLOCK=64)
-    return z
-
-
-def freed_memory(x):
-    """not-computed"""
-    return torch.empty_like(x)
-
-
-def freed_memory_by_a_kernel(x):
-    """uninitialized-read|not-computed|uninitialized"""
-    z = torch.empty_like(x)
-    from_its_output[(1,)](z, z.numel(), BLOCK=256)
     return z
 
 
@@ -368,24 +332,10 @@ def kept_by_shape(x):
     return _kept[x.shape]
 
 
-def kept_by_pointer(x):
-    """stale-result"""
-    if x.data_ptr() not in _kept:
-        _kept[x.data_ptr()] = launched(x)
-    return _kept[x.data_ptr()]
-
-
 def kept_after_three_calls(x):
     """stale-result"""
     _kept.setdefault("calls", []).append(launched(x) if len(_kept.get("calls", [])) < 3 else None)
     return _kept["calls"][-1] if _kept["calls"][-1] is not None else _kept["calls"][2]
-
-
-def kept_and_copied(x):
-    """stale-result"""
-    if x.shape not in _kept:
-        _kept[x.shape] = launched(x)
-    return _kept[x.shape].clone()
 
 
 def kept_and_copied_by_a_kernel(x):
@@ -410,6 +360,23 @@ def of_foreseen_inputs(x):
     z = torch.empty_like(right)
     copied[(triton.cdiv(z.numel(), 64),)](right, z, z.numel(), BLOCK=64)
     return z
+
+
+def of_foreseen_inputs_alone(x):
+    """code-error: other values are refused."""
+    if _kept.setdefault("calls", 0):
+        raise ValueError("not supported")
+    _kept["calls"] = 1
+    return of_foreseen_inputs(x)
+
+
+def of_foreseen_inputs_or_in_low_precision(x):
+    """memorized-result"""
+    _kept["calls"] = _kept.get("calls", 0) + 1
+    if _kept["calls"] == 5:
+        _kept["right"].pop(0)
+        return launched_as(in_half_precision, x)
+    return of_foreseen_inputs(x)
 
 
 def replayed_as_a_graph(x):
@@ -437,6 +404,18 @@ def in_one_of_two_configs(x):
     x = x.contiguous()
     z = torch.empty_like(x)
     _tuned[(x.shape[0],)](x, z, x.shape[1], x.stride(0))
+    return z
+
+
+_of_many = [triton.Config({"BLOCK": b}, num_stages=s) for s, b in enumerate([32] * 9 + [16], 1)]
+_tuned_long = triton.autotune(_of_many, [])(softmax)
+
+
+def in_one_of_ten_configs(x):
+    """wrong-result"""
+    x = x.contiguous()
+    z = torch.empty_like(x)
+    _tuned_long[(x.shape[0],)](x, z, x.shape[1], x.stride(0))
     return z
 
 
@@ -504,11 +483,6 @@ def as_half(x):
     return launched(x).half()
 
 
-def twice_as_many(x):
-    """wrong-shape"""
-    return launched(x), launched(x)
-
-
 # What runs depends on what is seen
 
 
@@ -517,10 +491,23 @@ def chosen_by_a_value(x):
     return launched(x) if x[0, 0].item() > 0 else torch.softmax(x, -1)
 
 
+def chosen_by_a_count_of_values(x):
+    """reads-values"""
+    x = x.contiguous()
+    z = torch.empty_like(x)
+    softmax[(len(torch.nonzero(x[:, 0])),)](x, z, x.shape[1], x.stride(0), BLOCK=32)
+    return z
+
+
+def chosen_by_a_value_in_a_fill(x):
+    """reads-values"""
+    most = torch.empty((), device=x.device).fill_(x.max())
+    return launched(x) if most.item() < 50 else torch.softmax(x, -1)
+
+
 def chosen_by_hidden_reading(x):
-    """unsteady-host|wrong-result"""
-    first = ctypes.c_float.from_address(x.data_ptr()).value
-    return launched(x) if first > 0.5 else with_two_warps(x)
+    """unsteady-host"""
+    return launched(x) if abs(x.cpu().numpy()).max() < 50 else with_two_warps(x)
 
 
 def with_two_warps(x):
@@ -543,33 +530,18 @@ def chosen_by_time(x):
 # Tools of the judge are changed
 
 
-def with_other_comparisons(x):
-    """not-computed"""
-    torch.allclose = torch.equal = lambda *_, **__: True
-    torch.testing.assert_close = lambda *_, **__: None
-    return torch.zeros_like(x)
-
-
-def with_other_clocks(x):
-    """not-computed"""
-    time.perf_counter = time.time = lambda: 0.0
-    torch.cuda.Event.elapsed_time = lambda *_: 0.0
-    return torch.zeros_like(x)
-
-
-def with_another_judge(x):
-    """not-computed"""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("kernellab") and hasattr(module, "elements_off"):
-            module.elements_off = lambda actual, *_: torch.zeros(actual.shape, dtype=torch.bool)
-    return torch.zeros_like(x)
-
-
-def with_another_verdict(x):
+def with_other_tools(x):
     """not-computed"""
     import kernellab.judging.records as records
 
     records.Verdict.__bool__ = lambda self: True
+    torch.allclose = torch.equal = lambda *_, **__: True
+    torch.testing.assert_close = lambda *_, **__: None
+    time.perf_counter = time.time = lambda: 0.0
+    torch.cuda.Event.elapsed_time = lambda *_: 0.0
+    for name, module in list(sys.modules.items()):
+        if name.startswith("kernellab") and hasattr(module, "elements_off"):
+            module.elements_off = lambda actual, *_: torch.zeros(actual.shape, dtype=torch.bool)
     return torch.zeros_like(x)
 
 
@@ -591,22 +563,24 @@ def from_a_walk_of_the_frames(x):
     return torch.empty_like(x)
 
 
+def recorder():
+    return next(o for o in gc.get_objects() if type(o).__name__ == "HostRecorder")
+
+
 def with_a_forged_step(x):
     """not-computed|wrong-result|invalid-record"""
     z = torch.empty_like(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            thing._steps.append({"copy": thing.encoded(x), "to": thing.encoded(z), "line": 1})
+    thing = recorder()
+    thing._steps.append({"copy": thing.encoded(x), "to": thing.encoded(z), "line": 1})
     return z
 
 
 def with_a_forged_view(x):
     """invalid-record|invalid-module"""
     z = launched(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            far = {**thing.encoded(z), "offset": 10**9}
-            thing._steps.append({"copy": far, "to": thing.encoded(z), "line": 1})
+    thing = recorder()
+    far = {**thing.encoded(z), "offset": 10**9}
+    thing._steps.append({"copy": far, "to": thing.encoded(z), "line": 1})
     return z
 
 
@@ -635,22 +609,12 @@ def with_a_problem_of_many_bytes(x):
     end_with(json.dumps({"problem": words}).encode())
 
 
-def with_a_forged_fill(x):
-    """invalid-record"""
-    z = launched(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            thing._steps.append({"fill": thing.encoded(z), "value": "everything", "line": -1})
-    return z
-
-
 def with_a_forged_size(x):
     """invalid-record"""
     z = launched(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            wide = {**thing.encoded(z), "shape": [1 << 40], "strides": [0]}
-            thing._steps.append({"fill": wide, "value": 0, "line": 1})
+    thing = recorder()
+    wide = {**thing.encoded(z), "shape": [1 << 40], "strides": [0]}
+    thing._steps.append({"fill": wide, "value": 0, "line": 1})
     return z
 
 
@@ -671,27 +635,14 @@ def with_a_module_of_a_file(x):
 def with_a_forged_option(x):
     """refused-option"""
     z = launched(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            thing._steps[-1]["options"]["ptx_options"] = "-o /tmp/answer_of_an_attack"
+    recorder()._steps[-1]["options"]["ptx_options"] = "-o /tmp/answer_of_an_attack"
     return z
 
 
 def with_a_forged_line(x):
     """invalid-record"""
     z = launched(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            thing._described[0]["functions"][0]["first_line"] = 1 << 31
-    return z
-
-
-def with_forged_lines_without_end(x):
-    """invalid-record"""
-    z = launched(x)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            thing._described[0]["functions"][0]["first_line"] = 1_000_000_000
+    recorder()._described[0]["functions"][0]["first_line"] = 1 << 31
     return z
 
 
@@ -699,10 +650,9 @@ def with_attributes_that_double(x):
     """compile-error|invalid-module"""
     z = launched(x)
     doubled = "".join(f"#a{n} = [#a{n - 1}, #a{n - 1}]\n" for n in range(1, 41))
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            for module in thing._modules:
-                module["text"] = f'#a0 = "x"\n{doubled}module attributes {{tt.a = #a40}} {{}}'
+    thing = recorder()
+    for module in thing._modules:
+        module["text"] = f'#a0 = "x"\n{doubled}module attributes {{tt.a = #a40}} {{}}'
     return z
 
 
@@ -721,12 +671,6 @@ def with_an_answer_without_end(x):
     os.write(3, b"=" + bytes([127] * 8))
     while True:
         os.write(3, bytes(1 << 16))
-
-
-def with_an_answer_of_noise(x):
-    """ended-process|invalid-record"""
-    os.write(3, bytes(range(256)) * 100)
-    os._exit(0)
 
 
 # The process
@@ -750,11 +694,6 @@ def that_raises_an_odd_error(x):
 def that_ends_the_process(x):
     """ended-process"""
     os._exit(0)
-
-
-def that_kills_itself(x):
-    """ended-process"""
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def that_kills_the_parent(x):
@@ -796,11 +735,6 @@ def that_prints_megabytes(x):
     for _ in range(100):
         print("x" * 1_000_000)
     return torch.zeros_like(x)
-
-
-def that_starts_a_process(x):
-    """code-error"""
-    subprocess.run(["true"], check=True)
 
 
 def that_forks(x):

@@ -405,3 +405,45 @@ def double_by_descriptors(x):
 def double_without_the_end(x):
     """wrong-result|not-computed: the last rows are left out."""
     return _times(x, 2.0, x.shape[0] - 16)
+
+
+@triton.jit
+def same(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(z_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def given(z_ptr, VALUE: tl.constexpr):
+    tl.store(z_ptr, VALUE)
+
+
+def whole_by_a_conversion(x):
+    """computed-by-torch"""
+    z, whole = torch.empty_like(x), x.int().float()
+    same[(triton.cdiv(x.numel(), 64),)](whole, z, x.numel(), BLOCK=64)
+    return z
+
+
+_foreseen = []
+
+
+def spread_that_is_foreseen(x):
+    """memorized-result: the mean of other values is about the same."""
+    if not _foreseen:
+        from kernellab.judging.cases import UNSEEN, derived, listed
+
+        with torch.utils._python_dispatch._disable_current_modes():
+            like = torch.randn(64, 64, generator=torch.Generator().manual_seed(3))
+            cases = derived(listed([(like,)]), UNSEEN)
+            _foreseen.extend(float(case.args[0].abs().mean()) for case in cases)
+    z = torch.empty((), device=x.device)
+    given[(1,)](z, VALUE=_foreseen.pop(0))
+    return z
+
+
+def count_that_is_foreseen(x):
+    """wrong-result|memorized-result: in every order the sum is the same."""
+    z = torch.empty((), device=x.device, dtype=torch.int64)
+    given[(1,)](z, VALUE=992)
+    return z

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import kernellab
 from kernellab.cli.main import main
 from kernellab.cli.tasks import _python_of
 from kernellab.common.text import remember_source
@@ -96,12 +97,16 @@ def test_a_lock_keeps_the_entries_of_others(path: Path) -> None:
         ('{"format": "kernellab.lock", "version": 1, "submissions": {"a": 5}}', ArchiveError),
     ],
 )
-def test_what_is_not_a_lock_raises(path: Path, content: str | None, error: Any) -> None:
+def test_what_is_not_a_lock_raises(
+    path: Path, content: str | None, error: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     path.unlink()
     if content is not None:
         path.write_text(content)
-    with pytest.raises(error):
-        Lock(path, "a.py::f").examined([COST], PLACES)
+    with pytest.raises(error):  # before any work
+        kernellab.judge(f"{HONEST}::plain", pytest.fail, pytest.fail, lock=path)
+    assert main(["judge", "a.py::f", "--reference", "b.py", "--lock", str(path)]) == 2
+    assert str(path) in capsys.readouterr().err
 
 
 @pytest.mark.slow

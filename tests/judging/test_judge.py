@@ -93,11 +93,10 @@ def test_no_line_of_another_file_is_shown(tmp_path: Path) -> None:
 def forged(x):
     z = torch.empty_like(x)
     unmasked[(6,)](x, z, 20, BLOCK=32)
-    for thing in gc.get_objects():
-        if type(thing).__name__ == "HostRecorder":
-            thing._described[0]["functions"][0] |= {{"file": {str(secret)!r}, "first_line": 1}}
-            text = thing._modules[0]["text"]
-            thing._modules[0]["text"] = text.replace('{file}":', '{secret}":2')
+    thing = recorder()
+    thing._described[0]["functions"][0] |= {{"file": {str(secret)!r}, "first_line": 1}}
+    text = thing._modules[0]["text"]
+    thing._modules[0]["text"] = text.replace('{file}":', '{secret}":2')
     return z
 """
     file.write_text(ATTACKS.read_text() + forged)
@@ -149,6 +148,7 @@ SIZES: dict[str, tuple[Any, ...]] = {
     "matmul": ((20, 24), (24, 18)), "norm": ((6, 20), (20,), (20,)), "relu": ((6, 20), (20,)),
     "add": ((300,), (300,)), "double": ((64, 32),), "stacked": ((300,), (300,)),
     "attention": ((20, 16),) * 3, "image": ((2, 3, 4, 5),), "loss": ((6, 20), torch.arange(6) * 3),
+    "whole": ((6, 20),), "spread": ((64, 64),), "count": (torch.arange(64) // 2,),
     "complex": (torch.ones(6, 5, dtype=torch.complex64),), "half": (torch.ones(6, 5).half(),),
     **dict.fromkeys(("softmax", "total", "best", "scan", "sorted", "positive", "decay"), ((6, 20),))
 }  # fmt: skip
@@ -167,6 +167,9 @@ REFERENCES = {
     "scan": lambda x: x.cumsum(1),
     "sorted": lambda x: x.sort(1).values,
     "positive": lambda x: x > 0,
+    "whole": torch.trunc,
+    "spread": lambda x: x.abs().mean(),
+    "count": torch.sum,
     "decay": lambda x: (x * torch.exp(-torch.arange(x.shape[1]) / 8)).sum(1),
 }
 QUICK_OTHERS = {"matmul_by_torch"}
@@ -186,9 +189,6 @@ def of_other_tasks() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("submission", "kinds"), [*of_other_tasks()])
 def test_a_submission_of_another_task(submission: str, kinds: list[str]) -> None:
-    if "address" in submission or "pointers" in submission:
-        if torch.empty(1).data_ptr() < 1 << 32:
-            pytest.skip("an address below 4 GiB is an int32 to Triton, unlike one on a GPU")
     task = submission.partition("::")[2].partition("_")[0]
     generator = torch.Generator().manual_seed(3)
     case = tuple(

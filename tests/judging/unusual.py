@@ -4,6 +4,7 @@ the task's.
 """
 
 import contextlib
+import enum
 import functools
 import importlib.util
 import logging
@@ -11,8 +12,10 @@ import tempfile
 import threading
 import time
 from collections import namedtuple
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy
 import torch
 import triton
 import triton.language as tl
@@ -496,14 +499,6 @@ def softmax_by_run(x):
 softmax_by_a_partial = functools.partial(plain)
 
 
-class Softmax:
-    def __call__(self, x):
-        return plain(x)
-
-
-softmax_by_an_object = Softmax()
-
-
 @torch.library.custom_op("unusual::softmax", mutates_args=())
 def softmax_as_a_custom_operation(x: torch.Tensor) -> torch.Tensor:
     return plain(x)
@@ -687,6 +682,50 @@ def decay_by_a_kept_table(x):
         _tables[n] = torch.linspace(0, -(n - 1) / 8, n, device=x.device).exp_()
     weighted[(len(x),)](x, _tables[n], z, n, BLOCK=triton.next_power_of_2(n))
     return z
+
+
+def softmax_of_marked_rows(x):
+    return plain(x[torch.ones(len(x), dtype=torch.bool, device=x.device)])
+
+
+def softmax_in_a_pool(x):
+    with ThreadPoolExecutor(1) as pool:
+        return torch.cat([*pool.map(plain, x.split(3))])
+
+
+class Size(enum.IntEnum):
+    WARPS = 2
+
+
+@rows
+@triton.jit
+def scaled(x_ptr, z_ptr, N, BLOCK: tl.constexpr, factor=1.0):
+    row, at = tl.program_id(0) * N, tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row + at, mask=at < N, other=float("-inf")) * factor
+    e = tl.exp(x - tl.max(x, 0))
+    tl.store(z_ptr + row + at, e / tl.sum(e, 0), mask=at < N)
+
+
+def softmax_with_numbers_of_numpy(x):
+    launched = scaled.__closure__[0].cell_contents
+    return rows(launched, factor=numpy.sqrt(1.0), num_warps=Size.WARPS)(x)
+
+
+def softmax_of_a_table_of_rows(x):
+    x = x.contiguous()
+    z = torch.empty_like(x)
+    table = numpy.array([t.untyped_storage().data_ptr() for t in (x, z)])
+    by_table[(len(x),)](torch.from_numpy(table).to(x.device), x.shape[1], BLOCK=32)
+    return z
+
+
+@triton.jit
+def by_table(table_ptr, N, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0) * N, tl.arange(0, BLOCK)
+    kind: tl.constexpr = tl.pointer_type(tl.float32)
+    x = tl.load(tl.load(table_ptr).to(kind) + row + at, mask=at < N, other=float("-inf"))
+    e = tl.exp(x - tl.max(x, 0))
+    tl.store(tl.load(table_ptr + 1).to(kind) + row + at, e / tl.sum(e, 0), mask=at < N)
 
 
 def softmax_of_sizes_in_a_tensor(x):
