@@ -15,8 +15,15 @@ from xdsl.ir import Operation
 from kernellab.interpreter.codegen.emitter import Emitter, LoweringRule, RuleOf, rule_of
 from kernellab.interpreter.codegen.expressions import Expression, given, transfers
 from kernellab.interpreter.lowering.amd import loaded_buffer
+from kernellab.interpreter.lowering.mlir import where
 from kernellab.interpreter.lowering.ttg import TOKEN, loaded_globally
-from kernellab.interpreter.lowering.ttng import sent_to_global
+from kernellab.interpreter.lowering.ttng import (
+    TensorCoreOp,
+    commit_to,
+    computed_by_tensor_cores,
+    run_as_one,
+    sent_to_global,
+)
 from kernellab.ir import amd, mlir, ttg, ttng
 from kernellab.ir.operations import OfQueue, trait_of
 
@@ -93,6 +100,26 @@ def _wait_for_products(op: ttng.WarpGroupDotWaitOp, emit: Emitter) -> tuple[Expr
     return tuple(emit[operand] for operand in op.inputs)
 
 
+def _tensor_product(lower: _Lower, op: TensorCoreOp, emit: Emitter) -> Any:
+    """Not where nothing in the kernel tells when it is complete: the compiler will wait for it."""
+    is_async = ttng.is_set(op.properties.get("is_async")) or bool(ttng.committed_to(op)[0])
+    if not is_async and not any(
+        isinstance(each, ttng.Tcgen5CommitOp) for each in emit.function.walk()
+    ):
+        return lower(op, emit)
+    run_as_one(op, emit)
+    with where(getattr(op, "predicate", None), emit):
+        memory = op.memory if isinstance(op, ttng.TmemCopyOp) else op.d
+        _call("multiply", op, emit, emit[memory], computed_by_tensor_cores(op, emit).later())
+        _commit_products(lower, op, emit)
+    return TOKEN
+
+
+def _commit_products(_: _Lower, op: TensorCoreOp | ttng.Tcgen5CommitOp, emit: Emitter) -> None:
+    run_as_one(op, emit)
+    commit_to(op, emit, _flights(emit).before(_queue(op, emit)))
+
+
 def _select(lower: _Lower, op: mlir.SelectOp, emit: Emitter) -> Expression:
     """Where a product's registers are moved, ptxas waits for it (its warning C7510)."""
     active = given(active=emit.active_programs())
@@ -132,6 +159,10 @@ _LOWERINGS: dict[type[Operation], _Lower] = {
 _COMPUTING: dict[type[Operation], Callable[[_Lower, Any, Emitter], Any]] = {
     ttng.AsyncTmaReduceOp: _reduce,
     ttng.WarpGroupDotOp: _product,
+    ttng.TmemCopyOp: _tensor_product,
+    ttng.Tcgen5MmaOp: _tensor_product,
+    ttng.Tcgen5MmaScaledOp: _tensor_product,
+    ttng.Tcgen5CommitOp: _commit_products,
     mlir.SelectOp: _select,
 }
 """Operations that also do what the other rules say."""
