@@ -9,7 +9,7 @@ from abc import ABC
 from collections.abc import Sequence
 
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -491,10 +491,12 @@ class Tcgen5CommitOp(IRDLOperation):
         return tuple(value for value in self.arguments[1:] if value.type != builtin.i1)
 
 
-TensorCoreOp = TmemCopyOp | Tcgen5MmaOp | Tcgen5MmaScaledOp | Tcgen5CommitOp
+TensorCoreOp = TmemCopyOp | Tcgen5MmaOp | Tcgen5MmaScaledOp
 
 
-def committed_to(op: TensorCoreOp) -> tuple[Sequence[SSAValue], Sequence[SSAValue | None]]:
+def committed_to(
+    op: TensorCoreOp | Tcgen5CommitOp,
+) -> tuple[Sequence[SSAValue], Sequence[SSAValue | None]]:
     """The barriers at which an operation arrives when it is complete, and their conditions."""
     if isinstance(op, Tcgen5CommitOp):
         return (op.barrier,), (op.predicate,)
@@ -503,16 +505,16 @@ def committed_to(op: TensorCoreOp) -> tuple[Sequence[SSAValue], Sequence[SSAValu
     return op.barriers, op.barrier_predicates
 
 
-def multicast_tiles(op: TensorCoreOp) -> tuple[SSAValue, ...]:
+def multicast_tiles(op: Operation) -> tuple[SSAValue, ...]:
     """The tiles of an operation whose completion is multicast to all CTAs that read them."""
     if isinstance(op, Tcgen5CommitOp):
         return op.descriptors
-    if isinstance(op, TmemCopyOp) or not is_set(op.multicast):
-        return ()
-    return (op.a, op.b)
+    if isinstance(op, Tcgen5MmaOp | Tcgen5MmaScaledOp) and is_set(op.multicast):
+        return (op.a, op.b)
+    return ()
 
 
-def arrivals_of_commit(op: TensorCoreOp, ctas: int) -> int:
+def arrivals_of_commit(op: TensorCoreOp | Tcgen5CommitOp, ctas: int) -> int:
     """The arrivals at each barrier, with those of the other CTAs of a cluster: all that share one
     of the tiles, of a pair that multiplies together only the first.
     """

@@ -288,7 +288,7 @@ class _Batch:
                         for each in () if is_paired else watched.follows:
                             each.led = None if each.led is None else each.led & ~done
 
-    def count(self, operation: ttng.TensorCoreOp, queue: str, barrier: SharedTile) -> None:
+    def count(self, operation: Operation, queue: str, barrier: SharedTile) -> None:
         """Let a barrier count the operations of a queue of tcgen05, which complete in order."""
         arrival = barrier.arrivals[-1].flight
         for watched in self.watched:
@@ -413,13 +413,13 @@ class MissingWait(Detector):
             use = _Use(computed, batch, reads, writes, values, active)
             self._look(use)
             self._look_in_cluster(use)
-            watched = self._issue(use) if has(operation, Asynchronous) else None
+            issued = self._issue(use) if has(operation, Asynchronous) else None
             if self._ctas > 1:
                 tiles = use.tiles
                 if isinstance(operation, ttng.InitBarrierOp):
                     tiles = (values[operation.barrier],)
                 if not self._is_multicast(operation):
-                    batch.cluster.use(operation, tiles, use.here, watched)
+                    batch.cluster.use(operation, tiles, use.here, issued)
             if group and not has(operation, Asynchronous):
                 self._keep(use)
 
@@ -443,7 +443,7 @@ class MissingWait(Detector):
         self._batches.clear()
 
     def _issue(self, use: _Use) -> _Watched | None:
-        """Watch an asynchronous operation; None if it is complete where it stands."""
+        """Watch an asynchronous operation; None if it is complete already."""
         operation, batch, active = use.operation, use.batch, use.active
         queue, barrier = _queue(operation), _barrier(operation, use.values)
         if isinstance(operation, ttng.WarpGroupDotOp) and not operation.completes_later:
@@ -550,15 +550,13 @@ class MissingWait(Detector):
         operation = use.operation
         barriers = _barriers(operation)
         reached = {
-            each for each in barriers if triton_api.CTAS_SHARE_BARRIERS and self._is_shared(each)
+            each
+            for each in barriers
+            if self._is_multicast(operation)
+            or ttng.is_set(operation.properties.get("two_ctas"))
+            or ttng.multicast_tiles(operation)
+            or (triton_api.CTAS_SHARE_BARRIERS and self._is_shared(each))
         }
-        if self._is_multicast(operation) or (
-            isinstance(operation, ttng.TensorCoreOp)
-            and (
-                ttng.is_set(operation.properties.get("two_ctas")) or ttng.multicast_tiles(operation)
-            )
-        ):
-            reached = set(barriers)
         written = use.writes if self._is_multicast(operation) else {}
         touched = {**written, **{barrier: use.values[barrier] for barrier in reached}}
         if self._ctas == 1 or isinstance(operation, ttng.InitBarrierOp):

@@ -15,12 +15,9 @@ from xdsl.ir import Operation
 from kernellab.interpreter.codegen.emitter import Emitter, LoweringRule, RuleOf, rule_of
 from kernellab.interpreter.codegen.expressions import Expression, given, transfers
 from kernellab.interpreter.lowering.amd import loaded_buffer
-from kernellab.interpreter.lowering.mlir import where
 from kernellab.interpreter.lowering.ttg import TOKEN, loaded_globally
 from kernellab.interpreter.lowering.ttng import (
-    TensorCoreOp,
     commit_to,
-    computed_by_tensor_cores,
     run_as_one,
     sent_to_global,
 )
@@ -100,22 +97,21 @@ def _wait_for_products(op: ttng.WarpGroupDotWaitOp, emit: Emitter) -> tuple[Expr
     return tuple(emit[operand] for operand in op.inputs)
 
 
-def _tensor_product(lower: _Lower, op: TensorCoreOp, emit: Emitter) -> Any:
-    """Not where nothing in the kernel tells when it is complete: the compiler will wait for it."""
+def _tensor_product(lower: Callable[..., Any], op: ttng.TensorCoreOp, emit: Emitter) -> Any:
+    """At once where nothing in the kernel learns when it completes: the compiler will wait."""
     is_async = ttng.is_set(op.properties.get("is_async")) or bool(ttng.committed_to(op)[0])
-    if not is_async and not any(
-        isinstance(each, ttng.Tcgen5CommitOp) for each in emit.function.walk()
-    ):
-        return lower(op, emit)
-    run_as_one(op, emit)
-    with where(getattr(op, "predicate", None), emit):
-        memory = op.memory if isinstance(op, ttng.TmemCopyOp) else op.d
-        _call("multiply", op, emit, emit[memory], computed_by_tensor_cores(op, emit).later())
-        _commit_products(lower, op, emit)
-    return TOKEN
+    if is_async or any(isinstance(each, ttng.Tcgen5CommitOp) for each in emit.function.walk()):
+        return lower(op, emit, _put_later)
+    return lower(op, emit)
 
 
-def _commit_products(_: _Lower, op: TensorCoreOp | ttng.Tcgen5CommitOp, emit: Emitter) -> None:
+def _put_later(op: ttng.TensorCoreOp, tile: Expression, emit: Emitter) -> None:
+    memory = op.memory if isinstance(op, ttng.TmemCopyOp) else op.d
+    _call("multiply", op, emit, emit[memory], tile.later())
+    commit_to(op, emit, _flights(emit).before(_queue(op, emit)))
+
+
+def _commit_products(_: _Lower, op: ttng.Tcgen5CommitOp, emit: Emitter) -> None:
     run_as_one(op, emit)
     commit_to(op, emit, _flights(emit).before(_queue(op, emit)))
 

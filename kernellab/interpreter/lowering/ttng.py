@@ -5,6 +5,7 @@ Products and copies are done as soon as they are asked for.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -155,43 +156,52 @@ def subslice(op: ttng.TmemSubsliceOp, value: Emitter) -> Expression:
     return shared_memory.subslice(value[op.memory], tuple(offsets), value.shape(op.result))
 
 
-@lowers(ttng.TmemCopyOp)
-def copy_to_tensor_memory(op: ttng.TmemCopyOp, value: Emitter) -> None:
-    store_shared(op.memory, computed_by_tensor_cores(op, value), value)
-    commit_to(op, value)
-
-
 # Matmuls on Blackwell
 
 
-TensorCoreOp = ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp | ttng.TmemCopyOp
+def put_at_once(op: ttng.TensorCoreOp, tile: Expression, value: Emitter) -> None:
+    """Write what tensor cores have computed or copied to tensor memory, and arrive."""
+    store_shared(op.memory if isinstance(op, ttng.TmemCopyOp) else op.d, tile, value)
+    commit_to(op, value)
 
 
-@lowers(ttng.Tcgen5MmaOp, ttng.Tcgen5MmaScaledOp)
-def matrix_product(op: ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp, value: Emitter) -> Expression:
+Put = Callable[[Any, Expression, Emitter], None]
+"""What becomes of a tile that tensor cores compute: `put_at_once`, or later."""
+
+
+@lowers(ttng.TmemCopyOp)
+def copy_to_tensor_memory(op: ttng.TmemCopyOp, value: Emitter, put: Put = put_at_once) -> None:
+    if value.shape(op.source) != value.shape(op.memory):
+        raise value.unsupported("a copy to tensor memory that rearranges a tile")
+    put(op, shared_memory.load(value[op.source]), value)
+
+
+@lowers(ttng.Tcgen5MmaOp)
+def matrix_product(op: ttng.Tcgen5MmaOp, value: Emitter, put: Put = put_at_once) -> Expression:
     run_as_one(op, value)
+    if op.is_unsigned is not None:
+        raise value.unsupported("a matmul of unsigned integers")
     with where(op.predicate, value):
-        store_shared(op.d, computed_by_tensor_cores(op, value), value)
-        commit_to(op, value)
+        a, b = operand_tile(op.a, value), operand_tile(op.b, value)
+        put(op, products.dot(a, b, accumulator_of(op, value), "tf32"), value)
     return TOKEN
 
 
-def computed_by_tensor_cores(op: TensorCoreOp, value: Emitter) -> Expression:
-    """What the operation writes to tensor memory: a @ b (+ d where `use_d`), or a copied tile."""
-    if isinstance(op, ttng.TmemCopyOp):
-        if value.shape(op.source) != value.shape(op.memory):
-            raise value.unsupported("a copy to tensor memory that rearranges a tile")
-        return shared_memory.load(value[op.source])
-    if isinstance(op, ttng.Tcgen5MmaScaledOp):
+@lowers(ttng.Tcgen5MmaScaledOp)
+def scaled_matrix_product(
+    op: ttng.Tcgen5MmaScaledOp, value: Emitter, put: Put = put_at_once
+) -> Expression:
+    run_as_one(op, value)
+    with where(op.predicate, value):
         a = _scaled_operand(op.a, op.a_scale, op.a_type, -1, value)
         b = _scaled_operand(op.b, op.b_scale, op.b_type, -2, value)
-        precision = "ieee"
-    elif op.is_unsigned is not None:
-        raise value.unsupported("a matmul of unsigned integers")
-    else:
-        a, b, precision = operand_tile(op.a, value), operand_tile(op.b, value), "tf32"
-    accumulator = zero_unless(op.use_d, shared_memory.operand(value[op.d]), op.d, value)
-    return products.dot(a, b, accumulator, precision)
+        put(op, products.dot(a, b, accumulator_of(op, value), "ieee"), value)
+    return TOKEN
+
+
+def accumulator_of(op: ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp, value: Emitter) -> Expression:
+    """What a product is added to: d where `use_d`, else zeros."""
+    return zero_unless(op.use_d, shared_memory.operand(value[op.d]), op.d, value)
 
 
 def _scaled_operand(
@@ -209,7 +219,9 @@ def _scaled_operand(
     return products.scaled(tile, factors, axis, exact, False)
 
 
-def commit_to(op: TensorCoreOp | ttng.Tcgen5CommitOp, value: Emitter, *first: Expression) -> None:
+def commit_to(
+    op: ttng.TensorCoreOp | ttng.Tcgen5CommitOp, value: Emitter, *first: Expression
+) -> None:
     """Arrive at the barriers whose conditions hold, after `first`."""
     arrivals = ttng.arrivals_of_commit(op, _ctas(op))
     for barrier, condition in zip(*ttng.committed_to(op)):
