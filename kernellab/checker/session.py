@@ -689,7 +689,7 @@ def _barrier_finding(fault: KernelFault, is_gluon: bool) -> Finding:
     return Finding.of(
         kind=diagnostic.kind,
         message=diagnostic.what,
-        advice=diagnostic.advice if is_gluon else compiled,
+        advice="" if is_gluon else compiled,
         position=diagnostic.position,
         programs=fault.programs,
         program_count=len(fault.programs),
