@@ -209,7 +209,11 @@ def test_triton_refuses_to_load_from_another_cta() -> None:
 
 
 @pytest.mark.usefixtures("_no_tries")
-def test_a_kernel_that_never_waits() -> None:
-    found = kernellab.check(asynchronous.never_waits, (1,), torch.zeros(512), 3_000, target="sm_90")
+@pytest.mark.parametrize(
+    ("kernel", "target"),
+    [(asynchronous.never_waits, "sm_90"), (asynchronous.never_commits, "sm_100")],
+)
+def test_a_kernel_that_never_waits(kernel: Any, target: str) -> None:
+    found = kernellab.check(kernel, (1,), torch.zeros(512), 3_000, target=target)
     assert found.of_kind("missing-wait")
     assert not any(" failed: " in note for note in found.notes), found.notes

@@ -460,6 +460,18 @@ def never_waits(x_ptr, copies):
         async_copy.commit_group()
 
 
+@gluon.jit
+def never_commits(x_ptr, products):
+    """Without tcgen05_commit, all are in flight."""
+    layout: gl.constexpr = blackwell.TensorMemoryLayout([64, 16], col_stride=1)
+    tile = gl.allocate_shared_memory(gl.float16, [64, 16], gl.NVMMASharedLayout(32, 16, rank=2))
+    other = gl.allocate_shared_memory(gl.float16, [16, 16], gl.NVMMASharedLayout(32, 16, rank=2))
+    sums = blackwell.allocate_tensor_memory(gl.float32, [64, 16], layout)
+    for _ in range(products):
+        blackwell.tcgen05_mma(tile, other, sums)
+    tile.store(gl.full([64, 16], 0.0, gl.float16, gl.BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])))
+
+
 NAMES = (
     "copies", "direct_loads", "direct_products", "tma_copies", "products", "fresh_barriers", "tensor_products",
     "specialized", "handed_over", "sent", "passed_on", "tensor_groups",

@@ -492,12 +492,23 @@ class MissingWait(Detector):
 
     def _forget(self, use: _Use) -> None:
         """Forget what is complete; where groups of warps may still have to learn of it, only what
-        the operation did to the same tiles before.
+        the operation did to the same tiles before. What nothing counts yet, and happens again for
+        the same programs and tiles, completes no earlier than that: once is enough.
         """
+        queue = _queue(use.operation)
         use.batch.watched = [
             each
             for each in use.batch.watched
-            if each.pending.any()
+            if (
+                each.pending.any()
+                and not (
+                    queue.startswith("tcgen05")
+                    and each.operation is use.operation
+                    and not each.arrivals
+                    and not (each.pending & ~use.here).any()
+                    and each.is_of(use.tiles)
+                )
+            )
             or (each.led is not None and each.led.any())
             or (each.group and not (each.operation is use.operation and each.is_of(use.tiles)))
         ]
