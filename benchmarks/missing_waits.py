@@ -3,7 +3,7 @@
 
 `python -m benchmarks.missing_waits` prints the recorded numbers beside those of the check, which
 runs anew; with `--record FILE.json`, on a machine with a Hopper GPU, it records them. Each fault of
-`tests/kernels/asynchronous.py` is launched in processes of its own, because a failed assertion of
+`tests/kernels` is launched in processes of its own, because a failed assertion of
 ConSan ends the use of the GPU in its process.
 
 With `--times` it runs TTGIR with `completion="late"` and without, and checks it with the detector
@@ -36,6 +36,7 @@ from unittest import mock
 import pandas
 import torch
 import triton
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 import kernellab
@@ -43,7 +44,7 @@ from benchmarks.harness import Sample, print_report, take_turns, timed
 from kernellab.checker.detectors.asynchrony import MissingWait
 from tests.corpus.entries import ENTRIES
 from tests.corpus.launches import LAUNCHES as CORPUS
-from tests.kernels import asynchronous
+from tests.kernels import asynchronous, handed_on, reported
 from tests.support.broken_kernels import broken, faults_of
 
 RECORDED = Path(__file__).parent / "data/missing_waits_h200.json"
@@ -59,11 +60,22 @@ def _on_gpu(argument: Any) -> Any:
         return TensorDescriptor(
             moved, argument.shape, argument.strides, argument.block_shape, argument.layout
         )
-    return argument.cuda()
+    return argument.cuda() if isinstance(argument, torch.Tensor) else argument
+
+
+def _modules() -> list[Any]:
+    """The modules of kernels that this Triton runs."""
+    modules = [asynchronous, handed_on, reported]
+    if hasattr(mbarrier, "sync_cluster_init"):  # from Triton 3.7 on
+        from tests.kernels import clusters
+
+        modules.append(clusters)
+    return modules
 
 
 def _module(name: str, fault: str, folder: str) -> tuple[Any, set[tuple[str, int]]]:
-    return broken(asynchronous, name, fault, Path(folder)) if fault else (asynchronous, set())
+    (module,) = (each for each in _modules() if name in each.NAMES)
+    return broken(module, name, fault, Path(folder)) if fault else (module, set())
 
 
 def launch(name: str, fault: str, launches: int) -> None:
@@ -73,10 +85,12 @@ def launch(name: str, fault: str, launches: int) -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         module, _ = _module(name, fault, folder)
-        kernel, arguments, right = module.launched(name)
+        (kernel, grid, *arguments), keywords = asynchronous.launch_of(module, name)
+        del keywords["target"]
+        right = module.launched(name)[2]
         for _ in range(launches):
             moved = [_on_gpu(argument) for argument in arguments]
-            kernel[(1,)](*moved, TILES=asynchronous.TILES)
+            kernel[grid](*moved, **keywords)
             out = getattr(moved[-1], "base", moved[-1]).cpu()
             if not torch.allclose(out.float(), right.float(), rtol=1e-2, atol=1e-2):
                 sys.exit(1)
@@ -110,8 +124,11 @@ def outcome(name: str, fault: str, *, sanitized: bool) -> dict[str, Any]:
 
 def cases() -> list[tuple[str, str]]:
     """The kernels that a Hopper GPU runs, each right ("") and with each of its faults."""
-    names = [one for one in asynchronous.NAMES if asynchronous.target_of(one) in ("sm_80", "sm_90")]
-    return [(name, "") for name in names] + faults_of(asynchronous, names)
+    chosen: list[tuple[str, str]] = []
+    for module in _modules():
+        names = [one for one in module.NAMES if asynchronous.target_of(one) in ("sm_80", "sm_90")]
+        chosen += [(name, "") for name in names] + faults_of(module, names)
+    return chosen
 
 
 def record(file: Path) -> None:
@@ -141,9 +158,8 @@ def checked(name: str, fault: str) -> str:
     """What the lab's check of a case says: "right line", "another line", "" for nothing."""
     with tempfile.TemporaryDirectory() as folder:
         module, expected = _module(name, fault, folder)
-        kernel, arguments, _ = module.launched(name)
-        target = asynchronous.target_of(name)
-        found = kernellab.check(kernel, (1,), *arguments, TILES=asynchronous.TILES, target=target)
+        launch, keywords = asynchronous.launch_of(module, name)
+        found = kernellab.check(*launch, **keywords)
     if not found:
         return ""
     return "right line" if {(one.kind, one.line) for one in found} == expected else "another line"
@@ -177,9 +193,8 @@ GOAL = 3
 def _timed_launches() -> Iterator[tuple[str, str, tuple[Any, ...], dict[str, Any]]]:
     """Name, target, positional arguments of `kernellab.run`, and keywords."""
     for name in asynchronous.NAMES:
-        kernel, arguments, _ = asynchronous.launched(name)
-        constants = {"TILES": asynchronous.TILES}
-        yield name, asynchronous.target_of(name), (kernel, (1,), *arguments), constants
+        launch, keywords = asynchronous.launch_of(asynchronous, name)
+        yield name, keywords.pop("target"), launch, keywords
     entries = {one.name: one for one in ENTRIES}
     for target, names in COMPILED.items():
         for name in names:

@@ -624,7 +624,7 @@ class CheckSession:
         except Deadlock as deadlock:
             raise Stopped(_deadlock_finding(deadlock)) from deadlock
         except (EndlessWait, ExtraArrival, InvalidBarrier) as fault:
-            raise Stopped(_barrier_finding(fault)) from fault
+            raise Stopped(_barrier_finding(fault, run.kernel.is_gluon())) from fault
         finally:
             self.work.append(dispatcher.work)
             dispatcher.put_back()
@@ -641,13 +641,14 @@ def _deadlock_finding(deadlock: Deadlock) -> Finding:
     )
 
 
-def _barrier_finding(fault: KernelFault) -> Finding:
+def _barrier_finding(fault: KernelFault, is_gluon: bool) -> Finding:
     """Return the finding for a use of a barrier in shared memory that stops a run."""
     diagnostic = fault.diagnostic
+    compiled = "The compiler placed the barriers of this kernel: report it to Triton."
     return Finding.of(
         kind=diagnostic.kind,
         message=diagnostic.what,
-        advice=diagnostic.advice,
+        advice="" if is_gluon else compiled,
         position=diagnostic.position,
         programs=fault.programs,
         program_count=len(fault.programs),

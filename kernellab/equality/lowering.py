@@ -20,13 +20,18 @@ from kernellab.interpreter.codegen.expressions import (
     numerics,
     numpy,
     products,
-    shared_memory,
     tiles,
 )
 from kernellab.interpreter.lowering.mlir import where
 from kernellab.interpreter.lowering.tt import several, single_combiner
-from kernellab.interpreter.lowering.ttg import TOKEN, store_shared
-from kernellab.interpreter.lowering.ttng import arrive_at, operand_tile, zero_unless
+from kernellab.interpreter.lowering.ttg import TOKEN
+from kernellab.interpreter.lowering.ttng import (
+    Put,
+    accumulator_of,
+    operand_tile,
+    put_at_once,
+    zero_unless,
+)
 from kernellab.ir import amd, flow, mlir, tt, ttg, ttng
 from kernellab.ir.operations import GlobalAccess, MovesElements, has, operation_name, trait_of
 from kernellab.ir.types import ResidueType, dtype, element_type, is_pointer, shape
@@ -463,18 +468,21 @@ def _warp_group_dot(op: ttng.WarpGroupDotOp, value: Emitter) -> Expression:
 
 
 @_lowers(ttng.Tcgen5MmaOp)
-def _matrix_product(op: ttng.Tcgen5MmaOp, value: Emitter) -> Expression:
+def _matrix_product(op: ttng.Tcgen5MmaOp, value: Emitter, put: Put = put_at_once) -> Expression:
     with where(op.predicate, value):
-        _accumulate(op, operand_tile(op.a, value), operand_tile(op.b, value), value)
+        a, b = operand_tile(op.a, value), operand_tile(op.b, value)
+        put(op, _calls(residues.matmul, value)(a, b, accumulator_of(op, value)), value)
     return TOKEN
 
 
 @_lowers(ttng.Tcgen5MmaScaledOp)
-def _scaled_matrix_product(op: ttng.Tcgen5MmaScaledOp, value: Emitter) -> Expression:
+def _scaled_matrix_product(
+    op: ttng.Tcgen5MmaScaledOp, value: Emitter, put: Put = put_at_once
+) -> Expression:
     with where(op.predicate, value):
         a = _with_scale(op.a, op.a_scale, op.a_type, -1, value)
         b = _with_scale(op.b, op.b_scale, op.b_type, -2, value)
-        _accumulate(op, a, b, value)
+        put(op, _calls(residues.matmul, value)(a, b, accumulator_of(op, value)), value)
     return TOKEN
 
 
@@ -487,11 +495,3 @@ def _with_scale(
     if axis == -2:
         factors = numpy.swapaxes(factors, -1, -2)
     return _calls(residues.scaled, value)(tile, factors, axis)
-
-
-def _accumulate(
-    op: ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp, a: Expression, b: Expression, value: Emitter
-) -> None:
-    accumulator = zero_unless(op.use_d, shared_memory.operand(value[op.d]), op.d, value)
-    store_shared(op.d, _calls(residues.matmul, value)(a, b, accumulator), value)
-    arrive_at(op.barriers, op.barrier_predicates, value)

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import sys
 from abc import ABC
+from collections.abc import Sequence
 
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -397,7 +398,7 @@ class TmemSubsliceOp(IRDLOperation):
     @property
     def offset(self) -> int:
         """The first column (Triton 3.9: row or column, see `dim`); `N` before Triton 3.9."""
-        stated = self.column or self.start
+        stated = self.start if self.column is None else self.column  # 0 is false
         assert isinstance(stated, builtin.IntegerAttr)
         return int(stated.value.data)
 
@@ -488,6 +489,47 @@ class Tcgen5CommitOp(IRDLOperation):
     def descriptors(self) -> tuple[SSAValue, ...]:
         """The memory whose layouts say which CTAs are notified."""
         return tuple(value for value in self.arguments[1:] if value.type != builtin.i1)
+
+
+TensorCoreOp = TmemCopyOp | Tcgen5MmaOp | Tcgen5MmaScaledOp
+
+
+def committed_to(
+    op: TensorCoreOp | Tcgen5CommitOp,
+) -> tuple[Sequence[SSAValue], Sequence[SSAValue | None]]:
+    """The barriers at which an operation arrives when it is complete, and their conditions."""
+    if isinstance(op, Tcgen5CommitOp):
+        return (op.barrier,), (op.predicate,)
+    if isinstance(op, TmemCopyOp):
+        return ((), ()) if op.barrier is None else ((op.barrier,), (None,))
+    return op.barriers, op.barrier_predicates
+
+
+def multicast_tiles(op: Operation) -> tuple[SSAValue, ...]:
+    """The tiles of an operation whose completion is multicast to all CTAs that read them."""
+    if isinstance(op, Tcgen5CommitOp):
+        return op.descriptors
+    if isinstance(op, Tcgen5MmaOp | Tcgen5MmaScaledOp) and is_set(op.multicast):
+        return (op.a, op.b)
+    return ()
+
+
+def arrivals_of_commit(op: TensorCoreOp | Tcgen5CommitOp, ctas: int) -> int:
+    """The arrivals at each barrier, with those of the other CTAs of a cluster: all that share one
+    of the tiles, of a pair that multiplies together only the first.
+    """
+    shared = [tile.type for tile in multicast_tiles(op)]
+    shift = int(is_set(op.properties.get("two_ctas")))
+    return len(
+        {
+            cta >> shift
+            for cta in range(ctas)
+            if not cta
+            or any(
+                isinstance(each, types.MemDescType) and each.is_shared_with(cta) for each in shared
+            )
+        }
+    )
 
 
 TTNG = dialect("ttng", sys.modules[__name__], types.encodings_of("ttng"))

@@ -77,9 +77,20 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
         once.
         """
         fields = self.encoding.data if isinstance(self.encoding, Encoding) else {}
-        bases = cast(Bases, fields.get("CGALayout", fields.get("block", ())))
         splits = cast("tuple[int, ...]", fields.get("CTASplitNum", ()))  # up to Triton 3.6
-        return math.prod(splits) << sum(any(basis) for basis in bases)
+        return math.prod(splits) << sum(any(basis) for basis in self._cta_bases)
+
+    def is_shared_with(self, cta: int) -> bool:
+        """Whether a CTA of a cluster has the same part of the tile as the first."""
+        bases = self._cta_bases
+        return bool(bases) and not any(
+            any(basis) for number, basis in enumerate(bases) if cta >> number & 1
+        )
+
+    @property
+    def _cta_bases(self) -> Bases:
+        fields = self.encoding.data if isinstance(self.encoding, Encoding) else {}
+        return cast(Bases, fields.get("CGALayout", fields.get("block", ())))
 
     @property
     def is_mutable(self) -> bool:

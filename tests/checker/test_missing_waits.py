@@ -15,8 +15,8 @@ from kernellab import triton_api
 from kernellab.checker import fixes
 from kernellab.checker.records import Findings
 from kernellab.errors import CompileError
-from tests.kernels import asynchronous, handed_on, pipelines
-from tests.kernels.asynchronous import is_right
+from tests.kernels import asynchronous, handed_on, pipelines, reported
+from tests.kernels.asynchronous import is_right, launch_of
 from tests.support.broken_kernels import (
     broken,
     faults_of,
@@ -43,28 +43,28 @@ def _no_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fixes, "MOST_WORK", -1)
 
 
-def checked(kernels: Any, name: str, programs: int = 1) -> Findings:
-    kernel, arguments, _right = kernels.launched(name)
-    target = asynchronous.target_of(name)
-    found = kernellab.check(
-        kernel, (programs,), *arguments, TILES=asynchronous.TILES, target=target
-    )
+def checked(kernels: Any, name: str) -> Findings:
+    launch, keywords = launch_of(kernels, name)
+    found = kernellab.check(*launch, **keywords)
     assert not any(" failed: " in note for note in found.notes), found.notes
     return found
 
 
-BOTH = [(kernels, name) for kernels in (asynchronous, handed_on) for name in kernels.NAMES]
+clusters: Any = None
+if hasattr(mbarrier, "sync_cluster_init"):  # from Triton 3.7 on
+    from tests.kernels import clusters
+KERNELS = [each for each in (asynchronous, handed_on, reported, clusters) if each is not None]
+ALL = [(kernels, name) for kernels in KERNELS for name in kernels.NAMES]
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize(("kernels", "name"), BOTH, ids=[name for _, name in BOTH])
+@pytest.mark.parametrize(("kernels", "name"), ALL, ids=[name for _, name in ALL])
 def test_nothing_is_found_in_right_kernels(kernels: Any, name: str) -> None:
     assert not checked(kernels, name)
     assert is_right(kernels, name, "late")
 
 
-FAULTS = [(kernels, *each) for kernels in (asynchronous, handed_on)
-          for each in faults_of(kernels, kernels.NAMES)]  # fmt: skip
+FAULTS = [(kernels, *each) for kernels in KERNELS for each in faults_of(kernels, kernels.NAMES)]
 
 
 @pytest.mark.usefixtures("_no_tries")
@@ -129,25 +129,21 @@ def test_most_faults_have_a_change_that_was_tried(name: str, fault: str, tmp_pat
     assert fixed(name, fault, tmp_path) is (f"{name}-{fault}" not in UNFIXED)
 
 
+SAID = [(asynchronous, case) for case in (
+    "copies-C", "tma_copies-D", "tma_copies-G", "tma_copies-J", "products-D", "handed_over-A",
+    "handed_over-D", "sent-A", "tensor_groups-E", "fresh_barriers-D",
+)]  # fmt: skip
+SAID += [(clusters, case) for case in (
+    "multicast-F", "multicast-G", "tensor_pairs-A", "tensor_pairs-I", "tensor_sharing-B",
+) if clusters and case.split("-")[0] in clusters.NAMES]  # fmt: skip
+
+
 @pytest.mark.usefixtures("_no_tries")
-@pytest.mark.parametrize(
-    ("name", "fault"),
-    [
-        ("copies", "C"),
-        ("tma_copies", "D"),
-        ("tma_copies", "G"),
-        ("tma_copies", "J"),
-        ("products", "D"),
-        ("handed_over", "A"),
-        ("handed_over", "D"),
-        ("sent", "A"),
-        ("tensor_groups", "E"),
-        ("fresh_barriers", "D"),
-    ],
-)
-def test_what_is_said(name: str, fault: str, tmp_path: Path, messages: SnapshotAssertion) -> None:
-    kernels, _expected = broken(asynchronous, name, fault, tmp_path)
-    *_, last = sorted(checked(kernels, name), key=lambda one: one.kind != "endless-wait")
+@pytest.mark.parametrize(("kernels", "case"), SAID, ids=[case for _, case in SAID])
+def test_what_is_said(kernels: Any, case: str, tmp_path: Path, messages: SnapshotAssertion) -> None:
+    name, fault = case.split("-")
+    changed, _expected = broken(kernels, name, fault, tmp_path)
+    *_, last = sorted(checked(changed, name), key=lambda one: one.kind != "endless-wait")
     assert f"{last.message}\n{last.advice}" == messages
 
 
@@ -175,38 +171,29 @@ def test_each_wait_of_a_pipeline_is_needed(name: str, line: int, tmp_path: Path)
     assert kinds & {"missing-wait", "extra-arrival", "endless-wait"}, kinds
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.skipif(not hasattr(mbarrier, "sync_cluster_init"), reason="from Triton 3.7 on")
+@pytest.mark.skipif(clusters is None, reason="from Triton 3.7 on")
 @pytest.mark.usefixtures("_no_tries")
-@pytest.mark.parametrize("fault", ["", *"ABCDEFGHI"])
-def test_clusters(fault: str, tmp_path: Path, messages: SnapshotAssertion) -> None:
-    from tests.kernels import clusters as right
-
-    kernels, expected = broken(right, "multicast", fault, tmp_path) if fault else (right, set())
-    said = ""
-    for splits in (False, True):
-        kernel, arguments, result = kernels.launched(splits)
-        launch: Any = kernel, (1,), *arguments, right.TILES
-        found = kernellab.check(*launch, num_ctas=2, target="sm_90")
-        wanted = set() if splits and fault in tuple("FGHI") else expected
-        assert {(one.kind, one.line) for one in found} == wanted, str(found)
-        said = said or "".join(f"{one.message}\n{one.advice}" for one in found)
-        if not fault:
-            kernellab.run(*launch, num_ctas=2, target="sm_90", completion="late")
-            assert torch.equal(arguments[1], result)
-            kernellab.compile(*launch[:1], *arguments, right.TILES, num_ctas=2, target="sm_90")
-    if fault in tuple("FG"):
-        assert said == messages
+@pytest.mark.parametrize("fault", ["", *"DF"])
+def test_clusters_whose_ctas_load_their_own_tiles(fault: str, tmp_path: Path) -> None:
+    kernels, expected = (
+        broken(clusters, "multicast", fault, tmp_path) if fault else (clusters, set())
+    )
+    kernel, arguments, result = kernels.launched("multicast", splits=True)
+    launch: Any = kernel, (1,), *arguments, kernels.TILES
+    found = kernellab.check(*launch, num_ctas=2, target="sm_90")
+    assert {(one.kind, one.line) for one in found} == (expected if fault == "D" else set()), str(
+        found
+    )
+    if not fault:
+        kernellab.run(*launch, num_ctas=2, target="sm_90", completion="late")
+        assert torch.equal(arguments[-1], result)
 
 
-@pytest.mark.skipif(not hasattr(mbarrier, "sync_cluster_init"), reason="from Triton 3.7 on")
+@pytest.mark.skipif(clusters is None, reason="from Triton 3.7 on")
 @pytest.mark.parametrize("fault", ["F", "H"])
 def test_a_barrier_of_the_cluster_that_was_tried(fault: str, tmp_path: Path) -> None:
-    from tests.kernels import clusters as right
-
-    kernels, _expected = broken(right, "multicast", fault, tmp_path)
-    kernel, arguments, _result = kernels.launched(splits=False)
-    (finding,) = kernellab.check(kernel, (1,), *arguments, right.TILES, num_ctas=2, target="sm_90")
+    kernels, _expected = broken(clusters, "multicast", fault, tmp_path)
+    (finding,) = checked(kernels, "multicast")
     assert finding.verified
     assert [change.new.strip() for change in finding.changes] == ["gl.barrier(cluster=True)"]
 
@@ -214,18 +201,21 @@ def test_a_barrier_of_the_cluster_that_was_tried(fault: str, tmp_path: Path) -> 
 @pytest.mark.skipif(not triton_api.CTAS_SHARE_BARRIERS, reason="from Triton 3.7 on")
 @pytest.mark.skipif(triton_api.CTAS_LOAD_FROM_OTHERS, reason="up to Triton 3.7")
 def test_triton_refuses_to_load_from_another_cta() -> None:
-    from tests.kernels import clusters
-
-    (kernel, (source, out, _), _), (_, (*_, layout), _) = map(clusters.launched, (False, True))
+    kernel, (source, _, out), _right = clusters.launched("multicast")
+    layout = clusters.launched("multicast", splits=True)[1][1]
     with pytest.raises(CompileError) as caught:
-        kernellab.compile(kernel, source, out, layout, clusters.TILES, num_ctas=2, target="sm_90")
+        kernellab.compile(kernel, source, layout, out, clusters.TILES, num_ctas=2, target="sm_90")
     assert "ttg.local_load" in str(caught.value)
     assert "load(LAYOUT)" in source_line(caught.value.position)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_tries")
-def test_a_kernel_that_never_waits() -> None:
-    found = kernellab.check(asynchronous.never_waits, (1,), torch.zeros(512), 3_000, target="sm_90")
+@pytest.mark.parametrize(
+    ("kernel", "target"),
+    [(asynchronous.never_waits, "sm_90"), (asynchronous.never_commits, "sm_100")],
+)
+def test_a_kernel_that_never_waits(kernel: Any, target: str) -> None:
+    found = kernellab.check(kernel, (1,), torch.zeros(512), 3_000, target=target)
     assert found.of_kind("missing-wait")
     assert not any(" failed: " in note for note in found.notes), found.notes

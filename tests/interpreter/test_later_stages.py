@@ -2,14 +2,10 @@
 every case of the interpreter once more, in TTGIR.
 """
 
-from typing import Any
-
 import pytest
-import torch
-from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 import kernellab
-from kernellab.errors import CompileError, OptionError, UnsupportedOperation
+from kernellab.errors import CompileError, OptionError
 from tests.cases.case import Case
 from tests.cases.every import CASES, one_of_each_kernel
 from tests.corpus.loader import WHOLE
@@ -60,11 +56,3 @@ def test_after_a_pass(name: str, stage: str) -> None:
 
 def test_a_pass_that_does_not_run(raised: Raised) -> None:
     raised(OptionError, run_case, CASES[0], "sm_90", "ttgir.coalesced", match=r"ttgir\.coalesced")
-
-
-@pytest.mark.skipif(not hasattr(mbarrier, "sync_cluster_init"), reason="from Triton 3.7 on")
-def test_what_ctas_of_a_cluster_do_for_each_other_is_refused(raised: Raised) -> None:
-    from tests.kernels.clusters import paired
-
-    launch: Any = kernellab.run, paired, (1,), torch.zeros(1)
-    raised(UnsupportedOperation, *launch, num_ctas=2, target="sm_100", match="ttng.init_barrier")

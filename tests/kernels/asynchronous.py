@@ -460,6 +460,18 @@ def never_waits(x_ptr, copies):
         async_copy.commit_group()
 
 
+@gluon.jit
+def never_commits(x_ptr, products):
+    """Without tcgen05_commit, all are in flight."""
+    layout: gl.constexpr = blackwell.TensorMemoryLayout([64, 16], col_stride=1)
+    tile = gl.allocate_shared_memory(gl.float16, [64, 16], gl.NVMMASharedLayout(32, 16, rank=2))
+    other = gl.allocate_shared_memory(gl.float16, [16, 16], gl.NVMMASharedLayout(32, 16, rank=2))
+    sums = blackwell.allocate_tensor_memory(gl.float32, [64, 16], layout)
+    for _ in range(products):
+        blackwell.tcgen05_mma(tile, other, sums)
+    tile.store(gl.full([64, 16], 0.0, gl.float16, gl.BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])))
+
+
 NAMES = (
     "copies", "direct_loads", "direct_products", "tma_copies", "products", "fresh_barriers", "tensor_products",
     "specialized", "handed_over", "sent", "passed_on", "tensor_groups",
@@ -469,7 +481,7 @@ NAMES = (
 
 def target_of(name: str) -> str:
     """The GPU that a kernel is for."""
-    if name == "copies":
+    if name.startswith("copies"):
         return "sm_80"
     return "gfx950" if name.startswith("direct") else "sm_100" if "tensor" in name else "sm_90"
 
@@ -503,11 +515,17 @@ def launched(name: str) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
     return globals()[name], (described(x), out), x + x
 
 
+def launch_of(kernels: Any, name: str, programs: int = 1) -> tuple[Any, dict[str, Any]]:
+    """A kernel of these or other modules with its grid and arguments, and its keywords."""
+    kernel, arguments, _right = kernels.launched(name)
+    clusters = {"num_ctas": kernels.CTAS} if hasattr(kernels, "CTAS") else {}
+    keywords = {"TILES": kernels.TILES, "target": target_of(name), **clusters}
+    return (kernel, (programs,), *arguments), keywords
+
+
 def is_right(kernels: Any, name: str, completion: str, programs: int = 1, **options: Any) -> bool:
     """Whether a run of a kernel stores what it should."""
-    kernel, arguments, right = kernels.launched(name)
-    target = target_of(name)
-    with kernellab.interpreted(target=target, completion=completion, **options):
-        kernellab.run(kernel, (programs,), *arguments, TILES=TILES)
-    out: Any = arguments[-1]
-    return torch.allclose(getattr(out, "base", out), right, rtol=1e-5, atol=1e-4)
+    (kernel, grid, *arguments), keywords = launch_of(kernels, name, programs)
+    kernellab.run(kernel, grid, *arguments, **keywords, completion=completion, **options)
+    out, right = arguments[-1], kernels.launched(name)[2]
+    return torch.allclose(getattr(out, "base", out).float(), right.float(), rtol=1e-3, atol=1e-4)

@@ -44,7 +44,7 @@ def late_wait(a, b, out_ptr, TILES: gl.constexpr):
         mbarrier.wait(filled.index(1), number & 1)  # B removed
         sums = warpgroup_mma(tile_a, tile_b, sums, is_async=True)  # missing-wait with A, B
         sums = warpgroup_mma_wait(num_outstanding=0, deps=(sums,))
-        # A pass -> mbarrier.wait(filled.index(0), number & 1)
+        pass  # A pass -> mbarrier.wait(filled.index(0), number & 1)  # noqa: PIE790
     rows = gl.arange(0, 64, layout=gl.SliceLayout(1, layout))
     columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
     gl.store(out_ptr + rows[:, None] * 64 + columns[None, :], sums + 1.0)

@@ -43,15 +43,12 @@ from kernellab.ir.operations import (
 from kernellab.ir.types import MemDescType
 
 Array = numpy.ndarray
-_Accesses = tuple[Mapping[SSAValue, SharedTile], Mapping[SSAValue, SharedTile]]
-"""The tiles that an operation reads, and those that it writes."""
-
 _WORDS = {
     "copies": ("copy", "async_copy.wait_group({left})"),
     "loads": ("TMA load", "mbarrier.wait(barrier, {left}) with its barrier"),
     "stores": ("TMA store", "tma.store_wait({left})"),
     "products": ("matmul", "warpgroup_mma_wait(num_outstanding={left}, ...)"),
-    "tcgen05": ("product", "mbarrier.wait(barrier, {left}) with its barrier"),
+    "tcgen05": ("matmul", "mbarrier.wait(barrier, {left}) with its barrier"),
     "": ("", ""),
 }
 """What an operation of each queue is called, and what waits for it in Gluon."""
@@ -74,8 +71,8 @@ _PEERS = (
 
 @dataclass
 class _Cluster:
-    """What a CTA of a cluster did to its shared memory since the cluster's last barrier, which a
-    multicast load of another CTA may come before.
+    """What a CTA of a cluster did to its memory since the cluster's last barrier, which an
+    operation of another CTA may come before.
 
     Attributes:
         before: since then.
@@ -83,19 +80,25 @@ class _Cluster:
         is_fenced: whether initialized barriers are visible where CTAs have only met, too.
     """
 
-    before: list[tuple[Operation, SharedTile, Array]] = field(default_factory=list)
-    arrived: list[tuple[Operation, SharedTile, Array]] = field(default_factory=list)
+    before: list[_Touch] = field(default_factory=list)
+    arrived: list[_Touch] = field(default_factory=list)
     is_fenced: bool = False
 
-    def use(self, operation: Operation, tiles: Iterable[SharedTile], here: Array) -> None:
+    def use(
+        self,
+        operation: Operation,
+        tiles: Iterable[SharedTile],
+        here: Array,
+        watched: _Watched | None,
+    ) -> None:
         """Keep what an operation uses; of each operation only the last time in the same place."""
         for tile in tiles:
             self.before = [
                 each
                 for each in self.before
-                if each[0] is not operation or (each[1].addresses != tile.addresses).any()
+                if each.operation is not operation or (each.tile.addresses != tile.addresses).any()
             ]
-            self.before.append((operation, tile, here))
+            self.before.append(_Touch(operation, tile, here, watched))
 
     def order(self, operation: Operation) -> None:
         """Follow a fence, an arrival or a wait. After a relaxed arrival only fenced barriers are
@@ -110,10 +113,25 @@ class _Cluster:
             kept = [
                 use
                 for use in self.before
-                if is_relaxed and not (fenced and isinstance(use[0], ttng.InitBarrierOp))
+                if is_relaxed and not (fenced and isinstance(use.operation, ttng.InitBarrierOp))
             ]
             self.arrived += [use for use in self.before if not any(use is each for each in kept)]
             self.before, self.is_fenced = kept, False
+
+
+@dataclass(frozen=True)
+class _Touch:
+    """An operation of each CTA of a cluster, a tile that it uses, and for which programs."""
+
+    operation: Operation
+    tile: SharedTile
+    here: Array
+    watched: _Watched | None
+
+    @property
+    def unknown(self) -> Array:
+        """For which programs other CTAs may not know that it is complete."""
+        return self.here if self.watched is None else self.here & ~self.watched.known_to_cluster
 
 
 class _Clocks:
@@ -176,11 +194,15 @@ class _Watched:
         barrier: the mbarrier that counts it; None if it is in a group.
         arrivals: of tcgen05, each of which shows that it is complete, with the programs that it is
             for.
+        multicasts: those of its arrivals that come to the other CTAs of the cluster too.
         counted: the barriers whose phases it completes.
         group: the group of warps that issued it; "" if there is only one.
         issued: for which programs.
         learned: when groups of warps learned that it is complete, program by program.
         fenced: for which programs its writes are visible to TMA and tensor cores; None for all.
+        led: for which programs only the first CTA of each pair has waited for it, or each CTA
+            only for its own part (`is_alone`); None before.
+        follows: what other CTAs had not waited for when it was issued.
     """
 
     operation: Operation
@@ -196,6 +218,10 @@ class _Watched:
     issued: Array = field(default_factory=lambda: numpy.zeros(0, numpy.bool_))
     learned: dict[str, Array] = field(default_factory=dict)
     fenced: Array | None = None
+    led: Array | None = None
+    is_alone: bool = False
+    multicasts: list[tuple[Flight, Array]] = field(default_factory=list)
+    follows: Sequence[_Watched] = ()
 
     def is_of(self, tiles: Sequence[SharedTile]) -> bool:
         """Whether it uses these tiles and no other."""
@@ -217,6 +243,21 @@ class _Watched:
             pending = pending & (arrival.pending | ~issued)
         return pending
 
+    def unknown_to_pair(self, operation: Operation) -> Array:
+        """For each program, whether a CTA for which an operation uses memory has not waited."""
+        is_paired = ttng.is_set(operation.properties.get("two_ctas"))
+        if self.led is None or is_paired is not self.is_alone:
+            return numpy.zeros_like(self.pending)
+        return self.led
+
+    @property
+    def known_to_cluster(self) -> Array:
+        """For each program, whether the other CTAs of the cluster know that it is complete."""
+        known = numpy.zeros_like(self.issued)
+        for arrival, issued in self.multicasts:
+            known |= issued & ~arrival.pending
+        return known
+
 
 @dataclass
 class _Batch:
@@ -230,8 +271,10 @@ class _Batch:
     allocated: dict[Operation, SharedTile] = field(default_factory=dict)
     """By allocations that hold a tile, and that are in a loop, the memory that they get again."""
 
-    def wait(self, group: str, barrier: SharedTile, active: Active) -> None:
-        """A group of warps has waited for a phase of a barrier."""
+    def wait(self, group: str, barrier: SharedTile, active: Active, is_paired: bool | None) -> None:
+        """A group of warps has waited for a phase of a barrier; of two CTAs that share it
+        (`is_paired`), the first. None if there is only one CTA.
+        """
         self.clocks.wait(group, barrier, active)
         for place, here in _places(barrier, active):
             for watched in self.watched:
@@ -239,8 +282,13 @@ class _Batch:
                     for _, there in (each for each in _places(counted, None) if each[0] == place):
                         done = here & there & ~watched.pending
                         watched.learn(group, self.clocks.time[group], done)
+                        is_load = is_paired is False and watched.queue.startswith("loads")
+                        if (is_paired or is_load) and watched.led is None and done.any():
+                            watched.led, watched.is_alone = done & watched.issued, not is_paired
+                        for each in () if is_paired else watched.follows:
+                            each.led = None if each.led is None else each.led & ~done
 
-    def count(self, queue: str, barrier: SharedTile) -> None:
+    def count(self, operation: Operation, queue: str, barrier: SharedTile) -> None:
         """Let a barrier count the operations of a queue of tcgen05, which complete in order."""
         arrival = barrier.arrivals[-1].flight
         for watched in self.watched:
@@ -248,6 +296,41 @@ class _Batch:
                 watched.barrier = watched.barrier or barrier
                 watched.counted.append(barrier)
                 watched.arrivals.append((arrival, arrival.pending))
+                if ttng.multicast_tiles(operation):
+                    watched.multicasts.append((arrival, arrival.pending))
+
+
+@dataclass(frozen=True)
+class _Use:
+    """An operation that uses memory or issues something, as a run meets it.
+
+    Attributes:
+        reads, writes: the tiles of shared and tensor memory that it reads, and that it writes, by
+            operands; barriers left out.
+        values: all operands.
+        active: for which programs.
+    """
+
+    computed: Computed
+    batch: _Batch
+    reads: Mapping[SSAValue, SharedTile]
+    writes: Mapping[SSAValue, SharedTile]
+    values: Mapping[SSAValue, Value]
+    active: Active
+
+    @property
+    def operation(self) -> Operation:
+        return self.computed.operation
+
+    @property
+    def here(self) -> Array:
+        """For each program, whether it takes part."""
+        everyone = numpy.ones(self.batch.programs.count, numpy.bool_)
+        return everyone if self.active is None else self.active
+
+    @property
+    def tiles(self) -> tuple[SharedTile, ...]:
+        return (*self.reads.values(), *self.writes.values())
 
 
 class MissingWait(Detector):
@@ -277,7 +360,7 @@ class MissingWait(Detector):
         if isinstance(operation, _OF_CLUSTERS):
             return True
         if has(operation, OrdersWarpGroups):
-            return bool(_group(operation))
+            return bool(_group(operation)) or ttg.cta_count([*parents(operation)][-1]) > 1
         is_use = any(map(_is_product, operation.operands))
         is_move = isinstance(operation, mlir.SelectOp) or has(operation, IsTerminator)
         return is_use and not is_move and not operation.regions
@@ -296,13 +379,16 @@ class MissingWait(Detector):
             watched.group = ""  # the groups of warps have ended
         if isinstance(operation, _OF_CLUSTERS):
             batch.cluster.order(operation)
+            for watched in batch.watched if isinstance(operation, ttng.ClusterWaitOp) else ():
+                watched.led = None if watched.led is None else numpy.zeros_like(watched.led)
         elif has(operation, WaitsFor):
             batch.flights.wait(queue, _pending(operation), active)
             for watched in batch.watched if group else ():
                 if watched.queue == queue:
                     watched.learn(group, batch.clocks.time[group], ~watched.pending)
         elif isinstance(operation, ttng.WaitBarrierOp):
-            batch.wait(group, values[operation.barrier], active)
+            is_paired = self._is_shared(operation.barrier) if self._ctas > 1 else None
+            batch.wait(group, values[operation.barrier], active, is_paired)
         elif isinstance(operation, ttng.ArriveBarrierOp | ttng.BarrierExpectOp):
             batch.clocks.arrive(group, values[operation.barrier], active)
         elif isinstance(operation, ttng.FenceAsyncSharedOp):
@@ -312,23 +398,30 @@ class MissingWait(Detector):
         elif active is not None and not active.any():
             return
         elif isinstance(operation, ttng.Tcgen5CommitOp):
-            batch.count(queue, values[operation.barrier])
+            use = _Use(computed, batch, {}, {}, values, active)
+            self._look_in_cluster(use)
+            batch.count(operation, queue, values[operation.barrier])
             batch.clocks.arrive(group, values[operation.barrier], active)
         elif has(operation, Commits):
             batch.flights.commit(queue, active)
         else:
-            accesses = _accesses(operation, values)
+            reads, writes = _accesses(operation, values)
             if isinstance(operation, ttg.LocalAllocOp | ttng.TmemAllocOp) and operation.operands:
                 again = batch.allocated.get(operation)
-                accesses = {}, {} if again is None else {operation.result: again}
+                reads, writes = {}, {} if again is None else {operation.result: again}
                 batch.allocated[operation] = computed.results[0]
-            self._look(computed, batch, accesses, active)
+            use = _Use(computed, batch, reads, writes, values, active)
+            self._look(use)
+            self._look_in_cluster(use)
+            issued = self._issue(use) if has(operation, Asynchronous) else None
             if self._ctas > 1:
-                self._look_in_cluster(computed, batch, accesses, values, active)
-            if has(operation, Asynchronous):
-                self._issue(computed, batch, accesses, values, active)
-            elif group:
-                self._keep(computed, batch, accesses, active)
+                tiles = use.tiles
+                if isinstance(operation, ttng.InitBarrierOp):
+                    tiles = (values[operation.barrier],)
+                if not self._is_multicast(operation):
+                    batch.cluster.use(operation, tiles, use.here, issued)
+            if group and not has(operation, Asynchronous):
+                self._keep(use)
 
     def _batch(self, programs: Programs) -> _Batch:
         if programs not in self._batches:
@@ -349,25 +442,17 @@ class MissingWait(Detector):
                     self.collector.add(watched.operation, {**_UNFINISHED, "places": places}, ids)
         self._batches.clear()
 
-    def _issue(
-        self,
-        computed: Computed,
-        batch: _Batch,
-        accesses: _Accesses,
-        values: Mapping[SSAValue, Value],
-        active: Active,
-    ) -> None:
-        """Watch an asynchronous operation."""
-        operation, queue = computed.operation, _queue(computed.operation)
-        barrier = _barrier(operation, values)
-        is_product = isinstance(operation, ttng.WarpGroupDotOp)
+    def _issue(self, use: _Use) -> _Watched | None:
+        """Watch an asynchronous operation; None if it is complete already."""
+        operation, batch, active = use.operation, use.batch, use.active
+        queue, barrier = _queue(operation), _barrier(operation, use.values)
         if isinstance(operation, ttng.WarpGroupDotOp) and not operation.completes_later:
             batch.flights.wait(queue, 0, active)
-            return
+            return None
         is_tcgen05 = queue.startswith("tcgen05")
         is_counted = barrier is not None or "is_async" in operation.properties
         if has(operation, TensorWrite) and not (is_counted or self.run.kernel.is_gluon()):
-            return  # the compiler will wait for it
+            return None  # the compiler will wait for it
         if is_tcgen05:
             barrier, flight = None, Flight(_nothing, active, batch.programs.count)
         elif barrier is not None:
@@ -376,103 +461,126 @@ class MissingWait(Detector):
             flight = batch.flights.issue(queue, _nothing, active)
             if not queue.startswith("copies"):
                 batch.flights.commit(queue, active)
-        reads, writes = (tuple(tiles.values()) for tiles in accesses)
-        self._forget(batch, operation, (*reads, *writes))
-        result = computed.results[0] if is_product else None
+        self._forget(use)
+        result = use.computed.results[0] if isinstance(operation, ttng.WarpGroupDotOp) else None
+        reads, writes = tuple(use.reads.values()), tuple(use.writes.values())
         watched = _Watched(operation, queue, flight, reads, writes, result, barrier)
         watched.group, watched.issued = _group(operation), flight.pending.copy()
+        watched.follows = [each for each in batch.watched if _is_led(each, use.here)]
         if barrier is not None:
             watched.counted.append(barrier)
         batch.watched.append(watched)
         for counting in _barriers(operation) if is_tcgen05 else ():
-            if values[counting].arrivals:
-                batch.count(queue, values[counting])
-                batch.clocks.arrive(watched.group, values[counting], active)
+            if use.values[counting].arrivals:
+                batch.count(operation, queue, use.values[counting])
+                batch.clocks.arrive(watched.group, use.values[counting], active)
+        return watched
 
-    def _keep(self, computed: Computed, batch: _Batch, accesses: _Accesses, active: Active) -> None:
+    def _keep(self, use: _Use) -> None:
         """Keep what a group of warps reads or writes at once."""
-        operation, group = computed.operation, _group(computed.operation)
-        everyone = numpy.ones(batch.programs.count, numpy.bool_)
-        flight = Flight(_nothing, ~everyone, len(everyone))
-        reads, writes = (tuple(tiles.values()) for tiles in accesses)
+        operation, batch, group = use.operation, use.batch, _group(use.operation)
+        flight = Flight(_nothing, numpy.zeros_like(use.here), len(use.here))
+        reads, writes = tuple(use.reads.values()), tuple(use.writes.values())
         if isinstance(operation, ttg.LocalAllocOp) and operation.source is not None:
-            writes = tuple(computed.results)
-        self._forget(batch, operation, (*reads, *writes))
-        issued = everyone if active is None else active
-        watched = _Watched(operation, "", flight, reads, writes, group=group, issued=issued)
-        watched.learn(group, batch.clocks.time[group], issued)
+            writes = tuple(use.computed.results)
+        self._forget(use)
+        watched = _Watched(operation, "", flight, reads, writes, group=group, issued=use.here)
+        watched.learn(group, batch.clocks.time[group], use.here)
         if writes and has(operation, SharedWrite):
-            watched.fenced = ~everyone
+            watched.fenced = numpy.zeros_like(use.here)
         batch.watched.append(watched)
 
-    def _forget(self, batch: _Batch, operation: Operation, tiles: Sequence[SharedTile]) -> None:
+    def _forget(self, use: _Use) -> None:
         """Forget what is complete; where groups of warps may still have to learn of it, only what
-        the operation did to the same tiles before.
+        the operation did to the same tiles before. What nothing counts yet, and happens again for
+        the same programs and tiles, completes no earlier than that: once is enough.
         """
-        batch.watched = [
+        queue = _queue(use.operation)
+        use.batch.watched = [
             each
-            for each in batch.watched
-            if each.pending.any()
-            or (each.group and not (each.operation is operation and each.is_of(tiles)))
+            for each in use.batch.watched
+            if (
+                each.pending.any()
+                and not (
+                    queue.startswith("tcgen05")
+                    and each.operation is use.operation
+                    and not each.arrivals
+                    and not (each.pending & ~use.here).any()
+                    and each.is_of(use.tiles)
+                )
+            )
+            or (each.led is not None and each.led.any())
+            or (each.group and not (each.operation is use.operation and each.is_of(use.tiles)))
         ]
 
-    def _look(self, computed: Computed, batch: _Batch, accesses: _Accesses, active: Active) -> None:
+    def _look(self, use: _Use) -> None:
         """Report what the operation reads or writes while another one is in flight on it."""
-        operation, queue = computed.operation, _queue(computed.operation)
+        operation, queue = use.operation, _queue(use.operation)
         group = _group(operation)
-        reads, writes = accesses
         if group and has(operation, Asynchronous):
-            self._look_for_fences(computed, batch, reads, active)
-        for watched in batch.watched:
-            pending = watched.pending if active is None else watched.pending & active
+            self._look_for_fences(use)
+        for watched in use.batch.watched:
+            pending = watched.pending & use.here
             in_order = queue.startswith("tcgen05") and watched.queue == queue
             unknown = pending
             if group and watched.group:
-                here = watched.issued if active is None else watched.issued & active
-                unknown = pending | (here & ~batch.clocks.knows(group, watched.learned))
+                here = watched.issued & use.here
+                unknown = pending | (here & ~use.batch.clocks.knows(group, watched.learned))
+            unknown = unknown | (watched.unknown_to_pair(operation) & use.here)
             if in_order or not unknown.any():
                 continue
             both = (*watched.reads, *watched.writes)
-            for tiles, others, is_read in ((reads, watched.writes, True), (writes, both, False)):
+            for tiles, others, is_read in (
+                (use.reads, watched.writes, True),
+                (use.writes, both, False),
+            ):
                 for (value, tile), other in itertools.product(tiles.items(), others):
                     faulty = unknown & _shared(tile, other)
                     if faulty.any():
-                        self._report(computed, batch, watched, faulty, is_read, _name(value))
+                        self._report(use, watched, faulty, is_read, _name(value))
                         unknown = unknown & ~faulty
             if watched.result is not None and not has(operation, OfQueue):
-                if any(operand is watched.result for operand in computed.operands):
-                    self._report(computed, batch, watched, pending, True)
+                if any(operand is watched.result for operand in use.computed.operands):
+                    self._report(use, watched, pending, True)
 
-    def _look_in_cluster(
-        self,
-        computed: Computed,
-        batch: _Batch,
-        accesses: _Accesses,
-        values: Mapping[SSAValue, Value],
-        active: Active,
-    ) -> None:
-        """Report a multicast load, which one CTA makes for others, into memory or to a barrier that
-        another CTA may still use, or may not have initialized.
+    def _is_shared(self, memory: SSAValue) -> bool:
+        """Whether several CTAs of a cluster have the same part of a tile, or one barrier."""
+        kind = memory.type
+        return isinstance(kind, MemDescType) and kind.cta_splits < self._ctas
+
+    def _is_multicast(self, operation: Operation) -> bool:
+        """Whether one CTA loads for several, whose tiles are copies of each other."""
+        if not isinstance(operation, ttng.AsyncTmaCopyGlobalToLocalOp | ttng.AsyncTmaGatherOp):
+            return False
+        return self._is_shared(operation.memory) and ttng.is_set(operation.multicast)
+
+    def _look_in_cluster(self, use: _Use) -> None:
+        """Report what one CTA does in the memory of another: a multicast load, where the other may
+        still use the memory, and arrivals at a barrier that the other may not have initialized.
         """
-        operation, reads, writes = computed.operation, *accesses
-        everyone = numpy.ones(batch.programs.count, numpy.bool_)
-        here = everyone if active is None else active
-        if _is_multicast(operation, self._ctas):
-            loaded = {**writes, **{barrier: values[barrier] for barrier in _barriers(operation)}}
-            used = itertools.product(loaded.items(), batch.cluster.before + batch.cluster.arrived)
-            for (value, tile), (other, others, there) in used:
-                faulty = here & there & _shared(tile, others)
-                if faulty.any():
-                    self._report_in_cluster(computed, other, _name(value), faulty)
+        operation = use.operation
+        barriers = _barriers(operation)
+        reached = {
+            each
+            for each in barriers
+            if self._is_multicast(operation)
+            or ttng.is_set(operation.properties.get("two_ctas"))
+            or ttng.multicast_tiles(operation)
+            or (triton_api.CTAS_SHARE_BARRIERS and self._is_shared(each))
+        }
+        written = use.writes if self._is_multicast(operation) else {}
+        touched = {**written, **{barrier: use.values[barrier] for barrier in reached}}
+        if self._ctas == 1 or isinstance(operation, ttng.InitBarrierOp):
             return
-        tiles = [*reads.values(), *writes.values()]
-        if isinstance(operation, ttng.InitBarrierOp):
-            tiles = [values[operation.barrier]]
-        batch.cluster.use(operation, tiles, here)
+        cluster = use.batch.cluster
+        for (value, tile), other in itertools.product(
+            touched.items(), cluster.before + cluster.arrived
+        ):
+            faulty = use.here & other.unknown & _shared(tile, other.tile)
+            if faulty.any():
+                self._report_in_cluster(use, other.operation, _name(value), faulty)
 
-    def _report_in_cluster(
-        self, computed: Computed, other: Operation, name: str, faulty: Array
-    ) -> None:
+    def _report_in_cluster(self, use: _Use, other: Operation, name: str, faulty: Array) -> None:
         deed = "writes to" if has(other, SharedWrite) else "reads"
         message = (
             f"{name} is overwritten here in each CTA of the cluster, and another CTA may still"
@@ -481,64 +589,77 @@ class MissingWait(Detector):
         would = "gl.barrier(cluster=True)"
         if isinstance(other, ttng.InitBarrierOp):
             message = (
-                f"this load of one CTA arrives at {name} in each CTA of the cluster, and another"
+                f"an operation of one CTA arrives here at {name} of another CTA, which may not"
             )
-            message += f" CTA may not have initialized it{_line(other)}"
+            message += f" have initialized it{_line(other)}"
             would = "mbarrier.sync_cluster_init()"
-        facts = {
-            "kind": self.kinds[0],
-            "message": message,
-            "advice": f"Between the two lines, no CTA waits for the others, as at {would}.",
-            "places": computed.calls(),
-        }
-        self.collector.add((computed.operation, other), facts, computed.linear_ids(faulty).tolist())
+        advice = f"Between the two lines, no CTA waits for the others, as at {would}."
+        self._add(use, other, faulty, message, advice)
 
-    def _look_for_fences(
-        self,
-        computed: Computed,
-        batch: _Batch,
-        reads: Mapping[SSAValue, SharedTile],
-        active: Active,
-    ) -> None:
+    def _look_for_fences(self, use: _Use) -> None:
         """Report what TMA or a tensor core reads that another group of warps stored without a
         fence. In one group, the compiler inserts the fence.
         """
-        for watched in batch.watched:
-            if watched.fenced is None or watched.group in ("", _group(computed.operation)):
+        for watched in use.batch.watched:
+            if watched.fenced is None or watched.group in ("", _group(use.operation)):
                 continue
-            for (value, tile), other in itertools.product(reads.items(), watched.writes):
-                faulty = watched.issued & ~watched.fenced & _shared(tile, other)
-                faulty = narrowed(active, faulty, len(faulty))
+            for (value, tile), other in itertools.product(use.reads.items(), watched.writes):
+                faulty = watched.issued & ~watched.fenced & _shared(tile, other) & use.here
                 if faulty.any():
                     line = _line(watched.operation)
-                    facts = {
-                        "kind": "missing-fence",
-                        "message": f"{_name(value)} is read here by TMA or a tensor core, which "
-                        f"may not see what another group of warps stored{line}",
-                        "advice": "Nothing makes the store visible, as fence_async_shared() "
-                        "between it and the arrival at the mbarrier would.",
-                        "places": computed.calls(),
-                    }
-                    key = computed.operation, watched.operation, "fence"
-                    self.collector.add(key, facts, computed.linear_ids(faulty).tolist())
+                    message = (
+                        f"{_name(value)} is read here by TMA or a tensor core, which may not see "
+                        f"what another group of warps stored{line}"
+                    )
+                    advice = (
+                        "Nothing makes the store visible, as fence_async_shared() between it and "
+                        "the arrival at the mbarrier would."
+                    )
+                    self._add(use, watched.operation, faulty, message, advice, "missing-fence")
                     watched.fenced = watched.fenced | faulty
 
-    def _report(
+    def _add(
         self,
-        computed: Computed,
-        batch: _Batch,
-        watched: _Watched,
+        use: _Use,
+        other: Operation,
         faulty: Array,
-        is_read: bool,
-        name: str = "",
+        message: str,
+        advice: str,
+        kind: str = "missing-wait",
+    ) -> None:
+        facts = {
+            "kind": kind,
+            "message": message,
+            "advice": advice,
+            "places": use.computed.calls(),
+        }
+        ids = use.computed.linear_ids(faulty).tolist()
+        self.collector.add((use.operation, other, kind), facts, ids)
+
+    def _report(
+        self, use: _Use, watched: _Watched, faulty: Array, is_read: bool, name: str = ""
     ) -> None:
         """Report a use of memory, or of a product's result if the memory has no name."""
         what, wait = _WORDS[watched.queue.partition(" ")[0]]
+        if isinstance(watched.operation, ttng.TmemCopyOp):
+            what = "copy"
         what += _line(watched.operation)
-        group = _group(computed.operation)
-        is_others = bool(watched.group) and not (watched.pending & faulty).any()
+        group = _group(use.operation)
+        is_pending = bool((watched.pending & faulty).any())
+        is_led = bool((watched.unknown_to_pair(use.operation) & faulty).any()) and not is_pending
+        is_others = bool(watched.group) and not (is_pending or is_led)
         verb = "read" if is_read else "overwritten"
-        if is_others and watched.queue:
+        if is_led:
+            message = (
+                f"{name} is {verb} here by both CTAs of a pair, and only the first has waited for "
+                f"the {what}"
+            )
+            if watched.is_alone:
+                message = (
+                    f"{name} is {verb} here for both CTAs of a pair, and each has waited only for "
+                    f"its own {what}"
+                )
+        elif is_others and watched.queue:
             message = (
                 f"{name} is {verb} here, and this group of warps has not waited for the {what}: "
                 "the wait of another group does not count for it"
@@ -559,12 +680,16 @@ class MissingWait(Detector):
             doing = "reads" if not watched.writes else doing
             message = f"{name} is overwritten here while the {what} still {doing} it"
 
-        left, is_committed = _left(batch, watched, int(numpy.argmax(faulty)))
+        left, is_committed = _left(use.batch, watched, int(numpy.argmax(faulty)))
         if is_others and watched.barrier is not None:
             left ^= 1  # its phase is over
         advice = f"Nothing between the two lines waits for it, as {wait.format(left=left)} would."
         if not self.run.kernel.is_gluon():
             advice = "The compiler placed the waits of this kernel: report it to Triton."
+        elif is_led:
+            advice = (
+                "Nothing holds the other CTA, as gl.barrier(cluster=True) after the wait would."
+            )
         elif is_others and not watched.queue:
             advice = (
                 "The other group does not arrive after that at an mbarrier for which this group "
@@ -574,17 +699,12 @@ class MissingWait(Detector):
             is_tcgen05 = watched.queue.startswith("tcgen05")
             commit = "tcgen05_commit(barrier)" if is_tcgen05 else "async_copy.commit_group()"
             advice = f"No {commit} comes after it. {advice}"
-        facts = {
-            "kind": self.kinds[0],
-            "message": message,
-            "advice": advice,
-            "places": computed.calls(),
-        }
-        key = computed.operation, watched.operation
-        self.collector.add(key, facts, computed.linear_ids(faulty).tolist())
+        self._add(use, watched.operation, faulty, message, advice)
         watched.flight.complete(faulty)
+        if watched.led is not None:
+            watched.led = watched.led & ~faulty
         if group:
-            watched.learn(group, batch.clocks.time[group], faulty)
+            watched.learn(group, use.batch.clocks.time[group], faulty)
 
 
 _OF_CLUSTERS = (
@@ -594,13 +714,8 @@ _OF_CLUSTERS = (
 )
 
 
-def _is_multicast(operation: Operation, ctas: int) -> bool:
-    """Whether one CTA loads for several, whose tiles are copies of each other."""
-    if not isinstance(operation, ttng.AsyncTmaCopyGlobalToLocalOp | ttng.AsyncTmaGatherOp):
-        return False
-    memory = operation.memory.type
-    is_shared = isinstance(memory, MemDescType) and memory.cta_splits < ctas
-    return is_shared and ttng.is_set(operation.multicast)
+def _is_led(watched: _Watched, here: Array) -> bool:
+    return watched.led is not None and bool((watched.led & here).any())
 
 
 def _line(operation: Operation) -> str:
@@ -652,7 +767,9 @@ def _barriers(operation: Operation) -> Sequence[SSAValue]:
     return () if barrier is None else (barrier,)
 
 
-def _accesses(operation: Operation, values: Mapping[SSAValue, Value]) -> _Accesses:
+def _accesses(
+    operation: Operation, values: Mapping[SSAValue, Value]
+) -> tuple[dict[SSAValue, SharedTile], dict[SSAValue, SharedTile]]:
     """The tiles of shared and tensor memory that an operation reads, and those that it writes;
     barriers left out.
     """

@@ -231,23 +231,15 @@ def _error(
         case ExtraArrivals():
             arrivals = counted(fault.count, "arrival")
             what = f"the barrier counts {arrivals} in each phase, and this is one more"
-            advice = (
-                "Wait for the phase before the next arrival, or initialize the barrier with a "
-                "larger count. mbarrier.expect is an arrival too."
-            )
+            advice = "mbarrier.expect and tcgen05_commit are arrivals too."
             return ExtraArrival(what, advice=advice, position=position, **where)
         case NoBarrier():
             what = "the memory holds no barrier: it is not initialized, or was invalidated before"
-            advice = (
-                "Call mbarrier.init before the first use, and mbarrier.invalidate after the last."
-            )
             if fault.in_use:
                 what = "the barrier is invalidated while an operation will still arrive there"
-                advice = "Wait for the phase that counts it before mbarrier.invalidate."
             elif fault.again:
                 what = "the barrier is initialized again, and was not invalidated"
-                advice = "Initialize it once, or call mbarrier.invalidate before."
-            return InvalidBarrier(what, advice=advice, position=position, **where)
+            return InvalidBarrier(what, position=position, **where)
         case NeverWaitedFor():
             what = f"{MOST_IN_FLIGHT:,} asynchronous operations are in flight, and this is one more"
             advice = "Wait for earlier ones: a wait is missing, or it is before the commit."
@@ -261,9 +253,8 @@ def _error(
                 what += f"; another group of warps waits{_line_of(other, code)}: "
                 what += _phase(other, code)
             advice = (
-                "Initialize the barrier with the number of its arrivals, of which mbarrier.expect "
-                "is one, expect the bytes that the copies bring, and wait for phases 0 and 1 in "
-                "turn."
+                "A phase completes when the arrivals that mbarrier.init counts have come, of which "
+                "mbarrier.expect is one, and all expected bytes. Phases 0 and 1 take turns."
             )
             return EndlessWait(what, advice=advice, position=position, **where)
         case DeadlockDetected():

@@ -16,7 +16,11 @@ from kernellab.interpreter.codegen.emitter import Emitter, LoweringRule, RuleOf,
 from kernellab.interpreter.codegen.expressions import Expression, given, transfers
 from kernellab.interpreter.lowering.amd import loaded_buffer
 from kernellab.interpreter.lowering.ttg import TOKEN, loaded_globally
-from kernellab.interpreter.lowering.ttng import sent_to_global
+from kernellab.interpreter.lowering.ttng import (
+    commit_to,
+    run_as_one,
+    sent_to_global,
+)
 from kernellab.ir import amd, mlir, ttg, ttng
 from kernellab.ir.operations import OfQueue, trait_of
 
@@ -93,6 +97,25 @@ def _wait_for_products(op: ttng.WarpGroupDotWaitOp, emit: Emitter) -> tuple[Expr
     return tuple(emit[operand] for operand in op.inputs)
 
 
+def _tensor_product(lower: Callable[..., Any], op: ttng.TensorCoreOp, emit: Emitter) -> Any:
+    """At once where nothing in the kernel learns when it completes: the compiler will wait."""
+    is_async = ttng.is_set(op.properties.get("is_async")) or bool(ttng.committed_to(op)[0])
+    if is_async or any(isinstance(each, ttng.Tcgen5CommitOp) for each in emit.function.walk()):
+        return lower(op, emit, _put_later)
+    return lower(op, emit)
+
+
+def _put_later(op: ttng.TensorCoreOp, tile: Expression, emit: Emitter) -> None:
+    memory = op.memory if isinstance(op, ttng.TmemCopyOp) else op.d
+    _call("multiply", op, emit, emit[memory], tile.later())
+    commit_to(op, emit, _flights(emit).before(_queue(op, emit)))
+
+
+def _commit_products(_: _Lower, op: ttng.Tcgen5CommitOp, emit: Emitter) -> None:
+    run_as_one(op, emit)
+    commit_to(op, emit, _flights(emit).before(_queue(op, emit)))
+
+
 def _select(lower: _Lower, op: mlir.SelectOp, emit: Emitter) -> Expression:
     """Where a product's registers are moved, ptxas waits for it (its warning C7510)."""
     active = given(active=emit.active_programs())
@@ -132,6 +155,10 @@ _LOWERINGS: dict[type[Operation], _Lower] = {
 _COMPUTING: dict[type[Operation], Callable[[_Lower, Any, Emitter], Any]] = {
     ttng.AsyncTmaReduceOp: _reduce,
     ttng.WarpGroupDotOp: _product,
+    ttng.TmemCopyOp: _tensor_product,
+    ttng.Tcgen5MmaOp: _tensor_product,
+    ttng.Tcgen5MmaScaledOp: _tensor_product,
+    ttng.Tcgen5CommitOp: _commit_products,
     mlir.SelectOp: _select,
 }
 """Operations that also do what the other rules say."""

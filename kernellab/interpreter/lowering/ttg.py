@@ -24,6 +24,7 @@ from kernellab.interpreter.codegen.expressions import (
 from kernellab.interpreter.lowering.mlir import where
 from kernellab.ir import ttg, ttng
 from kernellab.ir.flow import yielded
+from kernellab.ir.types import MemDescType, TensorMemoryEncoding
 
 # What the dialects that follow share: tokens, and memory on the chip.
 
@@ -131,8 +132,13 @@ def reshape(op: ttg.MemDescReshapeOp, value: Emitter) -> Expression:
 
 @lowers(ttg.MemDescReinterpretOp)
 def reinterpret(op: ttg.MemDescReinterpretOp, value: Emitter) -> Expression:
-    shape, kind = value.shape(op.result), value.dtype(op.result)
-    return shared_memory.reinterpret(value[op.memory], shape, kind)
+    what = value[op.memory], value.shape(op.result), value.dtype(op.result)
+    types = (op.memory.type, op.result.type)
+    encodings = [each.encoding for each in types if isinstance(each, MemDescType)]
+    if all(isinstance(each, TensorMemoryEncoding) for each in encodings):
+        steps = [each.column_stride for each in encodings if isinstance(each, TensorMemoryEncoding)]
+        return shared_memory.reinterpret_columns(*what, *steps)
+    return shared_memory.reinterpret(*what)
 
 
 # Asynchronous copies

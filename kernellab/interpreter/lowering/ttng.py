@@ -5,7 +5,7 @@ Products and copies are done as soon as they are asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -70,24 +70,22 @@ def zero_unless(
 
 
 def run_as_one(op: Operation, value: Emitter) -> None:
-    """Raise an error for what some CTAs of a cluster do for others: here they run as one."""
-    *_, module = parents(op)
-    count = ttg.cta_count(module)
-    memory = op.operands[0].type
-    is_shared = (
-        isinstance(op, ttng.InitBarrierOp)
-        and isinstance(memory, MemDescType)
-        and memory.cta_splits < count
-        and triton_api.CTAS_SHARE_BARRIERS
-    )
-    names = ("two_ctas", "multicast", "fromCTA", "multicastCTA")
-    if count > 1 and (is_shared or any(ttng.is_set(op.properties.get(name)) for name in names)):
+    """Raise an error for what single CTAs of a cluster do for others: here all run as one, and what
+    each does at a barrier that several share is done once.
+    """
+    together = () if triton_api.CTAS_SHARE_BARRIERS else ("two_ctas", "multicast")
+    names = (*together, "fromCTA", "multicastCTA")
+    if _ctas(op) > 1 and any(ttng.is_set(op.properties.get(name)) for name in names):
         raise value.unsupported(f"{op.name} of several CTAs of a cluster together")
+
+
+def _ctas(op: Operation) -> int:
+    *_, module = parents(op)
+    return ttg.cta_count(module)
 
 
 @lowers(ttng.InitBarrierOp)
 def initialize_barrier(op: ttng.InitBarrierOp, value: Emitter) -> None:
-    run_as_one(op, value)
     _at_barrier(mbarriers.initialize, op.barrier, value, op.count.value.data)
 
 
@@ -158,36 +156,52 @@ def subslice(op: ttng.TmemSubsliceOp, value: Emitter) -> Expression:
     return shared_memory.subslice(value[op.memory], tuple(offsets), value.shape(op.result))
 
 
-@lowers(ttng.TmemCopyOp)
-def copy_to_tensor_memory(op: ttng.TmemCopyOp, value: Emitter) -> None:
-    if value.shape(op.source) != value.shape(op.memory):
-        raise value.unsupported("a copy to tensor memory that rearranges a tile")
-    store_shared(op.memory, shared_memory.load(value[op.source]), value)
-    if op.barrier is not None:
-        _at_barrier(mbarriers.commit, op.barrier, value)
-
-
 # Matmuls on Blackwell
 
 
+def put_at_once(op: ttng.TensorCoreOp, tile: Expression, value: Emitter) -> None:
+    """Write what tensor cores have computed or copied to tensor memory, and arrive."""
+    store_shared(op.memory if isinstance(op, ttng.TmemCopyOp) else op.d, tile, value)
+    commit_to(op, value)
+
+
+Put = Callable[[Any, Expression, Emitter], None]
+"""What becomes of a tile that tensor cores compute: `put_at_once`, or later."""
+
+
+@lowers(ttng.TmemCopyOp)
+def copy_to_tensor_memory(op: ttng.TmemCopyOp, value: Emitter, put: Put = put_at_once) -> None:
+    if value.shape(op.source) != value.shape(op.memory):
+        raise value.unsupported("a copy to tensor memory that rearranges a tile")
+    put(op, shared_memory.load(value[op.source]), value)
+
+
 @lowers(ttng.Tcgen5MmaOp)
-def matrix_product(op: ttng.Tcgen5MmaOp, value: Emitter) -> Expression:
+def matrix_product(op: ttng.Tcgen5MmaOp, value: Emitter, put: Put = put_at_once) -> Expression:
     run_as_one(op, value)
     if op.is_unsigned is not None:
         raise value.unsupported("a matmul of unsigned integers")
     with where(op.predicate, value):
-        _accumulate(op, operand_tile(op.a, value), operand_tile(op.b, value), "tf32", value)
+        a, b = operand_tile(op.a, value), operand_tile(op.b, value)
+        put(op, products.dot(a, b, accumulator_of(op, value), "tf32"), value)
     return TOKEN
 
 
 @lowers(ttng.Tcgen5MmaScaledOp)
-def scaled_matrix_product(op: ttng.Tcgen5MmaScaledOp, value: Emitter) -> Expression:
+def scaled_matrix_product(
+    op: ttng.Tcgen5MmaScaledOp, value: Emitter, put: Put = put_at_once
+) -> Expression:
     run_as_one(op, value)
     with where(op.predicate, value):
         a = _scaled_operand(op.a, op.a_scale, op.a_type, -1, value)
         b = _scaled_operand(op.b, op.b_scale, op.b_type, -2, value)
-        _accumulate(op, a, b, "ieee", value)
+        put(op, products.dot(a, b, accumulator_of(op, value), "ieee"), value)
     return TOKEN
+
+
+def accumulator_of(op: ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp, value: Emitter) -> Expression:
+    """What a product is added to: d where `use_d`, else zeros."""
+    return zero_unless(op.use_d, shared_memory.operand(value[op.d]), op.d, value)
 
 
 def _scaled_operand(
@@ -205,31 +219,20 @@ def _scaled_operand(
     return products.scaled(tile, factors, axis, exact, False)
 
 
-def _accumulate(
-    op: ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp,
-    a: Expression,
-    b: Expression,
-    precision: str,
-    value: Emitter,
+def commit_to(
+    op: ttng.TensorCoreOp | ttng.Tcgen5CommitOp, value: Emitter, *first: Expression
 ) -> None:
-    """d = a @ b (+ d where `use_d`); then the barriers know."""
-    accumulator = zero_unless(op.use_d, shared_memory.operand(value[op.d]), op.d, value)
-    store_shared(op.d, products.dot(a, b, accumulator, precision), value)
-    arrive_at(op.barriers, op.barrier_predicates, value)
-
-
-def arrive_at(barriers: Sequence[SSAValue], conditions: Sequence[SSAValue], value: Emitter) -> None:
-    """Count an arrival at the barriers whose conditions hold."""
-    for barrier, condition in zip(barriers, conditions):
+    """Arrive at the barriers whose conditions hold, after `first`."""
+    arrivals = ttng.arrivals_of_commit(op, _ctas(op))
+    for barrier, condition in zip(*ttng.committed_to(op)):
         with where(condition, value):
-            _at_barrier(mbarriers.commit, barrier, value)
+            _at_barrier(mbarriers.commit, barrier, value, arrivals, *first)
 
 
 @lowers(ttng.Tcgen5CommitOp)
 def commit(op: ttng.Tcgen5CommitOp, value: Emitter) -> None:
     run_as_one(op, value)
-    with where(op.predicate, value):
-        _at_barrier(mbarriers.commit, op.barrier, value)
+    commit_to(op, value)
 
 
 # TMA: the `ttng` dialect's copies between global and shared memory by tensor descriptors, done

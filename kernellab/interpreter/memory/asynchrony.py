@@ -136,6 +136,28 @@ class Flights:
         """A copy into shared memory."""
         self.issue(queue, functools.partial(shared_memory.store, tile, value), active)
 
+    def multiply(
+        self,
+        queue: str,
+        tile: SharedTile,
+        compute: Callable[[], numpy.ndarray],
+        active: Active = None,
+    ) -> None:
+        """A product of tensor cores that goes to tensor memory."""
+        self.issue(queue, lambda done: shared_memory.store(tile, compute(), done), active)
+
+    def before(self, queue: str) -> Effect:
+        """What completes the operations of a queue that were issued until now."""
+        self._keep_pending(queue)
+        issued = tuple(self._queues[queue])
+
+        def complete(done: Active) -> None:
+            everyone = numpy.ones(self._programs, numpy.bool_)
+            for flight in issued:
+                flight.complete(everyone if done is None else done)
+
+        return complete
+
     def send(
         self, queue: str, tile: SharedTile, store: Callable[[], None], active: Active = None
     ) -> None:
@@ -239,9 +261,22 @@ class LateBarriers:
             arrival.addresses[in_use] = _LOST
         shared_memory.invalidate(barrier, active)
 
-    def commit(self, barrier: SharedTile, active: Active = None) -> None:
-        """As `shared_memory.commit`, later."""
-        self._issue(barrier, functools.partial(shared_memory.commit, barrier), active)
+    def commit(
+        self,
+        barrier: SharedTile,
+        arrivals: int,
+        first: Effect = _nothing,
+        active: Active = None,
+    ) -> None:
+        """As `shared_memory.commit`, later, and after `first`."""
+
+        shared_memory.check_arrivals(barrier, arrivals, active)
+
+        def complete(done: Active) -> None:
+            first(done)
+            shared_memory.commit(barrier, arrivals, done)
+
+        self._issue(barrier, complete, active)
 
     def _issue(
         self, barrier: SharedTile, effect: Effect, active: Active, *, is_copy: bool = False

@@ -266,6 +266,24 @@ def reinterpret(tile: SharedTile, shape: tuple[int, ...], dtype: numpy.dtype) ->
     return tile.view(_reshaped(flat[..., : int(numpy.prod(shape))], (*front, *shape)), tile.chosen)
 
 
+def reinterpret_columns(
+    tile: SharedTile, shape: tuple[int, ...], dtype: numpy.dtype, step: int, new_step: int
+) -> SharedTile:
+    """The same columns of tensor memory as a tile of another type, or as several tiles side by
+    side; an element is `step` times its size behind its neighbor, in the result `new_step` times.
+    """
+    *front, rows, columns = shape
+    count = int(numpy.prod(front))
+    if step > 1 or rows != tile.shape[-2] or (count > 1 and len(tile.shape) > 2):
+        raise UnsupportedOperation(
+            "The interpreter does not support a view of tensor memory with other rows."
+        )
+    memory = tile.memory.view(dtype)[..., : count * columns * new_step : new_step]
+    if front:
+        memory = numpy.moveaxis(memory.reshape(*memory.shape[:-1], *front, columns), -3, -2)
+    return tile.view(memory, tile.chosen)
+
+
 def _reshaped(memory: numpy.ndarray, shape: tuple[int, ...]) -> numpy.ndarray:
     reshaped = memory.reshape(shape)
     if reshaped.size and not numpy.may_share_memory(reshaped, memory):
@@ -415,9 +433,9 @@ def deliver(
     receive(barrier, size, active)
 
 
-def commit(barrier: SharedTile, active: Active = None) -> None:
-    """One arrival, when the products of tensor cores that were issued before are done."""
-    arrive(barrier, 1, active)
+def commit(barrier: SharedTile, arrivals: int, active: Active = None) -> None:
+    """Arrive when the products of tensor cores that were issued before are done."""
+    arrive(barrier, arrivals, active)
 
 
 def _word(barrier: SharedTile, active: Active) -> numpy.ndarray:
@@ -440,17 +458,32 @@ def _count(barrier: SharedTile, arrivals: int, size: int, active: Active) -> Non
     word = _word(barrier, active)
     lacking = (word >> _LACKING & _COUNT) - arrivals
     of_each_phase = word >> _OF_EACH_PHASE & _COUNT
-    if (lacking < 0).any():
-        extra = narrowed(active, (lacking < 0).reshape(len(word), -1).any(axis=1), len(word))
-        if extra.any():
-            program = int(numpy.argmax(extra))
-            raise ExtraArrivals(int(of_each_phase[program].flat[0]), program)
+    _check_fits(lacking, of_each_phase, active)
     to_come = (word >> _BYTES) + size
     done = (lacking == 0) & (to_come == 0)
     parity = (word & 1) ^ done
     lacking = numpy.where(done, of_each_phase, lacking) & _COUNT
     counted = parity | lacking << _LACKING | of_each_phase << _OF_EACH_PHASE | to_come << _BYTES
     store(barrier, counted, active)
+
+
+def check_arrivals(barrier: SharedTile, arrivals: int, active: Active) -> None:
+    """Check that a phase of the barrier takes so many arrivals.
+
+    Raises:
+        ExtraArrivals: it does not.
+        NoBarrier: an active program has no barrier there.
+    """
+    count = _word(barrier, active) >> _OF_EACH_PHASE & _COUNT
+    _check_fits(count - arrivals, count, active)
+
+
+def _check_fits(left: numpy.ndarray, of_each_phase: numpy.ndarray, active: Active) -> None:
+    if (left < 0).any():
+        extra = narrowed(active, (left < 0).reshape(len(left), -1).any(axis=1), len(left))
+        if extra.any():
+            program = int(numpy.argmax(extra))
+            raise ExtraArrivals(int(of_each_phase[program].flat[0]), program)
 
 
 def is_under_way(barrier: SharedTile, phase: Value, active: Active = None) -> bool:
