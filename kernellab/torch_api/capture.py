@@ -702,19 +702,22 @@ class WatchedBackend:
             if len(self.captured.lowered) == before:
                 asks = "the backend did not ask for it: it takes the FX graph as it is"
                 aten, prims = (Level(name, "", (), asks) for name in ("aten", "prims"))
-                direction, seconds = _graph_direction(inputs), time.perf_counter() - start
-                self.captured.lowered.append(
-                    LoweredGraph(
-                        direction,
-                        number,
-                        aten,
-                        prims,
-                        post_grad=_NOT_INDUCTORS,
-                        error=error,
-                        seconds=seconds,
-                    )
-                )
+                self._note(_graph_direction(inputs), number, aten, prims, error, start)
         return compiled
+
+    def _note(
+        self,
+        direction: str,
+        number: int,
+        aten: Level,
+        prims: Level,
+        error: str,
+        start: float,
+        saved: tuple[SavedTensor, ...] = (),
+    ) -> None:
+        graph = LoweredGraph(direction, number, aten, prims, post_grad=_NOT_INDUCTORS, saved=saved)
+        seconds = time.perf_counter() - start
+        self.captured.lowered.append(replace(graph, error=error, seconds=seconds))
 
     def _compiling_graphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(original)
@@ -743,18 +746,7 @@ class WatchedBackend:
                 error = f"{type(problem).__name__}: {problem}"
                 raise
             finally:
-                self.captured.lowered.append(
-                    LoweredGraph(
-                        direction,
-                        number,
-                        aten,
-                        prims,
-                        post_grad=_NOT_INDUCTORS,
-                        saved=saved,
-                        error=error,
-                        seconds=time.perf_counter() - start,
-                    )
-                )
+                self._note(direction, number, aten, prims, error, start, saved)
 
         return watched
 
