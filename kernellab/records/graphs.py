@@ -48,6 +48,7 @@ class GraphNode:
         origins: names of nodes of the level before.
         inputs: names of the nodes of its graph that it takes.
         modules: those of the model that it is in, the outermost first.
+        strides: in elements, symbols as text; None where they are unknown.
     """
 
     name: str
@@ -61,6 +62,7 @@ class GraphNode:
     origins: tuple[str, ...]
     inputs: tuple[str, ...] = ()
     modules: tuple[ModulePlace, ...] = ()
+    strides: tuple[int | str, ...] | None = None
 
 
 @dataclass(frozen=True)

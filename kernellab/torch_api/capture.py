@@ -440,7 +440,7 @@ def saved_by(module: torch.fx.GraphModule) -> tuple[SavedTensor, ...]:
         value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
         if isinstance(value, torch.Tensor):
             kind = str(value.dtype).removeprefix("torch.")
-            guards.append(SavedTensor(node.name, sizes(value), kind, byte_count(value)))
+            guards.append(SavedTensor(node.name, sizes(value.shape), kind, byte_count(value)))
     return tuple(guards)
 
 

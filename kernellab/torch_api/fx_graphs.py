@@ -10,7 +10,7 @@ import functools
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -90,12 +90,13 @@ def node_of(node: torch.fx.Node) -> GraphNode:
         target=target_name(node),
         args=_shown(node.args),
         kwargs=_shown(node.kwargs),
-        shape=sizes(value) if is_tensor else None,
+        shape=sizes(value.shape) if is_tensor else None,
         dtype=str(value.dtype).removeprefix("torch.") if is_tensor else None,
         position=user_position(node.meta.get("stack_trace") or ""),
         origins=tuple(dict.fromkeys(_origins(node))),
         inputs=tuple(input_node.name for input_node in node.all_input_nodes),
         modules=tuple(_modules(node)),
+        strides=sizes(value.stride()) if is_tensor and value.layout is torch.strided else None,
     )
 
 
@@ -104,10 +105,9 @@ def _shown(arguments: Any) -> str:
     return text if len(text) <= _MOST_ARGUMENT else text[: _MOST_ARGUMENT - 1] + "…"
 
 
-def sizes(tensor: torch.Tensor) -> tuple[int | str, ...]:
-    """Its shape: numbers, and names of symbols."""
-    sizes: list[Any] = list(tensor.shape)
-    return tuple(size if isinstance(size, int) else str(size) for size in sizes)
+def sizes(given: Iterable[Any]) -> tuple[int | str, ...]:
+    """Sizes or strides: numbers, and names of symbols."""
+    return tuple(size if isinstance(size, int) else str(size) for size in given)
 
 
 def byte_count(tensor: torch.Tensor) -> int:
