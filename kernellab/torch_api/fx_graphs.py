@@ -224,6 +224,9 @@ class DrawingRun(torch.fx.Interpreter):
         else:
             torch.set_rng_state(state)
         result = super().run_node(n)
+        if result is None and any(user.target is operator.getitem for user in n.users):
+            # `_foreach_add_` gives nothing; Inductor has its users read what it wrote to.
+            result = self.fetch_args_kwargs_from_env(n)[0][0]
         if not torch.equal(state, torch.get_rng_state()):
             self.states[n.name] = state
         return result
