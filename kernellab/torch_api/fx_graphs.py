@@ -248,6 +248,17 @@ def is_unset(node: torch.fx.Node) -> bool:
     return name.startswith(("aten.empty", "aten.new_empty", "torch.empty", "new_empty"))
 
 
+def rewritten_by(node: torch.fx.Node) -> torch.fx.Node | None:
+    """The node whose value an operation writes to by way of a view; None of other operations."""
+    source = node.args[0] if node.args else None
+    is_written = node.op == "call_function" and str(node.target).startswith("aten.copy_.")
+    if not is_written or not isinstance(source, torch.fx.Node):
+        return None
+    while getattr(source.target, "is_view", False):
+        source = source.args[0]
+    return None if source is node.args[0] else source
+
+
 def operation_named(name: str) -> Any:
     """The operation that nodes are called by: "aten.gelu.default".
 
