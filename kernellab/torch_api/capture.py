@@ -480,7 +480,7 @@ def capture(
     After `seconds` it is stopped: what was captured until then is there.
     """
     captured = backend.captured
-    with backend.listening(), _functorch_options(), limited(seconds):
+    with backend.listening(), limited(seconds):
         captured.error = call_once(
             function,
             args,
@@ -570,7 +570,7 @@ def call_once(
     made = 0
     try:
         compiled = torch.compile(function, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
-        with calls_on_gpu(), gpu_tensors_lie(place):
+        with _functorch_options(), calls_on_gpu(), gpu_tensors_lie(place):
             for given, named in calls:
                 result = compiled(*given, **named)
                 if results is not None:

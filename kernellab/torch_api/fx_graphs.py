@@ -11,9 +11,10 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -416,23 +417,34 @@ def _tensors_in(value: Any) -> Iterator[torch.Tensor | None]:
         )
 
 
-def _held_by(function: Any) -> Iterator[Any]:
-    """What a function can reach without an argument."""
-    if isinstance(function, functools.partial):
-        yield from _held_by(function.func)
-        yield [*function.args, *function.keywords.values()]
+def _held_by(function: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """What a function can reach without an argument: itself, by the functions in its closure, such
+    as what `torch.no_grad` decorates, and by those of its module.
+    """
+    seen = set() if seen is None else seen
+    if id(function) in seen:
         return
+    seen.add(id(function))
     yield function
     yield getattr(function, "__self__", None)
-    code = getattr(function, "__code__", None)
+    inner: list[Any] = []
+    if isinstance(function, functools.partial):
+        inner += [function.func]
+        yield [*function.args, *function.keywords.values()]
     for cell in getattr(function, "__closure__", None) or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
+        with suppress(ValueError):  # not assigned yet
+            inner.append(cell.cell_contents)
+    code = getattr(function, "__code__", None)
     if code is not None:
         names = function.__globals__
-        yield [names[name] for name in code.co_names if name in names]
+        known = [names[name] for name in code.co_names if name in names]
+        inner += [each for each in known if getattr(each, "__globals__", None) is names]
+        yield known
+    for each in inner:
+        if isinstance(each, FunctionType | functools.partial):
+            yield from _held_by(each, seen)
+        else:
+            yield each
 
 
 def _of_type(

@@ -297,6 +297,16 @@ def test_a_wrong_store_to_a_buffer_of_the_module_is_found() -> None:
     assert torch.equal(model.mean, torch.ones(16))
 
 
+@torch.no_grad()
+def _averaged(kept: float) -> None:
+    SHARED.weight.mul_(kept)
+
+
+@pytest.mark.slow
+def test_what_a_decorated_function_writes_to_is_restored() -> None:
+    assert not kernellab.graph(_averaged, 0.5, levels=False).compare().differences
+
+
 @pytest.mark.slow
 def test_a_convolution_of_channels_last_tensors_is_compared_whole() -> None:
     model = nn.Conv2d(3, 8, 3)
