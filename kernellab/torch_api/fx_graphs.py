@@ -251,7 +251,7 @@ def is_unset(node: torch.fx.Node) -> bool:
 
 def rewritten_by(node: torch.fx.Node) -> torch.fx.Node | None:
     """The node whose value an operation writes to by way of a view; None of other operations."""
-    source = node.args[0] if node.args else None
+    source: Any = node.args[0] if node.args else None
     is_written = node.op == "call_function" and str(node.target).startswith("aten.copy_.")
     if not is_written or not isinstance(source, torch.fx.Node):
         return None
