@@ -12,6 +12,14 @@ import {
 import type { Item, Tree } from "./graph_tree";
 import { BLIND_SAFE } from "./palette";
 
+/** The part of a graph that is in sight. */
+interface Seen {
+  left: number;
+  top: number;
+  right: number;
+  bottom: number;
+}
+
 export interface CanvasListener {
   /** Elements were chosen; none where the paper was clicked. */
   choose(elements: readonly number[]): void;
@@ -27,6 +35,8 @@ const SCALES = { least: 0.04, most: 2.5, readable: 0.72, first: 0.9, fitted: 0.4
 const OPEN_AT_FIRST = [70, 40, 20, 0];
 /** The width of the edge along which most bytes go, and of the narrowest. */
 const WIDTHS = { most: 7, least: 0.8 };
+/** The most pixels of the map of all of a graph. */
+const MAP = { width: 150, height: 110 };
 /** Pixels around the sign of a pair that belong to it. */
 const SIGN = 10;
 /** Below this scale words cannot be read, and are left out. */
@@ -337,6 +347,14 @@ export class GraphCanvas {
     return this.find(({ item }) => (closed >= 0 ? item.group === closed : item.element === one));
   }
 
+  /** Open the groups around an element, and bring it into sight. */
+  turnTo(one: number): void {
+    for (const group of this.tree!.around(this.tree!.level.groups[one] ?? -1)) this.open.add(group);
+    this.arrange();
+    this.reveal();
+    this.draw();
+  }
+
   private reveal(): void {
     const [first] = this.lit;
     if (this.tree === null || first === undefined) return;
@@ -374,10 +392,13 @@ export class GraphCanvas {
     };
     canvas.addEventListener("pointerdown", (down) => {
       canvas.setPointerCapture(down.pointerId);
+      const map = this.map();
+      const isIn = map !== null && place(down).x > map.x && place(down).y > map.y;
       const [from, before] = [place(down), this.at];
       let moved = false;
       const drag = (event: PointerEvent): void => {
         const to = place(event);
+        if (isIn) return this.center((to.x - map.x) / map.scale, (to.y - map.y) / map.scale);
         moved ||= Math.hypot(to.x - from.x, to.y - from.y) > STILL;
         if (!moved) return;
         this.at = { x: before.x + to.x - from.x, y: before.y + to.y - from.y };
@@ -388,7 +409,8 @@ export class GraphCanvas {
         "lostpointercapture",
         (event) => {
           canvas.removeEventListener("pointermove", drag);
-          if (!moved) this.clicked(place(event), event.detail);
+          if (isIn) drag(event);
+          else if (!moved) this.clicked(place(event));
         },
         { once: true },
       );
@@ -429,7 +451,7 @@ export class GraphCanvas {
       : `${first}\n${second}`;
   }
 
-  private clicked(where: Point, _detail: number): void {
+  private clicked(where: Point): void {
     const refusal = this.refusalAt(where);
     if (refusal !== null) return this.listener.refused(refusal);
     const box = this.hit(where);
@@ -535,6 +557,55 @@ export class GraphCanvas {
     };
     this.paintPlan(this.drawn, seen, 0);
     this.paintOverlays();
+    context.setTransform(dense, 0, 0, dense, 0, 0);
+    this.paintMap(seen);
+  }
+
+  /** Where the small map of all of the graph is, at the bottom right; null where all is in sight. */
+  private map(): (Point & { scale: number }) | null {
+    const [space, all] = [this.space, this.drawn];
+    const [left, top] = [this.at.x, this.at.y];
+    const [right, bottom] = [left + all.width * this.scale, top + all.height * this.scale];
+    if (left >= 0 && top >= 0 && right <= space.width && bottom <= space.height) return null;
+    const scale = Math.min(MAP.width / all.width, MAP.height / all.height, this.scale / 2);
+    const below =
+      this.tools.offsetWidth > space.width - 2 * MAP.width ? this.tools.offsetHeight : 0;
+    const at = { x: space.width - all.width * scale, y: space.height - below - all.height * scale };
+    return { x: at.x - 8, y: at.y - 8, scale };
+  }
+
+  private paintMap(seen: Seen): void {
+    const map = this.map();
+    this.dom.dataset["map"] = JSON.stringify(map);
+    if (map === null) return;
+    const { context, drawn } = this;
+    context.translate(map.x, map.y);
+    context.scale(map.scale, map.scale);
+    context.lineWidth = 1 / map.scale;
+    context.fillStyle = this.color("shade");
+    context.strokeStyle = this.color("edge");
+    context.fillRect(0, 0, drawn.width, drawn.height);
+    context.strokeRect(0, 0, drawn.width, drawn.height);
+    const paint = (plan: Plan, left: number, top: number): void => {
+      for (const box of plan.boxes) {
+        const [x, y] = [left + box.x, top + box.y];
+        context.fillStyle = this.color(this.isIn(box.item) ? "focus" : "line");
+        if (box.inside === null) context.fillRect(x, y, box.width, box.height);
+        else paint(box.inside, x + inset(box), y + TITLE);
+      }
+    };
+    paint(drawn, 0, 0);
+    context.strokeStyle = this.color("ink");
+    const [left, top] = [Math.max(0, seen.left), Math.max(0, seen.top)];
+    const width = Math.min(drawn.width, seen.right) - left;
+    context.strokeRect(left, top, width, Math.min(drawn.height, seen.bottom) - top);
+  }
+
+  /** Bring a place of the graph to the middle. */
+  private center(x: number, y: number): void {
+    const { width, height } = this.space;
+    this.at = { x: width / 2 - x * this.scale, y: height / 2 - y * this.scale };
+    this.draw();
   }
 
   private paintOverlays(): void {
@@ -602,11 +673,7 @@ export class GraphCanvas {
     this.signs.push({ place, refusal });
   }
 
-  private paintPlan(
-    plan: Plan,
-    seen: { left: number; top: number; right: number; bottom: number },
-    depth: number,
-  ): void {
+  private paintPlan(plan: Plan, seen: Seen, depth: number): void {
     const { context } = this;
     for (const line of plan.lines) if (isSeen(line, seen)) this.paintLine(line, plan);
     for (const box of plan.boxes) {
@@ -751,10 +818,7 @@ function count(plan: Plan): number {
   );
 }
 
-function isSeen(
-  { points }: Line,
-  seen: { left: number; top: number; right: number; bottom: number },
-): boolean {
+function isSeen({ points }: Line, seen: Seen): boolean {
   const [xs, ys] = [points.map(({ x }) => x), points.map(({ y }) => y)];
   return (
     Math.min(...xs) <= seen.right &&

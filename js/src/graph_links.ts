@@ -87,6 +87,11 @@ export class Lines {
     return [...found].sort((a, b) => a - b);
   }
 
+  /** The first line of each element. */
+  firsts(): number[] {
+    return [...this.spans.values()].map(([first]) => first![0]);
+  }
+
   /** The elements of a line. */
   at(line: number): number[] {
     const found: number[] = [];

@@ -102,8 +102,9 @@ export class Texts {
     for (const { editor } of this.panes) editor.destroy();
   }
 
-  /** Light what belongs to lit elements; panes but the one that it was chosen in scroll there. */
+  /** Light what belongs to lit elements; panes but the one that it was chosen in scroll there, a source's after turning to its file. */
   light(lit: Lit, from: number, line: number): void {
+    for (const pane of this.panes.filter((_, place) => place !== from)) this.turn(pane, lit);
     const lights = this.panes.map((pane, place) => {
       const text = this.data.texts[pane.text];
       const lines = text === undefined ? [] : this.linesOf(pane.text).of(lit.get(text.level) ?? []);
@@ -122,6 +123,18 @@ export class Texts {
       pane.editor.mark(lines, overflows);
       pane.count.textContent = lines.length === 0 ? "" : `${lines.length.toLocaleString("en")} lit`;
     }
+  }
+
+  /** Where a pane shows a source that has nothing of what is lit, show the one that has. */
+  private turn(pane: Pane, lit: Lit): void {
+    if (!pane.shown.startsWith("source/")) return;
+    const has = (text: number): boolean =>
+      this.linesOf(text).of(lit.get(this.data.texts[text]!.level) ?? []).length > 0;
+    const sources = this.all().filter(({ shown }) => shown.startsWith("source/"));
+    const other = sources.find(({ number }) => has(number));
+    if (other === undefined || has(pane.text)) return;
+    pane.shown = other.shown;
+    this.fill(pane);
   }
 
   private linesOf(text: number): Lines {
@@ -241,6 +254,10 @@ export class Texts {
       { notes: [], bars: this.kit.noBars, controls: new Map(), layoutWords: () => "" },
       false,
     );
+    // A source opens at the first line of the model.
+    const first = Math.min(...this.linesOf(pane.text).firsts());
+    if (pane.shown.startsWith("source/") && first < Infinity)
+      this.kit.lightLines(pane.editor.view, [first], 0, true);
     this.listener.drawn();
   }
 }

@@ -36,6 +36,19 @@ export class GraphExplorer implements Seen {
     role: "toolbar",
     "aria-label": "View",
   });
+  private readonly search = element("input", {
+    type: "search",
+    class: "kl-input",
+    placeholder: "Find a node (/)",
+    "aria-label": "Find a node by its name, operation, shape or module",
+    oninput: () => this.find(0),
+    onkeydown: (event) => {
+      const { key, shiftKey } = event as KeyboardEvent;
+      if (key === "Enter") this.find(shiftKey ? -1 : 1);
+    },
+  });
+  /** Which of the nodes that match was found last. */
+  private match = 0;
   private readonly remark = element("div", { class: "kl-graph-remark kl-soft" });
   private readonly picture = element("div", { class: "kl-graph-picture" });
   private readonly status = element("div", { class: "kl-status kl-graph-status" });
@@ -123,6 +136,8 @@ export class GraphExplorer implements Seen {
         { class: "kl-head" },
         element("b", {}, title),
         element("span", { class: "kl-soft" }, subtitle),
+        element("span", { class: "kl-space" }),
+        this.search,
       ),
       ...troubles.map((note) => element("div", { class: "kl-failure" }, note)),
       this.tools,
@@ -262,6 +277,30 @@ export class GraphExplorer implements Seen {
     this.dom.dataset["clicked"] = (performance.now() - start).toFixed(1);
   }
 
+  /** Choose the next node that matches the search: of the drawn level, or else of the first level that has one. */
+  private find(step: number): void {
+    const wanted = this.search.value.trim().toLowerCase();
+    if (wanted === "") return this.clear();
+    const drawn = { name: this.drawn, number: this.levelNumber(this.drawn) };
+    for (const { name, number } of [drawn, ...this.drawable()]) {
+      const level = this.data.levels[number];
+      if (level === undefined) continue;
+      const found = [...level.names.keys()].filter((one) => {
+        const module = level.all_groups[level.groups[one]!]?.name;
+        const words = [level.names[one], level.labels[one], level.facts[one], module];
+        return words.join("\n").toLowerCase().includes(wanted);
+      });
+      if (found.length === 0) continue;
+      this.match = step === 0 ? 0 : (this.match + step + found.length) % found.length;
+      if (name !== this.drawn) this.draw(name);
+      this.choose(number, [found[this.match]!], -1, 0);
+      this.canvas.turnTo(found[this.match]!);
+      return this.say(`${this.match + 1} of ${found.length} found. ${this.chosenWords()}`);
+    }
+    this.clear();
+    this.say(`No node has ${JSON.stringify(wanted)} in its name, operation, shape or module.`);
+  }
+
   private clear(): void {
     this.chosen = null;
     this.lit = new Map();
@@ -370,7 +409,8 @@ export class GraphExplorer implements Seen {
     const mode = /^[1-9]$/.test(event.key) ? drawable[Number(event.key) - 1] : undefined;
     if (mode !== undefined) this.draw(mode.name);
     else if (event.key === "," || event.key === ".") this.texts.goToLit(event.key === ".");
-    else if (event.key === "/") this.texts.find();
+    else if (event.key === "/" && this.texts.dom.contains(event.target as Node)) this.texts.find();
+    else if (event.key === "/") this.search.focus();
     else if (event.key === "Escape" && this.chosen !== null) this.clear();
     else return;
     event.preventDefault();

@@ -31,6 +31,7 @@ from kernellab.torch_api.fx_graphs import (
     move_graph,
     node_of,
     operation_named,
+    rewritten_by,
     target_name,
     tensors_of_launch,
     tensors_restored,
@@ -99,7 +100,8 @@ class NodeRun(DrawingRun):
         earlier: NodeRun | None = None,
     ) -> None:
         """Prepare to run. Afterwards `computed` has each node's result, and what a kernel of the
-        user's wrote, by "node.parameter"; `values` has the tensors that a node's users received.
+        user's wrote, by "node.parameter"; `values` has the tensors that a node's users received;
+        `rewritten` has what other nodes have made of a node's value in place.
 
         Args:
             module: a graph on the CPU.
@@ -110,6 +112,7 @@ class NodeRun(DrawingRun):
         self._settled = settled
         self.values: dict[str, torch.Tensor] = {}
         self.computed: dict[str, torch.Tensor] = {}
+        self.rewritten: dict[str, torch.Tensor] = {}
 
     def run_node(self, n: torch.fx.Node) -> Any:
         """Run one node."""
@@ -120,6 +123,9 @@ class NodeRun(DrawingRun):
                 self.computed[f"{n.name}.{parameter}"] = value.detach().clone()
         if n.op == "output" or not isinstance(result, torch.Tensor):
             return result
+        owner = rewritten_by(n)
+        if owner is not None and owner in self.env:
+            self.rewritten[owner.name] = self.env[owner].detach().clone()
         if n.op != "placeholder":
             self.computed[n.name] = result.detach().clone()
             result = self._settled(n, result)
@@ -598,7 +604,7 @@ class _OfGraph:
                 node = nodes.get(lowering.values.get(name, ""))
                 if node is None or node.name not in run.computed:
                     continue
-                computed = run.computed[node.name]
+                computed = run.rewritten.get(node.name, run.computed[node.name])
                 if not isinstance(value, torch.Tensor) or computed.shape != value.shape:
                     continue
                 kernel, given = launched(statements[number]) or ("", ())
@@ -613,7 +619,7 @@ class _OfGraph:
                         place = node.name
                         buffer = _FarBuffer(place, node, kept, computed, kernel, parameter, [*last])
                         far.append(buffer)
-                value.copy_(run.values[node.name])
+                value.copy_(run.rewritten.get(node.name, run.values[node.name]))
 
         callable_in(text, launching, {SEEN: note})([*given_inputs])
         for source, place in _stores_to_inputs(module):

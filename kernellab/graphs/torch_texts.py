@@ -433,7 +433,9 @@ _OPERATORS: dict[type[ast.AST], str] = {
 """Syntax -> the function of the module `operator` that torch prints so."""
 
 _PLACE = re.compile(r":(?P<line>\d{1,9}) in ")
-_TENSOR = re.compile(r"^(?:\w+\()?(?P<dtype>[a-z]+\d\w*)\[(?P<shape>[^\]]*)\]")
+_TENSOR = re.compile(
+    r"^(?:\w+\()?(?P<dtype>[a-z]+\d\w*)\[(?P<shape>[^\]]*)\](?:\[(?P<strides>[^\]]*)\])?"
+)
 
 
 class _Line:
@@ -530,18 +532,22 @@ def _kind(annotation: ast.expr | None) -> str:
 
 
 def _placeholder(name: str, kind: str) -> GraphNode:
-    shape, dtype = _tensor(kind)
-    return GraphNode(name, "placeholder", name, "()", "{}", shape, dtype, None, ())
+    node = GraphNode(name, "placeholder", name, "()", "{}", None, None, None, ())
+    return replace(node, **_tensor(kind))
 
 
-def _tensor(kind: str) -> tuple[tuple[int | str, ...] | None, str | None]:
-    """Return shape and dtype of an annotation such as "f32[64, s0][s0, 1]cpu", or None, None."""
+def _tensor(kind: str) -> dict[str, Any]:
+    """Return the shape, strides and dtype of an annotation such as "f32[64, s0][s0, 1]cpu"."""
     match = _TENSOR.match(kind)
     if match is None or match["dtype"] not in _DTYPES:
-        return None, None
-    sizes = [size.strip() for size in match["shape"].split(",") if size.strip()]
-    shape = tuple(int(size) if size.isdecimal() and len(size) < 19 else size for size in sizes)
-    return shape, _DTYPES[match["dtype"]]
+        return {}
+    strides = None if match["strides"] is None else _sizes(match["strides"])
+    return {"shape": _sizes(match["shape"]), "dtype": _DTYPES[match["dtype"]], "strides": strides}
+
+
+def _sizes(text: str) -> tuple[int | str, ...]:
+    sizes = [size.strip() for size in text.split(",") if size.strip()]
+    return tuple(int(size) if size.isdecimal() and len(size) < 19 else size for size in sizes)
 
 
 def _position(comment: str) -> SourcePosition | None:
@@ -583,20 +589,20 @@ def _node(
     name = naming.targets[0] if isinstance(naming, ast.Assign) else getattr(naming, "target", None)
     if not isinstance(name, ast.Name):
         return None
-    shape, dtype = _tensor(_kind(getattr(naming, "annotation", None)))
     keywords = (f"{keyword.arg!r}: {line.text(keyword.value)}" for keyword in value.keywords)
-    return GraphNode(
+    node = GraphNode(
         name=name.id,
         opcode=value.opcode,
         target=value.target,
         args=_short(_tuple([*map(line.text, value.args), *value.literals])),
         kwargs=_short(f"{{{', '.join(keywords)}}}"),
-        shape=shape,
-        dtype=dtype,
+        shape=None,
+        dtype=None,
         position=position,
         origins=(),
         inputs=_names_in([*value.args, *value.keywords], named),
     )
+    return replace(node, **_tensor(_kind(getattr(naming, "annotation", None))))
 
 
 def _value(value: ast.expr, line: _Line, named: set[str]) -> _Value:

@@ -43,6 +43,7 @@ class GraphNode:
         dtype: "float32", ...; None if the value is not a tensor.
         position: the user's line; None where torch kept none.
         modules: those of the model that it is in, the outermost first.
+        strides: in elements, symbols as text; None where they are unknown.
     """
 
     name: str
@@ -56,6 +57,7 @@ class GraphNode:
     origins: tuple[str, ...]
     inputs: tuple[str, ...] = ()
     modules: tuple[ModulePlace, ...] = ()
+    strides: tuple[int | str, ...] | None = None
 
 
 @dataclass(frozen=True)

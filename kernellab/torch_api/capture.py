@@ -440,7 +440,7 @@ def saved_by(module: torch.fx.GraphModule) -> tuple[SavedTensor, ...]:
         value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
         if isinstance(value, torch.Tensor):
             kind = str(value.dtype).removeprefix("torch.")
-            guards.append(SavedTensor(node.name, sizes(value), kind, byte_count(value)))
+            guards.append(SavedTensor(node.name, sizes(value.shape), kind, byte_count(value)))
     return tuple(guards)
 
 
@@ -480,7 +480,7 @@ def capture(
     After `seconds` it is stopped: what was captured until then is there.
     """
     captured = backend.captured
-    with backend.listening(), _functorch_options(), limited(seconds):
+    with backend.listening(), limited(seconds):
         captured.error = call_once(
             function,
             args,
@@ -570,7 +570,7 @@ def call_once(
     made = 0
     try:
         compiled = torch.compile(function, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
-        with calls_on_gpu(), gpu_tensors_lie(place):
+        with _functorch_options(), calls_on_gpu(), gpu_tensors_lie(place):
             for given, named in calls:
                 result = compiled(*given, **named)
                 if results is not None:
@@ -702,19 +702,22 @@ class WatchedBackend:
             if len(self.captured.lowered) == before:
                 asks = "the backend did not ask for it: it takes the FX graph as it is"
                 aten, prims = (Level(name, "", (), asks) for name in ("aten", "prims"))
-                direction, seconds = _graph_direction(inputs), time.perf_counter() - start
-                self.captured.lowered.append(
-                    LoweredGraph(
-                        direction,
-                        number,
-                        aten,
-                        prims,
-                        post_grad=_NOT_INDUCTORS,
-                        error=error,
-                        seconds=seconds,
-                    )
-                )
+                self._note(_graph_direction(inputs), number, aten, prims, error, start)
         return compiled
+
+    def _note(
+        self,
+        direction: str,
+        number: int,
+        aten: Level,
+        prims: Level,
+        error: str,
+        start: float,
+        saved: tuple[SavedTensor, ...] = (),
+    ) -> None:
+        graph = LoweredGraph(direction, number, aten, prims, post_grad=_NOT_INDUCTORS, saved=saved)
+        seconds = time.perf_counter() - start
+        self.captured.lowered.append(replace(graph, error=error, seconds=seconds))
 
     def _compiling_graphs(self, original: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(original)
@@ -743,18 +746,7 @@ class WatchedBackend:
                 error = f"{type(problem).__name__}: {problem}"
                 raise
             finally:
-                self.captured.lowered.append(
-                    LoweredGraph(
-                        direction,
-                        number,
-                        aten,
-                        prims,
-                        post_grad=_NOT_INDUCTORS,
-                        saved=saved,
-                        error=error,
-                        seconds=time.perf_counter() - start,
-                    )
-                )
+                self._note(direction, number, aten, prims, error, start, saved)
 
         return watched
 

@@ -10,10 +10,11 @@ import functools
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -90,12 +91,13 @@ def node_of(node: torch.fx.Node) -> GraphNode:
         target=target_name(node),
         args=_shown(node.args),
         kwargs=_shown(node.kwargs),
-        shape=sizes(value) if is_tensor else None,
+        shape=sizes(value.shape) if is_tensor else None,
         dtype=str(value.dtype).removeprefix("torch.") if is_tensor else None,
         position=user_position(node.meta.get("stack_trace") or ""),
         origins=tuple(dict.fromkeys(_origins(node))),
         inputs=tuple(input_node.name for input_node in node.all_input_nodes),
         modules=tuple(_modules(node)),
+        strides=sizes(value.stride()) if is_tensor and value.layout is torch.strided else None,
     )
 
 
@@ -104,10 +106,9 @@ def _shown(arguments: Any) -> str:
     return text if len(text) <= _MOST_ARGUMENT else text[: _MOST_ARGUMENT - 1] + "…"
 
 
-def sizes(tensor: torch.Tensor) -> tuple[int | str, ...]:
-    """Its shape: numbers, and names of symbols."""
-    sizes: list[Any] = list(tensor.shape)
-    return tuple(size if isinstance(size, int) else str(size) for size in sizes)
+def sizes(given: Iterable[Any]) -> tuple[int | str, ...]:
+    """Sizes or strides: numbers, and names of symbols."""
+    return tuple(size if isinstance(size, int) else str(size) for size in given)
 
 
 def byte_count(tensor: torch.Tensor) -> int:
@@ -224,6 +225,9 @@ class DrawingRun(torch.fx.Interpreter):
         else:
             torch.set_rng_state(state)
         result = super().run_node(n)
+        if result is None and any(user.target is operator.getitem for user in n.users):
+            # `_foreach_add_` gives nothing; Inductor has its users read what it wrote to.
+            result = self.fetch_args_kwargs_from_env(n)[0][0]
         if not torch.equal(state, torch.get_rng_state()):
             self.states[n.name] = state
         return result
@@ -243,6 +247,17 @@ def is_unset(node: torch.fx.Node) -> bool:
     """Whether a node's value is memory that nothing was written to."""
     name = target_name(node)
     return name.startswith(("aten.empty", "aten.new_empty", "torch.empty", "new_empty"))
+
+
+def rewritten_by(node: torch.fx.Node) -> torch.fx.Node | None:
+    """The node whose value an operation writes to by way of a view; None of other operations."""
+    source: Any = node.args[0] if node.args else None
+    is_written = node.op == "call_function" and str(node.target).startswith("aten.copy_.")
+    if not is_written or not isinstance(source, torch.fx.Node):
+        return None
+    while getattr(source.target, "is_view", False):
+        source = source.args[0]
+    return None if source is node.args[0] else source
 
 
 def operation_named(name: str) -> Any:
@@ -402,23 +417,34 @@ def _tensors_in(value: Any) -> Iterator[torch.Tensor | None]:
         )
 
 
-def _held_by(function: Any) -> Iterator[Any]:
-    """What a function can reach without an argument."""
-    if isinstance(function, functools.partial):
-        yield from _held_by(function.func)
-        yield [*function.args, *function.keywords.values()]
+def _held_by(function: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """What a function can reach without an argument: itself, by the functions in its closure, such
+    as what `torch.no_grad` decorates, and by those of its module.
+    """
+    seen = set() if seen is None else seen
+    if id(function) in seen:
         return
+    seen.add(id(function))
     yield function
     yield getattr(function, "__self__", None)
-    code = getattr(function, "__code__", None)
+    inner: list[Any] = []
+    if isinstance(function, functools.partial):
+        inner += [function.func]
+        yield [*function.args, *function.keywords.values()]
     for cell in getattr(function, "__closure__", None) or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
+        with suppress(ValueError):  # not assigned yet
+            inner.append(cell.cell_contents)
+    code = getattr(function, "__code__", None)
     if code is not None:
         names = function.__globals__
-        yield [names[name] for name in code.co_names if name in names]
+        known = [names[name] for name in code.co_names if name in names]
+        inner += [each for each in known if getattr(each, "__globals__", None) is names]
+        yield known
+    for each in inner:
+        if isinstance(each, FunctionType | functools.partial):
+            yield from _held_by(each, seen)
+        else:
+            yield each
 
 
 def _of_type(

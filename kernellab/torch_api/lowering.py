@@ -642,6 +642,7 @@ def _primitive_table() -> dict[Any, Callable[..., Any]]:
                 operation = getattr(packet, overload)
                 if not any(argument.is_out for argument in operation._schema.arguments):
                     table.setdefault(operation, getattr(module, name))
+    table.pop(torch.ops.aten.view.dtype)  # the reference takes sizes
     return table
 
 

@@ -393,11 +393,15 @@ def _chosen(
     enable_gqa: bool = False,
 ) -> Any:
     fused = _fused_for(query, key, value, attn_mask, is_causal, enable_gqa)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:  # as what is added to the scores
+        hidden, like = ~attn_mask, torch.zeros_like(attn_mask, dtype=query.dtype)
+        attn_mask = like.masked_fill_(hidden, float("-inf"))
     if fused is _flash:  # which torch gives a scale always
         factor = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
         return _flash(query, key, value, dropout_p, is_causal, False, scale=factor)[0]
     if fused is _efficient:
-        bias = _bias(attn_mask, query, key)
+        sizes = *query.shape[:2], query.shape[2], key.shape[2]
+        bias = None if attn_mask is None else attn_mask.expand(*sizes)
         keeps_sums = query.requires_grad or key.requires_grad or value.requires_grad
         return _efficient(query, key, value, bias, keeps_sums, dropout_p, is_causal, scale=scale)[0]
     return _aten._scaled_dot_product_attention_math.default(
@@ -440,15 +444,6 @@ def _fused_for(
     is_aligned = multiple is not None and head % multiple == 0 and of_value % multiple == 0
     is_on = _backends.mem_efficient_sdp_enabled() and not enable_gqa
     return _efficient if is_aligned and is_on else None
-
-
-def _bias(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor | None:
-    """A mask as what is added to the scores, for every head."""
-    if mask is None:
-        return None
-    if mask.dtype == torch.bool:
-        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, float("-inf"))
-    return mask.expand(*query.shape[:2], query.shape[2], key.shape[2])
 
 
 # Written out, for the CPU

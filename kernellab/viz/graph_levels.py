@@ -198,7 +198,9 @@ class Levels:
             self._text(_BYTECODE, rewritten, "", "rewritten")
 
     def _add_breaks(self) -> None:
-        """Graph breaks, guards that failed and sizes that were fixed, each linked to its line."""
+        """Graph breaks, guards that failed and sizes that were fixed, each linked to its line, and
+        all guards.
+        """
         written, elements = Written(), list[_Element]()
         for words, position in _said_of_lines(self.report):
             first, last = written.add(words)
@@ -207,7 +209,7 @@ class Levels:
                 written.mark(first, last, len(elements))
                 name, _, _ = words.partition("\n")
                 elements.append(_Element(name, origins=(line,), line=line))
-        words = "Breaks and recompilations"
+        words = "Breaks, guards, recompilations"
         self.levels[_DYNAMO] = _level("breaks", words, elements, above=_SOURCE)
         if written.lines:
             self._text(_DYNAMO, written, "", "")
@@ -433,7 +435,7 @@ def _level(
 
 
 def _said_of_lines(report: GraphReport) -> Iterator[tuple[str, SourcePosition | None]]:
-    """Yield what Dynamo said of lines of the model, and the line."""
+    """Yield what Dynamo said, and the line of the model that it said it of."""
     for number, graph_break in enumerate(report.breaks):
         more = (*graph_break.hints[:1], graph_break.rest)
         words = f"Graph break {number}, {graph_break.position}: {graph_break.reason}"
@@ -450,6 +452,8 @@ def _said_of_lines(report: GraphReport) -> Iterator[tuple[str, SourcePosition | 
         yield str(symbol), symbol.position
         for guard in symbol.guards:
             yield f"    {symbol.name}: {guard}", guard.position
+    for condition in report.guards:
+        yield f"Guard of {condition.frame}: {condition.condition}", None
 
 
 def _file_name(file: str) -> str:
@@ -511,7 +515,21 @@ def _shape(node: GraphNode) -> str:
     own = f"{node.target}  " if is_named else ""
     name = node.dtype.rstrip(digits) if "8_" not in node.dtype else node.dtype
     kind = f"{_SHORT.get(name, name)}{node.dtype[len(name) :]}"
-    return f"{own}{kind}{index_text(node.shape) or '[]'}"
+    return f"{own}{kind}{index_text(node.shape) or '[]'}{_strides(node)}"
+
+
+def _strides(node: GraphNode) -> str:
+    """Return the strides of a node; "" of a dense row-major tensor, or where torch has none."""
+    shape = node.shape or ()
+    dense = _dense(shape) if _size(node) else shape
+    pairs = zip(shape, node.strides or (), dense)
+    if all(size == 1 or stride == expected for size, stride, expected in pairs):
+        return ""
+    return f" strides {index_text(node.strides or ())}"
+
+
+def _dense(shape: Sequence[int | str]) -> list[int]:
+    return [math.prod(map(int, shape[place:])) for place in range(1, len(shape) + 1)]
 
 
 def _size(node: GraphNode) -> int:

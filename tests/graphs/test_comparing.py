@@ -188,6 +188,12 @@ def _filtered(x: torch.Tensor) -> torch.Tensor:
 
 
 SHARED = nn.Linear(32, 32)
+HIDDEN = torch.ones(40, 40, dtype=torch.bool).tril()
+
+
+def _stepped_in_place(x: torch.Tensor) -> torch.Tensor:
+    torch._foreach_add_([x], 1)  # as an optimizer counts its steps
+    return x * 2
 
 
 def _layer_in_two_graphs(x: torch.Tensor) -> torch.Tensor:
@@ -201,6 +207,8 @@ def _layer_in_two_graphs(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("function", "dtype", "graphs"),
     [
+        (lambda q: F.scaled_dot_product_attention(q[0], q[0], q[0], HIDDEN), torch.float32, 1),
+        (_stepped_in_place, torch.float32, 1),
         (lambda q: _attend(_attend(q)), torch.float32, 1),
         (lambda q: _attend(q[0], 0.2), torch.float32, 2),
         (lambda q: _attend(_attend(q)), torch.bfloat16, 2),
@@ -287,6 +295,16 @@ def test_a_wrong_store_to_a_buffer_of_the_module_is_found() -> None:
     assert (difference.level, difference.kernel) == ("kernel", kernel.name)
     assert difference.count == 16
     assert torch.equal(model.mean, torch.ones(16))
+
+
+@torch.no_grad()
+def _averaged(kept: float) -> None:
+    SHARED.weight.mul_(kept)
+
+
+@pytest.mark.slow
+def test_what_a_decorated_function_writes_to_is_restored() -> None:
+    assert not kernellab.graph(_averaged, 0.5, levels=False).compare().differences
 
 
 @pytest.mark.slow

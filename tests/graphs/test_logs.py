@@ -283,7 +283,7 @@ def test_graphs_and_code_read_as_what_they_were_printed_from(name: str) -> None:
 
 
 def _comparable(node: GraphNode) -> GraphNode:
-    """What both know of a node: a text has no origins and no sources of inputs, and names
+    """What both know of a node: a text has no origins, strides and sources of inputs, and names
     functions in full.
     """
     is_input = node.opcode == "placeholder"
@@ -294,6 +294,7 @@ def _comparable(node: GraphNode) -> GraphNode:
         inputs=tuple(sorted(node.inputs)),
         origins=(),
         modules=(),
+        strides=None,
     )
 
 
@@ -314,3 +315,4 @@ def test_what_a_line_does(text: str, target: str, args: str) -> None:
     found: dict[str, Any] = {node.name: node for node in level.nodes}
     assert (found["y"].target, found["y"].args) == (target, args)
     assert list(found) == ["x", "y", "output"]
+    assert found["y"].strides == ((1,) if "[2][1]" in text else None)

@@ -1,5 +1,6 @@
 """What a capture has of the user's process: all of it, as it runs in a copy."""
 
+import subprocess
 import sys
 import threading
 from types import ModuleType
@@ -374,3 +375,43 @@ def test_autocast_of_a_gpu_casts() -> None:
     dtypes = {node.target: node.dtype for node in report.graphs[0].aten.nodes}
     assert dtypes["aten.addmm.default"] == "bfloat16"
     assert dtypes["aten.exp.default"] == "float32"
+
+
+BIG = """
+import resource, torch, kernellab
+from torch import nn
+from torch.nn import functional as F
+
+class Layer(nn.Module):
+    def __init__(self, size=8192, heads=64, of_keys=8, inner=28672):
+        super().__init__()
+        self.heads, width = heads, size // heads
+        self.norms = nn.ModuleList(nn.RMSNorm(size) for _ in range(2))
+        self.q, self.kv = nn.Linear(size, size, False), nn.Linear(size, 2 * of_keys * width, False)
+        self.o, self.gate = nn.Linear(size, size, False), nn.Linear(size, 2 * inner, False)
+        self.down = nn.Linear(inner, size, False)
+
+    def forward(self, x):
+        y = self.norms[0](x)
+        q = self.q(y).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        k, v = self.kv(y).unflatten(-1, (-1, q.shape[-1])).transpose(1, 2).chunk(2, 1)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        x = x + self.o(y.transpose(1, 2).flatten(2))
+        gate, up = self.gate(self.norms[1](x)).chunk(2, -1)
+        return x + self.down(F.silu(gate) * up)
+
+with torch.device("meta"):
+    model = nn.Sequential(Layer(), Layer()).to(torch.bfloat16)
+    x = torch.empty(4, 4096, 8192, dtype=torch.bfloat16, requires_grad=True)
+report = kernellab.graph(model, x, backward=True, gpu="h200")
+assert not report.error and [bool(graph.kernels) for graph in report.graphs] == [True, True]
+uses = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+print(*(each.ru_maxrss for each in uses))
+"""
+
+
+@pytest.mark.slow
+def test_two_layers_of_a_70b_model_need_no_memory_for_parameters() -> None:
+    command = [sys.executable, "-c", BIG]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert max(int(kilobytes) * 1024 for kilobytes in found) < 3e9, "the parameters are 3.4 GB"

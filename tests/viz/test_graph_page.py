@@ -128,6 +128,12 @@ def test_boxes_open_and_close(page: Page) -> None:
     )
     whole = items(page)
     canvas = page.locator(".kl-graph-box canvas")
+    box = page.locator(".kl-graph-box")
+    at = json.loads(box.get_attribute("data-map") or "")  # of all of it, at the bottom right
+    before = canvas.screenshot()
+    canvas.click(position={"x": at["x"] + 5, "y": at["y"] + 90})
+    page.wait_for_timeout(100)
+    assert canvas.screenshot() != before, "the graph moved"
     canvas.focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
@@ -138,6 +144,21 @@ def test_boxes_open_and_close(page: Page) -> None:
     assert items(page) <= first
     page.get_by_role("radio", name="Loop IR").click()
     expect(canvas).to_have_attribute("aria-label", "Loop IR of forward 0: 36 nodes")
+
+
+@pytest.mark.slow
+def test_a_search_goes_to_the_nodes_that_match(page: Page) -> None:
+    status = page.locator(".kl-graph-status [role=status]")
+    page.locator(".kl-graph-box canvas").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("gelu")  # no ATen node is called that: it is written out
+    expect(status).to_contain_text("1 of 2 found. FX: gelu")
+    page.keyboard.press("Enter")
+    expect(status).to_contain_text("2 of 2 found. FX: gelu_1")
+    expect(page.get_by_role("radio", name="FX")).to_have_attribute("aria-checked", "true")
+    expect(pane(page, 0).locator(".cm-line.kl-lit")).to_contain_text("functional.gelu")
+    page.locator(".kl-graph .kl-head input").fill("<b>")
+    expect(status).to_have_text('No node has "<b>" in its name, operation, shape or module.')
 
 
 @pytest.mark.slow

@@ -221,11 +221,13 @@ def test_an_empty_report_says_so() -> None:
 
 
 def test_what_was_captured_and_not_lowered_is_drawn(messages: SnapshotAssertion) -> None:
-    frame = CapturedFrame(0, Level("fx", "", (node(0), node(1))), None)
+    second = node(1, shape=(2, 3), strides=(1, 2))
+    frame = CapturedFrame(0, Level("fx", "", (node(0, strides=(1,)), second)), None)
     found = GraphReport(capture(frames=(frame,))).explore().data
     (chain,) = found.chains
     assert chain.remark == messages
     assert found.levels[chain.levels[-1]].inputs == ((), (0,))
+    assert found.levels[chain.levels[-1]].facts == ("f32[2]", "f32[2, 3] strides [1, 2]")
 
 
 def test_a_failed_level_says_why(report: GraphReport) -> None:
@@ -268,9 +270,9 @@ def test_graph_breaks_are_linked_with_their_lines(report: GraphReport) -> None:
     data = GraphReport(replace(report.capture, breaks=(stop,))).explore().data
     level = of_chain(data, data.chains[0], "breaks")
     (text,) = texts_of(data, level)
-    assert (text.text.content or "").startswith(
-        f"Graph break 0, {position}: print was called\n    Remove it."
-    )
+    words = text.text.content or ""
+    assert words.startswith(f"Graph break 0, {position}: print was called\n    Remove it.")
+    assert all(guard.condition in words for guard in report.guards)
     ((_, element),) = marked(text)
     source = data.levels[level.above]
     assert [source.names[line] for line in level.origins[element]] == [
