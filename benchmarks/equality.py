@@ -40,9 +40,7 @@ def measure(case: Case, rounds: int = ROUNDS) -> Comparison:
     assert isinstance(side, KernelSide)
 
     def exact() -> Sample:
-        tensors = ExactTensors(0)
-        for name, tensor in side.tensors():
-            tensors.of(tensor, name)
+        tensors = ExactTensors(0).holding(side.tensors())
         return timed(lambda: side.run_again(tensors), time.process_time)
 
     def plain() -> Sample:

@@ -5,7 +5,7 @@ inputs.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -43,6 +43,7 @@ from kernellab.equality.sides import (
     Side,
     fresh_tensors,
     name_of,
+    outstanding_inputs,
     sides_of,
 )
 from kernellab.equality.terms import OrderNotKnown, Terms
@@ -115,7 +116,14 @@ def _matched(first: Side, second: Side) -> list[tuple[str, str]]:
         ]
         if pairs:
             return pairs
-    if len(written[0]) != len(written[1]) or not written[0]:
+    for side, results in zip((first, second), written):
+        if not results:
+            does = "writes" if isinstance(side, KernelSide) else "returns"
+            raise ArgumentError(
+                f"{side.name} {does} no tensor, so there is nothing to compare.",
+                advice="A kernel stores what is compared, and a function returns it.",
+            )
+    if len(written[0]) != len(written[1]):
         raise ArgumentError(
             f"{first.name} has {counted(len(written[0]), 'result')} ({', '.join(written[0])}), and "
             f"{second.name} has {len(written[1])}.",
@@ -170,7 +178,7 @@ class Comparison:
         """The verdict."""
         for pair in self.pairs:
             if pair.differs.any():
-                return self._unequal(pair, pair.differs, self._why_not_visible())
+                return self._unequal(pair, pair.differs, self._why_not_visible(), *ORDERED)
         for pair in self.pairs:
             if not pair.decided.all():
                 return self._unequal(pair, ~pair.decided, _without_residue(pair))
@@ -189,21 +197,82 @@ class Comparison:
                 first = next(iter(side.ordered.values()))
                 return self._verdict("not decided", f"{reason} by {names}", position=first)
         compared = (CONSTANTS,) if self._constants else ()
-        special = () if self.inputs == "finite" else (NAN, INFINITY)
-        for inputs in (GIVEN, NORMAL, ORDERED[0], SMALL, ZEROS, *compared, *special):
+        special = () if self.inputs == "finite" else (*NAN, *INFINITY)
+        usual = GIVEN, NORMAL, ORDERED[0], SMALL, ZEROS, *compared, *special
+        off = self._off_for(usual)
+        if off is None and not is_known and (unseen := _unseen(self.first, self.second)):
+            return self._verdict("not decided", f"{unseen[0]}, {_NOT_SEEN}", position=unseen[1])
+        if off is None:
+            outstanding = self._outstanding(special, is_known=is_known)
+            if outstanding is None:
+                return self._verdict("not decided", f"{_HIDDEN}: try fewer elements")
+            off = self._off_for(outstanding)
+        return self._verdict("equal") if off is None else off
+
+    def _off_for(self, several: Iterable[Inputs]) -> Equality | None:
+        """The verdict if a run with floats differs: "different" where residues of the same numbers
+        do too, so that neither rounding nor overflow is the reason.
+        """
+        for inputs in several:
             for pair, results in self._runs(inputs):
                 off = self._off(pair, results) & inputs.counts(*results)
                 if off.any():
                     floats = _farthest(off, results)
-                    reason = (
-                        f"The exact values agree, and a run with {inputs.words} differs{inputs.why}"
-                    )
+                    reason = f"{_ONLY_FLOATS} {inputs.words} differs{inputs.why}"
                     sizes = int(off.sum()), off.numel()
                     element = UnequalElement(pair.names[0], floats[0], *sizes, floats)
+                    if self._is_exact(inputs, pair, off.numpy()):
+                        position = self._stored_at(pair, floats[0])
+                        return self._verdict("different", reason, element, position)
                     return self._verdict("not decided", reason, element)
-        if not is_known and (unseen := _unseen(self.first, self.second)):
-            return self._verdict("not decided", f"{unseen[0]}, {_NOT_SEEN}", position=unseen[1])
-        return self._verdict("equal")
+        return None
+
+    def _outstanding(self, special: Sequence[Inputs], *, is_known: bool) -> list[Inputs] | None:
+        """Inputs in which each element decides what one of many can; None if they are too many.
+
+        Args:
+            special: the inputs with numbers that are not finite, if they count.
+            is_known: whether finite ones are known to agree.
+        """
+        choices = {*self.first.choices(), *self.second.choices()}
+        if not choices or (choices == {"maximum"} and self._has_same_maxima()):
+            return []
+        tensors = {t.data_ptr(): t for side in (self.first, self.second) for t in side.read()}
+        chosen = [
+            t
+            for place, t in tensors.items()
+            if place not in self._fixed and t.numel() and t.dtype != torch.bool
+        ]
+        return outstanding_inputs(chosen, () if is_known else (1.0, -1.0), bool(special))
+
+    def _has_same_maxima(self) -> bool:
+        """Whether the results agree where each operand changes a maximum."""
+        with residues.maxima_of_all(), residues.uninterpreted_noted():
+            agreements = self._agreements(rounds=self.again.rounds)
+        return all((same & known).all() for same, known in agreements.values())
+
+    def _agreements(self, **options: bool) -> dict[ResultPair, Any]:
+        """What `agreement` says of the results of one more run with residues."""
+        sides = self.first, self.second
+        results = [side.run(fresh_tensors(0, *sides, **options)) for side in sides]
+        return {
+            pair: agreement(*(each[name].numpy() for each, name in zip(results, pair.names)))
+            for pair in self.pairs
+        }
+
+    def _is_exact(self, inputs: Inputs, pair: ResultPair, off: numpy.ndarray) -> bool:
+        """Whether residues of what the tensors hold in a run with floats differ where these do. Of
+        many floats that are not whole numbers, residues are not looked up: it takes seconds.
+        """
+        tensors = (tensor for side in (self.first, self.second) for _, tensor in side.tensors())
+        count = sum(tensor.numel() for tensor in tensors if tensor.is_floating_point())
+        is_whole = inputs in (SMALL, ZEROS) or inputs.outstanding is not None
+        if count > _MOST_FLOATS and not is_whole:
+            return False
+        with suppress(KernelLabError), self.holding(inputs):
+            same, known = self._agreements(given=True)[pair]
+            return not self.again.rounds and bool((known & ~same & off).any())
+        return False
 
     def saw(self, first: Side, second: Side, *, also_before: bool) -> None:
         """Run both with expressions of special numbers, and take over which outcomes of conditions
@@ -284,9 +353,11 @@ class Comparison:
             self.inputs,
         )
 
-    def _unequal(self, pair: ResultPair, off: numpy.ndarray, otherwise: str) -> Equality:
+    def _unequal(
+        self, pair: ResultPair, off: numpy.ndarray, otherwise: str, *more: Inputs
+    ) -> Equality:
         """The verdict if elements are off: "different" only if floats show it."""
-        floats = self._visible(pair)
+        floats = self._visible(pair, more)
         if floats is not None:
             off = off | floats[0].numpy()
         index = tuple(int(place) for place in numpy.argwhere(off)[0])
@@ -295,7 +366,8 @@ class Comparison:
         position = self._stored_at(pair, index)
         if floats is None:
             return self._verdict("not decided", otherwise, element, position)
-        return self._verdict("different", "", element, position)
+        reason = "" if pair.differs.any() else otherwise
+        return self._verdict("different", reason, element, position)
 
     def _why_not_visible(self) -> str:
         reason = _NOT_VISIBLE
@@ -315,9 +387,11 @@ class Comparison:
                     return position
         return None
 
-    def _visible(self, pair: ResultPair) -> tuple[torch.Tensor, Floats] | None:
+    def _visible(
+        self, pair: ResultPair, more: Sequence[Inputs]
+    ) -> tuple[torch.Tensor, Floats] | None:
         """Where the first run with floats that shows a difference does, and its results."""
-        for inputs in (GIVEN, NORMAL, *ORDERED):
+        for inputs in (GIVEN, NORMAL, *more):
             for each, results in self._runs(inputs):
                 if each is pair and (off := self._off(pair, results)).any():
                     return off, results
@@ -364,7 +438,11 @@ class Comparison:
                 before.append((tensor, tensor.detach().clone()))
                 generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
                 normal = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
-                tensor.detach().copy_(make(normal, tensor.dtype, self._constants))
+                made = make(normal, tensor.dtype, self._constants)
+                far = inputs.outstanding
+                if far is not None and far.tensor.data_ptr() == place:
+                    made = far.put(made)
+                tensor.detach().copy_(made)
             yield
         finally:
             for tensor, contents in before:
@@ -385,6 +463,10 @@ def _farthest(off: torch.Tensor, results: Floats) -> FloatPair:
     return index, float(results[0][index]), float(results[1][index])
 
 
+_MOST_FLOATS = 4_096
+
+_HIDDEN = "One element of many decides, and not each of them was tried"
+
 _NOT_SEEN = "so what it decides was not compared"
 
 _TIMES_ROUNDING = 4
@@ -394,9 +476,12 @@ _TIMES_ROUNDING = 4
 def _without_residue(pair: ResultPair) -> str:
     count = int((~pair.decided).sum())
     return (
-        f"{counted(count, 'element')} of {pair.names[0]} {'has' if count == 1 else 'have'} no "
-        "residue in both: NaN, or a product of an exponential and a logarithm"
+        f"{counted(count, 'element')} of {pair.names[0]} {'has' if count == 1 else 'have'} "
+        f"{_NO_RESIDUE}: NaN, or a product of an exponential and a logarithm"
     )
+
+
+_NO_RESIDUE = "no residue in both"
 
 
 def _finite(result: torch.Tensor) -> torch.Tensor:
@@ -519,12 +604,17 @@ def _compared(first: Side, second: Side, seeds: int, inputs: Domain, *, rounds: 
     return Comparison(first, second, seeds, pairs, tuple(sorted(uninterpreted)), again, inputs)
 
 
+_ONLY_FLOATS = "The exact values agree, and a run with"
+
 _NOT_VISIBLE = "The exact values differ, and runs with floats show no difference"
 
 
 def _may_be_proved(equality: Equality) -> bool:
     """Whether expressions may decide what residues and floats do not."""
-    return equality.reason.startswith(_NOT_VISIBLE) or equality.reason.endswith(_NOT_SEEN)
+    reason = equality.reason
+    of_given = f"{_ONLY_FLOATS} {GIVEN.words}"
+    hopes = reason.startswith((_NOT_VISIBLE, _HIDDEN, of_given)), reason.endswith(_NOT_SEEN)
+    return any(hopes) or _NO_RESIDUE in reason
 
 
 def _with_proof(
@@ -539,13 +629,14 @@ def _with_proof(
         try:
             first, second = sides()
             off = _first_unequal(terms, first, second, equality)
-            why = f"the expressions of {off[0]} differ." if off is not None else ""
+            why = f"the expressions of {off.text} differ." if off is not None else ""
         except OrderNotKnown as unknown:
             why = unknown.problem
         except UnsupportedOperation as unknown:
             return replace(equality, notes=(*equality.notes, f"Not proved: {unknown.problem}"))
         try:
-            while why and points < comparison.seeds and equality.verdict != "different":
+            is_open = equality.verdict != "different" or _may_be_proved(equality)
+            while why and is_open and points < comparison.seeds:
                 terms.move_to(points)
                 off = _first_unequal(terms, first, second, equality)
                 if off is not None:
@@ -561,24 +652,41 @@ def _with_proof(
         seen = f" At {counted(points, 'random point')} they agree." if points and not off else ""
         equality = replace(equality, notes=(*equality.notes, f"Not proved: {why}{seen}"))
     if off is not None:
-        equality = replace(equality, expressions=off[1])
+        equality = replace(equality, expressions=off.expressions)
+        if off.element is not None and equality.verdict == "not decided":
+            reason = "Real numbers at a random point show the difference"
+            equality = replace(equality, verdict="different", reason=reason, difference=off.element)
     return replace(equality, proved=bool(equality) and not why and not comparison.order_notes)
+
+
+@dataclass(frozen=True)
+class _UnequalExpressions:
+    """The first element of which both have other expressions, or one that is known to differ.
+
+    Attributes:
+        element: with the values of the two at a random point, None if they may be the same.
+    """
+
+    text: str
+    expressions: tuple[str, str]
+    element: UnequalElement | None
 
 
 def _first_unequal(
     terms: Terms, first: Side, second: Side, equality: Equality
-) -> tuple[str, tuple[str, str]] | None:
-    """The first element of which both have other expressions, or one that is known to differ, and
-    the expressions.
-    """
+) -> _UnequalExpressions | None:
     results = [side.run(fresh_tensors(0, first, second)) for side in (first, second)]
     for left, right in (pair.names for pair in paired(first, second, *results)):
         both = results[0][left].numpy(), results[1][right].numpy()
         off = numpy.argwhere(~terms.agreement(*both)[0])
         if len(off):
             at = _shown(equality, left) or tuple(map(int, off[0]))
-            values = both[0][at], both[1][at]
-            return element_text(left, at), (terms.text(*values), terms.text(*reversed(values)))
+            a, b = both[0][at], both[1][at]
+            numbers, element = terms.numbers(a, b), None
+            if numbers is not None:
+                element = UnequalElement(left, at, len(off), both[0].size, (at, *numbers))
+            texts = terms.text(a, b), terms.text(b, a)
+            return _UnequalExpressions(element_text(left, at), texts, element)
     return None
 
 

@@ -226,6 +226,7 @@ class ExactTensors:
         integers: the storages of integers that functions of torch used.
         constants: the numbers that they compared with.
         has_unknown_integers: whether floats became integers in them.
+        choices: the functions that they called of which one element may decide the result.
     """
 
     seed: int
@@ -234,8 +235,15 @@ class ExactTensors:
     integers: set[int] = field(default_factory=set)
     constants: set[float] = field(default_factory=set)
     has_unknown_integers: bool = False
+    choices: set[str] = field(default_factory=set)
     _storages: dict[int, torch.Tensor] = field(default_factory=dict)
     _owners: list[torch.UntypedStorage] = field(default_factory=list)
+
+    def holding(self, named: Iterable[tuple[str, torch.Tensor]]) -> ExactTensors:
+        """These, after something stands for each of the tensors."""
+        for name, tensor in named:
+            self.of(tensor, name)
+        return self
 
     def of(self, tensor: torch.Tensor, name: str) -> torch.Tensor:
         """The tensor of residues, or the copy, with the same shape and strides.
@@ -573,60 +581,26 @@ ALONG_AXES = frozenset(
 )
 """Functions whose numbers are axes."""
 
+_CHOOSE = ALONG_AXES - {"sum", "var", "cumsum"} | {"any", "all"}
+
 MOVES = frozenset(
     {
-        "clone",
-        "copy",
-        "_to_copy",
-        "convert_element_type",
-        "index",
-        "gather",
-        "index_select",
-        "cat",
-        "where",
-        "constant_pad_nd",
-        "flip",
-        "roll",
-        "repeat",
-        "tril",
-        "triu",
-        "index_put",
-        "slice_scatter",
-        "select_scatter",
-        "scatter",
-        "embedding",
-        "fill",
-        "contiguous",
+        "clone", "copy", "_to_copy", "convert_element_type", "index", "gather", "index_select",
+        "cat", "where", "constant_pad_nd", "flip", "roll", "repeat", "tril", "triu", "index_put",
+        "slice_scatter", "select_scatter", "scatter", "embedding", "fill", "contiguous",
         "masked_select",
     }
-)
+)  # fmt: skip
 """Operations whose results have the elements of their arguments, unchanged."""
 
 CREATES = frozenset(
     {
-        "zeros_like",
-        "ones_like",
-        "full_like",
-        "empty_like",
-        "rand_like",
-        "randn_like",
-        "new_zeros",
-        "new_ones",
-        "new_full",
-        "new_empty",
-        "new_empty_strided",
-        "zeros",
-        "ones",
-        "full",
-        "empty",
-        "empty_strided",
-        "arange",
-        "scalar_tensor",
-        "lift_fresh",
-        "eye",
+        "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like",
+        "new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided", "zeros", "ones",
+        "full", "empty", "empty_strided", "arange", "scalar_tensor", "lift_fresh", "eye",
         "linspace",
     }
-)
+)  # fmt: skip
 """Operations whose results do not depend on the elements of their arguments."""
 
 # A function of torch, run with residues in place of floats.
@@ -654,7 +628,8 @@ class _ExactMode(OperationMode):
         super().__init__()
         self._tensors = tensors
         self._conditions = conditions
-        self._noted: dict[int, torch.Tensor] = {}
+        self._noted: dict[int, tuple[torch.Tensor, str]] = {}
+        self._pieces: dict[int, tuple[torch.Tensor, list[tuple[Any, torch.Tensor]]]] = {}
         self._calls = 0
 
     def exact(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -670,6 +645,8 @@ class _ExactMode(OperationMode):
         kwargs = kwargs or {}
         name = func.overloadpacket.__name__
         self._note(name, (*args, *kwargs.values()))
+        if name in _CHOOSE:
+            self._tensors.choices.add("maximum")  # a kernel names what else it chooses by
         if name in _LOGICAL and all(id(arg) in self._noted for arg in args):
             return self._noted_condition(func(*args, **kwargs))
         if name in CREATES or not any(
@@ -733,12 +710,27 @@ class _ExactMode(OperationMode):
             for place, arg in enumerate(args)
         ):
             self._noted_condition(result[0])
+        if name == "where" and id(args[0]) in self._noted and len(args) == 3:
+            self._note_pieces(result[0], *args)
         return result if len(result) > 1 else result[0]
 
     def _noted_condition(self, holds: torch.Tensor) -> torch.Tensor:
-        self._conditions.note(f"comparison {len(self._noted) + 1}", holds=holds.numpy())
-        self._noted[id(holds)] = holds
+        name = f"comparison {len(self._noted) + 1}"
+        self._conditions.note(name, holds=holds.numpy())
+        self._noted[id(holds)] = holds, name
         return holds
+
+    def _note_pieces(self, result: torch.Tensor, condition: torch.Tensor, *arms: Any) -> None:
+        """Note the conditions of `where` inside another only where these decide something."""
+        pieces: list[tuple[Any, torch.Tensor]] = [(True, condition)]
+        for outcome, arm in zip((True, False), arms):
+            here = numpy.equal(condition.numpy(), outcome)
+            inner = self._pieces.get(id(arm), (arm, []))[1]
+            pieces += [(here & around, each) for around, each in inner]
+        self._pieces[id(result)] = result, pieces
+        for place, (around, each) in enumerate(pieces[1:]):
+            key = "where", self._calls, place, self._noted[id(each)][1]
+            self._conditions.note(*key, holds=each.numpy(), around=around)
 
     def _exact_result(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         if name in ("_to_copy", "convert_element_type"):

@@ -28,7 +28,7 @@ class UnequalElement:
         index: the first such element.
         count, size: how many elements of the tensor are such, and how many it has.
         floats: an element of the tensor after a run with floats, if the two differ by more than
-            rounding explains.
+            rounding explains, or its values as real numbers at a random point.
     """
 
     tensor: str
@@ -52,7 +52,7 @@ class Equality(PrintsAsCard):
     """The tensors that were compared, and how many elements each has."""
     difference: UnequalElement | None = None
     reason: str = ""
-    """Why it is not decided."""
+    """Why it is not decided, or what shows the difference if random residues do not."""
     position: SourcePosition | None = None
     """The line that keeps it from being decided, or that stores the first unequal element."""
     uninterpreted: tuple[str, ...] = ()

@@ -353,8 +353,9 @@ def _power_of_two(exponents: Array, a: Array) -> Value:
     if finite.all():
         return pair(table[exponents.astype(numpy.int64)], numpy.nan)
     first = table[numpy.where(finite, exponents, 0).astype(numpy.int64)]
-    infinite = numpy.isinf(a.real)
-    second = numpy.where(infinite, numpy.maximum(a.real, 0), numpy.nan)
+    limit = numpy.where(numpy.isnan(a.real), a.imag, a.real)  # of a logarithm plus infinity
+    infinite = numpy.isinf(limit)
+    second = numpy.where(infinite, numpy.maximum(limit, 0), numpy.nan)
     if (finite | infinite).all():  # most often -inf, of masked elements
         return pair(numpy.where(finite, first, second), second)
     unknown = ~finite & numpy.isfinite(a.real)
@@ -514,6 +515,34 @@ def rounded(a: Value, bits: int, how: str = "") -> Value:
 
 # Order
 
+_of_all: ContextVar[bool] = ContextVar("_of_all", default=False)
+
+
+@contextmanager
+def maxima_of_all() -> Iterator[None]:
+    """Let a maximum be log2 of the sum of powers of two of its operands. It obeys the laws of a
+    maximum but for `max(a, a) = a`, and each operand changes it: so two that are the same have the
+    same operands, where a maximum shows only the largest.
+    """
+    token = _of_all.set(True)
+    try:
+        yield
+    finally:
+        _of_all.reset(token)
+
+
+def _or_of_all(function: Function) -> Function:
+    """Let a maximum or a minimum be that of `maxima_of_all` where there is one."""
+    sign = negative if function.__name__.startswith("min") else lambda a: a
+
+    @functools.wraps(function)
+    def choose(a: Value, b: Value) -> Value:
+        if not _of_all.get():
+            return function(a, b)
+        return sign(log2(add(exp2(sign(a)), exp2(sign(b)))))
+
+    return cast(Function, choose)
+
 
 @_or_by_terms
 def order_key(a: Value) -> Any:
@@ -531,24 +560,28 @@ def is_nan(a: Value) -> Any:
 
 
 @_or_by_terms
+@_or_of_all
 def maximum(a: Value, b: Value) -> Value:
     """The larger one; of NaN and a number, the number."""
     return _chosen(order_key(a) >= order_key(b), is_nan(b), a, b)
 
 
 @_or_by_terms
+@_or_of_all
 def minimum(a: Value, b: Value) -> Value:
     """The smaller one; of NaN and a number, the number."""
     return _chosen(order_key(a) <= order_key(b), is_nan(b), a, b)
 
 
 @_or_by_terms
+@_or_of_all
 def maximum_or_nan(a: Value, b: Value) -> Value:
     """The larger one; NaN if one is."""
     return _chosen(order_key(a) >= order_key(b), is_nan(a), a, b)
 
 
 @_or_by_terms
+@_or_of_all
 def minimum_or_nan(a: Value, b: Value) -> Value:
     """The smaller one; NaN if one is."""
     return _chosen(order_key(a) <= order_key(b), is_nan(a), a, b)
@@ -600,6 +633,10 @@ def running_total(a: Array, axis: int, reverse: bool = False) -> Value:
 @_or_by_terms
 def extreme(a: Array, axis: int, *, largest: bool) -> Value:
     """The largest or the smallest element along an axis; NaN only if all are."""
+    if _of_all.get():
+        values = a if largest else negative(a)
+        result = log2(total(exp2(values), axis))
+        return result if largest else negative(result)
     key = order_key(a)
     worst = -numpy.inf if largest else numpy.inf
     key = numpy.where(numpy.isnan(key), worst, key)

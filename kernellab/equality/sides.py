@@ -4,6 +4,7 @@ tensors hold in runs with floats, which show what residues do not.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 import numpy
 import torch
 from xdsl.dialects import builtin
-from xdsl.ir import BlockArgument, Operation
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from kernellab.equality.functions import (
     EXTREMES,
@@ -36,11 +37,12 @@ from kernellab.ir.operations import (
     argument_name,
     global_effect,
     has,
+    in_region_of_elements,
     locate,
     operation_name,
     trait_of,
 )
-from kernellab.ir.types import dtype
+from kernellab.ir.types import dtype, is_pointer
 from kernellab.launch.argument_copies import copied, tensors_in
 from kernellab.launch.preparation import (
     EntryPoint,
@@ -92,6 +94,14 @@ class Side(Protocol):
 
     def constants(self) -> set[float]:
         """The numbers that its code compares with."""
+
+    def read(self) -> Iterator[torch.Tensor]:
+        """The tensors that it reads, and what it adds to."""
+
+    def choices(self) -> set[str]:
+        """The operations of which one element of many may decide the result: "maximum" for all
+        maxima and minima of floats.
+        """
 
     def unseen_condition(self) -> tuple[str, SourcePosition | None] | None:
         """A condition on floats that always had one outcome in the runs so far, and its line."""
@@ -167,6 +177,11 @@ class KernelSide:
     def written(self) -> list[str]:
         return self._written or list(self._stored)
 
+    def read(self) -> Iterator[torch.Tensor]:
+        usage = usage_of(self._launch.code, self.prepared.call)
+        named = {*usage.reads, *usage.updates}
+        return (tensor for name, tensor in self.tensors() if name in named)
+
     def reads(self) -> tuple[str, ...]:
         """The parameters of the tensors that it only reads."""
         return usage_of(self._launch.code, self.prepared.call).reads
@@ -238,6 +253,10 @@ class KernelSide:
             return f"A condition of {self.name}{line} is never {outcome}", position
         return None
 
+    def choices(self) -> set[str]:
+        operations = filter(_is_choice, self._launch.code.module.walk())
+        return {"maximum" if isinstance(op, EXTREMES) else operation_name(op) for op in operations}
+
     def stored_at(
         self, name: str, index: tuple[int, ...], tensors: ExactTensors
     ) -> SourcePosition | None:
@@ -279,6 +298,40 @@ def _compared_numbers(op: Operation) -> Iterator[float]:
                 yield number.value.data
             case builtin.DenseIntOrFPElementsAttr() as numbers:
                 yield numpy.frombuffer(numbers.data.data, dtype(numbers.type))[0].item()
+
+
+def _is_choice(op: Operation) -> bool:
+    """Whether one element of many may decide what an operation makes of elements of memory: in a
+    reduction, from iteration to iteration, of a count, or in memory.
+    """
+    if isinstance(op, tt.AtomicRMWOp):
+        return _atomic_name(op).endswith(("_max", "_min", "_and", "_or"))
+    if in_region_of_elements(op):
+        return isinstance(op, EXTREMES | _CHOICES | mlir.MulIOp)
+    if not isinstance(op, EXTREMES | _CHOICES):
+        return False
+    slice = [*flow.backward(op.operands, _is_loaded)]
+    counts = isinstance(op, mlir.CmpIOp) and any(isinstance(v.owner, tt.ReduceOp) for v in slice)
+    return any(map(_is_loaded, slice)) and (counts or any(map(_is_carried, slice)))
+
+
+_CHOICES = (
+    mlir.CmpFOp | mlir.CmpIOp | mlir.SelectOp | mlir.AndIOp | mlir.OrIOp
+    | mlir.MaxSIOp | mlir.MinSIOp | mlir.MaxUIOp | mlir.MinUIOp
+)  # fmt: skip
+
+
+def _is_loaded(value: SSAValue) -> bool:
+    op = value.owner
+    return isinstance(op, Operation) and (has(op, GlobalAccess) or isinstance(op, tt.DotOp))
+
+
+def _is_carried(value: SSAValue) -> bool:
+    """Whether a loop carries a value from iteration to iteration."""
+    if not isinstance(value, BlockArgument) or is_pointer(value.type):
+        return False
+    loop = value.owner.parent_op()
+    return isinstance(loop, mlir.WhileOp) or (isinstance(loop, mlir.ForOp) and value.index > 0)
 
 
 def _same(before: torch.Tensor, after: torch.Tensor) -> bool:
@@ -389,6 +442,12 @@ class FunctionSide:
     def constants(self) -> set[float]:
         return self._tensors.constants
 
+    def read(self) -> Iterator[torch.Tensor]:
+        return iter(())
+
+    def choices(self) -> set[str]:
+        return self._tensors.choices
+
     def unseen_condition(self) -> tuple[str, SourcePosition | None] | None:
         for place, outcome in self.conditions.never():
             return f"In {self.name}, {place} is never {outcome}", None
@@ -441,10 +500,8 @@ def fresh_tensors(
     seed: int, *sides: Side, rounds: bool = False, given: bool = False
 ) -> ExactTensors:
     """Residues for the tensors of both sides, before either has run."""
-    tensors = ExactTensors(seed, rounds, given)
-    for side in sides:
-        for name, tensor in side.tensors():
-            tensors.of(tensor, name)
+    named = (item for side in sides for item in side.tensors())
+    tensors = ExactTensors(seed, rounds, given).holding(named)
     for side in sides:
         for name, tensor in side.zeros().items():
             tensors.of(tensor, name).zero_()
@@ -457,6 +514,41 @@ Make = Callable[[torch.Tensor, torch.dtype, Sequence[float]], torch.Tensor]
 
 
 @dataclass(frozen=True)
+class Outstanding:
+    """Elements of a tensor that are far from all others: one of each row.
+
+    Attributes:
+        row: how many elements a row has.
+        place: of the element of the first row; that of the next row is one further.
+        number: 1 or -1, infinity, or NaN.
+    """
+
+    tensor: torch.Tensor
+    row: int
+    place: int
+    number: float
+
+    def put(self, others: torch.Tensor) -> torch.Tensor:
+        """The others with them; the place decides which row has the farthest."""
+        kind, rows = self.tensor.dtype, torch.arange(self.tensor.numel() // self.row)
+        most = torch.finfo(kind).max if kind.is_floating_point else torch.iinfo(kind).max
+        size = min(1e3, most // 4) if kind.is_floating_point else most // 2 + 1 - len(rows)
+        made = others.double().flatten()
+        places = rows * self.row + (rows + self.place) % self.row
+        made[places] = self.number * (size + (rows + self.place) % len(rows)).double()
+        return made.reshape(self.tensor.shape)
+
+    def inputs(self) -> Inputs:
+        """All others are one number, on the other side of 0; residues keep the order of all."""
+        other = -2.0 if self.number > 0 else 2.0
+        words = "one element of a row far from all others"
+        counts = INFINITY[0].counts if math.isinf(self.number) else NAN[0].counts
+        counts = GIVEN.counts if math.isfinite(self.number) else counts
+        fill = functools.partial(_filled, other)
+        return Inputs(words, "", fill, fill, counts, self)
+
+
+@dataclass(frozen=True)
 class Inputs:
     """What tensors hold in a run with floats.
 
@@ -466,6 +558,7 @@ class Inputs:
         floats, integers: make the elements of a tensor, from normal numbers of its shape, its
             dtype, and the numbers that the code compares with; None for those that are given.
         counts: which elements of two results count.
+        outstanding: what some elements are that are far from all others.
     """
 
     words: str
@@ -473,10 +566,18 @@ class Inputs:
     floats: Make | None = None
     integers: Make | None = None
     counts: Callable[[torch.Tensor, torch.Tensor], Any] = lambda *_: True
+    outstanding: Outstanding | None = None
+
+
+def _filled(number: float, normal: torch.Tensor, *_: Any) -> torch.Tensor:
+    return normal * 0 + number
 
 
 def _rank(normal: torch.Tensor) -> torch.Tensor:
-    return normal.flatten().argsort().argsort().reshape(normal.shape)
+    order = normal.flatten().argsort()
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(len(order))
+    return rank.reshape(normal.shape)
 
 
 def _sorted(normal: torch.Tensor) -> torch.Tensor:
@@ -488,11 +589,13 @@ def _one_of(normal: torch.Tensor, numbers: Sequence[float]) -> torch.Tensor:
     return torch.tensor(numbers)[_rank(normal) % len(numbers)]
 
 
-def _among(normal: torch.Tensor, numbers: Sequence[float]) -> torch.Tensor:
-    """Normal numbers, with one of the others in the first of every sixteen places."""
+def _among(
+    normal: torch.Tensor, numbers: Sequence[float], every: int = 16, first: int = 0
+) -> torch.Tensor:
+    """Normal numbers, with one of the others in one of so many places, from the first on."""
     rank = _rank(normal)
-    others = torch.tensor(numbers, dtype=normal.dtype)[rank // 16 % len(numbers)]
-    return torch.where(rank % 16 == 0, others, normal)
+    others = torch.tensor(numbers, dtype=normal.dtype)[rank // every % len(numbers)]
+    return torch.where(rank % every == first, others, normal)
 
 
 def _compared_with(normal: torch.Tensor, _: torch.dtype, constants: Sequence[float]) -> Any:
@@ -524,8 +627,8 @@ def _whole_numbers(wide: bool) -> Make:
 
 GIVEN = Inputs(
     "the given floats",
-    " by more than the usual rounding: by a race between programs (see kernellab.check), or by "
-    "rounding",
+    " by more than the usual rounding: where floats are compared, by a race between programs (see "
+    "kernellab.check), or by rounding",
     counts=lambda first, second: first.isfinite() & second.isfinite(),  # they may overflow
 )
 NORMAL = Inputs(
@@ -548,10 +651,53 @@ SMALL = Inputs(
 )
 ZEROS = Inputs("zeros", "", lambda normal, *_: normal * 0.0)
 CONSTANTS = Inputs("constants that the code compares with", "", _compared_with)
-NAN = Inputs("NaN among the inputs", "", lambda normal, *_: _among(normal, [math.nan]))
-INFINITY = Inputs(
-    "infinity among the inputs",
-    "",
-    lambda normal, *_: _among(normal, [math.inf, -math.inf]),
-    counts=lambda first, second: ~first.isnan() & ~second.isnan(),  # inf - inf is overflow
-)
+
+
+def _with(words: str, numbers: Sequence[float], counts: Any) -> tuple[Inputs, ...]:
+    """Numbers that are not finite: few, and each element once."""
+    return tuple(
+        Inputs(words, "", functools.partial(_placed, numbers, every, first), counts=counts)
+        for every, first in ((16, 0), (2, 0), (2, 1))
+    )
+
+
+def _placed(numbers: Sequence[float], every: int, first: int, normal: torch.Tensor, *_: Any) -> Any:
+    return _among(normal, numbers, every, first)
+
+
+def _neither_is_nan(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    return ~first.isnan() & ~second.isnan()  # inf - inf is overflow
+
+
+NAN = _with("NaN among the inputs", (math.nan,), lambda *_: True)
+INFINITY = _with("infinity among the inputs", (math.inf, -math.inf), _neither_is_nan)
+
+
+def outstanding_inputs(
+    tensors: Sequence[torch.Tensor], finite: Sequence[float], special: bool
+) -> list[Inputs] | None:
+    """Inputs in each of which one element is far from all others, so that it decides what one
+    element of many can: each element of the tensors, or else one of each row at a time. None if
+    that takes too many runs.
+
+    Args:
+        finite: 1, -1, or both.
+        special: whether elements are infinity and NaN too.
+    """
+    numbers = [
+        (*finite, *((math.nan, math.inf) if special and tensor.is_floating_point() else ()))
+        for tensor in tensors
+    ]
+    for rows in ([t.numel() for t in tensors], [(1, *t.shape)[-1] for t in tensors]):
+        if sum(row * len(each) for row, each in zip(rows, numbers)) <= _MOST_OUTSTANDING:
+            return [
+                Outstanding(tensor, row, place, number).inputs()
+                for tensor, row, each in zip(tensors, rows, numbers)
+                for number in each
+                for place in range(row)
+            ]
+    return None
+
+
+_MOST_OUTSTANDING = 2_000
+"""So many runs of small kernels take some seconds."""

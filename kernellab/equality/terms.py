@@ -390,6 +390,16 @@ class Terms:
             raise NotProved("The order of two floats is not clear at a random point.")
         return 1 if value > 0 else -1
 
+    def numbers(self, first: complex, second: complex) -> tuple[float, float] | None:
+        """The real numbers that two expressions are at the point, None if they may be the same."""
+        a, b = (_numbers(each)[0] for each in (first, second))
+        try:
+            if not self.is_at_point or min(a, b) < 0 or not self._order(a, b):
+                return None
+            return self._sum_at_point(a), self._sum_at_point(b)
+        except (ArithmeticError, ValueError, NotProved):
+            return None
+
     def _at_point(self, product: int) -> float:
         """The value of a product at the point."""
         factors, exponent = self._products[product]

@@ -154,13 +154,9 @@ class _Modules:
             self._difference = UnequalElement(name, index, int(off.sum()), off.size)
 
     def _results(self, launch: ExactLaunch) -> list[Mapping[str, torch.Tensor]]:
-        return [launch.run(self._fresh(seed)) for seed in range(self._seeds)]
-
-    def _fresh(self, seed: int) -> ExactTensors:
-        tensors = ExactTensors(seed)
-        for name, tensor in tensors_in(self._prepared.call.values):
-            tensors.of(tensor, name)
-        return tensors
+        values = self._prepared.call.values
+        fresh = (ExactTensors(seed).holding(tensors_in(values)) for seed in range(self._seeds))
+        return [launch.run(tensors) for tensors in fresh]
 
     def validation(self) -> Validation:
         """The result."""

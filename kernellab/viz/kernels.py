@@ -547,7 +547,7 @@ def _words(equality: Equality) -> Iterator[str]:
         yield f"Rounding{kept}, overflow and the order of sums do not count."
     elif equality.verdict == "different":
         yield "They compute different functions of their inputs."
-    elif equality.reason:
+    if equality.reason:
         yield f"{equality.reason}."
     if equality.uninterpreted:
         functions = ", ".join(f"`{name}`" for name in equality.uninterpreted)

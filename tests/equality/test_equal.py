@@ -232,6 +232,7 @@ def test_results_of_another_shape_or_number(x: torch.Tensor, raised: Raised) -> 
     with pytest.raises(ArgumentError, match="has shape"):
         kernellab.equal(launch, lambda: x.softmax(1).T)
     raised(ArgumentError, kernellab.equal, launch, lambda: (x, x))
+    raised(ArgumentError, kernellab.equal, launch, lambda: None)
     raised(ArgumentError, kernellab.equal, launch, lambda a, b, c: a)
     raised(ArgumentError, kernellab.equal, launch, torch.mm)
     raised(ArgumentError, kernellab.equal, torch.add, torch.sub)

@@ -72,6 +72,7 @@ EQUAL: list[tuple[str, str, str | Function]] = [
     ("f32", "tl.softmax(x)", "tl.softmax(x + 3.0)"),
     ("f32", "tl.softmax(x)", lambda x, y: (x - x.logsumexp(0)).exp()),
     ("f32", "tl.join(x, y).sum(1)", "x + y"),
+    ("f32", "tl.load(tl.where(place < 9, x_ptr, y_ptr) + at)", "tl.where(place < 9, x, y)"),
     ("f32", "tl.log2(x) * 0.6931472", "tl.log(x)"),
     # a factor through a maximum; constants that Python folds; the sign of a logarithm
     ("f32", "tl.maximum(0.5 * x, 0.0)", lambda x, y: 0.5 * torch.fmax(x, torch.zeros(SIZE))),

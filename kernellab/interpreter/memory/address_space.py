@@ -204,14 +204,14 @@ class _Regions:
 
 
 class RawMemory:
-    """Describes unsigned integers at an address to NumPy; the memory is not accessed by that."""
+    """Describes elements of some bytes at an address to NumPy; it does not access the memory."""
 
     def __init__(self, start: int, count: int, size: int) -> None:
         self.__array_interface__ = {
             "version": 3,
             "data": (start, False),
             "shape": (count,),
-            "typestr": numpy.dtype(f"u{size}").str,
+            "typestr": f"|V{size}",
         }
 
 
@@ -488,7 +488,7 @@ def _tensor_at(value: Any) -> torch.Tensor:
                 "there"
             )
         _check_aligned(address, address, _torch_type(value))
-        everything = torch.from_numpy(numpy.asarray(RawMemory(address, size, 1)))
+        everything = torch.from_numpy(numpy.asarray(RawMemory(address, size, 1)).view(numpy.uint8))
         return _view(everything.untyped_storage(), address, value, sizes)
     storages = [tensor.untyped_storage() for tensor in live_tensors()]
     holding = [storage for storage in storages if _holds(storage, address)]
