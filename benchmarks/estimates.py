@@ -113,7 +113,8 @@ def counts_of(name: str, values: dict[str, Any], target: str = "sm_90") -> Launc
     if name in variants():
         variant = variants()[name]
         compilation, known = compiled_with_values(variant)
-        return compilation.estimate(variant.grid, **known).counts
+        counted: LaunchCounts = compilation.estimate(variant.grid, **known).counts
+        return counted
     case, chosen = case_of(name), parse_target(target)
     arguments = with_memory({**case.arguments, **case.fixed})
     call = bind(case.kernel, (), {**arguments, **values}, chosen)

@@ -42,7 +42,8 @@ def test_a_compilation_and_itself_differ_in_nothing() -> None:
     one = of_corpus("matmul", "sm_90")
     same = kernellab.compare(one, one)
     assert same.first_difference is None
-    assert all(pair.equal for pair in (*same.passes, *same.stages))
+    assert all(pair.equal for pair in same.passes)
+    assert all(pair.equal for pair in same.stages)
     assert (same.options, same.opcodes, same.remarks) == ((), (), ((), ()))
     assert same.diff("ttgir") == ""
     assert len(same.table()) == 0
