@@ -151,11 +151,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in long_files)
 
 
-def pytest_collection_finish() -> None:
-    """Collect garbage from now on. What was imported and collected is left out of that, which takes
-    0.7 s for each full collection, and out of the search for the tensor at an address.
+def pytest_collection() -> None:
+    """Leave what was imported so far, most of it torch's, out of every later collection of garbage,
+    and out of the search for the tensor at an address; the tests' own tensors are found there.
     """
     gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from now on."""
     gc.enable()
 
 

@@ -126,3 +126,9 @@ def whole(
 
 def iota(size: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.arange(size).to(dtype)
+
+
+def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """Rotary embeddings of rows whose halves are the parts of each number."""
+    first, second = x.chunk(2, 1)
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], 1)

@@ -31,6 +31,7 @@ STATED_HERE_ALONE = {
     "compiler.analyses.layouts._REARRANGING": "which layouts end there, no one else asks",
     "compiler.analyses.work._FLOAT_OPERATIONS": "what counts as one operation, no one else asks",
     "equality.lowering._MOVE": "memory and control flow, whose lowerings take any elements",
+    "equality.sides._CHOICES": "what one element alone may decide, no one else asks",
     "equality.functions.EXTREMES": "what chooses an operand by its order, no one else asks",
     "launch.results._TIMES": "how often each rounds, in the bound of a whole result",
     "profiling.accesses.requests.OfBlocks": "a type, for operands by name",

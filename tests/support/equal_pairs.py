@@ -17,12 +17,11 @@ from torch.nn import functional
 import kernellab
 from kernellab.cli.demo import kernels as demo
 from kernellab.records import BoundLaunch
-from tests.cases.case import normal, whole
+from tests.cases.case import normal, rotated, whole
 from tests.corpus import attention, matmuls, rows
 from tests.kernels import equal as kernels
 from tests.support.imported import imported
 from tests.support.rewrites import Names, rewritten
-from tests.workshop.references import rotated
 
 M, N, K, HEAD = 6, 100, 20, 16
 

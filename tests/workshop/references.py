@@ -11,17 +11,13 @@ import kernellab
 from kernellab.records import BoundLaunch
 from kernellab.workshop.exercise import exercise_named
 from kernellab.workshop.launches import Draw
+from tests.cases.case import rotated
 from tests.workshop import solutions
 
 
 def _causal(scores: Tensor) -> Tensor:
     future = torch.ones(scores.shape, dtype=torch.bool).triu(1)
     return scores.masked_fill(future, -float("inf"))
-
-
-def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = x.chunk(2, 1)
-    return torch.cat([first * cos - second * sin, second * cos + first * sin], 1)
 
 
 def _scores(q: Tensor, k: Tensor, scale: float) -> Tensor:
