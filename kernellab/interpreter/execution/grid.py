@@ -67,14 +67,13 @@ def check_grid(
                 advice="triton.cdiv(n, BLOCK) divides and rounds up to an integer.",
             )
         if not least <= number <= limit:
+            advice = "" if number else "A grid of no programs runs nothing. Skip the launch."
+            if number > limit and axis:
+                advice = "Only size 0 of a grid can be larger: make this axis axis 0."
             raise GridError(
                 f"Size {axis} of the grid must be from 1 to {limit:,}, got the grid "
                 f"{shown(tuple(sizes))}.",
-                advice="Only size 0 of a grid can be larger: make this axis axis 0."
-                if number > limit
-                else "A grid of no programs runs nothing. Skip the launch."
-                if not number
-                else "",
+                advice=advice,
             )
         numbers.append(number)
     x, y, z = (*numbers, 1, 1)[:3]
