@@ -520,9 +520,9 @@ _of_all: ContextVar[bool] = ContextVar("_of_all", default=False)
 
 @contextmanager
 def maxima_of_all() -> Iterator[None]:
-    """Let a maximum be log2 of the sum of powers of two of its operands. It obeys the laws of a
-    maximum but for `max(a, a) = a`, and each operand changes it: so two that are the same have the
-    same operands, where a maximum shows only the largest.
+    """Let a maximum be the root of a sum of third powers of its operands, each plus a constant. As
+    a maximum it has any order of operands, and -inf changes nothing; but each other operand changes
+    it: so two that are the same have the same operands, where a maximum shows only the largest.
     """
     token = _of_all.set(True)
     try:
@@ -533,15 +533,25 @@ def maxima_of_all() -> Iterator[None]:
 
 def _or_of_all(function: Function) -> Function:
     """Let a maximum or a minimum be that of `maxima_of_all` where there is one."""
-    sign = negative if function.__name__.startswith("min") else lambda a: a
 
     @functools.wraps(function)
     def choose(a: Value, b: Value) -> Value:
         if not _of_all.get():
             return function(a, b)
-        return sign(log2(add(exp2(sign(a)), exp2(sign(b)))))
+        both = numpy.stack(numpy.broadcast_arrays(a, b))
+        return _extreme_of_all(both, 0, function.__name__.startswith("max"))
 
     return cast(Function, choose)
+
+
+def _extreme_of_all(a: Array, axis: int, largest: bool) -> Value:
+    values = numpy.asarray(a if largest else negative(a))
+    moved = add(values, complex(271_828, 141_421))
+    cubes = multiply(multiply(moved, moved), moved)
+    sums = numpy.asarray(total(numpy.where(numpy.isneginf(values.real), 0, cubes), axis))
+    roots = pair(_looked_up(_cube_roots(P), sums.real), _looked_up(_cube_roots(R), sums.imag))
+    result = subtract(roots, complex(271_828, 141_421))
+    return result if largest else negative(result)
 
 
 @_or_by_terms
@@ -634,9 +644,7 @@ def running_total(a: Array, axis: int, reverse: bool = False) -> Value:
 def extreme(a: Array, axis: int, *, largest: bool) -> Value:
     """The largest or the smallest element along an axis; NaN only if all are."""
     if _of_all.get():
-        values = a if largest else negative(a)
-        result = log2(total(exp2(values), axis))
-        return result if largest else negative(result)
+        return _extreme_of_all(a, axis, largest)
     key = order_key(a)
     worst = -numpy.inf if largest else numpy.inf
     key = numpy.where(numpy.isnan(key), worst, key)
@@ -716,6 +724,17 @@ def _inverses(modulus: int) -> Array:
 def _roots(modulus: int) -> Array:
     """x ** ((m + 1) / 4): a square root of x or of -x, as the modulus m is 3 modulo 4."""
     return _around_zero(_power(numpy.arange(modulus), (modulus + 1) // 4, modulus), modulus)
+
+
+@functools.cache
+def _cube_roots(modulus: int) -> Array:
+    """Third powers of different residues differ, as 3 does not divide m - 1; for no operand -inf
+    stands at 0.
+    """
+    power = pow(3, -1, modulus - 1)
+    table = _around_zero(_power(numpy.arange(modulus), power, modulus), modulus)
+    table[0] = -numpy.inf
+    return table
 
 
 @functools.cache

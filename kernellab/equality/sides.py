@@ -311,8 +311,9 @@ def _is_choice(op: Operation) -> bool:
     if not isinstance(op, EXTREMES | _CHOICES):
         return False
     slice = [*flow.backward(op.operands, _is_loaded)]
+    deciding = flow.backward(op.operands[:1], _is_loaded) if isinstance(op, mlir.SelectOp) else slice
     counts = isinstance(op, mlir.CmpIOp) and any(isinstance(v.owner, tt.ReduceOp) for v in slice)
-    return any(map(_is_loaded, slice)) and (counts or any(map(_is_carried, slice)))
+    return any(map(_is_loaded, deciding)) and (counts or any(map(_is_carried, slice)))
 
 
 _CHOICES = (
