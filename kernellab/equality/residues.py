@@ -531,19 +531,6 @@ def maxima_of_all() -> Iterator[None]:
         _of_all.reset(token)
 
 
-def _or_of_all(function: Function) -> Function:
-    """Let a maximum or a minimum be that of `maxima_of_all` where there is one."""
-
-    @functools.wraps(function)
-    def choose(a: Value, b: Value) -> Value:
-        if not _of_all.get():
-            return function(a, b)
-        both = numpy.stack(numpy.broadcast_arrays(a, b))
-        return _extreme_of_all(both, 0, function.__name__.startswith("max"))
-
-    return cast(Function, choose)
-
-
 def _extreme_of_all(a: Array, axis: int, largest: bool) -> Value:
     values = numpy.asarray(a if largest else negative(a))
     moved = add(values, complex(271_828, 141_421))
@@ -570,35 +557,34 @@ def is_nan(a: Value) -> Any:
 
 
 @_or_by_terms
-@_or_of_all
 def maximum(a: Value, b: Value) -> Value:
     """The larger one; of NaN and a number, the number."""
-    return _chosen(order_key(a) >= order_key(b), is_nan(b), a, b)
+    return _chosen(is_nan(b), a, b, largest=True)
 
 
 @_or_by_terms
-@_or_of_all
 def minimum(a: Value, b: Value) -> Value:
     """The smaller one; of NaN and a number, the number."""
-    return _chosen(order_key(a) <= order_key(b), is_nan(b), a, b)
+    return _chosen(is_nan(b), a, b, largest=False)
 
 
 @_or_by_terms
-@_or_of_all
 def maximum_or_nan(a: Value, b: Value) -> Value:
     """The larger one; NaN if one is."""
-    return _chosen(order_key(a) >= order_key(b), is_nan(a), a, b)
+    return _chosen(is_nan(a), a, b, largest=True)
 
 
 @_or_by_terms
-@_or_of_all
 def minimum_or_nan(a: Value, b: Value) -> Value:
     """The smaller one; NaN if one is."""
-    return _chosen(order_key(a) <= order_key(b), is_nan(a), a, b)
+    return _chosen(is_nan(a), a, b, largest=False)
 
 
-def _chosen(goes_before: Array, also: Array, a: Value, b: Value) -> Value:
-    chosen: Any = numpy.where(goes_before | also, a, b)
+def _chosen(also: Array, a: Value, b: Value, *, largest: bool) -> Value:
+    if _of_all.get():
+        return _extreme_of_all(numpy.stack(numpy.broadcast_arrays(a, b)), 0, largest)
+    of_a, of_b = order_key(a), order_key(b)
+    chosen: Any = numpy.where((of_a >= of_b if largest else of_a <= of_b) | also, a, b)
     return chosen[()]
 
 
