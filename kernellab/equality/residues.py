@@ -714,9 +714,7 @@ def _roots(modulus: int) -> Array:
 
 @functools.cache
 def _cube_roots(modulus: int) -> Array:
-    """Third powers of different residues differ, as 3 does not divide m - 1; for no operand -inf
-    stands at 0.
-    """
+    """Of each residue, as 3 does not divide m - 1; of no operands -inf, in place of 0."""
     power = pow(3, -1, modulus - 1)
     table = _around_zero(_power(numpy.arange(modulus), power, modulus), modulus)
     table[0] = -numpy.inf
