@@ -164,6 +164,10 @@ class Comparison:
         return sorted(self.first.constants() | self.second.constants())
 
     @cached_property
+    def _choices(self) -> set[str]:
+        return self.first.choices() | self.second.choices()
+
+    @cached_property
     def _fixed(self) -> dict[int, str]:
         """The addresses and names of the tensors that keep what is given: zeros, and integers."""
         sides = self.first, self.second
@@ -205,7 +209,8 @@ class Comparison:
         if off is None:
             outstanding = self._outstanding(special, is_known=is_known)
             if outstanding is None:
-                return self._verdict("not decided", f"{_HIDDEN}: try fewer elements")
+                advice = "" if self._choices >= _EXTREMES else ": try fewer elements"
+                return self._verdict("not decided", f"{_HIDDEN}{advice}")
             off = self._off_for(outstanding)
         return self._verdict("equal") if off is None else off
 
@@ -234,9 +239,10 @@ class Comparison:
             special: the inputs with numbers that are not finite, if they count.
             is_known: whether finite ones are known to agree.
         """
-        choices = {*self.first.choices(), *self.second.choices()}
-        if not choices or (choices == {"maximum"} and self._has_same_maxima()):
+        if self._choices <= _EXTREMES and (not self._choices or self._has_same_maxima()):
             return []
+        if self._choices >= _EXTREMES and not is_known:  # another element may hide each
+            return None
         tensors = {t.data_ptr(): t for side in (self.first, self.second) for t in side.read()}
         chosen = [
             t
@@ -467,6 +473,8 @@ _MOST_FLOATS = 4_096
 
 _HIDDEN = "One element of many decides, and not each of them was tried"
 
+_EXTREMES = {"maximum", "minimum"}
+
 _NOT_SEEN = "so what it decides was not compared"
 
 _TIMES_ROUNDING = 4
@@ -636,6 +644,7 @@ def _with_proof(
             return replace(equality, notes=(*equality.notes, f"Not proved: {unknown.problem}"))
         try:
             is_open = equality.verdict != "different" or _may_be_proved(equality)
+            is_open &= not equality.reason.startswith(_HIDDEN)  # random points do not show it
             while why and is_open and points < comparison.seeds:
                 terms.move_to(points)
                 off = _first_unequal(terms, first, second, equality)

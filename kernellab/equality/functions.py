@@ -646,7 +646,7 @@ class _ExactMode(OperationMode):
         name = func.overloadpacket.__name__
         self._note(name, (*args, *kwargs.values()))
         if name in _CHOOSE:
-            self._tensors.choices.add("maximum")  # a kernel names what else it chooses by
+            self._tensors.choices.add("minimum" if "min" in name else "maximum")
         if name in _LOGICAL and all(id(arg) in self._noted for arg in args):
             return self._noted_condition(func(*args, **kwargs))
         if name in CREATES or not any(

@@ -520,9 +520,9 @@ _of_all: ContextVar[bool] = ContextVar("_of_all", default=False)
 
 @contextmanager
 def maxima_of_all() -> Iterator[None]:
-    """Let a maximum be log2 of the sum of powers of two of its operands. It obeys the laws of a
-    maximum but for `max(a, a) = a`, and each operand changes it: so two that are the same have the
-    same operands, where a maximum shows only the largest.
+    """Let a maximum be the root of a sum of third powers of its operands, each plus a constant. As
+    a maximum it has any order of operands, and -inf changes nothing; but each other operand changes
+    it: so two that are the same have the same operands, where a maximum shows only the largest.
     """
     token = _of_all.set(True)
     try:
@@ -531,17 +531,14 @@ def maxima_of_all() -> Iterator[None]:
         _of_all.reset(token)
 
 
-def _or_of_all(function: Function) -> Function:
-    """Let a maximum or a minimum be that of `maxima_of_all` where there is one."""
-    sign = negative if function.__name__.startswith("min") else lambda a: a
-
-    @functools.wraps(function)
-    def choose(a: Value, b: Value) -> Value:
-        if not _of_all.get():
-            return function(a, b)
-        return sign(log2(add(exp2(sign(a)), exp2(sign(b)))))
-
-    return cast(Function, choose)
+def _extreme_of_all(a: Array, axis: int, largest: bool) -> Value:
+    values = numpy.asarray(a if largest else negative(a))
+    moved = add(values, complex(271_828, 141_421))
+    cubes = multiply(multiply(moved, moved), moved)
+    sums = numpy.asarray(total(numpy.where(numpy.isneginf(values.real), 0, cubes), axis))
+    roots = pair(_looked_up(_cube_roots(P), sums.real), _looked_up(_cube_roots(R), sums.imag))
+    result = subtract(roots, complex(271_828, 141_421))
+    return result if largest else negative(result)
 
 
 @_or_by_terms
@@ -560,35 +557,34 @@ def is_nan(a: Value) -> Any:
 
 
 @_or_by_terms
-@_or_of_all
 def maximum(a: Value, b: Value) -> Value:
     """The larger one; of NaN and a number, the number."""
-    return _chosen(order_key(a) >= order_key(b), is_nan(b), a, b)
+    return _chosen(is_nan(b), a, b, largest=True)
 
 
 @_or_by_terms
-@_or_of_all
 def minimum(a: Value, b: Value) -> Value:
     """The smaller one; of NaN and a number, the number."""
-    return _chosen(order_key(a) <= order_key(b), is_nan(b), a, b)
+    return _chosen(is_nan(b), a, b, largest=False)
 
 
 @_or_by_terms
-@_or_of_all
 def maximum_or_nan(a: Value, b: Value) -> Value:
     """The larger one; NaN if one is."""
-    return _chosen(order_key(a) >= order_key(b), is_nan(a), a, b)
+    return _chosen(is_nan(a), a, b, largest=True)
 
 
 @_or_by_terms
-@_or_of_all
 def minimum_or_nan(a: Value, b: Value) -> Value:
     """The smaller one; NaN if one is."""
-    return _chosen(order_key(a) <= order_key(b), is_nan(a), a, b)
+    return _chosen(is_nan(a), a, b, largest=False)
 
 
-def _chosen(goes_before: Array, also: Array, a: Value, b: Value) -> Value:
-    chosen: Any = numpy.where(goes_before | also, a, b)
+def _chosen(also: Array, a: Value, b: Value, *, largest: bool) -> Value:
+    if _of_all.get():
+        return _extreme_of_all(numpy.stack(numpy.broadcast_arrays(a, b)), 0, largest)
+    of_a, of_b = order_key(a), order_key(b)
+    chosen: Any = numpy.where((of_a >= of_b if largest else of_a <= of_b) | also, a, b)
     return chosen[()]
 
 
@@ -634,9 +630,7 @@ def running_total(a: Array, axis: int, reverse: bool = False) -> Value:
 def extreme(a: Array, axis: int, *, largest: bool) -> Value:
     """The largest or the smallest element along an axis; NaN only if all are."""
     if _of_all.get():
-        values = a if largest else negative(a)
-        result = log2(total(exp2(values), axis))
-        return result if largest else negative(result)
+        return _extreme_of_all(a, axis, largest)
     key = order_key(a)
     worst = -numpy.inf if largest else numpy.inf
     key = numpy.where(numpy.isnan(key), worst, key)
@@ -716,6 +710,15 @@ def _inverses(modulus: int) -> Array:
 def _roots(modulus: int) -> Array:
     """x ** ((m + 1) / 4): a square root of x or of -x, as the modulus m is 3 modulo 4."""
     return _around_zero(_power(numpy.arange(modulus), (modulus + 1) // 4, modulus), modulus)
+
+
+@functools.cache
+def _cube_roots(modulus: int) -> Array:
+    """Of each residue, as 3 does not divide m - 1; of no operands -inf, in place of 0."""
+    power = pow(3, -1, modulus - 1)
+    table = _around_zero(_power(numpy.arange(modulus), power, modulus), modulus)
+    table[0] = -numpy.inf
+    return table
 
 
 @functools.cache

@@ -35,9 +35,9 @@ from kernellab.ir.operations import (
     Atomic,
     GlobalAccess,
     argument_name,
+    function_of_elements,
     global_effect,
     has,
-    in_region_of_elements,
     locate,
     operation_name,
     trait_of,
@@ -99,8 +99,8 @@ class Side(Protocol):
         """The tensors that it reads, and what it adds to."""
 
     def choices(self) -> set[str]:
-        """The operations of which one element of many may decide the result: "maximum" for all
-        maxima and minima of floats.
+        """The operations of which one element of many may decide the result: "maximum" and
+        "minimum" for all those of floats.
         """
 
     def unseen_condition(self) -> tuple[str, SourcePosition | None] | None:
@@ -255,7 +255,7 @@ class KernelSide:
 
     def choices(self) -> set[str]:
         operations = filter(_is_choice, self._launch.code.module.walk())
-        return {"maximum" if isinstance(op, EXTREMES) else operation_name(op) for op in operations}
+        return {_kind_of_choice(op) for op in operations}
 
     def stored_at(
         self, name: str, index: tuple[int, ...], tensors: ExactTensors
@@ -306,18 +306,31 @@ def _is_choice(op: Operation) -> bool:
     """
     if isinstance(op, tt.AtomicRMWOp):
         return _atomic_name(op).endswith(("_max", "_min", "_and", "_or"))
-    if in_region_of_elements(op):
-        return isinstance(op, EXTREMES | _CHOICES | mlir.MulIOp)
-    if not isinstance(op, EXTREMES | _CHOICES):
+    if not isinstance(op, EXTREMES | _CHOICES | mlir.MulFOp):
         return False
-    slice = [*flow.backward(op.operands, _is_loaded)]
+    parent = function_of_elements(op)
+    values = op.operands if parent is None else parent.operands
+    slice = [*flow.backward(values, _is_loaded)]
+    if isinstance(op, mlir.MulFOp) and not any(isinstance(v.owner, mlir.CmpFOp) for v in slice):
+        return False  # only a condition makes one element 0
+    if parent is not None:
+        return True
+    deciding = (
+        flow.backward(op.operands[:1], _is_loaded) if isinstance(op, mlir.SelectOp) else slice
+    )
     counts = isinstance(op, mlir.CmpIOp) and any(isinstance(v.owner, tt.ReduceOp) for v in slice)
-    return any(map(_is_loaded, slice)) and (counts or any(map(_is_carried, slice)))
+    return any(map(_is_loaded, deciding)) and (counts or any(map(_is_carried, slice)))
+
+
+def _kind_of_choice(op: Operation) -> str:
+    if not isinstance(op, EXTREMES):
+        return operation_name(op)
+    return "maximum" if "max" in op.name else "minimum"
 
 
 _CHOICES = (
     mlir.CmpFOp | mlir.CmpIOp | mlir.SelectOp | mlir.AndIOp | mlir.OrIOp
-    | mlir.MaxSIOp | mlir.MinSIOp | mlir.MaxUIOp | mlir.MinUIOp
+    | mlir.MaxSIOp | mlir.MinSIOp | mlir.MaxUIOp | mlir.MinUIOp | mlir.MulIOp
 )  # fmt: skip
 
 
