@@ -41,7 +41,7 @@ from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import element_text, number_text
 from kernellab.errors import Change, SourcePosition, changes_between
 from kernellab.launch.results import Within, elements_off, is_within
-from kernellab.records.launches import DEFAULT
+from kernellab.records.launches import DEFAULT, RunOptions
 
 # What wrong results say by themselves: each function compares them with the expected ones, and
 # returns a sentence, or None if it has nothing to say. Nothing runs.
@@ -605,7 +605,7 @@ _SECONDS = 20.0
 _SEARCHED: Mapping[str, tuple[Family, ...]] = {"wrong-result": WRONG, "rounding": (dtypes,)}
 """The kinds of findings for which changes are searched -> those that are tried."""
 
-_MOST_WAITS = 32
+_MOST_WAITS = 36
 """The most changes that are tried for a finding about asynchronous operations."""
 
 _MASKED = ("out-of-bounds", "race", "lane-collision")
@@ -647,9 +647,10 @@ class Trial:
         known: list[Finding] = []
         left = _MOST_FINDINGS
         for finding in findings.findings:
+            is_fixed = any(each.verified and each.kind in WAITS for each in known)  # all of them
             is_tried = left > 0 and (
                 finding.kind in _SEARCHED
-                or (finding.kind in WAITS and not any(_is_fixed(each) for each in known))
+                or (finding.kind in WAITS and not is_fixed)
                 or bool(self._proposals(finding))
                 or (finding.kind in _MASKED and bool(self._unused_masks))
             )
@@ -699,7 +700,8 @@ class Trial:
             said = " ".join(dict.fromkeys(filter(None, (origin, relation))))
             return replace(finding, advice=f"{said} {finding.advice}".strip())
         changes = self._changes(repair.source)
-        is_all = not any(kind == "wrong-result" for kind, _ in self._remaining(finding, before))
+        remaining = {*map(key_of, before.findings)} - self.removed.get(key_of(finding), set())
+        is_all = not any(kind == "wrong-result" for kind, _ in remaining)
         effect = "the results agree" if finding.kind == "rounding" else "the results are right"
         effect = effect if is_all else f"{finding.argument} is right"
         words = fix_words(repair.reason, f"With this change, {effect}", changes)
@@ -711,6 +713,7 @@ class Trial:
 
     def _searched(self, finding: Finding, judge: Judge) -> Found | None:
         tries = Tries(min(MOST_TRIES, _MOST_SEARCH // max(self.work, 1)))
+        make = functools.partial(self._with_changed, self.kernel)
         families, wrong = _SEARCHED[finding.kind], self._wrong(finding)
         likely: Sequence[Family] = ()
         if wrong and finding.kind == "wrong-result":
@@ -719,7 +722,7 @@ class Trial:
                 families = WRONG_IN_FEW
                 likely = [family for family in likely if family in families]
         try:
-            return search(self._source, families, self._made, judge, tries, likely)
+            return search(self._source, families, make, judge, tries, likely)
         except OutOfTime:  # a changed kernel that does not end; others may not, either
             return None
 
@@ -748,7 +751,8 @@ class Trial:
         self._waits_tried.append(source)
         if not self._helps(kernel, None, before):
             return False
-        late, early = (self._left_by(kernel, how) for how in ("late", "early"))
+        runs = (replace(DEFAULT, completion=how) for how in ("late", "early"))
+        late, early = (self._left_by(kernel, run) for run in runs)
         if late is None or early is None:
             return False
         return all(
@@ -757,11 +761,11 @@ class Trial:
             for name, value in early.items()
         )
 
-    def _left_by(self, kernel: Any, completion: str) -> Mapping[str, Any] | None:
+    def _left_by(self, kernel: Any, *options: RunOptions) -> Mapping[str, Any] | None:
         """Return what a kernel leaves in its arguments; None if it fails."""
         try:
             with limited(_SECONDS):
-                return self.results(kernel, replace(DEFAULT, completion=completion))
+                return self.results(kernel, *options)
         except Exception:  # a run that fails has no results
             return None
 
@@ -817,9 +821,6 @@ class Trial:
             return self._with_proposal(finding, before)
         return finding
 
-    def _made(self, sources: Sequence[str]) -> list[Any]:
-        return [triton_api.with_source(self.kernel, source) for source in sources]
-
     def _judge(self, finding: Finding, before: Findings) -> Callable[[str, Any], bool]:
         def judge(_: str, kernel: Any) -> bool:
             try:
@@ -833,10 +834,6 @@ class Trial:
             return is_right and self._helps(kernel, finding, before)
 
         return judge
-
-    def _remaining(self, finding: Finding, before: Findings) -> set[tuple[str, str]]:
-        """Return the keys of the findings that the change for a finding does not remove."""
-        return {*map(key_of, before.findings)} - self.removed.get(key_of(finding), set())
 
     def _said(self, finding: Finding, readings: Sequence[Reading] | None = None) -> str:
         """Return what the wrong results say by themselves."""
@@ -856,11 +853,7 @@ class Trial:
     @cached_property
     def _left(self) -> Mapping[str, Any] | None:
         """What the kernel leaves in its arguments."""
-        try:
-            with limited(_SECONDS):
-                return self.results(self.kernel)
-        except Exception:  # a run that fails has no results
-            return None
+        return self._left_by(self.kernel)
 
     def _proposals(self, finding: Finding) -> Sequence[Proposal]:
         """Return what a finding proposes; for an access outside, else, the kernel's own masks."""
@@ -914,11 +907,6 @@ class Trial:
     def _changes(self, source: str) -> tuple[Change, ...]:
         first = triton_api.definition_of(self.kernel).line
         return changes_between(str(self.kernel.src), source, first)
-
-
-def _is_fixed(finding: Finding) -> bool:
-    """Return whether a finding about asynchronous operations has a change, which removes all."""
-    return finding.kind in WAITS and finding.verified
 
 
 def _is_finite(value: Any) -> bool:

@@ -47,7 +47,6 @@ def _family(changes: Callable[[Source], Iterator[_Change]]) -> Family:
         for pairs, reason in changes(source):
             yield Rewrite(source.replaced(*pairs), reason)
 
-    rewrites.__name__ = changes.__name__
     return rewrites
 
 
@@ -852,6 +851,19 @@ def waits(source: Source) -> Iterator[_Change]:
                 yield [(call.args[1], phase)], reason
 
 
+@_family
+def stages(source: Source) -> Iterator[_Change]:
+    """The stage of another buffer in the same statement or one beside it."""
+    statements = (node for node in source.nodes if isinstance(node, ast.stmt))
+    places = {statement: number for number, statement in enumerate(statements)}
+    uses = [(places[source.statement_of(each)], each) for each in source.calls("index")]
+    for (here, mine), (there, other) in itertools.permutations(uses, 2):
+        if abs(here - there) <= 1 and source.of(mine.func) != source.of(other.func):
+            for stage, its in zip(mine.args, other.args, strict=False):
+                reason = f"{source.of(mine)} and {source.of(other)} are different stages."
+                yield [(stage, source.of(its))], reason
+
+
 def _turned(phase: str) -> str:
     """Return the other phase, as an expression."""
     if phase in ("0", "1"):
@@ -906,7 +918,6 @@ def _missing(lines: Callable[[Source, ast.stmt], Iterator[_Line]]) -> Family:
                     text = source.with_line(statement, line, after=after)
                     yield Rewrite(text, f"{line} is missing {where}.")
 
-    rewrites.__name__ = lines.__name__
     return rewrites
 
 
