@@ -137,6 +137,7 @@ def replayed(pair: Pair, known: dict[str, Any]) -> dict[str, Any]:
     promised = [1 / max(1 - one.cost, 1e-3) for one in slow if one.kind == pair.kind]
     return {
         "name": pair.name,
+        "ratio": known["ratio"],
         "slow": round(slow.microseconds / known["slow_us"], 3),
         "good": round(good.microseconds / known["good_us"], 3),
         "gain": round(promised[0] / known["ratio"], 3) if promised else None,
@@ -153,13 +154,29 @@ def replay(file: Path, names: list[str]) -> None:
         if not names or any(word in pair.name for word in names):
             rows.append(replayed(pair, known))
             print(json.dumps(rows[-1]), flush=True)
+    held_out = {pair.name for pair in HELD_OUT}
+    print("All pairs")
+    summarize(rows)
+    print("Held out")
+    summarize([row for row in rows if row["name"] in held_out])
+
+
+def summarize(rows: list[dict[str, Any]]) -> None:
+    """Print the numbers of docs/diagnosis.md."""
     for word in ("slow", "good"):
         errors = [abs(row[word] - 1) for row in rows]
         near = sum(error <= 0.25 for error in errors)
         print(f"{word}: median error {median(errors):.1%}, {near} of {len(rows)} within 25 %")
-    gains = [row["gain"] for row in rows if row["gain"]]
+    fast = [row for row in rows if row["ratio"] >= 1.2]
+    gains = [row["gain"] for row in fast if row["gain"]]
     near = sum(1 / 1.5 <= gain <= 1.5 for gain in gains)
-    print(f"named {len(gains)}, promised gains within 1.5 times {near}")
+    apart = [row for row in rows if row["ratio"] >= 1.1]
+    right = sum(row["slow"] * row["ratio"] > row["good"] for row in apart)
+    alarmed = [row["name"] for row in rows if row["warnings on the twin"]]
+    print(f"of those that gain 1.2 times: named {len(gains)} of {len(fast)}, ", end="")
+    print(f"promised gains within 1.5 times {near} of {len(gains)}")
+    print(f"of those that gain 1.1 times: faster kernel right in {right} of {len(apart)}")
+    print(f"twins with a warning: {len(alarmed)} ({', '.join(alarmed)})")
 
 
 def main() -> None:

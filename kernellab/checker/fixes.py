@@ -408,7 +408,7 @@ def as_before(result: WrongTensor) -> str | None:
         return None
     place = tuple(result.off.nonzero()[0].tolist())
     return (
-        f"{element_text(result.name, place)} still is what it was before the launch: an atomic "
+        f"{element_text(result.name, place)} is still what it was before the launch: an atomic "
         "starts from that value."
     )
 

@@ -188,7 +188,7 @@ def _without_occupancy(compilation: Compilation, **_others: int | None) -> NotRe
         )
     if not has_limits(compilation.target):
         return NotRecorded(
-            f"The limits of {compilation.target} are not known, and so its occupancy is not."
+            f"The occupancy on {compilation.target} cannot be computed: its limits are not known."
         )
     return None
 

@@ -496,7 +496,7 @@ def test_a_fix_of_what_was_reported(line: str, fix: str, x: Any, want: Any, tmp_
     if fix:
         assert fix in new(found)
     else:
-        assert "y_ptr[0] still is what it was" in found.advice
+        assert "y_ptr[0] is still what it was" in found.advice
 
 
 @triton.jit

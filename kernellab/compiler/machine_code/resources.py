@@ -429,7 +429,7 @@ def occupancy(
         return _on_nvidia(changed_resources, NVIDIA_LIMITS[target.arch], warps)
     if target.arch in AMD_LIMITS:
         return _on_amd(changed_resources, AMD_LIMITS[target.arch], warps)
-    raise TargetError(f"The limits of {target} are not known, and so its occupancy is not.")
+    raise TargetError(f"The occupancy on {target} cannot be computed: its limits are not known.")
 
 
 def _on_nvidia(resources: Resources, sm: NvidiaLimits, warps: int) -> Occupancy:

@@ -69,7 +69,7 @@ def check_grid(
         if not least <= number <= limit:
             advice = "" if number else "A grid of no programs runs nothing. Skip the launch."
             if number > limit and axis:
-                advice = "Only size 0 of a grid can be larger: make this axis axis 0."
+                advice = "Only the first size of a grid can be larger: make this axis the first."
             raise GridError(
                 f"Size {axis} of the grid must be from 1 to {limit:,}, got the grid "
                 f"{shown(tuple(sizes))}.",
