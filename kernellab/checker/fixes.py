@@ -328,9 +328,19 @@ def an_argument_is_missing(result: WrongTensor) -> str | None:
         allowed, product = result.allowed, result.allowed * own.abs().clamp(min=1)
         for words, mine, theirs, limit in (
             ("The factor {} is missing from every element of {}.", left * own, right, product),
-            ("Every element of {1} has the factor {0} once too often.", left, right * own, product),
+            (
+                "Every element of {1} has the factor {0} one time too many.",
+                left,
+                right * own,
+                product,
+            ),
             ("The term {} is missing from every element of {}.", left + own, right, allowed),
-            ("Every element of {1} has the term {0} once too often.", left, right + own, allowed),
+            (
+                "Every element of {1} has the term {0} one time too many.",
+                left,
+                right + own,
+                allowed,
+            ),
         ):
             if _are_close(mine, theirs, limit):
                 return words.format(name, result.name)

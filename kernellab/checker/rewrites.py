@@ -477,7 +477,7 @@ def unbounded(source: Source) -> Iterator[_Change]:
                     places.setdefault(source.of(node.value), []).append((given.value, mask, spread))
     for (index, without), size in itertools.product(places.items(), _plain(source)):
         pairs = [(node, f"{mask} & ({spread} < {size})") for node, mask, spread in without]
-        yield pairs, f"No mask has a bound for {in_brackets(index)}."
+        yield pairs, f"No mask bounds {in_brackets(index)}."
 
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -772,7 +772,7 @@ def _kept(source: Source, loop: ast.For | ast.While) -> Iterator[_Change]:
     for name, other in itertools.product(values, values):
         if name in read - written and other in written:
             new = f"{source.of(last)}\n{' ' * last.col_offset}{name} = {other}"
-            yield [(last, new)], f"{name} does not change in the loop: it must become {other}."
+            yield [(last, new)], f"{name} is not updated in the loop: it must be set to {other}."
 
 
 def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:

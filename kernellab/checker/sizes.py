@@ -186,8 +186,8 @@ class Sizes:
                 )
             if not _is_range(bounds):
                 raise OptionError(
-                    f"sizes[{name!r}] must be a range (smallest, largest) of integers from 0, "
-                    f"got {shown(bounds)}.",
+                    f"sizes[{name!r}] must be a range (smallest, largest) of non-negative "
+                    f"integers, got {shown(bounds)}.",
                     advice="Write (1, None) for every size from 1 on.",
                 )
             given[name] = known[name]
@@ -196,8 +196,8 @@ class Sizes:
         if len({*values, 1}) != len(values) + 1:
             raise OptionError(
                 f"The sizes of the launch must differ from each other and from 1, got {given}.",
-                advice="The shapes and the strides that have them as factors are found by their "
-                "values: launch with 64, 96 and 160, for example.",
+                advice="Shapes and strides are matched to the sizes by their values: launch with "
+                "64, 96 and 160, for example.",
             )
         return cls({name: tuple(bounds) for name, bounds in ranges.items()}, given)
 

@@ -177,7 +177,7 @@ def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
         try:
             return read(text)
         except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+            raise argparse.ArgumentTypeError(f"{error}, got {text!r}") from None
 
     return convert
 

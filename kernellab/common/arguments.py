@@ -164,7 +164,7 @@ def check_mapping(name: str, value: Any, example: str) -> None:
     """Raise OptionError unless a value is a mapping whose keys are strings."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise OptionError(
-            f"{name} must be a dict whose keys are names, got {shown(value)}.",
+            f"{name} must be a dict with names as keys, got {shown(value)}.",
             advice=f"Write {name}={example}.",
         )
 
@@ -262,7 +262,7 @@ def read_constexpr(text: str) -> tuple[str, Any]:
     """
     name, equals, value = text.strip().partition("=")
     if not equals or not name.isidentifier():
-        raise ValueError("write NAME=VALUE, as in --constexpr BLOCK=1024")
+        raise ValueError("must be NAME=VALUE, such as BLOCK=1024")
     if re.fullmatch(r"tl\.\w+", value):
         return name, _triton_type(value)
     try:
@@ -314,7 +314,7 @@ def _triton_type(text: str) -> Any:
 
     value = getattr(tl, text.removeprefix("tl."), None)
     if not isinstance(value, tl.dtype):
-        raise ValueError(f"triton.language has no type {text.removeprefix('tl.')!r}")
+        raise ValueError("must name a type of triton.language, such as tl.float16")
     return value
 
 
@@ -322,14 +322,14 @@ def read_warps(text: str) -> int:
     """ "4" as 4: a number of warps, which is a power of two."""
     number = read_whole_number(text)
     if number & (number - 1):
-        raise ValueError("it must be a power of two: 1, 2, 4, 8, 16 or 32")
+        raise ValueError("must be a power of two (1, 2, 4, 8, 16 or 32)")
     return number
 
 
 def read_whole_number(text: str) -> int:
     """ "3" as 3: a whole number from 1."""
     if not text.isdecimal() or int(text) == 0:
-        raise ValueError("it must be a positive integer")
+        raise ValueError("must be a positive integer")
     return int(text)
 
 
@@ -340,7 +340,7 @@ def read_tolerance(text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 <= number < math.inf:
-        raise ValueError("a number from 0 is needed, such as 1e-3")
+        raise ValueError("must be a non-negative number, such as 1e-3")
     return number
 
 
@@ -352,7 +352,7 @@ def read_program(text: str) -> tuple[int, ...]:
         value = None
     numbers = value if isinstance(value, tuple) else (value,)
     if not all(isinstance(number, int) for number in numbers):
-        raise ValueError("a program's id must be one to three numbers: 96, or 2,1,0")
+        raise ValueError("must be one to three numbers, such as 96 or 2,1,0")
     return numbers
 
 

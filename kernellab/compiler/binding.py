@@ -264,7 +264,7 @@ class CarefulBinding:
             raise self._error(
                 f"{self.known.name!r} takes {counted(len(parameters), 'argument')} ({names}), "
                 f"got {len(args)}.",
-                advice=self._grid_among(args) or "Launch options such as num_warps go by name.",
+                advice=self._grid_among(args) or "Pass launch options such as num_warps by name.",
             )
         for parameter, value in zip(parameters, args, strict=False):
             self.given[parameter.name] = value

@@ -180,7 +180,7 @@ def _without_machine_code(compilation: Compilation) -> NotRecorded | None:
 def _without_occupancy(compilation: Compilation, **_others: int | None) -> NotRecorded | None:
     error = _without_resources(compilation)
     if error is not None:
-        return type(error)(f"The occupancy is not known: {error.problem}")
+        return type(error)(f"The occupancy is not known. {error.problem}")
     if "num_warps" not in compilation.options:
         return NotRecorded(
             f"The occupancy of {compilation.kernel!r} is not known: its record does not say "

@@ -242,8 +242,7 @@ def _check_names(option: str, given: Any) -> None:
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
         raise OptionError(
             f"{option} must name passes, got {shown(given)}.",
-            advice='Names of passes are strings, such as "ttgir.coalesce": the passes of a '
-            "compilation have theirs as `label`.",
+            advice='Pass labels, such as "ttgir.coalesce": compilation.passes has the labels.',
         )
 
 

@@ -510,7 +510,7 @@ class KernelFault(KernelLabError):
 
     def _circumstances(self, again: str, made: str) -> str:
         """ "in program (96, 0, 0) of grid (98, 1, 1), element 32 of the tile, and 1 more program;
-        out of bounds in 7 elements of the programs that ran together", and the values.
+        out of bounds in 7 elements of this batch of programs", and the values.
         """
         if self.program is None:
             return ""
@@ -518,7 +518,7 @@ class KernelFault(KernelLabError):
         if self.more:
             where += f", and {self.more:,} more program{'s' if self.more > 1 else ''}"
         if self.count > 1:
-            where += f"; {again} in {self.count:,} elements of the programs that ran together"
+            where += f"; {again} in {self.count:,} elements of this batch of programs"
         values = ", ".join(f"{name} = {value}" for name, value in self.values.items())
         return f"{where}\nthe {made} was computed from {values}" if values else where
 

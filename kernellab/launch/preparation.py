@@ -555,8 +555,8 @@ def _refuse_run_options(kernel: JITFunction, options: RunOptions) -> None:
         return
     names = ", ".join(options.changed()) or "stage, order, seed, bounds and completion"
     raise OptionError(
-        f"Only the interpreter takes {names}, and this launch of {kernel.__name__!r} runs on the "
-        "GPU.",
+        f"Only the interpreter has the options {names}, and this launch of {kernel.__name__!r} "
+        "runs on the GPU.",
         advice="Omit this option, or move the tensors to the CPU.",
         position=triton_api.definition_of(kernel),
     )

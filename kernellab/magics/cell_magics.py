@@ -43,7 +43,7 @@ def _values(text: str) -> tuple[str, list[Any]]:
     """ "BLOCK=128,256" as ("BLOCK", [128, 256])."""
     name, equals, values = text.partition("=")
     if not equals or not name.isidentifier() or not values:
-        raise ValueError("write NAME=VALUE,VALUE,..., as in --space BLOCK=128,256")
+        raise ValueError("must be NAME=VALUE,VALUE,..., such as BLOCK=128,256")
     return name, [read_constexpr(f"{name}={value.strip()}")[1] for value in values.split(",")]
 
 

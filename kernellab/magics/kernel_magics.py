@@ -196,7 +196,7 @@ def _targets(text: str) -> list[Target]:
 
     targets = parse_targets(text)
     if len(targets) > 2:
-        raise ValueError("the explorer shows one target, or two that are compared")
+        raise ValueError("must be one target, or two to compare")
     return targets
 
 

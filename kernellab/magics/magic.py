@@ -197,7 +197,7 @@ class Magic:
         what = "option" if word.startswith("-") else "word"
         close = nearest(word if what == "option" else f"--{word}", self.by_flag)
         if "--constexpr" in self.by_flag and re.match(r"[^\W\d]\w*=", word):
-            close = "Several constants go with commas between them: --constexpr BM=64,BN=32."
+            close = "Separate several constants by commas: --constexpr BM=64,BN=32."
         known = f"{self.magic} knows {', '.join(self.by_flag)}; {self.magic}? explains them."
         raise OptionError(
             f"Unknown {what} {word!r} on the line of {self.magic}.",
@@ -212,7 +212,9 @@ class Magic:
             error.position = error.position or position(text)
             raise
         except ValueError as error:
-            raise OptionError(f"{option.flag} {text}: {error}", position=position(text)) from None
+            raise OptionError(
+                f"{option.flag} {error}, got {text!r}.", position=position(text)
+            ) from None
 
     def words(self, line: str) -> list[str]:
         """Return completions of the magic's line, whose last word is incomplete."""
@@ -270,7 +272,7 @@ def stated(**given: Any) -> dict[str, Any]:
 def read_variable(text: str) -> str:
     """ "found" as it is: a variable's name. Raises ValueError for anything else."""
     if not text.isidentifier():
-        raise ValueError("it must be the name of a variable")
+        raise ValueError("must be the name of a variable")
     return text
 
 
@@ -278,14 +280,14 @@ def read_variables(text: str) -> list[str]:
     """ "report,costs" as ["report", "costs"]; raises ValueError for what cannot be a name."""
     names = [name.strip() for name in text.split(",")]
     if not all(name.isidentifier() for name in names):
-        raise ValueError("write names of variables, with commas between them")
+        raise ValueError("must be names of variables, separated by commas")
     return names
 
 
 def read_path(text: str) -> str:
     """ "torch.nn.functional.silu" as it is. Raises ValueError for anything else."""
     if not all(part.isidentifier() for part in text.split(".")):
-        raise ValueError("a variable's name is needed, or a function's as in torch.add")
+        raise ValueError("must be the name of a variable or a function, such as torch.add")
     return text
 
 

@@ -288,7 +288,8 @@ def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> 
         ]
         if assumed:
             note = (
-                f"Types assumed: {', '.join(assumed)}. A launch in the cell or --sig states them."
+                f"These types are assumed: {', '.join(assumed)}. Launch the kernel in the cell, or "
+                "pass --sig, to state them."
             )
             error.advice = "\n".join(filter(None, (error.advice, note)))
         raise

@@ -234,7 +234,9 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
         or not isinstance(amount, int | float | numpy.number)
         or not 0 <= amount <= sys.float_info.max
     ):
-        raise ArgumentError(f"{name}= must give a number from 0, got {amount!r}.", advice=advice)
+        raise ArgumentError(
+            f"{name}= must give a non-negative number, got {amount!r}.", advice=advice
+        )
     return float(amount)
 
 

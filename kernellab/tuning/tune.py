@@ -384,7 +384,7 @@ def _pruned(
     kept = [config for config in configs if not _is_pruned(prune, config, given)]
     if not kept:
         raise ArgumentError(
-            f"prune leaves out all {len(configs)} configs.",
+            f"prune leaves out every config ({len(configs)}).",
             advice=(
                 "prune is called with one dict of all arguments and returns True to leave a config "
                 f"out: {_PRUNING}."

@@ -283,7 +283,7 @@ def _with_times_of(recorded: Tuning, tuning: Tuning) -> Tuning:
     unknown = [trial for trial in tuning.trials if _name(trial) not in outcomes]
     if outcomes and len(unknown) == len(tuning.trials):
         raise ArgumentError(
-            f"No time was recorded for any of the {counted(len(unknown), 'config')}, such as "
+            "The recorded sweep has no time for any config of this space, such as "
             f"{unknown[0].candidate}.",
             advice=f"A recorded config is {recorded.trials[0].candidate}: space must name the "
             "same parameters and options.",

@@ -96,7 +96,7 @@ def check_subject(
         )
     if subject is not None and not is_defined_alike(subject, compilation):
         raise ArgumentError(
-            f"{what} are of another definition of {kernel!r} than the compilation: its "
+            f"{what} belong to another definition of {kernel!r} than this compilation: the source "
             "lines differ.",
             advice="Run it again with the kernel as it is now, or compile the kernel again.",
             position=subject.definition,

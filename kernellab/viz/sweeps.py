@@ -238,7 +238,7 @@ def sizes_data(groups: Sequence[Tunings], sweeps: Sequence[Tuning]) -> tuple[lis
         try:
             drawn = lines_data(groups[0], unit, groups[1:])
         except ArgumentError as error:
-            problems.append(f"No {unit} over sizes: {error.problem}")
+            problems.append(f"There is no plot of {unit} over sizes. {error.problem}")
             continue
         lines = [_size_line(line, drawn.key, sweeps, firsts) for line in drawn.lines]
         sizes.append(SizesData(drawn.key, drawn.unit, tuple(lines)))

@@ -212,7 +212,7 @@ def test_a_finding_is_a_diagnostic_with_line_cost_evidence_and_advice(
     assert first.severity == "warning"
     assert 0 < first.cost <= 1
     assert first.line is not None
-    assert first.evidence["sectors a request"] == 32
+    assert first.evidence["sectors per request"] == 32
     assert first.advice
     assert str(first) == messages
     again = Diagnostic.from_json(json.loads(json.dumps(first.to_json())))

@@ -115,7 +115,7 @@ def test_bars_have_what_accesses_counted_by_line_and_by_operation() -> None:
             == getattr(load, number)
         )
         assert by_line[case.line_of("# the store")] == getattr(store, number)
-    # Of 4 programs 4 warps each, 32 lanes 16 bytes apart: 16 sectors a request.
+    # Of 4 programs 4 warps each, 32 lanes 16 bytes apart: 16 sectors per request.
     assert sum(metrics["sectors"].values.values()) == 4 * 4 * (16 + 4)
 
 

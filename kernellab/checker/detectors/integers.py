@@ -139,8 +139,8 @@ def _has_remainder_of(value: SSAValue, behind: Set[SSAValue]) -> bool:
 
 
 _OF_A_HASH = (
-    " Of a hash that is meant to wrap, % may be negative, unless it is computed in tl.uint32: in "
-    "Triton, as in C, the remainder of a signed number has the sign of that number."
+    " If this is a hash that is meant to wrap, compute it in tl.uint32: % of a negative number is "
+    "negative in Triton, as in C."
 )
 
 

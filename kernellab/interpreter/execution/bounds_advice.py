@@ -105,7 +105,7 @@ def _keeps_the_number(op: Operation) -> bool:
 # Integer arithmetic that wraps on the way to an address.
 
 
-CHECK_TRIES = "kernellab.check looks for a change that helps."
+CHECK_TRIES = "Run kernellab.check to look for a change that helps."
 """Advice where a change would have to be tried to be right."""
 
 _EXACT: Mapping[type, tuple[str, Callable[[int, int], int]]] = {

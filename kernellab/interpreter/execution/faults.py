@@ -230,7 +230,7 @@ def _error(
             return KernelFault(f"buffer {fault.index} of {buffers}", position=position, **where)
         case ExtraArrivals():
             arrivals = counted(fault.count, "arrival")
-            what = f"the barrier counts {arrivals} in each phase, and this is one more"
+            what = f"the barrier counts {arrivals} in each phase, and this arrival exceeds it"
             advice = "mbarrier.expect and tcgen05_commit are arrivals too."
             return ExtraArrival(what, advice=advice, position=position, **where)
         case NoBarrier():
@@ -241,7 +241,7 @@ def _error(
                 what = "the barrier is initialized again, and was not invalidated"
             return InvalidBarrier(what, position=position, **where)
         case NeverWaitedFor():
-            what = f"{MOST_IN_FLIGHT:,} asynchronous operations are in flight, and this is one more"
+            what = f"more than {MOST_IN_FLIGHT:,} asynchronous operations are in flight"
             advice = "Wait for earlier ones: a wait is missing, or it is before the commit."
             return KernelFault(what, advice=advice, position=position, **where)
         case PhaseNeverCompletes():

@@ -276,7 +276,7 @@ def _what_is_wrong(access: GlobalAccess) -> Fault | None:
             (
                 f"threads of a warp update the same elements in this {access.action}, one after "
                 "another: "
-                f"{access.sectors_per_request:.3g} sectors a request, of which {once:.3g} are "
+                f"{access.sectors_per_request:.3g} sectors per request, of which {once:.3g} are "
                 "different"
             ),
             _ADD_UP_FIRST,
@@ -284,7 +284,7 @@ def _what_is_wrong(access: GlobalAccess) -> Fault | None:
     if access.dimension is None or access.sectors < _WORTH_SAYING * access.best_sectors:
         return None
     cost = (
-        f"{access.sectors_per_request:.3g} sectors a request where "
+        f"{access.sectors_per_request:.3g} sectors per request where "
         f"{access.best_sectors / access.requests:.3g} would do"
     )
     steps, size = access.steps or (None,) * len(access.shape), access.element_bytes

@@ -509,7 +509,7 @@ def _of_kernel(profile: Profile, kernel: ProfiledKernel) -> Diagnosis | str:
     except KernelLabError as error:
         return f"{kernel.name}: {error.problem}"
     if compilation is None:
-        return f"{kernel.name}: its source is not at hand, so there is nothing to diagnose."
+        return f"The source of {kernel.name!r} is not available, so there is nothing to diagnose."
     evidence = Evidence(compilation, kernel.grid, kernel.integers)
     evidence, notes = _sampled(evidence, kernel.integers)
     lines = [record for record in profile.line_records if record.kernel == kernel.name]

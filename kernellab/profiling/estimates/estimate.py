@@ -451,7 +451,7 @@ def _values(
     missing = [name for name in names if name not in values]
     if missing:
         raise MissingArguments(
-            f"{kernel.__name__!r} also takes {', '.join(missing)}.", others=missing
+            f"{kernel.__name__!r} is missing {', '.join(missing)}.", others=missing
         )
     for name, value in values.items():
         if isinstance(value, str) and signature.get(name) != "constexpr":

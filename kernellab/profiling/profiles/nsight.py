@@ -454,7 +454,10 @@ def _chosen(pages: list[LaunchPage], file: Path, kernel: str, launch: int) -> La
             advice=suggestion(wanted, kernels, "It has"),
         )
     if not 1 <= launch <= len(launches):
-        raise ProfileError(f"launch={launch}: {file.name} has {len(launches)} of {wanted}.")
+        raise ProfileError(
+            f"launch must be from 1 to {len(launches)}, the launches of {wanted} in {file.name}, "
+            f"got {launch}."
+        )
     return launches[launch - 1]
 
 

@@ -120,7 +120,7 @@ def _names(given: Any) -> tuple[str, ...]:
     if not names or not all(isinstance(name, str) and name and "," not in name for name in names):
         raise OptionError(
             "metrics must be names of Nsight Compute's metrics.",
-            advice='As in metrics=["smsp__inst_executed.sum"]; ncu --query-metrics lists them.',
+            advice='Pass metrics=["smsp__inst_executed.sum"]; ncu --query-metrics lists them.',
         )
     return tuple(names)
 

@@ -34,7 +34,7 @@ class Kind:
 
 
 _NUMBERS = r"\[\s*(\d+\s*(,\s*\d+\s*)*)?\]"
-_NUMBER = Kind("an integer from 0", r"\d+(\s*:\s*\w+)?")
+_NUMBER = Kind("a non-negative integer", r"\d+(\s*:\s*\w+)?")
 _LIST = Kind("a list of integers, as in [1, 0]", _NUMBERS)
 _VECTORS = Kind(
     "a list of basis vectors, as in [[0, 1], [0, 2]]",
@@ -150,9 +150,7 @@ def _misspelled_key(family: str, entries: dict[str, str], diagnostic: str) -> st
     for key in missing:
         other = next((name for name in strange if nearest(name, [key.name])), "")
         if other:
-            return (
-                f"{family} has no key {other!r}; {key.name!r} is one, and holds {key.kind.words}."
-            )
+            return f"{family} has no key {other!r}. Did you mean {key.name!r}, {key.kind.words}?"
     for name in strange:
         if re.search(rf"\b{re.escape(name)}\b", diagnostic):
             return f"{family} has no key {name!r}. Its keys are {', '.join(needed)}."

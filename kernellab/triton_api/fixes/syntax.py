@@ -55,7 +55,7 @@ def _ternary(refused: Refusal, _: re.Match[str]) -> Fix | None:
     parts = [refused.text(part, 32) for part in (node.test, node.body, node.orelse)]
     written = f"tl.where({', '.join(parts)})" if all(parts) else "tl.where(condition, a, b)"
     return Fix(
-        "a if condition else b takes one of two values of one type and shape.",
+        "the two values of `a if condition else b` must have one type and shape.",
         f"Write {written}, which chooses for each element.",
     )
 
@@ -152,7 +152,7 @@ def _read_element(refused: Refusal, _: re.Match[str]) -> Fix | None:
     if (target := _stored_element(refused)) is not None:
         stored = f"tl.store({' + '.join(_parts(target))}, value)"
         return Fix(
-            f"{name} is {kind}, and [] neither loads nor stores.",
+            f"{name} is {kind}; {name}[...] neither loads nor stores.",
             f"Write tl.load({place}) for {refused.text(element)}, and {stored} for the assignment.",
             True,
         )
@@ -161,8 +161,10 @@ def _read_element(refused: Refusal, _: re.Match[str]) -> Fix | None:
         advice = f"Write tl.store({place}, tl.load({place}) {sign} {by})"
         if sign == "+":
             advice += f"; where several elements or programs add, tl.atomic_add({place}, {by})"
-        return Fix(f"{name} is {kind}, and [] neither loads nor stores.", f"{advice}.", True)
-    return Fix(f"{name} is {kind}, and [] does not load.", f"Write tl.load({place}).", True)
+        return Fix(f"{name} is {kind}; {name}[...] neither loads nor stores.", f"{advice}.", True)
+    return Fix(
+        f"{name} is {kind}; {name}[...] does not load from it.", f"Write tl.load({place}).", True
+    )
 
 
 def _update(refused: Refusal) -> tuple[str, str] | None:
@@ -239,7 +241,7 @@ def _iterator(refused: Refusal, _: re.Match[str]) -> Fix | None:
         return None
     over = refused.text(loop.iter)
     return Fix(
-        f"a for goes over range, tl.range and tl.static_range, and not over {over or 'this'}.",
+        f"a for loop iterates over range, tl.range or tl.static_range, not over {over or 'this'}.",
         "Write for k in range(n), and compute the values from k (a tuple may be indexed in "
         "tl.static_range).",
         replaces=True,

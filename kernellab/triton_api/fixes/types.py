@@ -122,7 +122,7 @@ def _dot_shapes(refused: Refusal, _: re.Match[str]) -> Fix:
     left, right = shape_of(a), shape_of(b)
     advice = _DOT_ADVICE
     if left[-1] == right[-1]:
-        advice = f"Turn the second: tl.dot(a, tl.trans(b)) gives {left[-2]} x {right[-2]}."
+        advice = f"Transpose the second: tl.dot(a, tl.trans(b)) gives {left[-2]} x {right[-2]}."
     return Fix(
         f"tl.dot of {sizes_text(left)} and {sizes_text(right)}: the first has {left[-1]} "
         f"columns, the second {right[-2]} rows.",
@@ -171,7 +171,7 @@ def _index(refused: Refusal, _: re.Match[str]) -> Fix:
         indexed = refused.scope.get(written)
     if indexed is not None and not is_tile(indexed):
         return Fix(
-            f"{written} is {kind_of(indexed)}, and [] does not load.",
+            f"{written} is {kind_of(indexed)}; {written}[...] does not load from it.",
             f"Write tl.load({written} + offset).",
         )
     return element_of_tile(written)
@@ -543,8 +543,8 @@ def _descriptor_without_layout(refused: Refusal, _: re.Match[str]) -> Fix:
     """A descriptor of `triton.tools`, or a type string without a layout, for a Gluon kernel."""
     name = next(iter(refused.names()), "")
     return Fix(
-        f"{name or 'it'} is a descriptor as Triton's kernels take it, and those of Gluon's "
-        "kernels have a layout of shared memory.",
+        f"{name or 'it'} is a descriptor for a Triton kernel; a Gluon kernel takes one with a "
+        "layout of shared memory.",
         "Make it with triton.experimental.gluon.nvidia.hopper.TensorDescriptor.from_tensor(x, "
         "block_shape, layout); a type string is 'tensordesc<fp16[64, 64],LAYOUT>', where LAYOUT is "
         "str(layout).",

@@ -50,8 +50,8 @@ def spread_access(evidence: Evidence) -> Iterator[CostFinding]:
         cost = _cost(evidence, bad, _gathered)
         each = max(access.requests, 1)
         words = (
-            f"{access.sectors / each:.3g} sectors a request where {access.best_sectors / each:.3g} "
-            "would do"
+            f"{access.sectors / each:.3g} sectors per request where "
+            f"{access.best_sectors / each:.3g} would do"
         )
         kind_of, what, advice = _spread_words(access, words)
         yield finding(
@@ -62,7 +62,7 @@ def spread_access(evidence: Evidence) -> Iterator[CostFinding]:
             advice,
             {
                 "argument": access.argument,
-                "sectors a request": round(access.sectors / each, 2),
+                "sectors per request": round(access.sectors / each, 2),
                 "would do": round(access.best_sectors / each, 2),
                 "executions by a program": round(access.times),
                 **({"lines": ", ".join(map(str, lines))} if len(lines) > 1 else {}),
@@ -472,8 +472,8 @@ def ordered_atomics(evidence: Evidence) -> Iterator[CostFinding]:
             'Pass sem="relaxed", unless a program reads other results of this one as soon as it '
             "sees the update.",
             {"order": order, "updates by a program": round(prod(access.shape) * access.times)},
-            "the TTGIR. The estimate leaves out what an order takes; on an H200, two kernels were "
-            "1.4 and 1.2 times faster without it",
+            "the TTGIR. The estimate does not include the cost of ordering; on an H200, two "
+            "kernels were 1.4 and 1.2 times faster without it",
         )
 
 
