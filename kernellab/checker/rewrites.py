@@ -791,6 +791,9 @@ def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
                     reason = "Each program must take every num_programs-th block."
                     yield [(call, f"{range_}({blocks}, tl.num_programs(0))")], reason
     else:
+        if arguments[:1] == ["tl.program_id(0)"] or arguments[0] in _programs(source):
+            reason = f"The step must be the number of programs, and {arguments[2]} is not."
+            yield [(call.args[2], "tl.num_programs(0)")], reason
         for size, step in itertools.product(numbers, source.constants):
             new = f"{range_}({arguments[0]}, {size}, tl.num_programs(0) * {step})"
             yield [(call, new)], "The loop leaves out the blocks after the first of each program."
@@ -799,6 +802,21 @@ def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
             if new != old:
                 reason = f"{source.of(call)} leaves out iterations or has too many."
                 yield [(call.args[place], new)], reason
+
+
+def carries(source: Source) -> Iterator[Rewrite]:
+    """The sum of the blocks before, added to a scan of one block."""
+    for loop in source.loops():
+        for call in source.calls("cumsum"):
+            if not source.is_inside(call, loop) or not call.args or "carry" in source.text:
+                continue
+            statement = source.statement_of(call)
+            lines = source.replaced((call, f"carry + {source.of(call)}")).splitlines()
+            sum_ = f"carry += tl.sum({source.of(call.args[0])}, axis=0)"
+            lines.insert(statement.end_lineno or 0, f"{' ' * statement.col_offset}{sum_}")
+            lines.insert(loop.lineno - 1, f"{' ' * loop.col_offset}carry = 0.0")
+            reason = f"{_shortened(source.of(call))} leaves out the sum of the blocks before."
+            yield Rewrite("\n".join((*lines, "")), reason)
 
 
 def order(source: Source) -> Iterator[Rewrite]:
@@ -1084,6 +1102,8 @@ def numbers(source: Source) -> Iterator[_Change]:
         near = ["0.0", '-float("inf")', "1.0", 'float("inf")', "0.5", "2.0"]
         if isinstance(value, int):
             near = [str(value + 1), str(value - 1), "0", "1", "2"]
+        elif value not in (0.0, 1.0, 0.5, 2.0):  # a digit too many or too few
+            near = [f"{value / 10:.12g}", f"{value * 10:.12g}", *near]
         news = [new for new in dict.fromkeys((*equal, *near, *held)) if new != source.of(node)]
         places.append([(node, new) for new in news if not new.startswith("-1")])
     places.sort(key=lambda pairs: isinstance(getattr(pairs[0][0], "value", 0), int))
