@@ -129,3 +129,21 @@ def test_wrapped_indices_count_for_vectors(dtype, n, divisor, is_broken) -> None
     x, out = torch.zeros(n, dtype=dtype), torch.zeros(n, dtype=dtype)
     found = kernellab.check(wraps, (4,), x, out, n, DIVISOR=divisor, BLOCK=32)
     assert set(found.kinds) == ({"broken-hint"} if is_broken else set())
+
+
+@triton.jit
+def dropout(x_ptr, z_ptr, seed, BY_PROGRAM: tl.constexpr, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+    places = tl.program_id(0) * BLOCK + lanes
+    keep = tl.rand(seed, places if BY_PROGRAM else lanes) > 0.5
+    tl.store(z_ptr + places, tl.where(keep, tl.load(x_ptr + places), 0.0))
+
+
+@pytest.mark.parametrize(("by_program", "programs"), [(False, 4), (False, 1), (True, 4)])
+def test_random_numbers_that_all_programs_share_are_noted(by_program: bool, programs: int) -> None:
+    x = torch.rand(16 * programs)
+    keywords = {"BY_PROGRAM": by_program, "BLOCK": 16}
+    found = kernellab.check(dropout, (programs,), x, torch.empty_like(x), 7, **keywords)
+    assert not found
+    line = dropout.starting_line_number + 4
+    assert any(f"line {line} " in note for note in found.notes) == (not by_program and programs > 1)

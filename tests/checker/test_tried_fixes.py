@@ -292,7 +292,10 @@ def is_tried(line: str, new: str, grid: tuple[int, ...] | None = None) -> bool:
         ("x = tl.where(tl.arange(0, BLOCK) < 8, x, y)", "x = tl.where(i < 8"),
         ("x = x / tl.max(x, axis=0)", "x - tl.max(x, axis=0)"),
         ("x = x * 0.44715", "0.044715"),
-        ("for k in range(0, n, 2):\n        y = tl.cumsum(x, axis=0)", "carry += tl.sum(x, axis=0)"),
+        (
+            "for k in range(0, n, 2):\n        y = tl.cumsum(x, axis=0)",
+            "carry += tl.sum(x, axis=0)",
+        ),
         ("for k in range(tl.program_id(0), n, BLOCK):\n        x += k", "n, tl.num_programs(0)"),
     ],
 )

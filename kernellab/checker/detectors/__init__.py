@@ -13,7 +13,12 @@ from kernellab.checker.detectors.contracts import (
     SizeOfTopk,
 )
 from kernellab.checker.detectors.dots import DotCancellation, DotPrecision
-from kernellab.checker.detectors.hints import BrokenHints, DescriptorAlignment, FailedAssertion
+from kernellab.checker.detectors.hints import (
+    BrokenHints,
+    DescriptorAlignment,
+    FailedAssertion,
+    RepeatedRandom,
+)
 from kernellab.checker.detectors.integers import (
     CastOverflow,
     DivisionByZero,
@@ -37,7 +42,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     BrokenHints, DescriptorAlignment, HistogramBins, SizeOfTopk, NotAssociative,
     OverwrittenArgument, AutotunedInPlace, MissingBarrier, MissingWait, NonFinite, HalfOverflow,
     NarrowOverflow, CastOverflow, DivisionByZero, StalledSum, DotPrecision, DotCancellation,
-    TruncatedStore, IgnoredStrides, WrongResult, NanResults,
+    TruncatedStore, IgnoredStrides, WrongResult, NanResults, RepeatedRandom,
 )  # fmt: skip
 """All detectors, in the order in which they observe a run."""
 

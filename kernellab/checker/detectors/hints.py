@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -610,3 +611,51 @@ _STRIDE_ADVICE = (
     "Pad the tensor so that this stride is a multiple of 16 bytes, or load through pointers with a "
     "mask."
 )
+
+
+class RepeatedRandom(Detector):
+    """Note random numbers that several programs draw alike, as in a dropout without a program id.
+
+    They may be meant to be the same, so this is not a fault.
+    """
+
+    def __init__(self, run: CheckedRun) -> None:
+        super().__init__(run)
+        self._alike: dict[int, bool] = {}
+        """By line, whether the numbers of all programs are the same."""
+
+    @classmethod
+    def concerns(cls, run: CheckedRun) -> bool:
+        """Return whether there are several programs."""
+        return run.programs > 1
+
+    @classmethod
+    def observes(cls, operation: Operation) -> bool:
+        """Return whether the operation belongs to Triton's random numbers."""
+        files = [frame.file for frame in locate(operation.location).frames]
+        return isinstance(operation, tt.MulhiUIOp) and any(map(_IN_RANDOM.search, files))
+
+    def computed(self, computed: Computed) -> None:
+        """Compare the programs' tiles in a round: in some, they differ if seeds or offsets do."""
+        if computed.programs is not None and len(computed.programs.linear) == 1:
+            return
+        (drawn,) = map(numpy.asarray, computed.results)
+        rank = len(shape(computed.operation.results[0].type))
+        tiles = drawn.reshape(1, -1) if drawn.ndim == rank else drawn.reshape(len(drawn), -1)
+        line = locate(computed.operation.location).frames[-1].line
+        if tiles.shape[1] > 1:
+            is_alike = bool((tiles == tiles[:1]).all())
+            self._alike[line] = self._alike.get(line, True) and is_alike
+
+    def end(self) -> None:
+        """Name the lines whose random numbers are the same in all programs."""
+        self.notes = tuple(
+            f"The random numbers of line {line} are the same in every program, because their seed "
+            "and offsets are. If each element needs its own, add tl.program_id(0) times the size "
+            "of the block to the offsets."
+            for line, is_alike in self._alike.items()
+            if is_alike
+        )
+
+
+_IN_RANDOM = re.compile(r"triton[/\\]language[/\\]random\.py$")
