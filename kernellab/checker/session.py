@@ -21,6 +21,8 @@ from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed, u
 from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, implementing, overrides
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.checker.shadow_memory import fetch
+from kernellab.compiler.machine_code.resources import most_resident
+from kernellab.compiler.targets import device_name
 from kernellab.errors import Deadlock, EndlessWait, ExtraArrival, InvalidBarrier, KernelFault
 from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.codegen.analyses import switch_points
@@ -37,7 +39,7 @@ from kernellab.interpreter.execution.program import (
     per_code,
     program_of_module,
 )
-from kernellab.interpreter.execution.scheduler import Preemption
+from kernellab.interpreter.execution.scheduler import Preemption, Residency
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.asynchrony import LateBarriers
 from kernellab.interpreter.memory.buffers import Buffer
@@ -426,12 +428,18 @@ class Schedule:
     Attributes:
         words: how its programs run, for messages: "backwards".
         options: the order of the programs.
-        preemption: how programs are preempted at the kernel's switch points; None if they are not.
+        preemption: how programs are preempted at the kernel's switch points, or how many are alive
+            at a time; None if neither.
     """
 
     words: str
     options: RunOptions = DEFAULT
-    preemption: Preemption | None = None
+    preemption: Preemption | Residency | None = None
+
+    @property
+    def preempts(self) -> bool:
+        """Whether programs are preempted."""
+        return isinstance(self.preemption, Preemption)
 
 
 IN_ORDER = Schedule("in the order of their ids")
@@ -465,6 +473,10 @@ def other_schedules(run: CheckedRun, shared: bool) -> Iterator[Schedule]:
     if not shared and not memory_effects(run.code).order_shows:
         return
     yield from _ORDERS
+    most = most_resident(run.target, int(run.call.options.get("num_warps", 4)))
+    if most is not None and run.programs > most and run.code.watched is not None:
+        words = f"at most {most:,} at a time, as many as fit on {device_name(run.target)}"
+        yield Schedule(words, preemption=Residency(most))
     if run.programs <= MOST_PREEMPTED and learns(run, shared) and switches(run.code):
         yield from _PREEMPTED
 
@@ -571,7 +583,7 @@ class CheckSession:
             Stopped: it would not have ended.
             KernelFault: as `kernellab.run`.
         """
-        code = self._code(self.guards, preempts=schedule.preemption is not None)
+        code = self._code(self.guards, preempts=schedule.preempts)
         run = self._new_run(replace(code, batch=1) if one_by_one else code)
         guards = [kind(run) for kind in self.guards]
         self._execute(run, [*guards, *detectors(run)], schedule, change)

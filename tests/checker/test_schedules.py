@@ -1,6 +1,8 @@
 """Faults that show only in some schedules: whatever the values, and what is said of them."""
 
 import pytest
+import triton
+import triton.language as tl
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
@@ -50,3 +52,20 @@ def test_a_result_that_another_schedule_changes_says_both_values(
     (found,) = argmin.check()
     assert found.message == messages
     assert "in turns" in found.message
+
+
+@triton.jit
+def wait_for_all(count_ptr, out_ptr, PROGRAMS: tl.constexpr):
+    tl.atomic_add(count_ptr, 1)
+    while tl.atomic_add(count_ptr, 0) < PROGRAMS:
+        pass
+    tl.store(out_ptr + tl.program_id(0), 1)
+
+
+@pytest.mark.parametrize("programs", [40, 41])
+def test_programs_that_wait_for_more_than_a_gpu_holds(programs: int) -> None:
+    """A T4 has 40 multiprocessors, each with room for 32 warps."""
+    launch = wait_for_all, (programs,), counters(), counters(programs)
+    found = kernellab.check(*launch, PROGRAMS=programs, num_warps=32, target="sm_75")
+    assert found.kinds == (("deadlock",) if programs > 40 else ())
+    assert not found or "at most 40 programs" in found[0].advice

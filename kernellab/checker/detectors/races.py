@@ -46,6 +46,7 @@ from kernellab.common.text import element_text, number_text, number_texts
 from kernellab.errors import KernelFault, SourcePosition
 from kernellab.interpreter.execution.grid import linear_ids
 from kernellab.interpreter.execution.program import EVERYTHING, memory_effects
+from kernellab.interpreter.execution.scheduler import Residency
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import Load, MemoryAccess
@@ -196,7 +197,7 @@ class Race(Detector):
         """
         seen: list[Race] = []
         trackers: list[Tracker] = []
-        follows = schedule.preemption is not None and bool(self.suspects)
+        follows = schedule.preempts and bool(self.suspects)
 
         def watch(run: CheckedRun) -> Sequence[Detector]:
             seen.append(Race(run))
@@ -218,7 +219,7 @@ class Race(Detector):
     def _follow(self, session: CheckSession, schedule: Schedule, suspects: Suspects) -> None:
         """Run the launch program by program, and track what orders the accesses."""
         trackers: list[Tracker] = []
-        preempted = schedule.preemption is not None
+        preempted = schedule.preempts
 
         def track(run: CheckedRun) -> Sequence[Detector]:
             trackers.append(Tracker(run, suspects, keeps_reads=preempted))
@@ -487,7 +488,7 @@ class OrderDependence(Detector):
                 else:
                     run = session.repeat(schedule=schedule)
             except (Stopped, KernelFault) as failure:
-                report = report or partial(self._report_failure, schedule.words, failure)
+                report = report or partial(self._report_failure, schedule, failure)
                 continue
             if run is None:  # the detector of races reports it
                 return
@@ -523,9 +524,9 @@ class OrderDependence(Detector):
             facts["advice"] = _OVERFLOWING_SUMS
         self._add(writer.operation, facts, writer.programs, first.count)
 
-    def _report_failure(self, words: str, failure: Stopped | KernelFault) -> None:
+    def _report_failure(self, schedule: Schedule, failure: Stopped | KernelFault) -> None:
         """Report a run that fails or does not end, with the kind and the place of its failure."""
-        start = f"the kernel fails when its programs run {words}: "
+        start = f"the kernel fails when its programs run {schedule.words}: "
         if isinstance(failure, KernelFault):
             where = {"kind": self.kinds[0], "position": failure.position, "advice": _ORDER_ADVICE}
             self.collector.add("order", {**where, "message": start + failure.what})
@@ -538,6 +539,8 @@ class OrderDependence(Detector):
             "message": start + finding.message,
             "advice": finding.advice + _LOCKS * (finding.kind == "deadlock"),
         }
+        if isinstance(schedule.preemption, Residency):
+            facts["advice"] = _RESIDENT.format(schedule.preemption.most)
         programs = linear_ids(finding.programs, self.run.grid)
         self.collector.add("order", facts, sorted(programs))
 
@@ -551,6 +554,12 @@ class OrderDependence(Detector):
         }
         self.collector.add("order", {**where, **facts}, programs, count)
 
+
+_RESIDENT = (
+    "A program that waits keeps its place, so the programs that it waits for must be on the GPU at "
+    "the same time. Launch at most {:,} programs, fewer if they need many registers or much shared "
+    "memory, and let each do the work of several."
+)
 
 _ORDER_ADVICE = (
     "A GPU does not guarantee the order of programs. Look for a value that a program gets from an "

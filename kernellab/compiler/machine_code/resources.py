@@ -16,7 +16,7 @@ from kernellab.compiler.machine_code.cubin import barrier_count
 from kernellab.compiler.machine_code.instructions import run_on_cubin
 from kernellab.compiler.records import Occupancy, Resources
 from kernellab.compiler.source_map import module_frames
-from kernellab.compiler.targets import shared_limit
+from kernellab.compiler.targets import multiprocessor_count, shared_limit
 from kernellab.errors import CompileError, TargetError
 from kernellab.records import PassRun, Target
 
@@ -430,6 +430,20 @@ def occupancy(
     if target.arch in AMD_LIMITS:
         return _on_amd(changed_resources, AMD_LIMITS[target.arch], warps)
     raise TargetError(f"The occupancy on {target} cannot be computed: its limits are not known.")
+
+
+def most_resident(target: Target, warps: int) -> int | None:
+    """Return how many programs of so many warps are on a GPU at once, if registers and memory
+    suffice; None if its limits are not known.
+    """
+    count = multiprocessor_count(target)
+    if count is None or not has_limits(target):
+        return None
+    if target.arch in NVIDIA_LIMITS:
+        sm = NVIDIA_LIMITS[target.arch]
+        return count * min(sm.blocks, sm.warps // warps)
+    unit = AMD_LIMITS[target.arch]
+    return count * (unit.simds * unit.waves_per_simd // warps)
 
 
 def _on_nvidia(resources: Resources, sm: NvidiaLimits, warps: int) -> Occupancy:

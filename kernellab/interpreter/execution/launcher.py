@@ -37,7 +37,13 @@ from kernellab.interpreter.execution.grid import (
 )
 from kernellab.interpreter.execution.inspection import AttachedDebugger
 from kernellab.interpreter.execution.program import ProgramCode, program_code, program_of_text
-from kernellab.interpreter.execution.scheduler import Preemption, Step, idle_variables, take_turns
+from kernellab.interpreter.execution.scheduler import (
+    Preemption,
+    Residency,
+    Step,
+    idle_variables,
+    take_turns,
+)
 from kernellab.interpreter.execution.stepping_code import SteppingCode, stepping_code
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import memory_behind
@@ -147,13 +153,14 @@ def launch_observed(
     code: ProgramCode,
     observer: RunObserver | None,
     options: RunOptions = DEFAULT,
-    preemption: Preemption | None = None,
+    preemption: Preemption | Residency | None = None,
     explains: bool = True,
 ) -> None:
     """Run a kernel's code in place; the observer is notified of every access. Raises as `launch`.
 
     Args:
-        preemption: how programs are preempted, of code that has switch points.
+        preemption: how programs are preempted, of code that has switch points, or how many are
+            alive at a time.
         explains: False if no one reads an error: a fault is raised as it is, since its explanation
             takes longer than the run of a small launch.
     """
@@ -270,7 +277,7 @@ def _run(
     options: RunOptions,
     code: ProgramCode,
     observer: RunObserver | None = None,
-    preemption: Preemption | None = None,
+    preemption: Preemption | Residency | None = None,
     several: Iterator[Programs] | None = None,
     explains: bool = True,
 ) -> None:
@@ -345,7 +352,7 @@ def _steps(
     code: ProgramCode,
     run_batch: Callable[[Programs], Any],
     all_batches: Iterator[Programs],
-    preemption: Preemption | None = None,
+    preemption: Preemption | Residency | None = None,
 ) -> Iterator[Step]:
     """What to run, one after the other: whole batches, or turns of programs
     that wait for each other, or are preempted.

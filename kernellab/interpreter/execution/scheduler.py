@@ -175,6 +175,13 @@ class Preemption:
     seed: int = 0
 
 
+@dataclass(frozen=True)
+class Residency:
+    """How many programs a GPU has room for: the next ones begin as others end."""
+
+    most: int
+
+
 def preempted(
     programs: Sequence[RunningProgram], memory: WatchedMemory, preemption: Preemption
 ) -> Iterator[Step]:
@@ -412,7 +419,7 @@ def take_turns(
     start: Callable[[Programs], Coroutine],
     memory: WatchedMemory,
     idle: Collection[str] = (),
-    preemption: Preemption | None = None,
+    preemption: Preemption | Residency | None = None,
 ) -> Iterator[Step]:
     """One turn after the other, each to be carried out before the next is asked for.
 
@@ -421,12 +428,13 @@ def take_turns(
         start: the kernel's code, which makes a coroutine of a program.
         memory: what that code reads and writes through.
         idle: variables of that code that decide nothing while a program waits.
-        preemption: how programs are preempted, if they are.
+        preemption: how programs are preempted, if they are, or how many are alive at a time.
 
     The last step raises NobodyMoves where programs wait for ever.
     """
     live: list[RunningProgram] = []
-    if preemption is not None:
+    most = preemption.most if isinstance(preemption, Residency) else None
+    if isinstance(preemption, Preemption):
         live = [RunningProgram(batch, start(batch)) for batch in batches]
         yield from preempted(live, memory, preemption)
         live = [program for program in live if not program.ended]
@@ -457,6 +465,7 @@ def take_turns(
             stray_rounds = 0
         enough = live and not silent and rounds_without_end < PATIENCE
         admitted = 0 if enough else max(1, len(live))
+        admitted = admitted if most is None else min(admitted, most - len(live))
         rounds_without_end = rounds_without_end if enough else 0
 
 
