@@ -123,6 +123,7 @@ WAITING: list[tuple[Any, tuple[int, ...], tuple[torch.Tensor | int, ...], dict[s
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("launch", WAITING, ids=lambda launch: launch[0].__name__)
 def test_nothing_is_found_where_programs_wait_for_each_other_rightly(launch: Any) -> None:
     kernel, grid, arguments, constants = launch

@@ -86,7 +86,7 @@ def check(kernel: Any, key: int, n: int = 600) -> Findings:
     return kernellab.check(kernel, (2,), x, out, n, key)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kernel", [looks_on, goes_round, tile_by_tile, probes, bisects])
 def test_a_search_that_never_ends_is_stopped_after_some_thousand_turns(
     kernel: Any, messages: SnapshotAssertion

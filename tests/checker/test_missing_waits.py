@@ -50,7 +50,7 @@ KERNELS = [each for each in (asynchronous, handed_on, reported, clusters) if eac
 ALL = [(kernels, name) for kernels in KERNELS for name in kernels.NAMES]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("kernels", "name"), ALL, ids=[name for _, name in ALL])
 def test_nothing_is_found_in_right_kernels(kernels: Any, name: str) -> None:
     assert not checked(kernels, name)
@@ -61,7 +61,7 @@ FAULTS = [(kernels, *each) for kernels in KERNELS for each in faults_of(kernels,
 
 
 @pytest.mark.usefixtures("_no_tries")
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("kernels", "name", "fault"), FAULTS)
 def test_the_fault_is_found_on_its_line(
     kernels: Any, name: str, fault: str, tmp_path: Path
@@ -109,7 +109,7 @@ def fixed(name: str, fault: str, folder: Path) -> bool:
     return True
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", ["copies-G", "tma_copies-A", "tma_copies-D", "sent-A"])
 def test_a_wait_that_was_tried_makes_the_kernel_right(case: str, tmp_path: Path) -> None:
     name, fault = case.split("-")
@@ -131,6 +131,7 @@ SAID += [(clusters, case) for case in (
 ) if clusters and case.split("-")[0] in clusters.NAMES]  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.usefixtures("_no_tries")
 @pytest.mark.parametrize(("kernels", "case"), SAID, ids=[case for _, case in SAID])
 def test_what_is_said(kernels: Any, case: str, tmp_path: Path, messages: SnapshotAssertion) -> None:
@@ -145,6 +146,7 @@ def found_in_pipeline(kernels: Any, name: str) -> Findings:
     return kernellab.check(kernel, (programs,), *arguments, target=pipelines.target_of(name))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", pipelines.NAMES)
 def test_a_pipeline_is_right_whenever_operations_complete(name: str) -> None:
     kernel, programs, arguments, out, right = pipelines.launched(name)
@@ -157,7 +159,7 @@ def test_a_pipeline_is_right_whenever_operations_complete(name: str) -> None:
 
 
 @pytest.mark.usefixtures("_no_tries")
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(("name", "line"), waits_of(pipelines, pipelines.NAMES))
 def test_each_wait_of_a_pipeline_is_needed(name: str, line: int, tmp_path: Path) -> None:
     kinds = {one.kind for one in found_in_pipeline(without_wait(pipelines, line, tmp_path), name)}
@@ -182,6 +184,7 @@ def test_clusters_whose_ctas_load_their_own_tiles(fault: str, tmp_path: Path) ->
         assert torch.equal(arguments[-1], result)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(clusters is None, reason="from Triton 3.7 on")
 @pytest.mark.parametrize("fault", ["F", "H"])
 def test_a_barrier_of_the_cluster_that_was_tried(fault: str, tmp_path: Path) -> None:

@@ -223,6 +223,7 @@ def test_zeros_in_a_sum_are_a_note_where_the_target_puts_them_there(
     assert one.why == messages
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kernel", "x"),
     [

@@ -16,7 +16,7 @@ from kernellab.checker.records import Finding, Findings
 from kernellab.errors import CompileError
 from tests.checker.launches import indices, normal, zeros
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(5)
 
 # fmt: off
 

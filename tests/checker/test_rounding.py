@@ -89,6 +89,7 @@ CASES: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES)
 def test_rounding_is_named_and_is_not_an_error(case: str) -> None:
     cause, kernel, grid, arguments, constants, expect = CASES[case]

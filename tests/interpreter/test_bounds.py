@@ -312,7 +312,7 @@ LAUNCHES: dict[str, tuple[Any, ...]] = {
 """Kernel, grid, arguments, constants."""
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", LAUNCHES)
 def test_the_cause_is_true_of_the_kernel(name: str, messages: SnapshotAssertion) -> None:
     *positional, constants = LAUNCHES[name]

@@ -39,7 +39,7 @@ def test_case(name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize(
-    ("size", "every"), [(2, 8), *(pytest.param(n, 1, marks=pytest.mark.slow) for n in (1, 2))]
+    ("size", "every"), [(2, 32), *(pytest.param(n, 1, marks=pytest.mark.slow) for n in (1, 2))]
 )
 def test_however_many_programs_run_together(
     size: int, every: int, monkeypatch: pytest.MonkeyPatch

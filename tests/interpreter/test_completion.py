@@ -24,7 +24,7 @@ from tests.support.compiled import source_line
 from tests.support.messages import Raised
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", asynchronous.NAMES)
 def test_right_kernels_compute_the_same(name: str) -> None:
     assert is_right(asynchronous, name, "early")
@@ -43,7 +43,7 @@ one group of warps that overtakes another.
 """
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("name", "fault"), FAULTS)
 def test_a_missing_wait_shows(name: str, fault: str, tmp_path: Path) -> None:
     kernels, _found = broken(asynchronous, name, fault, tmp_path)

@@ -51,6 +51,7 @@ def refused() -> CompileError:
     return caught.value
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("launch", LAUNCHES)
 def test_a_launch_that_does_not_fit_is_refused_with_one_sentence(
     launch: str, refused: CompileError
