@@ -1,6 +1,5 @@
 """Proofs for every size of kernels of `tests.support.equal_pairs`, and faulty twins refuted."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,7 +65,7 @@ def _checked(name: str, kernel: Any = None) -> Any:
 
 @pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", KERNELS)
-def test_a_kernel_is_proved_right(name: str) -> None:
+def test_a_kernel_is_proved_right(name) -> None:
     findings = _checked(name)
     assert findings.every_size == "proved", findings.notes
     assert not findings.findings
@@ -75,7 +74,7 @@ def test_a_kernel_is_proved_right(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("fault", ["dropped mask", "off by one"])
-def test_a_twin_with_a_fault_is_refuted_by_a_launch(name: str, fault: str, tmp_path: Path) -> None:
+def test_a_twin_with_a_fault_is_refuted_by_a_launch(name, fault, tmp_path) -> None:
     """An access without its mask, or an element too far, is out of bounds for some size."""
     twin = next(one for one in mutants(PAIRS[name], tmp_path) if one.name.startswith(fault))
     findings = _checked(name, twin.kernel)

@@ -100,7 +100,7 @@ def picked(ids_ptr, x_ptr, y_ptr, z_ptr):
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_what_was_overwritten_is_not_behind_it(value: float) -> None:
+def test_what_was_overwritten_is_not_behind_it(value) -> None:
     given = {"x_ptr": torch.ones(1), "z_ptr": torch.zeros(1), "value": value}
     assert behind(overwritten, (1,), (0, 0, 0), 0, **given) == ({} if value else {"x_ptr": [(0,)]})
 

@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import numpy
 import pytest
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from triton.experimental.gluon import language as gl
 
 from kernellab.compiler.analyses.conversions import elements_moved
@@ -74,7 +72,7 @@ def assert_done_as_said(one: Conversion) -> None:
         ("gluon_transpose", "sm_80"),
     ],
 )
-def test_the_machine_code_does_what_is_said(name: str, target: str) -> None:
+def test_the_machine_code_does_what_is_said(name, target) -> None:
     found = of_corpus(name, target).conversions()
     assert len(found) > 0
     for one in found:
@@ -130,9 +128,7 @@ PAIRS = blocked([2, 4], [4, 8], [4, 1], [1, 0])
         (BOXES, ROWS, "shared memory"),
     ],
 )
-def test_bytes_and_means_by_hand(
-    before: gl.BlockedLayout, after: gl.BlockedLayout, means: str
-) -> None:
+def test_bytes_and_means_by_hand(before, after, means) -> None:
     one = conversion(before, after)
     come = held(after) - held(before)
     owner = {index: holder for *holder, row, column in held(before) for index in [(row, column)]}
@@ -179,7 +175,7 @@ def conversion(before: object, after: object) -> Conversion:
     raise AssertionError("no conversion")
 
 
-def test_the_conversion_of_a_matmul(messages: SnapshotAssertion) -> None:
+def test_the_conversion_of_a_matmul(messages) -> None:
     compilation = of_corpus("matmul", "sm_90")
     (one,) = compilation.conversions()
     assert "tl.store" in source_line(one.position)
@@ -251,7 +247,7 @@ def stored_bytes(compilation: Compilation, one: Conversion) -> tuple[int, int]:
     ],
 )
 def test_bytes_through_shared_memory_are_those_that_the_code_stores(
-    name: str, target: str, operation: str
+    name, target, operation
 ) -> None:
     compilation = of_corpus(name, target)
     looked_at = [
@@ -310,9 +306,7 @@ def test_a_scan_says_what_goes_through_shared_memory_and_what_by_shuffles() -> N
         (largest_of_rows, ("*fp32:16", "*fp32:16"), {"ROWS": 4, "COLUMNS": 512}),
     ],
 )
-def test_what_shuffles_hand_on_is_estimated_well(
-    kernel: Any, types: tuple[str, ...], constants: dict[str, Any]
-) -> None:
+def test_what_shuffles_hand_on_is_estimated_well(kernel, types, constants) -> None:
     """The estimate, with no machine code to look at, is what the machine code's shuffles hand on:
     4 bytes of each thread.
     """

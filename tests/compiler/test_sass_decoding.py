@@ -27,7 +27,6 @@ from tests.corpus import matmuls
 from tests.corpus.entries import OLDEST
 from tests.corpus.loader import cases
 from tests.support.compiled import of_corpus
-from tests.support.messages import Raised
 
 NVIDIA = [target.name for target in SUPPORTED_TARGETS if target.backend == "cuda"]
 
@@ -332,7 +331,7 @@ def test_amd_instructions_carry_lines_and_classes():
     assert {place.line for place in places if place} == {dot}
 
 
-def test_a_compilation_without_machine_code_says_so(raised: Raised):
+def test_a_compilation_without_machine_code_says_so(raised):
     compilation = Compilation(
         kernel="add",
         target=SUPPORTED_TARGETS[0],

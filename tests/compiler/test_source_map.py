@@ -25,7 +25,6 @@ from tests.corpus.loader import entry
 from tests.kernels import gluon_add
 from tests.support import versions
 from tests.support.compiled import of_corpus
-from tests.support.messages import Raised
 from tests.support.source_lines import line_of
 
 
@@ -284,7 +283,7 @@ def test_an_instruction_names_its_ptx(opcode, instruction):
 
 
 @pytest.mark.slow
-def test_a_gluon_kernel_has_no_ttir(raised: Raised):
+def test_a_gluon_kernel_has_no_ttir(raised):
     to = parse_target("sm_90")
     call = bind(gluon_add.gluon_add, ("*fp32:16",) * 3 + ("i32",), {"BLOCK": 512}, to)
     one = compile_bound(gluon_add.gluon_add, call, to, ttgir_lines=True)

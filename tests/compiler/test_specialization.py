@@ -7,7 +7,6 @@ import numpy
 import pytest
 import torch
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.language import str_to_ty
@@ -22,7 +21,6 @@ from kernellab.compiler.targets import DEFAULT_TARGET, parse_target
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.triton_api import type_spellings
 from tests.kernels import basic, parameters
-from tests.support.messages import Raised
 
 X = torch.arange(64, dtype=torch.float32)
 NAMES = ("x_ptr", "y_ptr", "z_ptr", "n")
@@ -267,7 +265,7 @@ def test_type_strings(text, parsed):
         ("tensordesc<fp16>", "block shape"),
     ],
 )
-def test_a_type_string_that_does_not_parse(text, suggestion, messages: SnapshotAssertion):
+def test_a_type_string_that_does_not_parse(text, suggestion, messages):
     with pytest.raises(ArgumentError) as refused:
         parse_type(text)
     caught = refused.value
@@ -290,7 +288,7 @@ def test_signatures_of_the_command_line():
 
 
 @pytest.mark.parametrize("text", ["*fp32,,i32", "n=i32,*fp32", "*fp32,i23"])
-def test_signatures_that_do_not_parse(text, raised: Raised):
+def test_signatures_that_do_not_parse(text, raised):
     raised(ArgumentError, parse_signature, text)
 
 
@@ -312,7 +310,7 @@ def test_assumed_types_say_so_and_leave_known_parameters_alone():
     assert call.specialization.origins == {**dict.fromkeys(NAMES, "assumption"), "BLOCK": "launch"}
 
 
-def test_a_descriptor_is_not_assumed(messages: SnapshotAssertion):
+def test_a_descriptor_is_not_assumed(messages):
     with pytest.raises(ArgumentError) as refused:
         assume(parameters.through_descriptor)
     caught = refused.value
@@ -340,7 +338,7 @@ FOREIGN = numpy.zeros(4, ">f4")
         ((X, StatedType("*fp32"), X, 5, StatedType("i32")), {}),
     ],
 )
-def test_arguments_that_do_not_fit(args, keywords, raised: Raised):
+def test_arguments_that_do_not_fit(args, keywords, raised):
     error = raised(ArgumentError, bind, basic.add, args, keywords, DEFAULT_TARGET)
 
 
@@ -353,11 +351,11 @@ def test_arguments_that_do_not_fit(args, keywords, raised: Raised):
         {"BLOCK": 16, "num_warps": "4"},
     ],
 )
-def test_options_that_do_not_exist_or_do_not_fit(keywords, raised: Raised):
+def test_options_that_do_not_exist_or_do_not_fit(keywords, raised):
     error = raised(OptionError, bind, basic.add, (X, X, X, 5), keywords, DEFAULT_TARGET)
 
 
-def test_options_are_the_targets_own(raised: Raised):
+def test_options_are_the_targets_own(raised):
     amd = parse_target("gfx942")
     call = bind(basic.add, (X, X, X, 5, 16), {"waves_per_eu": 2}, amd)
     assert call.options == {"waves_per_eu": 2}
@@ -374,7 +372,7 @@ def test_an_annotation_is_not_contradicted():
     assert caught.value.problem == ("'x_ptr' of 'annotated' is annotated as '*fp32', got '*fp16'.")
 
 
-def test_a_constant_must_be_a_parameter(messages: SnapshotAssertion):
+def test_a_constant_must_be_a_parameter(messages):
     with pytest.raises(ArgumentError) as caught:
         bind(basic.add, (X, X, X, 5), {}, DEFAULT_TARGET, constants={"BLOK": 16})
     assert caught.value.problem == messages

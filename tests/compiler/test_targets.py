@@ -11,7 +11,6 @@ from kernellab.compiler.targets import (
 )
 from kernellab.errors import TargetError
 from kernellab.records import Target
-from tests.support.messages import Raised
 
 NAMES = [
     "sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "gfx90a", "gfx942",
@@ -104,11 +103,11 @@ def test_an_unknown_target_names_the_nearest_and_lists_all():
 
 
 @pytest.mark.parametrize("name", ["hip:90", "cuda:gfx942", "", "V100", 90, None])
-def test_nonsense_is_refused(name, raised: Raised):
+def test_nonsense_is_refused(name, raised):
     raised(TargetError, parse_target, name)
 
 
-def test_an_empty_list_is_refused(raised: Raised):
+def test_an_empty_list_is_refused(raised):
     raised(TargetError, parse_targets, ",")
 
 

@@ -12,14 +12,12 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import KernelFault, OutOfBounds
 from kernellab.interpreter.execution.grid import batches
 from tests.kernels.interp import calls, faults, first_faults
 from tests.support import versions
-from tests.support.messages import Raised
 from tests.support.source_lines import marked_line, position_of
 
 ones, zeros = torch.ones, torch.zeros
@@ -112,9 +110,7 @@ FAULTS: list[tuple[tuple[Any, ...], dict[str, Any], str, list[str]]] = [
 @pytest.mark.parametrize(
     ("launch", "constants", "made", "parts"), FAULTS, ids=[one[0][0].__name__ for one in FAULTS]
 )
-def test_a_fault_names_its_place(
-    launch: tuple[Any, ...], constants: dict[str, Any], made: str, parts: list[str]
-) -> None:
+def test_a_fault_names_its_place(launch, constants, made, parts) -> None:
     error = fault(*launch, **constants)
     assert_says(error, launch[0].__name__, *parts)
     assert not made or made_of(error) == made
@@ -128,7 +124,7 @@ def test_a_fault_inside_a_helper_function() -> None:
     assert made_of(error) == "columns = 0, tl.program_id(0) = 3, BLOCK = 8"
 
 
-def test_the_message_and_its_data(messages: SnapshotAssertion) -> None:
+def test_the_message_and_its_data(messages) -> None:
     """Program 96 of 97 begins at element 768, and the tensor ends at 770: lane 2 is the first
     outside, and 5 more follow it.
     """
@@ -187,9 +183,7 @@ def test_what_is_not_touched_may_be_anywhere() -> None:
 
 
 @pytest.mark.parametrize("programs_together", [True, False])
-def test_a_store_beyond_the_end_writes_nothing(
-    programs_together: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_beyond_the_end_writes_nothing(programs_together, monkeypatch) -> None:
     if not programs_together:
         monkeypatch.setattr(
             "kernellab.interpreter.execution.launcher.batches",
@@ -287,7 +281,7 @@ def test_a_fault_in_a_called_function_shows_the_call() -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", [calls.searched, calls.searched_by_some])
-def test_a_fault_in_a_function_of_elements_names_program_and_lane(kernel: Any) -> None:
+def test_a_fault_in_a_function_of_elements_names_program_and_lane(kernel) -> None:
     """A table that is shorter than the search believes; only keys beyond it find out."""
     table, keys = torch.arange(10, dtype=torch.int32), zeros(32, dtype=torch.int32)
     keys[27] = 60
@@ -319,7 +313,7 @@ def told(entry_point: str, kernel: object, *tensors: torch.Tensor) -> tuple[obje
 
 
 @pytest.mark.parametrize("entry_point", ["run", "accesses", "ttgir", "trace", "check"])
-def test_an_earlier_program_that_is_at_fault_on_a_later_line_is_told(entry_point: str) -> None:
+def test_an_earlier_program_that_is_at_fault_on_a_later_line_is_told(entry_point) -> None:
     # Programs 8 and 9 leave x on the first line, 6 to 9 leave y on the second.
     program, line, more = told(entry_point, first_faults.copied, ones(N - 30), zeros(N - 60))
     assert program == (6, 0, 0)
@@ -354,7 +348,7 @@ def count_by_each(x_ptr, steps_ptr, n):
 @pytest.mark.parametrize(
     ("n", "step", "stored"), [(8, 3, [1, 0, 0, 1, 0, 0, 1, 0]), (0, 0, [0] * 8), (-3, -1, [0] * 8)]
 )
-def test_steps_of_loops_that_end(n: int, step: int, stored: list[int]) -> None:
+def test_steps_of_loops_that_end(n, step, stored) -> None:
     """Without an iteration no step counts."""
     x = zeros(8)
     kernellab.run(count_by, (1,), x, n, step)
@@ -362,7 +356,7 @@ def test_steps_of_loops_that_end(n: int, step: int, stored: list[int]) -> None:
 
 
 @pytest.mark.parametrize("step", [0, -2])
-def test_a_step_that_never_ends(step: int, raised: Raised) -> None:
+def test_a_step_that_never_ends(step, raised) -> None:
     error = raised(KernelFault, kernellab.run, count_by, (1,), zeros(8), 8, step)
     assert position_of(error).file == __file__
     assert "at least 1" in error.advice

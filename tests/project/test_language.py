@@ -1,7 +1,5 @@
 """The words of messages, docstrings, pages and notebooks: CONTRIBUTING.md, "Language"."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.project import language
@@ -21,7 +19,7 @@ READ = (
 
 
 @pytest.mark.parametrize("read", READ)
-def test_no_page_message_or_name_has_a_word_of_the_list(read: str) -> None:
+def test_no_page_message_or_name_has_a_word_of_the_list(read) -> None:
     files = language.files_in(read)
     assert files
     places = [str(place) for file in files for place in language.places_in(file)]
@@ -38,9 +36,7 @@ def test_no_page_message_or_name_has_a_word_of_the_list(read: str) -> None:
         (".ipynb", '{"cells": [{"source": ["initialise"], "outputs": []}]}', ["initialise"]),
     ],
 )
-def test_the_list_finds_words(
-    suffix: str, text: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_list_finds_words(suffix, text, words, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(language, "ROOT", tmp_path)
     file = tmp_path / f"text{suffix}"
     file.write_text(text)
