@@ -523,7 +523,6 @@ TOWARD_ZERO_ON_AN_H200 = {
 
 
 def exactly(numbers: list[float], dtype: torch.dtype) -> np.ndarray:
-    """Numbers that the type holds exactly."""
     kind = as_numpy(torch.zeros(1, dtype=dtype)).dtype
     return np.array(numbers, dtype=object if kind.kind in "iu" else np.float64).astype(kind)
 

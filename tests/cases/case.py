@@ -113,14 +113,12 @@ def random(seed: int = 0) -> np.random.Generator:
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Standard normal numbers."""
     return torch.from_numpy(random(seed).standard_normal(shape)).to(dtype)
 
 
 def whole(
     *shape: int, low: int = -9, high: int = 10, seed: int = 0, dtype: torch.dtype = torch.int32
 ) -> torch.Tensor:
-    """Integers from low to high - 1."""
     return torch.from_numpy(random(seed).integers(low, high, shape)).to(dtype)
 
 

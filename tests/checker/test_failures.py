@@ -38,8 +38,6 @@ METHODS = (
 
 
 def failing_in(method: str) -> type[Detector]:
-    """A detector that fails in one of its methods."""
-
     class Failing(Detector):
         kinds = ("doubt",)
 

@@ -18,7 +18,6 @@ from tests.checker.unseen.twins import TWINS
 
 
 def changed(kernel: Any, finding: Finding) -> Any:
-    """The kernel with the lines of a finding's changes."""
     lines = str(kernel.src).splitlines()
     first = triton_api.definition_of(kernel).line
     for change in sorted(finding.changes, key=lambda change: -change.line):

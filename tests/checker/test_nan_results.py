@@ -32,7 +32,6 @@ def divides(x_ptr, y_ptr, BLOCK: tl.constexpr):
 
 
 def uninitialized(*shape: int) -> torch.Tensor:
-    """As torch.empty may be."""
     y = zeros(*shape)
     y[..., 3:] = torch.nan
     return y

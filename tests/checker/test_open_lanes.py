@@ -101,7 +101,6 @@ AMD = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 def compiled_lines(
     stage: str, kernel: Any, signature: Sequence[str], target: str, **constants: Any
 ) -> list[str]:
-    """The text of a stage, line by line."""
     compiled = kernellab.compile(
         kernel, *signature, target=target, stop_after=stage, record="stages", **constants
     )

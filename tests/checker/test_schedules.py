@@ -15,7 +15,6 @@ WITH_VALUES = [
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", WITH_VALUES, ids=lambda one: schedules.PAIRS[one].name)
 def test_it_is_found_whatever_the_values(number) -> None:
-    """The corpus has them in one order; here they are in others."""
     for seed in range(1, 9):
         faulty = schedules.launches(seed)[number].faulty
         found = faulty.check()

@@ -240,7 +240,6 @@ def put_progress(folder: Path) -> None:
 @pytest.mark.parametrize("make", [link, dangling, pipe])
 @pytest.mark.parametrize("put", [put_outcome, put_code, put_number, put_progress])
 def test_a_link_in_place_of_a_kept_file_is_not_followed(tmp_path, monkeypatch, put, make) -> None:
-    """Also a pipe is not waited for."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(course, "_reached", {})
@@ -383,7 +382,6 @@ LINKS = [
 @pytest.mark.parametrize("is_pipe", [False, True])
 @pytest.mark.parametrize("link", LINKS)
 def test_a_link_in_a_folder_is_not_followed(tmp_path, secret, link, is_pipe) -> None:
-    """A pipe in its place is not waited for."""
     file, there = tmp_path / link, tmp_path / "there"
     file.parent.mkdir(parents=True)
     metadata = json.dumps({**fuzzed_files._METADATA, "name": "add"})

@@ -31,7 +31,6 @@ def divide(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 @pytest.fixture
 def example() -> Callable[[str], Any]:
-    """What an example of the page defines."""
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     namespace: dict[str, Any] = {"kernellab": kernellab}
     for text in examples:

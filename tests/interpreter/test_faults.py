@@ -349,7 +349,6 @@ def count_by_each(x_ptr, steps_ptr, n):
     ("n", "step", "stored"), [(8, 3, [1, 0, 0, 1, 0, 0, 1, 0]), (0, 0, [0] * 8), (-3, -1, [0] * 8)]
 )
 def test_steps_of_loops_that_end(n, step, stored) -> None:
-    """Without an iteration no step counts."""
     x = zeros(8)
     kernellab.run(count_by, (1,), x, n, step)
     assert x.tolist() == stored

@@ -61,7 +61,6 @@ def test_keywords_that_say_no_option_stay_as_they_are() -> None:
 
 
 def test_a_parameter_goes_before_an_option_of_its_name() -> None:
-    """And `options` says the option all the same."""
     out = torch.zeros(4, dtype=torch.int32)
     run = kernellab.run(seeded, (4,), out, seed=7)
     assert out.tolist() == [7, 8, 9, 10]

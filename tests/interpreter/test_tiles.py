@@ -97,7 +97,6 @@ def integer_pairs(draw: Any, kind: np.dtype, depth: int = 3) -> Pair:
 
 @st.composite
 def masks(draw: Any, kind: np.dtype, depth: int = 2) -> Pair:
-    """Comparisons, and what `&`, `|` and `~` make of them."""
     operation = draw(st.sampled_from(["compare", "and", "or", "not"])) if depth else "compare"
     if operation == "compare":
         name = draw(st.sampled_from(["less", "less_equal", "greater", "greater_equal", "equal"]))

@@ -20,8 +20,6 @@ N = 64
 
 
 class Delegating:
-    """Answers as a tensor that it holds, and is none."""
-
     def __init__(self, inner: torch.Tensor) -> None:
         self._inner = inner
 

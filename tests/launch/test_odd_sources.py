@@ -111,7 +111,6 @@ def test_a_kernel_from_exec_ends_a_script_with_the_way_out(messages) -> None:
 
 
 def test_a_kernel_from_exec_runs_once_linecache_has_its_lines() -> None:
-    """As the advice says."""
     names: dict[str, Any] = {}
     lines, text = SOURCE.splitlines(True), SOURCE
     linecache.cache["generated"] = (len(text), None, lines, "generated")

@@ -181,7 +181,6 @@ def test_tensors_in_two_places_and_without_memory_are_refused(entry_point) -> No
 
 @pytest.mark.parametrize("kernel", [launched.add, kernellab.TileKernel(launched.add.fn)])
 def test_a_launch_on_a_gpu_stays_tritons(kernel, monkeypatch, raised) -> None:
-    """Triton runs the hooks and binds."""
     given: list[Any] = []
 
     def launch(_kernel: Any, *args: Any, **keywords: Any) -> None:

@@ -110,8 +110,6 @@ def test_an_operation_that_accesses_memory(monkeypatch) -> None:
 
 
 class NegativeStore(Detector):
-    """Looks at the values of each store."""
-
     kinds = ("negative-store",)
 
     def after(self, access: CheckedAccess, result: Value | None) -> None:

@@ -67,8 +67,6 @@ SECONDS, MEGABYTES = 2, 500
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file."""
-
     name: str
     content: Callable[[], bytes]
     damaged: Callable[[bytes, random.Random], bytes]
@@ -114,7 +112,6 @@ def shown(record: Any, folder: Path) -> tuple[list[str], list[str]]:
 
 
 def look_at_compilation(found: Any) -> None:
-    """Everything that needs no compiler."""
     repr(found)
     _each(
         lambda: _view(found),
@@ -228,7 +225,6 @@ def look_at_report(found: Any) -> None:
 
 @cache
 def _record() -> Compilation:
-    """With every pass."""
     return compile_entry(entry("vector_add"), "sm_90", record="passes")
 
 
@@ -296,7 +292,6 @@ _ENCODING = (
 
 
 def load_layout(file: Path) -> Any:
-    """The layout of an encoding."""
     return kernellab.Layout.parse(file.read_bytes().decode("utf-8", "replace"), (64,), "sm_90")
 
 
@@ -350,7 +345,6 @@ def _progress() -> bytes:
 
 
 def load_debug_folder(files: Path) -> Any:
-    """The folder whose files stand in one, path by path."""
     folder = files.parent / "torch_compile_debug"
     folder.mkdir()
     for name, text in json.loads(files.read_bytes()).items():

@@ -407,8 +407,6 @@ def lstm_cell(device: str) -> Made:
 
 
 class Block(nn.Module):
-    """A transformer's block."""
-
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads

@@ -6,7 +6,6 @@ from kernellab.records.layouts import Layout, RegisterLayout
 
 
 def blocked(shape: Any, size: Any, threads: Any, warps: Any, order: Any) -> RegisterLayout:
-    """A blocked layout."""
     return Layout.blocked(
         shape=shape,
         size_per_thread=size,

@@ -26,7 +26,6 @@ class MadeTrace:
         self.frames: list[list[Any]] = [["k", "k.py", [0, 0, 0], None, 0, {}]]
 
     def value(self, array: numpy.ndarray) -> int:
-        """The number of a tile."""
         content, number = compressed(array), len(self._values)
         digest = base64.b64encode(number.to_bytes(16, "little")).decode()
         self._values.append(

@@ -61,5 +61,4 @@ def sweep(**changes) -> kernellab.Tuning:
 
 
 def sweep_of(*trials: Trial, **changes) -> kernellab.Tuning:
-    """As `sweep`, of other trials."""
     return sweep(trials=trials, **changes)

@@ -259,7 +259,6 @@ class Releasing:
         """Nothing is held back."""
 
     def isatty(self) -> bool:
-        """It is no terminal."""
         return False
 
 

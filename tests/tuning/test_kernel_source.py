@@ -161,8 +161,6 @@ KERNEL = """
 
 
 class Written:
-    """Modules in a folder of their own."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
@@ -183,7 +181,6 @@ class Written:
         return importlib.import_module(name).through
 
     def delete(self) -> None:
-        """The files, and what was imported from them."""
         for name, module in list(sys.modules.items()):
             if str(getattr(module, "__file__", "")).startswith(str(self.folder)):
                 del sys.modules[name]
