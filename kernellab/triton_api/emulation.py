@@ -71,7 +71,8 @@ def current_gpu() -> tuple[str, str] | None:
     no emulated one counts.
     """
     try:
-        target = emulations.tritons_own_driver().get_current_target()
+        with emulation_joined(None):
+            target = emulations.tritons_own_driver().get_current_target()
     except Exception:  # No driver, no device, no permission: Triton has a different error for each.
         return None
     return str(target.backend), str(target.arch)
@@ -157,9 +158,10 @@ def emulated(emulation: Emulation) -> Iterator[None]:
 
 
 @contextmanager
-def emulation_joined(emulation: Emulation) -> Iterator[None]:
-    """While active, this thread is inside of an emulation too that another one entered;
-    no longer than that one is.
+def emulation_joined(emulation: Emulation | None) -> Iterator[None]:
+    """While active, this thread is inside of an emulation too that another one entered, no longer
+    than that one is. With None it is inside of none: torch does not answer for an emulated GPU, for
+    which Triton would make a driver and keep it.
     """
     token = _current.set(emulation)
     try:
@@ -214,7 +216,8 @@ class _DriverFor:
         return self._target
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(triton.runtime.driver.default, name)
+        with emulation_joined(None):
+            return getattr(triton.runtime.driver.default, name)
 
 
 class Emulations:

@@ -19,9 +19,12 @@ import pytest
 import torch
 import triton
 from torch.utils import _triton as torch_triton
+from triton.backends import backends
 
 import kernellab
 from kernellab.errors import OptionError, UnsupportedOperation
+from kernellab.triton_api import current_gpu
+from kernellab.triton_api.emulation import current_target_is
 from tests.support.torch_state import state_of_torch
 
 LIBRARY = "tests.kernels.insists_on_cuda"
@@ -568,6 +571,23 @@ def test_everything_is_as_it_was() -> None:
         taken[1]().record()
     assert not x.is_cuda
     assert x.device == CPU
+
+
+def test_triton_makes_no_driver_for_an_emulated_gpu(monkeypatch) -> None:
+    """It would keep the driver, where CUDA is installed and no GPU is there."""
+    answers = []
+
+    def asked() -> bool:
+        answers.append(torch.cuda.is_available())
+        return False
+
+    monkeypatch.setattr(backends["nvidia"].driver, "is_active", staticmethod(asked))
+    with kernellab.interpreted(answers="gpu"):
+        assert current_gpu() is None
+        target = triton.runtime.driver.active.get_current_target()
+        with current_target_is(target), pytest.raises(RuntimeError, match="0 active drivers"):
+            triton.runtime.driver.active.get_benchmarker()
+    assert answers == [False, False]
 
 
 def test_nested_ones_each_answer_for_themselves() -> None:
