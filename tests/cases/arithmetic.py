@@ -104,17 +104,11 @@ def integer_scalars(dtype: torch.dtype) -> Case:
         xs, ys = x_ptr.tolist(), y_ptr.tolist()
         rows = [
             [
-                x + y,
-                x * y,
-                quotient(x, y),
-                remainder(x, y),
-                xs[0] - ys[0],
-                xs[0] * ys[0],
-                min(x, ys[0]),
-                quotient(xs[0], ys[0]) + remainder(xs[0], ys[0]),
+                x + y, x * y, quotient(x, y), remainder(x, y), xs[0] - ys[0], xs[0] * ys[0],
+                min(x, ys[0]), quotient(xs[0], ys[0]) + remainder(xs[0], ys[0]),
             ]
             for x, y in zip(xs, ys)
-        ]
+        ]  # fmt: skip
         wrapped = [[wrap(v, dtype) for v in row] for row in rows]
         return {"out_ptr": np.array(wrapped, dtype=as_numpy(x_ptr).dtype)}
 
@@ -273,18 +267,10 @@ def floats(dtype: torch.dtype) -> Case:
         product = once(x * y)
         negated = -x if versions.NEGATES_ZEROS else 0.0 - x
         rows = [
-            once(x + y),
-            once(x - y),
-            product,
-            once(negated),
-            once(abs(x)),
-            once(np.fmin(x, y)),
-            once(np.fmax(x, y)),
-            once(np.minimum(x, y)),
-            once(np.maximum(x, y)),
-            once(np.where(x < y, x, y)),
-            once(product.astype(np.float64) + x),
-        ]
+            once(x + y), once(x - y), product, once(negated), once(abs(x)), once(np.fmin(x, y)),
+            once(np.fmax(x, y)), once(np.minimum(x, y)), once(np.maximum(x, y)),
+            once(np.where(x < y, x, y)), once(product.astype(np.float64) + x),
+        ]  # fmt: skip
         return {"out_ptr": np.array(rows)}
 
     return Case(f"floats-{name_of(dtype)}", arithmetic.floats, (1,), make, reference)

@@ -33,14 +33,10 @@ def row_values(how: str, dtype: torch.dtype) -> torch.Tensor:
 
 
 REDUCTIONS = {
-    "sum": lambda x: x.sum(1),
-    "max": lambda x: x.max(1),
-    "min": lambda x: x.min(1),
-    "argmax": lambda x: x.argmax(1),
-    "argmin": lambda x: x.argmin(1),
-    "xor": lambda x: np.bitwise_xor.reduce(x, 1),
-    "or": lambda x: np.bitwise_or.reduce(x, 1),
-}
+    "sum": lambda x: x.sum(1), "max": lambda x: x.max(1), "min": lambda x: x.min(1),
+    "argmax": lambda x: x.argmax(1), "argmin": lambda x: x.argmin(1),
+    "xor": lambda x: np.bitwise_xor.reduce(x, 1), "or": lambda x: np.bitwise_or.reduce(x, 1),
+}  # fmt: skip
 
 
 def reduced_rows(how: str, dtype: torch.dtype) -> Case:
@@ -199,17 +195,10 @@ def shaped() -> Case:
         even, odd = flat[::2], flat[1::2]
         wide = torch.arange(4.0)[:, None].expand(4, 8)
         rows = [
-            flat,
-            x.T.reshape(-1),
-            x.view(2, 2, 8).permute(2, 0, 1).reshape(-1),
-            flat + 100,
-            torch.cat([even, odd]),
-            torch.stack([even, odd + 0.5], -1).reshape(-1),
-            torch.cat([even, odd]),
-            flat.flip(0),
-            wide.reshape(-1),
-            wide.T.reshape(-1),
-        ]
+            flat, x.T.reshape(-1), x.view(2, 2, 8).permute(2, 0, 1).reshape(-1), flat + 100,
+            torch.cat([even, odd]), torch.stack([even, odd + 0.5], -1).reshape(-1),
+            torch.cat([even, odd]), flat.flip(0), wide.reshape(-1), wide.T.reshape(-1),
+        ]  # fmt: skip
         return {"out_ptr": torch.stack(rows)}
 
     return Case("shaped", tiles.shaped, (1,), make, reference)

@@ -114,15 +114,11 @@ def wraps(x_ptr, out_ptr, n, DIVISOR: tl.constexpr, BLOCK: tl.constexpr):
 @pytest.mark.parametrize(
     ("dtype", "n", "divisor", "is_broken"),
     [
-        (torch.float32, 100, 1, False),
-        (torch.float32, 98, 1, True),
-        (torch.float16, 100, 1, True),
-        (torch.float16, 104, 1, False),
-        (torch.int8, 104, 1, True),
-        (torch.int8, 112, 1, False),
+        (torch.float32, 100, 1, False), (torch.float32, 98, 1, True), (torch.float16, 100, 1, True),
+        (torch.float16, 104, 1, False), (torch.int8, 104, 1, True), (torch.int8, 112, 1, False),
         (torch.float32, 100, 4, True),
     ],
-)
+)  # fmt: skip
 def test_wrapped_indices_count_for_vectors(dtype, n, divisor, is_broken) -> None:
     """A vector of 16 bytes is as wide as the compiler makes an access."""
     x, out = torch.zeros(n, dtype=dtype), torch.zeros(n, dtype=dtype)

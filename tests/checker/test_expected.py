@@ -133,15 +133,10 @@ def test_rounding_is_no_fault_unless_it_is_asked_for() -> None:
 @pytest.mark.parametrize(
     "expect",
     [
-        5,
-        lambda a, b: None,
-        lambda a, b: (a, b),
-        lambda a, b: a[:3],
-        {"w_ptr": numpy.zeros(50)},
-        lambda a, b: a @ b.nothing,
-        torch.softmax,
+        5, lambda a, b: None, lambda a, b: (a, b), lambda a, b: a[:3], {"w_ptr": numpy.zeros(50)},
+        lambda a, b: a @ b.nothing, torch.softmax,
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_compared_is_refused_in_words(expect, raised) -> None:
     x, y, z = vectors()
     raised(ArgumentError, kernellab.check, add, (7,), x, y, z, 50, BLOCK=8, expect=expect)

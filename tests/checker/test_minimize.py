@@ -170,15 +170,11 @@ def test_tensors_shrink_with_their_sizes_and_strides() -> None:
 @pytest.mark.parametrize(
     "tensor",
     [
-        torch.rand(3, 5).T,
-        torch.rand(40, 9)[::2, 1:4],
-        torch.tensor([[1, -2]], dtype=torch.int16),
-        torch.tensor([float("nan"), 2.5]).bfloat16(),
-        torch.rand(500).to(torch.float8_e4m3fn),
-        torch.zeros(0, 4),
-        torch.tensor(3.0),
+        torch.rand(3, 5).T, torch.rand(40, 9)[::2, 1:4], torch.tensor([[1, -2]], dtype=torch.int16),
+        torch.tensor([float("nan"), 2.5]).bfloat16(), torch.rand(500).to(torch.float8_e4m3fn),
+        torch.zeros(0, 4), torch.tensor(3.0),
     ],
-)
+)  # fmt: skip
 def test_a_tensor_is_written_with_its_contents(tensor) -> None:
     written = ScriptTensor.of(tensor)
     made = eval(written.text(), {name: __import__(name) for name in ("torch", "base64", "zlib")})

@@ -183,13 +183,8 @@ def one_operation(x_ptr, out_ptr, WHICH: tl.constexpr, BLOCK: tl.constexpr):
 @pytest.mark.parametrize(
     ("which", "value"),
     [
-        ("reciprocal", 0.0),
-        ("ratio", 1e20),
-        ("rsqrt", 0.0),
-        ("rsqrt", -1.0),
-        ("exp", 90.0),
-        ("half", 60000.0),
-        ("less", float("inf")),
+        ("reciprocal", 0.0), ("ratio", 1e20), ("rsqrt", 0.0), ("rsqrt", -1.0), ("exp", 90.0),
+        ("half", 60000.0), ("less", float("inf")),
     ],
 )  # fmt: skip
 def test_the_words_fit_the_operation(which, value, messages) -> None:

@@ -23,20 +23,11 @@ def said(got: torch.Tensor, want: torch.Tensor = WANT, text: str = TEXT, **value
 @pytest.mark.parametrize(
     "got",
     [
-        WANT * 8,
-        WANT / 24,
-        WANT * 3,
-        WANT * 1.4426950408889634,
-        -WANT,
-        WANT + 1,
-        WANT - 8,
-        WANT.T.reshape(6, 4),
-        WANT.flip(0),
-        WANT.exp(),
-        torch.full((6, 4), 2.0),
+        WANT * 8, WANT / 24, WANT * 3, WANT * 1.4426950408889634, -WANT, WANT + 1, WANT - 8,
+        WANT.T.reshape(6, 4), WANT.flip(0), WANT.exp(), torch.full((6, 4), 2.0),
         torch.where(torch.arange(6)[:, None] < 4, WANT, 0.0),
     ],
-)
+)  # fmt: skip
 def test_a_relation_is_named(got, messages) -> None:
     assert said(got) == messages
 

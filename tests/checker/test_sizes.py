@@ -193,21 +193,13 @@ def test_a_kernel_is_right_for_every_size(kernel) -> None:
 @pytest.mark.parametrize(
     ("kernel", "fault", "kind"),
     [
-        (flat, 1, "out-of-bounds"),
-        (flat, 2, "out-of-bounds"),
-        (flat, 3, "race"),
-        (backwards, 1, "out-of-bounds"),
-        (wrapped, 1, "out-of-bounds"),
-        (tile, 1, "out-of-bounds"),
-        (tile, 2, "out-of-bounds"),
-        (tile, 3, "out-of-bounds"),
-        (row_sums, 1, "out-of-bounds"),
-        (row_sums, 2, "race"),
-        (column_sums, 1, "out-of-bounds"),
-        (matmul, 1, "out-of-bounds"),
+        (flat, 1, "out-of-bounds"), (flat, 2, "out-of-bounds"), (flat, 3, "race"),
+        (backwards, 1, "out-of-bounds"), (wrapped, 1, "out-of-bounds"), (tile, 1, "out-of-bounds"),
+        (tile, 2, "out-of-bounds"), (tile, 3, "out-of-bounds"), (row_sums, 1, "out-of-bounds"),
+        (row_sums, 2, "race"), (column_sums, 1, "out-of-bounds"), (matmul, 1, "out-of-bounds"),
         (guarded, 1, "out-of-bounds"),
     ],
-)
+)  # fmt: skip
 def test_a_fault_is_shown_by_a_small_launch(kernel, fault, kind) -> None:
     findings = found(kernel, fault)
     assert findings.every_size == "refuted", findings.notes

@@ -13,15 +13,10 @@ from tests.kernels import analyzed, remarked
 from tests.support.compiled import compiled, of_corpus, source_line
 
 WITH_SHARED_MEMORY = [
-    ("matmul", "sm_90"),
-    ("matmul", "sm_80"),
-    ("matmul", "gfx942"),
-    ("attention_forward", "sm_90"),
-    ("layer_norm_backward", "sm_80"),
-    ("matmul_tma", "sm_90"),
-    ("matmul_tma_specialized", "sm_100"),
+    ("matmul", "sm_90"), ("matmul", "sm_80"), ("matmul", "gfx942"), ("attention_forward", "sm_90"),
+    ("layer_norm_backward", "sm_80"), ("matmul_tma", "sm_90"), ("matmul_tma_specialized", "sm_100"),
     ("histogram", "sm_90"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.slow
@@ -201,15 +196,11 @@ def test_every_hazard_has_a_write_and_bytes_in_common() -> None:
 @pytest.mark.parametrize(
     ("name", "target"),
     [
-        ("matmul", "sm_80"),
-        ("matmul", "sm_90"),
-        ("attention_forward", "sm_80"),
-        ("softmax", "sm_90"),
-        ("vector_add", "sm_90"),
-        ("vector_add", "gfx942"),
+        ("matmul", "sm_80"), ("matmul", "sm_90"), ("attention_forward", "sm_80"),
+        ("softmax", "sm_90"), ("vector_add", "sm_90"), ("vector_add", "gfx942"),
         ("layer_norm_backward", "sm_80"),
     ],
-)
+)  # fmt: skip
 def test_estimated_widths_are_those_of_the_finished_code(name, target) -> None:
     accesses = of_corpus(name, target).axis_info().accesses
     bytes_of = {"f16": 2, "bf16": 2, "f32": 4, "i32": 4}

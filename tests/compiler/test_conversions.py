@@ -57,21 +57,13 @@ def assert_done_as_said(one: Conversion) -> None:
 @pytest.mark.parametrize(
     ("name", "target"),
     [
-        ("matmul", "sm_80"),
-        ("matmul", "sm_90"),
-        ("matmul_small", "sm_75"),
-        ("attention_forward", "sm_80"),
-        ("attention_forward", "sm_90"),
-        ("attention_backward", "sm_90"),
-        ("layer_norm_backward", "sm_80"),
-        ("sort", "sm_90"),
-        ("cumsum", "sm_90"),
-        ("linear_recurrence", "sm_80"),
-        ("histogram", "sm_90"),
-        ("softmax", "sm_90"),
-        ("gluon_transpose", "sm_80"),
+        ("matmul", "sm_80"), ("matmul", "sm_90"), ("matmul_small", "sm_75"),
+        ("attention_forward", "sm_80"), ("attention_forward", "sm_90"),
+        ("attention_backward", "sm_90"), ("layer_norm_backward", "sm_80"), ("sort", "sm_90"),
+        ("cumsum", "sm_90"), ("linear_recurrence", "sm_80"), ("histogram", "sm_90"),
+        ("softmax", "sm_90"), ("gluon_transpose", "sm_80"),
     ],
-)
+)  # fmt: skip
 def test_the_machine_code_does_what_is_said(name, target) -> None:
     found = of_corpus(name, target).conversions()
     assert len(found) > 0

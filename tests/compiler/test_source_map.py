@@ -72,16 +72,11 @@ def ptxas_heeds_lines(name: str, target: str) -> bool:
 @pytest.mark.parametrize(
     ("name", "target"),
     [
-        ("softmax", "sm_75"),
-        ("matmul", "sm_80"),
-        ("matmul", "sm_90"),
-        ("matmul_tma", "sm_90"),
-        ("layer_norm_backward", "sm_90"),
-        ("ragged_scale", "sm_90"),
-        ("matmul", "sm_100"),
+        ("softmax", "sm_75"), ("matmul", "sm_80"), ("matmul", "sm_90"), ("matmul_tma", "sm_90"),
+        ("layer_norm_backward", "sm_90"), ("ragged_scale", "sm_90"), ("matmul", "sm_100"),
         ("sort", "sm_120"),
     ],
-)
+)  # fmt: skip
 def test_the_machine_code_is_the_same_byte_by_byte(name, target):
     ours, plain = compiled(name, target), compiled(name, target, ttgir_lines=False)
     for stage in ("source", "ttir", "ttgir"):

@@ -150,18 +150,14 @@ def test_any_parameter_can_be_made_a_constant():
 @pytest.mark.parametrize(
     ("dtype", "torch_type"),
     [
-        (numpy.float32, torch.float32),
-        (numpy.float16, torch.float16),
-        (numpy.int8, torch.int8),
-        (numpy.uint16, torch.uint16),
-        (numpy.bool_, torch.bool),
-        (ml_dtypes.bfloat16, torch.bfloat16),
-        (ml_dtypes.float8_e4m3fn, torch.float8_e4m3fn),
+        (numpy.float32, torch.float32), (numpy.float16, torch.float16), (numpy.int8, torch.int8),
+        (numpy.uint16, torch.uint16), (numpy.bool_, torch.bool),
+        (ml_dtypes.bfloat16, torch.bfloat16), (ml_dtypes.float8_e4m3fn, torch.float8_e4m3fn),
         (ml_dtypes.float8_e4m3fnuz, torch.float8_e4m3fnuz),
         (ml_dtypes.float8_e5m2, torch.float8_e5m2),
         (ml_dtypes.float8_e5m2fnuz, torch.float8_e5m2fnuz),
     ],
-)
+)  # fmt: skip
 def test_arrays_become_tensors_over_the_same_memory(dtype, torch_type):
     array = numpy.ones((4, 6), dtype)[::2, 1::2]
     tensor = tensor_of(array)
@@ -254,17 +250,12 @@ def test_type_strings(text, parsed):
 @pytest.mark.parametrize(
     ("text", "suggestion"),
     [
-        ("*f32", "Did you mean '*fp32'?"),
-        ("float23", "Did you mean 'fp32'?"),
-        ("fp8e4", "Did you mean 'fp8e4"),
-        ("", "Types are"),
-        ("nvTmaDesc", "Types are"),
-        ("*fp32:8", '":16" says'),
-        ("fp32:16", '":16" says'),
-        ("*fp32:1", '":16" says'),
+        ("*f32", "Did you mean '*fp32'?"), ("float23", "Did you mean 'fp32'?"),
+        ("fp8e4", "Did you mean 'fp8e4"), ("", "Types are"), ("nvTmaDesc", "Types are"),
+        ("*fp32:8", '":16" says'), ("fp32:16", '":16" says'), ("*fp32:1", '":16" says'),
         ("tensordesc<fp16>", "block shape"),
     ],
-)
+)  # fmt: skip
 def test_a_type_string_that_does_not_parse(text, suggestion, messages):
     with pytest.raises(ArgumentError) as refused:
         parse_type(text)
@@ -325,19 +316,13 @@ FOREIGN = numpy.zeros(4, ">f4")
 @pytest.mark.parametrize(
     ("args", "keywords"),
     [
-        ((X, X), {}),
-        ((X, X, X, 5), {}),
-        ((X, X, X, 5, 16, 4), {}),
-        (([1.0, 2.0], X, X, 5, 16), {}),
-        ((X, X, X, 5, 16), {"x_ptr": X}),
-        ((COMPLEX, X, X, 5, 16), {}),
-        ((X, X, X, 2**65, 16), {}),
-        ((X, X, X, {}, 16), {}),
-        ((FOREIGN, X, X, 5, 16), {}),
-        ((X, BACKWARDS, X, 5, 16), {}),
+        ((X, X), {}), ((X, X, X, 5), {}), ((X, X, X, 5, 16, 4), {}),
+        (([1.0, 2.0], X, X, 5, 16), {}), ((X, X, X, 5, 16), {"x_ptr": X}),
+        ((COMPLEX, X, X, 5, 16), {}), ((X, X, X, 2**65, 16), {}), ((X, X, X, {}, 16), {}),
+        ((FOREIGN, X, X, 5, 16), {}), ((X, BACKWARDS, X, 5, 16), {}),
         ((X, StatedType("*fp32"), X, 5, StatedType("i32")), {}),
     ],
-)
+)  # fmt: skip
 def test_arguments_that_do_not_fit(args, keywords, raised):
     error = raised(ArgumentError, bind, basic.add, args, keywords, DEFAULT_TARGET)
 

@@ -59,21 +59,12 @@ def test_other_spellings(written, target):
 @pytest.mark.parametrize(
     ("written", "name"),
     [
-        *((gpu, name) for name, gpu in GPUS.items()),
-        ("h100", "sm_90"),
-        ("H200", "sm_90"),
-        ("nvidia h100", "sm_90"),
-        ("H100-SXM5-80GB", "sm_90"),
-        ("NVIDIA A100-PCIE-40GB", "sm_80"),
-        ("NVIDIA GeForce RTX 4090", "sm_89"),
-        ("rtx4090", "sm_89"),
-        ("4090", "sm_89"),
-        ("l4", "sm_89"),
-        ("gb200", "sm_100"),
-        ("Instinct MI300X", "gfx942"),
-        ("7900xtx", "gfx1100"),
+        *((gpu, name) for name, gpu in GPUS.items()), ("h100", "sm_90"), ("H200", "sm_90"),
+        ("nvidia h100", "sm_90"), ("H100-SXM5-80GB", "sm_90"), ("NVIDIA A100-PCIE-40GB", "sm_80"),
+        ("NVIDIA GeForce RTX 4090", "sm_89"), ("rtx4090", "sm_89"), ("4090", "sm_89"),
+        ("l4", "sm_89"), ("gb200", "sm_100"), ("Instinct MI300X", "gfx942"), ("7900xtx", "gfx1100"),
     ],
-)
+)  # fmt: skip
 def test_a_gpu_is_a_target_by_its_name(written, name):
     assert parse_target(written).name == name
 

@@ -336,16 +336,9 @@ fewer = settings(max_examples=300, derandomize=True)
 
 
 INTEGER_RULES: dict[str, Callable[[int, int], int]] = {
-    "add": int.__add__,
-    "and": int.__and__,
-    "or": int.__or__,
-    "xor": int.__xor__,
-    "max": max,
-    "min": min,
-    "umax": max,
-    "umin": min,
-    "exchange": lambda _, operand: operand,
-}
+    "add": int.__add__, "and": int.__and__, "or": int.__or__, "xor": int.__xor__, "max": max,
+    "min": min, "umax": max, "umin": min, "exchange": lambda _, operand: operand,
+}  # fmt: skip
 """For numbers as large as they like, of those that are compared as unsigned integers too."""
 
 

@@ -42,20 +42,14 @@ def tune(kernel: Any, grid: Any, *args: Any, **keywords: Any) -> Any:
 
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], str, Any]] = {
-    "run": (kernellab.run, "config", None),
-    "check": (kernellab.check, "outputs", ()),
-    "trace": (kernellab.trace, "in_place", False),
-    "debug": (kernellab.debug, "in_place", False),
-    "accesses": (kernellab.accesses, "target", None),
-    "bisect": (kernellab.bisect, "rtol", 0.0),
-    "tune": (tune, "cache", True),
-    "profile": (kernellab.profile, "name", ""),
-    "diagnose": (diagnose, "counts", None),
-    "counters": (kernellab.counters, "seconds", 300.0),
-    "compile": (compile_kernel, "record", "passes"),
-    "estimate": (estimate, "gpu", None),
+    "run": (kernellab.run, "config", None), "check": (kernellab.check, "outputs", ()),
+    "trace": (kernellab.trace, "in_place", False), "debug": (kernellab.debug, "in_place", False),
+    "accesses": (kernellab.accesses, "target", None), "bisect": (kernellab.bisect, "rtol", 0.0),
+    "tune": (tune, "cache", True), "profile": (kernellab.profile, "name", ""),
+    "diagnose": (diagnose, "counts", None), "counters": (kernellab.counters, "seconds", 300.0),
+    "compile": (compile_kernel, "record", "passes"), "estimate": (estimate, "gpu", None),
     "roofline": (roofline, "microseconds", None),
-}
+}  # fmt: skip
 """Function -> one of its own options, and the option's default."""
 
 

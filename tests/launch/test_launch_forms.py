@@ -87,16 +87,11 @@ def test_arguments(launch, form) -> None:
 @pytest.mark.parametrize(
     "grid",
     [
-        (2,),
-        [2, 1],
-        (2, 1, 1),
-        torch.Size([2]),
+        (2,), [2, 1], (2, 1, 1), torch.Size([2]),
         lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),),
-        lambda meta: [triton.cdiv(meta["n"], meta["BLOCK"])],
-        np.array([2]),
-        torch.tensor([2]),
+        lambda meta: [triton.cdiv(meta["n"], meta["BLOCK"])], np.array([2]), torch.tensor([2]),
     ],
-)
+)  # fmt: skip
 def test_grids(launch, grid) -> None:
     x, y = vectors()
     launch(forms.copy, grid, x, y, n=N, BLOCK=16)

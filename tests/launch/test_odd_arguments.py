@@ -39,18 +39,9 @@ def launch(grid: Any, x: Any, entry_point: Any = kernellab.run, block: Any = 64)
 @pytest.mark.parametrize(
     "grid",
     [
-        lambda: (1,),
-        lambda meta, more: (1,),
-        int,
-        double,
-        kernellab.TileKernel(double),
-        ModuleType("sizes"),
-        functools.partial(double),
-        "x",
-        memoryview(b"x"),
-        (10**5000,),
-        [1] * 100_000,
-        Long([1]),
+        lambda: (1,), lambda meta, more: (1,), int, double, kernellab.TileKernel(double),
+        ModuleType("sizes"), functools.partial(double), "x", memoryview(b"x"), (10**5000,),
+        [1] * 100_000, Long([1]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check, kernellab.trace])
@@ -123,18 +114,12 @@ def nested(layout: torch.layout) -> torch.Tensor:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: nested(torch.strided),
-        lambda: nested(torch.jagged),
-        lambda: torch.ones(8, 8).to_sparse(),
-        lambda: torch.ones(8, 8).to_sparse_csr(),
-        fake,
-        freed,
-        shortened,
-        lambda: torch._neg_view(torch.ones(N)),
-        lambda: torch.ones(N, dtype=torch.complex64).conj().imag,
-        lambda: Wrapper(torch.ones(N)),
+        lambda: nested(torch.strided), lambda: nested(torch.jagged),
+        lambda: torch.ones(8, 8).to_sparse(), lambda: torch.ones(8, 8).to_sparse_csr(), fake, freed,
+        shortened, lambda: torch._neg_view(torch.ones(N)),
+        lambda: torch.ones(N, dtype=torch.complex64).conj().imag, lambda: Wrapper(torch.ones(N)),
     ],
-)
+)  # fmt: skip
 def test_tensors_without_a_block_of_memory_are_refused_by_name(make, raised) -> None:
     for entry_point in (kernellab.run, kernellab.check):
         raised(ArgumentError, launch, (1,), make(), entry_point, match="x_ptr")
@@ -177,24 +162,14 @@ def masked() -> Any:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Pointer(64),
-        lambda: Pointer(64, shape=(N,)),
-        lambda: Pointer(1 << 63, shape=(N,)),
+        lambda: Pointer(64), lambda: Pointer(64, shape=(N,)), lambda: Pointer(1 << 63, shape=(N,)),
         lambda: Pointer(ALIGNED.data_ptr() + 2),
-        lambda: Pointer(ALIGNED.data_ptr() + 2, shape=(N - 1,)),
-        lambda: Pointer("x"),
-        lambda: Pointer(ValueError("no")),
-        Grudging,
-        Itself,
-        MagicMock,
-        lambda: torch.Tensor,
-        masked,
-        lambda: Long([1]),
-        lambda: 10**5000,
-        lambda: "x" * 100_000,
+        lambda: Pointer(ALIGNED.data_ptr() + 2, shape=(N - 1,)), lambda: Pointer("x"),
+        lambda: Pointer(ValueError("no")), Grudging, Itself, MagicMock, lambda: torch.Tensor,
+        masked, lambda: Long([1]), lambda: 10**5000, lambda: "x" * 100_000,
         lambda: (ctypes.c_float * N)(),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check])
 def test_objects_that_answer_with_anything_are_refused_by_name(entry_point, make, raised) -> None:
     caught = raised(ArgumentError, launch, (1,), make(), entry_point, match="x_ptr")

@@ -30,14 +30,10 @@ class MadeTrace:
         digest = base64.b64encode(number.to_bytes(16, "little")).decode()
         self._values.append(
             {
-                "digest": digest,
-                "kind": "tile",
-                "dtype": array.dtype.name,
-                "shape": list(array.shape),
-                "argument": "",
-                "data": [len(self._heap), len(content)],
+                "digest": digest, "kind": "tile", "dtype": array.dtype.name,
+                "shape": list(array.shape), "argument": "", "data": [len(self._heap), len(content)],
             }
-        )
+        )  # fmt: skip
         self._heap += content
         return number
 
