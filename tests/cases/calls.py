@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.cases.case import Case, random, whole
+from tests.cases.case import Case, case, random, whole
 from tests.kernels.interp import calls
 
 
@@ -69,22 +69,15 @@ def returns_in_loops() -> Case:
     )
 
 
-def greatest_common_divisors() -> Case:
+@case("greatest_common_divisors", calls.greatest_common_divisors, (3,))
+def greatest_common_divisors():
     programs, m, n = 3, 4, 8
-
-    def make() -> dict[str, Any]:
-        x = whole(programs, m, n, low=0, high=40) * torch.tensor([6, 10, 15, 7])[:, None]
-        out = torch.zeros(programs, m * n + m + n, dtype=torch.int64)
-        return dict(x_ptr=x, out_ptr=out, M=m, N=n)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = x_ptr.numpy()
-        parts = [np.gcd.accumulate(x, 2), np.gcd.reduce(x, 2), np.gcd.reduce(x, 1)]
-        return {"out_ptr": np.concatenate([part.reshape(programs, -1) for part in parts], 1)}
-
-    return Case(
-        "greatest_common_divisors", calls.greatest_common_divisors, (programs,), make, reference
-    )
+    x = whole(programs, m, n, low=0, high=40) * torch.tensor([6, 10, 15, 7])[:, None]
+    out = torch.zeros(programs, m * n + m + n, dtype=torch.int64)
+    yield dict(x_ptr=x, out_ptr=out, M=m, N=n)
+    x = x.numpy()
+    parts = [np.gcd.accumulate(x, 2), np.gcd.reduce(x, 2), np.gcd.reduce(x, 1)]
+    yield {"out_ptr": np.concatenate([part.reshape(programs, -1) for part in parts], 1)}
 
 
 def longest(dtype: torch.dtype) -> Case:

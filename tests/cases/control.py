@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.cases.case import Case, iota, whole
+from tests.cases.case import Case, case, iota, whole
 from tests.kernels.interp import control, names
 
 
@@ -221,17 +221,11 @@ def unrolled() -> Case:
     )
 
 
-def tuples() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            pointers=(iota(8), iota(8) + 10), sizes=(5, 8, 3), out_ptr=torch.zeros(8), BLOCK=8
-        )
-
-    def reference(**_: Any) -> dict[str, Any]:
-        i = np.arange(8)
-        return {"out_ptr": (np.where(i < 5, i, 0) + i + 10) * 3}
-
-    return Case("tuples", control.tuples, (1,), make, reference)
+@case("tuples", control.tuples)
+def tuples():
+    yield dict(pointers=(iota(8), iota(8) + 10), sizes=(5, 8, 3), out_ptr=torch.zeros(8), BLOCK=8)
+    i = np.arange(8)
+    yield {"out_ptr": (np.where(i < 5, i, 0) + i + 10) * 3}
 
 
 def shadowing_names() -> Iterator[Case]:
