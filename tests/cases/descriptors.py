@@ -47,47 +47,32 @@ def copied(dtype, padding, row, column):
     yield {"target": block_of(as_numpy(source.base), (row, column), (11, 32), fill)}
 
 
-def rounded_to_tf32() -> Case:
+@case("rounded_to_tf32", descriptors.copied_by_descriptor)
+def rounded_to_tf32():
     """Ties go to the even neighbor; what is no number stays as it is."""
     low = 2.0**-11
     numbers = [1 + low, 1 + 3 * low, 1 + low + 2.0**-20, -1 - low, np.inf, -np.inf, np.nan, 1.5]
     rounded = [1.0, 1 + 4 * low, 1 + 2 * low, -1.0, np.inf, -np.inf, np.nan, 1.5]
-
-    def make() -> dict[str, Any]:
-        x = torch.tensor([numbers] * 4)
-        return dict(
-            source=TensorDescriptor.from_tensor(x, [4, 8], round_f32_to_tf32=True),
-            target=TensorDescriptor.from_tensor(torch.zeros(4, 8), [4, 8]),
-            row=0,
-            column=0,
-            M=4,
-            N=8,
-        )
-
-    return Case(
-        "rounded_to_tf32",
-        descriptors.copied_by_descriptor,
-        (1,),
-        make,
-        lambda **_: {"target": np.array([rounded] * 4, np.float32)},
+    x = torch.tensor([numbers] * 4)
+    yield dict(
+        source=TensorDescriptor.from_tensor(x, [4, 8], round_f32_to_tf32=True),
+        target=TensorDescriptor.from_tensor(torch.zeros(4, 8), [4, 8]),
+        row=0,
+        column=0,
+        M=4,
+        N=8,
     )
+    yield {"target": np.array([rounded] * 4, np.float32)}
 
 
-def facts() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            source=TensorDescriptor.from_tensor(torch.zeros(7, 12), [4, 8]),
-            target=TensorDescriptor.from_tensor(torch.zeros(4, 8), [4, 8]),
-            out_ptr=torch.zeros(4, dtype=torch.int32),
-        )
-
-    return Case(
-        "facts_of_descriptor",
-        descriptors.facts_of_descriptor,
-        (1,),
-        make,
-        lambda **_: {"out_ptr": np.array([7, 12, 12, 8])},
+@case("facts_of_descriptor", descriptors.facts_of_descriptor)
+def facts():
+    yield dict(
+        source=TensorDescriptor.from_tensor(torch.zeros(7, 12), [4, 8]),
+        target=TensorDescriptor.from_tensor(torch.zeros(4, 8), [4, 8]),
+        out_ptr=torch.zeros(4, dtype=torch.int32),
     )
+    yield {"out_ptr": np.array([7, 12, 12, 8])}
 
 
 @case("one_a_program", descriptors.one_a_program, (4,))

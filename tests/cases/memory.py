@@ -118,31 +118,20 @@ def scattered():
     yield {"out_ptr": out}
 
 
-def block_pointers() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            x_ptr=normal(10, 11)[:, 1:], out_ptr=torch.zeros(10, 10), m=10, n=10, row_stride=11,
-            BLOCK_M=4, BLOCK_N=8,
-        )  # fmt: skip
-
-    return Case(
-        "block_pointers",
-        memory.block_pointers,
-        (3,),
-        make,
-        lambda x_ptr, **_: {"out_ptr": x_ptr * 2},
+@case("block_pointers", memory.block_pointers, (3,))
+def block_pointers():
+    x = normal(10, 11)[:, 1:]
+    yield dict(
+        x_ptr=x, out_ptr=torch.zeros(10, 10), m=10, n=10, row_stride=11, BLOCK_M=4, BLOCK_N=8
     )
+    yield {"out_ptr": x * 2}
 
 
-def descriptors() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            x_ptr=normal(10, 12), out_ptr=torch.zeros(10, 12), m=10, n=12, BLOCK_M=4, BLOCK_N=8
-        )
-
-    return Case(
-        "descriptors", memory.descriptors, (3,), make, lambda x_ptr, **_: {"out_ptr": x_ptr + 1}
-    )
+@case("descriptors", memory.descriptors, (3,))
+def descriptors():
+    x = normal(10, 12)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(10, 12), m=10, n=12, BLOCK_M=4, BLOCK_N=8)
+    yield {"out_ptr": x + 1}
 
 
 # Atomics: Python's loop over programs and lanes is the reference.
@@ -249,40 +238,25 @@ def last_one_sums():
     yield {"partial_ptr": x.sum(1), "ticket_ptr": [8], "out_ptr": [float(x.sum())]}
 
 
-def reloaded() -> Case:
-    def reference(**_given: Any) -> dict[str, Any]:
-        value, steps = 3, []
-        for _turn in range(5):
-            steps.append(value + 1)
-            value = 2 * value + 1
-        return {"x_ptr": [value], "out_ptr": steps}
-
-    return Case(
-        "reloaded",
-        memory.reloaded,
-        (1,),
-        lambda: dict(
-            x_ptr=torch.tensor([3], dtype=torch.int32),
-            out_ptr=torch.zeros(5, dtype=torch.int32),
-            n=5,
-        ),
-        reference,
+@case("reloaded", memory.reloaded)
+def reloaded():
+    yield dict(
+        x_ptr=torch.tensor([3], dtype=torch.int32), out_ptr=torch.zeros(5, dtype=torch.int32), n=5
     )
+    value, steps = 3, []
+    for _turn in range(5):
+        steps.append(value + 1)
+        value = 2 * value + 1
+    yield {"x_ptr": [value], "out_ptr": steps}
 
 
-def walking_pointers() -> Case:
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        blocks = x_ptr.view(6, 8)
-        rows = [blocks[s] if s % 2 == 0 else blocks[5 - s] for s in range(6)]
-        return {"out_ptr": sum(row * (s + 1) for s, row in enumerate(rows))}
-
-    return Case(
-        "walking_pointers",
-        memory.walking_pointers,
-        (2,),
-        lambda: dict(x_ptr=whole(48, dtype=torch.float32), out_ptr=torch.zeros(8), n=6, BLOCK=8),
-        reference,
-    )
+@case("walking_pointers", memory.walking_pointers, (2,))
+def walking_pointers():
+    x = whole(48, dtype=torch.float32)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(8), n=6, BLOCK=8)
+    blocks = x.view(6, 8)
+    rows = [blocks[s] if s % 2 == 0 else blocks[5 - s] for s in range(6)]
+    yield {"out_ptr": sum(row * (s + 1) for s, row in enumerate(rows))}
 
 
 def bits_of() -> Case:

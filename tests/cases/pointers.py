@@ -7,7 +7,6 @@ or that are numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 
@@ -52,27 +51,14 @@ def ping_pong(turns):
     yield {"x_ptr": x, "y_ptr": y}
 
 
-def returned() -> Case:
-    def reference(x_ptr: Any, y_ptr: Any, out_ptr: Any) -> dict[str, Any]:
-        out = torch.maximum(x_ptr, y_ptr)
-        first = x_ptr > y_ptr
-        return {
-            "x_ptr": torch.where(first, 0, x_ptr),
-            "y_ptr": torch.where(first, y_ptr, 0),
-            "out_ptr": out,
-        }
-
-    return Case(
-        "returned",
-        pointers.returned,
-        (16,),
-        lambda: dict(
-            x_ptr=integers(16),
-            y_ptr=integers(16, seed=1),
-            out_ptr=torch.zeros(16, dtype=torch.int32),
-        ),
-        reference,
-    )
+@case("returned", pointers.returned, (16,))
+def returned():
+    x = integers(16)
+    y = integers(16, seed=1)
+    yield dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(16, dtype=torch.int32))
+    out = torch.maximum(x, y)
+    first = x > y
+    yield {"x_ptr": torch.where(first, 0, x), "y_ptr": torch.where(first, y, 0), "out_ptr": out}
 
 
 @case("kept", pointers.kept, open=frozenset({"table_ptr"}))

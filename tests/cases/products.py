@@ -71,24 +71,16 @@ def product_with_infinity(precision):
     yield {"c_ptr": a.double() @ b.double()}
 
 
-def product_of_narrow_parts(precision: str, kept: float) -> Case:
+@case("product_of_narrow_parts-{}", products.product)
+def product_of_narrow_parts(precision, kept):
     """(1 + 2**-9 + 2**-18) ** 2: how many of its terms come out shows
     which products were added up.
     """
-
-    def make() -> dict[str, Any]:
-        number = 1 + 2.0**-9 + 2.0**-18
-        a, b, c = torch.zeros(1, 16, 32), torch.zeros(32, 16), torch.zeros(1, 16, 16)
-        a[0, :, 9], b[9] = number, number
-        return dict(a_ptr=a, b_ptr=b, c_ptr=c, M=16, N=16, K=32, PRECISION=precision)
-
-    return Case(
-        f"product_of_narrow_parts-{precision}",
-        products.product,
-        (1,),
-        make,
-        lambda **_: {"c_ptr": np.full((1, 16, 16), kept, np.float32)},
-    )
+    number = 1 + 2.0**-9 + 2.0**-18
+    a, b, c = torch.zeros(1, 16, 32), torch.zeros(32, 16), torch.zeros(1, 16, 16)
+    a[0, :, 9], b[9] = number, number
+    yield dict(a_ptr=a, b_ptr=b, c_ptr=c, M=16, N=16, K=32, PRECISION=precision)
+    yield {"c_ptr": np.full((1, 16, 16), kept, np.float32)}
 
 
 @case("product_of_eight_bits-{}", products.product_of_eight_bits, (2,), rtol=1e-06, atol=1e-05)
@@ -113,22 +105,15 @@ def batched_product():
     yield {"c_ptr": a.float() @ b.float()}
 
 
-def product_of_indices() -> Case:
-    def reference(**_: Any) -> dict[str, Any]:
-        m, n = np.arange(16)[:, None], np.arange(16)[None, :]
-        results = []
-        for program in range(3):
-            first = (m + 2 * n) @ (m - n + program) + m * n
-            results.append(2 * first + (m + 2 * n) @ (m - n + program) + m * n)
-        return {"c_ptr": np.array(results)}
-
-    return Case(
-        "product_of_indices",
-        products.product_of_indices,
-        (3,),
-        lambda: dict(c_ptr=torch.zeros(3, 16, 16), SIZE=16),
-        reference,
-    )
+@case("product_of_indices", products.product_of_indices, (3,))
+def product_of_indices():
+    yield dict(c_ptr=torch.zeros(3, 16, 16), SIZE=16)
+    m, n = np.arange(16)[:, None], np.arange(16)[None, :]
+    results = []
+    for program in range(3):
+        first = (m + 2 * n) @ (m - n + program) + m * n
+        results.append(2 * first + (m + 2 * n) @ (m - n + program) + m * n)
+    yield {"c_ptr": np.array(results)}
 
 
 # Microscaled operands
@@ -250,36 +235,28 @@ def scaled_by_no_number(fast):
     yield {"c_ptr": c}
 
 
-def scaled_in_sixteen_bits(format: str) -> Case:
+@case("scaled_in_sixteen_bits-{}", products.scaled_product)
+def scaled_in_sixteen_bits(format):
     """Numbers times scales are rounded to the type that is computed in:
     beyond fp16's range is infinite, 2**-140 in bf16 is 0.
     """
     exponent, factor = {"fp16": (147, math.inf), "bf16": (0, 0.0)}[format]
-
-    def make() -> dict[str, Any]:
-        return dict(
-            a_ptr=torch.ones(1, 32, 32, dtype=torch.float8_e4m3fn),
-            a_scale_ptr=torch.full((1, 32, 1), exponent, dtype=torch.uint8),
-            b_ptr=torch.full((32, 16), 2.0, dtype=SCALED_DTYPES[format]),
-            b_scale_ptr=None,
-            c_ptr=torch.ones(1, 32, 16),
-            M=32,
-            N=16,
-            K=32,
-            A_FORMAT="e4m3",
-            B_FORMAT=format,
-            A_K_PACK=True,
-            B_K_PACK=True,
-            FAST=False,
-        )
-
-    return Case(
-        f"scaled_in_sixteen_bits-{format}",
-        products.scaled_product,
-        (1,),
-        make,
-        lambda **_: {"c_ptr": np.full((1, 32, 16), factor * 64 + 1)},
+    yield dict(
+        a_ptr=torch.ones(1, 32, 32, dtype=torch.float8_e4m3fn),
+        a_scale_ptr=torch.full((1, 32, 1), exponent, dtype=torch.uint8),
+        b_ptr=torch.full((32, 16), 2.0, dtype=SCALED_DTYPES[format]),
+        b_scale_ptr=None,
+        c_ptr=torch.ones(1, 32, 16),
+        M=32,
+        N=16,
+        K=32,
+        A_FORMAT="e4m3",
+        B_FORMAT=format,
+        A_K_PACK=True,
+        B_K_PACK=True,
+        FAST=False,
     )
+    yield {"c_ptr": np.full((1, 32, 16), factor * 64 + 1)}
 
 
 @case("batched_scaled_product", products.batched_scaled_product, rtol=1e-06, atol=0.0001)

@@ -174,7 +174,7 @@ def element_for(access: Access, draw: Any, per_lane: bool) -> np.ndarray:
 @pytest.mark.slow
 @bounded
 @given(accesses(), st.data())
-def test_loads(access, data) -> None:
+def test_loads(access: Access, data) -> None:
     other = element_for(access, data.draw, per_lane=True) if data.draw(st.booleans()) else None
     other = other if access.mask is not None else None
     keywords = {"mask": access.mask, "other": other, "active": access.active}
@@ -199,7 +199,7 @@ def test_loads(access, data) -> None:
 @pytest.mark.slow
 @bounded
 @given(accesses(), st.data())
-def test_stores(access, data) -> None:
+def test_stores(access: Access, data) -> None:
     value = element_for(access, data.draw, per_lane=True)
     expected = access.storage.copy()
     keywords = {"mask": access.mask, "active": access.active}
@@ -305,7 +305,7 @@ def test_loads_through_addresses(access) -> None:
 @pytest.mark.slow
 @bounded
 @given(addressed())
-def test_stores_and_atomics_through_addresses(access) -> None:
+def test_stores_and_atomics_through_addresses(access: Addressed) -> None:
     contents = access.contents()
     kind = as_numpy(access.tensors[0]).dtype
     value = np.arange(access.addresses.size).reshape(access.addresses.shape).astype(kind)
