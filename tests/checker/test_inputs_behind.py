@@ -49,10 +49,7 @@ def test_a_product_is_of_a_row_and_a_column() -> None:
         product_of_tiles, (1,), (0, 0, 0), 3 * 16 + 5,
         a_ptr=torch.randn(16, 48), b_ptr=torch.randn(48, 16), z_ptr=torch.zeros(16, 16), K=48,
     )  # fmt: skip
-    assert found == {
-        "a_ptr": [(3, k) for k in range(48)],
-        "b_ptr": [(k, 5) for k in range(48)],
-    }
+    assert found == {"a_ptr": [(3, k) for k in range(48)], "b_ptr": [(k, 5) for k in range(48)]}
 
 
 @triton.jit

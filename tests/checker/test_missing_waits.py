@@ -16,13 +16,7 @@ from kernellab.checker.records import Findings
 from kernellab.errors import CompileError
 from tests.kernels import asynchronous, handed_on, pipelines, reported
 from tests.kernels.asynchronous import is_right, launch_of
-from tests.support.broken_kernels import (
-    broken,
-    faults_of,
-    waits_of,
-    with_changes,
-    without_wait,
-)
+from tests.support.broken_kernels import broken, faults_of, waits_of, with_changes, without_wait
 from tests.support.compiled import source_line
 
 UNFIXED = {"copies-B", "direct_products-B", "sent-E", "passed_on-B", "passed_on-F", "passed_on-G"}

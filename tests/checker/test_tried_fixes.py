@@ -192,11 +192,7 @@ def test_a_change_leaves_the_kernel_and_its_arguments_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "said", "unsaid"),
-    [
-        (indexed, "x_ptr", "  "),
-        (unloaded, "x_ptr", "float"),
-    ],
+    ("kernel", "said", "unsaid"), [(indexed, "x_ptr", "  "), (unloaded, "x_ptr", "float")]
 )
 def test_a_pointer_is_not_called_something_else(kernel, said, unsaid, messages) -> None:
     with pytest.raises(CompileError) as caught:

@@ -8,13 +8,7 @@ import pytest
 import torch
 
 import kernellab
-from kernellab.errors import (
-    EndlessWait,
-    ExtraArrival,
-    InvalidBarrier,
-    KernelFault,
-    OptionError,
-)
+from kernellab.errors import EndlessWait, ExtraArrival, InvalidBarrier, KernelFault, OptionError
 from tests.corpus.elementwise import vector_add
 from tests.kernels import asynchronous
 from tests.kernels.asynchronous import is_right

@@ -25,10 +25,7 @@ class ObedientPool:
     """Answers at once, by two functions of a config's number; keeps what it was asked."""
 
     def __init__(
-        self,
-        compiles: Callable[[int], Outcome],
-        runs: Callable[[int], Outcome],
-        runs_at_once=1,
+        self, compiles: Callable[[int], Outcome], runs: Callable[[int], Outcome], runs_at_once=1
     ) -> None:
         self.compiles_at_once = 4
         self.runs_at_once = runs_at_once
