@@ -553,12 +553,9 @@ def near_the_limit(dtype, start):
     yield dict(start=start, out_ptr=torch.zeros(5, 16, dtype=dtype), N=16)
     x = [wrap(start + i, dtype) for i in range(16)]
     rows = [
-        x,
-        [wrap(v * 2, dtype) for v in x],
-        [wrap(v + start, dtype) for v in x],
-        [int(v < start) for v in x],
-        [wrap(v, torch.int16) for v in x],
-    ]
+        x, [wrap(v * 2, dtype) for v in x], [wrap(v + start, dtype) for v in x],
+        [int(v < start) for v in x], [wrap(v, torch.int16) for v in x],
+    ]  # fmt: skip
     yield {"out_ptr": np.array(rows)}
 
 
@@ -584,13 +581,9 @@ def words(seed: int, offsets: np.ndarray) -> tuple[np.ndarray, ...]:
 def random_numbers(seed: int, offset: int) -> Case:
     def make() -> dict[str, Any]:
         return dict(
-            seed=seed,
-            offset=offset,
-            integer_ptr=torch.zeros(64, dtype=torch.int32),
-            uniform_ptr=torch.zeros(64),
-            normal_ptr=torch.zeros(64),
-            N=64,
-        )
+            seed=seed, offset=offset, integer_ptr=torch.zeros(64, dtype=torch.int32),
+            uniform_ptr=torch.zeros(64), normal_ptr=torch.zeros(64), N=64,
+        )  # fmt: skip
 
     def unit(word: np.ndarray) -> np.ndarray:
         folded = np.where(word.view(np.int32) < 0, ~word.view(np.int32), word.view(np.int32))

@@ -86,12 +86,9 @@ class Case:
             want = want.astype(got.dtype).reshape(got.shape)
             if self.rtol or self.atol:
                 np.testing.assert_allclose(
-                    got.astype(np.float64),
-                    want.astype(np.float64),
-                    rtol=self.rtol,
-                    atol=self.atol,
+                    got.astype(np.float64), want.astype(np.float64), rtol=self.rtol, atol=self.atol,
                     err_msg=name,
-                )
+                )  # fmt: skip
             else:
                 assert_same(got, want, name)
 

@@ -28,12 +28,9 @@ def where_am_i(grid: tuple[int, ...]) -> Case:
         return {"out_ptr": [x + 100 * y + 10000 * z + 1000000 * nz for x, y, z in order]}
 
     return Case(
-        f"where_am_i-{'x'.join(map(str, grid))}",
-        control.where_am_i,
-        grid,
-        lambda: dict(out_ptr=zeros(nx * ny * nz)),
-        reference,
-    )
+        f"where_am_i-{'x'.join(map(str, grid))}", control.where_am_i, grid,
+        lambda: dict(out_ptr=zeros(nx * ny * nz)), reference,
+    )  # fmt: skip
 
 
 def collatz() -> Case:

@@ -36,13 +36,9 @@ def copied(dtype, padding, row, column):
     out = torch.ones(11, 32, dtype=dtype)
     source = TensorDescriptor(x, x.shape, x.stride(), [4, 32], padding)
     yield dict(
-        source=source,
-        target=TensorDescriptor.from_tensor(out, [4, 32]),
-        row=row,
-        column=column,
-        M=4,
-        N=32,
-    )
+        source=source, target=TensorDescriptor.from_tensor(out, [4, 32]), row=row, column=column,
+        M=4, N=32,
+    )  # fmt: skip
     fill = np.nan if padding == "nan" else 0
     yield {"target": block_of(as_numpy(source.base), (row, column), (11, 32), fill)}
 

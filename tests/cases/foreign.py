@@ -65,12 +65,9 @@ def several_results():
     a = whole(3, 2, 16, low=0, high=256, dtype=torch.uint8)
     b = normal(16).mul(100)
     yield dict(
-        a_ptr=a,
-        b_ptr=b,
-        c_ptr=torch.zeros(3, 2, 16, dtype=torch.int32),
-        d_ptr=torch.zeros(3, 2, 16),
-        N=16,
-    )
+        a_ptr=a, b_ptr=b, c_ptr=torch.zeros(3, 2, 16, dtype=torch.int32),
+        d_ptr=torch.zeros(3, 2, 16), N=16,
+    )  # fmt: skip
     yield {"c_ptr": a.int(), "d_ptr": torch.maximum(a.float(), b)}
 
 
@@ -162,12 +159,9 @@ def integers_and_bits():
         bits = number % WORD
         other = wrap(number + 77, torch.int32)
         row = [
-            bits.bit_count(),
-            32 - bits.bit_length(),
-            int(f"{bits:032b}"[::-1], 2),
-            (bits & -bits).bit_length(),
-            number * other >> 32,
-        ]
+            bits.bit_count(), 32 - bits.bit_length(), int(f"{bits:032b}"[::-1], 2),
+            (bits & -bits).bit_length(), number * other >> 32,
+        ]  # fmt: skip
         rows.append([wrap(v, torch.int32) for v in row])
     yield {"out_ptr": np.array(rows).T}
 

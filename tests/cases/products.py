@@ -119,12 +119,9 @@ def product_of_indices():
 # Microscaled operands
 
 SCALED_DTYPES = {
-    "e2m1": torch.uint8,
-    "e4m3": torch.float8_e4m3fn,
-    "e5m2": torch.float8_e5m2,
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-}
+    "e2m1": torch.uint8, "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2,
+    "bf16": torch.bfloat16, "fp16": torch.float16,
+}  # fmt: skip
 
 
 def scaled_operand(format: str, *shape: int, pack: int, seed: int) -> torch.Tensor:
@@ -216,20 +213,11 @@ def scaled_by_no_number(fast):
     scale = torch.full((1, 32, 1), 127, dtype=torch.uint8)
     scale[0, 5] = 255
     yield dict(
-        a_ptr=torch.ones(1, 32, 32, dtype=torch.float8_e5m2),
-        a_scale_ptr=scale,
-        b_ptr=torch.ones(32, 16, dtype=torch.float16),
-        b_scale_ptr=None,
-        c_ptr=torch.zeros(1, 32, 16),
-        M=32,
-        N=16,
-        K=32,
-        A_FORMAT="e5m2",
-        B_FORMAT="fp16",
-        A_K_PACK=True,
-        B_K_PACK=True,
-        FAST=fast,
-    )
+        a_ptr=torch.ones(1, 32, 32, dtype=torch.float8_e5m2), a_scale_ptr=scale,
+        b_ptr=torch.ones(32, 16, dtype=torch.float16), b_scale_ptr=None,
+        c_ptr=torch.zeros(1, 32, 16), M=32, N=16, K=32, A_FORMAT="e5m2", B_FORMAT="fp16",
+        A_K_PACK=True, B_K_PACK=True, FAST=fast,
+    )  # fmt: skip
     c = np.full((1, 32, 16), 32.0)
     c[0, 5] = math.inf if fast else math.nan
     yield {"c_ptr": c}

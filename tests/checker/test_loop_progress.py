@@ -54,13 +54,10 @@ def counts_far_without_memory(x_ptr, end):
 @pytest.mark.parametrize(
     ("kernel", "number"),
     [
-        (counts_down, 7),
-        (counts_down, -8),
-        (counts_away, 9),
-        (counts_far, 2**31 - 1),
+        (counts_down, 7), (counts_down, -8), (counts_away, 9), (counts_far, 2**31 - 1),
         (counts_far_without_memory, 2**31 - 1),
     ],
-)
+)  # fmt: skip
 def test_it_is_stopped_at_once(kernel, number, messages) -> None:
     kernellab.check(kernel, (1,), torch.zeros(8), 8)  # compiles it
     start = time.process_time()

@@ -95,14 +95,11 @@ C = torch.zeros(16, 16, dtype=torch.float64)
 @pytest.mark.parametrize(
     ("kind", "operands", "right"),
     [
-        (mlir.ExpOp, (X,), X.exp()),
-        (mlir.SqrtOp, (Y,), Y.sqrt()),
-        (mlir.DivFOp, (X, Y), X / Y),
-        (tt.DotOp, (X, Y, C), X @ Y),
-        (tt.ScanOp, (X,), X.cumsum(1)),
+        (mlir.ExpOp, (X,), X.exp()), (mlir.SqrtOp, (Y,), Y.sqrt()), (mlir.DivFOp, (X, Y), X / Y),
+        (tt.DotOp, (X, Y, C), X @ Y), (tt.ScanOp, (X,), X.cumsum(1)),
     ],
     ids=lambda value: getattr(value, "name", None),
-)
+)  # fmt: skip
 def test_operations_do_not_round(kind, operands, right) -> None:
     (result,) = exact(kind, *operands)
     assert result.dtype == torch.float64

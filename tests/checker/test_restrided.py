@@ -64,14 +64,11 @@ class Flipped:
 @pytest.mark.parametrize(
     ("x", "stride"),
     [
-        (FLAT.as_strided((16,), (1,)), 8),
-        (SQUARE.as_strided((16,), (1,)), 17),
-        (SQUARE[0], 16),
-        (torch.ones(16, 16).as_strided((16,), (2,)), 16),
-        (FLAT[240:], -16),
+        (FLAT.as_strided((16,), (1,)), 8), (SQUARE.as_strided((16,), (1,)), 17), (SQUARE[0], 16),
+        (torch.ones(16, 16).as_strided((16,), (2,)), 16), (FLAT[240:], -16),
         (Flipped(FLAT[:16]), -1),
     ],
-)
+)  # fmt: skip
 def test_a_stride_of_the_launchs_own_reads_the_storage(x, stride) -> None:
     out = torch.empty(16)
     assert not kernellab.check(gathers, (1,), x, out, stride, N=16).findings

@@ -165,12 +165,9 @@ def table() -> dict[tuple[str, str], str]:
 
 
 WAYS: dict[str, Callable[[Any, Path], Any]] = {
-    "open": lambda opened, _: opened,
-    "print": SHOWN["print"],
-    "show": SHOWN["card"],
-    "page": SHOWN["page"],
-    "kernel": lambda opened, _: opened.kernels[0].tuner,
-}
+    "open": lambda opened, _: opened, "print": SHOWN["print"], "show": SHOWN["card"],
+    "page": SHOWN["page"], "kernel": lambda opened, _: opened.kernels[0].tuner,
+}  # fmt: skip
 
 
 def with_code(kind: str, folder: Path, marker: Path) -> Path:

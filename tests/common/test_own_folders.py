@@ -296,13 +296,10 @@ def test_lines_of_other_files_are_not_read(secret, monkeypatch, how) -> None:
     monkeypatch.chdir(secret.parent)
     monkeypatch.setenv("A_SECRET", SECRET)
     file = {
-        "path": str(secret),
-        "link": str(secret.parent / "link.py"),
-        "environment": "/proc/self/environ",
-        "relative": secret.name,
-        "null": f"{secret}\0",
+        "path": str(secret), "link": str(secret.parent / "link.py"),
+        "environment": "/proc/self/environ", "relative": secret.name, "null": f"{secret}\0",
         "parent": f"{ROOT}/kernellab/../../../../../..{secret}",
-    }[how]
+    }[how]  # fmt: skip
     assert source_lines(file) == []
     assert source_line(file, 1) == ""
     assert SourcePosition(file, 1, 3).excerpt() == ""

@@ -108,12 +108,9 @@ def test_values_that_json_has_no_word_for() -> None:
     import triton.language as tl
 
     values: dict[Any, Any] = {
-        (0,): float("inf"),
-        (1, 0): (1, "a", None),
-        (2,): {"k": [1.5]},
-        (3,): tl.float16,
+        (0,): float("inf"), (1, 0): (1, "a", None), (2,): {"k": [1.5]}, (3,): tl.float16,
         (4,): True,
-    }
+    }  # fmt: skip
     one = of_corpus("vector_add", "sm_90")
     changed = dataclasses.replace(
         one, specialization=dataclasses.replace(one.specialization, constants=values)

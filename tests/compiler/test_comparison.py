@@ -164,12 +164,9 @@ def test_texts_without_locations_name_no_lines_and_keep_the_rest(stage) -> None:
     assert "elementwise.py" not in bare
     assert not [words for words in (" loc(", "!dbg", "\t.loc") if words in bare]
     kept = {
-        "ttir": "tt.load",
-        "ttgir": "tt.load",
-        "llir": "asm sideeffect",
-        "ptx": "ld.global",
+        "ttir": "tt.load", "ttgir": "tt.load", "llir": "asm sideeffect", "ptx": "ld.global",
         "sass": "LDG",
-    }
+    }  # fmt: skip
     assert bare.count(kept[stage]) == text.count(kept[stage]) > 0
 
 

@@ -160,12 +160,9 @@ def test_what_the_compiler_prints_on_success_is_shown(capfd, monkeypatch):
 def import_elsewhere(prelude="", **environment):
     code = textwrap.dedent(prelude) + "\nimport kernellab.triton_api"
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
         env={**os.environ, **environment},
-    )
+    )  # fmt: skip
     assert done.returncode == 1
     return done.stderr.strip().splitlines()[-1]
 

@@ -381,13 +381,9 @@ def test_a_descriptor_without_a_layout(tmp_path, raised):
     x, y = torch.rand(64, 64), torch.zeros(64, 64)
     block = [64, 64]
     caught = raised(
-        kernellab.CompileError,
-        kernellab.run,
-        descriptors.gluon_copy,
-        (1,),
-        TensorDescriptor.from_tensor(x, block),
-        TensorDescriptor.from_tensor(y, block),
-    )
+        kernellab.CompileError, kernellab.run, descriptors.gluon_copy, (1,),
+        TensorDescriptor.from_tensor(x, block), TensorDescriptor.from_tensor(y, block),
+    )  # fmt: skip
     assert "from_tensor" in caught.advice
     layout = gl.NVMMASharedLayout.get_default_for(block, gl.float32)
     made = (hopper.TensorDescriptor.from_tensor(tensor, block, layout) for tensor in (x, y))

@@ -138,15 +138,12 @@ def test_names_of_sections_are_no_larger_than_the_file(count) -> None:
 
 BLANKS = " " * 40_000
 LINES = {
-    "blanks": f"{BLANKS}x",
-    "blanks before a location": f"{BLANKS}xloc(",
-    "ends of lines": "\r\n" * 20_000,
-    "fields": f"!1 = !DILocation({'a' * 40_000}",
-    "debug sections": ".section .debug_x\n" * 4_000,
-    "loads": "ld." * 13_000,
+    "blanks": f"{BLANKS}x", "blanks before a location": f"{BLANKS}xloc(",
+    "ends of lines": "\r\n" * 20_000, "fields": f"!1 = !DILocation({'a' * 40_000}",
+    "debug sections": ".section .debug_x\n" * 4_000, "loads": "ld." * 13_000,
     "AMD's instruction": f"f:\n\tv_add{BLANKS}x{BLANKS}y",
     "an instruction": f"        /*0010*/ ADD{BLANKS}x",
-}
+}  # fmt: skip
 PTX = ".version 8\n.target sm_90\n.visible .entry k()\n"
 READERS: dict[str, Callable[[str], object]] = {
     "comparison": without_locations,
@@ -251,12 +248,9 @@ def test_a_graph_without_a_function_makes_no_script(name) -> None:
 
 def test_lines_of_many_call_chains_are_found_in_time() -> None:
     source_map = SourceMap(
-        "a.py",
-        files=("a.py",),
-        chains=tuple(((0, 1, 1),) for _ in range(100_000)),
-        origins={"ttir": ((0,),) * 10},
-        links={},
-    )
+        "a.py", files=("a.py",), chains=tuple(((0, 1, 1),) for _ in range(100_000)),
+        origins={"ttir": ((0,),) * 10}, links={},
+    )  # fmt: skip
     with quick():
         for line in range(40):
             source_map.lines("source", "ttir", line)

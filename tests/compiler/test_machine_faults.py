@@ -212,15 +212,12 @@ def test_a_program_that_cannot_be_started_is_told_by_its_variable(
 @pytest.mark.parametrize(
     ("patterns", "damaged"),
     [
-        (["*.json"], lambda _: b""),
-        (["*.json", "*.ttgir"], lambda _: b"\0\xff"),
-        (["*.json"], lambda _: b"{}"),
-        (["*.cubin"], lambda content: content[: len(content) // 2]),
-        (["*.cubin"], lambda content: bytes(len(content))),
-        (["__grp__*.json"], lambda _: b"[1]"),
+        (["*.json"], lambda _: b""), (["*.json", "*.ttgir"], lambda _: b"\0\xff"),
+        (["*.json"], lambda _: b"{}"), (["*.cubin"], lambda content: content[: len(content) // 2]),
+        (["*.cubin"], lambda content: bytes(len(content))), (["__grp__*.json"], lambda _: b"[1]"),
         (["__grp__*.json"], lambda _: b'{"child_paths": [1]}'),
     ],
-)
+)  # fmt: skip
 @pytest.mark.usefixtures("empty_cache")
 def test_a_damaged_entry_of_tritons_cache_is_as_good_as_none(tmp_path, patterns, damaged):
     whole = compiled(record="stages").stages

@@ -211,11 +211,8 @@ def test_types_and_values_mix():
 def test_annotations_stand_in_where_no_value_is_given():
     call = bind(parameters.annotated, (), {}, DEFAULT_TARGET)
     assert call.specialization.signature == {
-        "x_ptr": "*fp32",
-        "n": "i64",
-        "eps": "fp32",
-        "BLOCK": "constexpr",
-    }
+        "x_ptr": "*fp32", "n": "i64", "eps": "fp32", "BLOCK": "constexpr",
+    }  # fmt: skip
     assert call.specialization.origins["x_ptr"] == "annotation"
 
 

@@ -44,14 +44,11 @@ def test_every_target_is_found_by_its_own_name(name):
 @pytest.mark.parametrize(
     ("written", "target"),
     [
-        ("cuda:90", Target("cuda", "90")),
-        ("sm90", Target("cuda", "90")),
-        ("SM_90a", Target("cuda", "90")),
-        ("cuda:sm_120", Target("cuda", "120")),
-        ("hip:gfx942", Target("hip", "gfx942")),
-        (" gfx90a ", Target("hip", "gfx90a")),
+        ("cuda:90", Target("cuda", "90")), ("sm90", Target("cuda", "90")),
+        ("SM_90a", Target("cuda", "90")), ("cuda:sm_120", Target("cuda", "120")),
+        ("hip:gfx942", Target("hip", "gfx942")), (" gfx90a ", Target("hip", "gfx90a")),
     ],
-)
+)  # fmt: skip
 def test_other_spellings(written, target):
     assert parse_target(written) == target
 

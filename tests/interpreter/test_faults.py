@@ -192,12 +192,9 @@ def test_a_store_beyond_the_end_writes_nothing(programs_together, monkeypatch) -
     out = torch.full((20,), -1, dtype=torch.int32)
     error = fault(faults.store_1d, (3,), out, 22, BLOCK=8)
     assert_says(
-        error,
-        "store_1d",
-        "store out of bounds: out_ptr[20]",
-        "program (2, 0, 0)",
+        error, "store_1d", "store out of bounds: out_ptr[20]", "program (2, 0, 0)",
         "element 4 of the tile",
-    )
+    )  # fmt: skip
     assert out.tolist() == [*range(16), *[-1] * 4]
     x = zeros(10)
     fault(faults.atomic, (2,), x, BLOCK=8)
@@ -234,12 +231,9 @@ def test_device_assert() -> None:
     x = torch.arange(24.0)
     error = fault(faults.asserted, (3,), x, 21.0, BLOCK=8, debug=True)
     assert_says(
-        error,
-        "asserted",
-        "device_assert failed: x is small",
-        "program (2, 0, 0)",
+        error, "asserted", "device_assert failed: x is small", "program (2, 0, 0)",
         "element 5 of the tile",
-    )
+    )  # fmt: skip
     assert "3 elements" in error.problem
     assert made_of(error) == "x = 21.0, limit = 21.0, BLOCK = 8"
     kernellab.run(faults.asserted, (3,), x, 24.0, BLOCK=8, debug=True)

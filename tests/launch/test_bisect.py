@@ -100,12 +100,9 @@ def test_rounding_counts_only_if_every_bit_does(monkeypatch) -> None:
 
 def test_a_fault_counts_as_a_difference(monkeypatch, messages) -> None:
     plant(
-        monkeypatch,
-        "kernellab.launch.bisection",
-        "ttgir.coalesce",
-        r"arith\.cmpi slt",
+        monkeypatch, "kernellab.launch.bisection", "ttgir.coalesce", r"arith\.cmpi slt",
         "arith.cmpi sge",
-    )
+    )  # fmt: skip
     x, out = normal(8, 100), torch.zeros(8, 100)
     found = kernellab.bisect(softmax, (8,), x, out, 100, 100, BLOCK=256, target="sm_90")
     assert found.label == "ttgir.coalesce"

@@ -109,14 +109,11 @@ def test_an_address_of_nobodys_is_said(entry_point, raised) -> None:
 @pytest.mark.parametrize(
     "grid",
     [
-        (torch.tensor(2),),
-        torch.tensor([2, 1]),
-        numpy.array([2]),
-        (numpy.int64(2), numpy.uint8(1)),
-        (tl.constexpr(2), torch.tensor([1])),
+        (torch.tensor(2),), torch.tensor([2, 1]), numpy.array([2]),
+        (numpy.int64(2), numpy.uint8(1)), (tl.constexpr(2), torch.tensor([1])),
         lambda meta: (torch.tensor(2),),
     ],
-)
+)  # fmt: skip
 def test_a_size_is_whatever_has_an_index(grid) -> None:
     out = torch.zeros(N)
     with kernellab.interpreted():

@@ -141,13 +141,10 @@ def test_views_begin_where_they_begin(launch) -> None:
 @pytest.mark.parametrize(
     "view",
     [
-        lambda matrix: matrix[:, 3],
-        lambda matrix: matrix.T[3],
-        lambda matrix: matrix[2, 1::2],
-        lambda matrix: matrix.flatten()[5::7][:8],
-        lambda matrix: matrix[3:4, 3].expand(8),
+        lambda matrix: matrix[:, 3], lambda matrix: matrix.T[3], lambda matrix: matrix[2, 1::2],
+        lambda matrix: matrix.flatten()[5::7][:8], lambda matrix: matrix[3:4, 3].expand(8),
     ],
-)
+)  # fmt: skip
 def test_strides_of_all_kinds(launch, view) -> None:
     matrix = torch.arange(16.0 * 16).reshape(16, 16)
     x = view(matrix)[:8]

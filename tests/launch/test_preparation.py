@@ -31,12 +31,9 @@ def tune(kernel: Any, *launch: Any, **keywords: Any) -> Any:
 
 
 ON_THE_CPU: dict[str, Callable[..., Any]] = {
-    "check": kernellab.check,
-    "trace": kernellab.trace,
-    "debug": kernellab.debug,
-    "accesses": kernellab.accesses,
-    "bisect": kernellab.bisect,
-}
+    "check": kernellab.check, "trace": kernellab.trace, "debug": kernellab.debug,
+    "accesses": kernellab.accesses, "bisect": kernellab.bisect,
+}  # fmt: skip
 ENTRY_POINTS: dict[str, Callable[..., Any]] = {"run": kernellab.run, **ON_THE_CPU, "tune": tune}
 
 
@@ -212,14 +209,11 @@ def test_a_sweep_binds_tensors_on_a_gpu() -> None:
 
 
 NAMED_LIKE = {
-    "run": (like_options.like_run, "x_ptr"),
-    "check": (like_options.like_check, "outputs"),
-    "trace": (like_options.like_trace, "programs"),
-    "debug": (like_options.like_debug, "program"),
+    "run": (like_options.like_run, "x_ptr"), "check": (like_options.like_check, "outputs"),
+    "trace": (like_options.like_trace, "programs"), "debug": (like_options.like_debug, "program"),
     "accesses": (like_options.like_accesses, "x_ptr"),
-    "bisect": (like_options.like_bisect, "target"),
-    "tune": (like_options.like_tune, "bytes"),
-}
+    "bisect": (like_options.like_bisect, "target"), "tune": (like_options.like_tune, "bytes"),
+}  # fmt: skip
 """Entry point -> a kernel with its names, and the parameter that is a tensor."""
 
 

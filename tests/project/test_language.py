@@ -9,12 +9,9 @@ pytestmark = pytest.mark.skipif(not (language.ROOT / ".git").exists(), reason="n
 
 PACKAGES = sorted(file.parent.name for file in language.ROOT.glob("kernellab/*/__init__.py"))
 READ = (
-    "docs",
-    "notebooks",
-    "*.md",
-    ":(glob)kernellab/*.py",
+    "docs", "notebooks", "*.md", ":(glob)kernellab/*.py",
     *(f"kernellab/{name}/" for name in PACKAGES),
-)
+)  # fmt: skip
 """What people read; js/src and tests are not checked."""
 
 

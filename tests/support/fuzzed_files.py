@@ -427,19 +427,12 @@ KINDS: Mapping[str, Kind] = {
         Kind("report", REPORT.read_bytes, gzip_damaged, look_at_report),
         Kind("log", (GRAPHS / "trace_of_cpu.log").read_bytes, log_damaged, look_at_report),
         Kind(
-            "debug folder",
-            (GRAPHS / "debug_folder_of_cpu.json").read_bytes,
-            folder_damaged,
-            look_at_report,
-            load_debug_folder,
+            "debug folder", (GRAPHS / "debug_folder_of_cpu.json").read_bytes, folder_damaged,
+            look_at_report, load_debug_folder,
         ),
         Kind(
-            "profile",
-            (DATA / "profile_h200_matmul.csv").read_bytes,
-            table_damaged,
-            look_at_profile,
-            kernellab.read_ncu,
-            ProfileError,
+            "profile", (DATA / "profile_h200_matmul.csv").read_bytes, table_damaged,
+            look_at_profile, kernellab.read_ncu, ProfileError,
         ),
         Kind("whole profile", lambda: _profile("p"), gzip_damaged, look_at_whole_profile),
         Kind("hatchet", lambda: _profile("p.hatchet"), json_damaged, look_at_whole_profile),
@@ -450,7 +443,7 @@ KINDS: Mapping[str, Kind] = {
         Kind("notebook", _notebook, json_damaged, str, load_notebook, ArgumentError),
         Kind("progress", _progress, json_damaged, str, load_progress),
     )
-}
+}  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------------

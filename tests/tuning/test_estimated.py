@@ -28,18 +28,10 @@ SIZE = 1 << 16
 def tuning() -> kernellab.Tuning:
     x = torch.ones(SIZE)
     return kernellab.tune(
-        vector_add,
-        lambda meta: (triton.cdiv(SIZE, meta["BLOCK"]),),
-        x,
-        x,
-        torch.empty(SIZE),
-        SIZE,
-        space={"BLOCK": [16, 1024], "num_warps": [4]},
-        check=False,
-        cache=False,
-        workers=1,
+        vector_add, lambda meta: (triton.cdiv(SIZE, meta["BLOCK"]),), x, x, torch.empty(SIZE), SIZE,
+        space={"BLOCK": [16, 1024], "num_warps": [4]}, check=False, cache=False, workers=1,
         progress=False,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.slow

@@ -51,17 +51,9 @@ SPACE = {"BLOCK": [32, 64, 128, 256], "num_warps": [1, 4]}
 def swept(executor, n=1000, space=SPACE, **options):
     x, z = torch.arange(n, dtype=torch.float32), torch.zeros(n)
     return kernellab.tune(
-        double,
-        lambda meta: (triton.cdiv(n, meta["BLOCK"]),),
-        x,
-        z,
-        n,
-        space=space,
-        reference={"z_ptr": 2 * x},
-        check=True,
-        executor=executor,
-        **options,
-    )
+        double, lambda meta: (triton.cdiv(n, meta["BLOCK"]),), x, z, n, space=space,
+        reference={"z_ptr": 2 * x}, check=True, executor=executor, **options,
+    )  # fmt: skip
 
 
 @pytest.mark.slow

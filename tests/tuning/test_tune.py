@@ -153,18 +153,9 @@ def test_the_reference_counts_where_every_config_has_a_hook() -> None:
     configs = [triton.Config({"BLOCK": block}, pre_hook=clear) for block in (32, 64)]
     for right, dropped in ((x.sum(), ""), (x.sum() + 100, "wrong result")):
         sweep = kernellab.tune(
-            summed,
-            lambda meta: (triton.cdiv(100, meta["BLOCK"]),),
-            x,
-            out,
-            100,
-            space=configs,
-            key="n",
-            reference={"out_ptr": right.reshape(1)},
-            check=True,
-            cache=False,
-            workers=1,
-        )
+            summed, lambda meta: (triton.cdiv(100, meta["BLOCK"]),), x, out, 100, space=configs,
+            key="n", reference={"out_ptr": right.reshape(1)}, check=True, cache=False, workers=1,
+        )  # fmt: skip
         assert list(sweep.table["dropped"]) == [dropped] * 2
     assert list(sweep.table["same result as"]) == ["", ""]
     assert out == 1
