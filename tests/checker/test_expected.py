@@ -134,7 +134,8 @@ def test_rounding_is_no_fault_unless_it_is_asked_for() -> None:
     "expect",
     [
         5, lambda a, b: None, lambda a, b: (a, b), lambda a, b: a[:3], {"w_ptr": numpy.zeros(50)},
-        lambda a, b: a @ b.nothing, torch.softmax,
+        lambda a, b: a @ b.nothing,
+        torch.softmax,
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_refused_in_words(expect, raised) -> None:
