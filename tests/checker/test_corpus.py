@@ -7,7 +7,7 @@ from tests.checker.launches import all_pairs
 PAIRS = all_pairs()
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("case", PAIRS, ids=lambda case: case.name)
 def test_the_fault_is_found_on_its_line(case) -> None:
     expected = case.faulty.marked()
@@ -20,7 +20,7 @@ def test_the_fault_is_found_on_its_line(case) -> None:
         assert one.advice
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("case", PAIRS, ids=lambda case: case.name)
 def test_its_clean_twin_has_no_finding(case) -> None:
     found = case.clean.check()

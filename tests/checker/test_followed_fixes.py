@@ -43,7 +43,7 @@ def followed(kernel: Any, check: Callable[[Any], Findings]) -> int:
     return len(fixes)
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(80)
 @pytest.mark.parametrize("case", all_pairs(), ids=lambda case: case.name)
 def test_a_fix_of_the_corpus_helps(case) -> None:
     launch: Launch = case.faulty
@@ -55,7 +55,7 @@ def test_a_fix_of_the_corpus_helps(case) -> None:
     )
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(80)
 @pytest.mark.parametrize("case", TWINS, ids=lambda case: case.name)
 def test_a_fix_of_an_unseen_kernel_helps(case) -> None:
     torch.manual_seed(3)

@@ -43,7 +43,7 @@ KERNELS = [each for each in (asynchronous, handed_on, reported, clusters) if eac
 ALL = [(kernels, name) for kernels in KERNELS for name in kernels.NAMES]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("kernels", "name"), ALL, ids=[name for _, name in ALL])
 def test_nothing_is_found_in_right_kernels(kernels, name) -> None:
     assert not checked(kernels, name)

@@ -307,7 +307,7 @@ def launch(kernel):
     return kernellab.run(kernel, (1,), torch.rand(256), torch.zeros(256), 64)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_mistake_is_told_with_its_line_and_a_fix_that_helps(name, tmp_path, raised):
     wrong, right = MISTAKES[name]

@@ -87,7 +87,7 @@ BUGS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_bug_is_found_with_its_pass_and_line(bug: str) -> None:
     kernel, arguments, constants, label, line = BUGS[bug]

@@ -28,7 +28,7 @@ def test_names_differ() -> None:
     assert len(BY_NAME) == len(CASES)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.filterwarnings("error::RuntimeWarning", "error:The given NumPy array is not writable")
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("name", BY_NAME)
