@@ -74,5 +74,4 @@ def events(tmp_path: Path) -> Events:
 
 @pytest.fixture
 def trace(events: Events) -> Trace:
-    """The trace of those events."""
     return events.trace()

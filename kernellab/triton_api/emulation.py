@@ -71,7 +71,8 @@ def current_gpu() -> tuple[str, str] | None:
     no emulated one counts.
     """
     try:
-        target = emulations.tritons_own_driver().get_current_target()
+        with emulation_joined(None):
+            target = emulations.tritons_own_driver().get_current_target()
     except Exception:  # No driver, no device, no permission: Triton has a different error for each.
         return None
     return str(target.backend), str(target.arch)
@@ -157,9 +158,10 @@ def emulated(emulation: Emulation) -> Iterator[None]:
 
 
 @contextmanager
-def emulation_joined(emulation: Emulation) -> Iterator[None]:
-    """While active, this thread is inside of an emulation too that another one entered;
-    no longer than that one is.
+def emulation_joined(emulation: Emulation | None) -> Iterator[None]:
+    """While active, this thread is inside of an emulation too that another one entered, no longer
+    than that one is. With None it is inside of none, so that Triton does not make and keep a driver
+    of a GPU that is only emulated.
     """
     token = _current.set(emulation)
     try:
@@ -214,7 +216,8 @@ class _DriverFor:
         return self._target
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(triton.runtime.driver.default, name)
+        with emulation_joined(None):
+            return getattr(triton.runtime.driver.default, name)
 
 
 class Emulations:
@@ -383,9 +386,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
         return compute_capability(self._target)
 
     def get_empty_cache_for_benchmark(self) -> torch.Tensor:
-        """What is overwritten to empty a GPU's second-level cache between
-        measurements: nothing here.
-        """
+        """What is overwritten between measurements to empty a second-level cache: nothing here."""
         return torch.empty(0, dtype=torch.int8, device="cpu")
 
     def clear_cache(self, cache: torch.Tensor) -> None:
@@ -396,9 +397,7 @@ class EmulatedDriver(DriverBase):  # type: ignore[misc]
 
 
 class _CpuInterface:
-    """What `triton.testing.do_bench` takes from `torch.cuda`, for work that is over
-    when its call returns.
-    """
+    """What `triton.testing.do_bench` takes from `torch.cuda`: work is over when a call returns."""
 
     @staticmethod
     def synchronize(device: Any = None) -> None:

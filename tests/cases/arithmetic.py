@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from kernellab.cli import demo
-from tests.cases.case import Case, as_numpy, normal
+from tests.cases.case import Case, as_numpy, case, normal
 from tests.kernels.interp import arithmetic
 from tests.support import versions
 
@@ -74,97 +74,68 @@ def integer_rows(x: int, y: int, shift: int) -> list[int]:
     ]  # fmt: skip
 
 
-def integers(dtype: torch.dtype) -> Case:
-    def make() -> dict[str, Any]:
-        x, y = integer_pairs(dtype)
-        shift = torch.arange(N) % torch.iinfo(dtype).bits
-        return dict(
-            x_ptr=x,
-            y_ptr=y,
-            shift_ptr=shift.to(dtype),
-            out_ptr=torch.zeros(16, N, dtype=dtype),
-            N=N,
-        )
-
-    def reference(x_ptr: Any, y_ptr: Any, shift_ptr: Any, **_: Any) -> dict[str, Any]:
-        lanes = zip(x_ptr.tolist(), y_ptr.tolist(), shift_ptr.tolist())
-        columns = [[wrap(v, dtype) for v in integer_rows(*lane)] for lane in lanes]
-        kind = as_numpy(x_ptr).dtype
-        return {"out_ptr": np.array(columns, dtype=kind).T}
-
-    return Case(f"integers-{name_of(dtype)}", arithmetic.integers, (1,), make, reference)
+@case("integers-{}", arithmetic.integers)
+def integers(dtype):
+    x, y = integer_pairs(dtype)
+    shift = torch.arange(N) % torch.iinfo(dtype).bits
+    shift_ptr = shift.to(dtype)
+    yield dict(x_ptr=x, y_ptr=y, shift_ptr=shift_ptr, out_ptr=torch.zeros(16, N, dtype=dtype), N=N)
+    lanes = zip(x.tolist(), y.tolist(), shift_ptr.tolist())
+    columns = [[wrap(v, dtype) for v in integer_rows(*lane)] for lane in lanes]
+    kind = as_numpy(x).dtype
+    yield {"out_ptr": np.array(columns, dtype=kind).T}
 
 
-def integer_scalars(dtype: torch.dtype) -> Case:
-    def make() -> dict[str, Any]:
-        x, y = integer_pairs(dtype)
-        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(N, 8, dtype=dtype))
-
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        xs, ys = x_ptr.tolist(), y_ptr.tolist()
-        rows = [
-            [
-                x + y,
-                x * y,
-                quotient(x, y),
-                remainder(x, y),
-                xs[0] - ys[0],
-                xs[0] * ys[0],
-                min(x, ys[0]),
-                quotient(xs[0], ys[0]) + remainder(xs[0], ys[0]),
-            ]
-            for x, y in zip(xs, ys)
+@case("integer_scalars-{}", arithmetic.integer_scalars, (32,))
+def integer_scalars(dtype):
+    x, y = integer_pairs(dtype)
+    yield dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(N, 8, dtype=dtype))
+    xs, ys = x.tolist(), y.tolist()
+    rows = [
+        [
+            x + y, x * y, quotient(x, y), remainder(x, y), xs[0] - ys[0], xs[0] * ys[0],
+            min(x, ys[0]), quotient(xs[0], ys[0]) + remainder(xs[0], ys[0]),
         ]
-        wrapped = [[wrap(v, dtype) for v in row] for row in rows]
-        return {"out_ptr": np.array(wrapped, dtype=as_numpy(x_ptr).dtype)}
-
-    return Case(
-        f"integer_scalars-{name_of(dtype)}", arithmetic.integer_scalars, (N,), make, reference
-    )
+        for x, y in zip(xs, ys)
+    ]  # fmt: skip
+    wrapped = [[wrap(v, dtype) for v in row] for row in rows]
+    yield {"out_ptr": np.array(wrapped, dtype=as_numpy(x).dtype)}
 
 
 def comparison_rows(x: Any, y: Any) -> list[bool]:
     return [x < y, x <= y, x > y, x >= y, x == y, x != y, not x < y, x < y or x > y]
 
 
-def comparisons(dtype: torch.dtype) -> Case:
-    def make() -> dict[str, Any]:
-        if dtype.is_floating_point:
-            values = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]
-            pairs = [(a, b) for a in values for b in values][: N - 4]
-            x, y = (torch.tensor([*side, *[2.5] * 4], dtype=dtype) for side in zip(*pairs))
-        else:
-            x, y = integer_pairs(dtype)
-            y[:4] = x[:4]
-        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(8, N, dtype=torch.int8), N=N)
-
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        lanes = zip(x_ptr.tolist(), y_ptr.tolist())
-        return {"out_ptr": np.array([comparison_rows(x, y) for x, y in lanes]).T}
-
-    return Case(f"comparisons-{name_of(dtype)}", arithmetic.comparisons, (1,), make, reference)
+@case("comparisons-{}", arithmetic.comparisons)
+def comparisons(dtype):
+    if dtype.is_floating_point:
+        values = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]
+        pairs = [(a, b) for a in values for b in values][: N - 4]
+        x, y = (torch.tensor([*side, *[2.5] * 4], dtype=dtype) for side in zip(*pairs))
+    else:
+        x, y = integer_pairs(dtype)
+        y[:4] = x[:4]
+    yield dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(8, N, dtype=torch.int8), N=N)
+    lanes = zip(x.tolist(), y.tolist())
+    yield {"out_ptr": np.array([comparison_rows(x, y) for x, y in lanes]).T}
 
 
-def booleans() -> Case:
-    def make() -> dict[str, Any]:
-        rng = np.random.default_rng(5)
-        x, y = (torch.from_numpy(rng.integers(0, 2, 16).astype(bool)) for _ in range(2))
-        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(12, 16, dtype=torch.int32), N=16)
-
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        x, y = x_ptr.numpy(), y_ptr.numpy()
-        i = np.arange(16)
-        unsigned_less = ~x & y
-        assert unsigned_less.any()
-        rows = [
-            x & y, x | y, x ^ y, ~x, x == y, x.astype(int) + y, np.where(x, 2, 0),
-            np.where(x, 3, 4), (i < 5).astype(int) + (i >= 3), unsigned_less, i % 2 == 1, i != 2,
-        ]  # fmt: skip
-        # tl.int1 from an integer takes any number but 0 for true.
-        rows[10] = i != 0
-        return {"out_ptr": np.array(rows, dtype=np.int32)}
-
-    return Case("booleans", arithmetic.booleans, (1,), make, reference)
+@case("booleans", arithmetic.booleans)
+def booleans():
+    rng = np.random.default_rng(5)
+    x, y = (torch.from_numpy(rng.integers(0, 2, 16).astype(bool)) for _ in range(2))
+    yield dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(12, 16, dtype=torch.int32), N=16)
+    x, y = x.numpy(), y.numpy()
+    i = np.arange(16)
+    unsigned_less = ~x & y
+    assert unsigned_less.any()
+    rows = [
+        x & y, x | y, x ^ y, ~x, x == y, x.astype(int) + y, np.where(x, 2, 0),
+        np.where(x, 3, 4), (i < 5).astype(int) + (i >= 3), unsigned_less, i % 2 == 1, i != 2,
+    ]  # fmt: skip
+    # tl.int1 from an integer takes any number but 0 for true.
+    rows[10] = i != 0
+    yield {"out_ptr": np.array(rows, dtype=np.int32)}
 
 
 ENDS_ON_AN_H200 = {
@@ -218,28 +189,17 @@ ENDS_ON_AN_H200 = {
 recorded there."""
 
 
-def integers_at_the_ends(dtype: torch.dtype) -> Case:
+@case("integers_at_the_ends-{}", arithmetic.integers_at_the_ends)
+def integers_at_the_ends(dtype):
     low, high, bits = torch.iinfo(dtype).min, torch.iinfo(dtype).max, torch.iinfo(dtype).bits
-
-    def make() -> dict[str, Any]:
-        kind = as_numpy(torch.zeros(1, dtype=dtype)).dtype
-        x = [7, high, low, low, 5, 100, 0, high - 1]
-        y = [0, 0, 0, -1 if low else high, 0, 3, 0, 0]
-        shift = [bits - 1, bits, bits + 1, 31, 33, 63, 65, 8]
-        x_ptr, y_ptr, shift_ptr = (torch.from_numpy(np.array(v, kind)) for v in (x, y, shift))
-        out = torch.zeros(4, 8, dtype=dtype)
-        return dict(x_ptr=x_ptr, y_ptr=y_ptr, shift_ptr=shift_ptr, out_ptr=out, N=8)
-
-    def reference(out_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"out_ptr": np.array(ENDS_ON_AN_H200[dtype], as_numpy(out_ptr).dtype)}
-
-    return Case(
-        f"integers_at_the_ends-{name_of(dtype)}",
-        arithmetic.integers_at_the_ends,
-        (1,),
-        make,
-        reference,
-    )
+    kind = as_numpy(torch.zeros(1, dtype=dtype)).dtype
+    x = [7, high, low, low, 5, 100, 0, high - 1]
+    y = [0, 0, 0, -1 if low else high, 0, 3, 0, 0]
+    shift = [bits - 1, bits, bits + 1, 31, 33, 63, 65, 8]
+    x_ptr, y_ptr, shift_ptr = (torch.from_numpy(np.array(v, kind)) for v in (x, y, shift))
+    out = torch.zeros(4, 8, dtype=dtype)
+    yield dict(x_ptr=x_ptr, y_ptr=y_ptr, shift_ptr=shift_ptr, out_ptr=out, N=8)
+    yield {"out_ptr": np.array(ENDS_ON_AN_H200[dtype], as_numpy(out).dtype)}
 
 
 # Floats: float64 is the reference, rounded once to the type by NumPy or ml_dtypes.
@@ -273,60 +233,42 @@ def floats(dtype: torch.dtype) -> Case:
         product = once(x * y)
         negated = -x if versions.NEGATES_ZEROS else 0.0 - x
         rows = [
-            once(x + y),
-            once(x - y),
-            product,
-            once(negated),
-            once(abs(x)),
-            once(np.fmin(x, y)),
-            once(np.fmax(x, y)),
-            once(np.minimum(x, y)),
-            once(np.maximum(x, y)),
-            once(np.where(x < y, x, y)),
-            once(product.astype(np.float64) + x),
-        ]
+            once(x + y), once(x - y), product, once(negated), once(abs(x)), once(np.fmin(x, y)),
+            once(np.fmax(x, y)), once(np.minimum(x, y)), once(np.maximum(x, y)),
+            once(np.where(x < y, x, y)), once(product.astype(np.float64) + x),
+        ]  # fmt: skip
         return {"out_ptr": np.array(rows)}
 
     return Case(f"floats-{name_of(dtype)}", arithmetic.floats, (1,), make, reference)
 
 
-def divisions(dtype: torch.dtype) -> Case:
+@case("divisions-{}", arithmetic.divisions)
+def divisions(dtype):
     result = torch.float64 if dtype == torch.float64 else torch.float32
-
-    def make() -> dict[str, Any]:
-        x, y = float_pairs(dtype)
-        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(2, 128, dtype=result), N=128)
-
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        x, y = as_numpy(x_ptr).astype(np.float64), as_numpy(y_ptr).astype(np.float64)
-        return {"out_ptr": np.array([x / y, np.fmod(x, y)])}
-
-    return Case(f"divisions-{name_of(dtype)}", arithmetic.divisions, (1,), make, reference)
+    x, y = float_pairs(dtype)
+    yield dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(2, 128, dtype=result), N=128)
+    x, y = as_numpy(x).astype(np.float64), as_numpy(y).astype(np.float64)
+    yield {"out_ptr": np.array([x / y, np.fmod(x, y)])}
 
 
-def fused(dtype: torch.dtype) -> Case:
+@case("fused-{}", arithmetic.fused)
+def fused(dtype):
     """Python's fractions are exact; the sum is rounded once."""
-
-    def make() -> dict[str, Any]:
-        rng = np.random.default_rng(3)
-        x = torch.from_numpy(rng.standard_normal(64)).to(dtype)
-        y = torch.from_numpy(rng.standard_normal(64)).to(dtype)
-        # Sums that nearly cancel, and tiny addends that decide how a tie is rounded.
-        z = -(x * y)
-        z[::3] = x[::3] * (2.0**12 if dtype == torch.float16 else 2.0**30)
-        z[1::3] = 2.0 ** -torch.arange(22).to(dtype)[: z[1::3].numel()] * 1e-3
-        x[40], y[40] = 1 + 2.0**-4, 1 + 2.0**-4
-        z[40] = 2.0**-24 if dtype == torch.float16 else 2.0**-60
-        return dict(x_ptr=x, y_ptr=y, z_ptr=z, out_ptr=torch.zeros(64, dtype=dtype), N=64)
-
-    def reference(x_ptr: Any, y_ptr: Any, z_ptr: Any, **_: Any) -> dict[str, Any]:
-        exact = [
-            Fraction(a) * Fraction(b) + Fraction(c)
-            for a, b, c in zip(x_ptr.tolist(), y_ptr.tolist(), z_ptr.tolist())
-        ]
-        return {"out_ptr": torch.tensor([nearest(f, dtype) for f in exact], dtype=dtype)}
-
-    return Case(f"fused-{name_of(dtype)}", arithmetic.fused, (1,), make, reference)
+    rng = np.random.default_rng(3)
+    x = torch.from_numpy(rng.standard_normal(64)).to(dtype)
+    y = torch.from_numpy(rng.standard_normal(64)).to(dtype)
+    # Sums that nearly cancel, and tiny addends that decide how a tie is rounded.
+    z = -(x * y)
+    z[::3] = x[::3] * (2.0**12 if dtype == torch.float16 else 2.0**30)
+    z[1::3] = 2.0 ** -torch.arange(22).to(dtype)[: z[1::3].numel()] * 1e-3
+    x[40], y[40] = 1 + 2.0**-4, 1 + 2.0**-4
+    z[40] = 2.0**-24 if dtype == torch.float16 else 2.0**-60
+    yield dict(x_ptr=x, y_ptr=y, z_ptr=z, out_ptr=torch.zeros(64, dtype=dtype), N=64)
+    exact = [
+        Fraction(a) * Fraction(b) + Fraction(c)
+        for a, b, c in zip(x.tolist(), y.tolist(), z.tolist())
+    ]
+    yield {"out_ptr": torch.tensor([nearest(f, dtype) for f in exact], dtype=dtype)}
 
 
 PRECISION = {torch.float16: 11, torch.bfloat16: 8, torch.float32: 24, torch.float64: 53}
@@ -344,46 +286,35 @@ def nearest(number: Fraction, dtype: torch.dtype) -> float:
     return float(round(number / unit) * unit)
 
 
-def zeros(dtype: torch.dtype) -> Case:
+@case("zeros-{}", arithmetic.zeros)
+def zeros(dtype):
     """As seen on an H200: +0 is the larger. Before Triton 3.8 -x is 0 - x."""
-
-    def make() -> dict[str, Any]:
-        x = torch.tensor([0.0, -0.0, 0.0, -0.0, math.nan, -0.0, 1.0, -1.0], dtype=dtype)
-        y = torch.tensor([-0.0, 0.0, 0.0, -0.0, -0.0, math.nan, -0.0, 0.0], dtype=dtype)
-        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(6, 8, dtype=dtype), N=8)
-
-    def reference(**_: Any) -> dict[str, Any]:
-        nan = math.nan
-        negated = -0.0 if versions.NEGATES_ZEROS else 0.0
-        return {
-            "out_ptr": np.array(
-                [
-                    [0.0, 0.0, 0.0, -0.0, -0.0, -0.0, 1.0, 0.0],
-                    [-0.0, -0.0, 0.0, -0.0, -0.0, -0.0, -0.0, -1.0],
-                    [0.0, 0.0, 0.0, -0.0, nan, nan, 1.0, 0.0],
-                    [-0.0, -0.0, 0.0, -0.0, nan, nan, -0.0, -1.0],
-                    [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0],
-                    [negated, 0.0, negated, 0.0, nan, 0.0, -1.0, 1.0],
-                ]
-            )
-        }
-
-    return Case(f"zeros-{name_of(dtype)}", arithmetic.zeros, (1,), make, reference)
-
-
-def clamped(dtype: torch.dtype) -> Case:
-    def make() -> dict[str, Any]:
-        x = torch.tensor([-2.0, -1.0, 0.5, 3.0, math.inf, -math.inf, 0.0, math.nan], dtype=dtype)
-        low, high = torch.full((8,), -1.0, dtype=dtype), torch.full((8,), 1.5, dtype=dtype)
-        return dict(
-            x_ptr=x, low_ptr=low, high_ptr=high, out_ptr=torch.zeros(2, 8, dtype=dtype), N=8
+    x = torch.tensor([0.0, -0.0, 0.0, -0.0, math.nan, -0.0, 1.0, -1.0], dtype=dtype)
+    y = torch.tensor([-0.0, 0.0, 0.0, -0.0, -0.0, math.nan, -0.0, 0.0], dtype=dtype)
+    yield dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(6, 8, dtype=dtype), N=8)
+    nan = math.nan
+    negated = -0.0 if versions.NEGATES_ZEROS else 0.0
+    yield {
+        "out_ptr": np.array(
+            [
+                [0.0, 0.0, 0.0, -0.0, -0.0, -0.0, 1.0, 0.0],
+                [-0.0, -0.0, 0.0, -0.0, -0.0, -0.0, -0.0, -1.0],
+                [0.0, 0.0, 0.0, -0.0, nan, nan, 1.0, 0.0],
+                [-0.0, -0.0, 0.0, -0.0, nan, nan, -0.0, -1.0],
+                [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0],
+                [negated, 0.0, negated, 0.0, nan, 0.0, -1.0, 1.0],
+            ]
         )
+    }
 
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = x_ptr.double().numpy()
-        return {"out_ptr": np.array([np.fmin(np.fmax(x, -1.0), 1.5), np.clip(x, -1.0, 1.5)])}
 
-    return Case(f"clamped-{name_of(dtype)}", arithmetic.clamped, (1,), make, reference)
+@case("clamped-{}", arithmetic.clamped)
+def clamped(dtype):
+    x = torch.tensor([-2.0, -1.0, 0.5, 3.0, math.inf, -math.inf, 0.0, math.nan], dtype=dtype)
+    low, high = torch.full((8,), -1.0, dtype=dtype), torch.full((8,), 1.5, dtype=dtype)
+    yield dict(x_ptr=x, low_ptr=low, high_ptr=high, out_ptr=torch.zeros(2, 8, dtype=dtype), N=8)
+    x = x.double().numpy()
+    yield {"out_ptr": np.array([np.fmin(np.fmax(x, -1.0), 1.5), np.clip(x, -1.0, 1.5)])}
 
 
 def elementary(dtype: torch.dtype) -> Case:
@@ -406,32 +337,25 @@ def elementary(dtype: torch.dtype) -> Case:
     )  # fmt: skip
 
 
-def precise() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(x_ptr=normal(N).abs(), y_ptr=normal(N, seed=1), out_ptr=torch.zeros(3, N), N=N)
-
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        x, y = x_ptr.double(), y_ptr.double()
-        return {"out_ptr": torch.stack([x.sqrt(), x / y, x / y]).float()}
-
-    return Case("precise", arithmetic.precise, (1,), make, reference)
+@case("precise", arithmetic.precise)
+def precise():
+    x_ptr = normal(N).abs()
+    y_ptr = normal(N, seed=1)
+    yield dict(x_ptr=x_ptr, y_ptr=y_ptr, out_ptr=torch.zeros(3, N), N=N)
+    x, y = x_ptr.double(), y_ptr.double()
+    yield {"out_ptr": torch.stack([x.sqrt(), x / y, x / y]).float()}
 
 
-def high_products(dtype: torch.dtype) -> Case:
+@case("high_products-{}", arithmetic.high_products)
+def high_products(dtype):
     bits = torch.iinfo(dtype).bits
-
-    def make() -> dict[str, Any]:
-        x, y = integer_pairs(dtype)
-        return dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(2, N, dtype=dtype), N=N)
-
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        mask = (1 << bits) - 1
-        x, y = ([v & mask for v in side.tolist()] for side in (x_ptr, y_ptr))
-        rows = [[a * b >> bits for a, b in zip(x, y)], [a * y[0] >> bits for a in x]]
-        wrapped = [[wrap(v, dtype) for v in row] for row in rows]
-        return {"out_ptr": np.array(wrapped, dtype=as_numpy(x_ptr).dtype)}
-
-    return Case(f"high_products-{name_of(dtype)}", arithmetic.high_products, (1,), make, reference)
+    x, y = integer_pairs(dtype)
+    yield dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(2, N, dtype=dtype), N=N)
+    mask = (1 << bits) - 1
+    xs, ys = ([v & mask for v in side.tolist()] for side in (x, y))
+    rows = [[a * b >> bits for a, b in zip(xs, ys)], [a * ys[0] >> bits for a in xs]]
+    wrapped = [[wrap(v, dtype) for v in row] for row in rows]
+    yield {"out_ptr": np.array(wrapped, dtype=as_numpy(x).dtype)}
 
 
 # Conversions
@@ -523,34 +447,22 @@ TOWARD_ZERO_ON_AN_H200 = {
 
 
 def exactly(numbers: list[float], dtype: torch.dtype) -> np.ndarray:
-    """Numbers that the type holds exactly."""
     kind = as_numpy(torch.zeros(1, dtype=dtype)).dtype
     return np.array(numbers, dtype=object if kind.kind in "iu" else np.float64).astype(kind)
 
 
-def converted_at_the_ends(source: torch.dtype, target: torch.dtype) -> Case:
-    def make() -> dict[str, Any]:
-        x = torch.tensor(SPECIAL, dtype=torch.float64).to(source)
-        return dict(x_ptr=x, out_ptr=torch.zeros(N, dtype=target), N=N)
-
-    def reference(**_: Any) -> dict[str, Any]:
-        return {"out_ptr": exactly(ON_AN_H200[source, target], target)}
-
-    name = f"ends-{name_of(source)}-to-{name_of(target)}"
-    return Case(name, arithmetic.converted, (1,), make, reference)
+@case("ends-{}-to-{}", arithmetic.converted)
+def converted_at_the_ends(source, target):
+    x = torch.tensor(SPECIAL, dtype=torch.float64).to(source)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(N, dtype=target), N=N)
+    yield {"out_ptr": exactly(ON_AN_H200[source, target], target)}
 
 
-def converted_toward_zero(target: torch.dtype) -> Case:
-    def make() -> dict[str, Any]:
-        x = torch.tensor(SPECIAL, dtype=torch.float64).to(torch.float32)
-        return dict(x_ptr=x, out_ptr=torch.zeros(N, dtype=target), N=N)
-
-    def reference(**_: Any) -> dict[str, Any]:
-        return {"out_ptr": exactly(TOWARD_ZERO_ON_AN_H200[target], target)}
-
-    return Case(
-        f"toward-zero-{name_of(target)}", arithmetic.converted_toward_zero, (1,), make, reference
-    )
+@case("toward-zero-{}", arithmetic.converted_toward_zero)
+def converted_toward_zero(target):
+    x = torch.tensor(SPECIAL, dtype=torch.float64).to(torch.float32)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(N, dtype=target), N=N)
+    yield {"out_ptr": exactly(TOWARD_ZERO_ON_AN_H200[target], target)}
 
 
 def all_patterns(bits: int, dtype: torch.dtype) -> torch.Tensor:
@@ -560,157 +472,101 @@ def all_patterns(bits: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.from_numpy(np.arange(start, start + 2**bits).astype(carrier)).view(dtype)
 
 
-def widened(source: torch.dtype, target: torch.dtype) -> Case:
+@case("widened-{}-to-{}", arithmetic.converted)
+def widened(source, target):
     """From all bit patterns of a narrow float: exact.
     4,096 and more elements take another way than few.
     """
     bits = torch.finfo(source).bits
-
-    def make() -> dict[str, Any]:
-        x = all_patterns(bits, source)
-        return dict(x_ptr=x, out_ptr=torch.zeros(2**bits, dtype=target), N=2**bits)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"out_ptr": as_numpy(x_ptr).astype(np.float32)}
-
-    return Case(
-        f"widened-{name_of(source)}-to-{name_of(target)}",
-        arithmetic.converted,
-        (1,),
-        make,
-        reference,
-    )
+    x = all_patterns(bits, source)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(2**bits, dtype=target), N=2**bits)
+    yield {"out_ptr": as_numpy(x).astype(np.float32)}
 
 
-def narrowed(source: torch.dtype, target: torch.dtype, count: int) -> Case:
+@case("narrowed-{}-to-{}-{}", arithmetic.converted)
+def narrowed(source, target, count):
     """Random numbers and numbers halfway between two neighbors;
     the reference rounds by ml_dtypes or NumPy.
     """
-
-    def make() -> dict[str, Any]:
-        rng = np.random.default_rng(7)
-        numbers = rng.standard_normal(count) * 2.0 ** rng.integers(-6, 7, count)
-        numbers[::4] = np.round(numbers[::4] * 16) / 16 + 2.0 ** -rng.integers(4, 12, count)[::4]
-        return dict(
-            x_ptr=torch.from_numpy(numbers).to(source),
-            out_ptr=torch.zeros(count, dtype=target),
-            N=count,
-        )
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        kind = as_numpy(torch.zeros(1, dtype=target)).dtype
-        return {"out_ptr": as_numpy(x_ptr).astype(np.float32).astype(kind)}
-
-    return Case(
-        f"narrowed-{name_of(source)}-to-{name_of(target)}-{count}",
-        arithmetic.converted,
-        (1,),
-        make,
-        reference,
-    )
+    rng = np.random.default_rng(7)
+    numbers = rng.standard_normal(count) * 2.0 ** rng.integers(-6, 7, count)
+    numbers[::4] = np.round(numbers[::4] * 16) / 16 + 2.0 ** -rng.integers(4, 12, count)[::4]
+    x = torch.from_numpy(numbers).to(source)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(count, dtype=target), N=count)
+    kind = as_numpy(torch.zeros(1, dtype=target)).dtype
+    yield {"out_ptr": as_numpy(x).astype(np.float32).astype(kind)}
 
 
-def integer_to_float(source: torch.dtype, target: torch.dtype) -> Case:
-    def make() -> dict[str, Any]:
-        x, _ = integer_pairs(source)
-        return dict(x_ptr=x, out_ptr=torch.zeros(N, dtype=target), N=N)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        if target == torch.float16:  # one rounding, with infinities
-            return {"out_ptr": as_numpy(x_ptr).astype(np.float64).astype(np.float16)}
-        if target == torch.bfloat16:  # by way of float32, as Triton does
-            wide = as_numpy(x_ptr).astype(np.float32)
-            return {"out_ptr": wide.astype(ml_dtypes.bfloat16)}
-        return {"out_ptr": [nearest(Fraction(v), target) for v in x_ptr.tolist()]}
-
-    return Case(
-        f"{name_of(source)}-to-{name_of(target)}", arithmetic.converted, (1,), make, reference
-    )
+@case("{}-to-{}", arithmetic.converted)
+def integer_to_float(source, target):
+    x, _ = integer_pairs(source)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(N, dtype=target), N=N)
+    if target == torch.float16:  # one rounding, with infinities
+        yield {"out_ptr": as_numpy(x).astype(np.float64).astype(np.float16)}
+    elif target == torch.bfloat16:  # by way of float32, as Triton does
+        yield {"out_ptr": as_numpy(x).astype(np.float32).astype(ml_dtypes.bfloat16)}
+    else:
+        yield {"out_ptr": [nearest(Fraction(v), target) for v in x.tolist()]}
 
 
-def integer_to_integer(source: torch.dtype, target: torch.dtype) -> Case:
-    def make() -> dict[str, Any]:
-        x, _ = integer_pairs(source)
-        return dict(x_ptr=x, out_ptr=torch.zeros(N, dtype=target), N=N)
-
-    def reference(x_ptr: Any, out_ptr: Any, **_: Any) -> dict[str, Any]:
-        wrapped = [wrap(v, target) for v in x_ptr.tolist()]
-        return {"out_ptr": np.array(wrapped, dtype=as_numpy(out_ptr).dtype)}
-
-    return Case(
-        f"{name_of(source)}-to-{name_of(target)}", arithmetic.converted, (1,), make, reference
-    )
+@case("{}-to-{}", arithmetic.converted)
+def integer_to_integer(source, target):
+    x, _ = integer_pairs(source)
+    out = torch.zeros(N, dtype=target)
+    yield dict(x_ptr=x, out_ptr=out, N=N)
+    wrapped = [wrap(v, target) for v in x.tolist()]
+    yield {"out_ptr": np.array(wrapped, dtype=as_numpy(out).dtype)}
 
 
-def same_bits(source: torch.dtype, target: torch.dtype) -> Case:
-    def make() -> dict[str, Any]:
-        return dict(x_ptr=normal(N).to(source), out_ptr=torch.zeros(N, dtype=target), N=N)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"out_ptr": x_ptr.view(target)}
-
-    return Case(
-        f"bits-{name_of(source)}-as-{name_of(target)}", arithmetic.same_bits, (1,), make, reference
-    )
+@case("bits-{}-as-{}", arithmetic.same_bits)
+def same_bits(source, target):
+    x = normal(N).to(source)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(N, dtype=target), N=N)
+    yield {"out_ptr": x.view(target)}
 
 
 # Index arithmetic and constants
 
 
-def index_as_data() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            out_ptr=torch.zeros(12 * 8 + 3 * 8, dtype=torch.int32), float_ptr=torch.zeros(3, 8), N=8
-        )
-
-    def reference(out_ptr: Any, **_: Any) -> dict[str, Any]:
-        out = np.zeros(12 * 8 + 24, np.int32)
-        real = np.zeros((3, 8), np.float32)
-        lanes = np.arange(8)
-        for program in range(4):  # all programs write to one place: the last one stays
-            i = program * 8 + lanes
-            rows = [
-                i, i // 3 - i % 3, (i == 5) + (i != 2).astype(int), i.sum() + lanes, -i * 7 + 3,
-                (i << 2) | 1, np.cumsum(i), np.where(i < 4, i, -i),
-                (i * (lanes - 3)).max() + lanes, np.minimum(i, 6), i.astype(np.int8), i ^ lanes,
-            ]  # fmt: skip
-            out[:96] = np.array(rows).reshape(-1)
-            real[:] = [i * 0.5, i, (1.0 / (i + 1))]
-        return {"out_ptr": out, "float_ptr": real}
-
-    return Case("index_as_data", arithmetic.index_as_data, (4,), make, reference)
-
-
-def near_the_limit(dtype: torch.dtype, start: int) -> Case:
-    def make() -> dict[str, Any]:
-        return dict(start=start, out_ptr=torch.zeros(5, 16, dtype=dtype), N=16)
-
-    def reference(**_: Any) -> dict[str, Any]:
-        x = [wrap(start + i, dtype) for i in range(16)]
+@case("index_as_data", arithmetic.index_as_data, (4,))
+def index_as_data():
+    yield dict(
+        out_ptr=torch.zeros(12 * 8 + 3 * 8, dtype=torch.int32), float_ptr=torch.zeros(3, 8), N=8
+    )
+    out = np.zeros(12 * 8 + 24, np.int32)
+    real = np.zeros((3, 8), np.float32)
+    lanes = np.arange(8)
+    for program in range(4):  # all programs write to one place: the last one stays
+        i = program * 8 + lanes
         rows = [
-            x,
-            [wrap(v * 2, dtype) for v in x],
-            [wrap(v + start, dtype) for v in x],
-            [int(v < start) for v in x],
-            [wrap(v, torch.int16) for v in x],
-        ]
-        return {"out_ptr": np.array(rows)}
-
-    return Case(f"near_the_limit-{start}", arithmetic.near_the_limit, (1,), make, reference)
-
-
-def constants() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(out_ptr=torch.ones(13, 8), N=8)
-
-    def reference(**_: Any) -> dict[str, Any]:
-        values = [
-            math.inf, -math.inf, math.nan, 1e-45, np.float16(1.1), ml_dtypes.bfloat16(1.1),
-            -math.inf, math.inf, 3.4e38, 255.0, float(2**63), -5.0, 1.0,
+            i, i // 3 - i % 3, (i == 5) + (i != 2).astype(int), i.sum() + lanes, -i * 7 + 3,
+            (i << 2) | 1, np.cumsum(i), np.where(i < 4, i, -i),
+            (i * (lanes - 3)).max() + lanes, np.minimum(i, 6), i.astype(np.int8), i ^ lanes,
         ]  # fmt: skip
-        return {"out_ptr": np.array([[float(v)] * 8 for v in values], np.float32)}
+        out[:96] = np.array(rows).reshape(-1)
+        real[:] = [i * 0.5, i, (1.0 / (i + 1))]
+    yield {"out_ptr": out, "float_ptr": real}
 
-    return Case("constants", arithmetic.constants, (1,), make, reference)
+
+@case("near_the_limit-{1}", arithmetic.near_the_limit)
+def near_the_limit(dtype, start):
+    yield dict(start=start, out_ptr=torch.zeros(5, 16, dtype=dtype), N=16)
+    x = [wrap(start + i, dtype) for i in range(16)]
+    rows = [
+        x, [wrap(v * 2, dtype) for v in x], [wrap(v + start, dtype) for v in x],
+        [int(v < start) for v in x], [wrap(v, torch.int16) for v in x],
+    ]  # fmt: skip
+    yield {"out_ptr": np.array(rows)}
+
+
+@case("constants", arithmetic.constants)
+def constants():
+    yield dict(out_ptr=torch.ones(13, 8), N=8)
+    values = [
+        math.inf, -math.inf, math.nan, 1e-45, np.float16(1.1), ml_dtypes.bfloat16(1.1),
+        -math.inf, math.inf, 3.4e38, 255.0, float(2**63), -5.0, 1.0,
+    ]  # fmt: skip
+    yield {"out_ptr": np.array([[float(v)] * 8 for v in values], np.float32)}
 
 
 # Random numbers: the project's own Philox, written from the paper
@@ -725,13 +581,9 @@ def words(seed: int, offsets: np.ndarray) -> tuple[np.ndarray, ...]:
 def random_numbers(seed: int, offset: int) -> Case:
     def make() -> dict[str, Any]:
         return dict(
-            seed=seed,
-            offset=offset,
-            integer_ptr=torch.zeros(64, dtype=torch.int32),
-            uniform_ptr=torch.zeros(64),
-            normal_ptr=torch.zeros(64),
-            N=64,
-        )
+            seed=seed, offset=offset, integer_ptr=torch.zeros(64, dtype=torch.int32),
+            uniform_ptr=torch.zeros(64), normal_ptr=torch.zeros(64), N=64,
+        )  # fmt: skip
 
     def unit(word: np.ndarray) -> np.ndarray:
         folded = np.where(word.view(np.int32) < 0, ~word.view(np.int32), word.view(np.int32))
@@ -754,14 +606,10 @@ def random_numbers(seed: int, offset: int) -> Case:
     )  # fmt: skip
 
 
-def random_four() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(seed=17, out_ptr=torch.zeros(4, 64, dtype=torch.int32), N=64)
-
-    def reference(**_: Any) -> dict[str, Any]:
-        return {"out_ptr": np.array(words(17, np.arange(64, dtype=np.int32))).view(np.int32)}
-
-    return Case("random_four", arithmetic.random_four, (1,), make, reference)
+@case("random_four", arithmetic.random_four)
+def random_four():
+    yield dict(seed=17, out_ptr=torch.zeros(4, 64, dtype=torch.int32), N=64)
+    yield {"out_ptr": np.array(words(17, np.arange(64, dtype=np.int32))).view(np.int32)}
 
 
 def arithmetic_cases() -> Iterator[Case]:

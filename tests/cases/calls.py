@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.cases.case import Case, random, whole
+from tests.cases.case import Case, case, random, whole
 from tests.kernels.interp import calls
 
 
@@ -46,45 +46,31 @@ def kept_apart() -> Case:
     )
 
 
-def returns_in_loops() -> Case:
+@case("returns_in_loops", calls.returns_in_loops, (4,))
+def returns_in_loops():
     programs, n = 4, 40
-
-    def reference(out_ptr: Any, **_: Any) -> dict[str, Any]:
-        for p, out in enumerate(out_ptr):
-            total = 0
-            for number in range(p * 3, n + p):
-                written = np.base_repr(number, 2 + p)
-                total += len(written) * 100 + sum(int(digit) for digit in written)
-                if number % 3 == 0:
-                    out[number % 16] = 0
-            out[15] = total
-        return {"out_ptr": out_ptr}
-
-    return Case(
-        "returns_in_loops",
-        calls.returns_in_loops,
-        (programs,),
-        lambda: dict(out_ptr=torch.full((programs, 16), 5, dtype=torch.int32), n=n),
-        reference,
-    )
+    out_ptr = torch.full((programs, 16), 5, dtype=torch.int32)
+    yield dict(out_ptr=out_ptr, n=n)
+    for p, out in enumerate(out_ptr):
+        total = 0
+        for number in range(p * 3, n + p):
+            written = np.base_repr(number, 2 + p)
+            total += len(written) * 100 + sum(int(digit) for digit in written)
+            if number % 3 == 0:
+                out[number % 16] = 0
+        out[15] = total
+    yield {"out_ptr": out_ptr}
 
 
-def greatest_common_divisors() -> Case:
+@case("greatest_common_divisors", calls.greatest_common_divisors, (3,))
+def greatest_common_divisors():
     programs, m, n = 3, 4, 8
-
-    def make() -> dict[str, Any]:
-        x = whole(programs, m, n, low=0, high=40) * torch.tensor([6, 10, 15, 7])[:, None]
-        out = torch.zeros(programs, m * n + m + n, dtype=torch.int64)
-        return dict(x_ptr=x, out_ptr=out, M=m, N=n)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = x_ptr.numpy()
-        parts = [np.gcd.accumulate(x, 2), np.gcd.reduce(x, 2), np.gcd.reduce(x, 1)]
-        return {"out_ptr": np.concatenate([part.reshape(programs, -1) for part in parts], 1)}
-
-    return Case(
-        "greatest_common_divisors", calls.greatest_common_divisors, (programs,), make, reference
-    )
+    x = whole(programs, m, n, low=0, high=40) * torch.tensor([6, 10, 15, 7])[:, None]
+    out = torch.zeros(programs, m * n + m + n, dtype=torch.int64)
+    yield dict(x_ptr=x, out_ptr=out, M=m, N=n)
+    x = x.numpy()
+    parts = [np.gcd.accumulate(x, 2), np.gcd.reduce(x, 2), np.gcd.reduce(x, 1)]
+    yield {"out_ptr": np.concatenate([part.reshape(programs, -1) for part in parts], 1)}
 
 
 def longest(dtype: torch.dtype) -> Case:
@@ -146,19 +132,12 @@ def mapped() -> Case:
     return Case("mapped", calls.mapped, (programs,), make, reference)
 
 
-def searched() -> Case:
-    def make() -> dict[str, Any]:
-        table = whole(50, low=-99, high=100).sort().values
-        keys = whole(32, low=-120, high=120, seed=1)
-        return dict(table_ptr=table, key_ptr=keys, out_ptr=torch.zeros_like(keys), n=50, N=16)
-
-    return Case(
-        "searched",
-        calls.searched,
-        (2,),
-        make,
-        lambda table_ptr, key_ptr, **_: {"out_ptr": torch.searchsorted(table_ptr, key_ptr)},
-    )
+@case("searched", calls.searched, (2,))
+def searched():
+    table = whole(50, low=-99, high=100).sort().values
+    keys = whole(32, low=-120, high=120, seed=1)
+    yield dict(table_ptr=table, key_ptr=keys, out_ptr=torch.zeros_like(keys), n=50, N=16)
+    yield {"out_ptr": torch.searchsorted(table, keys)}
 
 
 def call_cases() -> Iterator[Case]:

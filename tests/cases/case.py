@@ -6,8 +6,9 @@ Python's own integers) makes of them. The arguments are made afresh for each use
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -85,14 +86,28 @@ class Case:
             want = want.astype(got.dtype).reshape(got.shape)
             if self.rtol or self.atol:
                 np.testing.assert_allclose(
-                    got.astype(np.float64),
-                    want.astype(np.float64),
-                    rtol=self.rtol,
-                    atol=self.atol,
+                    got.astype(np.float64), want.astype(np.float64), rtol=self.rtol, atol=self.atol,
                     err_msg=name,
-                )
+                )  # fmt: skip
             else:
                 assert_same(got, want, name)
+
+
+def case(name: str, kernel: Any, grid: tuple[int, ...] = (1,), **more: Any) -> Any:
+    """Make a function that gives a case of a generator: it yields the kernel's arguments, and then
+    what the kernel writes. The name has its parameters in it, types without "torch.".
+    """
+
+    def decorated(generator: Callable[..., Iterator[dict[str, Any]]]) -> Callable[..., Case]:
+        def made(*given: Any) -> Case:
+            words = (str(one).removeprefix("torch.") for one in given)
+            steps = partial(generator, *given)
+            arguments, written = lambda: next(steps()), lambda **_: list(steps())[1]
+            return Case(name.format(*words), kernel, grid, arguments, written, **more)
+
+        return made
+
+    return decorated
 
 
 def assert_same(got: np.ndarray, want: np.ndarray, name: str = "") -> None:
@@ -113,14 +128,12 @@ def random(seed: int = 0) -> np.random.Generator:
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Standard normal numbers."""
     return torch.from_numpy(random(seed).standard_normal(shape)).to(dtype)
 
 
 def whole(
     *shape: int, low: int = -9, high: int = 10, seed: int = 0, dtype: torch.dtype = torch.int32
 ) -> torch.Tensor:
-    """Integers from low to high - 1."""
     return torch.from_numpy(random(seed).integers(low, high, shape)).to(dtype)
 
 

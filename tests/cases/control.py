@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tests.cases.case import Case, iota, whole
+from tests.cases.case import Case, case, iota, whole
 from tests.kernels.interp import control, names
 
 
@@ -28,12 +28,9 @@ def where_am_i(grid: tuple[int, ...]) -> Case:
         return {"out_ptr": [x + 100 * y + 10000 * z + 1000000 * nz for x, y, z in order]}
 
     return Case(
-        f"where_am_i-{'x'.join(map(str, grid))}",
-        control.where_am_i,
-        grid,
-        lambda: dict(out_ptr=zeros(nx * ny * nz)),
-        reference,
-    )
+        f"where_am_i-{'x'.join(map(str, grid))}", control.where_am_i, grid,
+        lambda: dict(out_ptr=zeros(nx * ny * nz)), reference,
+    )  # fmt: skip
 
 
 def collatz() -> Case:
@@ -49,94 +46,70 @@ def collatz() -> Case:
     )
 
 
-def triangular() -> Case:
+@case("triangular", control.triangular, (6,))
+def triangular():
     block, programs = 4, 6
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = x_ptr.view(-1, block)
-        rows = []
-        for program in range(programs):
-            total, a, b, last = torch.zeros(block), 0, 1, -1
-            for i in range(program // 2, program * 2, 1 + program % 2):
-                total = total + x[i]
-                a, b = b, a + b
-                last = i
-            rows.append([*total.tolist(), a, last])
-        return {"out_ptr": np.array(rows)}
-
-    return Case(
-        "triangular",
-        control.triangular,
-        (programs,),
-        lambda: dict(
-            x_ptr=whole(12 * block, dtype=torch.float32),
-            out_ptr=torch.zeros(programs, block + 2),
-            BLOCK=block,
-        ),
-        reference,
-    )
+    x_ptr = whole(12 * block, dtype=torch.float32)
+    yield dict(x_ptr=x_ptr, out_ptr=torch.zeros(programs, block + 2), BLOCK=block)
+    x = x_ptr.view(-1, block)
+    rows = []
+    for program in range(programs):
+        total, a, b, last = torch.zeros(block), 0, 1, -1
+        for i in range(program // 2, program * 2, 1 + program % 2):
+            total = total + x[i]
+            a, b = b, a + b
+            last = i
+        rows.append([*total.tolist(), a, last])
+    yield {"out_ptr": np.array(rows)}
 
 
-def nested(n: int) -> Case:
+@case("nested-{}", control.nested, (6,))
+def nested(n):
     block, programs = 4, 6
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = x_ptr.numpy()
-        rows = []
-        for program in range(programs):
-            total, count = np.zeros(block, int), 0
-            for outer in range(3):
-                if program > outer:
-                    if n > 2:
-                        total += sum(inner * x for inner in range(n))
-                    for inner in range(program):
-                        if inner % 2 == outer % 2:
-                            count += 1
-                            total += np.arange(block) < inner
-                        elif inner == 3:
-                            count += 100
-                else:
-                    total -= 1
-            rows.append([*total.tolist(), count])
-        return {"out_ptr": np.array(rows)}
-
-    return Case(
-        f"nested-{n}",
-        control.nested,
-        (programs,),
-        lambda: dict(
-            n_ptr=torch.tensor([n], dtype=torch.int32),
-            x_ptr=whole(block),
-            out_ptr=zeros(programs, block + 1),
-            BLOCK=block,
-        ),
-        reference,
+    x_ptr = whole(block)
+    yield dict(
+        n_ptr=torch.tensor([n], dtype=torch.int32),
+        x_ptr=x_ptr,
+        out_ptr=zeros(programs, block + 1),
+        BLOCK=block,
     )
+    x = x_ptr.numpy()
+    rows = []
+    for program in range(programs):
+        total, count = np.zeros(block, int), 0
+        for outer in range(3):
+            if program > outer:
+                if n > 2:
+                    total += sum(inner * x for inner in range(n))
+                for inner in range(program):
+                    if inner % 2 == outer % 2:
+                        count += 1
+                        total += np.arange(block) < inner
+                    elif inner == 3:
+                        count += 100
+            else:
+                total -= 1
+        rows.append([*total.tolist(), count])
+    yield {"out_ptr": np.array(rows)}
 
 
-def early_returns(n: int) -> Case:
+@case("early_returns-{}", control.early_returns, (6,))
+def early_returns(n):
     programs, width = 6, 8
-
-    def reference(x_ptr: Any, out_ptr: Any, **_: Any) -> dict[str, Any]:
-        for program in range(programs):
-            if program > n:
-                continue
-            if program == 1:
-                out_ptr[program] = x_ptr * 10
-                continue
-            even = program % 2 == 0
-            if even and n > 1000:
-                continue
-            out_ptr[program] = x_ptr * 3 + (1 if even else 0)
-        return {"out_ptr": out_ptr}
-
-    return Case(
-        f"early_returns-{n}",
-        control.early_returns,
-        (programs,),
-        lambda: dict(x_ptr=iota(width) + 1, out_ptr=torch.zeros(programs, width), n=n, N=width),
-        reference,
-    )
+    x = iota(width) + 1
+    out = torch.zeros(programs, width)
+    yield dict(x_ptr=x, out_ptr=out, n=n, N=width)
+    for program in range(programs):
+        if program > n:
+            continue
+        if program == 1:
+            out[program] = x * 10
+            continue
+        even = program % 2 == 0
+        if even and n > 1000:
+            continue
+        out[program] = x * 3 + (1 if even else 0)
+    yield {"out_ptr": out}
 
 
 def returning_helper() -> Case:
@@ -171,43 +144,26 @@ def uniform_branches(flag: bool, n: int, first: float) -> Case:
     return Case(name, control.uniform_branches, (2,), make, reference)
 
 
-def binary_search() -> Case:
-    def reference(x_ptr: Any, key_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"out_ptr": np.searchsorted(x_ptr.numpy(), key_ptr.numpy())}
-
-    return Case(
-        "binary_search",
-        control.binary_search,
-        (20,),
-        lambda: dict(
-            x_ptr=whole(37, low=0, high=99).sort().values,
-            key_ptr=whole(20, low=-5, high=105, seed=1),
-            out_ptr=zeros(20),
-            n=37,
-        ),
-        reference,
-    )
+@case("binary_search", control.binary_search, (20,))
+def binary_search():
+    x = whole(37, low=0, high=99).sort().values
+    key = whole(20, low=-5, high=105, seed=1)
+    yield dict(x_ptr=x, key_ptr=key, out_ptr=zeros(20), n=37)
+    yield {"out_ptr": np.searchsorted(x.numpy(), key.numpy())}
 
 
-def conditional_atomics() -> Case:
-    def reference(**_: Any) -> dict[str, Any]:
-        count, out = [0] * 9, []
-        for program in range(7):
-            for i in range(program):
-                if i % 3 == 0:
-                    count[i] += 1
-            out.append(count[8] if program > 1 else -1)
-            if program > 1:
-                count[8] += program
-        return {"count_ptr": count, "out_ptr": out}
-
-    return Case(
-        "conditional_atomics",
-        control.conditional_atomics,
-        (7,),
-        lambda: dict(count_ptr=zeros(9), out_ptr=zeros(7)),
-        reference,
-    )
+@case("conditional_atomics", control.conditional_atomics, (7,))
+def conditional_atomics():
+    yield dict(count_ptr=zeros(9), out_ptr=zeros(7))
+    count, out = [0] * 9, []
+    for program in range(7):
+        for i in range(program):
+            if i % 3 == 0:
+                count[i] += 1
+        out.append(count[8] if program > 1 else -1)
+        if program > 1:
+            count[8] += program
+    yield {"count_ptr": count, "out_ptr": out}
 
 
 def unrolled() -> Case:
@@ -221,17 +177,11 @@ def unrolled() -> Case:
     )
 
 
-def tuples() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            pointers=(iota(8), iota(8) + 10), sizes=(5, 8, 3), out_ptr=torch.zeros(8), BLOCK=8
-        )
-
-    def reference(**_: Any) -> dict[str, Any]:
-        i = np.arange(8)
-        return {"out_ptr": (np.where(i < 5, i, 0) + i + 10) * 3}
-
-    return Case("tuples", control.tuples, (1,), make, reference)
+@case("tuples", control.tuples)
+def tuples():
+    yield dict(pointers=(iota(8), iota(8) + 10), sizes=(5, 8, 3), out_ptr=torch.zeros(8), BLOCK=8)
+    i = np.arange(8)
+    yield {"out_ptr": (np.where(i < 5, i, 0) + i + 10) * 3}
 
 
 def shadowing_names() -> Iterator[Case]:
@@ -254,47 +204,34 @@ def shadowing_names() -> Iterator[Case]:
     )
 
 
-def loop_results(n: int) -> Case:
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        a, b, c = x_ptr, x_ptr + 1, x_ptr * 0
-        for _i in range(n):
-            c = a
-            a, b = b, a
-        for i in range(n):
-            for _j in range(i):
-                a = a + b
-            b = c + i
-        return {"out_ptr": torch.stack([a, b, c])}
-
-    return Case(
-        f"loop_results-{n}",
-        control.loop_results,
-        (1,),
-        lambda: dict(x_ptr=whole(8, dtype=torch.float32), out_ptr=torch.zeros(3, 8), n=n, BLOCK=8),
-        reference,
-    )
+@case("loop_results-{}", control.loop_results)
+def loop_results(n):
+    x = whole(8, dtype=torch.float32)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(3, 8), n=n, BLOCK=8)
+    a, b, c = x, x + 1, x * 0
+    for _i in range(n):
+        c = a
+        a, b = b, a
+    for i in range(n):
+        for _j in range(i):
+            a = a + b
+        b = c + i
+    yield {"out_ptr": torch.stack([a, b, c])}
 
 
-def chosen_bounds() -> Case:
-    def reference(**_: Any) -> dict[str, Any]:
-        counts = []
-        for program in range(6):
-            n = 2 if program <= 1 else 4
-            count = n * (n + 1) // 2
-            if program >= 3:  # its steps meet the limit
-                count = -(count + 100)
-            count += 10000 if program > 0 else 0
-            count += 1000000 * len(range(program, 6)) + 100000000 * len(range(0, 6, program + 1))
-            counts.append(count)
-        return {"out_ptr": counts}
-
-    return Case(
-        "chosen_bounds",
-        control.chosen_bounds,
-        (6,),
-        lambda: dict(n_ptr=torch.tensor([4], dtype=torch.int32), out_ptr=zeros(6), limit=3),
-        reference,
-    )
+@case("chosen_bounds", control.chosen_bounds, (6,))
+def chosen_bounds():
+    yield dict(n_ptr=torch.tensor([4], dtype=torch.int32), out_ptr=zeros(6), limit=3)
+    counts = []
+    for program in range(6):
+        n = 2 if program <= 1 else 4
+        count = n * (n + 1) // 2
+        if program >= 3:  # its steps meet the limit
+            count = -(count + 100)
+        count += 10000 if program > 0 else 0
+        count += 1000000 * len(range(program, 6)) + 100000000 * len(range(0, 6, program + 1))
+        counts.append(count)
+    yield {"out_ptr": counts}
 
 
 def control_cases() -> Iterator[Case]:

@@ -12,7 +12,7 @@ import torch
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tests.cases.arithmetic import name_of
-from tests.cases.case import Case, as_numpy, iota, normal, whole
+from tests.cases.case import Case, as_numpy, case, iota, normal, whole
 from tests.kernels.interp import descriptors
 from tests.support import versions
 
@@ -27,193 +27,136 @@ def block_of(x: np.ndarray, first: tuple[int, ...], shape: tuple[int, ...], padd
     return block
 
 
-def copied(dtype: torch.dtype, padding: str, row: int, column: int) -> Case:
+@case("copied_by_descriptor-{}-{}-{}-{}", descriptors.copied_by_descriptor, (3,))
+def copied(dtype, padding, row, column):
     """From a view with a stride and an offset; three programs,
     the last one beyond the target's end.
     """
-
-    def make() -> dict[str, Any]:
-        x = normal(14, 48).mul(10).to(dtype)[2:, 16:44]
-        out = torch.ones(11, 32, dtype=dtype)
-        return dict(
-            source=TensorDescriptor(x, x.shape, x.stride(), [4, 32], padding),
-            target=TensorDescriptor.from_tensor(out, [4, 32]),
-            row=row,
-            column=column,
-            M=4,
-            N=32,
-        )
-
-    def reference(source: Any, **_: Any) -> dict[str, Any]:
-        fill = np.nan if padding == "nan" else 0
-        return {"target": block_of(as_numpy(source.base), (row, column), (11, 32), fill)}
-
-    name = f"copied_by_descriptor-{name_of(dtype)}-{padding}-{row}-{column}"
-    return Case(name, descriptors.copied_by_descriptor, (3,), make, reference)
+    x = normal(14, 48).mul(10).to(dtype)[2:, 16:44]
+    out = torch.ones(11, 32, dtype=dtype)
+    source = TensorDescriptor(x, x.shape, x.stride(), [4, 32], padding)
+    yield dict(
+        source=source, target=TensorDescriptor.from_tensor(out, [4, 32]), row=row, column=column,
+        M=4, N=32,
+    )  # fmt: skip
+    fill = np.nan if padding == "nan" else 0
+    yield {"target": block_of(as_numpy(source.base), (row, column), (11, 32), fill)}
 
 
-def rounded_to_tf32() -> Case:
+@case("rounded_to_tf32", descriptors.copied_by_descriptor)
+def rounded_to_tf32():
     """Ties go to the even neighbor; what is no number stays as it is."""
     low = 2.0**-11
     numbers = [1 + low, 1 + 3 * low, 1 + low + 2.0**-20, -1 - low, np.inf, -np.inf, np.nan, 1.5]
     rounded = [1.0, 1 + 4 * low, 1 + 2 * low, -1.0, np.inf, -np.inf, np.nan, 1.5]
-
-    def make() -> dict[str, Any]:
-        x = torch.tensor([numbers] * 4)
-        return dict(
-            source=TensorDescriptor.from_tensor(x, [4, 8], round_f32_to_tf32=True),
-            target=TensorDescriptor.from_tensor(torch.zeros(4, 8), [4, 8]),
-            row=0,
-            column=0,
-            M=4,
-            N=8,
-        )
-
-    return Case(
-        "rounded_to_tf32",
-        descriptors.copied_by_descriptor,
-        (1,),
-        make,
-        lambda **_: {"target": np.array([rounded] * 4, np.float32)},
+    x = torch.tensor([numbers] * 4)
+    yield dict(
+        source=TensorDescriptor.from_tensor(x, [4, 8], round_f32_to_tf32=True),
+        target=TensorDescriptor.from_tensor(torch.zeros(4, 8), [4, 8]),
+        row=0,
+        column=0,
+        M=4,
+        N=8,
     )
+    yield {"target": np.array([rounded] * 4, np.float32)}
 
 
-def facts() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            source=TensorDescriptor.from_tensor(torch.zeros(7, 12), [4, 8]),
-            target=TensorDescriptor.from_tensor(torch.zeros(4, 8), [4, 8]),
-            out_ptr=torch.zeros(4, dtype=torch.int32),
-        )
-
-    return Case(
-        "facts_of_descriptor",
-        descriptors.facts_of_descriptor,
-        (1,),
-        make,
-        lambda **_: {"out_ptr": np.array([7, 12, 12, 8])},
+@case("facts_of_descriptor", descriptors.facts_of_descriptor)
+def facts():
+    yield dict(
+        source=TensorDescriptor.from_tensor(torch.zeros(7, 12), [4, 8]),
+        target=TensorDescriptor.from_tensor(torch.zeros(4, 8), [4, 8]),
+        out_ptr=torch.zeros(4, dtype=torch.int32),
     )
+    yield {"out_ptr": np.array([7, 12, 12, 8])}
 
 
-def one_a_program() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            x_ptr=normal(5, 4, 8),
-            out_ptr=torch.zeros(4, 4, 8),
-            rows_ptr=torch.tensor([4, 1, 3, 0], dtype=torch.int32),
-            B=4,
-            M=4,
-            N=8,
-        )
-
-    def reference(x_ptr: Any, rows_ptr: Any, **_: Any) -> dict[str, Any]:
-        out = np.full((4, 4, 8), np.nan, np.float32)
-        for program, rows in enumerate(rows_ptr.tolist()):
-            matrix = x_ptr.numpy().reshape(-1, 8)[4 * program :: 1 + program % 2]
-            out[program, :rows] = matrix[:rows]
-        return {"out_ptr": out}
-
-    return Case("one_a_program", descriptors.one_a_program, (4,), make, reference)
+@case("one_a_program", descriptors.one_a_program, (4,))
+def one_a_program():
+    x = normal(5, 4, 8)
+    rows_ptr = torch.tensor([4, 1, 3, 0], dtype=torch.int32)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(4, 4, 8), rows_ptr=rows_ptr, B=4, M=4, N=8)
+    out = np.full((4, 4, 8), np.nan, np.float32)
+    for program, rows in enumerate(rows_ptr.tolist()):
+        matrix = x.numpy().reshape(-1, 8)[4 * program :: 1 + program % 2]
+        out[program, :rows] = matrix[:rows]
+    yield {"out_ptr": out}
 
 
-def of_either() -> Case:
-    def make() -> dict[str, Any]:
-        rows = torch.arange(7, -1, -1, dtype=torch.int32)
-        return dict(
-            x_ptr=normal(8, 8), y_ptr=normal(8, 8, seed=1), out_ptr=torch.ones(4, 8, 8),
-            rows_ptr=rows, M=8, N=8,
-        )  # fmt: skip
-
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        out = np.zeros((4, 8, 8), np.float32)
-        for program, source in enumerate((x_ptr, y_ptr)):
-            out[program, :7, :6] = source[1:, :6]
-            out[program + 2] = source.flip(0)
-        return {"out_ptr": out}
-
-    return Case("of_either", descriptors.of_either, (2,), make, reference)
+@case("of_either", descriptors.of_either, (2,))
+def of_either():
+    rows = torch.arange(7, -1, -1, dtype=torch.int32)
+    x = normal(8, 8)
+    y = normal(8, 8, seed=1)
+    yield dict(
+        x_ptr=x, y_ptr=y, out_ptr=torch.ones(4, 8, 8),
+        rows_ptr=rows, M=8, N=8,
+    )  # fmt: skip
+    out = np.zeros((4, 8, 8), np.float32)
+    for program, source in enumerate((x, y)):
+        out[program, :7, :6] = source[1:, :6]
+        out[program + 2] = source.flip(0)
+    yield {"out_ptr": out}
 
 
-def carried() -> Case:
-    def make() -> dict[str, Any]:
-        turns = torch.tensor([2, 0, 1, 3], dtype=torch.int32)
-        return dict(x_ptr=normal(4, 4, 8), out_ptr=torch.ones(4, 4, 8), turns_ptr=turns, M=4, N=8)
-
-    def reference(x_ptr: Any, turns_ptr: Any, **_: Any) -> dict[str, Any]:
-        out = x_ptr[turns_ptr.long()]
-        out[2, :2], out[2, 2:] = x_ptr[0, :2], 0
-        return {"out_ptr": out}
-
-    return Case("carried", descriptors.carried, (4,), make, reference)
+@case("carried", descriptors.carried, (4,))
+def carried():
+    turns = torch.tensor([2, 0, 1, 3], dtype=torch.int32)
+    x = normal(4, 4, 8)
+    yield dict(x_ptr=x, out_ptr=torch.ones(4, 4, 8), turns_ptr=turns, M=4, N=8)
+    out = x[turns.long()]
+    out[2, :2], out[2, 2:] = x[0, :2], 0
+    yield {"out_ptr": out}
 
 
-def selected(flag: int) -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            x_ptr=whole(2, 4, 8),
-            out_ptr=torch.zeros(3, 4, 8, dtype=torch.int32),
-            flag=flag,
-            M=4,
-            N=8,
-        )
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"out_ptr": x_ptr[[0, 1, 0]] + 10 * x_ptr[int(flag > 0)]}
-
-    return Case(f"selected-{flag}", descriptors.selected, (3,), make, reference)
+@case("selected-{}", descriptors.selected, (3,))
+def selected(flag):
+    x = whole(2, 4, 8)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(3, 4, 8, dtype=torch.int32), flag=flag, M=4, N=8)
+    yield {"out_ptr": x[[0, 1, 0]] + 10 * x[int(flag > 0)]}
 
 
-def fewer_dimensions() -> Case:
-    def make() -> dict[str, Any]:
-        x = TensorDescriptor.from_tensor(normal(2, 3, 5, 8), [1, 1, 4, 8])
-        return dict(x=x, out_ptr=torch.zeros(2, 4, 8), M=4, N=8)
-
-    def reference(x: Any, **_: Any) -> dict[str, Any]:
-        return {"out_ptr": x.base[:, 1, 1:]}
-
-    return Case("fewer_dimensions", descriptors.fewer_dimensions, (2,), make, reference)
+@case("fewer_dimensions", descriptors.fewer_dimensions, (2,))
+def fewer_dimensions():
+    x = TensorDescriptor.from_tensor(normal(2, 3, 5, 8), [1, 1, 4, 8])
+    yield dict(x=x, out_ptr=torch.zeros(2, 4, 8), M=4, N=8)
+    yield {"out_ptr": x.base[:, 1, 1:]}
 
 
 ROWS = [3, -1, 0, 12, 9, 3, 2**31 - 1, 5, 1, 2, 4, 6, 7, 8, 10, 11]
 """Rows of a matrix of 11, some of them outside."""
 
 
-def gathered_rows(column: int) -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            x=TensorDescriptor.from_tensor(normal(11, 12), [1, 8], "nan"),
-            out=TensorDescriptor.from_tensor(torch.zeros(16, 8), [8, 8]),
-            rows_ptr=torch.tensor(ROWS, dtype=torch.int32),
-            column=column,
-            ROWS=8,
-        )
-
-    def reference(x: Any, **_: Any) -> dict[str, Any]:
-        rows = [block_of(x.base.numpy(), (row, column), (1, 8), np.nan) for row in ROWS]
-        return {"out": np.concatenate(rows)}
-
-    return Case(f"gathered_rows-{column}", descriptors.gathered_rows, (2,), make, reference)
+@case("gathered_rows-{}", descriptors.gathered_rows, (2,))
+def gathered_rows(column):
+    x = TensorDescriptor.from_tensor(normal(11, 12), [1, 8], "nan")
+    yield dict(
+        x=x,
+        out=TensorDescriptor.from_tensor(torch.zeros(16, 8), [8, 8]),
+        rows_ptr=torch.tensor(ROWS, dtype=torch.int32),
+        column=column,
+        ROWS=8,
+    )
+    rows = [block_of(x.base.numpy(), (row, column), (1, 8), np.nan) for row in ROWS]
+    yield {"out": np.concatenate(rows)}
 
 
-def scattered_rows() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            x_ptr=normal(16, 8),
-            out=TensorDescriptor.from_tensor(torch.zeros(11, 12), [1, 8]),
-            rows_ptr=torch.tensor(ROWS, dtype=torch.int32),
-            column=6,
-            ROWS=8,
-            N=8,
-        )
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        out = torch.zeros(11, 12)
-        for line, row in enumerate(ROWS):
-            if 0 <= row < 11:
-                out[row, 6:] = x_ptr[line, :6]
-        return {"out": out}
-
-    return Case("scattered_rows", descriptors.scattered_rows, (2,), make, reference)
+@case("scattered_rows", descriptors.scattered_rows, (2,))
+def scattered_rows():
+    x = normal(16, 8)
+    yield dict(
+        x_ptr=x,
+        out=TensorDescriptor.from_tensor(torch.zeros(11, 12), [1, 8]),
+        rows_ptr=torch.tensor(ROWS, dtype=torch.int32),
+        column=6,
+        ROWS=8,
+        N=8,
+    )
+    out = torch.zeros(11, 12)
+    for line, row in enumerate(ROWS):
+        if 0 <= row < 11:
+            out[row, 6:] = x[line, :6]
+    yield {"out": out}
 
 
 REDUCTIONS = {
@@ -252,47 +195,34 @@ def reduced_into(how: str, dtype: torch.dtype) -> Case:
 # Block pointers
 
 
-def padded_blocks(padding: str) -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            x_ptr=normal(9, 6), out_ptr=torch.ones(8, 12), m=6, n=9, PADDING=padding, M=4, N=4
-        )
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        fill = np.nan if padding == "nan" else 0
-        return {"out_ptr": block_of(x_ptr.numpy().T, (-2, -1), (8, 12), fill)}
-
-    return Case(f"padded_blocks-{padding}", descriptors.padded_blocks, (2,), make, reference)
+@case("padded_blocks-{}", descriptors.padded_blocks, (2,))
+def padded_blocks(padding):
+    x = normal(9, 6)
+    yield dict(x_ptr=x, out_ptr=torch.ones(8, 12), m=6, n=9, PADDING=padding, M=4, N=4)
+    fill = np.nan if padding == "nan" else 0
+    yield {"out_ptr": block_of(x.numpy().T, (-2, -1), (8, 12), fill)}
 
 
-def checked_along_one() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(x_ptr=iota(10), out_ptr=torch.zeros(10), n=5, N=8)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"out_ptr": x_ptr + 1}
-
-    return Case("checked_along_one", descriptors.checked_along_one, (1,), make, reference)
+@case("checked_along_one", descriptors.checked_along_one)
+def checked_along_one():
+    x = iota(10)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(10), n=5, N=8)
+    yield {"out_ptr": x + 1}
 
 
-def ragged(first: int, size: int) -> Case:
+@case("ragged-{}-{}", descriptors.ragged)
+def ragged(first, size):
     rows, columns, most = 8, 16, 2**31 - 2**16
-
-    def make() -> dict[str, Any]:
-        x = normal(20, columns)
-        shape, strides = [most, most, 2**30, columns], [2**34 - columns, columns, columns, 1]
-        source = TensorDescriptor(x, shape, strides, [1, 1, rows, columns])
-        return dict(
-            source=source, out_ptr=torch.ones(rows, columns), first=first, size=size, M=rows,
-            N=columns,
-        )  # fmt: skip
-
-    def reference(source: Any, **_: Any) -> dict[str, Any]:
-        out = np.zeros((rows, columns), np.float32)
-        out[:size] = source.base[first : first + size]
-        return {"out_ptr": out}
-
-    return Case(f"ragged-{first}-{size}", descriptors.ragged, (1,), make, reference)
+    x = normal(20, columns)
+    shape, strides = [most, most, 2**30, columns], [2**34 - columns, columns, columns, 1]
+    source = TensorDescriptor(x, shape, strides, [1, 1, rows, columns])
+    yield dict(
+        source=source, out_ptr=torch.ones(rows, columns), first=first, size=size, M=rows,
+        N=columns,
+    )  # fmt: skip
+    out = np.zeros((rows, columns), np.float32)
+    out[:size] = source.base[first : first + size]
+    yield {"out_ptr": out}
 
 
 def descriptor_cases() -> Iterator[Case]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from tests.cases.arithmetic import wrap
-from tests.cases.case import Case, as_numpy, normal, whole
+from tests.cases.case import Case, as_numpy, case, normal, whole
 from tests.kernels.interp import foreign
 
 WORD = 2**32
@@ -53,43 +53,31 @@ def one_register(asm: str, shift: int) -> Case:
     return Case(name, foreign.one_register_each, (2,), make, reference)
 
 
-def four_in_a_register() -> Case:
-    def make() -> dict[str, Any]:
-        x = whole(64, low=-128, high=128, dtype=torch.int8)
-        return dict(x_ptr=x, out_ptr=torch.zeros_like(x), N=32)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"out_ptr": x_ptr.view(torch.uint8) << 3}
-
-    return Case("four_in_a_register", foreign.four_in_a_register, (2,), make, reference)
+@case("four_in_a_register", foreign.four_in_a_register, (2,))
+def four_in_a_register():
+    x = whole(64, low=-128, high=128, dtype=torch.int8)
+    yield dict(x_ptr=x, out_ptr=torch.zeros_like(x), N=32)
+    yield {"out_ptr": x.view(torch.uint8) << 3}
 
 
-def several_results() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            a_ptr=whole(3, 2, 16, low=0, high=256, dtype=torch.uint8),
-            b_ptr=normal(16).mul(100),
-            c_ptr=torch.zeros(3, 2, 16, dtype=torch.int32),
-            d_ptr=torch.zeros(3, 2, 16),
-            N=16,
-        )
-
-    def reference(a_ptr: Any, b_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"c_ptr": a_ptr.int(), "d_ptr": torch.maximum(a_ptr.float(), b_ptr)}
-
-    return Case("several_results", foreign.several_results, (3,), make, reference)
+@case("several_results", foreign.several_results, (3,))
+def several_results():
+    a = whole(3, 2, 16, low=0, high=256, dtype=torch.uint8)
+    b = normal(16).mul(100)
+    yield dict(
+        a_ptr=a, b_ptr=b, c_ptr=torch.zeros(3, 2, 16, dtype=torch.int32),
+        d_ptr=torch.zeros(3, 2, 16), N=16,
+    )  # fmt: skip
+    yield {"c_ptr": a.int(), "d_ptr": torch.maximum(a.float(), b)}
 
 
-def through_memory() -> Case:
-    def make() -> dict[str, Any]:
-        x = whole(64, low=-(2**15), high=2**15, dtype=torch.int16)
-        return dict(x_ptr=x, out_ptr=torch.zeros_like(x), n=50, N=32)
-
-    def reference(x_ptr: Any, out_ptr: Any, **_: Any) -> dict[str, Any]:
-        out_ptr[:50] = x_ptr[:50] << 3
-        return {"out_ptr": out_ptr}
-
-    return Case("through_memory", foreign.through_memory, (2,), make, reference)
+@case("through_memory", foreign.through_memory, (2,))
+def through_memory():
+    x = whole(64, low=-(2**15), high=2**15, dtype=torch.int16)
+    out = torch.zeros_like(x)
+    yield dict(x_ptr=x, out_ptr=out, n=50, N=32)
+    out[:50] = x[:50] << 3
+    yield {"out_ptr": out}
 
 
 PAIRS: dict[str, Callable[[Any, Any], Any]] = {
@@ -115,87 +103,67 @@ def pairs_of_halves(asm: str, dtype: torch.dtype) -> Case:
     return Case(f"pairs-{asm.split()[0]}-{kind}", foreign.pairs_of_halves, (1,), make, reference)
 
 
-def through_e4b15() -> Case:
+@case("through_e4b15", foreign.through_e4b15)
+def through_e4b15():
     """Numbers that 4 bits of exponent with a bias of 15 and 3 bits of fraction hold exactly."""
     magnitudes = [0.0, 1.0, 1.125, 0.5, 1.75, 0.0625, 0.015625 * 1.5, 2.0**-14]
-
-    def make() -> dict[str, Any]:
-        x = torch.tensor([*magnitudes, *(-m for m in magnitudes)], dtype=torch.float16)
-        return dict(
-            x_ptr=x, out_ptr=torch.zeros_like(x), bits_ptr=torch.zeros(16, dtype=torch.uint8), N=16
-        )
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        bits = x_ptr.view(torch.int16).numpy().astype(np.uint16)
-        narrow = bits >> 8 & 0x80 | bits >> 7 & 0x7F  # fp16 has the bias 15 too
-        return {"out_ptr": x_ptr, "bits_ptr": narrow.astype(np.uint8)}
-
-    return Case("through_e4b15", foreign.through_e4b15, (1,), make, reference)
+    x = torch.tensor([*magnitudes, *(-m for m in magnitudes)], dtype=torch.float16)
+    yield dict(
+        x_ptr=x, out_ptr=torch.zeros_like(x), bits_ptr=torch.zeros(16, dtype=torch.uint8), N=16
+    )
+    bits = x.view(torch.int16).numpy().astype(np.uint16)
+    narrow = bits >> 8 & 0x80 | bits >> 7 & 0x7F  # fp16 has the bias 15 too
+    yield {"out_ptr": x, "bits_ptr": narrow.astype(np.uint8)}
 
 
 # Device libraries
 
 
-def functions_of_one() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(x_ptr=torch.linspace(0.6, 5, 32), out_ptr=torch.zeros(32), N=16)
+@case("functions_of_one", foreign.functions_of_one, (2,), rtol=1e-06)
+def functions_of_one():
+    x_ptr = torch.linspace(0.6, 5, 32)
+    yield dict(x_ptr=x_ptr, out_ptr=torch.zeros(32), N=16)
+    yield {
+        "out_ptr": [
+            float(mpmath.tanh(x) + mpmath.gamma(x) - mpmath.erfinv(0.5 / x)) for x in x_ptr.tolist()
+        ]
+    }
 
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {
-            "out_ptr": [
-                float(mpmath.tanh(x) + mpmath.gamma(x) - mpmath.erfinv(0.5 / x))
-                for x in x_ptr.tolist()
+
+@case("functions_of_several", foreign.functions_of_several, rtol=2e-07)
+def functions_of_several():
+    x_ptr = normal(16)
+    y_ptr = normal(16, seed=1)
+    yield dict(x_ptr=x_ptr, y_ptr=y_ptr, out_ptr=torch.zeros(4, 16), N=16)
+    xs, ys = x_ptr.tolist(), y_ptr.tolist()
+    tiny = Fraction(float(np.float32(1e-9)))
+    yield {
+        "out_ptr": np.array(
+            [
+                [abs(x) ** y for x, y in zip(xs, ys)],
+                [float(Fraction(x) * Fraction(y) + tiny) for x, y in zip(xs, ys)],
+                [float(mpmath.besselj(3, x)) for x in xs],
+                [math.ceil(x) for x in xs],
             ]
-        }
-
-    return Case("functions_of_one", foreign.functions_of_one, (2,), make, reference, rtol=1e-6)
-
-
-def functions_of_several() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(x_ptr=normal(16), y_ptr=normal(16, seed=1), out_ptr=torch.zeros(4, 16), N=16)
-
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        xs, ys = x_ptr.tolist(), y_ptr.tolist()
-        tiny = Fraction(float(np.float32(1e-9)))
-        return {
-            "out_ptr": np.array(
-                [
-                    [abs(x) ** y for x, y in zip(xs, ys)],
-                    [float(Fraction(x) * Fraction(y) + tiny) for x, y in zip(xs, ys)],
-                    [float(mpmath.besselj(3, x)) for x in xs],
-                    [math.ceil(x) for x in xs],
-                ]
-            )
-        }
-
-    return Case(
-        "functions_of_several", foreign.functions_of_several, (1,), make, reference, rtol=2e-7
-    )
+        )
+    }
 
 
-def integers_and_bits() -> Case:
-    def make() -> dict[str, Any]:
-        x = whole(16, low=-(2**31), high=2**31, dtype=torch.int32)
-        x[:4] = torch.tensor([0, 1, -1, -(2**31)])
-        return dict(x_ptr=x, out_ptr=torch.zeros(5, 16, dtype=torch.int32), N=16)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        rows = []
-        for x in x_ptr.tolist():
-            bits = x % WORD
-            other = wrap(x + 77, torch.int32)
-            row = [
-                bits.bit_count(),
-                32 - bits.bit_length(),
-                int(f"{bits:032b}"[::-1], 2),
-                (bits & -bits).bit_length(),
-                x * other >> 32,
-            ]
-            rows.append([wrap(v, torch.int32) for v in row])
-        return {"out_ptr": np.array(rows).T}
-
-    return Case("integers_and_bits", foreign.integers_and_bits, (1,), make, reference)
+@case("integers_and_bits", foreign.integers_and_bits)
+def integers_and_bits():
+    x = whole(16, low=-(2**31), high=2**31, dtype=torch.int32)
+    x[:4] = torch.tensor([0, 1, -1, -(2**31)])
+    yield dict(x_ptr=x, out_ptr=torch.zeros(5, 16, dtype=torch.int32), N=16)
+    rows = []
+    for number in x.tolist():
+        bits = number % WORD
+        other = wrap(number + 77, torch.int32)
+        row = [
+            bits.bit_count(), 32 - bits.bit_length(), int(f"{bits:032b}"[::-1], 2),
+            (bits & -bits).bit_length(), number * other >> 32,
+        ]  # fmt: skip
+        rows.append([wrap(v, torch.int32) for v in row])
+    yield {"out_ptr": np.array(rows).T}
 
 
 def foreign_cases() -> Iterator[Case]:

@@ -7,11 +7,10 @@ or that are numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 
-from tests.cases.case import Case, whole
+from tests.cases.case import Case, case, whole
 from tests.kernels.interp import pointers
 from tests.support import versions
 
@@ -20,78 +19,55 @@ def integers(*shape: int, seed: int = 0) -> torch.Tensor:
     return whole(*shape, low=-99, high=100, seed=seed)
 
 
-def chosen(flag: int) -> Case:
+@case("chosen-{}", pointers.chosen, (4,))
+def chosen(flag):
     programs, n = 4, 8
-
-    def make() -> dict[str, Any]:
-        out = torch.zeros(programs, 7, n, dtype=torch.int32)
-        return dict(x_ptr=integers(9), y_ptr=integers(20, seed=1), out_ptr=out, flag=flag, N=n)
-
-    def reference(x_ptr: Any, y_ptr: Any, out_ptr: Any, **_: Any) -> dict[str, Any]:
-        x, y, lanes = x_ptr[:n], y_ptr, torch.arange(n, dtype=torch.int32)
-        for p, out in enumerate(out_ptr):
-            by_lane = torch.where(lanes < p, x, y[: 2 * n : 2])
-            out[0] = y[1 : n + 1] if p % 2 else x
-            out[1] = torch.where(lanes > p, x if flag else y[:n], -1)
-            out[2] = by_lane
-            out[3] = torch.where(lanes % 3 == 0, by_lane, lanes)
-            out[4] = x - y[:n]
-            out[5], out[6] = x, y[:n]
-        return {"out_ptr": out_ptr}
-
-    return Case(f"chosen-{flag}", pointers.chosen, (programs,), make, reference)
+    out = torch.zeros(programs, 7, n, dtype=torch.int32)
+    x_ptr = integers(9)
+    y_ptr = integers(20, seed=1)
+    yield dict(x_ptr=x_ptr, y_ptr=y_ptr, out_ptr=out, flag=flag, N=n)
+    x, y, lanes = x_ptr[:n], y_ptr, torch.arange(n, dtype=torch.int32)
+    for p, rows in enumerate(out):
+        by_lane = torch.where(lanes < p, x, y[: 2 * n : 2])
+        rows[0] = y[1 : n + 1] if p % 2 else x
+        rows[1] = torch.where(lanes > p, x if flag else y[:n], -1)
+        rows[2] = by_lane
+        rows[3] = torch.where(lanes % 3 == 0, by_lane, lanes)
+        rows[4] = x - y[:n]
+        rows[5], rows[6] = x, y[:n]
+    yield {"out_ptr": out}
 
 
-def ping_pong(turns: int) -> Case:
-    def make() -> dict[str, Any]:
-        return dict(x_ptr=integers(4, 8), y_ptr=integers(4, 8, seed=1), n=turns, BLOCK=8)
-
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        for row in range(4):
-            source, target = x_ptr[row], y_ptr[row]
-            for turn in range(turns + row):
-                target[:] = source + 1 if turn < turns else source * 2
-                source, target = target, source
-        return {"x_ptr": x_ptr, "y_ptr": y_ptr}
-
-    return Case(f"ping_pong-{turns}", pointers.ping_pong, (4,), make, reference)
+@case("ping_pong-{}", pointers.ping_pong, (4,))
+def ping_pong(turns):
+    x = integers(4, 8)
+    y = integers(4, 8, seed=1)
+    yield dict(x_ptr=x, y_ptr=y, n=turns, BLOCK=8)
+    for row in range(4):
+        source, target = x[row], y[row]
+        for turn in range(turns + row):
+            target[:] = source + 1 if turn < turns else source * 2
+            source, target = target, source
+    yield {"x_ptr": x, "y_ptr": y}
 
 
-def returned() -> Case:
-    def reference(x_ptr: Any, y_ptr: Any, out_ptr: Any) -> dict[str, Any]:
-        out = torch.maximum(x_ptr, y_ptr)
-        first = x_ptr > y_ptr
-        return {
-            "x_ptr": torch.where(first, 0, x_ptr),
-            "y_ptr": torch.where(first, y_ptr, 0),
-            "out_ptr": out,
-        }
-
-    return Case(
-        "returned",
-        pointers.returned,
-        (16,),
-        lambda: dict(
-            x_ptr=integers(16),
-            y_ptr=integers(16, seed=1),
-            out_ptr=torch.zeros(16, dtype=torch.int32),
-        ),
-        reference,
-    )
+@case("returned", pointers.returned, (16,))
+def returned():
+    x = integers(16)
+    y = integers(16, seed=1)
+    yield dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(16, dtype=torch.int32))
+    out = torch.maximum(x, y)
+    first = x > y
+    yield {"x_ptr": torch.where(first, 0, x), "y_ptr": torch.where(first, y, 0), "out_ptr": out}
 
 
-def kept() -> Case:
+@case("kept", pointers.kept, open=frozenset({"table_ptr"}))
+def kept():
     n = 8
-
-    def make() -> dict[str, Any]:
-        x, y = integers(n).float(), integers(n, seed=1).float()
-        table, out = torch.zeros(2, dtype=torch.int64), torch.zeros(n + 1)
-        return dict(x_ptr=x, y_ptr=y, table_ptr=table, out_ptr=out, N=n)
-
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"out_ptr": torch.cat([x_ptr + y_ptr, torch.tensor([12.0])])}
-
-    return Case("kept", pointers.kept, (1,), make, reference, open=frozenset({"table_ptr"}))
+    x, y = integers(n).float(), integers(n, seed=1).float()
+    table, out = torch.zeros(2, dtype=torch.int64), torch.zeros(n + 1)
+    yield dict(x_ptr=x, y_ptr=y, table_ptr=table, out_ptr=out, N=n)
+    yield {"out_ptr": torch.cat([x + y, torch.tensor([12.0])])}
 
 
 def rounded_down() -> Case:
@@ -104,41 +80,32 @@ def rounded_down() -> Case:
     )
 
 
-def narrowed() -> Case:
+@case("narrowed", pointers.narrowed)
+def narrowed():
     n = 32
-
-    def make() -> dict[str, Any]:
-        return dict(x_ptr=integers(n).float(), out_ptr=torch.zeros(2 * n, dtype=torch.uint8), N=n)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        words = torch.arange(n // 4, dtype=torch.uint8).repeat_interleave(4)
-        return {"out_ptr": torch.cat([x_ptr.view(torch.uint8)[:n], words])}
-
-    return Case("narrowed", pointers.narrowed, (1,), make, reference)
+    x = integers(n).float()
+    yield dict(x_ptr=x, out_ptr=torch.zeros(2 * n, dtype=torch.uint8), N=n)
+    words = torch.arange(n // 4, dtype=torch.uint8).repeat_interleave(4)
+    yield {"out_ptr": torch.cat([x.view(torch.uint8)[:n], words])}
 
 
-def atomics() -> Case:
+@case("atomics", pointers.atomics, (3,))
+def atomics():
     programs, n = 3, 16
-
-    def make() -> dict[str, Any]:
-        x, y = integers(8), integers(8, seed=1)
-        x[4:] = y[4:] = 0
-        found = torch.zeros(programs, 2, n, dtype=torch.int32)
-        return dict(x_ptr=x, y_ptr=y, found_ptr=found, N=n)
-
-    def reference(x_ptr: Any, y_ptr: Any, found_ptr: Any, **_: Any) -> dict[str, Any]:
-        memory = x_ptr.tolist(), y_ptr.tolist()
-        for p in range(programs):
-            for lane in range(n):
-                if lane != p:
-                    found_ptr[p, 0, lane] = memory[lane % 2][lane // 4]
-                    memory[lane % 2][lane // 4] += lane + p
-                flag = memory[lane % 2][4 + lane // 4]
-                found_ptr[p, 1, lane] = flag
-                memory[lane % 2][4 + lane // 4] = flag or p * n + lane + 1
-        return {"x_ptr": memory[0], "y_ptr": memory[1], "found_ptr": found_ptr}
-
-    return Case("atomics", pointers.atomics, (programs,), make, reference)
+    x, y = integers(8), integers(8, seed=1)
+    x[4:] = y[4:] = 0
+    found = torch.zeros(programs, 2, n, dtype=torch.int32)
+    yield dict(x_ptr=x, y_ptr=y, found_ptr=found, N=n)
+    memory = x.tolist(), y.tolist()
+    for p in range(programs):
+        for lane in range(n):
+            if lane != p:
+                found[p, 0, lane] = memory[lane % 2][lane // 4]
+                memory[lane % 2][lane // 4] += lane + p
+            flag = memory[lane % 2][4 + lane // 4]
+            found[p, 1, lane] = flag
+            memory[lane % 2][4 + lane // 4] = flag or p * n + lane + 1
+    yield {"x_ptr": memory[0], "y_ptr": memory[1], "found_ptr": found}
 
 
 def pointer_cases() -> Iterator[Case]:

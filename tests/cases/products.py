@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from tests.cases.arithmetic import name_of
-from tests.cases.case import Case, normal, whole
+from tests.cases.case import Case, case, normal, whole
 from tests.kernels.interp import products
 from tests.support import versions
 
@@ -48,129 +48,80 @@ def product(dtype: torch.dtype, result: torch.dtype, precision: str) -> Case:
     return Case(name, products.product, (2,), make, reference, rtol=tolerance, atol=tolerance * 12)
 
 
-def product_cut_to_tf32() -> Case:
+@case("product_cut_to_tf32", products.product)
+def product_cut_to_tf32():
     """Products of numbers that differ beyond tf32's 10 bits: those bits must be gone."""
-
-    def make() -> dict[str, Any]:
-        a = torch.full((1, 16, 32), 1 + 2.0**-11 + 2.0**-20)
-        b = torch.full((32, 16), 1 + 2.0**-10)
-        c = torch.zeros(1, 16, 16)
-        return dict(a_ptr=a, b_ptr=b, c_ptr=c, M=16, N=16, K=32, PRECISION="tf32")
-
-    def reference(**_: Any) -> dict[str, Any]:
-        return {"c_ptr": np.full((1, 16, 16), 32 * (1 + 2.0**-10))}
-
-    return Case("product_cut_to_tf32", products.product, (1,), make, reference)
+    a = torch.full((1, 16, 32), 1 + 2.0**-11 + 2.0**-20)
+    b = torch.full((32, 16), 1 + 2.0**-10)
+    c = torch.zeros(1, 16, 16)
+    yield dict(a_ptr=a, b_ptr=b, c_ptr=c, M=16, N=16, K=32, PRECISION="tf32")
+    yield {"c_ptr": np.full((1, 16, 16), 32 * (1 + 2.0**-10))}
 
 
-def product_with_infinity(precision: str) -> Case:
+@case("product_with_infinity-{}", products.product)
+def product_with_infinity(precision):
     """Infinity times a number whose small part is 0 is infinity,
     whatever 0 * infinity adds up to on the way.
     """
-
-    def make() -> dict[str, Any]:
-        a, b = torch.ones(1, 16, 32), torch.ones(32, 16)
-        a[0, 3, 4], a[0, 5, 6], b[7, 8] = math.inf, math.nan, -math.inf
-        return dict(
-            a_ptr=a, b_ptr=b, c_ptr=torch.zeros(1, 16, 16), M=16, N=16, K=32, PRECISION=precision
-        )
-
-    def reference(a_ptr: Any, b_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"c_ptr": a_ptr.double() @ b_ptr.double()}
-
-    return Case(f"product_with_infinity-{precision}", products.product, (1,), make, reference)
+    a, b = torch.ones(1, 16, 32), torch.ones(32, 16)
+    a[0, 3, 4], a[0, 5, 6], b[7, 8] = math.inf, math.nan, -math.inf
+    yield dict(
+        a_ptr=a, b_ptr=b, c_ptr=torch.zeros(1, 16, 16), M=16, N=16, K=32, PRECISION=precision
+    )
+    yield {"c_ptr": a.double() @ b.double()}
 
 
-def product_of_narrow_parts(precision: str, kept: float) -> Case:
+@case("product_of_narrow_parts-{}", products.product)
+def product_of_narrow_parts(precision, kept):
     """(1 + 2**-9 + 2**-18) ** 2: how many of its terms come out shows
     which products were added up.
     """
-
-    def make() -> dict[str, Any]:
-        number = 1 + 2.0**-9 + 2.0**-18
-        a, b, c = torch.zeros(1, 16, 32), torch.zeros(32, 16), torch.zeros(1, 16, 16)
-        a[0, :, 9], b[9] = number, number
-        return dict(a_ptr=a, b_ptr=b, c_ptr=c, M=16, N=16, K=32, PRECISION=precision)
-
-    return Case(
-        f"product_of_narrow_parts-{precision}",
-        products.product,
-        (1,),
-        make,
-        lambda **_: {"c_ptr": np.full((1, 16, 16), kept, np.float32)},
-    )
+    number = 1 + 2.0**-9 + 2.0**-18
+    a, b, c = torch.zeros(1, 16, 32), torch.zeros(32, 16), torch.zeros(1, 16, 16)
+    a[0, :, 9], b[9] = number, number
+    yield dict(a_ptr=a, b_ptr=b, c_ptr=c, M=16, N=16, K=32, PRECISION=precision)
+    yield {"c_ptr": np.full((1, 16, 16), kept, np.float32)}
 
 
-def product_of_eight_bits(dtype: torch.dtype) -> Case:
+@case("product_of_eight_bits-{}", products.product_of_eight_bits, (2,), rtol=1e-06, atol=1e-05)
+def product_of_eight_bits(dtype):
     """fp8 by fp8, with the limit on imprecise sums that only an H100's accumulators heed."""
-
-    def make() -> dict[str, Any]:
-        a, b = normal(2, 32, 32, dtype=dtype), normal(32, 32, seed=1, dtype=dtype)
-        return dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros(2, 32, 32), SIZE=32)
-
-    def reference(a_ptr: Any, b_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"c_ptr": (a_ptr.double() @ b_ptr.double()).numpy()}
-
-    return Case(
-        f"product_of_eight_bits-{name_of(dtype)}",
-        products.product_of_eight_bits,
-        (2,),
-        make,
-        reference,
-        rtol=1e-6,
-        atol=1e-5,
-    )
+    a, b = normal(2, 32, 32, dtype=dtype), normal(32, 32, seed=1, dtype=dtype)
+    yield dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros(2, 32, 32), SIZE=32)
+    yield {"c_ptr": (a.double() @ b.double()).numpy()}
 
 
-def product_of_transposed() -> Case:
-    def make() -> dict[str, Any]:
-        a, b = whole(2, 32, 16, dtype=torch.float16), whole(2, 16, 32, seed=1, dtype=torch.float16)
-        return dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros(2, 16, 16), B=2, S=16, K=32)
-
-    def reference(a_ptr: Any, b_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"c_ptr": a_ptr.float().mT @ b_ptr.float().mT}
-
-    return Case("product_of_transposed", products.product_of_transposed, (1,), make, reference)
+@case("product_of_transposed", products.product_of_transposed)
+def product_of_transposed():
+    a, b = whole(2, 32, 16, dtype=torch.float16), whole(2, 16, 32, seed=1, dtype=torch.float16)
+    yield dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros(2, 16, 16), B=2, S=16, K=32)
+    yield {"c_ptr": a.float().mT @ b.float().mT}
 
 
-def batched_product() -> Case:
-    def make() -> dict[str, Any]:
-        a, b = whole(2, 16, 16, dtype=torch.float16), whole(2, 16, 16, seed=1, dtype=torch.float16)
-        return dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros(2, 16, 16), B=2, M=16, N=16, K=16)
-
-    def reference(a_ptr: Any, b_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"c_ptr": a_ptr.float() @ b_ptr.float()}
-
-    return Case("batched_product", products.batched_product, (1,), make, reference)
+@case("batched_product", products.batched_product)
+def batched_product():
+    a, b = whole(2, 16, 16, dtype=torch.float16), whole(2, 16, 16, seed=1, dtype=torch.float16)
+    yield dict(a_ptr=a, b_ptr=b, c_ptr=torch.zeros(2, 16, 16), B=2, M=16, N=16, K=16)
+    yield {"c_ptr": a.float() @ b.float()}
 
 
-def product_of_indices() -> Case:
-    def reference(**_: Any) -> dict[str, Any]:
-        m, n = np.arange(16)[:, None], np.arange(16)[None, :]
-        results = []
-        for program in range(3):
-            first = (m + 2 * n) @ (m - n + program) + m * n
-            results.append(2 * first + (m + 2 * n) @ (m - n + program) + m * n)
-        return {"c_ptr": np.array(results)}
-
-    return Case(
-        "product_of_indices",
-        products.product_of_indices,
-        (3,),
-        lambda: dict(c_ptr=torch.zeros(3, 16, 16), SIZE=16),
-        reference,
-    )
+@case("product_of_indices", products.product_of_indices, (3,))
+def product_of_indices():
+    yield dict(c_ptr=torch.zeros(3, 16, 16), SIZE=16)
+    m, n = np.arange(16)[:, None], np.arange(16)[None, :]
+    results = []
+    for program in range(3):
+        first = (m + 2 * n) @ (m - n + program) + m * n
+        results.append(2 * first + (m + 2 * n) @ (m - n + program) + m * n)
+    yield {"c_ptr": np.array(results)}
 
 
 # Microscaled operands
 
 SCALED_DTYPES = {
-    "e2m1": torch.uint8,
-    "e4m3": torch.float8_e4m3fn,
-    "e5m2": torch.float8_e5m2,
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-}
+    "e2m1": torch.uint8, "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2,
+    "bf16": torch.bfloat16, "fp16": torch.float16,
+}  # fmt: skip
 
 
 def scaled_operand(format: str, *shape: int, pack: int, seed: int) -> torch.Tensor:
@@ -256,87 +207,54 @@ def scaled_product(
     return Case(name, products.scaled_product, (2,), make, reference, rtol=1e-6, atol=3e-4)
 
 
-def scaled_by_no_number(fast: bool) -> Case:
+@case("scaled_by_no_number-{}", products.scaled_product)
+def scaled_by_no_number(fast):
     """The exponent 0xFF makes NaN; with fast_math it is infinity."""
-
-    def make() -> dict[str, Any]:
-        scale = torch.full((1, 32, 1), 127, dtype=torch.uint8)
-        scale[0, 5] = 255
-        return dict(
-            a_ptr=torch.ones(1, 32, 32, dtype=torch.float8_e5m2),
-            a_scale_ptr=scale,
-            b_ptr=torch.ones(32, 16, dtype=torch.float16),
-            b_scale_ptr=None,
-            c_ptr=torch.zeros(1, 32, 16),
-            M=32,
-            N=16,
-            K=32,
-            A_FORMAT="e5m2",
-            B_FORMAT="fp16",
-            A_K_PACK=True,
-            B_K_PACK=True,
-            FAST=fast,
-        )
-
-    def reference(**_: Any) -> dict[str, Any]:
-        c = np.full((1, 32, 16), 32.0)
-        c[0, 5] = math.inf if fast else math.nan
-        return {"c_ptr": c}
-
-    return Case(f"scaled_by_no_number-{fast}", products.scaled_product, (1,), make, reference)
+    scale = torch.full((1, 32, 1), 127, dtype=torch.uint8)
+    scale[0, 5] = 255
+    yield dict(
+        a_ptr=torch.ones(1, 32, 32, dtype=torch.float8_e5m2), a_scale_ptr=scale,
+        b_ptr=torch.ones(32, 16, dtype=torch.float16), b_scale_ptr=None,
+        c_ptr=torch.zeros(1, 32, 16), M=32, N=16, K=32, A_FORMAT="e5m2", B_FORMAT="fp16",
+        A_K_PACK=True, B_K_PACK=True, FAST=fast,
+    )  # fmt: skip
+    c = np.full((1, 32, 16), 32.0)
+    c[0, 5] = math.inf if fast else math.nan
+    yield {"c_ptr": c}
 
 
-def scaled_in_sixteen_bits(format: str) -> Case:
+@case("scaled_in_sixteen_bits-{}", products.scaled_product)
+def scaled_in_sixteen_bits(format):
     """Numbers times scales are rounded to the type that is computed in:
     beyond fp16's range is infinite, 2**-140 in bf16 is 0.
     """
     exponent, factor = {"fp16": (147, math.inf), "bf16": (0, 0.0)}[format]
-
-    def make() -> dict[str, Any]:
-        return dict(
-            a_ptr=torch.ones(1, 32, 32, dtype=torch.float8_e4m3fn),
-            a_scale_ptr=torch.full((1, 32, 1), exponent, dtype=torch.uint8),
-            b_ptr=torch.full((32, 16), 2.0, dtype=SCALED_DTYPES[format]),
-            b_scale_ptr=None,
-            c_ptr=torch.ones(1, 32, 16),
-            M=32,
-            N=16,
-            K=32,
-            A_FORMAT="e4m3",
-            B_FORMAT=format,
-            A_K_PACK=True,
-            B_K_PACK=True,
-            FAST=False,
-        )
-
-    return Case(
-        f"scaled_in_sixteen_bits-{format}",
-        products.scaled_product,
-        (1,),
-        make,
-        lambda **_: {"c_ptr": np.full((1, 32, 16), factor * 64 + 1)},
+    yield dict(
+        a_ptr=torch.ones(1, 32, 32, dtype=torch.float8_e4m3fn),
+        a_scale_ptr=torch.full((1, 32, 1), exponent, dtype=torch.uint8),
+        b_ptr=torch.full((32, 16), 2.0, dtype=SCALED_DTYPES[format]),
+        b_scale_ptr=None,
+        c_ptr=torch.ones(1, 32, 16),
+        M=32,
+        N=16,
+        K=32,
+        A_FORMAT="e4m3",
+        B_FORMAT=format,
+        A_K_PACK=True,
+        B_K_PACK=True,
+        FAST=False,
     )
+    yield {"c_ptr": np.full((1, 32, 16), factor * 64 + 1)}
 
 
-def batched_scaled_product() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            a_ptr=normal(2, 32, 32, dtype=torch.float8_e5m2),
-            scale_ptr=whole(2, 32, 1, low=125, high=130, dtype=torch.uint8),
-            b_ptr=normal(2, 32, 32, seed=1, dtype=torch.bfloat16),
-            c_ptr=torch.zeros(2, 32, 32),
-            B=2,
-            S=32,
-        )
-
-    def reference(a_ptr: Any, scale_ptr: Any, b_ptr: Any, **_: Any) -> dict[str, Any]:
-        a = a_ptr.double().numpy() * factors_of(scale_ptr)
-        return {"c_ptr": a @ b_ptr.double().numpy()}
-
-    return Case(
-        "batched_scaled_product", products.batched_scaled_product, (1,), make, reference,
-        rtol=1e-6, atol=1e-4,
-    )  # fmt: skip
+@case("batched_scaled_product", products.batched_scaled_product, rtol=1e-06, atol=0.0001)
+def batched_scaled_product():
+    a_ptr = normal(2, 32, 32, dtype=torch.float8_e5m2)
+    scale = whole(2, 32, 1, low=125, high=130, dtype=torch.uint8)
+    b = normal(2, 32, 32, seed=1, dtype=torch.bfloat16)
+    yield dict(a_ptr=a_ptr, scale_ptr=scale, b_ptr=b, c_ptr=torch.zeros(2, 32, 32), B=2, S=32)
+    a = a_ptr.double().numpy() * factors_of(scale)
+    yield {"c_ptr": a @ b.double().numpy()}
 
 
 def product_cases() -> Iterator[Case]:

@@ -5,82 +5,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 
-from tests.cases.case import Case, normal, whole
+from tests.cases.case import Case, case, normal, whole
 from tests.kernels.interp import recent
 from tests.support import versions
 
 
-def handed_over() -> Case:
+@case("handed_over", recent.handed_over, (3,))
+def handed_over():
     programs, n, size = 3, 5, 8
-
-    def make() -> dict[str, Any]:
-        return dict(
-            x_ptr=whole(size),
-            out_ptr=torch.full((programs, 2, size), 99, dtype=torch.int32),
-            n=n,
-            N=size,
-        )
-
-    def reference(x_ptr: Any, out_ptr: Any, **_: Any) -> dict[str, Any]:
-        for p in range(programs):
-            out_ptr[p, 0, : n - p] = 2 * x_ptr[: n - p]
-            out_ptr[p, 1] = x_ptr[p] + torch.arange(size)
-        return {"out_ptr": out_ptr}
-
-    return Case("handed_over", recent.handed_over, (programs,), make, reference)
+    x = whole(size)
+    out = torch.full((programs, 2, size), 99, dtype=torch.int32)
+    yield dict(x_ptr=x, out_ptr=out, n=n, N=size)
+    for p in range(programs):
+        out[p, 0, : n - p] = 2 * x[: n - p]
+        out[p, 1] = x[p] + torch.arange(size)
+    yield {"out_ptr": out}
 
 
-def divided() -> Case:
+@case("divided", recent.divided)
+def divided():
     """Where a GPU may be off by two units in the last place."""
-
-    def make() -> dict[str, Any]:
-        return dict(x_ptr=normal(64), y_ptr=normal(64, seed=1), out_ptr=torch.zeros(64), N=64)
-
-    def reference(x_ptr: Any, y_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"out_ptr": x_ptr.double() / y_ptr.double()}
-
-    return Case("divided", recent.divided, (1,), make, reference)
+    x = normal(64)
+    y = normal(64, seed=1)
+    yield dict(x_ptr=x, y_ptr=y, out_ptr=torch.zeros(64), N=64)
+    yield {"out_ptr": x.double() / y.double()}
 
 
-def polled() -> Case:
+@case("polled", recent.polled, (9,))
+def polled():
     programs = 9
-
-    def make() -> dict[str, Any]:
-        flags, out = (torch.zeros(programs, dtype=torch.int32) for _ in range(2))
-        return dict(flag_ptr=flags, out_ptr=out)
-
-    def reference(**_: Any) -> dict[str, Any]:
-        return {"flag_ptr": [1] * programs, "out_ptr": range(100 + programs - 1, 99, -1)}
-
-    return Case("polled", recent.polled, (programs,), make, reference)
+    flags, out = (torch.zeros(programs, dtype=torch.int32) for _ in range(2))
+    yield dict(flag_ptr=flags, out_ptr=out)
+    yield {"flag_ptr": [1] * programs, "out_ptr": range(100 + programs - 1, 99, -1)}
 
 
-def all_polled() -> Case:
+@case("all_polled", recent.all_polled, (5,))
+def all_polled():
     size = 4
-
-    def make() -> dict[str, Any]:
-        flags, out = (torch.zeros(size, dtype=torch.int32) for _ in range(2))
-        return dict(flag_ptr=flags, out_ptr=out, N=size)
-
-    def reference(**_: Any) -> dict[str, Any]:
-        return {"flag_ptr": [0] * size, "out_ptr": [1] * size}
-
-    return Case("all_polled", recent.all_polled, (size + 1,), make, reference)
+    flags, out = (torch.zeros(size, dtype=torch.int32) for _ in range(2))
+    yield dict(flag_ptr=flags, out_ptr=out, N=size)
+    yield {"flag_ptr": [0] * size, "out_ptr": [1] * size}
 
 
-def spinning() -> Case:
-    def make() -> dict[str, Any]:
-        flag, out = (torch.zeros(1, dtype=torch.int32) for _ in range(2))
-        return dict(flag_ptr=flag, out_ptr=out)
-
-    def reference(**_: Any) -> dict[str, Any]:
-        return {"flag_ptr": [1], "out_ptr": [7]}
-
-    return Case("spinning", recent.spinning, (3,), make, reference)
+@case("spinning", recent.spinning, (3,))
+def spinning():
+    flag, out = (torch.zeros(1, dtype=torch.int32) for _ in range(2))
+    yield dict(flag_ptr=flag, out_ptr=out)
+    yield {"flag_ptr": [1], "out_ptr": [7]}
 
 
 def recent_cases() -> Iterator[Case]:

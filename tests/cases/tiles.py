@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from tests.cases.arithmetic import name_of, wrap
-from tests.cases.case import Case, as_numpy, iota, normal, random, whole
+from tests.cases.case import Case, as_numpy, case, iota, normal, random, whole
 from tests.kernels.interp import tiles
 from tests.support import versions
 
@@ -33,17 +33,14 @@ def row_values(how: str, dtype: torch.dtype) -> torch.Tensor:
 
 
 REDUCTIONS = {
-    "sum": lambda x: x.sum(1),
-    "max": lambda x: x.max(1),
-    "min": lambda x: x.min(1),
-    "argmax": lambda x: x.argmax(1),
-    "argmin": lambda x: x.argmin(1),
-    "xor": lambda x: np.bitwise_xor.reduce(x, 1),
-    "or": lambda x: np.bitwise_or.reduce(x, 1),
-}
+    "sum": lambda x: x.sum(1), "max": lambda x: x.max(1), "min": lambda x: x.min(1),
+    "argmax": lambda x: x.argmax(1), "argmin": lambda x: x.argmin(1),
+    "xor": lambda x: np.bitwise_xor.reduce(x, 1), "or": lambda x: np.bitwise_or.reduce(x, 1),
+}  # fmt: skip
 
 
-def reduced_rows(how: str, dtype: torch.dtype) -> Case:
+@case("reduced_rows-{}-{}", tiles.reduced_rows)
+def reduced_rows(how, dtype):
     """Sums of integers are kept in at least 32 bits, as Triton does;
     those here are exact in every float.
     """
@@ -52,84 +49,57 @@ def reduced_rows(how: str, dtype: torch.dtype) -> Case:
         result = torch.int32
     elif how == "sum" and not dtype.is_floating_point and torch.iinfo(dtype).bits < 32:
         result = torch.int32 if torch.iinfo(dtype).min < 0 else torch.uint32
-
-    def make() -> dict[str, Any]:
-        x = row_values(how, dtype)
-        return dict(x_ptr=x, out_ptr=torch.zeros(M, dtype=result), M=M, N=N, HOW=how)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = as_numpy(x_ptr)
-        if dtype.is_floating_point:
-            return {"out_ptr": REDUCTIONS[how](x.astype(np.float64))}
+    x = row_values(how, dtype)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(M, dtype=result), M=M, N=N, HOW=how)
+    x = as_numpy(x)
+    if dtype.is_floating_point:
+        yield {"out_ptr": REDUCTIONS[how](x.astype(np.float64))}
+    else:
         values = REDUCTIONS[how](x.astype(object) if how == "sum" else x).tolist()
         kind = as_numpy(torch.zeros(1, dtype=result)).dtype
-        return {"out_ptr": np.array([wrap(v, result) for v in values], dtype=kind)}
-
-    return Case(f"reduced_rows-{how}-{name_of(dtype)}", tiles.reduced_rows, (1,), make, reference)
+        yield {"out_ptr": np.array([wrap(v, result) for v in values], dtype=kind)}
 
 
-def reduced_with_nan(how: str) -> Case:
+@case("reduced_with_nan-{}", tiles.reduced_rows)
+def reduced_with_nan(how):
     """max and min pass over NaN, as PTX's do; a row of nothing else stays NaN."""
-
-    def make() -> dict[str, Any]:
-        x = row_values(how, torch.float32)
-        x[0, 3] = x[1, 0] = x[2, 15] = float("nan")
-        x[3] = float("nan")
-        return dict(x_ptr=x, out_ptr=torch.zeros(M), M=M, N=N, HOW=how)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        ufunc = {"max": np.fmax, "min": np.fmin, "sum": np.add}[how]
-        return {"out_ptr": ufunc.reduce(x_ptr.numpy().astype(np.float64), 1)}
-
-    return Case(f"reduced_with_nan-{how}", tiles.reduced_rows, (1,), make, reference)
+    x = row_values(how, torch.float32)
+    x[0, 3] = x[1, 0] = x[2, 15] = float("nan")
+    x[3] = float("nan")
+    yield dict(x_ptr=x, out_ptr=torch.zeros(M), M=M, N=N, HOW=how)
+    ufunc = {"max": np.fmax, "min": np.fmin, "sum": np.add}[how]
+    yield {"out_ptr": ufunc.reduce(x.numpy().astype(np.float64), 1)}
 
 
-def reduced_columns() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(
-            x_ptr=whole(8, N, low=-3, high=4, dtype=torch.float32),
-            out_ptr=torch.zeros(6, N),
-            M=8,
-            N=N,
-        )
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = x_ptr.numpy().astype(np.float64)
-        rows = [
-            x.max(0), (x - x.max(0)).sum(0), x.min(0), x.argmin(0), x.max(0),
-            x.sum() + np.arange(N),
-        ]  # fmt: skip
-        return {"out_ptr": np.array(rows)}
-
-    return Case("reduced_columns", tiles.reduced_columns, (1,), make, reference)
+@case("reduced_columns", tiles.reduced_columns)
+def reduced_columns():
+    x_ptr = whole(8, N, low=-3, high=4, dtype=torch.float32)
+    yield dict(x_ptr=x_ptr, out_ptr=torch.zeros(6, N), M=8, N=N)
+    x = x_ptr.numpy().astype(np.float64)
+    rows = [
+        x.max(0), (x - x.max(0)).sum(0), x.min(0), x.argmin(0), x.max(0),
+        x.sum() + np.arange(N),
+    ]  # fmt: skip
+    yield {"out_ptr": np.array(rows)}
 
 
-def reduced_3d(axis: int) -> Case:
+@case("reduced_3d-{}", tiles.reduced_3d)
+def reduced_3d(axis):
     shape = (2, 4, 8)
-
-    def make() -> dict[str, Any]:
-        size = 64 // shape[axis]
-        x = whole(*shape, dtype=torch.float32)
-        return dict(x_ptr=x, out_ptr=torch.zeros(size), A=2, B=4, C=8, AXIS=axis)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"out_ptr": x_ptr.sum(axis)}
-
-    return Case(f"reduced_3d-{axis}", tiles.reduced_3d, (1,), make, reference)
+    size = 64 // shape[axis]
+    x = whole(*shape, dtype=torch.float32)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(size), A=2, B=4, C=8, AXIS=axis)
+    yield {"out_ptr": x.sum(axis)}
 
 
-def custom_reductions() -> Case:
-    def make() -> dict[str, Any]:
-        x = whole(M, N, low=-2, high=3, dtype=torch.float32, seed=8) + 0.5
-        counts = torch.zeros(M, dtype=torch.int32)
-        return dict(x_ptr=x, out_ptr=torch.zeros(2, M), count_ptr=counts, M=M, N=N)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = x_ptr.numpy().astype(np.float64)
-        larger = np.abs(x).max(1)
-        return {"out_ptr": np.array([larger, x.prod(1)]), "count_ptr": (x > 0).sum(1)}
-
-    return Case("custom_reductions", tiles.custom_reductions, (1,), make, reference)
+@case("custom_reductions", tiles.custom_reductions)
+def custom_reductions():
+    x = whole(M, N, low=-2, high=3, dtype=torch.float32, seed=8) + 0.5
+    counts = torch.zeros(M, dtype=torch.int32)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(2, M), count_ptr=counts, M=M, N=N)
+    x = x.numpy().astype(np.float64)
+    larger = np.abs(x).max(1)
+    yield {"out_ptr": np.array([larger, x.prod(1)]), "count_ptr": (x > 0).sum(1)}
 
 
 def scanned(reverse: bool) -> Case:
@@ -189,30 +159,20 @@ def scanned_whatever(dtype: torch.dtype) -> Case:
     )  # fmt: skip
 
 
-def shaped() -> Case:
-    def make() -> dict[str, Any]:
-        return dict(x_ptr=iota(32), out_ptr=torch.zeros(10, 32))
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = x_ptr.view(4, 8)
-        flat = x_ptr
-        even, odd = flat[::2], flat[1::2]
-        wide = torch.arange(4.0)[:, None].expand(4, 8)
-        rows = [
-            flat,
-            x.T.reshape(-1),
-            x.view(2, 2, 8).permute(2, 0, 1).reshape(-1),
-            flat + 100,
-            torch.cat([even, odd]),
-            torch.stack([even, odd + 0.5], -1).reshape(-1),
-            torch.cat([even, odd]),
-            flat.flip(0),
-            wide.reshape(-1),
-            wide.T.reshape(-1),
-        ]
-        return {"out_ptr": torch.stack(rows)}
-
-    return Case("shaped", tiles.shaped, (1,), make, reference)
+@case("shaped", tiles.shaped)
+def shaped():
+    x_ptr = iota(32)
+    yield dict(x_ptr=x_ptr, out_ptr=torch.zeros(10, 32))
+    x = x_ptr.view(4, 8)
+    flat = x_ptr
+    even, odd = flat[::2], flat[1::2]
+    wide = torch.arange(4.0)[:, None].expand(4, 8)
+    rows = [
+        flat, x.T.reshape(-1), x.view(2, 2, 8).permute(2, 0, 1).reshape(-1), flat + 100,
+        torch.cat([even, odd]), torch.stack([even, odd + 0.5], -1).reshape(-1),
+        torch.cat([even, odd]), flat.flip(0), wide.reshape(-1), wide.T.reshape(-1),
+    ]  # fmt: skip
+    yield {"out_ptr": torch.stack(rows)}
 
 
 def scalar_of_tile() -> Case:
@@ -235,43 +195,29 @@ def one_wide() -> Case:
     )
 
 
-def ordered(dtype: torch.dtype) -> Case:
-    def make() -> dict[str, Any]:
-        x = whole(2, 8, low=0, high=20, dtype=dtype)
-        return dict(x_ptr=x, out_ptr=torch.zeros(2, 2, 8, dtype=dtype), M=2, N=8)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        x = np.sort(as_numpy(x_ptr), 1)
-        return {"out_ptr": np.array([x, x[:, ::-1]])}
-
-    return Case(f"ordered-{name_of(dtype)}", tiles.ordered, (1,), make, reference)
+@case("ordered-{}", tiles.ordered)
+def ordered(dtype):
+    x = whole(2, 8, low=0, high=20, dtype=dtype)
+    yield dict(x_ptr=x, out_ptr=torch.zeros(2, 2, 8, dtype=dtype), M=2, N=8)
+    x = np.sort(as_numpy(x), 1)
+    yield {"out_ptr": np.array([x, x[:, ::-1]])}
 
 
-def gathered(axis: int) -> Case:
-    def make() -> dict[str, Any]:
-        index = whole(3, 4, 8, low=0, high=(4, 8)[axis])
-        return dict(
-            x_ptr=normal(4, 8), index_ptr=index, out_ptr=torch.zeros(3, 4, 8), M=4, N=8, AXIS=axis
-        )
-
-    def reference(x_ptr: Any, index_ptr: Any, **_: Any) -> dict[str, Any]:
-        return {"out_ptr": torch.stack([x_ptr.gather(axis, i.long()) for i in index_ptr])}
-
-    return Case(f"gathered-{axis}", tiles.gathered, (3,), make, reference)
+@case("gathered-{}", tiles.gathered, (3,))
+def gathered(axis):
+    index = whole(3, 4, 8, low=0, high=(4, 8)[axis])
+    x = normal(4, 8)
+    yield dict(x_ptr=x, index_ptr=index, out_ptr=torch.zeros(3, 4, 8), M=4, N=8, AXIS=axis)
+    yield {"out_ptr": torch.stack([x.gather(axis, i.long()) for i in index])}
 
 
-def counted() -> Case:
-    def make() -> dict[str, Any]:
-        counts = torch.zeros(3, 2, 8, dtype=torch.int32)
-        return dict(x_ptr=whole(3, 64, low=0, high=8), out_ptr=counts, n=50, N=64, BINS=8)
-
-    def reference(x_ptr: Any, **_: Any) -> dict[str, Any]:
-        counts = [
-            [torch.bincount(r, minlength=8), torch.bincount(r[:50], minlength=8)] for r in x_ptr
-        ]
-        return {"out_ptr": torch.stack([torch.stack(pair) for pair in counts]).int()}
-
-    return Case("counted", tiles.counted, (3,), make, reference)
+@case("counted", tiles.counted, (3,))
+def counted():
+    counts = torch.zeros(3, 2, 8, dtype=torch.int32)
+    x = whole(3, 64, low=0, high=8)
+    yield dict(x_ptr=x, out_ptr=counts, n=50, N=64, BINS=8)
+    counts = [[torch.bincount(r, minlength=8), torch.bincount(r[:50], minlength=8)] for r in x]
+    yield {"out_ptr": torch.stack([torch.stack(pair) for pair in counts]).int()}
 
 
 def tile_cases() -> Iterator[Case]:

@@ -43,7 +43,6 @@ class Launch:
     outputs: str | tuple[str, ...] = ()
 
     def check(self) -> Findings:
-        """Check the launch."""
         found = kernellab.check(
             self.kernel, self.grid, *self.arguments(), outputs=self.outputs, **self.constants
         )
@@ -51,14 +50,11 @@ class Launch:
         return found
 
     def marked(self) -> set[tuple[str, int]]:
-        """See `marked_faults`."""
         return marked_faults(self.kernel)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A launch with a fault and its clean twin."""
-
     faulty: Launch
     clean: Launch
 
@@ -144,5 +140,4 @@ def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def indices(*values: int) -> torch.Tensor:
-    """An int32 tensor."""
     return torch.tensor(values, dtype=torch.int32)

@@ -7,7 +7,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 
@@ -47,7 +46,7 @@ def line_of(kernel: Any, mark: str) -> int:
 
 
 @pytest.mark.parametrize("kernel", [scales, adds_up])
-def test_an_argument_that_trials_change_is_found(kernel: Any, messages: SnapshotAssertion) -> None:
+def test_an_argument_that_trials_change_is_found(kernel, messages) -> None:
     (one,) = kernellab.check(tuned(kernel), grid, torch.ones(50), 50)
     assert (one.kind, one.argument, one.line) == ("autotune", "x_ptr", line_of(kernel, "WRITES"))
     assert one.verified
@@ -75,9 +74,7 @@ def test_trials_that_change_nothing_are_a_note() -> None:
         (fills, torch.ones(50), None, {}),
     ],
 )
-def test_what_is_restored_or_not_read_is_right(
-    kernel: Any, x: torch.Tensor, configs: Any, settings: dict[str, Any]
-) -> None:
+def test_what_is_restored_or_not_read_is_right(kernel, x, configs, settings) -> None:
     assert not kernellab.check(tuned(kernel, configs, **settings), grid, x, 50)
 
 

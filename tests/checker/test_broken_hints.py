@@ -9,7 +9,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker.detectors import hints as broken_hints
@@ -47,7 +46,7 @@ HINTS = [(1, 4, 1), (1, 1, 4), (8, 1, 1), (4, 4, 1), (4, 1, 2)]
 
 
 @pytest.mark.parametrize("hints", HINTS)
-def test_a_tile_breaks_a_promise_as_its_definition_says(hints: tuple[int, int, int]) -> None:
+def test_a_tile_breaks_a_promise_as_its_definition_says(hints) -> None:
     chance = numpy.random.default_rng(1)
     verdicts = set()
     for _ in range(200):
@@ -61,7 +60,7 @@ def test_a_tile_breaks_a_promise_as_its_definition_says(hints: tuple[int, int, i
 
 
 @pytest.mark.parametrize("hints", HINTS)
-def test_strides_alone_never_excuse_a_broken_promise(hints: tuple[int, int, int]) -> None:
+def test_strides_alone_never_excuse_a_broken_promise(hints) -> None:
     excused = 0
     for base, stride in itertools.product(range(0, 24, 2), range(-1, 9)):
         tile = AffineTile(base, (stride,), (8,), INT32)
@@ -71,7 +70,7 @@ def test_strides_alone_never_excuse_a_broken_promise(hints: tuple[int, int, int]
     assert excused, "the quick way is never taken"
 
 
-def test_the_finding_has_values_and_programs(messages: SnapshotAssertion) -> None:
+def test_the_finding_has_values_and_programs(messages) -> None:
     (finding,) = kernellab.check(row_start, (4,), torch.zeros(100), torch.zeros(32), 20, BLOCK=8)
     assert finding.message == messages
     assert finding.programs == ((1, 0, 0), (2, 0, 0), (3, 0, 0))
@@ -115,15 +114,11 @@ def wraps(x_ptr, out_ptr, n, DIVISOR: tl.constexpr, BLOCK: tl.constexpr):
 @pytest.mark.parametrize(
     ("dtype", "n", "divisor", "is_broken"),
     [
-        (torch.float32, 100, 1, False),
-        (torch.float32, 98, 1, True),
-        (torch.float16, 100, 1, True),
-        (torch.float16, 104, 1, False),
-        (torch.int8, 104, 1, True),
-        (torch.int8, 112, 1, False),
+        (torch.float32, 100, 1, False), (torch.float32, 98, 1, True), (torch.float16, 100, 1, True),
+        (torch.float16, 104, 1, False), (torch.int8, 104, 1, True), (torch.int8, 112, 1, False),
         (torch.float32, 100, 4, True),
     ],
-)
+)  # fmt: skip
 def test_wrapped_indices_count_for_vectors(dtype, n, divisor, is_broken) -> None:
     """A vector of 16 bytes is as wide as the compiler makes an access."""
     x, out = torch.zeros(n, dtype=dtype), torch.zeros(n, dtype=dtype)

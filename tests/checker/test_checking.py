@@ -10,20 +10,16 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from benchmarks.eleven_kernels import cleared, eleven_cases
 from kernellab.checker.detectors import DETECTORS
-from kernellab.cli.demo import Case
 from kernellab.errors import ArgumentError, CompileError, GridError, OptionError
 from kernellab.interpreter.execution import scheduler
 from kernellab.viz.diagnostics import findings_card
 from tests.checker.corpus import orders, races
 from tests.kernels.interp import waiting
 from tests.support.compiled import source_line
-from tests.support.messages import Raised
-from tests.support.notebook_session import StartNotebook
 from tests.support.source_files import ROOT
 from tests.support.source_lines import marked_line
 
@@ -102,7 +98,7 @@ def test_the_card_says_what_the_finding_says_and_escapes_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", eleven_cases(), ids=lambda case: case.name)
-def test_nothing_is_found_in_the_eleven_kernels(case: Case) -> None:
+def test_nothing_is_found_in_the_eleven_kernels(case) -> None:
     arguments = cleared(case, case.make_arguments())
     found = kernellab.check(
         case.kernel, case.grid, outputs=tuple(case.tolerance), **arguments, **case.constants, **case.options
@@ -123,8 +119,9 @@ WAITING: list[tuple[Any, tuple[int, ...], tuple[torch.Tensor | int, ...], dict[s
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("launch", WAITING, ids=lambda launch: launch[0].__name__)
-def test_nothing_is_found_where_programs_wait_for_each_other_rightly(launch: Any) -> None:
+def test_nothing_is_found_where_programs_wait_for_each_other_rightly(launch) -> None:
     kernel, grid, arguments, constants = launch
     found = kernellab.check(kernel, grid, *arguments, **constants)
     assert not found, str(found)
@@ -150,7 +147,7 @@ def test_programs_that_leave_their_tensors_may_give_up() -> None:
     }
 
 
-def test_uninitialized_is_the_tensor_itself_for_a_launch(raised: Raised) -> None:
+def test_uninitialized_is_the_tensor_itself_for_a_launch(raised) -> None:
     x, out = torch.arange(20.0), torch.zeros(4)
     kernellab.run(two_rows, (1,), x, kernellab.uninitialized(out), 3, COLUMNS=4)
     assert torch.equal(out, x[12:16] + x[16:20])
@@ -197,7 +194,7 @@ def test_float_sums_that_differ_by_more_than_rounding() -> None:
     assert found.kinds == ("order-dependence",)
 
 
-def test_what_is_refused(raised: Raised) -> None:
+def test_what_is_refused(raised) -> None:
     x, out = torch.zeros(20), torch.zeros(4)
     check = partial(kernellab.check, two_rows, (1,), x, out, 3, COLUMNS=4)
     refused = raised(ArgumentError, check, outputs="out_prt", match="two_rows")
@@ -212,7 +209,7 @@ def test_what_is_refused(raised: Raised) -> None:
 
 
 @pytest.mark.usefixtures("no_fixes")
-def test_a_grid_of_no_programs(messages: SnapshotAssertion) -> None:
+def test_a_grid_of_no_programs(messages) -> None:
     """As in a launch, nothing runs; the kernel compiles all the same."""
     x, out = torch.zeros(20), torch.ones(4)
     found = kernellab.check(two_rows, (2, 0), x, out, 3, COLUMNS=4, outputs="out_ptr")
@@ -226,7 +223,7 @@ def test_a_grid_of_no_programs(messages: SnapshotAssertion) -> None:
         kernellab.check(two_rows, (0,), x, out, 3, COLUMNS=5)
 
 
-def test_an_interrupt_leaves_the_tensors_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_leaves_the_tensors_alone(monkeypatch) -> None:
     x, out = torch.arange(20.0), torch.zeros(4)
 
     def interrupt(*arguments: Any) -> None:
@@ -257,7 +254,7 @@ def copy(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @pytest.mark.slow
-def test_tilecheck_in_a_notebook(notebook: StartNotebook) -> None:
+def test_tilecheck_in_a_notebook(notebook) -> None:
     session = notebook()
     session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")
     assert not session.run(CELL).error

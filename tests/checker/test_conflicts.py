@@ -1,7 +1,6 @@
 """Which elements programs share, and what orders them, beside plain Python that looks at every lane."""
 
 from collections import defaultdict
-from typing import Any
 
 import numpy
 import pytest
@@ -39,7 +38,7 @@ def strided_tiles(x_ptr, first, row_step, column_step, program_step, ROWS: tl.co
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_race_is_found_where_two_programs_touch_what_one_writes(seed: int) -> None:
+def test_a_race_is_found_where_two_programs_touch_what_one_writes(seed) -> None:
     chance = numpy.random.default_rng(seed)
     programs, lanes, size = 6, 4, int(chance.choice([24, 120, 600]))
     read, write = (chance.integers(0, size, (programs, lanes)) for _ in range(2))
@@ -61,7 +60,7 @@ def test_a_race_is_found_where_two_programs_touch_what_one_writes(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_tiles_that_overlap(seed: int) -> None:
+def test_tiles_that_overlap(seed) -> None:
     chance = numpy.random.default_rng(seed)
     row, column, step = (
         int(chance.choice(steps)) for steps in ([4, 5, 16], [1, 2], [3, 4, 16, 17, 64])
@@ -81,7 +80,7 @@ def test_tiles_that_overlap(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_said_to_be_disjoint_is(seed: int) -> None:
+def test_what_is_said_to_be_disjoint_is(seed) -> None:
     chance = numpy.random.default_rng(seed)
     strides = tuple(int(s) for s in chance.choice([0, 1, 2, 3, 8, 12], 2))
     extents = tuple(int(e) for e in chance.choice([1, 2, 4], 2))
@@ -126,9 +125,7 @@ def test_the_corpus_has_every_detector_several_times() -> None:
 @pytest.mark.parametrize(
     "name", ["load_without_mask", "all_store_to_one_place", "forgets_its_step"]
 )
-def test_faults_are_found_in_other_stages_and_for_other_targets(
-    name: str, settings: dict[str, Any]
-) -> None:
+def test_faults_are_found_in_other_stages_and_for_other_targets(name, settings) -> None:
     (case,) = (one for one in PAIRS if one.name == name)
     for launch, expected in ((case.faulty, case.faulty.marked()), (case.clean, set())):
         constants = {**launch.constants, **settings}

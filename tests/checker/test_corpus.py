@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.checker.launches import Pair, all_pairs
+from tests.checker.launches import all_pairs
 
 PAIRS = all_pairs()
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("case", PAIRS, ids=lambda case: case.name)
-def test_the_fault_is_found_on_its_line(case: Pair) -> None:
+def test_the_fault_is_found_on_its_line(case) -> None:
     expected = case.faulty.marked()
     assert expected, f"no line of {case.name} is marked"
     found = case.faulty.check()
@@ -20,8 +20,8 @@ def test_the_fault_is_found_on_its_line(case: Pair) -> None:
         assert one.advice
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("case", PAIRS, ids=lambda case: case.name)
-def test_its_clean_twin_has_no_finding(case: Pair) -> None:
+def test_its_clean_twin_has_no_finding(case) -> None:
     found = case.clean.check()
     assert not found, str(found)

@@ -4,7 +4,6 @@ Triton's own class for the host says the same of one made there.
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
@@ -13,7 +12,7 @@ from tests.checker.launches import normal, zeros
 
 
 @pytest.mark.parametrize("stride", [64, 71, 72, 76, 80])
-def test_a_stride_is_told_where_the_class_for_the_host_refuses_it(stride: int) -> None:
+def test_a_stride_is_told_where_the_class_for_the_host_refuses_it(stride) -> None:
     x, out = normal(33, stride, dtype=HALF), zeros(32, 64, dtype=HALF)
     found = kernellab.check(copied, (1,), x, out, 33, 64, stride, **TILE)
     try:
@@ -24,7 +23,7 @@ def test_a_stride_is_told_where_the_class_for_the_host_refuses_it(stride: int) -
     assert [one.kind for one in found] == ["descriptor-alignment"] * refused
 
 
-def test_the_message_has_the_numbers(messages: SnapshotAssertion) -> None:
+def test_the_message_has_the_numbers(messages) -> None:
     x, out = normal(33, 71, dtype=HALF), zeros(32, 64, dtype=HALF)
     (finding,) = kernellab.check(copied, (1,), x, out, 33, 71, 71, **TILE)
     assert finding.message == messages
@@ -35,7 +34,7 @@ def test_the_message_has_the_numbers(messages: SnapshotAssertion) -> None:
 
 
 @pytest.mark.parametrize("target", ["sm_80", "gfx942"])
-def test_where_there_is_no_copy_engine_it_is_no_fault(target: str) -> None:
+def test_where_there_is_no_copy_engine_it_is_no_fault(target) -> None:
     x, out = normal(33, 71), zeros(32, 64)
     found = kernellab.check(copied, (1,), x, out, 33, 71, 71, **TILE, target=target)
     assert not found, str(found)

@@ -37,7 +37,7 @@ def test_the_numbers_are_those_of_the_product() -> None:
 
 @pytest.mark.parametrize("spread", [0.0, 1.0], ids=["around-500", "around-0"])
 @pytest.mark.parametrize("depth", [32, 4096])
-def test_rounding_alone_is_far_from_a_finding(spread: float, depth: int) -> None:
+def test_rounding_alone_is_far_from_a_finding(spread, depth) -> None:
     """The documented 0.1 %, a tenth of what is tolerated, with numbers of one sign and of both, in float64."""
     offset = 500.0 * (1.0 - spread)
     a, b = normal(M, depth) + offset, normal(depth, N, seed=1) + offset

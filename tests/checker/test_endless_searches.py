@@ -6,7 +6,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker.records import Findings
@@ -86,11 +85,9 @@ def check(kernel: Any, key: int, n: int = 600) -> Findings:
     return kernellab.check(kernel, (2,), x, out, n, key)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kernel", [looks_on, goes_round, tile_by_tile, probes, bisects])
-def test_a_search_that_never_ends_is_stopped_after_some_thousand_turns(
-    kernel: Any, messages: SnapshotAssertion
-) -> None:
+def test_a_search_that_never_ends_is_stopped_after_some_thousand_turns(kernel, messages) -> None:
     key = 300 if kernel is bisects else 100_000
     found = check(kernel, key)
     (endless,) = found.of_kind("endless-loop")
@@ -106,13 +103,13 @@ def test_a_search_that_never_ends_is_stopped_after_some_thousand_turns(
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("kernel", [looks_on, goes_round, tile_by_tile, probes])
-def test_a_search_that_finds_ends_of_itself(kernel: Any) -> None:
+def test_a_search_that_finds_ends_of_itself(kernel) -> None:
     found = check(kernel, 599)
     assert not [one for one in found if one.kind != "race"], str(found)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kernel", "key"), [(marks_until_all_are, 700), (adds_up, 2_000_000)])
-def test_a_loop_that_changes_memory_or_counts_may_look_again(kernel: Any, key: int) -> None:
+def test_a_loop_that_changes_memory_or_counts_may_look_again(kernel, key) -> None:
     found = check(kernel, key)
     assert not found.of_kind("endless-loop"), str(found)

@@ -11,12 +11,9 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, OptionError
-from tests.support.messages import Raised
-from tests.support.notebook_session import StartNotebook
 from tests.support.source_lines import marked_line
 
 
@@ -78,7 +75,7 @@ FORMS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", FORMS)
-def test_what_is_expected_can_be_said_in_many_ways(form: str) -> None:
+def test_what_is_expected_can_be_said_in_many_ways(form) -> None:
     x, y, z = vectors()
     assert not kernellab.check(add, (7,), x, y, z, 50, BLOCK=8, expect=FORMS[form])
     found = kernellab.check(add_short, (7,), x, y, z, 50, BLOCK=8, expect=FORMS[form])
@@ -102,7 +99,7 @@ def test_the_first_wrong_element_has_line_program_and_lane() -> None:
 
 
 @pytest.mark.usefixtures("no_fixes")
-def test_several_results_and_one_that_nobody_writes(messages: SnapshotAssertion) -> None:
+def test_several_results_and_one_that_nobody_writes(messages) -> None:
     x = torch.arange(5.0) + 1
     least, most = torch.zeros(1), torch.zeros(2)
     found = kernellab.check(
@@ -136,16 +133,12 @@ def test_rounding_is_no_fault_unless_it_is_asked_for() -> None:
 @pytest.mark.parametrize(
     "expect",
     [
-        5,
-        lambda a, b: None,
-        lambda a, b: (a, b),
-        lambda a, b: a[:3],
-        {"w_ptr": numpy.zeros(50)},
+        5, lambda a, b: None, lambda a, b: (a, b), lambda a, b: a[:3], {"w_ptr": numpy.zeros(50)},
         lambda a, b: a @ b.nothing,
         torch.softmax,
     ],
-)
-def test_what_cannot_be_compared_is_refused_in_words(expect: Any, raised: Raised) -> None:
+)  # fmt: skip
+def test_what_cannot_be_compared_is_refused_in_words(expect, raised) -> None:
     x, y, z = vectors()
     raised(ArgumentError, kernellab.check, add, (7,), x, y, z, 50, BLOCK=8, expect=expect)
 
@@ -180,7 +173,7 @@ def add_short(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
 
 
 @pytest.mark.slow
-def test_the_magic(notebook: StartNotebook, messages: SnapshotAssertion) -> None:
+def test_the_magic(notebook, messages) -> None:
     session = notebook()
     session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")
     session.run(
@@ -259,9 +252,7 @@ def stored_sum(x_ptr, out_ptr, BLOCK: tl.constexpr):
     ],
     ids=["an integer that does not fit", "one that fits", "fp16 for an fp32 result"],
 )
-def test_what_is_expected_keeps_its_type(
-    x: torch.Tensor, out: torch.dtype, kinds: set[str]
-) -> None:
+def test_what_is_expected_keeps_its_type(x, out, kinds) -> None:
     expected = {"out_ptr": x.sum()[None]}
     found = kernellab.check(
         stored_sum, (1,), x, torch.zeros(1, dtype=out), BLOCK=64, expect=expected

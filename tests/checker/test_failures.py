@@ -6,7 +6,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from xdsl.ir import Operation
 
 import kernellab
@@ -17,7 +16,6 @@ from kernellab.checker.detectors import DETECTORS
 from kernellab.checker.records import Findings
 from kernellab.ir import mlir
 from kernellab.viz.diagnostics import findings_card
-from tests.support.notebook_session import StartNotebook
 
 
 @triton.jit
@@ -40,8 +38,6 @@ METHODS = (
 
 
 def failing_in(method: str) -> type[Detector]:
-    """A detector that fails in one of its methods."""
-
     class Failing(Detector):
         kinds = ("doubt",)
 
@@ -67,9 +63,7 @@ def expected() -> Findings:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("method", METHODS)
-def test_the_others_go_on(
-    method: str, expected: Findings, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
-) -> None:
+def test_the_others_go_on(method, expected, monkeypatch, messages) -> None:
     monkeypatch.setattr(check, "DETECTORS", (failing_in(method), *DETECTORS))
     found = check_it()
     assert found.findings == expected.findings
@@ -81,14 +75,14 @@ def test_the_others_go_on(
     assert "&lt;" in findings_card(found).html()
 
 
-def test_where_nothing_else_is_found_the_note_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_else_is_found_the_note_is_shown(monkeypatch) -> None:
     monkeypatch.setattr(check, "DETECTORS", (failing_in("before"), *DETECTORS))
     found = kernellab.check(beyond_and_infinite, (2,), torch.ones(16), torch.zeros(16), 16, BLOCK=8)
     assert not found
     assert "Failing (doubt) failed" in str(found)
 
 
-def test_what_a_further_run_raises_is_a_note_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_further_run_raises_is_a_note_too(monkeypatch) -> None:
     class Failing(Detector):
         kinds = ("doubt",)
 
@@ -133,7 +127,7 @@ LaneCollision.after = fail
 
 
 @pytest.mark.slow
-def test_the_card_in_a_notebook_has_the_note(notebook: StartNotebook) -> None:
+def test_the_card_in_a_notebook_has_the_note(notebook) -> None:
     session = notebook()
     session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")
     assert not session.run(CELL).error

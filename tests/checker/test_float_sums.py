@@ -7,7 +7,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common.text import number_texts
@@ -66,9 +65,7 @@ def adds_and_sums(x_ptr, lock_ptr, total_ptr, out_ptr, LOCKED: tl.constexpr):
 
 
 @pytest.mark.parametrize("locked", [True, False], ids=["under-a-lock", "by-atomics"])
-def test_a_sum_that_overflows_on_the_way_in_one_order_is_told(
-    locked: bool, messages: SnapshotAssertion
-) -> None:
+def test_a_sum_that_overflows_on_the_way_in_one_order_is_told(locked, messages) -> None:
     lock = torch.zeros(1, dtype=torch.int32)
     total = torch.zeros(1, dtype=torch.float16)
     for numbers, depends in (([40_000, 40_000, -40_000], True), ([8_000, 9_000, -4_000], False)):
@@ -111,7 +108,7 @@ def adds_rows(x_ptr, total_ptr, lock_ptr, WIDTH: tl.constexpr, GROUPS: tl.conste
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("content", [float("nan"), float("inf"), 0.0, 1.0])
-def test_what_memory_held_before_the_first_number_of_a_sum_is_no_part_of_it(content: float) -> None:
+def test_what_memory_held_before_the_first_number_of_a_sum_is_no_part_of_it(content) -> None:
     totals = torch.full((3, 16), content)
     locks = torch.zeros(6, dtype=torch.int32)
     assert not kernellab.check(adds_rows, (12,), normal(12, 16), totals, locks, WIDTH=16, GROUPS=3)

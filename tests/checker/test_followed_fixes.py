@@ -14,11 +14,10 @@ from kernellab import triton_api
 from kernellab.checker.records import Finding, Findings
 from tests.checker.launches import Launch, all_pairs
 from tests.checker.unseen import memory, numbers, order  # noqa: F401 - they add their twins
-from tests.checker.unseen.twins import TWINS, Twins
+from tests.checker.unseen.twins import TWINS
 
 
 def changed(kernel: Any, finding: Finding) -> Any:
-    """The kernel with the lines of a finding's changes."""
     lines = str(kernel.src).splitlines()
     first = triton_api.definition_of(kernel).line
     for change in sorted(finding.changes, key=lambda change: -change.line):
@@ -44,9 +43,9 @@ def followed(kernel: Any, check: Callable[[Any], Findings]) -> int:
     return len(fixes)
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(80)
 @pytest.mark.parametrize("case", all_pairs(), ids=lambda case: case.name)
-def test_a_fix_of_the_corpus_helps(case: Any) -> None:
+def test_a_fix_of_the_corpus_helps(case) -> None:
     launch: Launch = case.faulty
     followed(
         launch.kernel,
@@ -56,9 +55,9 @@ def test_a_fix_of_the_corpus_helps(case: Any) -> None:
     )
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(80)
 @pytest.mark.parametrize("case", TWINS, ids=lambda case: case.name)
-def test_a_fix_of_an_unseen_kernel_helps(case: Twins) -> None:
+def test_a_fix_of_an_unseen_kernel_helps(case) -> None:
     torch.manual_seed(3)
     faulty = case.made(False)
     names = faulty.kernel.arg_names

@@ -1,13 +1,11 @@
 """Advice that helps: a fix is shown after it was tried on the kernel, and else the cause alone."""
 
 import sys
-from typing import Any
 
 import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import OutOfBounds
@@ -56,7 +54,7 @@ def softmax(x_ptr, out_ptr, N, BLOCK: tl.constexpr):
         (softmax, zeros(3, 13), "warning", 'other=-float("inf")'),
     ],
 )
-def test_zeros_that_are_neutral_are_right(kernel: Any, out: Any, severity: str, fix: str) -> None:
+def test_zeros_that_are_neutral_are_right(kernel, out, severity, fix) -> None:
     x = normal(3, 13).abs() + 0.5
     (one,) = kernellab.check(kernel, (3,), x, out, 13, BLOCK=16)
     assert (one.kind, one.severity, one.verified) == ("missing-other", severity, True)
@@ -115,7 +113,7 @@ def differences(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize("is_view", [False, True])
-def test_a_view_and_a_tensor_have_one_fix(is_view: bool) -> None:
+def test_a_view_and_a_tensor_have_one_fix(is_view) -> None:
     whole = torch.tensor([99, 3, 5, 9], dtype=torch.int32)
     x = whole[1:] if is_view else whole[1:].clone()
     (one,) = kernellab.check(differences, (1,), x, zeros(4, dtype=torch.int32), 3, BLOCK=4)
@@ -157,7 +155,7 @@ def far_block(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
 
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("kernel", [far, far_block])
-def test_a_block_pointer_is_told_no_mask(kernel: Any) -> None:
+def test_a_block_pointer_is_told_no_mask(kernel) -> None:
     with pytest.raises(OutOfBounds) as caught:
         kernellab.run(kernel, (4,), normal(16), zeros(16), 1 << 30, BLOCK=16)
     # Program 1 is beyond the tensor by itself: nothing wraps.
@@ -165,7 +163,7 @@ def test_a_block_pointer_is_told_no_mask(kernel: Any) -> None:
     assert ("mask" in caught.value.advice) is (kernel is far)
 
 
-def test_what_wraps_is_named_in_numbers(messages: SnapshotAssertion) -> None:
+def test_what_wraps_is_named_in_numbers(messages) -> None:
     @triton.jit
     def twice(x_ptr, out_ptr, stride, BLOCK: tl.constexpr):
         start = (tl.program_id(0) + 2) * stride

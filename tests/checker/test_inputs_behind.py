@@ -49,10 +49,7 @@ def test_a_product_is_of_a_row_and_a_column() -> None:
         product_of_tiles, (1,), (0, 0, 0), 3 * 16 + 5,
         a_ptr=torch.randn(16, 48), b_ptr=torch.randn(48, 16), z_ptr=torch.zeros(16, 16), K=48,
     )  # fmt: skip
-    assert found == {
-        "a_ptr": [(3, k) for k in range(48)],
-        "b_ptr": [(k, 5) for k in range(48)],
-    }
+    assert found == {"a_ptr": [(3, k) for k in range(48)], "b_ptr": [(k, 5) for k in range(48)]}
 
 
 @triton.jit
@@ -100,7 +97,7 @@ def picked(ids_ptr, x_ptr, y_ptr, z_ptr):
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_what_was_overwritten_is_not_behind_it(value: float) -> None:
+def test_what_was_overwritten_is_not_behind_it(value) -> None:
     given = {"x_ptr": torch.ones(1), "z_ptr": torch.zeros(1), "value": value}
     assert behind(overwritten, (1,), (0, 0, 0), 0, **given) == ({} if value else {"x_ptr": [(0,)]})
 

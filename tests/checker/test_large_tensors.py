@@ -8,7 +8,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker.arguments import LazyCopy
@@ -60,7 +59,7 @@ def remainders() -> torch.Tensor:
 
 
 @pytest.mark.parametrize("how", ["rows", "gathered", "backwards"])
-def test_a_run_reads_what_the_caller_passed_wherever_it_looks(how: str) -> None:
+def test_a_run_reads_what_the_caller_passed_wherever_it_looks(how) -> None:
     x = remainders()
     constants: dict[str, Any] = {"ROWS": 4, "BLOCK": 256, "HOW": how}
     assert not check(holds_the_remainders, x, SIZE, **constants)
@@ -78,9 +77,7 @@ def test_faults_in_a_large_tensor_are_found_and_it_stays_as_it_was() -> None:
 
 
 @pytest.mark.slow
-def test_results_of_runs_in_other_orders_are_compared_where_either_has_stored(
-    messages: SnapshotAssertion,
-) -> None:
+def test_results_of_runs_in_other_orders_are_compared_where_either_has_stored(messages) -> None:
     x, ticket = remainders(), torch.zeros(1, dtype=torch.int32)
     found = check(counts_and_stores, x, ticket, SIZE // 16, outputs="x_ptr")
     assert [one.kind for one in found] == ["unwritten-output", "order-dependence"]

@@ -7,7 +7,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -16,7 +15,6 @@ import kernellab
 from kernellab.checker.records import Findings
 from kernellab.errors import KernelFault
 from tests.checker.corpus.index_overflow import PAIRS
-from tests.checker.launches import Pair
 
 
 def told(found: Findings) -> list[tuple[Any, ...]]:
@@ -27,7 +25,7 @@ def told(found: Findings) -> list[tuple[Any, ...]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["ttgir.coalesce", "ttgir"])
 @pytest.mark.parametrize("case", PAIRS, ids=lambda case: case.name)
-def test_indices_that_wrap_before_their_layout_changes(case: Pair, stage: str) -> None:
+def test_indices_that_wrap_before_their_layout_changes(case, stage) -> None:
     """After `coalesce`, a `ttg.convert_layout` stands between an index and its access."""
     expected = told(case.faulty.check())
     assert expected
@@ -39,7 +37,7 @@ def test_indices_that_wrap_before_their_layout_changes(case: Pair, stage: str) -
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", PAIRS[:3], ids=lambda case: case.name)
-def test_indices_of_buffer_instructions_that_wrap(case: Pair) -> None:
+def test_indices_of_buffer_instructions_that_wrap(case) -> None:
     """On AMD's GPUs the pointer is one for all lanes, and the tile has offsets."""
     with kernellab.interpreted(target="gfx942"):
         later = replace(case.faulty, constants={**case.faulty.constants, "stage": "ttgir"})
@@ -69,7 +67,7 @@ LAYOUT = {"LAYOUT": gl.BlockedLayout([1], [32], [4], [0])}
 LAYOUTS = {**LAYOUT, "AFTER": gl.BlockedLayout([2], [32], [4], [0])}
 
 
-def test_a_gluon_kernel_that_changes_the_layout_of_its_index(messages: SnapshotAssertion) -> None:
+def test_a_gluon_kernel_that_changes_the_layout_of_its_index(messages) -> None:
     said = []
     for kernel, layouts in ((in_one_layout, LAYOUT), (in_two_layouts, LAYOUTS)):
         x, out = torch.zeros(64), torch.zeros(640)
@@ -111,9 +109,7 @@ def scattered(table, ids_ptr, x_ptr, far, ROWS: tl.constexpr, COLUMNS: tl.conste
 
 
 @pytest.mark.parametrize(("kernel", "does"), [(gathered, "load"), (scattered, "store")])
-def test_rows_of_a_descriptor_that_wrap(
-    kernel: Any, does: str, messages: SnapshotAssertion
-) -> None:
+def test_rows_of_a_descriptor_that_wrap(kernel, does, messages) -> None:
     for largest, faulty in ((2, False), (7, True)):
         ids = torch.tensor([0, 1, 2, 2, 1, 0, 1, largest], dtype=torch.int32)
         table = TensorDescriptor.from_tensor(torch.zeros(8, 8), [1, 8])

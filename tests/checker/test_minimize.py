@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from kernellab.checker.launch_scripts import LaunchScript, ScriptTensor, fewer_t
 from kernellab.checker.minimize import minimal, without_statements
 from kernellab.errors import ArgumentError
 from tests.support.compiled import plant
-from tests.support.messages import Raised
 
 
 @triton.jit
@@ -117,9 +115,7 @@ def lines_of(text: str) -> set[str]:
         ([], {"pass"}),
     ],
 )
-def test_only_the_statements_remain_that_the_failure_needs(
-    needed: list[str], left: set[str]
-) -> None:
+def test_only_the_statements_remain_that_the_failure_needs(needed, left) -> None:
     tried = []
 
     def fails(text: str) -> bool:
@@ -135,7 +131,7 @@ def test_only_the_statements_remain_that_the_failure_needs(
 
 
 @pytest.mark.parametrize("least", [1, 2, 37, 100, 999])
-def test_sizes_become_the_smallest_that_fail(least: int) -> None:
+def test_sizes_become_the_smallest_that_fail(least) -> None:
     smallest, tries = 1000, 0
     while True:
         for fewer in fewer_than(smallest):
@@ -174,16 +170,12 @@ def test_tensors_shrink_with_their_sizes_and_strides() -> None:
 @pytest.mark.parametrize(
     "tensor",
     [
-        torch.rand(3, 5).T,
-        torch.rand(40, 9)[::2, 1:4],
-        torch.tensor([[1, -2]], dtype=torch.int16),
-        torch.tensor([float("nan"), 2.5]).bfloat16(),
-        torch.rand(500).to(torch.float8_e4m3fn),
-        torch.zeros(0, 4),
-        torch.tensor(3.0),
+        torch.rand(3, 5).T, torch.rand(40, 9)[::2, 1:4], torch.tensor([[1, -2]], dtype=torch.int16),
+        torch.tensor([float("nan"), 2.5]).bfloat16(), torch.rand(500).to(torch.float8_e4m3fn),
+        torch.zeros(0, 4), torch.tensor(3.0),
     ],
-)
-def test_a_tensor_is_written_with_its_contents(tensor: torch.Tensor) -> None:
+)  # fmt: skip
+def test_a_tensor_is_written_with_its_contents(tensor) -> None:
     written = ScriptTensor.of(tensor)
     made = eval(written.text(), {name: __import__(name) for name in ("torch", "base64", "zlib")})
     assert made.dtype == tensor.dtype
@@ -195,7 +187,7 @@ def test_a_tensor_is_written_with_its_contents(tensor: torch.Tensor) -> None:
 
 
 @pytest.mark.slow
-def test_a_finding(tmp_path: Path) -> None:
+def test_a_finding(tmp_path) -> None:
     x, y, z = tensors(3)
     found = kernellab.minimize(add, (4,), x, y, z, 1000, 0.5, BLOCK=256, num_warps=8, by="check")
     assert found.failure == "out-of-bounds in y_ptr"
@@ -210,7 +202,7 @@ def test_a_finding(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_wrong_result(tmp_path: Path) -> None:
+def test_a_wrong_result(tmp_path) -> None:
     x, z = tensors(2)
     found = kernellab.minimize(copy, (4,), x, z, 1000, 2.0, BLOCK=256, expect=twice)
     assert found.failure == "wrong-result in z_ptr"
@@ -220,7 +212,7 @@ def test_a_wrong_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_triton_refuses(tmp_path: Path) -> None:
+def test_what_triton_refuses(tmp_path) -> None:
     found = kernellab.minimize(mismatched, (1,), torch.rand(64), 64, BLOCK=64)
     assert found.failure.startswith("CompilationError: ")
     assert "kernellab" not in found.script
@@ -239,9 +231,7 @@ def crash(source: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("fault", "failure"), [(crash, "crash: signal SIGABRT"), (None, "hang")])
-def test_the_compiler_crashes_or_hangs(
-    fault: Callable[[Any], None] | None, failure: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_compiler_crashes_or_hangs(fault, failure, monkeypatch) -> None:
     make_ir = ASTSource.make_ir
 
     def planted(source: Any, *args: Any) -> Any:
@@ -263,7 +253,7 @@ def test_the_compiler_crashes_or_hangs(
 
 
 @pytest.mark.slow
-def test_a_wrong_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_pass(monkeypatch) -> None:
     label = "ttgir.coalesce"
     plant(monkeypatch, "kernellab.equality.validation", label, r"arith\.mulf", "arith.addf")
     x, z = tensors(2)
@@ -277,7 +267,7 @@ def test_a_wrong_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 # What cannot be minimized
 
 
-def test_what_cannot_be_minimized(raised: Raised) -> None:
+def test_what_cannot_be_minimized(raised) -> None:
     x, z = tensors(2)
     launch = kernellab.bind(copy, (4,), x, z, 1000, 2.0, BLOCK=256)
     raised(ArgumentError, kernellab.minimize, launch, by="check")

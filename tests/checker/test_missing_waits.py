@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 import kernellab
@@ -17,13 +16,7 @@ from kernellab.checker.records import Findings
 from kernellab.errors import CompileError
 from tests.kernels import asynchronous, handed_on, pipelines, reported
 from tests.kernels.asynchronous import is_right, launch_of
-from tests.support.broken_kernels import (
-    broken,
-    faults_of,
-    waits_of,
-    with_changes,
-    without_wait,
-)
+from tests.support.broken_kernels import broken, faults_of, waits_of, with_changes, without_wait
 from tests.support.compiled import source_line
 
 UNFIXED = {"copies-B", "direct_products-B", "sent-E", "passed_on-B", "passed_on-F", "passed_on-G"}
@@ -50,9 +43,9 @@ KERNELS = [each for each in (asynchronous, handed_on, reported, clusters) if eac
 ALL = [(kernels, name) for kernels in KERNELS for name in kernels.NAMES]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize(("kernels", "name"), ALL, ids=[name for _, name in ALL])
-def test_nothing_is_found_in_right_kernels(kernels: Any, name: str) -> None:
+def test_nothing_is_found_in_right_kernels(kernels, name) -> None:
     assert not checked(kernels, name)
     assert is_right(kernels, name, "late")
 
@@ -61,11 +54,9 @@ FAULTS = [(kernels, *each) for kernels in KERNELS for each in faults_of(kernels,
 
 
 @pytest.mark.usefixtures("_no_tries")
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("kernels", "name", "fault"), FAULTS)
-def test_the_fault_is_found_on_its_line(
-    kernels: Any, name: str, fault: str, tmp_path: Path
-) -> None:
+def test_the_fault_is_found_on_its_line(kernels, name, fault, tmp_path) -> None:
     changed, expected = broken(kernels, name, fault, tmp_path)
     assert expected
     found = checked(changed, name)
@@ -88,7 +79,7 @@ def test_the_fault_is_found_on_its_line(
         ("initialized", "arrive twice", 2, "endless-wait"),
     ],
 )
-def test_a_barrier_that_is_misused(before: str, use: str, count: int, kind: str) -> None:
+def test_a_barrier_that_is_misused(before, use, count, kind) -> None:
     launch: Any = handed_on.misused, (1,), torch.zeros(1), before, use, count
     (finding,) = kernellab.check(*launch, target="sm_90")
     assert finding.kind == kind
@@ -109,16 +100,16 @@ def fixed(name: str, fault: str, folder: Path) -> bool:
     return True
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", ["copies-G", "tma_copies-A", "tma_copies-D", "sent-A"])
-def test_a_wait_that_was_tried_makes_the_kernel_right(case: str, tmp_path: Path) -> None:
+def test_a_wait_that_was_tried_makes_the_kernel_right(case, tmp_path) -> None:
     name, fault = case.split("-")
     assert fixed(name, fault, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "fault"), faults_of(asynchronous, asynchronous.NAMES))
-def test_most_faults_have_a_change_that_was_tried(name: str, fault: str, tmp_path: Path) -> None:
+def test_most_faults_have_a_change_that_was_tried(name, fault, tmp_path) -> None:
     assert fixed(name, fault, tmp_path) is (f"{name}-{fault}" not in UNFIXED)
 
 
@@ -131,9 +122,10 @@ SAID += [(clusters, case) for case in (
 ) if clusters and case.split("-")[0] in clusters.NAMES]  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.usefixtures("_no_tries")
 @pytest.mark.parametrize(("kernels", "case"), SAID, ids=[case for _, case in SAID])
-def test_what_is_said(kernels: Any, case: str, tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_what_is_said(kernels, case, tmp_path, messages) -> None:
     name, fault = case.split("-")
     changed, _expected = broken(kernels, name, fault, tmp_path)
     *_, last = sorted(checked(changed, name), key=lambda one: one.kind != "endless-wait")
@@ -145,8 +137,9 @@ def found_in_pipeline(kernels: Any, name: str) -> Findings:
     return kernellab.check(kernel, (programs,), *arguments, target=pipelines.target_of(name))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", pipelines.NAMES)
-def test_a_pipeline_is_right_whenever_operations_complete(name: str) -> None:
+def test_a_pipeline_is_right_whenever_operations_complete(name) -> None:
     kernel, programs, arguments, out, right = pipelines.launched(name)
     for completion in ("early", "late", "shuffled"):
         out.zero_()
@@ -157,9 +150,9 @@ def test_a_pipeline_is_right_whenever_operations_complete(name: str) -> None:
 
 
 @pytest.mark.usefixtures("_no_tries")
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(("name", "line"), waits_of(pipelines, pipelines.NAMES))
-def test_each_wait_of_a_pipeline_is_needed(name: str, line: int, tmp_path: Path) -> None:
+def test_each_wait_of_a_pipeline_is_needed(name, line, tmp_path) -> None:
     kinds = {one.kind for one in found_in_pipeline(without_wait(pipelines, line, tmp_path), name)}
     assert kinds & {"missing-wait", "extra-arrival", "endless-wait"}, kinds
 
@@ -167,7 +160,7 @@ def test_each_wait_of_a_pipeline_is_needed(name: str, line: int, tmp_path: Path)
 @pytest.mark.skipif(clusters is None, reason="from Triton 3.7 on")
 @pytest.mark.usefixtures("_no_tries")
 @pytest.mark.parametrize("fault", ["", *"DF"])
-def test_clusters_whose_ctas_load_their_own_tiles(fault: str, tmp_path: Path) -> None:
+def test_clusters_whose_ctas_load_their_own_tiles(fault, tmp_path) -> None:
     kernels, expected = (
         broken(clusters, "multicast", fault, tmp_path) if fault else (clusters, set())
     )
@@ -182,9 +175,10 @@ def test_clusters_whose_ctas_load_their_own_tiles(fault: str, tmp_path: Path) ->
         assert torch.equal(arguments[-1], result)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(clusters is None, reason="from Triton 3.7 on")
 @pytest.mark.parametrize("fault", ["F", "H"])
-def test_a_barrier_of_the_cluster_that_was_tried(fault: str, tmp_path: Path) -> None:
+def test_a_barrier_of_the_cluster_that_was_tried(fault, tmp_path) -> None:
     kernels, _expected = broken(clusters, "multicast", fault, tmp_path)
     (finding,) = checked(kernels, "multicast")
     assert finding.verified
@@ -208,7 +202,7 @@ def test_triton_refuses_to_load_from_another_cta() -> None:
     ("kernel", "target"),
     [(asynchronous.never_waits, "sm_90"), (asynchronous.never_commits, "sm_100")],
 )
-def test_a_kernel_that_never_waits(kernel: Any, target: str) -> None:
+def test_a_kernel_that_never_waits(kernel, target) -> None:
     found = kernellab.check(kernel, (1,), torch.zeros(512), 3_000, target=target)
     assert found.of_kind("missing-wait")
     assert not any(" failed: " in note for note in found.notes), found.notes

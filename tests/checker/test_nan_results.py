@@ -3,7 +3,6 @@
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from tests.checker.launches import normal, zeros
@@ -33,7 +32,6 @@ def divides(x_ptr, y_ptr, BLOCK: tl.constexpr):
 
 
 def uninitialized(*shape: int) -> torch.Tensor:
-    """As torch.empty may be."""
     y = zeros(*shape)
     y[..., 3:] = torch.nan
     return y
@@ -43,14 +41,14 @@ def nan_notes(*launch, **options) -> list[str]:
     return [note for note in kernellab.check(*launch, **options).notes if "holds NaN" in note]
 
 
-def test_atomics_on_memory_that_was_not_initialized(messages: SnapshotAssertion) -> None:
+def test_atomics_on_memory_that_was_not_initialized(messages) -> None:
     (note,) = nan_notes(split_k, (4,), normal(256), uninitialized(64), BLOCK=64)
     assert note == messages
     assert "out_ptr[3]" in note
     assert not nan_notes(split_k, (4,), normal(256), zeros(64), BLOCK=64)
 
 
-def test_elements_that_no_program_writes(messages: SnapshotAssertion) -> None:
+def test_elements_that_no_program_writes(messages) -> None:
     (note,) = nan_notes(copies, (1,), normal(8), uninitialized(2, 4), 7, BLOCK=8)
     assert "y_ptr holds NaN in 1 of its 8 elements" in note
     assert "y_ptr[1, 3]" in note
@@ -58,7 +56,7 @@ def test_elements_that_no_program_writes(messages: SnapshotAssertion) -> None:
     assert not nan_notes(copies, (1,), normal(8), uninitialized(2, 4), 8, BLOCK=8)
 
 
-def test_nan_from_an_argument_and_nan_that_are_a_finding(messages: SnapshotAssertion) -> None:
+def test_nan_from_an_argument_and_nan_that_are_a_finding(messages) -> None:
     (note,) = nan_notes(copies, (1,), uninitialized(8), zeros(8), 8, BLOCK=8)
     assert note == messages
     assert not nan_notes(divides, (1,), zeros(8), zeros(8), BLOCK=8)

@@ -6,7 +6,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from tests.checker.launches import normal, zeros
@@ -99,7 +98,7 @@ def stores_what_it_loads(x_ptr, flag_ptr):
     tl.store(flag_ptr, tl.load(x_ptr + tl.program_id(0)))  # chance
 
 
-def test_stores_of_the_same_bits_are_a_note(messages: SnapshotAssertion) -> None:
+def test_stores_of_the_same_bits_are_a_note(messages) -> None:
     x, flag = torch.full((32,), torch.nan), zeros(1, dtype=torch.int32)
     found = kernellab.check(sets_a_flag, (4,), x, flag, 7, N=8)
     assert not found
@@ -149,9 +148,7 @@ def test_the_store_is_told_by_its_own_argument_where_it_comes_first() -> None:
     assert "reads x_ptr[63]" in race.message
 
 
-def test_a_result_that_another_name_wrote_is_said_to_share_its_memory(
-    messages: SnapshotAssertion,
-) -> None:
+def test_a_result_that_another_name_wrote_is_said_to_share_its_memory(messages) -> None:
     memory = counters(2)
     found = kernellab.check(last_one_by_tickets, (4,), memory, memory)
     (one,) = found.of_kind("order-dependence")
@@ -168,9 +165,7 @@ def test_a_result_that_another_name_wrote_is_said_to_share_its_memory(
         ("acquire", "acquire", ("acquire", ("set",))),
     ],
 )
-def test_a_relaxed_atomic_is_named(
-    set_by: str, seen_by: str, blamed: tuple[str, tuple[str, ...]]
-) -> None:
+def test_a_relaxed_atomic_is_named(set_by, seen_by, blamed) -> None:
     arguments = (counters(), counters(), counters())
     found = kernellab.check(hands_over, (2,), *arguments, SET=set_by, SEEN=seen_by)
     (race,) = found
@@ -183,7 +178,7 @@ def test_a_relaxed_atomic_is_named(
 
 
 @pytest.mark.parametrize(("set_by", "seen_by"), [("acq_rel", "acq_rel"), ("release", "acquire")])
-def test_atomics_that_release_and_acquire_order_it(set_by: str, seen_by: str) -> None:
+def test_atomics_that_release_and_acquire_order_it(set_by, seen_by) -> None:
     arguments = (counters(), counters(), counters())
     assert not kernellab.check(hands_over, (2,), *arguments, SET=set_by, SEEN=seen_by)
 

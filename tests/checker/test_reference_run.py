@@ -37,7 +37,7 @@ def found() -> Findings:
     return kernellab.check(wraps_cuts_and_divides, (1,), x, i, d, *outputs, BLOCK=16)
 
 
-def test_one_run_follows_all_causes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_run_follows_all_causes(monkeypatch) -> None:
     followed: list[list[str]] = []
     meet = ReferenceRun.meet
 
@@ -50,7 +50,7 @@ def test_one_run_follows_all_causes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert followed[0] == ["NarrowOverflow", "CastOverflow", "DivisionByZero"]
 
 
-def test_a_cause_that_fails_costs_no_finding_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cause_that_fails_costs_no_finding_of_the_others(monkeypatch) -> None:
     def fail(*_given: Any) -> Mapping[str, Any]:
         raise KeyError("no facts")
 
@@ -95,17 +95,12 @@ C = torch.zeros(16, 16, dtype=torch.float64)
 @pytest.mark.parametrize(
     ("kind", "operands", "right"),
     [
-        (mlir.ExpOp, (X,), X.exp()),
-        (mlir.SqrtOp, (Y,), Y.sqrt()),
-        (mlir.DivFOp, (X, Y), X / Y),
-        (tt.DotOp, (X, Y, C), X @ Y),
-        (tt.ScanOp, (X,), X.cumsum(1)),
+        (mlir.ExpOp, (X,), X.exp()), (mlir.SqrtOp, (Y,), Y.sqrt()), (mlir.DivFOp, (X, Y), X / Y),
+        (tt.DotOp, (X, Y, C), X @ Y), (tt.ScanOp, (X,), X.cumsum(1)),
     ],
     ids=lambda value: getattr(value, "name", None),
-)
-def test_operations_do_not_round(
-    kind: type[Operation], operands: tuple[torch.Tensor, ...], right: torch.Tensor
-) -> None:
+)  # fmt: skip
+def test_operations_do_not_round(kind, operands, right) -> None:
     (result,) = exact(kind, *operands)
     assert result.dtype == torch.float64
     torch.testing.assert_close(result, right, rtol=1e-14, atol=1e-14)

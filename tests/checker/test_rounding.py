@@ -89,8 +89,9 @@ CASES: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES)
-def test_rounding_is_named_and_is_not_an_error(case: str) -> None:
+def test_rounding_is_named_and_is_not_an_error(case) -> None:
     cause, kernel, grid, arguments, constants, expect = CASES[case]
     torch.manual_seed(0)
     (one,) = kernellab.check(kernel, grid, *arguments(), **constants, expect=expect)
@@ -160,7 +161,7 @@ def multiplied(precision: str, factor: float = 1.0) -> tuple[Any, ...]:
         pytest.param(multiplied("tf32", 1.05), False, id="tf32 wrong"),
     ],
 )
-def test_all_functions_say_the_same_of_one_launch(launch: tuple[Any, ...], is_right: bool) -> None:
+def test_all_functions_say_the_same_of_one_launch(launch, is_right) -> None:
     """`check`, `trace`, `trace.diff` and `tune` have one comparison and one tolerance."""
     kernel, args, constants, expect = launch
     found = kernellab.check(kernel, (1,), *args, **constants, expect=expect)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import kernellab
 from kernellab.checker.sizes import Polynomial, is_never_negative
 from kernellab.errors import OptionError
-from tests.support.messages import Raised
 
 # Polynomials
 
@@ -29,9 +28,7 @@ POLYNOMIALS = st.lists(NUMBERS, min_size=len(MONOMIALS), max_size=len(MONOMIALS)
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(goal=POLYNOMIALS, facts=st.lists(POLYNOMIALS, max_size=3))
-def test_what_is_proved_holds_wherever_the_facts_do(
-    goal: Polynomial, facts: list[Polynomial]
-) -> None:
+def test_what_is_proved_holds_wherever_the_facts_do(goal, facts) -> None:
     if not is_never_negative(goal, facts):
         return
     for values in itertools.product(range(5), repeat=3):
@@ -185,7 +182,7 @@ KERNELS = (flat, backwards, wrapped, tile, row_sums, column_sums, matmul, guarde
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_kernel_is_right_for_every_size(kernel: Any) -> None:
+def test_a_kernel_is_right_for_every_size(kernel) -> None:
     findings = found(kernel, 0)
     assert findings.every_size == "proved", findings.notes
     assert not findings.findings
@@ -196,22 +193,14 @@ def test_a_kernel_is_right_for_every_size(kernel: Any) -> None:
 @pytest.mark.parametrize(
     ("kernel", "fault", "kind"),
     [
-        (flat, 1, "out-of-bounds"),
-        (flat, 2, "out-of-bounds"),
-        (flat, 3, "race"),
-        (backwards, 1, "out-of-bounds"),
-        (wrapped, 1, "out-of-bounds"),
-        (tile, 1, "out-of-bounds"),
-        (tile, 2, "out-of-bounds"),
-        (tile, 3, "out-of-bounds"),
-        (row_sums, 1, "out-of-bounds"),
-        (row_sums, 2, "race"),
-        (column_sums, 1, "out-of-bounds"),
-        (matmul, 1, "out-of-bounds"),
+        (flat, 1, "out-of-bounds"), (flat, 2, "out-of-bounds"), (flat, 3, "race"),
+        (backwards, 1, "out-of-bounds"), (wrapped, 1, "out-of-bounds"), (tile, 1, "out-of-bounds"),
+        (tile, 2, "out-of-bounds"), (tile, 3, "out-of-bounds"), (row_sums, 1, "out-of-bounds"),
+        (row_sums, 2, "race"), (column_sums, 1, "out-of-bounds"), (matmul, 1, "out-of-bounds"),
         (guarded, 1, "out-of-bounds"),
     ],
-)
-def test_a_fault_is_shown_by_a_small_launch(kernel: Any, fault: int, kind: str) -> None:
+)  # fmt: skip
+def test_a_fault_is_shown_by_a_small_launch(kernel, fault, kind) -> None:
     findings = found(kernel, fault)
     assert findings.every_size == "refuted", findings.notes
     assert kind in findings.kinds
@@ -225,7 +214,7 @@ def strided(x_ptr, z_ptr, m, n, stride, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize(("stride", "decision"), [(N, "proved"), (K, "not decided")])
-def test_a_grid_that_is_computed_from_a_size(stride: int, decision: str) -> None:
+def test_a_grid_that_is_computed_from_a_size(stride, decision) -> None:
     """For a view the small launches have views too, so that none of them fails."""
     x, z, grid = torch.zeros(M, stride)[:, :N], torch.zeros(M, N), lambda meta: (meta["m"],)
     given, sizes = {"n": N, "stride": stride, "BLOCK": 128}, {"m": ANY}
@@ -256,7 +245,7 @@ def test_what_depends_on_contents_is_not_decided() -> None:
     assert any("Pass the grid as a function" in note for note in gather(n=ANY, tuple=True).notes)
 
 
-def test_ranges_that_are_refused(raised: Raised) -> None:
+def test_ranges_that_are_refused(raised) -> None:
     raised(OptionError, gather, m=ANY)
     raised(OptionError, gather, n=(4, 3))
     raised(OptionError, gather, n=(-1, None))

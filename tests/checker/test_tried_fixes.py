@@ -8,7 +8,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.checker import check, fixes
@@ -108,7 +107,7 @@ def only(kernel: Any, *arguments: Any, programs: int = 1, kind: str, **keywords:
     return finding
 
 
-def test_a_mask_that_was_tried_is_shown_with_its_line(messages: SnapshotAssertion) -> None:
+def test_a_mask_that_was_tried_is_shown_with_its_line(messages) -> None:
     finding = only(unmasked, zeros(100), zeros(100), 100, kind="out-of-bounds", BLOCK=128)
     assert finding.verified
     assert finding.advice == messages
@@ -121,7 +120,7 @@ def test_a_mask_that_was_tried_is_shown_with_its_line(messages: SnapshotAssertio
     assert "proposals" not in told
 
 
-def test_a_mask_with_one_too_many_is_changed_where_it_stands(messages: SnapshotAssertion) -> None:
+def test_a_mask_with_one_too_many_is_changed_where_it_stands(messages) -> None:
     found = kernellab.check(too_many, (1,), zeros(100), zeros(100), 100, BLOCK=128)
     assert found.kinds == ("out-of-bounds", "out-of-bounds")
     for finding in found:
@@ -135,7 +134,7 @@ def test_a_mask_that_hides_another_mistake_is_not_shown() -> None:
     assert "mask=" not in finding.advice
 
 
-def test_a_mask_is_not_blamed_for_a_wrong_stride(messages: SnapshotAssertion) -> None:
+def test_a_mask_is_not_blamed_for_a_wrong_stride(messages) -> None:
     tensors = zeros(20, 7), zeros(20, 7)
     sizes = {"ROWS": 16, "COLUMNS": 8}
     finding = only(wrong_stride, *tensors, 20, 7, programs=2, kind="out-of-bounds", **sizes)
@@ -143,7 +142,7 @@ def test_a_mask_is_not_blamed_for_a_wrong_stride(messages: SnapshotAssertion) ->
     assert "only requires" not in finding.advice
 
 
-def test_offsets_that_depend_on_the_program_are_not_advised_to(messages: SnapshotAssertion) -> None:
+def test_offsets_that_depend_on_the_program_are_not_advised_to(messages) -> None:
     z = torch.zeros(64, dtype=torch.int32)
     finding = only(id_added, z, programs=3, kind="race", BLOCK=16)
     assert "program_id" in (finding.advice)
@@ -153,7 +152,7 @@ def test_offsets_that_depend_on_the_program_are_not_advised_to(messages: Snapsho
     assert finding.advice == messages
 
 
-def test_the_logarithm_of_a_softmax_is_not_clamped(messages: SnapshotAssertion) -> None:
+def test_the_logarithm_of_a_softmax_is_not_clamped(messages) -> None:
     x = torch.tensor([-200.0, 0.0, 1.0, 2.0])
     finding = only(log_of_softmax, x, zeros(4), kind="infinity", BLOCK=4)
     assert "1e-30" not in finding.advice
@@ -193,15 +192,9 @@ def test_a_change_leaves_the_kernel_and_its_arguments_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "said", "unsaid"),
-    [
-        (indexed, "x_ptr", "  "),
-        (unloaded, "x_ptr", "float"),
-    ],
+    ("kernel", "said", "unsaid"), [(indexed, "x_ptr", "  "), (unloaded, "x_ptr", "float")]
 )
-def test_a_pointer_is_not_called_something_else(
-    kernel: Any, said: str, unsaid: str, messages: SnapshotAssertion
-) -> None:
+def test_a_pointer_is_not_called_something_else(kernel, said, unsaid, messages) -> None:
     with pytest.raises(CompileError) as caught:
         kernellab.compile(kernel, zeros(16), zeros(16), BLOCK=16, target="sm_90")
     assert said in caught.value.advice
@@ -209,7 +202,7 @@ def test_a_pointer_is_not_called_something_else(
     assert unsaid not in caught.value.advice
 
 
-def test_a_target_that_was_not_loaded_is_not_a_float(messages: SnapshotAssertion) -> None:
+def test_a_target_that_was_not_loaded_is_not_a_float(messages) -> None:
     with pytest.raises(CompileError) as caught:
         kernellab.compile(unloaded_target, "*fp32", "*i32", "*fp32", BLOCK=16, target="sm_90")
     assert caught.value.advice == messages
@@ -224,7 +217,7 @@ def test_a_fix_of_the_compilers_is_tried_too() -> None:
     assert told["changes"][0]["new"] == "tl.store(z_ptr + lanes, x * x)"
 
 
-def test_whether_fixes_are_tried_depends_on_the_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whether_fixes_are_tried_depends_on_the_work_alone(monkeypatch) -> None:
     launch = BoundLaunch(unmasked, (1,), (zeros(100), zeros(100), 100), {"BLOCK": 128})
     first, second = (check.examined(launch, check.CheckOptions()).work for _ in range(2))
     assert first == second > 0
@@ -241,7 +234,7 @@ def half_of_it(x_ptr, z_ptr, n, BLOCK: tl.constexpr):
     tl.store(z_ptr + lanes, tl.where(lanes < n // 2, x, 0.0), mask=lanes < n)
 
 
-def test_what_triton_warns_of_a_change_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_triton_warns_of_a_change_is_not_shown(monkeypatch) -> None:
     def changes(source: Source) -> Iterator[Rewrite]:
         yield Rewrite(source.text.replace("lanes < n // 2", "x"), "the condition")
 
@@ -299,7 +292,7 @@ def is_tried(line: str, new: str, grid: tuple[int, ...] | None = None) -> bool:
         ("for k in range(tl.program_id(0), n, BLOCK):\n        x += k", "n, tl.num_programs(0)"),
     ],
 )
-def test_a_likely_change_is_tried_early(line: str, new: str) -> None:
+def test_a_likely_change_is_tried_early(line, new) -> None:
     assert is_tried(line, new)
 
 

@@ -7,12 +7,12 @@ import torch
 
 from tests.checker.launches import marked_faults
 from tests.checker.unseen import memory, numbers, order  # noqa: F401 - they add their twins
-from tests.checker.unseen.twins import TWINS, Twins
+from tests.checker.unseen.twins import TWINS
 
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", TWINS, ids=lambda case: case.name)
-def test_the_fault_is_found_on_its_line(case: Twins) -> None:
+def test_the_fault_is_found_on_its_line(case) -> None:
     torch.manual_seed(3)
     faulty = case.made(False)
     expected = marked_faults(faulty.kernel)
@@ -23,7 +23,7 @@ def test_the_fault_is_found_on_its_line(case: Twins) -> None:
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", TWINS, ids=lambda case: case.name)
-def test_its_twin_is_right_and_has_no_finding(case: Twins) -> None:
+def test_its_twin_is_right_and_has_no_finding(case) -> None:
     torch.manual_seed(3)
     clean = case.made(True)
     names = clean.kernel.arg_names

@@ -4,8 +4,6 @@ lines, hints and helpers are the cell's own.
 
 import pytest
 
-from tests.support.notebook_session import StartNotebook
-
 CELL = """%%tilekernel
 @triton.jit
 def place(row, stride):
@@ -26,7 +24,7 @@ CALL = "%tilecheck scaled[(4,)](x, torch.zeros(32), {}, 56, BLOCK=8)"
 
 
 @pytest.mark.slow
-def test_lines_are_those_of_the_cell(notebook: StartNotebook) -> None:
+def test_lines_are_those_of_the_cell(notebook) -> None:
     session = notebook()
     session.run("%load_ext kernellab\nimport torch, triton, triton.language as tl")
     assert not session.run(CELL).error

@@ -19,7 +19,6 @@ from kernellab.errors import KernelLabError, OptionError
 from tests.kernels.tuned import double
 from tests.support.layouts import blocked
 from tests.support.made_profiles import made_profile
-from tests.support.messages import Raised
 
 TYPES = ("*fp32:16", "*fp32:16", "i32")
 
@@ -70,7 +69,7 @@ CHECKS: dict[str, tuple[Callable[[Any], Any], list[Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("kind", CHECKS)
-def test_a_check_names_the_argument_and_the_value(kind: str, raised: Raised) -> None:
+def test_a_check_names_the_argument_and_the_value(kind, raised) -> None:
     check, taken, others = CHECKS[kind]
     for value in taken:
         check(value)
@@ -210,9 +209,7 @@ CALLS: list[tuple[Callable[..., Any], str, Any]] = [
 @pytest.mark.parametrize(
     ("call", "name", "value"), CALLS, ids=[f"{name_of(call)} {name}" for call, name, _ in CALLS]
 )
-def test_a_public_function_refuses_a_value_of_another_kind(
-    call: Callable[..., Any], name: str, value: Any, raised: Raised
-) -> None:
+def test_a_public_function_refuses_a_value_of_another_kind(call, name, value, raised) -> None:
     error = raised(KernelLabError, call, match=name, **{name: value})
     if call is steered:
         assert getattr(error, "advice", "")
@@ -241,7 +238,7 @@ SCALARS: dict[str, Callable[[int], Any]] = {
 
 
 @pytest.mark.parametrize("scalar", SCALARS.values(), ids=SCALARS)
-def test_integers_of_numpy_and_torch_are_accepted(scalar: Callable[[int], Any]) -> None:
+def test_integers_of_numpy_and_torch_are_accepted(scalar) -> None:
     launched(kernellab.run, num_warps=scalar(8), enable_fp_fusion=numpy.bool_(False))
     launched(kernellab.run, order="shuffled", seed=scalar(3))
     launched(kernellab.check, most_turns=scalar(100))

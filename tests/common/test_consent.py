@@ -79,9 +79,7 @@ USES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_reports_kernels_do_not_run_where_no_one_is_asked(
-    report: Path, marker: Path, use: str
-) -> None:
+def test_a_reports_kernels_do_not_run_where_no_one_is_asked(report, marker, use) -> None:
     with pytest.raises(ArgumentError) as caught:
         USES[use](kernellab.load(report))
     assert "trust=True" in caught.value.advice
@@ -105,7 +103,7 @@ SHOWN: dict[str, Callable[[Any, Path], Any]] = {
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", SHOWN)
-def test_showing_runs_nothing(report: Path, tmp_path: Path, marker: Path, way: str) -> None:
+def test_showing_runs_nothing(report, tmp_path, marker, way) -> None:
     SHOWN[way](kernellab.load(report), tmp_path)
     assert not marker.exists()
 
@@ -114,13 +112,7 @@ def test_showing_runs_nothing(report: Path, tmp_path: Path, marker: Path, way: s
 @pytest.mark.parametrize(
     "answer", ["", "n", "no", "yes please", EOFError, NotImplementedError, RuntimeError, OSError]
 )
-def test_anything_but_a_yes_runs_nothing(
-    report: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    marker: Path,
-    answer: Any,
-) -> None:
+def test_anything_but_a_yes_runs_nothing(report, monkeypatch, capsys, marker, answer) -> None:
     opened = kernellab.load(report)
     asked = answered(monkeypatch, answer)
     with pytest.raises(ArgumentError):
@@ -130,9 +122,7 @@ def test_anything_but_a_yes_runs_nothing(
     assert not marker.exists()
 
 
-def test_an_agreement_holds_for_one_text(
-    report: Path, marker: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agreement_holds_for_one_text(report, marker, monkeypatch) -> None:
     asked = answered(monkeypatch, "y")
     for _ in range(2):
         with pytest.raises(SystemExit):
@@ -145,7 +135,7 @@ def test_an_agreement_holds_for_one_text(
 
 
 @pytest.mark.slow
-def test_a_trusted_report_runs_its_modules(report: Path, marker: Path) -> None:
+def test_a_trusted_report_runs_its_modules(report, marker) -> None:
     opened = kernellab.load(report, trust=True)
     assert not marker.exists()
     with pytest.raises(SystemExit):
@@ -175,12 +165,9 @@ def table() -> dict[tuple[str, str], str]:
 
 
 WAYS: dict[str, Callable[[Any, Path], Any]] = {
-    "open": lambda opened, _: opened,
-    "print": SHOWN["print"],
-    "show": SHOWN["card"],
-    "page": SHOWN["page"],
-    "kernel": lambda opened, _: opened.kernels[0].tuner,
-}
+    "open": lambda opened, _: opened, "print": SHOWN["print"], "show": SHOWN["card"],
+    "page": SHOWN["page"], "kernel": lambda opened, _: opened.kernels[0].tuner,
+}  # fmt: skip
 
 
 def with_code(kind: str, folder: Path, marker: Path) -> Path:
@@ -205,9 +192,7 @@ def with_code(kind: str, folder: Path, marker: Path) -> Path:
 
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize(("kind", "way"), list(table()))
-def test_each_way_does_what_the_table_says(
-    request: pytest.FixtureRequest, tmp_path: Path, marker: Path, kind: str, way: str
-) -> None:
+def test_each_way_does_what_the_table_says(request, tmp_path, marker, kind, way) -> None:
     own = kind == "report"
     file = request.getfixturevalue(kind) if own else with_code(kind, tmp_path, marker)
     opened = kernellab.load(file) if own else fuzzed_files.KINDS[kind].load(file)

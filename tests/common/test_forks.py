@@ -5,15 +5,12 @@ import os
 import sys
 import time
 import weakref
-from pathlib import Path
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from kernellab.common.processes import Forked
 from kernellab.common.system import OutOfTime, StoppedForGood, limited
 from kernellab.errors import WorkerError
-from tests.support.messages import Raised
 from tests.support.python_processes import has_ended
 
 
@@ -33,7 +30,7 @@ def test_a_copy_has_what_is_here_and_changes_nothing() -> None:
     assert one.result() == (process, there)
 
 
-def test_an_error_and_a_death_are_told(raised: Raised) -> None:
+def test_an_error_and_a_death_are_told(raised) -> None:
     with pytest.raises(WorkerError, match="ZeroDivisionError"):
         Forked(lambda: 1 // 0).result()
     with pytest.raises(WorkerError, match="SIGABRT"):
@@ -43,7 +40,7 @@ def test_an_error_and_a_death_are_told(raised: Raised) -> None:
         Forked(lambda: sys.exit(4)).result()
 
 
-def test_a_copy_ends_with_its_process(tmp_path: Path) -> None:
+def test_a_copy_ends_with_its_process(tmp_path) -> None:
     noted = tmp_path / "process"
 
     def parent() -> None:
@@ -73,9 +70,7 @@ def work_until(end: float) -> None:
 
 
 @pytest.mark.parametrize("error", [OutOfTime, StoppedForGood])
-def test_work_that_takes_longer_is_stopped(
-    error: type[OutOfTime | StoppedForGood], messages: SnapshotAssertion
-) -> None:
+def test_work_that_takes_longer_is_stopped(error, messages) -> None:
     start = time.monotonic()
     with pytest.raises(error) as refused, limited(0.05, error):
         work_until(start + LONG)
@@ -98,7 +93,7 @@ def slow_callback(_: object) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ends", ["finalizer", "weak reference", "collector"])
-def test_work_is_stopped_after_an_error_that_python_ignores(ends: str) -> None:
+def test_work_is_stopped_after_an_error_that_python_ignores(ends) -> None:
     """Errors of these functions are printed by Python, and the work goes on."""
     calls: list[str] = []
 

@@ -61,7 +61,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o002, 0o022, 0o077])
-def test_a_folder_is_made_for_one_user(tmp_path: Path, umask: int) -> None:
+def test_a_folder_is_made_for_one_user(tmp_path, umask) -> None:
     before = os.umask(umask)
     try:
         folder = own_folder(tmp_path / "here")
@@ -109,7 +109,7 @@ FOLDERS = [link, dangling, file, pipe, others_write, sticky]
 
 
 @pytest.mark.parametrize("make", [*FOLDERS, pytest.param(of_someone, marks=only_root)])
-def test_another_users_folder_is_an_error(tmp_path: Path, make: Make) -> None:
+def test_another_users_folder_is_an_error(tmp_path, make) -> None:
     there = tmp_path / "there"
     there.mkdir()
     make(tmp_path / "known", there)
@@ -119,7 +119,7 @@ def test_another_users_folder_is_an_error(tmp_path: Path, make: Make) -> None:
     assert list(there.iterdir()) == []
 
 
-def test_a_folder_of_the_users_group_is_closed(tmp_path: Path) -> None:
+def test_a_folder_of_the_users_group_is_closed(tmp_path) -> None:
     """As torch makes it under a umask of 002."""
     (tmp_path / "known").mkdir()
     (tmp_path / "known").chmod(0o775)
@@ -144,7 +144,7 @@ LOCKS = [link, dangling, pipe, folder, others_write_file]
 
 
 @pytest.mark.parametrize("make", [*LOCKS, pytest.param(file_of_someone, marks=only_root)])
-def test_another_users_lock_is_an_error(tmp_path: Path, make: Make) -> None:
+def test_another_users_lock_is_an_error(tmp_path, make) -> None:
     victim = tmp_path / "victim"
     victim.write_text("all my work")
     make(tmp_path / "lock", victim)
@@ -154,7 +154,7 @@ def test_another_users_lock_is_an_error(tmp_path: Path, make: Make) -> None:
     assert victim.read_text() == "all my work"
 
 
-def test_a_lock_keeps_what_is_in_the_file(tmp_path: Path) -> None:
+def test_a_lock_keeps_what_is_in_the_file(tmp_path) -> None:
     (tmp_path / "lock").write_text("kept")
     (tmp_path / "lock").chmod(0o600)
     with lock_file(tmp_path / "lock") as first, lock_file(tmp_path / "lock") as second:
@@ -164,7 +164,7 @@ def test_a_lock_keeps_what_is_in_the_file(tmp_path: Path) -> None:
     assert (tmp_path / "lock").read_text() == "kept"
 
 
-def test_saving_in_a_shared_folder_follows_no_link(tmp_path: Path) -> None:
+def test_saving_in_a_shared_folder_follows_no_link(tmp_path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("all my work")
     for name in (f"trace.{os.getpid()}.part", "trace.part"):
@@ -174,9 +174,7 @@ def test_saving_in_a_shared_folder_follows_no_link(tmp_path: Path) -> None:
     assert victim.read_text() == "all my work"
 
 
-def test_a_report_without_a_given_name_follows_no_link(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_without_a_given_name_follows_no_link(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     victim = tmp_path / "victim"
     victim.write_text("all my work")
@@ -189,7 +187,7 @@ def test_a_report_without_a_given_name_follows_no_link(
 
 
 @pytest.mark.parametrize("make", [others_write, pytest.param(of_someone, marks=only_root)])
-def test_code_in_another_users_cache_is_not_loaded(tmp_path: Path, make: Make) -> None:
+def test_code_in_another_users_cache_is_not_loaded(tmp_path, make) -> None:
     stored = StoredCode("", b"", {}, (), 1, None, False)  # type: ignore[arg-type]
     good = own_folder(tmp_path / "good")
     save_stored(good / "a.code", stored)
@@ -203,9 +201,7 @@ def test_code_in_another_users_cache_is_not_loaded(tmp_path: Path, make: Make) -
 
 @pytest.mark.parametrize("make", [others_write, pytest.param(of_someone, marks=only_root)])
 @pytest.mark.parametrize("level", [0, 1])
-def test_outcomes_in_another_users_cache_are_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Make, level: int
-) -> None:
+def test_outcomes_in_another_users_cache_are_not_used(tmp_path, monkeypatch, make, level) -> None:
     monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
     store = Store(["a sweep"])
     store.put(["a config"], Outcome(checked="the reference"))
@@ -243,10 +239,7 @@ def put_progress(folder: Path) -> None:
 
 @pytest.mark.parametrize("make", [link, dangling, pipe])
 @pytest.mark.parametrize("put", [put_outcome, put_code, put_number, put_progress])
-def test_a_link_in_place_of_a_kept_file_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put: Callable[[Path], None], make: Make
-) -> None:
-    """Also a pipe is not waited for."""
+def test_a_link_in_place_of_a_kept_file_is_not_followed(tmp_path, monkeypatch, put, make) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(course, "_reached", {})
@@ -267,9 +260,7 @@ def test_a_link_in_place_of_a_kept_file_is_not_followed(
 
 
 @pytest.mark.slow
-def test_inductors_folder_of_another_user_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_inductors_folder_of_another_user_is_an_error(tmp_path, monkeypatch) -> None:
     from kernellab.torch_api import generated_code
 
     known = tmp_path / "torchinductor_me"
@@ -300,20 +291,15 @@ def secret(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("how", ["path", "link", "environment", "relative", "null", "parent"])
-def test_lines_of_other_files_are_not_read(
-    secret: Path, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+def test_lines_of_other_files_are_not_read(secret, monkeypatch, how) -> None:
     (secret.parent / "link.py").symlink_to(secret)
     monkeypatch.chdir(secret.parent)
     monkeypatch.setenv("A_SECRET", SECRET)
     file = {
-        "path": str(secret),
-        "link": str(secret.parent / "link.py"),
-        "environment": "/proc/self/environ",
-        "relative": secret.name,
-        "null": f"{secret}\0",
+        "path": str(secret), "link": str(secret.parent / "link.py"),
+        "environment": "/proc/self/environ", "relative": secret.name, "null": f"{secret}\0",
         "parent": f"{ROOT}/kernellab/../../../../../..{secret}",
-    }[how]
+    }[how]  # fmt: skip
     assert source_lines(file) == []
     assert source_line(file, 1) == ""
     assert SourcePosition(file, 1, 3).excerpt() == ""
@@ -369,9 +355,7 @@ SAVED: dict[str, Callable[[str, Path], Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", list(SAVED))
-def test_what_a_record_shows_has_no_line_of_other_files(
-    tmp_path: Path, secret: Path, kind: str
-) -> None:
+def test_what_a_record_shows_has_no_line_of_other_files(tmp_path, secret, kind) -> None:
     for named in (str(secret), "/proc/self/environ"):
         opened = kernellab.load(SAVED[kind](named, tmp_path / "file"))
         words = shown(opened, tmp_path)
@@ -394,10 +378,7 @@ LINKS = [
 
 @pytest.mark.parametrize("is_pipe", [False, True])
 @pytest.mark.parametrize("link", LINKS)
-def test_a_link_in_a_folder_is_not_followed(
-    tmp_path: Path, secret: Path, link: str, is_pipe: bool
-) -> None:
-    """A pipe in its place is not waited for."""
+def test_a_link_in_a_folder_is_not_followed(tmp_path, secret, link, is_pipe) -> None:
     file, there = tmp_path / link, tmp_path / "there"
     file.parent.mkdir(parents=True)
     metadata = json.dumps({**fuzzed_files._METADATA, "name": "add"})

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from kernellab.common import progress
 from kernellab.common.progress import ProgressBar
@@ -72,7 +71,7 @@ class Clock:
         return self.now
 
 
-def test_steps_are_counted_and_short_work_opens_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_are_counted_and_short_work_opens_no_bar(monkeypatch) -> None:
     opened = []
     clock = Clock()
     monkeypatch.setattr("kernellab.common.progress.time", clock)
@@ -109,9 +108,7 @@ class Noted:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_work_inside_other_work_is_told_in_its_bar(
-    known: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_work_inside_other_work_is_told_in_its_bar(known, monkeypatch) -> None:
     bar = Noted()
     titles: list[str] = []
 
@@ -132,7 +129,7 @@ def test_work_inside_other_work_is_told_in_its_bar(
     assert bar.closed == 1
 
 
-def test_work_goes_on_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_goes_on_where_no_thread_can_be_started(monkeypatch) -> None:
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError(f"can't start {thread.name}")
 
@@ -160,7 +157,7 @@ def interrupted_inside() -> None:
             raise KeyboardInterrupt
 
 
-def test_an_interrupt_is_noted_once_by_the_outermost_work(messages: SnapshotAssertion) -> None:
+def test_an_interrupt_is_noted_once_by_the_outermost_work(messages) -> None:
     with pytest.raises(KeyboardInterrupt) as caught:
         interrupted_inside()
     assert caught.value.__notes__ == messages
@@ -218,7 +215,7 @@ def test_a_terminal_has_a_line_that_is_wiped_at_the_end() -> None:
 
 
 @pytest.mark.parametrize(("option", "lines"), [(None, False), ("0", False), ("1", True)])
-def test_a_pipe_has_a_line_only_where_it_is_asked_for(option: str | None, lines: bool) -> None:
+def test_a_pipe_has_a_line_only_where_it_is_asked_for(option, lines) -> None:
     environment = without_option() | ({} if option is None else {"KERNELLAB_PROGRESS": option})
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
@@ -251,9 +248,7 @@ def seconds_of(clock: str) -> int:
     return 60 * int(minutes) + int(seconds)
 
 
-def test_what_remains_goes_by_all_the_time_that_has_passed(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_remains_goes_by_all_the_time_that_has_passed(capsys) -> None:
     bar = open_bar("trace matmul", 4, 18, wanted=True)
     assert bar is not None
     bar.draw(1, 4, "programs", "")
@@ -269,7 +264,7 @@ def test_what_remains_goes_by_all_the_time_that_has_passed(
 
 
 @pytest.mark.slow
-def test_a_notebook_has_a_widget_that_leaves_an_empty_output(lab: NotebookSession) -> None:
+def test_a_notebook_has_a_widget_that_leaves_an_empty_output(lab) -> None:
     def shown_after(seconds: float) -> None:
         lab.run(f"import kernellab.common.progress as told; told.SECONDS_UNTIL_SHOWN = {seconds}")
 
@@ -297,7 +292,7 @@ def test_a_notebook_has_a_widget_that_leaves_an_empty_output(lab: NotebookSessio
 # Interrupts
 
 
-def test_an_interrupted_file_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_file_is_as_it_was(tmp_path, monkeypatch) -> None:
     file = write_whole(tmp_path / "report.html", b"whole")
 
     def interrupted(self: Path, target: Path) -> None:
@@ -310,7 +305,7 @@ def test_an_interrupted_file_is_as_it_was(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path: Path) -> None:
+def test_a_link_stays_one_and_a_pipe_is_written_to(tmp_path) -> None:
     (tmp_path / "kept").mkdir()
     link = tmp_path / "report.html"
     link.symlink_to(tmp_path / "kept" / "report.html")
@@ -351,9 +346,7 @@ INTERRUPTED = {
 @pytest.mark.slow
 @pytest.mark.sampled(len(INTERRUPTED))
 @pytest.mark.parametrize(("call", "kept"), INTERRUPTED.items())
-def test_an_interrupt_ends_long_work_soon_and_says_what_is_kept(
-    lab: NotebookSession, call: str, kept: str
-) -> None:
+def test_an_interrupt_ends_long_work_soon_and_says_what_is_kept(lab, call, kept) -> None:
     if "bisect" in call:  # its compiler's process takes a while to start
         lab.run("kernellab.bisect(slow, (4,), x, y, TURNS=3, BLOCK=128)")
     if "graph" in call:  # torch's compiler takes a while to import
@@ -385,7 +378,7 @@ tuning = kernellab.tune(slow, grid, "*fp32:16", "*fp32:16", workers=1, space={"T
 
 
 @pytest.mark.slow
-def test_an_interrupted_sweep_keeps_its_table_and_no_process(lab: NotebookSession) -> None:
+def test_an_interrupted_sweep_keeps_its_table_and_no_process(lab) -> None:
     before = lab.ask("children()")
     outcome = lab.run(SWEEP, interrupt_after="go")
     assert not outcome.error, outcome.traceback

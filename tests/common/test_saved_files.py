@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common.processes import Forked
@@ -39,7 +38,6 @@ from kernellab.judging.records import Verdict
 from kernellab.tracing.steps import TracedArgument
 from kernellab.workshop.course import cells_of
 from tests.support import damages, fuzzed_files, hostile_files
-from tests.support.messages import Raised
 from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
 
@@ -61,9 +59,7 @@ def refusal(path: Any) -> str:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", list(fuzzed_files.KINDS))
 @pytest.mark.parametrize("count", [1, pytest.param(300, marks=pytest.mark.slow)])
-def test_damaged_files_are_refused_or_can_be_looked_at(
-    kind: str, count: int, tmp_path: Path
-) -> None:
+def test_damaged_files_are_refused_or_can_be_looked_at(kind, count, tmp_path) -> None:
     seeds = (f"test {number}" for number in range(count))
     found = list(fuzzed_files.findings(kind, seeds, tmp_path / "files"))
     assert not found, "\n\n".join(f"{one.seed!r}: {one.what}\n{one.trace}" for one in found)
@@ -71,7 +67,7 @@ def test_damaged_files_are_refused_or_can_be_looked_at(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", hostile_files.FILES)
-def test_hostile_files_take_no_time_and_no_memory(name: str, tmp_path: Path) -> None:
+def test_hostile_files_take_no_time_and_no_memory(name, tmp_path) -> None:
     file = hostile_files.FILES[name]
     good, content = fuzzed_files.KINDS[file.kind], file.content()
     looks = good.look, lambda found: fuzzed_files.shown(found, tmp_path)
@@ -111,7 +107,7 @@ TEXTS = {
         ),
     ],
 )
-def test_no_text_of_a_file_is_obeyed(kind: str, every: int, written: Any, tmp_path: Path) -> None:
+def test_no_text_of_a_file_is_obeyed(kind, every, written, tmp_path) -> None:
     good = fuzzed_files.KINDS[kind].content()
     for path, content in damages.with_mark(good, MARK, every):
         try:
@@ -182,9 +178,7 @@ def set_top(name: str, value: Any) -> Callable[[str], str]:
 
 @pytest.mark.parametrize("kind", FIELDS)
 @pytest.mark.parametrize("name", NO_JSON)
-def test_json_that_python_reads_and_json_has_not(
-    kind: str, name: str, written: Any, messages: SnapshotAssertion
-) -> None:
+def test_json_that_python_reads_and_json_has_not(kind, name, written, messages) -> None:
     def with_number(text: str) -> str:
         return set_top(FIELDS[kind], "@")(text).replace('"@"', NO_JSON[name], 1)
 
@@ -193,13 +187,13 @@ def test_json_that_python_reads_and_json_has_not(
 
 @pytest.mark.parametrize("kind", FIELDS)
 @pytest.mark.parametrize("version", [True, 1.0, "1", None, 2, [1], -1, 10**90])
-def test_versions_are_whole_numbers(kind: str, version: Any, written: Any) -> None:
+def test_versions_are_whole_numbers(kind, version, written) -> None:
     file = written(with_json(kind, set_top("version", version)))
     assert f"version {version!r}"[:30] in refusal(file)
     kernellab.load(written(with_json(kind, set_top("version", 1))))
 
 
-def test_a_damaged_cubin_is_told_in_words(written: Any) -> None:
+def test_a_damaged_cubin_is_told_in_words(written) -> None:
     content = good("compilation")
     data = json.loads(gzip.decompress(content))
     (stage,) = (one for one in data["stages"] if one["name"] == "cubin")
@@ -223,7 +217,7 @@ def test_a_damaged_cubin_is_told_in_words(written: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
+def test_a_gzip_bomb_is_not_unpacked(tmp_path) -> None:
     packing = zlib.compressobj(9, wbits=31)
     zeros = b" " * (1 << 24)
     content = b"".join(packing.compress(zeros) for _ in range(64)) + packing.flush()
@@ -231,9 +225,7 @@ def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     assert f"more than {32 * len(content):,}" in refusal(tmp_path / "bomb")  # of a gigabyte
 
 
-def test_a_gzip_file_of_many_small_values_is_not_unpacked(
-    tmp_path: Path, messages: SnapshotAssertion
-) -> None:
+def test_a_gzip_file_of_many_small_values_is_not_unpacked(tmp_path, messages) -> None:
     text = '{"format": [' + "[]," * 4_000_000 + "0]}"
     (tmp_path / "bomb").write_bytes(gzip.compress(text.encode(), 1))
     assert refusal(tmp_path / "bomb") == messages
@@ -247,7 +239,7 @@ def test_commas_and_brackets_of_a_text_are_not_values() -> None:
     }
 
 
-def test_gzip_files_in_a_row_are_one(written: Any) -> None:
+def test_gzip_files_in_a_row_are_one(written) -> None:
     text = gzip.decompress(good("compilation"))
     file = written(gzip.compress(text[:999]) + gzip.compress(text[999:]))
     assert kernellab.load(file).kernel == "vector_add"
@@ -275,9 +267,7 @@ def with_flags(content: bytes, offset: int, value: int) -> bytes:
         lambda good: good + b"PK\x05\x06" + b"\xff" * 18,
     ],
 )
-def test_zip_files_of_other_kinds(
-    damage: Callable[[bytes], bytes], written: Any, messages: SnapshotAssertion
-) -> None:
+def test_zip_files_of_other_kinds(damage, written, messages) -> None:
     assert refusal(written(damage(good("trace")))) == messages
 
 
@@ -336,13 +326,11 @@ HUGE: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", list(HUGE))
-def test_sizes_are_those_of_the_bytes_that_are_there(name: str, damaged: Any) -> None:
+def test_sizes_are_those_of_the_bytes_that_are_there(name, damaged) -> None:
     assert "is damaged: " in refusal(damaged(HUGE[name]))
 
 
-def test_values_must_unpack_to_their_size(
-    damaged: Any, tmp_path: Path, messages: SnapshotAssertion
-) -> None:
+def test_values_must_unpack_to_their_size(damaged, tmp_path, messages) -> None:
     file = damaged(lambda d: None)
     entries = unzipped(file.read_bytes())
     document = json.loads(entries["trace.json"])
@@ -360,7 +348,7 @@ def test_values_must_unpack_to_their_size(
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", ["fifo", "/dev/zero", "/dev/stdin", "\0", "/", "socket", "huge"])
 def test_sources_that_are_no_regular_files_are_not_opened(
-    name: str, damaged: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name, damaged, tmp_path, monkeypatch
 ) -> None:
     file = name if name.startswith("/") or name == "\0" else str(tmp_path / name)
     if name == "fifo":
@@ -381,7 +369,7 @@ def test_sources_that_are_no_regular_files_are_not_opened(
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("given", [True, False, 0, 5, None, b"file", 1.5, [], "a\0b"])
-def test_what_is_no_path_is_refused(given: Any) -> None:
+def test_what_is_no_path_is_refused(given) -> None:
     assert "path must " in refusal(given)
     with pytest.raises(ArgumentError, match=r"^path must "):
         kernellab.read_ncu(given)
@@ -404,7 +392,7 @@ ENTRY_POINTS: dict[str, Callable[[Any], Any]] = {
     ids=["empty", "half a character", "long name", "long path"],
 )
 def test_paths_that_no_file_can_have_are_refused(
-    entry_point: str, given: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Raised
+    entry_point, given, tmp_path, monkeypatch, raised
 ) -> None:
     monkeypatch.chdir(tmp_path)
     raised(KernelLabError, ENTRY_POINTS[entry_point], given)
@@ -412,7 +400,7 @@ def test_paths_that_no_file_can_have_are_refused(
 
 
 @pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "\U0001f600 %d#'\"\n", "\udcff", "-o", "~"])
-def test_any_name_that_a_file_can_have_is_written_and_read(name: str, tmp_path: Path) -> None:
+def test_any_name_that_a_file_can_have_is_written_and_read(name, tmp_path) -> None:
     sweep = kernellab.load(SWEEPS / "tuning_h200_vector_add.json")
     sweep.save(tmp_path / name)
     assert repr(kernellab.load(tmp_path / name)) == repr(sweep)
@@ -420,12 +408,12 @@ def test_any_name_that_a_file_can_have_is_written_and_read(name: str, tmp_path: 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_folder_that_may_not_be_looked_into_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_may_not_be_looked_into_is_said(tmp_path) -> None:
     (tmp_path / "shut").mkdir(mode=0)
     assert "Permission denied" in refusal(tmp_path / "shut" / "file")
 
 
-def test_a_zip_file_with_more_in_it_is_read_for_what_it_should_have(tmp_path: Path) -> None:
+def test_a_zip_file_with_more_in_it_is_read_for_what_it_should_have(tmp_path) -> None:
     outside = {"../../outside": b"x", str(tmp_path / "outside"): b"x", "folder/": b""}
     file = tmp_path / "folder" / "file"
     file.parent.mkdir()
@@ -435,9 +423,7 @@ def test_a_zip_file_with_more_in_it_is_read_for_what_it_should_have(tmp_path: Pa
 
 
 @pytest.mark.timeout(60)
-def test_only_regular_files_are_read(
-    tmp_path: Path, messages: SnapshotAssertion, raised: Raised
-) -> None:
+def test_only_regular_files_are_read(tmp_path, messages, raised) -> None:
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "fifo", "/dev/zero", "/dev/null"):
         assert refusal(path) == messages
@@ -452,9 +438,7 @@ def test_only_regular_files_are_read(
     assert refusal(tmp_path) == messages
 
 
-def test_a_stage_of_a_cache_folder_that_is_no_file(
-    tmp_path: Path, messages: SnapshotAssertion
-) -> None:
+def test_a_stage_of_a_cache_folder_that_is_no_file(tmp_path, messages) -> None:
     metadata = tmp_path / "vector_add"
     metadata.write_bytes(good("cache"))
     fuzzed_files.load_cache_folder(metadata)
@@ -466,13 +450,13 @@ def test_a_stage_of_a_cache_folder_that_is_no_file(
 DUMP = "// -----// IR Dump Before Pass (a-pass) ('builtin.module' operation) //----- //\n"
 
 
-def test_a_dump_of_empty_lines_takes_no_time(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_a_dump_of_empty_lines_takes_no_time(tmp_path, messages) -> None:
     (tmp_path / "dump").write_text(DUMP + "\n" * 2_000_000)
     assert refusal(tmp_path / "dump") == messages
 
 
 @pytest.mark.parametrize("kind", ["compilation", "cache", "dump"])
-def test_texts_of_too_many_lines_are_refused(kind: str, tmp_path: Path, raised: Raised) -> None:
+def test_texts_of_too_many_lines_are_refused(kind, tmp_path, raised) -> None:
     path, lines = tmp_path / "k", "x\n" * 300_001
     if kind == "compilation":
         change = set_top("texts", ["", lines])
@@ -486,27 +470,27 @@ def test_texts_of_too_many_lines_are_refused(kind: str, tmp_path: Path, raised: 
     raised(ArchiveError, kernellab.load, path)
 
 
-def test_counts_of_a_profile_are_counts(tmp_path: Path, raised: Raised) -> None:
+def test_counts_of_a_profile_are_counts(tmp_path, raised) -> None:
     text = '"Kernel Name","k"\n"Address","Source","# Samples"\n"10","NOP","1e300"\n'
     (tmp_path / "a.csv").write_text(text)
     raised(ProfileError, kernellab.read_ncu, tmp_path / "a.csv")
 
 
-def test_names_of_a_launch_and_of_a_submission_are_not_obeyed(tmp_path: Path) -> None:
+def test_names_of_a_launch_and_of_a_submission_are_not_obeyed(tmp_path) -> None:
     head = f'"Kernel Name","k{MARK.partition(chr(34))[0]}"'
     (tmp_path / "a.csv").write_text(f'{head}\n"Address","Source","# Samples"\n"10","NOP","1"\n')
     for said in (kernellab.read_ncu(tmp_path / "a.csv"), Verdict(MARK, "accepted")):
         assert not OBEYED.search(str(said))
 
 
-def test_a_notebook_has_so_many_cells(tmp_path: Path) -> None:
+def test_a_notebook_has_so_many_cells(tmp_path) -> None:
     answer = {"cell_type": "code", "source": "%%tileexercise softmax\npass"}
     (tmp_path / "a.ipynb").write_text(json.dumps({"cells": [answer] * 20_000}))
     with pytest.raises(ArgumentError, match="cells"):
         next(cells_of(tmp_path / "a.ipynb"))
 
 
-def test_quartiles_have_the_median_between_them(written: Any, messages: SnapshotAssertion) -> None:
+def test_quartiles_have_the_median_between_them(written, messages) -> None:
     def swap(text: str) -> str:
         data = json.loads(text)
         timing = next(one for one in _objects(data) if "median" in one and "upper" in one)
@@ -523,7 +507,7 @@ def _objects(data: Any) -> Iterator[dict[str, Any]]:
         yield from _objects(one)
 
 
-def test_a_name_of_the_files_is_shown_in_part(written: Any, messages: SnapshotAssertion) -> None:
+def test_a_name_of_the_files_is_shown_in_part(written, messages) -> None:
     def add(text: str) -> str:
         data = json.loads(text)
         data["resources"]["x" * 5000] = 1
@@ -534,7 +518,7 @@ def test_a_name_of_the_files_is_shown_in_part(written: Any, messages: SnapshotAs
     assert len(said) < 1000
 
 
-def test_half_a_character_is_shown_as_unknown(written: Any) -> None:
+def test_half_a_character_is_shown_as_unknown(written) -> None:
     file = written(with_json("compilation", set_top("kernel", "a\ud800b")))
     assert kernellab.load(file).kernel == "a\ufffdb"
 

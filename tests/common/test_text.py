@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from kernellab.common.arguments import read_constexprs, spread_constexprs, stated_by_options
 from kernellab.common.containers import distinct
@@ -24,7 +23,7 @@ from kernellab.errors import MissingArguments, nearest, suggestion
         (5842.0, 3, "5.84 ms"), (1.234e6, 4, "1.234 s"), (0.0, 3, "0 us"),
     ],
 )  # fmt: skip
-def test_a_time_has_the_unit_that_fits(microseconds: float, digits: int, text: str) -> None:
+def test_a_time_has_the_unit_that_fits(microseconds, digits, text) -> None:
     assert time_text(microseconds, digits) == text
 
 
@@ -52,7 +51,7 @@ def test_an_element_has_its_argument_and_its_index() -> None:
         ("lock", ["BLOCK"], "BLOCK"),
     ],
 )  # fmt: skip
-def test_a_slip_is_put_right(word: str, known: list[str], guess: str) -> None:
+def test_a_slip_is_put_right(word, known, guess) -> None:
     assert nearest(word, known) == f"Did you mean {guess!r}?"
 
 
@@ -63,7 +62,7 @@ def test_a_slip_is_put_right(word: str, known: list[str], guess: str) -> None:
         ("cuda", ["hip", "add"]), ("x", ["y", "acc"]), ("", ["add"]),
     ],
 )  # fmt: skip
-def test_what_is_far_off_is_not_guessed_at(word: str, known: list[str]) -> None:
+def test_what_is_far_off_is_not_guessed_at(word, known) -> None:
     assert nearest(word, known) == ""
 
 
@@ -86,7 +85,7 @@ def test_what_there_is_is_listed() -> None:
         ("MODE=relu,SCALE=0.5", [("MODE", "relu"), ("SCALE", 0.5)]),
     ],
 )  # fmt: skip
-def test_constants_with_commas(text: str, constants: list[tuple[str, object]]) -> None:
+def test_constants_with_commas(text, constants) -> None:
     assert read_constexprs(text) == constants
 
 
@@ -98,7 +97,7 @@ def test_constants_with_blanks() -> None:
     ]  # fmt: skip
 
 
-def test_what_is_missing_in_the_words_of_a_line(messages: SnapshotAssertion) -> None:
+def test_what_is_missing_in_the_words_of_a_line(messages) -> None:
     only_constants = MissingArguments("", constexprs=["BM", "BN"])
     assert stated_by_options(only_constants) == "Pass --constexpr BM=VALUE,BN=VALUE."
     both = MissingArguments("", constexprs=["BM"], others=["n", "seed"])
@@ -110,7 +109,7 @@ def test_what_is_missing_in_the_words_of_a_line(messages: SnapshotAssertion) -> 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint16"])
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (500,), (20, 30)])
-def test_each_comes_once_in_order(dtype: str, shape: tuple[int, ...]) -> None:
+def test_each_comes_once_in_order(dtype, shape) -> None:
     ends = numpy.iinfo(dtype)
     random = numpy.random.default_rng(1)
     numbers = numpy.asarray(random.integers(0, 100, shape), dtype)
@@ -150,7 +149,7 @@ def read(text: str, folder: Path, schema: Any = Mapping[str, Entry]) -> Any:
     return read_data_file(file, schema)
 
 
-def test_a_file_becomes_the_records_of_its_schema(tmp_path: Path) -> None:
+def test_a_file_becomes_the_records_of_its_schema(tmp_path) -> None:
     entries = read(VALID, tmp_path)
     assert entries["first"] == Entry('Two lines of "prose", joined.', r"a  (\d+)", ("one",))
     assert entries["second"] == Entry("short")
@@ -169,9 +168,7 @@ def test_a_file_becomes_the_records_of_its_schema(tmp_path: Path) -> None:
         ('"short"', "short", "Invalid value"),
     ],
 )  # fmt: skip
-def test_an_error_names_file_table_and_field(
-    valid: str, wrong: str, message: str, tmp_path: Path
-) -> None:
+def test_an_error_names_file_table_and_field(valid, wrong, message, tmp_path) -> None:
     assert valid in VALID
     with pytest.raises(DataFileError, match=re.escape(message)) as caught:
         read(VALID.replace(valid, wrong), tmp_path)

@@ -11,14 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common import processes as shared_worker
 from kernellab.common.processes import Worker
 from kernellab.errors import CompileError, WorkerError, WorkerLost
 from tests.kernels.tuned import double
-from tests.support.messages import Raised
 from tests.support.python_processes import STRICT, has_ended, is_running, run_python
 
 
@@ -74,7 +72,7 @@ def test_a_process_that_aborts_is_an_error_with_its_last_words_and_the_next_call
     assert worker.call("os:getpid") != before
 
 
-def test_a_call_that_takes_too_long_is_stopped(worker, raised: Raised):
+def test_a_call_that_takes_too_long_is_stopped(worker, raised):
     process = worker.call("os:getpid")
     raised(WorkerError, worker.call, "time:sleep", 60, seconds=0.2)
     assert not is_running(process)
@@ -145,7 +143,7 @@ def test_modules_beside_a_notebook_do_not_replace_those_of_python(tmp_path):
     assert (done.stdout, done.stderr) == ("7\n", "")
 
 
-def test_a_process_that_the_system_killed_is_said_to_be_killed(worker, messages: SnapshotAssertion):
+def test_a_process_that_the_system_killed_is_said_to_be_killed(worker, messages):
     with pytest.raises(WorkerError) as caught:
         worker.call("os:kill", 0, 9)
     assert caught.value.ending == messages
@@ -160,7 +158,7 @@ def end_by(number):
 
 
 def test_a_process_that_ends_before_it_begins_is_lost_and_blames_no_call(
-    worker, tmp_path, messages: SnapshotAssertion
+    worker, tmp_path, messages
 ):
     (tmp_path / "ends_early.py").write_text("import os\nos.write(2, b'no room')\nos._exit(2)\n")
     (tmp_path / "fails_early.py").write_text("raise RuntimeError('cannot start new thread')\n")
@@ -241,7 +239,7 @@ def end_in_half_a_minute():
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 10 << 20])
 def test_a_process_that_stays_suspended_is_lost_and_the_next_call_works(
-    worker, monkeypatch, size, raised: Raised
+    worker, monkeypatch, size, raised
 ):
     monkeypatch.setattr(shared_worker, "_PATIENCE", 0)
     process = worker.call("os:getpid")
@@ -313,7 +311,7 @@ def test_a_process_ended_from_another_thread_is_waited_for(worker):
     assert worker.process_id is None
 
 
-def test_a_process_that_cannot_be_started_blames_no_kernel(worker, monkeypatch, raised: Raised):
+def test_a_process_that_cannot_be_started_blames_no_kernel(worker, monkeypatch, raised):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     raised(WorkerError, worker.call, "os:getpid")
 

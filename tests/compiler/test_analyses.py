@@ -7,30 +7,21 @@ import re
 from itertools import pairwise
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 from kernellab.errors import ArgumentError
 from tests.kernels import analyzed, remarked
 from tests.support.compiled import compiled, of_corpus, source_line
-from tests.support.messages import Raised
 
 WITH_SHARED_MEMORY = [
-    ("matmul", "sm_90"),
-    ("matmul", "sm_80"),
-    ("matmul", "gfx942"),
-    ("attention_forward", "sm_90"),
-    ("layer_norm_backward", "sm_80"),
-    ("matmul_tma", "sm_90"),
-    ("matmul_tma_specialized", "sm_100"),
+    ("matmul", "sm_90"), ("matmul", "sm_80"), ("matmul", "gfx942"), ("attention_forward", "sm_90"),
+    ("layer_norm_backward", "sm_80"), ("matmul_tma", "sm_90"), ("matmul_tma_specialized", "sm_100"),
     ("histogram", "sm_90"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), WITH_SHARED_MEMORY)
-def test_buffers_fill_the_launchs_memory_and_share_bytes_at_different_times(
-    name: str, target: str
-) -> None:
+def test_buffers_fill_the_launchs_memory_and_share_bytes_at_different_times(name, target) -> None:
     compilation = of_corpus(name, target)
     memory = compilation.shared_memory()
     assert memory.total_bytes == compilation.resources.shared_bytes
@@ -78,7 +69,7 @@ _ALLOCATION = re.compile(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["matmul", "matmul_tma_specialized", "attention_forward"])
-def test_tensor_memory_is_what_the_modules_text_says(name: str) -> None:
+def test_tensor_memory_is_what_the_modules_text_says(name) -> None:
     compilation = of_corpus(name, "sm_100")
     memory = compilation.tensor_memory()
     (allocated,) = [one for one in compilation.passes if one.name == "allocate_tensor_memory"]
@@ -138,9 +129,7 @@ def test_buffers_of_tensor_memory_that_share_columns_do_not_live_at_once() -> No
 @pytest.mark.parametrize(
     ("name", "target"), [("matmul", "sm_90"), ("matmul", "gfx942"), ("vector_add", "sm_100")]
 )
-def test_where_there_is_no_tensor_memory_it_says_why(
-    name: str, target: str, messages: SnapshotAssertion
-) -> None:
+def test_where_there_is_no_tensor_memory_it_says_why(name, target, messages) -> None:
     memory = of_corpus(name, target).tensor_memory()
     assert (memory.buffers, memory.total_columns) == ((), 0)
     assert memory.absence == messages
@@ -156,7 +145,7 @@ def test_where_there_is_no_tensor_memory_it_says_why(
         ("attention_forward", "sm_80"),
     ],
 )
-def test_there_are_as_many_barriers_as_in_the_machine_code(name: str, target: str) -> None:
+def test_there_are_as_many_barriers_as_in_the_machine_code(name, target) -> None:
     barriers = of_corpus(name, target).barriers()
     assert barriers.in_finished_code == len(barriers.barriers) > 0
 
@@ -207,16 +196,12 @@ def test_every_hazard_has_a_write_and_bytes_in_common() -> None:
 @pytest.mark.parametrize(
     ("name", "target"),
     [
-        ("matmul", "sm_80"),
-        ("matmul", "sm_90"),
-        ("attention_forward", "sm_80"),
-        ("softmax", "sm_90"),
-        ("vector_add", "sm_90"),
-        ("vector_add", "gfx942"),
+        ("matmul", "sm_80"), ("matmul", "sm_90"), ("attention_forward", "sm_80"),
+        ("softmax", "sm_90"), ("vector_add", "sm_90"), ("vector_add", "gfx942"),
         ("layer_norm_backward", "sm_80"),
     ],
-)
-def test_estimated_widths_are_those_of_the_finished_code(name: str, target: str) -> None:
+)  # fmt: skip
+def test_estimated_widths_are_those_of_the_finished_code(name, target) -> None:
     accesses = of_corpus(name, target).axis_info().accesses
     bytes_of = {"f16": 2, "bf16": 2, "f32": 4, "i32": 4}
     compared = 0
@@ -323,14 +308,14 @@ def test_a_product_of_packed_fp4_has_twice_the_depth_of_its_bytes() -> None:
 @pytest.mark.parametrize(
     "question", ["shared_memory", "barriers", "axis_info", "call_graph", "pipeline_stages", "work"]
 )
-def test_every_result_is_a_table_and_is_kept(question: str) -> None:
+def test_every_result_is_a_table_and_is_kept(question) -> None:
     compilation = of_corpus("matmul", "sm_90")
     result = getattr(compilation, question)()
     assert len(result.table()) > 0
     assert getattr(compilation, question)() is result
 
 
-def test_without_passes_the_analyses_of_passes_say_what_to_do(raised: Raised) -> None:
+def test_without_passes_the_analyses_of_passes_say_what_to_do(raised) -> None:
     compilation = compiled(
         analyzed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=64, STEPS=2, record="stages"
     )

@@ -14,7 +14,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.common.saved_files import SavedValue
@@ -23,7 +22,6 @@ from kernellab.compiler.saving import FORMAT, SCHEMA, parts
 from kernellab.errors import ArchiveError, ArgumentError, KernelLabError
 from tests.kernels import analyzed
 from tests.support.compiled import compiled, of_corpus
-from tests.support.messages import Raised
 from tests.support.python_processes import python_path
 from tests.support.source_files import ROOT
 
@@ -38,7 +36,7 @@ CASES = [
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "target"), CASES)
-def test_what_is_loaded_is_what_was_saved(name: str, target: str, tmp_path: Path) -> None:
+def test_what_is_loaded_is_what_was_saved(name, target, tmp_path) -> None:
     saved = of_corpus(name, target)
     path = saved.save(tmp_path / "record.json.gz")
     loaded = kernellab.load(path)
@@ -60,7 +58,7 @@ def test_what_is_loaded_is_what_was_saved(name: str, target: str, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_loaded_record_answers_the_analyses_and_compares_as_equal(tmp_path: Path) -> None:
+def test_a_loaded_record_answers_the_analyses_and_compares_as_equal(tmp_path) -> None:
     saved = of_corpus("matmul", "sm_90")
     loaded = kernellab.load(saved.save(tmp_path / "a"))
     for question in ("shared_memory", "barriers", "axis_info", "call_graph", "pipeline_stages",
@@ -74,12 +72,12 @@ def test_a_loaded_record_answers_the_analyses_and_compares_as_equal(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_the_largest_of_the_tuned_kernels_stays_small(tmp_path: Path) -> None:
+def test_the_largest_of_the_tuned_kernels_stays_small(tmp_path) -> None:
     path = of_corpus("attention_backward", "sm_90").save(tmp_path / "large")
     assert os.path.getsize(path) < 1.5 * MEGABYTE
 
 
-def test_a_record_of_stages_alone(tmp_path: Path, raised: Raised) -> None:
+def test_a_record_of_stages_alone(tmp_path, raised) -> None:
     saved = compiled(
         analyzed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=64, STEPS=2, record="stages"
     )
@@ -91,7 +89,7 @@ def test_a_record_of_stages_alone(tmp_path: Path, raised: Raised) -> None:
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "target"), CASES)
-def test_records_fit_the_schema(name: str, target: str) -> None:
+def test_records_fit_the_schema(name, target) -> None:
     schema = json.loads(SCHEMA.read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     data = json.loads(FORMAT.text(**parts(of_corpus(name, target))))
@@ -110,12 +108,9 @@ def test_values_that_json_has_no_word_for() -> None:
     import triton.language as tl
 
     values: dict[Any, Any] = {
-        (0,): float("inf"),
-        (1, 0): (1, "a", None),
-        (2,): {"k": [1.5]},
-        (3,): tl.float16,
+        (0,): float("inf"), (1, 0): (1, "a", None), (2,): {"k": [1.5]}, (3,): tl.float16,
         (4,): True,
-    }
+    }  # fmt: skip
     one = of_corpus("vector_add", "sm_90")
     changed = dataclasses.replace(
         one, specialization=dataclasses.replace(one.specialization, constants=values)
@@ -136,18 +131,18 @@ def refusal(path: Path) -> str:
     return str(caught.value)
 
 
-def test_no_file(tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_no_file(tmp_path, messages) -> None:
     assert refusal(tmp_path / "nowhere.json.gz") == messages
 
 
 @pytest.mark.parametrize("share", [0.2, 0.9, 0.999])
-def test_a_truncated_file(saved: Path, share: float, messages: SnapshotAssertion) -> None:
+def test_a_truncated_file(saved, share, messages) -> None:
     content = saved.read_bytes()
     saved.write_bytes(content[: int(len(content) * share)])
     assert refusal(saved) == messages
 
 
-def test_a_truncated_json_that_is_not_compressed(saved: Path, messages: SnapshotAssertion) -> None:
+def test_a_truncated_json_that_is_not_compressed(saved, messages) -> None:
     text = gzip.decompress(saved.read_bytes())
     saved.write_bytes(text)
     assert kernellab.load(saved).kernel == "vector_add"
@@ -155,7 +150,7 @@ def test_a_truncated_json_that_is_not_compressed(saved: Path, messages: Snapshot
     assert refusal(saved) == messages
 
 
-def test_a_flipped_byte(saved: Path, messages: SnapshotAssertion) -> None:
+def test_a_flipped_byte(saved, messages) -> None:
     content = bytearray(saved.read_bytes())
     content[len(content) // 2] ^= 0xFF
     saved.write_bytes(content)
@@ -167,14 +162,14 @@ CONTENTS = [b"just some words", b"", b"P", b"PK\x03", b"\x1f", b"\x7fELF\x02\xff
 
 
 @pytest.mark.parametrize("content", CONTENTS)
-def test_files_of_another_kind(tmp_path: Path, content: bytes, messages: SnapshotAssertion) -> None:
+def test_files_of_another_kind(tmp_path, content, messages) -> None:
     file = tmp_path / "file"
     file.write_bytes(content)
     message = refusal(file)
     assert message == messages
 
 
-def test_another_version(saved: Path, messages: SnapshotAssertion) -> None:
+def test_another_version(saved, messages) -> None:
     data = json.loads(gzip.decompress(saved.read_bytes()))
     data["version"], data["kernellab"] = 7, "9.9.9"
     saved.write_text(json.dumps(data))
@@ -205,9 +200,7 @@ DAMAGES: list[tuple[tuple[Any, ...], Any, str]] = [
 
 
 @pytest.mark.parametrize(("way", "to", "place"), DAMAGES, ids=[place for *_, place in DAMAGES])
-def test_a_part_that_does_not_fit_is_named(
-    way: tuple[Any, ...], to: Any, place: str, raised: Raised
-) -> None:
+def test_a_part_that_does_not_fit_is_named(way, to, place, raised) -> None:
     data = json.loads(FORMAT.text(**parts(of_corpus("vector_add", "sm_90"))))
     from_json(data)
     holder = functools.reduce(lambda found, step: found[step], way[:-1], data)
@@ -219,7 +212,7 @@ def test_a_part_that_does_not_fit_is_named(
     assert place in str(error)
 
 
-def test_a_place_that_cannot_be_written(tmp_path: Path, raised: Raised) -> None:
+def test_a_place_that_cannot_be_written(tmp_path, raised) -> None:
     raised(ArchiveError, of_corpus("vector_add", "sm_90").save, tmp_path / "no" / "such" / "folder")
     assert list(tmp_path.iterdir()) == []
 
@@ -256,7 +249,7 @@ def left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.slow
-def test_a_folder_of_tritons_cache(left: Left, tmp_path: Path, raised: Raised) -> None:
+def test_a_folder_of_tritons_cache(left, tmp_path, raised) -> None:
     target, folder, _ = left
     ours = of_corpus("matmul", target)
     for path in (folder, folder / "matmul.json"):
@@ -272,7 +265,7 @@ def test_a_folder_of_tritons_cache(left: Left, tmp_path: Path, raised: Raised) -
 
 
 @pytest.mark.slow
-def test_a_dump_of_mlir(left: Left, raised: Raised) -> None:
+def test_a_dump_of_mlir(left, raised) -> None:
     target, _, dump = left
     loaded, ours = kernellab.load(dump), of_corpus("matmul", target)
     assert (loaded.kernel, loaded.target) == ("matmul", ours.target)
@@ -290,9 +283,7 @@ def test_a_dump_of_mlir(left: Left, raised: Raised) -> None:
 
 
 @pytest.mark.slow
-def test_a_dump_that_ends_early(
-    left: Left, tmp_path: Path, messages: SnapshotAssertion, raised: Raised
-) -> None:
+def test_a_dump_that_ends_early(left, tmp_path, messages, raised) -> None:
     _, _, dump = left
     text = dump.read_text()
     cut = tmp_path / "cut"
@@ -310,7 +301,7 @@ def test_a_dump_that_ends_early(
 
 
 @pytest.mark.slow
-def test_a_layout_that_mlir_dies_of(left: Left, tmp_path: Path) -> None:
+def test_a_layout_that_mlir_dies_of(left, tmp_path) -> None:
     """An edited file may end the worker process, never this one; Triton 3.9 refuses it in words."""
     _, folder, _ = left
     edited = shutil.copytree(folder, tmp_path / "edited") / "matmul.ttgir"
@@ -330,9 +321,7 @@ def test_a_layout_that_mlir_dies_of(left: Left, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", [slice(0), slice(1000), slice(60)])
-def test_a_cut_off_cubin_costs_the_sass_and_nothing_else(
-    left: Left, tmp_path: Path, damage: slice, raised: Raised
-) -> None:
+def test_a_cut_off_cubin_costs_the_sass_and_nothing_else(left, tmp_path, damage, raised) -> None:
     target, folder, _ = left
     if target != "sm_90":
         pytest.skip("AMD's machine code is text")
@@ -354,7 +343,7 @@ def test_a_cut_off_cubin_costs_the_sass_and_nothing_else(
 
 @pytest.mark.slow
 def test_a_cache_folder_whose_module_was_edited_is_mapped_as_far_as_it_goes(
-    left: Left, tmp_path: Path, messages: SnapshotAssertion
+    left, tmp_path, messages
 ) -> None:
     _, folder, _ = left
     module = shutil.copytree(folder, tmp_path / "edited") / "matmul.ttir"
@@ -369,7 +358,7 @@ def test_a_cache_folder_whose_module_was_edited_is_mapped_as_far_as_it_goes(
 
 
 @pytest.mark.slow
-def test_folders_that_are_no_cache(left: Left, tmp_path: Path, messages: SnapshotAssertion) -> None:
+def test_folders_that_are_no_cache(left, tmp_path, messages) -> None:
     assert refusal(tmp_path) == messages
     (tmp_path / "a.json").write_text("{}")
     assert refusal(tmp_path) == messages

@@ -1,7 +1,6 @@
 """What a compilation says that it can answer, and that it keeps its word."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from kernellab.compiler.compilations import Compilation, Sources
 from kernellab.errors import CompileError, NotRecorded
 from tests.kernels import basic
 from tests.support.compiled import compiled, of_corpus
-from tests.support.messages import Raised
 
 EVERYTHING = {
     *("resources", "source_map", "remarks", "module", "instructions", "occupancy"),
@@ -32,14 +30,14 @@ def ask(compilation: Compilation, asked: str) -> object:
 
 
 @pytest.mark.parametrize("target", ["sm_90", pytest.param("gfx942", marks=pytest.mark.slow)])
-def test_a_kernel_that_was_compiled_here_answers_everything(target: str) -> None:
+def test_a_kernel_that_was_compiled_here_answers_everything(target) -> None:
     compilation = of_corpus("matmul", target)
     assert compilation.capabilities == EVERYTHING
     for asked in EVERYTHING:
         ask(compilation, asked)
 
 
-def test_a_record_from_a_file_says_what_it_has(tmp_path: Path) -> None:
+def test_a_record_from_a_file_says_what_it_has(tmp_path) -> None:
     path = of_corpus("matmul", "sm_90").save(tmp_path / "record")
     assert kernellab.load(path).capabilities == EVERYTHING
 
@@ -67,14 +65,14 @@ def test_what_lacks_is_an_error_of_one_kind() -> None:
                 ask(compilation, asked)
 
 
-def test_a_compilation_that_was_stopped_says_so(raised: Raised) -> None:
+def test_a_compilation_that_was_stopped_says_so(raised) -> None:
     early = stopped(stop_after="ttgir")
     for asked in ("resources", "occupancy"):
         raised(CompileError, ask, early, asked)
 
 
 @pytest.mark.slow
-def test_an_ir_text_answers_but_for_remarks(raised: Raised) -> None:
+def test_an_ir_text_answers_but_for_remarks(raised) -> None:
     text = of_corpus("matmul", "sm_90").stages["ttgir"].text
     given = compiled(text, num_warps=8)
     assert given.capabilities == EVERYTHING - {"remarks"}

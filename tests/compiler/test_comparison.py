@@ -6,7 +6,6 @@ import types
 from pathlib import Path
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.compiler.compare import Comparison, without_locations
@@ -15,7 +14,6 @@ from kernellab.errors import ArgumentError
 from kernellab.viz.kernels import comparison_card
 from tests.kernels import analyzed, basic
 from tests.support.compiled import compiled, of_corpus
-from tests.support.messages import Raised
 
 SOURCE = """
 import triton
@@ -52,7 +50,7 @@ def test_a_compilation_and_itself_differ_in_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_kernel_on_other_lines_differs_in_its_source_alone(tmp_path: Path) -> None:
+def test_the_same_kernel_on_other_lines_differs_in_its_source_alone(tmp_path) -> None:
     first = version_of(SOURCE, tmp_path, "first")
     moved = version_of("# a comment\n" * 7 + SOURCE, tmp_path, "moved")
     comparison = kernellab.compare(first, moved)
@@ -62,7 +60,7 @@ def test_the_same_kernel_on_other_lines_differs_in_its_source_alone(tmp_path: Pa
     assert set(differing) <= {"cubin"}, "its line table names the lines"
 
 
-def test_another_version_parts_in_the_front_end(tmp_path: Path) -> None:
+def test_another_version_parts_in_the_front_end(tmp_path) -> None:
     first = version_of(SOURCE, tmp_path, "version_a")
     second = version_of(SOURCE.replace("x * 3.0", "x * x"), tmp_path, "version_b")
     comparison = kernellab.compare(first, second)
@@ -149,7 +147,7 @@ def test_the_cards_two_forms_say_the_same_and_escape() -> None:
     assert "are equal" not in text
 
 
-def test_what_cannot_be_compared(messages: SnapshotAssertion, raised: Raised) -> None:
+def test_what_cannot_be_compared(messages, raised) -> None:
     one = of_corpus("vector_add", "sm_90")
     comparison = kernellab.compare(one, one)
     with pytest.raises(ArgumentError) as refused:
@@ -160,18 +158,15 @@ def test_what_cannot_be_compared(messages: SnapshotAssertion, raised: Raised) ->
 
 
 @pytest.mark.parametrize("stage", ["ttir", "ttgir", "llir", "ptx", "sass"])
-def test_texts_without_locations_name_no_lines_and_keep_the_rest(stage: str) -> None:
+def test_texts_without_locations_name_no_lines_and_keep_the_rest(stage) -> None:
     text = of_corpus("vector_add", "sm_90").stages[stage].text
     bare = without_locations(text)
     assert "elementwise.py" not in bare
     assert not [words for words in (" loc(", "!dbg", "\t.loc") if words in bare]
     kept = {
-        "ttir": "tt.load",
-        "ttgir": "tt.load",
-        "llir": "asm sideeffect",
-        "ptx": "ld.global",
+        "ttir": "tt.load", "ttgir": "tt.load", "llir": "asm sideeffect", "ptx": "ld.global",
         "sass": "LDG",
-    }
+    }  # fmt: skip
     assert bare.count(kept[stage]) == text.count(kept[stage]) > 0
 
 
@@ -183,7 +178,7 @@ def test_libraries_are_told_by_name_and_not_by_their_place_on_this_machine() -> 
 
 
 @pytest.mark.slow
-def test_the_lines_whose_operations_differ_are_listed(tmp_path: Path, raised: Raised) -> None:
+def test_the_lines_whose_operations_differ_are_listed(tmp_path, raised) -> None:
     twice = SOURCE.replace("x * 3.0", "x * 3.0 + x").replace("\n@triton", "\n\n@triton")
     compared = kernellab.compare(
         version_of(SOURCE, tmp_path, "three"), version_of(twice, tmp_path, "four")

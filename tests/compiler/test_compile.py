@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 from triton.backends.nvidia.compiler import get_ptxas
 
 from kernellab.compiler.machine_code.instructions import disassemble, matrix_instructions
@@ -23,7 +22,6 @@ from kernellab.errors import ArgumentError, CompileError, NoSuchStage, OptionErr
 from kernellab.records import Target
 from tests.kernels import basic, gluon_add, parameters
 from tests.support.compiled import compiled
-from tests.support.messages import Raised
 
 pytestmark = pytest.mark.usefixtures("empty_cache")
 
@@ -176,7 +174,7 @@ def test_sass_names_the_kernels_lines():
     assert min(lines) >= first
 
 
-def test_a_cubin_that_is_none(raised: Raised):
+def test_a_cubin_that_is_none(raised):
     raised(CompileError, disassemble, b"not a cubin")
 
 
@@ -265,7 +263,7 @@ def test_shared_memory_is_that_of_the_pipelines_buffers(name, shared):
     assert made.resources.shared_bytes == shared
 
 
-def test_resources_need_their_report(raised: Raised):
+def test_resources_need_their_report(raised):
     from kernellab.compiler.machine_code import resources
 
     cubin = compiled(basic.add, *ADD, BLOCK=64, target="sm_80").stages["cubin"].content
@@ -326,7 +324,7 @@ def test_an_autotuned_kernel_takes_its_first_config():
     assert "tensor<32x" in compilation.stages["ttir"].text
 
 
-def test_heuristics_are_computed_from_the_arguments(messages: SnapshotAssertion):
+def test_heuristics_are_computed_from_the_arguments(messages):
     text = compiled(parameters.heuristic, "*fp32", 100, target="sm_90").stages["ttir"].text
     assert "tensor<128x" in text
     with pytest.raises(ArgumentError) as caught:
@@ -350,18 +348,18 @@ def test_the_same_kernel_from_another_file_keeps_its_own_file_name(tmp_path):
         assert files == {str(path)}
 
 
-def test_recordings_that_there_are_not(raised: Raised):
+def test_recordings_that_there_are_not(raised):
     error = raised(OptionError, compile, basic.add, *ADD, BLOCK=64, record="pases")
 
 
-def test_a_function_that_is_no_kernel(raised: Raised):
+def test_a_function_that_is_no_kernel(raised):
     raised(ArgumentError, compile, machine_code, "*fp32")
 
 
 @pytest.mark.parametrize(
     ("name", "meant"), [("TTGIR", "ttgir"), ("ptxx", "ptx"), (" sass", "sass")]
 )
-def test_a_stage_that_is_not_there_is_told_with_the_nearest(name, meant, raised: Raised):
+def test_a_stage_that_is_not_there_is_told_with_the_nearest(name, meant, raised):
     stages = compiled(basic.add, *ADD, target="sm_90", BLOCK=64).stages
     caught = raised(KeyError, lambda: stages[name])
     assert isinstance(caught, NoSuchStage)

@@ -7,7 +7,6 @@ import sys
 import textwrap
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources, PTXASError
 
@@ -59,7 +58,7 @@ def test_a_refusal_as_data():
         (faulty.wrong_construct, {"BLOCK": 16}, "wrong_construct", "[v for v in"),
     ],
 )
-def test_front_end_errors(kernel, arguments, mark, under_caret, messages: SnapshotAssertion):
+def test_front_end_errors(kernel, arguments, mark, under_caret, messages):
     """Inside helpers of helpers, under decorators of several lines, with defaults,
     in Triton's own library, indented.
     """
@@ -73,7 +72,7 @@ def test_front_end_errors(kernel, arguments, mark, under_caret, messages: Snapsh
     assert isinstance(error.__cause__, CompilationError)
 
 
-def test_a_plain_function_is_named_where_it_is_called(messages: SnapshotAssertion):
+def test_a_plain_function_is_named_where_it_is_called(messages):
     error = refusal(faulty.calls_python, "*fp32", BLOCK=16, target="sm_90")
     line, text = faulty_line("calls_python")
     assert error.problem == messages
@@ -82,7 +81,7 @@ def test_a_plain_function_is_named_where_it_is_called(messages: SnapshotAssertio
     assert (error.position.line, error.position.column) == (line, text.index("plain_python(") + 1)
 
 
-def test_ptxas_errors_point_at_the_kernels_line(messages: SnapshotAssertion):
+def test_ptxas_errors_point_at_the_kernels_line(messages):
     error = refusal(faulty.bad_assembly, "*fp32", BLOCK=16, target="sm_90")
     line, _ = faulty_line("bad_assembly")
     assert error.problem == messages
@@ -98,7 +97,7 @@ def test_ptxas_errors_point_at_the_kernels_line(messages: SnapshotAssertion):
     assert ptx.text.read().splitlines()[int(told[1]) - 1].strip() == told[2]
 
 
-def test_a_failing_verifier_gives_mlirs_own_words(messages: SnapshotAssertion):
+def test_a_failing_verifier_gives_mlirs_own_words(messages):
     error = refusal(faulty.bad_packing, "*fp32", BLOCK=64, target="sm_90")
     assert error.problem == messages
     line, _ = faulty_line("bad_packing")
@@ -123,7 +122,7 @@ def test_a_failing_pass_is_named_with_what_failed_in_it():
 
 
 @pytest.mark.slow
-def test_too_much_shared_memory(messages: SnapshotAssertion):
+def test_too_much_shared_memory(messages):
     types = (*("*fp32:16",) * 3, *("i32:16",) * 4, "i32:1", "i32:16", "i32:1", "i32:16", "i32:1")
     error = refusal(basic.matmul, *types, BLOCK_M=256, BLOCK_N=256, BLOCK_K=64, target="sm_90")
     assert error.problem == messages
@@ -137,7 +136,7 @@ def test_too_much_shared_memory(messages: SnapshotAssertion):
     assert all("tl.load" in source[int(line) - 1] for *_, line in buffers)
 
 
-def test_too_many_warps(messages: SnapshotAssertion):
+def test_too_many_warps(messages):
     error = refusal(basic.add, *("*fp32",) * 3, "i32", BLOCK=64, num_warps=64, target="sm_90")
     assert error.problem == messages
 
@@ -161,17 +160,14 @@ def test_what_the_compiler_prints_on_success_is_shown(capfd, monkeypatch):
 def import_elsewhere(prelude="", **environment):
     code = textwrap.dedent(prelude) + "\nimport kernellab.triton_api"
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
         env={**os.environ, **environment},
-    )
+    )  # fmt: skip
     assert done.returncode == 1
     return done.stderr.strip().splitlines()[-1]
 
 
-def test_importing_without_triton_says_how_to_install_it(messages: SnapshotAssertion):
+def test_importing_without_triton_says_how_to_install_it(messages):
     message = import_elsewhere(
         """
         import importlib.util, sys
@@ -182,7 +178,7 @@ def test_importing_without_triton_says_how_to_install_it(messages: SnapshotAsser
     assert message == messages
 
 
-def test_importing_in_tritons_interpreter_mode_says_what_to_do(messages: SnapshotAssertion):
+def test_importing_in_tritons_interpreter_mode_says_what_to_do(messages):
     message = import_elsewhere(TRITON_INTERPRET="1")
     assert message.startswith("ImportError: TRITON_INTERPRET=1 is set")
     assert "TRITON_INTERPRET" in message

@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import numpy
 import pytest
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from triton.experimental.gluon import language as gl
 
 from kernellab.compiler.analyses.conversions import elements_moved
@@ -59,22 +57,14 @@ def assert_done_as_said(one: Conversion) -> None:
 @pytest.mark.parametrize(
     ("name", "target"),
     [
-        ("matmul", "sm_80"),
-        ("matmul", "sm_90"),
-        ("matmul_small", "sm_75"),
-        ("attention_forward", "sm_80"),
-        ("attention_forward", "sm_90"),
-        ("attention_backward", "sm_90"),
-        ("layer_norm_backward", "sm_80"),
-        ("sort", "sm_90"),
-        ("cumsum", "sm_90"),
-        ("linear_recurrence", "sm_80"),
-        ("histogram", "sm_90"),
-        ("softmax", "sm_90"),
-        ("gluon_transpose", "sm_80"),
+        ("matmul", "sm_80"), ("matmul", "sm_90"), ("matmul_small", "sm_75"),
+        ("attention_forward", "sm_80"), ("attention_forward", "sm_90"),
+        ("attention_backward", "sm_90"), ("layer_norm_backward", "sm_80"), ("sort", "sm_90"),
+        ("cumsum", "sm_90"), ("linear_recurrence", "sm_80"), ("histogram", "sm_90"),
+        ("softmax", "sm_90"), ("gluon_transpose", "sm_80"),
     ],
-)
-def test_the_machine_code_does_what_is_said(name: str, target: str) -> None:
+)  # fmt: skip
+def test_the_machine_code_does_what_is_said(name, target) -> None:
     found = of_corpus(name, target).conversions()
     assert len(found) > 0
     for one in found:
@@ -130,9 +120,7 @@ PAIRS = blocked([2, 4], [4, 8], [4, 1], [1, 0])
         (BOXES, ROWS, "shared memory"),
     ],
 )
-def test_bytes_and_means_by_hand(
-    before: gl.BlockedLayout, after: gl.BlockedLayout, means: str
-) -> None:
+def test_bytes_and_means_by_hand(before, after, means) -> None:
     one = conversion(before, after)
     come = held(after) - held(before)
     owner = {index: holder for *holder, row, column in held(before) for index in [(row, column)]}
@@ -179,7 +167,7 @@ def conversion(before: object, after: object) -> Conversion:
     raise AssertionError("no conversion")
 
 
-def test_the_conversion_of_a_matmul(messages: SnapshotAssertion) -> None:
+def test_the_conversion_of_a_matmul(messages) -> None:
     compilation = of_corpus("matmul", "sm_90")
     (one,) = compilation.conversions()
     assert "tl.store" in source_line(one.position)
@@ -251,7 +239,7 @@ def stored_bytes(compilation: Compilation, one: Conversion) -> tuple[int, int]:
     ],
 )
 def test_bytes_through_shared_memory_are_those_that_the_code_stores(
-    name: str, target: str, operation: str
+    name, target, operation
 ) -> None:
     compilation = of_corpus(name, target)
     looked_at = [
@@ -310,9 +298,7 @@ def test_a_scan_says_what_goes_through_shared_memory_and_what_by_shuffles() -> N
         (largest_of_rows, ("*fp32:16", "*fp32:16"), {"ROWS": 4, "COLUMNS": 512}),
     ],
 )
-def test_what_shuffles_hand_on_is_estimated_well(
-    kernel: Any, types: tuple[str, ...], constants: dict[str, Any]
-) -> None:
+def test_what_shuffles_hand_on_is_estimated_well(kernel, types, constants) -> None:
     """The estimate, with no machine code to look at, is what the machine code's shuffles hand on:
     4 bytes of each thread.
     """

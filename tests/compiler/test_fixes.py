@@ -18,7 +18,6 @@ from kernellab.triton_api.fixes import rules
 from kernellab.triton_api.fixes.rules import TABLES
 from kernellab.triton_api.fixes.values import instead_of, is_form
 from tests.kernels import descriptors
-from tests.support.messages import Raised
 from tests.support.versions import ADDS_DOTS_TO_FLOAT16, CHAINS_COMPARISONS
 
 HEAD = """\
@@ -308,9 +307,9 @@ def launch(kernel):
     return kernellab.run(kernel, (1,), torch.rand(256), torch.zeros(256), 64)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_mistake_is_told_with_its_line_and_a_fix_that_helps(name, tmp_path, raised: Raised):
+def test_a_mistake_is_told_with_its_line_and_a_fix_that_helps(name, tmp_path, raised):
     wrong, right = MISTAKES[name]
     kernel = kernel_of(wrong, tmp_path)
     error = raised(kernellab.CompileError, launch, kernel)
@@ -364,33 +363,27 @@ def compiled(lines, folder):
     )
 
 
-def test_a_fix_knows_the_kernels_variables_where_triton_compiles_by_itself(
-    tmp_path, raised: Raised
-):
+def test_a_fix_knows_the_kernels_variables_where_triton_compiles_by_itself(tmp_path, raised):
     """On the way out of `triton.compile` an error loses the frames that they stand in."""
     caught = raised(kernellab.CompileError, compiled, "tl.store(y_ptr + i, x_ptr[i])", tmp_path)
     assert "x_ptr" in str(caught)
     assert caught.advice == "Write tl.load(x_ptr + i)."
 
 
-def test_a_kernel_that_returns_is_told_to_store(tmp_path, raised: Raised):
+def test_a_kernel_that_returns_is_told_to_store(tmp_path, raised):
     """Triton refuses it where layouts are given, in words about these."""
     caught = raised(kernellab.CompileError, compiled, "return x * 2", tmp_path)
     assert "out_ptr" in caught.advice
     assert compiled("tl.store(y_ptr + i, x * 2)", tmp_path).resources.registers
 
 
-def test_a_descriptor_without_a_layout(tmp_path, raised: Raised):
+def test_a_descriptor_without_a_layout(tmp_path, raised):
     x, y = torch.rand(64, 64), torch.zeros(64, 64)
     block = [64, 64]
     caught = raised(
-        kernellab.CompileError,
-        kernellab.run,
-        descriptors.gluon_copy,
-        (1,),
-        TensorDescriptor.from_tensor(x, block),
-        TensorDescriptor.from_tensor(y, block),
-    )
+        kernellab.CompileError, kernellab.run, descriptors.gluon_copy, (1,),
+        TensorDescriptor.from_tensor(x, block), TensorDescriptor.from_tensor(y, block),
+    )  # fmt: skip
     assert "from_tensor" in caught.advice
     layout = gl.NVMMASharedLayout.get_default_for(block, gl.float32)
     made = (hopper.TensorDescriptor.from_tensor(tensor, block, layout) for tensor in (x, y))

@@ -52,7 +52,7 @@ JOBS: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", JOBS)
-def test_no_module_stays(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_module_stays(name, tmp_path, monkeypatch) -> None:
     modules: list[Any] = []
 
     def noted(make: Callable[..., Any]) -> Callable[..., Any]:

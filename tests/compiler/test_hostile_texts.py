@@ -6,7 +6,6 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,7 +64,7 @@ LOCATIONS = {
 
 
 @pytest.mark.parametrize("name", list(LOCATIONS))
-def test_locations_have_an_end(name: str) -> None:
+def test_locations_have_an_end(name) -> None:
     text = "\n".join(["module {", "} loc(#loc40)", PLACE, *LOCATIONS[name]])
     with quick():
         frames = module_frames(text)
@@ -102,7 +101,7 @@ DEBUG_INFO = {
 
 
 @pytest.mark.parametrize("name", list(DEBUG_INFO))
-def test_debug_information_has_an_end(name: str) -> None:
+def test_debug_information_has_an_end(name) -> None:
     text = DEBUG_INFO[name]
     with quick():
         frames = _llvm_frames(text)
@@ -119,14 +118,14 @@ SASS = {
 
 
 @pytest.mark.parametrize("name", list(SASS))
-def test_machine_code_is_counted_in_time(name: str) -> None:
+def test_machine_code_is_counted_in_time(name) -> None:
     with quick():
         assert instruction_count(SASS[name]) == 0 or name == "no operations"
         matrix_instructions(SASS[name])
 
 
 @pytest.mark.parametrize("count", [1_000, 65_535])
-def test_names_of_sections_are_no_larger_than_the_file(count: int) -> None:
+def test_names_of_sections_are_no_larger_than_the_file(count) -> None:
     names = 64 + 64 * count
     header = struct.pack(
         "<4sBBBB8xHHIQQQIHHHHHH",
@@ -139,15 +138,12 @@ def test_names_of_sections_are_no_larger_than_the_file(count: int) -> None:
 
 BLANKS = " " * 40_000
 LINES = {
-    "blanks": f"{BLANKS}x",
-    "blanks before a location": f"{BLANKS}xloc(",
-    "ends of lines": "\r\n" * 20_000,
-    "fields": f"!1 = !DILocation({'a' * 40_000}",
-    "debug sections": ".section .debug_x\n" * 4_000,
-    "loads": "ld." * 13_000,
+    "blanks": f"{BLANKS}x", "blanks before a location": f"{BLANKS}xloc(",
+    "ends of lines": "\r\n" * 20_000, "fields": f"!1 = !DILocation({'a' * 40_000}",
+    "debug sections": ".section .debug_x\n" * 4_000, "loads": "ld." * 13_000,
     "AMD's instruction": f"f:\n\tv_add{BLANKS}x{BLANKS}y",
     "an instruction": f"        /*0010*/ ADD{BLANKS}x",
-}
+}  # fmt: skip
 PTX = ".version 8\n.target sm_90\n.visible .entry k()\n"
 READERS: dict[str, Callable[[str], object]] = {
     "comparison": without_locations,
@@ -163,7 +159,7 @@ READERS: dict[str, Callable[[str], object]] = {
 
 
 @pytest.mark.parametrize("line", list(LINES))
-def test_lines_are_read_in_time(line: str) -> None:
+def test_lines_are_read_in_time(line) -> None:
     with quick():
         for read in READERS.values():
             read(LINES[line])
@@ -185,7 +181,7 @@ ALIASES = {
 
 
 @pytest.mark.parametrize("name", list(ALIASES))
-def test_aliases_stand_for_no_more_than_memory_holds(name: str) -> None:
+def test_aliases_stand_for_no_more_than_memory_holds(name) -> None:
     kind = "!" if name == "types" else "#"
     text = f"{ALIASES[name]}\nmodule attributes {{ttg.a = {kind}a40}} {{}}"
     with quick(), pytest.raises(KernelLabError):
@@ -214,7 +210,7 @@ def many_operations(data: Any) -> None:
 
 
 @pytest.mark.parametrize("change", [many_parameters, many_operations, many_lines])
-def test_a_compilation_has_so_many_of_each(tmp_path: Path, change: Callable[[Any], None]) -> None:
+def test_a_compilation_has_so_many_of_each(tmp_path, change) -> None:
     data = json.loads(gzip.decompress(fuzzed_files.KINDS["compilation"].content()))
     change(data)
     (tmp_path / "file").write_bytes(gzip.compress(json.dumps(data).encode()))
@@ -222,7 +218,7 @@ def test_a_compilation_has_so_many_of_each(tmp_path: Path, change: Callable[[Any
         kernellab.load(tmp_path / "file")
 
 
-def test_a_profile_has_so_many_metrics(tmp_path: Path) -> None:
+def test_a_profile_has_so_many_metrics(tmp_path) -> None:
     nodes = [
         {
             "frame": {"name": f"k{n}"},
@@ -244,7 +240,7 @@ NO_FUNCTION = {
 
 
 @pytest.mark.parametrize("name", list(NO_FUNCTION))
-def test_a_graph_without_a_function_makes_no_script(name: str) -> None:
+def test_a_graph_without_a_function_makes_no_script(name) -> None:
     node = GraphNode("x", "call_function", "aten.sin", "", "", (4,), "float32", None, ())
     with pytest.raises(NotRecorded):
         script(Level("fx", NO_FUNCTION[name], (node,)), "x")
@@ -252,12 +248,9 @@ def test_a_graph_without_a_function_makes_no_script(name: str) -> None:
 
 def test_lines_of_many_call_chains_are_found_in_time() -> None:
     source_map = SourceMap(
-        "a.py",
-        files=("a.py",),
-        chains=tuple(((0, 1, 1),) for _ in range(100_000)),
-        origins={"ttir": ((0,),) * 10},
-        links={},
-    )
+        "a.py", files=("a.py",), chains=tuple(((0, 1, 1),) for _ in range(100_000)),
+        origins={"ttir": ((0,),) * 10}, links={},
+    )  # fmt: skip
     with quick():
         for line in range(40):
             source_map.lines("source", "ttir", line)
@@ -265,12 +258,12 @@ def test_lines_of_many_call_chains_are_found_in_time() -> None:
 
 @pytest.mark.parametrize("count", [101, 50_000])
 @pytest.mark.parametrize("between", [b"", b"\0" * 3])
-def test_gzip_members_are_counted(count: int, between: bytes) -> None:
+def test_gzip_members_are_counted(count, between) -> None:
     with quick(), pytest.raises(BadFile):
         gunzipped((gzip.compress(b"", mtime=0) + between) * count)
 
 
-def test_a_layout_whose_field_is_an_object_is_text(tmp_path: Path) -> None:
+def test_a_layout_whose_field_is_an_object_is_text(tmp_path) -> None:
     data = json.loads((ROOT / "notebooks/recorded/tuning_h200_vector_add.json").read_text())
     fields = {"size_per_thread": {"dict": [["a", 1]]}, "threads_per_warp": [32]}
     layout = {"shown": "a layout", "layout": "BlockedLayout", "fields": fields}

@@ -2,7 +2,6 @@
 would end the process.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from triton.experimental.gluon import language as gl
 
 import kernellab
 from tests.kernels import descriptors
-from tests.support.messages import Raised
 from tests.support.source_lines import line_of
 
 TILE = f"tensordesc<fp16[64, 64],{gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16)}>"
@@ -36,9 +34,7 @@ def matmul(target: str, **options: Any) -> Any:
         (copy, "sm_80", "tma_load("),
     ],
 )
-def test_an_instruction_of_other_targets(
-    made: Callable[[str], Any], target: str, text: str, raised: Raised
-) -> None:
+def test_an_instruction_of_other_targets(made, target, text, raised) -> None:
     caught = raised(kernellab.CompileError, made, target)
     assert caught.position is not None
     assert caught.position.file == descriptors.__file__

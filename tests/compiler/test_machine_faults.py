@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 from triton import knobs
 from triton.runtime.errors import PTXASError
 
@@ -17,7 +16,6 @@ from kernellab.triton_api.diagnostics import machine_error
 from kernellab.tuning import worker
 from kernellab.viz import explorer_sides
 from tests.kernels.tuned import double
-from tests.support.messages import Raised
 
 TYPES = ("*fp32:16", "*fp32:16", "i32")
 
@@ -42,18 +40,14 @@ def blames_no_kernel(error: KernelLabError) -> bool:
 
 @STEERED
 @pytest.mark.usefixtures("empty_cache")
-def test_a_missing_assembler_is_this_machines_fault(
-    monkeypatch: pytest.MonkeyPatch, steered: dict[str, Any], raised: Raised
-) -> None:
+def test_a_missing_assembler_is_this_machines_fault(monkeypatch, steered, raised) -> None:
     without(monkeypatch, "ptxas")
     caught = raised(MachineError, compiled, **steered)
     assert blames_no_kernel(caught)
     assert "TRITON_PTXAS_PATH" in caught.advice
 
 
-def test_without_the_disassembler_everything_else_is_shown(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, raised: Raised
-) -> None:
+def test_without_the_disassembler_everything_else_is_shown(monkeypatch, tmp_path, raised) -> None:
     without(monkeypatch, "nvdisasm", "cuobjdump")
     compilation = compiled(num_warps=8)
     side = explorer_sides.explore_compilation(compilation).sides[0]
@@ -83,9 +77,7 @@ def failing_program(folder: Path) -> str:
 
 @STEERED
 @pytest.mark.usefixtures("empty_cache")
-def test_an_assembler_that_is_none_blames_no_kernel(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, steered: dict[str, Any]
-) -> None:
+def test_an_assembler_that_is_none_blames_no_kernel(monkeypatch, tmp_path, steered) -> None:
     monkeypatch.setenv("TRITON_PTXAS_PATH", failing_program(tmp_path))
     with pytest.raises(MachineError, match="no license") as refused:
         compiled(num_warps=1, **steered)
@@ -96,7 +88,7 @@ def test_an_assembler_that_is_none_blames_no_kernel(
 
 @pytest.mark.parametrize("ends", ["exit 3", "exec sleep 100"])
 def test_everything_else_is_shown_where_the_disassembler_fails(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, raised: Raised, ends: str
+    monkeypatch, tmp_path, raised, ends
 ) -> None:
     program = Path(failing_program(tmp_path))
     program.write_text(program.read_text().replace("exit 3", ends))
@@ -108,18 +100,14 @@ def test_everything_else_is_shown_where_the_disassembler_fails(
     raised(MachineError, lambda: compilation.stages["sass"])
 
 
-def test_a_cache_that_cannot_be_written_is_this_machines_fault(
-    monkeypatch: pytest.MonkeyPatch, raised: Raised
-) -> None:
+def test_a_cache_that_cannot_be_written_is_this_machines_fault(monkeypatch, raised) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", "/proc/nothing")
     caught = raised(MachineError, compiled, record="stages")
     assert blames_no_kernel(caught)
     assert "TRITON_CACHE_DIR" in caught.advice
 
 
-def test_no_room_for_temporary_files_is_this_machines_fault(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_room_for_temporary_files_is_this_machines_fault(monkeypatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/proc/nothing")
     with pytest.raises(MachineError, match="/proc/nothing") as refused:
         compiled(num_warps=2)
@@ -145,9 +133,7 @@ def test_no_room_for_temporary_files_is_this_machines_fault(
         OSError(27, "File too large"),
     ],
 )
-def test_faults_of_disks_memory_and_limits_are_told_apart(
-    error: Exception, messages: SnapshotAssertion
-) -> None:
+def test_faults_of_disks_memory_and_limits_are_told_apart(error, messages) -> None:
     with pytest.raises(MachineError) as caught:
         raise machine_error(error, "The compiler cannot run") or error
     assert caught.value == messages
@@ -162,11 +148,11 @@ def test_faults_of_disks_memory_and_limits_are_told_apart(
         ValueError("shape"),
     ],
 )
-def test_the_compilers_own_refusals_stay_its_own(error: Exception) -> None:
+def test_the_compilers_own_refusals_stay_its_own(error) -> None:
     assert machine_error(error, "The compiler cannot run") is None
 
 
-def test_a_sweep_does_not_hold_it_against_a_config(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_does_not_hold_it_against_a_config(monkeypatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise MachineError("The compiler cannot run: No space left on device.")
 
@@ -190,9 +176,7 @@ while [ $# -gt 0 ]; do [ "$1" = -o ] && truncate -s SIZE "$2"; shift; done
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [2000, 0, 40])
-def test_half_a_binary_is_neither_used_nor_kept(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, size: int, raised: Raised
-) -> None:
+def test_half_a_binary_is_neither_used_nor_kept(monkeypatch, tmp_path, size, raised) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     program = tmp_path / "ptxas"
     program.write_text(HALVES.replace("PTXAS", knobs.nvidia.ptxas.path).replace("SIZE", str(size)))
@@ -206,9 +190,7 @@ def test_half_a_binary_is_neither_used_nor_kept(
 
 
 @pytest.mark.parametrize("steered", [{}, {"record": "stages"}])
-def test_a_compilation_that_fails_leaves_no_file(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, steered: dict[str, Any]
-) -> None:
+def test_a_compilation_that_fails_leaves_no_file(monkeypatch, tmp_path, steered) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("TRITON_PTXAS_PATH", failing_program(tmp_path))
     place = tmp_path / "place"
@@ -220,7 +202,7 @@ def test_a_compilation_that_fails_leaves_no_file(
 
 
 def test_a_program_that_cannot_be_started_is_told_by_its_variable(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, raised: Raised
+    monkeypatch, tmp_path, raised
 ) -> None:
     monkeypatch.setenv("TRITON_PTXAS_PATH", str(tmp_path))
     caught = raised(MachineError, compiled, num_warps=2, match="TRITON_PTXAS_PATH")
@@ -230,15 +212,12 @@ def test_a_program_that_cannot_be_started_is_told_by_its_variable(
 @pytest.mark.parametrize(
     ("patterns", "damaged"),
     [
-        (["*.json"], lambda _: b""),
-        (["*.json", "*.ttgir"], lambda _: b"\0\xff"),
-        (["*.json"], lambda _: b"{}"),
-        (["*.cubin"], lambda content: content[: len(content) // 2]),
-        (["*.cubin"], lambda content: bytes(len(content))),
-        (["__grp__*.json"], lambda _: b"[1]"),
+        (["*.json"], lambda _: b""), (["*.json", "*.ttgir"], lambda _: b"\0\xff"),
+        (["*.json"], lambda _: b"{}"), (["*.cubin"], lambda content: content[: len(content) // 2]),
+        (["*.cubin"], lambda content: bytes(len(content))), (["__grp__*.json"], lambda _: b"[1]"),
         (["__grp__*.json"], lambda _: b'{"child_paths": [1]}'),
     ],
-)
+)  # fmt: skip
 @pytest.mark.usefixtures("empty_cache")
 def test_a_damaged_entry_of_tritons_cache_is_as_good_as_none(tmp_path, patterns, damaged):
     whole = compiled(record="stages").stages

@@ -19,7 +19,6 @@ from kernellab.records import Target
 from tests.corpus.loader import accepting, entry
 from tests.kernels import basic
 from tests.support.compiled import compiled, of_corpus
-from tests.support.messages import Raised
 
 CALCULATOR = json.loads(
     Path(__file__, "../../references/cuda_occupancy.json").resolve().read_text()
@@ -94,7 +93,7 @@ def test_limits_agree_with_what_a_launch_checks():
     assert {target.arch for target in SUPPORTED_TARGETS} == {*NVIDIA_LIMITS, *AMD_LIMITS}
 
 
-def test_an_unknown_gpu_is_said(raised: Raised):
+def test_an_unknown_gpu_is_said(raised):
     error = raised(TargetError, occupancy, resources(), Target("cuda", "70"), 4, match="sm_70")
 
 
@@ -150,7 +149,7 @@ def test_a_kernel_without_barriers_has_none():
     assert compilation.resources.barriers == 0
 
 
-def test_what_is_no_cubin_is_said(raised: Raised):
+def test_what_is_no_cubin_is_said(raised):
     raised(CompileError, sections, b"MZ not an ELF file")
     raised(CompileError, barrier_count, b"", "kernel")
 

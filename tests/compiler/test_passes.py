@@ -317,12 +317,9 @@ def test_notes_are_paragraphs():
 def test_thirteen_targets_are_compiled_at_once():
     one = entry("matmul_small")
     compilations = compile(
-        one.kernel,
-        *one.types,
-        constants=one.constants,
-        options=one.options,
+        one.kernel, *one.types, constants=one.constants, options=one.options,
         target=SUPPORTED_TARGETS,
-    )
+    )  # fmt: skip
     assert isinstance(compilations, dict)
     assert list(compilations) == [target.name for target in SUPPORTED_TARGETS]
     for name, compilation in compilations.items():

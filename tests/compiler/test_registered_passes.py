@@ -31,7 +31,6 @@ def divide(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 @pytest.fixture
 def example() -> Callable[[str], Any]:
-    """What an example of the page defines."""
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     namespace: dict[str, Any] = {"kernellab": kernellab}
     for text in examples:
@@ -49,9 +48,7 @@ def validated() -> Any:
     return kernellab.validate(divide, (1,), x, y, out, 100, BLOCK=128, target="sm_90")
 
 
-def test_loops_are_counted(
-    example: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_loops_are_counted(example, capsys) -> None:
     with kernellab.register_pass(example("trips"), after="ttir.loop_unroll", kernels=divide):
         compilation = compiled()
     assert capsys.readouterr().out == "3 turns\n"
@@ -61,7 +58,7 @@ def test_loops_are_counted(
 
 
 @pytest.mark.slow
-def test_a_division_is_guarded(example: Callable[[str], Any]) -> None:
+def test_a_division_is_guarded(example) -> None:
     plain = compiled()
     with kernellab.register_pass(example("GuardDivision"), after="ttgir.coalesce"):
         guarded = compiled()
@@ -75,7 +72,7 @@ def test_a_division_is_guarded(example: Callable[[str], Any]) -> None:
     assert compiled().stages["ptx"].text == plain.stages["ptx"].text, "it was removed"
 
 
-def test_loads_are_swapped_and_nothing_changes(example: Callable[[str], Any]) -> None:
+def test_loads_are_swapped_and_nothing_changes(example) -> None:
     with kernellab.register_pass(example("swap_loads"), after="ttgir.coalesce", kernels="divide"):
         found = validated()
     assert found, found
@@ -105,7 +102,7 @@ def adds_pointers(module: ModuleOp) -> None:
         (adds_pointers, "MLIR refuses"),
     ],
 )
-def test_what_goes_wrong_is_said(broken: Any, words: str) -> None:
+def test_what_goes_wrong_is_said(broken, words) -> None:
     with (
         kernellab.register_pass(broken, after="coalesce", kernels=[divide], seconds=0.5),
         pytest.raises(CompileError, match=words) as raised,

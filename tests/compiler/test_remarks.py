@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from syrupy.assertion import SnapshotAssertion
 from triton._C import libtriton
 
 from kernellab.compiler.compilations import Compilation
@@ -53,7 +52,7 @@ def test_a_remark_in_an_inlined_helper_names_helper_and_caller() -> None:
 
 
 def test_what_the_assembler_said_while_passes_were_recorded_is_what_it_says_when_asked(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ) -> None:
     types = ("*fp32:16", "*fp32:16", "i32")
     asked = compiled(analyzed.strided_through_a_helper, *types, BLOCK=1024, record="stages").remarks
@@ -65,7 +64,7 @@ def test_what_the_assembler_said_while_passes_were_recorded_is_what_it_says_when
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
-def test_registers_in_the_assemblers_notes_are_those_of_the_binary(target: str) -> None:
+def test_registers_in_the_assemblers_notes_are_those_of_the_binary(target) -> None:
     compilation = of_corpus("matmul", target)
     notes = [one.what for one in compilation.remarks if one.kind == "ptxas"]
     assert any(f"Used {compilation.resources.registers} registers" in words for words in notes)
@@ -84,7 +83,7 @@ def test_spills_are_a_warning_and_no_spills_are_none() -> None:
 
 
 @pytest.mark.slow
-def test_collecting_leaves_nothing_behind_and_shows_nothing(tmp_path: Path) -> None:
+def test_collecting_leaves_nothing_behind_and_shows_nothing(tmp_path) -> None:
     program = """
 import os
 from tests.support.compiled import compiled
@@ -150,7 +149,7 @@ def test_an_assembler_warning_with_a_line_of_ptx_names_the_kernels_line() -> Non
     assert "stores of 4 bytes" in spills.why
 
 
-def test_remarks_take_no_work_of_llvms(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remarks_take_no_work_of_llvms(monkeypatch) -> None:
     compilation = compiled(analyzed.small_dot, *HALVES, N=32)
 
     def unwanted(*_: object) -> None:
@@ -240,13 +239,7 @@ if WARNS_OF_BLOCK_POINTERS:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("kernel", "types", "keywords", "target", "phrase", "line"), CAUSED)
 def test_what_the_compiler_says_is_put_into_plain_words_on_the_kernels_line(
-    kernel: Any,
-    types: tuple[str, ...],
-    keywords: dict[str, Any],
-    target: str,
-    phrase: str,
-    line: str,
-    messages: SnapshotAssertion,
+    kernel, types, keywords, target, phrase, line, messages
 ) -> None:
     said = _remark(_made(kernel, types, tuple(keywords.items()), target), phrase)
     assert (source_line(said.position) if said.position else "").startswith(line)
@@ -336,9 +329,7 @@ PHRASES = [
 
 
 @pytest.mark.parametrize(("origin", "what"), PHRASES)
-def test_other_phrases_of_the_compilers_are_known(
-    origin: Any, what: str, messages: SnapshotAssertion
-) -> None:
+def test_other_phrases_of_the_compilers_are_known(origin, what, messages) -> None:
     assert explained(Remark("remark", origin, what)).why == messages
 
 

@@ -27,7 +27,6 @@ from tests.corpus import matmuls
 from tests.corpus.entries import OLDEST
 from tests.corpus.loader import cases
 from tests.support.compiled import of_corpus
-from tests.support.messages import Raised
 
 NVIDIA = [target.name for target in SUPPORTED_TARGETS if target.backend == "cuda"]
 
@@ -152,17 +151,11 @@ def without_hidden_descriptor(target, opcode, names):
 @pytest.mark.parametrize(
     ("name", "target"),
     [
-        ("matmul", "sm_90"),
-        ("softmax", "sm_75"),
-        ("matmul", "sm_80"),
-        ("atomics", "sm_86"),
-        ("matmul_tma", "sm_90"),
-        ("matmul", "sm_100"),
-        ("matmul_tma", "sm_100"),
-        ("layer_norm_backward", "sm_100"),
-        ("cumsum", "sm_120"),
+        ("matmul", "sm_90"), ("softmax", "sm_75"), ("matmul", "sm_80"), ("atomics", "sm_86"),
+        ("matmul_tma", "sm_90"), ("matmul", "sm_100"), ("matmul_tma", "sm_100"),
+        ("layer_norm_backward", "sm_100"), ("cumsum", "sm_120"),
     ],
-)
+)  # fmt: skip
 def test_registers_are_those_of_nvdisasm(name, target, tmp_path):
     compared = 0
     # To the nvdisasm of Triton 3.6, UR63 is the zero register everywhere;
@@ -189,68 +182,39 @@ def test_operands_are_split_outside_of_brackets():
 @pytest.mark.parametrize(
     ("opcode", "category", "width"),
     [
-        ("LDG.E.128", "global load", 16),
-        ("LDG.E.U8", "global load", 1),
-        ("STG.E.64.SYS", "global store", 8),
-        ("STG.E", "global store", 4),
+        ("LDG.E.128", "global load", 16), ("LDG.E.U8", "global load", 1),
+        ("STG.E.64.SYS", "global store", 8), ("STG.E", "global store", 4),
         ("ATOMG.E.ADD.F32.FTZ.RN.STRONG.GPU", "global atomic", 4),
-        ("RED.E.ADD.STRONG.GPU", "global atomic", 4),
-        ("LDS.U.128", "shared load", 16),
-        ("LDSM.16.M88.4", "shared load", 16),
-        ("LDSM.16.MT88.2", "shared load", 8),
-        ("STSM.16.M88", "shared store", 4),
-        ("STS.U16", "shared store", 2),
-        ("ATOMS.ADD", "shared atomic", 4),
-        ("LDL.LU.64", "local load", 8),
-        ("STL", "local store", 4),
-        ("LDC.64", "constant load", 8),
-        ("LDTM.x32", "tensor memory load", 128),
-        ("LDTM.16dp256bit.x4", "tensor memory load", 64),
+        ("RED.E.ADD.STRONG.GPU", "global atomic", 4), ("LDS.U.128", "shared load", 16),
+        ("LDSM.16.M88.4", "shared load", 16), ("LDSM.16.MT88.2", "shared load", 8),
+        ("STSM.16.M88", "shared store", 4), ("STS.U16", "shared store", 2),
+        ("ATOMS.ADD", "shared atomic", 4), ("LDL.LU.64", "local load", 8),
+        ("STL", "local store", 4), ("LDC.64", "constant load", 8),
+        ("LDTM.x32", "tensor memory load", 128), ("LDTM.16dp256bit.x4", "tensor memory load", 64),
         ("STTM.16dp32bit_t0_t15.x32", "tensor memory store", 128),
-        ("LDGSTS.E.BYPASS.128", "async copy", 16),
-        ("UTMALDG.2D", "tma", None),
-        ("HMMA.16816.F32", "matrix", None),
-        ("HGMMA.64x64x16.F32", "matrix", None),
-        ("UTCHMMA", "matrix", None),
-        ("BAR.SYNC.DEFER_BLOCKING", "barrier", None),
-        ("MEMBAR.ALL.CTA", "fence", None),
-        ("BRA.U", "branch", None),
-        ("IMAD.WIDE.U32", "integer", None),
-        ("FFMA", "float", None),
-        ("F2FP.BF16.F32.PACK_AB", "conversion", None),
-        ("MUFU.EX2", "special function", None),
-        ("ISETP.GE.AND", "predicate", None),
-        ("SHFL.BFLY", "lanes", None),
-        ("UIADD3", "uniform", None),
-        ("S2R", "move", None),
-        ("global_load_dwordx4", "global load", 16),
-        ("buffer_store_short", "global store", 2),
-        ("global_store_b16", "global store", 2),
-        ("global_atomic_add_f32", "global atomic", 4),
-        ("global_atomic_cmpswap_x2", "global atomic", 8),
-        ("ds_read_b64_tr_b16", "shared load", 8),
-        ("ds_read2st64_b64", "shared load", 16),
-        ("ds_write_b16_d16_hi", "shared store", 2),
-        ("ds_bpermute_b32", "lanes", None),
-        ("scratch_load_b64", "local load", 8),
-        ("s_load_dwordx8", "constant load", 32),
-        ("v_mfma_f32_32x32x8_f16", "matrix", None),
-        ("v_wmma_f32_16x16x16_f16", "matrix", None),
-        ("v_dual_fmac_f32", "float", None),
-        ("v_add_f32_dpp", "lanes", None),
-        ("v_add3_u32", "integer", None),
-        ("v_cvt_f16_f32_e32", "conversion", None),
-        ("v_exp_f32_e32", "special function", None),
-        ("v_cmp_gt_i32_e32", "predicate", None),
-        ("s_barrier", "barrier", None),
-        ("s_waitcnt", "wait", None),
-        ("s_and_saveexec_b64", "uniform", None),
-        ("s_cbranch_execz", "branch", None),
-        ("v_nonesuch", "integer", None),
-        ("NONESUCH.E", "other", None),
-        ("nonesuch", "other", None),
+        ("LDGSTS.E.BYPASS.128", "async copy", 16), ("UTMALDG.2D", "tma", None),
+        ("HMMA.16816.F32", "matrix", None), ("HGMMA.64x64x16.F32", "matrix", None),
+        ("UTCHMMA", "matrix", None), ("BAR.SYNC.DEFER_BLOCKING", "barrier", None),
+        ("MEMBAR.ALL.CTA", "fence", None), ("BRA.U", "branch", None),
+        ("IMAD.WIDE.U32", "integer", None), ("FFMA", "float", None),
+        ("F2FP.BF16.F32.PACK_AB", "conversion", None), ("MUFU.EX2", "special function", None),
+        ("ISETP.GE.AND", "predicate", None), ("SHFL.BFLY", "lanes", None),
+        ("UIADD3", "uniform", None), ("S2R", "move", None),
+        ("global_load_dwordx4", "global load", 16), ("buffer_store_short", "global store", 2),
+        ("global_store_b16", "global store", 2), ("global_atomic_add_f32", "global atomic", 4),
+        ("global_atomic_cmpswap_x2", "global atomic", 8), ("ds_read_b64_tr_b16", "shared load", 8),
+        ("ds_read2st64_b64", "shared load", 16), ("ds_write_b16_d16_hi", "shared store", 2),
+        ("ds_bpermute_b32", "lanes", None), ("scratch_load_b64", "local load", 8),
+        ("s_load_dwordx8", "constant load", 32), ("v_mfma_f32_32x32x8_f16", "matrix", None),
+        ("v_wmma_f32_16x16x16_f16", "matrix", None), ("v_dual_fmac_f32", "float", None),
+        ("v_add_f32_dpp", "lanes", None), ("v_add3_u32", "integer", None),
+        ("v_cvt_f16_f32_e32", "conversion", None), ("v_exp_f32_e32", "special function", None),
+        ("v_cmp_gt_i32_e32", "predicate", None), ("s_barrier", "barrier", None),
+        ("s_waitcnt", "wait", None), ("s_and_saveexec_b64", "uniform", None),
+        ("s_cbranch_execz", "branch", None), ("v_nonesuch", "integer", None),
+        ("NONESUCH.E", "other", None), ("nonesuch", "other", None),
     ],
-)
+)  # fmt: skip
 def test_class_and_width(opcode, category, width):
     assert category_of(opcode) == category
     assert category in OPCODES.classes
@@ -332,7 +296,7 @@ def test_amd_instructions_carry_lines_and_classes():
     assert {place.line for place in places if place} == {dot}
 
 
-def test_a_compilation_without_machine_code_says_so(raised: Raised):
+def test_a_compilation_without_machine_code_says_so(raised):
     compilation = Compilation(
         kernel="add",
         target=SUPPORTED_TARGETS[0],

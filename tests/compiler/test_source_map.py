@@ -25,7 +25,6 @@ from tests.corpus.loader import entry
 from tests.kernels import gluon_add
 from tests.support import versions
 from tests.support.compiled import of_corpus
-from tests.support.messages import Raised
 from tests.support.source_lines import line_of
 
 
@@ -73,16 +72,11 @@ def ptxas_heeds_lines(name: str, target: str) -> bool:
 @pytest.mark.parametrize(
     ("name", "target"),
     [
-        ("softmax", "sm_75"),
-        ("matmul", "sm_80"),
-        ("matmul", "sm_90"),
-        ("matmul_tma", "sm_90"),
-        ("layer_norm_backward", "sm_90"),
-        ("ragged_scale", "sm_90"),
-        ("matmul", "sm_100"),
+        ("softmax", "sm_75"), ("matmul", "sm_80"), ("matmul", "sm_90"), ("matmul_tma", "sm_90"),
+        ("layer_norm_backward", "sm_90"), ("ragged_scale", "sm_90"), ("matmul", "sm_100"),
         ("sort", "sm_120"),
     ],
-)
+)  # fmt: skip
 def test_the_machine_code_is_the_same_byte_by_byte(name, target):
     ours, plain = compiled(name, target), compiled(name, target, ttgir_lines=False)
     for stage in ("source", "ttir", "ttgir"):
@@ -284,7 +278,7 @@ def test_an_instruction_names_its_ptx(opcode, instruction):
 
 
 @pytest.mark.slow
-def test_a_gluon_kernel_has_no_ttir(raised: Raised):
+def test_a_gluon_kernel_has_no_ttir(raised):
     to = parse_target("sm_90")
     call = bind(gluon_add.gluon_add, ("*fp32:16",) * 3 + ("i32",), {"BLOCK": 512}, to)
     one = compile_bound(gluon_add.gluon_add, call, to, ttgir_lines=True)

@@ -7,7 +7,6 @@ import numpy
 import pytest
 import torch
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.language import str_to_ty
@@ -22,7 +21,6 @@ from kernellab.compiler.targets import DEFAULT_TARGET, parse_target
 from kernellab.errors import ArgumentError, OptionError
 from kernellab.triton_api import type_spellings
 from tests.kernels import basic, parameters
-from tests.support.messages import Raised
 
 X = torch.arange(64, dtype=torch.float32)
 NAMES = ("x_ptr", "y_ptr", "z_ptr", "n")
@@ -152,18 +150,14 @@ def test_any_parameter_can_be_made_a_constant():
 @pytest.mark.parametrize(
     ("dtype", "torch_type"),
     [
-        (numpy.float32, torch.float32),
-        (numpy.float16, torch.float16),
-        (numpy.int8, torch.int8),
-        (numpy.uint16, torch.uint16),
-        (numpy.bool_, torch.bool),
-        (ml_dtypes.bfloat16, torch.bfloat16),
-        (ml_dtypes.float8_e4m3fn, torch.float8_e4m3fn),
+        (numpy.float32, torch.float32), (numpy.float16, torch.float16), (numpy.int8, torch.int8),
+        (numpy.uint16, torch.uint16), (numpy.bool_, torch.bool),
+        (ml_dtypes.bfloat16, torch.bfloat16), (ml_dtypes.float8_e4m3fn, torch.float8_e4m3fn),
         (ml_dtypes.float8_e4m3fnuz, torch.float8_e4m3fnuz),
         (ml_dtypes.float8_e5m2, torch.float8_e5m2),
         (ml_dtypes.float8_e5m2fnuz, torch.float8_e5m2fnuz),
     ],
-)
+)  # fmt: skip
 def test_arrays_become_tensors_over_the_same_memory(dtype, torch_type):
     array = numpy.ones((4, 6), dtype)[::2, 1::2]
     tensor = tensor_of(array)
@@ -217,11 +211,8 @@ def test_types_and_values_mix():
 def test_annotations_stand_in_where_no_value_is_given():
     call = bind(parameters.annotated, (), {}, DEFAULT_TARGET)
     assert call.specialization.signature == {
-        "x_ptr": "*fp32",
-        "n": "i64",
-        "eps": "fp32",
-        "BLOCK": "constexpr",
-    }
+        "x_ptr": "*fp32", "n": "i64", "eps": "fp32", "BLOCK": "constexpr",
+    }  # fmt: skip
     assert call.specialization.origins["x_ptr"] == "annotation"
 
 
@@ -256,18 +247,13 @@ def test_type_strings(text, parsed):
 @pytest.mark.parametrize(
     ("text", "suggestion"),
     [
-        ("*f32", "Did you mean '*fp32'?"),
-        ("float23", "Did you mean 'fp32'?"),
-        ("fp8e4", "Did you mean 'fp8e4"),
-        ("", "Types are"),
-        ("nvTmaDesc", "Types are"),
-        ("*fp32:8", '":16" says'),
-        ("fp32:16", '":16" says'),
-        ("*fp32:1", '":16" says'),
+        ("*f32", "Did you mean '*fp32'?"), ("float23", "Did you mean 'fp32'?"),
+        ("fp8e4", "Did you mean 'fp8e4"), ("", "Types are"), ("nvTmaDesc", "Types are"),
+        ("*fp32:8", '":16" says'), ("fp32:16", '":16" says'), ("*fp32:1", '":16" says'),
         ("tensordesc<fp16>", "block shape"),
     ],
-)
-def test_a_type_string_that_does_not_parse(text, suggestion, messages: SnapshotAssertion):
+)  # fmt: skip
+def test_a_type_string_that_does_not_parse(text, suggestion, messages):
     with pytest.raises(ArgumentError) as refused:
         parse_type(text)
     caught = refused.value
@@ -290,7 +276,7 @@ def test_signatures_of_the_command_line():
 
 
 @pytest.mark.parametrize("text", ["*fp32,,i32", "n=i32,*fp32", "*fp32,i23"])
-def test_signatures_that_do_not_parse(text, raised: Raised):
+def test_signatures_that_do_not_parse(text, raised):
     raised(ArgumentError, parse_signature, text)
 
 
@@ -312,7 +298,7 @@ def test_assumed_types_say_so_and_leave_known_parameters_alone():
     assert call.specialization.origins == {**dict.fromkeys(NAMES, "assumption"), "BLOCK": "launch"}
 
 
-def test_a_descriptor_is_not_assumed(messages: SnapshotAssertion):
+def test_a_descriptor_is_not_assumed(messages):
     with pytest.raises(ArgumentError) as refused:
         assume(parameters.through_descriptor)
     caught = refused.value
@@ -327,20 +313,14 @@ FOREIGN = numpy.zeros(4, ">f4")
 @pytest.mark.parametrize(
     ("args", "keywords"),
     [
-        ((X, X), {}),
-        ((X, X, X, 5), {}),
-        ((X, X, X, 5, 16, 4), {}),
-        (([1.0, 2.0], X, X, 5, 16), {}),
-        ((X, X, X, 5, 16), {"x_ptr": X}),
-        ((COMPLEX, X, X, 5, 16), {}),
-        ((X, X, X, 2**65, 16), {}),
-        ((X, X, X, {}, 16), {}),
-        ((FOREIGN, X, X, 5, 16), {}),
-        ((X, BACKWARDS, X, 5, 16), {}),
+        ((X, X), {}), ((X, X, X, 5), {}), ((X, X, X, 5, 16, 4), {}),
+        (([1.0, 2.0], X, X, 5, 16), {}), ((X, X, X, 5, 16), {"x_ptr": X}),
+        ((COMPLEX, X, X, 5, 16), {}), ((X, X, X, 2**65, 16), {}), ((X, X, X, {}, 16), {}),
+        ((FOREIGN, X, X, 5, 16), {}), ((X, BACKWARDS, X, 5, 16), {}),
         ((X, StatedType("*fp32"), X, 5, StatedType("i32")), {}),
     ],
-)
-def test_arguments_that_do_not_fit(args, keywords, raised: Raised):
+)  # fmt: skip
+def test_arguments_that_do_not_fit(args, keywords, raised):
     error = raised(ArgumentError, bind, basic.add, args, keywords, DEFAULT_TARGET)
 
 
@@ -353,11 +333,11 @@ def test_arguments_that_do_not_fit(args, keywords, raised: Raised):
         {"BLOCK": 16, "num_warps": "4"},
     ],
 )
-def test_options_that_do_not_exist_or_do_not_fit(keywords, raised: Raised):
+def test_options_that_do_not_exist_or_do_not_fit(keywords, raised):
     error = raised(OptionError, bind, basic.add, (X, X, X, 5), keywords, DEFAULT_TARGET)
 
 
-def test_options_are_the_targets_own(raised: Raised):
+def test_options_are_the_targets_own(raised):
     amd = parse_target("gfx942")
     call = bind(basic.add, (X, X, X, 5, 16), {"waves_per_eu": 2}, amd)
     assert call.options == {"waves_per_eu": 2}
@@ -374,7 +354,7 @@ def test_an_annotation_is_not_contradicted():
     assert caught.value.problem == ("'x_ptr' of 'annotated' is annotated as '*fp32', got '*fp16'.")
 
 
-def test_a_constant_must_be_a_parameter(messages: SnapshotAssertion):
+def test_a_constant_must_be_a_parameter(messages):
     with pytest.raises(ArgumentError) as caught:
         bind(basic.add, (X, X, X, 5), {}, DEFAULT_TARGET, constants={"BLOK": 16})
     assert caught.value.problem == messages

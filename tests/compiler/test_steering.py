@@ -18,7 +18,6 @@ from kernellab.triton_api.pipeline import list_passes
 from tests.corpus.loader import entry
 from tests.kernels import basic, faulty
 from tests.support.compiled import compiled
-from tests.support.messages import Raised
 
 HOPPER = Target("cuda", "90")
 MATMUL = entry("matmul_small")
@@ -72,7 +71,7 @@ def test_a_name_means_all_runs_a_label_one():
         {"pipeline": ["ttgir.coalesced"]},
     ],
 )
-def test_names_that_there_are_not(edit, raised: Raised):
+def test_names_that_there_are_not(edit, raised):
     raised(OptionError, matmul, **edit)
 
 
@@ -99,7 +98,7 @@ def test_a_skip_of_what_changes_nothing_changes_nothing(whole):
     assert edited.options == whole.options
 
 
-def test_stopping_after_a_pass(whole, raised: Raised):
+def test_stopping_after_a_pass(whole, raised):
     stopped = matmul(stop_after="coalesce")
     assert labels(stopped) == labels(whole)[: labels(whole).index("ttgir.coalesce") + 1]
     assert list(stopped.stages) == ["source", "ttir", "ttgir"]
@@ -182,9 +181,7 @@ def test_a_pass_that_fails_for_want_of_another_is_named_with_the_kernels_line():
     assert "tl.load" in error.position.excerpt()
 
 
-def test_front_end_errors_of_an_edited_compilation_are_the_ordinary_ones(
-    raised: Raised,
-):
+def test_front_end_errors_of_an_edited_compilation_are_the_ordinary_ones(raised):
     raised(
         CompileError, compile, faulty.odd_arange, "*fp32", BLOCK=100, target="sm_90",
         skip="coalesce",
@@ -251,7 +248,7 @@ def test_a_broken_edit_is_told_by_the_compiler_with_its_line(whole, stage, right
 
 
 @pytest.mark.slow
-def test_a_text_that_aborts_the_compiler_is_an_error_and_the_next_call_works(whole, raised: Raised):
+def test_a_text_that_aborts_the_compiler_is_an_error_and_the_next_call_works(whole, raised):
     compiled(whole.stages["ptx"].text)
     first = processes.call("os:getpid")
     assert first != os.getpid()
@@ -263,7 +260,7 @@ def test_a_text_that_aborts_the_compiler_is_an_error_and_the_next_call_works(who
     assert processes.call("os:getpid") != first
 
 
-def test_texts_and_files_that_there_are_not(whole, raised: Raised):
+def test_texts_and_files_that_there_are_not(whole, raised):
     raised(OptionError, compiled, "hello\nworld")
     raised(ArgumentError, compiled, "nowhere.ttgir")
     error = raised(

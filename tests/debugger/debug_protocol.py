@@ -115,5 +115,4 @@ class NotebookDebugger:
         return listed
 
     def value(self, expression: str, frame: dict[str, Any]) -> str:
-        """What an expression gives in a frame."""
         return str(self.ask("evaluate", expression=expression, frameId=frame["id"])["result"])

@@ -499,7 +499,6 @@ def test_pdb_in_a_terminal() -> None:
 
 
 def said(keys: Terminal, command: str, prompt: str = "(Pdb)") -> str:
-    """What the debugger answers to a command."""
     keys.type(command)
     return keys.read_until(prompt)
 

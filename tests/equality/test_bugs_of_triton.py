@@ -87,7 +87,7 @@ BUGS: dict[str, tuple[Any, tuple[Any, ...], dict[str, Any], str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_bug_is_found_with_its_pass_and_line(bug: str) -> None:
     kernel, arguments, constants, label, line = BUGS[bug]
@@ -97,6 +97,7 @@ def test_a_bug_is_found_with_its_pass_and_line(bug: str) -> None:
     assert any(line in source_line(position) for position in found.lines)
 
 
+@pytest.mark.slow
 def test_what_the_bugs_need() -> None:
     full = kernellab.validate(
         empty_inner_loop, (1,), torch.zeros(1, dtype=torch.int32), 4, 3, 5, target="sm_90"

@@ -209,6 +209,7 @@ ORDERS = {
 """What makes a kernel show the order of its programs, None if its results do not."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ORDERS)
 def test_results_that_depend_on_the_order_of_programs(how: str) -> None:
     line, count = ORDERS[how], torch.zeros(1, dtype=torch.int32)

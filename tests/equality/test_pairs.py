@@ -25,7 +25,7 @@ DIFFER_FOR_NAN = {
 """A maximum of Triton's ignores NaN, and kernels skip products of NaN and 0."""
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_is_equal_is_accepted(name: str) -> None:
     pair = PAIRS[name]

@@ -117,7 +117,6 @@ RARE = [
 def test_what_differs_in_a_narrow_place_is_not_equal(
     second: str | Function, tmp_path: Path
 ) -> None:
-    """A piece that no run was in is not compared."""
     equality = compared("f32", "x", second, tmp_path, inputs="finite")
     assert equality.verdict != "equal", equality
 

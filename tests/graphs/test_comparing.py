@@ -203,7 +203,7 @@ def _layer_in_two_graphs(x: torch.Tensor) -> torch.Tensor:
     return result
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("function", "dtype", "graphs"),
     [

@@ -201,7 +201,7 @@ def _of_a_cell(x: torch.Tensor) -> torch.Tensor:
     ("function", "kernel"),
     [
         (_of_a_cell, "add"),
-        (_autotuned, "_tuned"),
+        pytest.param(_autotuned, "_tuned", marks=pytest.mark.slow),
         pytest.param(_one, "_twice", marks=pytest.mark.slow),
         pytest.param(_in_an_operation, "_twice", marks=pytest.mark.slow),
         pytest.param(_in_place, "_twice", marks=pytest.mark.slow),

@@ -28,22 +28,20 @@ def test_names_differ() -> None:
     assert len(BY_NAME) == len(CASES)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.filterwarnings("error::RuntimeWarning", "error:The given NumPy array is not writable")
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("name", BY_NAME)
-def test_case(name: str) -> None:
+def test_case(name) -> None:
     case = BY_NAME[name]
     case.check(case.launch())
 
 
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize(
-    ("size", "every"), [(2, 8), *(pytest.param(n, 1, marks=pytest.mark.slow) for n in (1, 2))]
+    ("size", "every"), [(2, 32), *(pytest.param(n, 1, marks=pytest.mark.slow) for n in (1, 2))]
 )
-def test_however_many_programs_run_together(
-    size: int, every: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_however_many_programs_run_together(size, every, monkeypatch) -> None:
     """One program a batch, and batches of two with one left over, give what all together give."""
     sizes = []
 

@@ -27,7 +27,7 @@ from tests.kernels.interp import control, foreign, pointers, unsupported
 from tests.support.source_lines import marked_line, position_of
 
 
-def test_a_users_own_assembly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_own_assembly(monkeypatch) -> None:
     monkeypatch.setattr(foreign_code, "_ASSEMBLY", {})
     x, out = torch.arange(8.0), torch.zeros(2, 8)
     with pytest.raises(UnsupportedOperation, match="inline_assembly"):
@@ -41,7 +41,7 @@ def test_a_users_own_assembly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.equal(out, torch.stack([x - 1, x + 1]))
 
 
-def test_a_users_own_device_function(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_own_device_function(monkeypatch) -> None:
     monkeypatch.setattr(foreign_code, "_SYMBOLS", {})
     x = torch.ones(16)
     with pytest.raises(UnsupportedOperation, match="device_function"):
@@ -92,7 +92,7 @@ KERNELS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("kernel", "what"), KERNELS, ids=[what for _, what in KERNELS])
-def test_the_error_names_the_operation_and_the_line(kernel: Any, what: str) -> None:
+def test_the_error_names_the_operation_and_the_line(kernel, what) -> None:
     x = torch.ones(64)
     with pytest.raises(UnsupportedOperation) as caught:
         kernellab.run(kernel, (1,), x)
@@ -145,7 +145,7 @@ def which_gpu(out_ptr):
 @pytest.mark.parametrize(
     ("target", "answers"), [("sm_90", [1, 1]), ("sm_80", [1, 0]), ("gfx942", [0, 0])]
 )
-def test_the_kernel_asks_which_gpu_there_is(target: str, answers: list[int]) -> None:
+def test_the_kernel_asks_which_gpu_there_is(target, answers) -> None:
     out = torch.full((2,), -1, dtype=torch.int32)
     kernel = TileKernel(which_gpu.fn)
     kernel.target = parse_target(target)
@@ -175,7 +175,7 @@ def narrowed(x_ptr, out_ptr, back_ptr, N: tl.constexpr):
 
 
 @pytest.mark.parametrize("name", ["float8_e4m3fnuz", "float8_e5m2fnuz"])
-def test_amds_own_eight_bit_floats(name: str) -> None:
+def test_amds_own_eight_bit_floats(name) -> None:
     """Rounded to nearest even, the largest number beyond the range;
     a GPU of NVIDIA's has no such type.
     """

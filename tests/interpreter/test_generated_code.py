@@ -112,7 +112,7 @@ def test_a_number_of_tries_decides_nothing() -> None:
     ],
     ids=lambda used: next(iter(used.values())),
 )  # fmt: skip
-def test_what_has_an_effect_or_says_where_to_go_on_decides(used: dict[str, str]) -> None:
+def test_what_has_an_effect_or_says_where_to_go_on_decides(used) -> None:
     assert not idle_variables(code(**used)) & COUNTED
 
 
@@ -231,9 +231,7 @@ def looks(blocks: int, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Counter
     return counts
 
 
-def test_what_indices_are_made_of_is_looked_at_once(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_indices_are_made_of_is_looked_at_once(monkeypatch, tmp_path) -> None:
     few, many = (looks(blocks, monkeypatch, tmp_path) for blocks in (20, 80))
     assert all(few[name] for name in ("_assigns_the_same", "_sources"))
     assert all(many[name] < 6 * few[name] for name in few), (few, many)
@@ -274,7 +272,7 @@ def chain(folder: Path, length: int) -> Any:
 @pytest.mark.usefixtures("python_s_own_limit")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("length", [250, 150, 700])
-def test_too_long_a_chain_of_elif_is_told_on_its_line(tmp_path: Path, length: int) -> None:
+def test_too_long_a_chain_of_elif_is_told_on_its_line(tmp_path, length) -> None:
     kernel, x = chain(tmp_path, length), torch.zeros(1)
     for function in (kernellab.run, kernellab.check, kernellab.trace):
         with pytest.raises(REFUSED, match=r"nests its statements too deeply|recursion") as told:
@@ -284,7 +282,7 @@ def test_too_long_a_chain_of_elif_is_told_on_its_line(tmp_path: Path, length: in
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("python_s_own_limit")
-def test_a_chain_of_thirty_runs(tmp_path: Path) -> None:
+def test_a_chain_of_thirty_runs(tmp_path) -> None:
     x = torch.zeros(1)
     kernellab.run(chain(tmp_path, 30), (1,), x, 30)
     assert x.item() == 29.0

@@ -14,7 +14,6 @@ from tests.corpus.gluon_kernels import described
 from tests.kernels.gluon_add import gluon_add
 from tests.kernels.specialized_warps import producer_and_consumer
 from tests.support.compiled import source_line
-from tests.support.messages import Raised
 
 
 def test_vector_add() -> None:
@@ -26,7 +25,7 @@ def test_vector_add() -> None:
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "gfx90a", "gfx942", "gfx950"])
-def test_transposed_through_shared_memory(target: str) -> None:
+def test_transposed_through_shared_memory(target) -> None:
     x, out = iota(64 * 128, torch.float16), torch.zeros(128, 64, dtype=torch.float16)
     lanes = 32 if target.startswith("sm") else 64
     with kernellab.interpreted(target=target):
@@ -44,7 +43,7 @@ def test_transposed_through_shared_memory(target: str) -> None:
     ],
     ids=["async-sm_80", "async-sm_90", "padded-gfx942"],
 )  # fmt: skip
-def test_copies(kernel: object, target: str) -> None:
+def test_copies(kernel, target) -> None:
     x, out = normal(64, 64), torch.zeros(64, 64)
     with kernellab.interpreted(target=target):
         kernellab.run(kernel, (1,), x, out, ROWS=64, COLUMNS=64)
@@ -52,7 +51,7 @@ def test_copies(kernel: object, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["sm_90", "sm_100"])
-def test_copy_by_tma(target: str) -> None:
+def test_copy_by_tma(target) -> None:
     """100 rows: the second program's block reaches beyond them, and nothing is written there."""
     x, out = normal(128, 64, dtype=torch.float16), torch.zeros(128, 64, dtype=torch.float16)
     with kernellab.interpreted(target=target):
@@ -83,7 +82,7 @@ def test_programs_choose_their_own_buffers() -> None:
     assert torch.equal(out, torch.arange(128.0) + torch.tensor([[1000.0], [2000.0]]))
 
 
-def test_a_buffer_that_is_not_there(raised: Raised) -> None:
+def test_a_buffer_that_is_not_there(raised) -> None:
     fault = raised(KernelFault, kernellab.run, buffers, (2,), torch.zeros(2, 128), 2)
     assert "in program (1, 0, 0)" in str(fault)
     assert "stages.index(which + gl.program_id(0))" in source_line(fault.position)
@@ -98,7 +97,7 @@ def wait_for_nothing(out_ptr):
     gl.store(out_ptr, 1.0)
 
 
-def test_a_wait_that_never_ends(raised: Raised) -> None:
+def test_a_wait_that_never_ends(raised) -> None:
     out = torch.zeros(1)
     fault = raised(KernelFault, kernellab.run, wait_for_nothing, (1,), out)
     assert source_line(fault.position) == "mbarrier.wait(barrier, 0)"
@@ -111,7 +110,7 @@ def test_groups_of_warps_wait_for_each_other() -> None:
     assert torch.equal(out, 2 * x)
 
 
-def test_a_group_that_waits_for_what_no_other_does(raised: Raised) -> None:
+def test_a_group_that_waits_for_what_no_other_does(raised) -> None:
     """The producer stops after three tiles, and the consumer wants a fourth."""
     x, out = normal(640), torch.zeros(640)
     fault = raised(KernelFault, kernellab.run, producer_and_consumer, (1,), x, out, 3)

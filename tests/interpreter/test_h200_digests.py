@@ -49,14 +49,14 @@ def numbers(kind: str) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("source", "target"), CONVERTED)
-def test_converted(source: str, target: str) -> None:
+def test_converted(source, target) -> None:
     out = torch.zeros(COUNT, dtype=getattr(torch, target))
     kernellab.run(arithmetic.converted, (1,), numbers(source), out, N=COUNT)
     assert digest(out) == CONVERTED[source, target]
 
 
 @pytest.mark.parametrize("target", TOWARD_ZERO)
-def test_converted_toward_zero(target: str) -> None:
+def test_converted_toward_zero(target) -> None:
     out = torch.zeros(COUNT, dtype=getattr(torch, target))
     kernellab.run(arithmetic.converted_toward_zero, (1,), numbers("float32"), out, N=COUNT)
     assert digest(out) == TOWARD_ZERO[target]
@@ -133,7 +133,7 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Fraction], int]] =
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_the_nearest_number_on_the_right_side(name: str, mode: Any, dtype: Any) -> None:
+def test_the_nearest_number_on_the_right_side(name, mode, dtype) -> None:
     operation, exactly, count = OPERATIONS[name]
     operands = [spread_numbers(dtype, seed) for seed in range(count)]
     if name == "divide":
@@ -149,14 +149,14 @@ def test_the_nearest_number_on_the_right_side(name: str, mode: Any, dtype: Any) 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("mode", MODES)
-def test_square_roots(mode: Any, dtype: Any) -> None:
+def test_square_roots(mode, dtype) -> None:
     x = abs(spread_numbers(dtype, 7))
     for root, square in zip(numerics.square_root_in_mode(x, mode).tolist(), x.tolist()):
         assert exact_root(root, square, mode, dtype), (root, square)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_integers_to_floats(mode: Any) -> None:
+def test_integers_to_floats(mode) -> None:
     x = np.array([2**24 + 1, -(2**24) - 1, 2**31 - 1, 2**62 + 1, -(2**63), 2**63 - 1, 7])
     for result, integer in zip(
         numerics.convert_in_mode(x, np.dtype(np.float32), mode).tolist(), x.tolist()

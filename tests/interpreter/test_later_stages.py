@@ -9,7 +9,6 @@ from kernellab.errors import CompileError, OptionError
 from tests.cases.case import Case
 from tests.cases.every import CASES, one_of_each_kernel
 from tests.corpus.loader import WHOLE
-from tests.support.messages import Raised
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx90a", "gfx942", "gfx950")
 CHOSEN = CASES if WHOLE else one_of_each_kernel()
@@ -29,11 +28,11 @@ def run_case(case: Case, target: str, stage: str) -> None:
     case.check(arguments)
 
 
-@pytest.mark.sampled(48)
+@pytest.mark.sampled(96)
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("target", TARGETS if WHOLE else ("sm_90",))
 @pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.name)
-def test_case_in_ttgir(case: Case, target: str) -> None:
+def test_case_in_ttgir(case, target) -> None:
     try:
         run_case(case, target, "ttgir")
     except CompileError as error:
@@ -50,9 +49,9 @@ STAGES = ("ttir.inliner", "ttir.combine", "ttir.cse", "ttgir.coalesce", "ttgir.p
 @pytest.mark.parametrize(
     "name", ["product-float16-float32-ieee", "reduced_rows-sum-float32", "collatz"]
 )
-def test_after_a_pass(name: str, stage: str) -> None:
+def test_after_a_pass(name, stage) -> None:
     run_case({case.name: case for case in CASES}[name], "sm_90", stage)
 
 
-def test_a_pass_that_does_not_run(raised: Raised) -> None:
+def test_a_pass_that_does_not_run(raised) -> None:
     raised(OptionError, run_case, CASES[0], "sm_90", "ttgir.coalesced", match=r"ttgir\.coalesced")

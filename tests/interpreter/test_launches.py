@@ -20,7 +20,6 @@ from kernellab.records.launches import DEFAULT, ORDERS, RunOptions, split_keywor
 from tests.kernels.interp import order
 from tests.kernels.interp.order import seeded, write_program
 from tests.kernels.tuned import double
-from tests.support.messages import Raised
 from tests.support.python_processes import run_python
 
 
@@ -39,7 +38,7 @@ def test_what_is_not_given_is_the_default() -> None:
         ({"seed": -1}, ""), ({"seed": True}, ""), ({"seed": 1.0}, ""),
     ],
 )  # fmt: skip
-def test_wrong_values_are_refused(wrong: dict[str, Any], advice: str) -> None:
+def test_wrong_values_are_refused(wrong, advice) -> None:
     with pytest.raises(OptionError) as caught:
         kernellab.run(write_program, (4,), torch.zeros(4), **{"order": "shuffled", **wrong})
     ((name, value),) = wrong.items()
@@ -48,7 +47,7 @@ def test_wrong_values_are_refused(wrong: dict[str, Any], advice: str) -> None:
     assert advice in caught.value.advice
 
 
-def test_a_seed_needs_something_to_choose(raised: Raised) -> None:
+def test_a_seed_needs_something_to_choose(raised) -> None:
     caught = raised(OptionError, kernellab.run, write_program, (4,), torch.zeros(4), seed=3)
     assert 'order="shuffled"' in caught.advice
 
@@ -62,7 +61,6 @@ def test_keywords_that_say_no_option_stay_as_they_are() -> None:
 
 
 def test_a_parameter_goes_before_an_option_of_its_name() -> None:
-    """And `options` says the option all the same."""
     out = torch.zeros(4, dtype=torch.int32)
     run = kernellab.run(seeded, (4,), out, seed=7)
     assert out.tolist() == [7, 8, 9, 10]
@@ -74,7 +72,7 @@ def test_a_parameter_goes_before_an_option_of_its_name() -> None:
     assert options == {"order": "sequential", "num_warps": 8}
 
 
-def test_options_are_said_once_and_as_a_mapping(raised: Raised) -> None:
+def test_options_are_said_once_and_as_a_mapping(raised) -> None:
     launch = write_program, (4,), torch.zeros(4)
     twice: Any = {"order": "reversed", "options": {"order": "reversed"}}
     raised(OptionError, kernellab.run, *launch, **twice, match="order")
@@ -92,7 +90,7 @@ def test_the_launch_line_takes_them_too() -> None:
     assert run.launch.options == {"num_warps": 2}
 
 
-def test_a_launch_on_a_gpu_refuses_them(monkeypatch: pytest.MonkeyPatch, raised: Raised) -> None:
+def test_a_launch_on_a_gpu_refuses_them(monkeypatch, raised) -> None:
     kernel = TileKernel(write_program.fn)
     monkeypatch.setattr(preparation, "_goes_to_gpu", lambda *_: True)
     raised(OptionError, kernel[(4,)], torch.zeros(4), match="GPU", order="reversed")
@@ -124,7 +122,7 @@ def test_orders_and_seeds() -> None:
 
 @pytest.mark.parametrize("size", [1, 4, 7, 1000])
 @pytest.mark.parametrize("name", ORDERS)
-def test_every_program_is_in_one_batch(name: str, size: int) -> None:
+def test_every_program_is_in_one_batch(name, size) -> None:
     seen: list[tuple[int, int, int]] = []
     for programs in batches(GRID, size, name, seed=3):
         assert 1 <= programs.count <= size
@@ -185,7 +183,7 @@ def test_a_kernel_without_races_is_the_same_in_every_order() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("total", [11, 4097, 100_001])
 def test_an_order_too_long_to_be_kept_is_computed_and_holds_each_program_once(
-    monkeypatch: pytest.MonkeyPatch, total: int
+    monkeypatch, total
 ) -> None:
     monkeypatch.setattr("kernellab.interpreter.execution.grid._MOST_SHUFFLED", 10)
     found = batches((total, 1, 1), 64, "shuffled", seed=5)
@@ -247,7 +245,7 @@ print("grown by", grown // 1024)
     ],
 )  # fmt: skip
 def test_hundreds_of_millions_of_programs_take_bounded_memory_and_can_be_stopped(
-    function: str, kernel: str, keywords: str
+    function, kernel, keywords
 ) -> None:
     code = LARGE.format(function=function, kernel=kernel, keywords=keywords)
     done = run_python(code, env={"CUDA_VISIBLE_DEVICES": ""})  # because CUDA takes memory too
@@ -258,7 +256,7 @@ def test_hundreds_of_millions_of_programs_take_bounded_memory_and_can_be_stopped
 
 
 @pytest.mark.parametrize("function", ["run", "check", "trace", "accesses", "bisect"])
-def test_more_programs_than_anybody_waits_for_are_refused(function: str, raised: Raised) -> None:
+def test_more_programs_than_anybody_waits_for_are_refused(function, raised) -> None:
     x, z = torch.ones(64), torch.zeros(64)
     for grid in ((10**9,), (65536, 4096, 2)):
         launch = double, grid, x, z, 64
@@ -266,7 +264,7 @@ def test_more_programs_than_anybody_waits_for_are_refused(function: str, raised:
     assert not z.any()
 
 
-def test_more_programs_than_can_be_stepped_through_are_refused(raised: Raised) -> None:
+def test_more_programs_than_can_be_stepped_through_are_refused(raised) -> None:
     launch = double, (10**9,), torch.ones(64), torch.zeros(64), 64
     for function, given in (
         (kernellab.trace, {"programs": "all"}),

@@ -174,7 +174,7 @@ def element_for(access: Access, draw: Any, per_lane: bool) -> np.ndarray:
 @pytest.mark.slow
 @bounded
 @given(accesses(), st.data())
-def test_loads(access: Access, data: Any) -> None:
+def test_loads(access: Access, data) -> None:
     other = element_for(access, data.draw, per_lane=True) if data.draw(st.booleans()) else None
     other = other if access.mask is not None else None
     keywords = {"mask": access.mask, "other": other, "active": access.active}
@@ -199,7 +199,7 @@ def test_loads(access: Access, data: Any) -> None:
 @pytest.mark.slow
 @bounded
 @given(accesses(), st.data())
-def test_stores(access: Access, data: Any) -> None:
+def test_stores(access: Access, data) -> None:
     value = element_for(access, data.draw, per_lane=True)
     expected = access.storage.copy()
     keywords = {"mask": access.mask, "active": access.active}
@@ -217,7 +217,7 @@ def test_stores(access: Access, data: Any) -> None:
 
 
 @pytest.mark.parametrize("cut", range(PROGRAMS))
-def test_programs_that_write_to_one_place_write_in_order(cut: int) -> None:
+def test_programs_that_write_to_one_place_write_in_order(cut) -> None:
     """The second and third program overwrite what the one before them wrote,
     whichever of them is cut short by its mask.
     """
@@ -290,7 +290,7 @@ def addressed(draw: Any) -> Addressed:
 @pytest.mark.slow
 @bounded
 @given(addressed())
-def test_loads_through_addresses(access: Addressed) -> None:
+def test_loads_through_addresses(access) -> None:
     contents = access.contents()
     off = np.full(access.addresses.shape, 77, as_numpy(access.tensors[0]).dtype)
     found = global_memory.load(*access.call, other=off, **access.keywords)
@@ -336,16 +336,9 @@ fewer = settings(max_examples=300, derandomize=True)
 
 
 INTEGER_RULES: dict[str, Callable[[int, int], int]] = {
-    "add": int.__add__,
-    "and": int.__and__,
-    "or": int.__or__,
-    "xor": int.__xor__,
-    "max": max,
-    "min": min,
-    "umax": max,
-    "umin": min,
-    "exchange": lambda _, operand: operand,
-}
+    "add": int.__add__, "and": int.__and__, "or": int.__or__, "xor": int.__xor__, "max": max,
+    "min": min, "umax": max, "umin": min, "exchange": lambda _, operand: operand,
+}  # fmt: skip
 """For numbers as large as they like, of those that are compared as unsigned integers too."""
 
 
@@ -376,7 +369,7 @@ def places(draw: Any) -> tuple[int, np.ndarray]:
 @pytest.mark.slow
 @fewer
 @given(places(), st.sampled_from(INTEGERS), st.sampled_from(sorted(INTEGER_RULES)), st.data())
-def test_integers(where: tuple[int, np.ndarray], kind: np.dtype, operation: str, data: Any) -> None:
+def test_integers(where, kind, operation, data) -> None:
     size, targets = where
     random = np.random.default_rng(data.draw(st.integers(0, 1000)))
     limits = np.iinfo(kind)
@@ -398,7 +391,7 @@ def test_integers(where: tuple[int, np.ndarray], kind: np.dtype, operation: str,
 @pytest.mark.slow
 @fewer
 @given(places(), st.sampled_from(FLOATS), st.sampled_from(["fadd", "exchange"]), st.data())
-def test_floats(where: tuple[int, np.ndarray], kind: np.dtype, operation: str, data: Any) -> None:
+def test_floats(where, kind, operation, data) -> None:
     """Every sum is rounded: in another order, or with fewer roundings, some bit would differ."""
     size, targets = where
     random = np.random.default_rng(data.draw(st.integers(0, 1000)))
@@ -426,7 +419,7 @@ def test_floats(where: tuple[int, np.ndarray], kind: np.dtype, operation: str, d
 
 @settings(max_examples=80, derandomize=True)
 @given(places(), st.sampled_from([2, 4, 8]), st.data())
-def test_compare_and_swap(where: tuple[int, np.ndarray], width: int, data: Any) -> None:
+def test_compare_and_swap(where, width, data) -> None:
     """Of few values, so that many comparisons hold."""
     size, targets = where
     random = np.random.default_rng(data.draw(st.integers(0, 1000)))
@@ -444,7 +437,7 @@ def test_compare_and_swap(where: tuple[int, np.ndarray], width: int, data: Any) 
 
 
 @pytest.mark.parametrize("addresses", [1, 1000])
-def test_a_million_collisions_take_no_loop_over_elements(addresses: int) -> None:
+def test_a_million_collisions_take_no_loop_over_elements(addresses) -> None:
     """A ticket counter, and a histogram with a few crowded bins."""
     random = np.random.default_rng(0)
     targets = np.minimum(random.geometric(0.01, 1_000_000), addresses) - 1

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import KernelFault
@@ -76,7 +75,7 @@ def read_at(address: int, out: torch.Tensor) -> str:
 
 
 @pytest.mark.slow
-def test_addresses_that_are_null_not_aligned_or_half_outside(messages: SnapshotAssertion) -> None:
+def test_addresses_that_are_null_not_aligned_or_half_outside(messages) -> None:
     x, out, short = integers(8), integers(4), torch.zeros(7, dtype=torch.int16)
     across = read_at(short.data_ptr(), short)
     assert "out_ptr" in across

@@ -120,7 +120,7 @@ def nth_set(mask: int, base: int, offset: int) -> int:
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2, 5, 33, -1, -2, -7])
-def test_the_nth_one_of_a_mask(offset: int) -> None:
+def test_the_nth_one_of_a_mask(offset) -> None:
     masks = words(3).view("u4")
     bases = np.arange(masks.size, dtype="u4") * 7 % 32
     found = result("fns.b32 $0, $1, $2, $3;", "u32", masks, bases, np.int32(offset))
@@ -130,7 +130,7 @@ def test_the_nth_one_of_a_mask(offset: int) -> None:
 
 
 @pytest.mark.parametrize("text", INTEGERS)
-def test_integers(text: str) -> None:
+def test_integers(text) -> None:
     a, b = words(1), words(2)
     got = result(text, "s32", a, b).tolist()
     assert np.broadcast_to(got, a.shape).tolist() == [
@@ -148,7 +148,7 @@ def test_integers(text: str) -> None:
         ("mul.wide.s32 $0, $1, $2;", lambda a, b: signed(a, 32) * signed(b, 32)),
     ],
 )  # fmt: skip
-def test_64_bits(text: str, exactly: Callable[[int, int], int]) -> None:
+def test_64_bits(text, exactly) -> None:
     a, b = words(3, "i8"), words(4, "i8")
     got = result(text, "s64", a, b).tolist()
     assert got == [signed(exactly(x, y), 64) for x, y in zip(a.tolist(), b.tolist())]
@@ -196,7 +196,7 @@ FLOATS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("text", FLOATS)
-def test_floats(text: str) -> None:
+def test_floats(text) -> None:
     with np.errstate(all="ignore"):
         want = FLOATS[text](NUMBERS, OTHERS)
         same(result(text, "f32", NUMBERS, OTHERS), want)
@@ -210,7 +210,7 @@ APPROXIMATE: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("opcode", APPROXIMATE)
-def test_functions(opcode: str) -> None:
+def test_functions(opcode) -> None:
     x = np.linspace(0.01, 9, 50, dtype=F32)
     got = result(f"{opcode} $0, $1;", "f32", x)
     np.testing.assert_allclose(got, APPROXIMATE[opcode](x.astype(np.float64)), rtol=1.2e-7)
@@ -224,7 +224,7 @@ NARROW = {
 
 
 @pytest.mark.parametrize("kind", NARROW)
-def test_two_numbers_packed_the_upper_one_first(kind: str) -> None:
+def test_two_numbers_packed_the_upper_one_first(kind) -> None:
     dtype, largest = NARROW[kind]
     upper = np.array([1.25, -3.0, 1e9, -1e9, 0.3, 0.0], F32)
     lower = upper[::-1].copy()
@@ -278,7 +278,7 @@ def test_guards_merge_and_comments_are_skipped() -> None:
         ("again: add.u32 $0, $0, 1;", "'again:'"), (".reg .b128 x;", "'.reg .b128 x'"),
     ],
 )  # fmt: skip
-def test_what_is_not_known_is_named(text: str, named: str) -> None:
+def test_what_is_not_known_is_named(text, named) -> None:
     with pytest.raises(PtxError, match=named.replace(".", r"\.")):
         assembled(text)
 
@@ -287,7 +287,7 @@ def test_what_is_not_known_is_named(text: str, named: str) -> None:
 
 
 @pytest.mark.parametrize("module", [libdevice, ocml], ids=["libdevice", "ocml"])
-def test_every_function_that_triton_names_is_known(module: Any) -> None:
+def test_every_function_that_triton_names_is_known(module) -> None:
     symbols = set(re.findall(r'"(__\w+)"', Path(module.__file__).read_text()))
     assert len(symbols) > 90
     assert not symbols - set(FUNCTIONS)
@@ -351,7 +351,7 @@ OF_ONE: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
 
 @pytest.mark.parametrize("suffix", ["", "f"])
 @pytest.mark.parametrize("name", OF_ONE)
-def test_functions_of_one_number(name: str, suffix: str) -> None:
+def test_functions_of_one_number(name, suffix) -> None:
     """float64 near its precision (Bessel functions lose some near their zeros),
     float32 to its last bit.
     """
@@ -378,7 +378,7 @@ OF_TWO: dict[str, Callable[[float, float], float]] = {
 
 
 @pytest.mark.parametrize("name", OF_TWO)
-def test_functions_of_two_numbers(name: str) -> None:
+def test_functions_of_two_numbers(name) -> None:
     a, b = np.array(PAIRS).T
     np.testing.assert_allclose(
         FUNCTIONS[f"__nv_{name}"](a, b), [OF_TWO[name](*pair) for pair in PAIRS], rtol=1e-15
@@ -404,7 +404,7 @@ def test_powers_norms_and_exponents() -> None:
 
 
 @pytest.mark.parametrize("order", [0, 1, 2, 5, 20])
-def test_bessel_functions_of_any_order(order: int) -> None:
+def test_bessel_functions_of_any_order(order) -> None:
     """Above and below the order, where different recurrences are stable."""
     x = np.array([0.1, 1.0, 3.7, 12.0, 40.0])
     n = np.int32(order)
@@ -435,7 +435,7 @@ OF_INTEGERS: dict[str, tuple[int, Callable[[int, int], int]]] = {
 
 
 @pytest.mark.parametrize("name", OF_INTEGERS)
-def test_functions_of_integers(name: str) -> None:
+def test_functions_of_integers(name) -> None:
     bits, exactly = OF_INTEGERS[name]
     rng = np.random.default_rng(3)
     corners = [0, 1, -1, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1, 5]
@@ -473,6 +473,6 @@ def test_bits_of_numbers() -> None:
         ("__nv_llroundf", -2.5, -3), ("__nv_llrint", 3.5, 4),
     ],
 )  # fmt: skip
-def test_to_integers(symbol: str, x: float, want: int) -> None:
+def test_to_integers(symbol, x, want) -> None:
     kind = np.float32 if "float" in symbol or symbol.endswith("f") else np.float64
     assert FUNCTIONS[symbol](kind(x)) == want

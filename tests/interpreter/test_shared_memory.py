@@ -15,7 +15,6 @@ from kernellab.interpreter.memory.shared_memory import (
     PhaseNeverCompletes,
     SharedTile,
 )
-from tests.support.messages import Raised
 
 PROGRAMS = 3
 FLOAT16 = np.dtype(np.float16)
@@ -92,7 +91,7 @@ def test_an_index_outside_names_the_program_that_asks() -> None:
     assert (fault.value.index, fault.value.program) == (2, 2)
 
 
-def test_a_view_of_other_elements_and_shape(raised: Raised) -> None:
+def test_a_view_of_other_elements_and_shape(raised) -> None:
     tile = numbered(4, 4)
     bits = shared_memory.reinterpret(tile, (8, 2), np.dtype(np.int32))
     plain = shared_memory.load(tile)
@@ -186,7 +185,7 @@ def test_programs_count_for_themselves() -> None:
     count=st.integers(1, 3),
     events=st.lists(st.tuples(st.sampled_from(["arrive", "expect", "receive"]), st.integers(1, 3))),
 )
-def test_barriers_against_plain_counters(count: int, events: list[tuple[str, int]]) -> None:
+def test_barriers_against_plain_counters(count, events) -> None:
     """A model with three integers; arrivals beyond a phase's count are left out,
     as the hardware forbids them.
     """

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab import triton_api
@@ -24,7 +23,6 @@ from kernellab.interpreter.execution.program import make_program
 from kernellab.records.launches import ORDERS
 from tests.kernels.interp import memory, order, recent, waiting
 from tests.support import versions
-from tests.support.messages import Raised
 from tests.support.source_lines import marked_line, position_of
 
 every_order = pytest.mark.parametrize("order", ORDERS)
@@ -39,7 +37,7 @@ def zeros(*shape: int) -> torch.Tensor:
 
 @every_order
 @pytest.mark.parametrize("programs", [1, 2, 37])
-def test_a_grid_barrier(programs: int, order: str) -> None:
+def test_a_grid_barrier(programs, order) -> None:
     x, out = torch.arange(programs), torch.zeros(2 * programs, dtype=torch.int64)
     expected = x.numpy().copy()
     for _ in range(4):
@@ -50,7 +48,7 @@ def test_a_grid_barrier(programs: int, order: str) -> None:
 
 @every_order
 @pytest.mark.parametrize("plain", [False, True])
-def test_waiting_for_a_later_program(plain: bool, order: str) -> None:
+def test_waiting_for_a_later_program(plain, order) -> None:
     """By volatile loads, and by plain ones from an address that stays the same."""
     out = zeros(20)
     kernellab.run(waiting.flags, (20,), zeros(20), out, PLAIN=plain, order=order)
@@ -58,7 +56,7 @@ def test_waiting_for_a_later_program(plain: bool, order: str) -> None:
 
 
 @every_order
-def test_a_ticket_lock(order: str) -> None:
+def test_a_ticket_lock(order) -> None:
     lock, log = zeros(3), zeros(12)
     kernellab.run(waiting.ticket_lock, (4,), lock, log, TURNS=3, order=order)
     assert lock.tolist() == [12, 12, 12]
@@ -68,7 +66,7 @@ def test_a_ticket_lock(order: str) -> None:
 
 
 @every_order
-def test_a_producer_and_a_consumer(order: str) -> None:
+def test_a_producer_and_a_consumer(order) -> None:
     out = zeros(10)
     kernellab.run(waiting.producer_consumer, (2,), zeros(1), zeros(1), out, ITEMS=10, order=order)
     assert out.tolist() == [item * item for item in range(10)]
@@ -77,7 +75,7 @@ def test_a_producer_and_a_consumer(order: str) -> None:
 @pytest.mark.sampled(9)
 @every_order
 @pytest.mark.parametrize("share", [1, 3, 4, 7, 12])
-def test_stream_k(share: int, order: str) -> None:
+def test_stream_k(share, order) -> None:
     block, tiles, per_tile = 16, 3, 4
     generator = torch.Generator().manual_seed(0)
     a = torch.randn(tiles * block, per_tile * block, generator=generator)
@@ -92,7 +90,7 @@ def test_stream_k(share: int, order: str) -> None:
 
 
 @every_order
-def test_a_scan_that_looks_back(order: str) -> None:
+def test_a_scan_that_looks_back(order) -> None:
     x = torch.arange(1, 33 * 8 + 1, dtype=torch.int32)
     out = zeros(33 * 8)
     kernellab.run(waiting.look_back, (33,), x, out, zeros(33), zeros(66), N=8, order=order)
@@ -100,7 +98,7 @@ def test_a_scan_that_looks_back(order: str) -> None:
 
 
 @every_order
-def test_waiting_in_a_function_that_is_not_inlined(order: str) -> None:
+def test_waiting_in_a_function_that_is_not_inlined(order) -> None:
     entered = zeros(9)
     kernellab.run(waiting.locked_out_of_line, (9,), zeros(1), entered, zeros(1), order=order)
     assert entered.tolist() == list(range(8, -1, -1))
@@ -148,9 +146,7 @@ def test_only_kernels_that_wait_become_coroutines() -> None:
 
 
 @pytest.mark.slow
-def test_programs_that_find_their_locks_free_run_one_after_the_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_programs_that_find_their_locks_free_run_one_after_the_other(monkeypatch) -> None:
     """However large the grid, one is alive at a time;
     programs that wait are joined by as many more.
     """
@@ -195,7 +191,7 @@ def test_a_poll_that_nobody_answers() -> None:
 
 
 @pytest.mark.skipif(not versions.HAS_ATOMIC_LOADS, reason="this Triton has no tl.atomic_poll")
-def test_a_poll_with_a_timeout(raised: Raised) -> None:
+def test_a_poll_with_a_timeout(raised) -> None:
     """Time is not the GPU's here, so nothing can be promised."""
     launch = recent.timed, (2,), zeros(1), zeros(1)
     caught = raised(UnsupportedOperation, kernellab.run, *launch, match="timeout_ns")
@@ -215,7 +211,7 @@ def deadlock(kernel: Any, grid: tuple[int, ...], *arguments: Any) -> Deadlock:
     return caught.value
 
 
-def test_a_deadlock_as_words_and_as_data(messages: SnapshotAssertion) -> None:
+def test_a_deadlock_as_words_and_as_data(messages) -> None:
     """Program 2 keeps the lock; those after it wait forever: who, where, and what each read."""
     x = zeros(1)
     error = deadlock(waiting.never_released, (5,), zeros(1), x)
@@ -269,7 +265,7 @@ def test_a_flag_that_nobody_sets_where_variables_go_in_circles() -> None:
     [(waiting.counts_for_ever, "flag_ptr[1] is 0"), (waiting.gives_up, "flag_ptr[0] is 0")],
 )
 def test_programs_that_count_their_tries_are_stopped_in_the_end(
-    kernel: Any, reads: str, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+    kernel, reads, monkeypatch, messages
 ) -> None:
     """Those that only count go in circles; of others that they may give up, and are given time."""
     monkeypatch.setattr(scheduler, "SILENT_ROUNDS", 300)
@@ -280,7 +276,7 @@ def test_programs_that_count_their_tries_are_stopped_in_the_end(
     assert reads in error.problem.splitlines()[2]
 
 
-def test_a_lock_at_an_address_that_is_not_released(messages: SnapshotAssertion) -> None:
+def test_a_lock_at_an_address_that_is_not_released(messages) -> None:
     locks = [zeros(1), zeros(1)]
     addresses = torch.tensor([lock.data_ptr() for lock in locks])
     with pytest.raises(Deadlock) as caught:
@@ -313,7 +309,7 @@ def interrupted_after(seconds: float) -> Iterator[None]:
 
 # SIGALRM is this test's own: its time limit is kept by a thread.
 @pytest.mark.timeout(method="thread")
-def test_waiting_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_can_be_interrupted(monkeypatch) -> None:
     monkeypatch.setattr(scheduler, "SILENT_ROUNDS", 10**9)
     with pytest.raises(KeyboardInterrupt), interrupted_after(0.5):
         kernellab.run(waiting.gives_up, (2,), zeros(1), zeros(2), 2**31 - 1)

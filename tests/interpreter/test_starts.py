@@ -11,7 +11,6 @@ from kernellab.compiler.targets import DEFAULT_TARGET
 from kernellab.errors import OutOfBounds
 from kernellab.interpreter.execution.program import program_code
 from tests.kernels.interp import starts
-from tests.support.messages import Raised
 
 BLOCK = 8
 
@@ -19,7 +18,7 @@ BLOCK = 8
 @pytest.mark.parametrize(
     ("n", "m", "programs"), [(8, 8, 1), (5, 3, 1), (0, 0, 1), (21, 9, 3), (24, 0, 3)]
 )
-def test_tensors_that_begin_elsewhere_in_their_storages(n: int, m: int, programs: int) -> None:
+def test_tensors_that_begin_elsewhere_in_their_storages(n, m, programs) -> None:
     memory = torch.arange(100, dtype=torch.int32)
     x, y = memory[10:50], memory[:40]
     out = torch.full((40,), -1, dtype=torch.int32)
@@ -30,7 +29,7 @@ def test_tensors_that_begin_elsewhere_in_their_storages(n: int, m: int, programs
     assert torch.equal(out, expected)
 
 
-def test_what_is_shared_is_checked_for_each_tensor(raised: Raised) -> None:
+def test_what_is_shared_is_checked_for_each_tensor(raised) -> None:
     """The same offsets under the same mask: inside the first tensor and the second,
     outside the third.
     """
@@ -49,7 +48,7 @@ def test_one_tile_of_offsets_serves_all() -> None:
 
 
 @pytest.mark.parametrize("turns", [0, 1, 4])
-def test_offsets_that_a_loop_carries(turns: int) -> None:
+def test_offsets_that_a_loop_carries(turns) -> None:
     x = torch.arange(64, dtype=torch.int32) ** 2
     out = torch.full((64,), -1, dtype=torch.int32)
     kernellab.run(starts.carried, (1,), x, out, turns, BLOCK=BLOCK)
@@ -61,7 +60,7 @@ def test_offsets_that_a_loop_carries(turns: int) -> None:
 
 
 @pytest.mark.parametrize("take", [False, True])
-def test_pointers_to_the_start_itself(take: bool) -> None:
+def test_pointers_to_the_start_itself(take) -> None:
     x, out = torch.arange(8, dtype=torch.int32) + 3, torch.zeros(8, dtype=torch.int32)
     kernellab.run(starts.where_it_starts, (1,), x, out, take, BLOCK=BLOCK)
     assert out.tolist() == [(3 + lane * take) + 3 for lane in range(8)]
@@ -83,7 +82,7 @@ def test_offsets_that_are_no_range() -> None:
 
 @pytest.mark.parametrize("order", ["sequential", "reversed", "shuffled"])
 @pytest.mark.parametrize("stage", ["ttir", "ttgir"])
-def test_one_program_is_as_many(order: str, stage: str) -> None:
+def test_one_program_is_as_many(order, stage) -> None:
     """A launch of one program, and the same elements as the first of a launch of several."""
     x = torch.arange(40, dtype=torch.int32)
     alone, together = torch.zeros_like(x), torch.zeros_like(x)

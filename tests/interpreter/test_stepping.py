@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from benchmarks.eleven_kernels import eleven_cases
@@ -31,7 +30,6 @@ from tests.cases.case import Case
 from tests.cases.every import CASES
 from tests.kernels import stepped
 from tests.support import versions
-from tests.support.messages import Raised
 from tests.support.source_lines import line_of, position_of
 
 ONE_A_KERNEL = list({id(case.kernel): case for case in CASES}.values())
@@ -56,7 +54,7 @@ def step_all(case: Case) -> dict[str, Any]:
 @pytest.mark.sampled(24)
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("case", ONE_A_KERNEL, ids=[case.name for case in ONE_A_KERNEL])
-def test_stepping_computes_what_it_should(case: Case) -> None:
+def test_stepping_computes_what_it_should(case) -> None:
     if split_keywords(dict(case.options), ())[2].stage == DEFAULT.stage:
         case.check(step_all(case))
 
@@ -195,7 +193,7 @@ def test_unsigned_integers_and_narrow_floats() -> None:
 @pytest.mark.skipif(not versions.HAS_BLOCK_POINTERS, reason="Triton 3.9 has none")
 @pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("passed", [False, True])
-def test_block_pointers(passed: bool) -> None:
+def test_block_pointers(passed) -> None:
     x, y = torch.arange(6, dtype=torch.float32), torch.zeros(4)
     call = launch_of(stepped.by_blocks, x, y, 6, BLOCK=4, PASSED=passed)
     watch = watched(call, stepped.by_blocks, at="blocks = tl.advance")
@@ -279,11 +277,11 @@ def test_programs_that_wait_for_each_other_are_stepped_in_turn() -> None:
     assert ("take", line_of(stepped, "def take")) in watch.of("call")
 
 
-def test_a_program_outside_the_grid_is_refused(raised: Raised) -> None:
+def test_a_program_outside_the_grid_is_refused(raised) -> None:
     raised(OptionError, watched_every_name, program=3)
 
 
-def test_a_fault_of_a_stepped_program_is_told_as_ever(messages: SnapshotAssertion) -> None:
+def test_a_fault_of_a_stepped_program_is_told_as_ever(messages) -> None:
     x = torch.arange(8, dtype=torch.float32)
     with pytest.raises(OutOfBounds) as caught:
         watched(launch_of(stepped.clashing, x, x[:4].clone(), 2.0, n=8), stepped.clashing)

@@ -89,7 +89,7 @@ def scaled(folder: Path, factor: int = 2, inner: int = 3) -> Any:
     return imported(folder / "scaled.py", SCALED.format(factor=factor, inner=inner)).scaled
 
 
-def test_code_is_taken_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_is_taken_from_disk(tmp_path, monkeypatch) -> None:
     """The compiler's front end runs once."""
     kernel = scaled(tmp_path)
     made = launch(kernel)
@@ -99,7 +99,7 @@ def test_code_is_taken_from_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert made[50] == 300
 
 
-def test_every_change_makes_other_code(tmp_path: Path) -> None:
+def test_every_change_makes_other_code(tmp_path) -> None:
     assert launch(scaled(tmp_path))[10] == 60
     assert launch(scaled(tmp_path, factor=5))[10] == 150
     assert launch(scaled(tmp_path, inner=4))[10] == 80
@@ -111,7 +111,7 @@ def applied(x_ptr, z_ptr, n, FUNCTION: tl.constexpr):
     tl.store(z_ptr + tl.arange(0, 128), FUNCTION(tl.load(x_ptr + tl.arange(0, 128))))
 
 
-def test_a_constant_may_be_a_function(tmp_path: Path, folder: Path) -> None:
+def test_a_constant_may_be_a_function(tmp_path, folder) -> None:
     for inner, files in ((3, 1), (4, 2), (3, 2)):
         helper = scaled(tmp_path, inner=inner).fn.__globals__["helper"]
         x, z = torch.arange(128.0), torch.zeros(128)
@@ -122,7 +122,7 @@ def test_a_constant_may_be_a_function(tmp_path: Path, folder: Path) -> None:
 
 
 def test_options_constants_and_the_environment_are_part_of_the_key(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, folder, monkeypatch
 ) -> None:
     kernel = scaled(tmp_path)
     x, z = torch.arange(128.0), torch.zeros(128)
@@ -137,7 +137,7 @@ def test_options_constants_and_the_environment_are_part_of_the_key(
 
 @pytest.mark.parametrize("kept_back", ["by Triton", "by the user's functions"])
 def test_nothing_is_stored_where_it_would_not_hold(
-    kept_back: str, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    kept_back, tmp_path, folder, monkeypatch
 ) -> None:
     """A later process without a user's functions reports the operation, as without a cache."""
     if kept_back == "by Triton":
@@ -169,7 +169,7 @@ def test_programs_that_wait_run_from_stored_code() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 500, None], ids=["empty", "other", "cut off"])
-def test_a_damaged_file_is_made_anew(tmp_path: Path, folder: Path, content: bytes | None) -> None:
+def test_a_damaged_file_is_made_anew(tmp_path, folder, content) -> None:
     kernel = scaled(tmp_path)
     launch(kernel)
     (file,) = folder.iterdir()
@@ -180,17 +180,13 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path, folder: Path, content: byte
     assert program.load_stored(file) is not None
 
 
-def test_a_folder_that_cannot_be_made_costs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_made_costs_nothing(tmp_path, monkeypatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("KERNELLAB_CACHE_DIR", str(tmp_path / "file"))
     assert launch(scaled(tmp_path))[10] == 60
 
 
-def test_the_older_half_goes_when_there_are_too_many(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_older_half_goes_when_there_are_too_many(tmp_path, folder, monkeypatch) -> None:
     monkeypatch.setattr(program, "MOST_FILES", 10)
     folder.mkdir(parents=True)
     for age in range(12):
@@ -201,7 +197,7 @@ def test_the_older_half_goes_when_there_are_too_many(
     assert len(list(folder.iterdir())) == 7
 
 
-def test_a_check_and_a_trace_see_the_kernel_behind_stored_code(tmp_path: Path) -> None:
+def test_a_check_and_a_trace_see_the_kernel_behind_stored_code(tmp_path) -> None:
     kernel = scaled(tmp_path)
     launch(kernel)
     forget()
@@ -211,7 +207,7 @@ def test_a_check_and_a_trace_see_the_kernel_behind_stored_code(tmp_path: Path) -
 
 
 def test_a_first_launch_under_an_emulated_gpu_reads_no_module(
-    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, folder, monkeypatch
 ) -> None:
     """Whether the kernel fits on the GPU is known without its IR."""
     kernel, z = scaled(tmp_path), torch.zeros(128)
@@ -225,7 +221,7 @@ def test_a_first_launch_under_an_emulated_gpu_reads_no_module(
     assert len(list(folder.iterdir())) == 1
 
 
-def test_a_number_is_kept_beside_the_code(tmp_path: Path) -> None:
+def test_a_number_is_kept_beside_the_code(tmp_path) -> None:
     file = tmp_path / "digest.code"
     made: list[str] = []
 
@@ -270,7 +266,7 @@ def made(module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -> list
     return found
 
 
-def test_the_code_of_the_latest_specializations_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_the_latest_specializations_is_kept(monkeypatch) -> None:
     monkeypatch.setattr(program, "MOST_KEPT", 3)
     codes = made(program, "make_program", monkeypatch)
     x = torch.zeros(8)
@@ -285,7 +281,7 @@ def test_the_code_of_the_latest_specializations_is_kept(monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_so_is_the_code_for_stepping(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_is_the_code_for_stepping(monkeypatch) -> None:
     monkeypatch.setattr(program, "MOST_KEPT", 2)
     monkeypatch.setattr(stepping_code, "MOST_KEPT", 2)
     codes = made(program, "make_program", monkeypatch)

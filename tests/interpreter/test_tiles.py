@@ -97,7 +97,6 @@ def integer_pairs(draw: Any, kind: np.dtype, depth: int = 3) -> Pair:
 
 @st.composite
 def masks(draw: Any, kind: np.dtype, depth: int = 2) -> Pair:
-    """Comparisons, and what `&`, `|` and `~` make of them."""
     operation = draw(st.sampled_from(["compare", "and", "or", "not"])) if depth else "compare"
     if operation == "compare":
         name = draw(st.sampled_from(["less", "less_equal", "greater", "greater_equal", "equal"]))
@@ -116,7 +115,7 @@ def masks(draw: Any, kind: np.dtype, depth: int = 2) -> Pair:
 @pytest.mark.slow
 @bounded
 @given(st.data())
-def test_integers(data: Any) -> None:
+def test_integers(data) -> None:
     kind = data.draw(st.sampled_from(INTEGERS))
     with np.errstate(all="ignore"):
         pair = data.draw(integer_pairs(kind))
@@ -131,7 +130,7 @@ def test_integers(data: Any) -> None:
 @pytest.mark.slow
 @bounded
 @given(st.data())
-def test_masks(data: Any) -> None:
+def test_masks(data) -> None:
     kind = data.draw(st.sampled_from(INTEGERS))
     with np.errstate(all="ignore"):
         mask = data.draw(masks(kind))
@@ -147,7 +146,7 @@ def test_masks(data: Any) -> None:
 @pytest.mark.slow
 @bounded
 @given(st.data())
-def test_merging_what_programs_have_gone_through(data: Any) -> None:
+def test_merging_what_programs_have_gone_through(data) -> None:
     kind = data.draw(st.sampled_from(INTEGERS))
     with np.errstate(all="ignore"):
         new, old = data.draw(integer_pairs(kind, 2)), data.draw(integer_pairs(kind, 2))
@@ -174,7 +173,7 @@ def test_bounds_and_boxes_stay_symbolic() -> None:
 @pytest.mark.parametrize(
     ("start", "factor"), [(2**31 - 8, 1), (2**31 - 7, 1), (2**30, 2), (-(2**31), 1), (-(2**31), -1)]
 )
-def test_elements_wrap_where_a_gpu_wraps(start: int, factor: int) -> None:
+def test_elements_wrap_where_a_gpu_wraps(start, factor) -> None:
     with np.errstate(all="ignore"):
         value = (tiles.make_range(0, 8) + np.int32(start)) * np.int32(factor)
         array = (np.arange(8, dtype=np.int32) + np.int32(start)) * np.int32(factor)
@@ -197,7 +196,7 @@ def test_a_dimension_of_one_does_not_move() -> None:
 @pytest.mark.parametrize(
     "on", [np.array([True, False, True]).reshape(3, 1, 1), np.array([[False]]), np.True_]
 )
-def test_a_box_and_one_boolean_a_program_are_a_box(on: Any) -> None:
+def test_a_box_and_one_boolean_a_program_are_a_box(on) -> None:
     columns = BoxMask({1: (np.array([0, 2, 8]), 8)}, (1, 8))
     rows = BoxMask({0: (1, 3)}, (4, 1))
     expected = columns.elements() & on & rows.elements()
@@ -230,7 +229,7 @@ def bits(array: Any) -> bytes:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(PROGRAMS, WIDE, WIDE), (WIDE, 1), (1, 1)])
-def test_select(dtype: Any, shape: tuple[int, ...]) -> None:
+def test_select(dtype, shape) -> None:
     chance = np.random.default_rng(0)
     condition = chance.random((PROGRAMS, WIDE, WIDE)) < 0.5
     a = chance.integers(0, 2 if dtype is bool else 100, shape).astype(dtype)
@@ -242,7 +241,7 @@ def test_select(dtype: Any, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 2])
-def test_merge_of_programs(rank: int) -> None:
+def test_merge_of_programs(rank) -> None:
     shape = (PROGRAMS, WIDE, WIDE)[: rank + 1]
     new, old = np.arange(np.prod(shape)).reshape(shape), -np.ones(shape, int)
     before = new.copy()

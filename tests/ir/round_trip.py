@@ -17,8 +17,6 @@ FIRST_PASS_OF_LLVM = "llir.to_llvmir"
 
 @dataclass(frozen=True)
 class RoundTrips:
-    """What became of the snapshots of one compilation."""
-
     snapshots: int
     """Distinct texts that went round."""
     failures: tuple[str, ...]
@@ -42,7 +40,6 @@ def round_trip_entry(name: str, target: Target, every_pass: bool) -> RoundTrips:
 
 
 def stage_texts(compilation: Compilation) -> dict[str, str]:
-    """The texts of the stages that are MLIR, and their names."""
     names = [name for name in ("ttir", "ttgir") if name in compilation.stages]
     return {compilation.stages[name].text: name for name in names}
 

@@ -72,7 +72,6 @@ def test_names_of_accesses_and_moves_have_their_traits(kind: type[Operation]) ->
 
 
 def accesses() -> Iterator[tuple[type[Operation], GlobalAccess]]:
-    """The classes that access global memory by operands, and how."""
     for kind in CLASSES:
         access = kind.get_trait(GlobalAccess)
         if access is not None:

@@ -46,9 +46,7 @@ def matmul(
         b_ptrs += BLOCK_K * stride_bk
     c_ptrs = c_ptr + rows[:, None] * stride_cm + columns[None, :] * stride_cn
     tl.store(
-        c_ptrs,
-        acc.to(c_ptr.dtype.element_ty),
-        mask=(rows[:, None] < M) & (columns[None, :] < N),
+        c_ptrs, acc.to(c_ptr.dtype.element_ty), mask=(rows[:, None] < M) & (columns[None, :] < N)
     )
 
 

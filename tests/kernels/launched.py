@@ -21,10 +21,7 @@ def add(x_ptr, y_ptr, z_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.autotune(
-    configs=[
-        triton.Config({"BLOCK": 64}, num_warps=2),
-        triton.Config({"BLOCK": 128}, num_warps=4),
-    ],
+    configs=[triton.Config({"BLOCK": 64}, num_warps=2), triton.Config({"BLOCK": 128}, num_warps=4)],
     key=["n"],
     reset_to_zero=["total_ptr"],
 )

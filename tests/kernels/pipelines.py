@@ -126,10 +126,7 @@ def matmul(a, b, c, M, N, K, STAGES: gl.constexpr):
         [
             (matmul__store, (c, sums, done, read, N, blocks, registers)),
             (matmul__load, (a, b, a_stages, b_stages, filled, emptied, N, K, blocks)),
-            (
-                matmul__multiply,
-                (a_stages, b_stages, sums, filled, emptied, done, read, K, blocks),
-            ),
+            (matmul__multiply, (a_stages, b_stages, sums, filled, emptied, done, read, K, blocks)),
         ],
         [1, 1],
         [24, 24],

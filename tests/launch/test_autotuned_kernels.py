@@ -63,7 +63,7 @@ print(changed())
         "kernellab.run(launched.add, (1,), *[torch.ones(8)] * 3, 8, BLOCK=8)",
     ],
 )
-def test_who_asks_for_it_has_it_for_good(asked: str) -> None:
+def test_who_asks_for_it_has_it_for_good(asked) -> None:
     script = f"""
 import kernellab, torch
 from tests.kernels import launched

@@ -6,7 +6,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import OptionError
@@ -16,7 +15,6 @@ from tests.corpus import matmuls
 from tests.corpus.rows import softmax
 from tests.kernels.gluon_add import gluon_add
 from tests.support.compiled import plant, source_line
-from tests.support.messages import Raised
 from tests.support.versions import PREFETCHES_BY_PARTS
 
 BISECTION = "kernellab.launch.bisection"
@@ -32,7 +30,7 @@ def matmul_arguments() -> tuple[Any, ...]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "gfx942"])
-def test_no_pass_of_triton_changes_a_product(target: str) -> None:
+def test_no_pass_of_triton_changes_a_product(target) -> None:
     arguments = matmul_arguments()
     found = kernellab.bisect(matmuls.matmul, (4,), *arguments, **SHAPE, target=target)
     if PREFETCHES_BY_PARTS and target == "sm_80":
@@ -52,9 +50,7 @@ def test_no_pass_of_triton_changes_a_product(target: str) -> None:
     ("target", "label"),
     [("sm_90", "ttir.combine"), ("sm_90", "ttgir.coalesce"), ("gfx942", "ttgir.pipeline")],
 )
-def test_the_planted_pass_is_found(
-    target: str, label: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_planted_pass_is_found(target, label, monkeypatch) -> None:
     """min becomes max in the rows of a group, so programs compute other tiles than theirs."""
     plant(monkeypatch, BISECTION, label, r"arith\.minsi", "arith.maxsi")
     out = matmul_arguments()
@@ -65,7 +61,7 @@ def test_the_planted_pass_is_found(
 
 
 @pytest.mark.slow
-def test_what_differs_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_differs_is_measured(monkeypatch) -> None:
     """Powers of e become powers of 2: the softmax of x * log(2)."""
     plant(monkeypatch, BISECTION, "ttgir.coalesce", r"math\.exp ", "math.exp2 ")
     x, out = normal(8, 100), torch.zeros(8, 100)
@@ -95,23 +91,18 @@ def scaled(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     tl.store(out_ptr + at, tl.load(x_ptr + at, mask=at < n) * 0.1, mask=at < n)
 
 
-def test_rounding_counts_only_if_every_bit_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rounding_counts_only_if_every_bit_does(monkeypatch) -> None:
     plant(monkeypatch, BISECTION, "ttgir.coalesce", r"1\.000000e-01", "1.00000009e-01")
     launch = kernellab.bind(scaled, (1,), normal(100), torch.zeros(100), 100, BLOCK=128)
     assert kernellab.bisect(launch, target="sm_90").label is None
     assert kernellab.bisect(launch, target="sm_90", rtol=0).label == "ttgir.coalesce"
 
 
-def test_a_fault_counts_as_a_difference(
-    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
-) -> None:
+def test_a_fault_counts_as_a_difference(monkeypatch, messages) -> None:
     plant(
-        monkeypatch,
-        "kernellab.launch.bisection",
-        "ttgir.coalesce",
-        r"arith\.cmpi slt",
+        monkeypatch, "kernellab.launch.bisection", "ttgir.coalesce", r"arith\.cmpi slt",
         "arith.cmpi sge",
-    )
+    )  # fmt: skip
     x, out = normal(8, 100), torch.zeros(8, 100)
     found = kernellab.bisect(softmax, (8,), x, out, 100, 100, BLOCK=256, target="sm_90")
     assert found.label == "ttgir.coalesce"
@@ -133,7 +124,7 @@ def test_a_gluon_kernel() -> None:
 
 
 @pytest.mark.slow
-def test_another_pipeline(raised: Raised) -> None:
+def test_another_pipeline(raised) -> None:
     arguments = matmul_arguments()
     found = kernellab.bisect(
         matmuls.matmul, (4,), *arguments, **SHAPE, target="sm_80", skip="pipeline"
@@ -145,7 +136,7 @@ def test_another_pipeline(raised: Raised) -> None:
     )  # fmt: skip
 
 
-def test_the_card_says_the_same_in_text_and_html(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_card_says_the_same_in_text_and_html(monkeypatch) -> None:
     plant(monkeypatch, BISECTION, "ttgir.coalesce", r"math\.exp ", "math.exp2 ")
     x, out = normal(8, 100), torch.zeros(8, 100)
     found = kernellab.bisect(softmax, (8,), x, out, 100, 100, BLOCK=128, target="sm_90")

@@ -15,7 +15,6 @@ from kernellab.common.arguments import parameters_first
 from kernellab.errors import ArgumentError
 from kernellab.records import BoundLaunch
 from tests.kernels import launched
-from tests.support.messages import Raised
 
 pytestmark = pytest.mark.usefixtures("goes_on")
 
@@ -43,20 +42,14 @@ def tune(kernel: Any, grid: Any, *args: Any, **keywords: Any) -> Any:
 
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], str, Any]] = {
-    "run": (kernellab.run, "config", None),
-    "check": (kernellab.check, "outputs", ()),
-    "trace": (kernellab.trace, "in_place", False),
-    "debug": (kernellab.debug, "in_place", False),
-    "accesses": (kernellab.accesses, "target", None),
-    "bisect": (kernellab.bisect, "rtol", 0.0),
-    "tune": (tune, "cache", True),
-    "profile": (kernellab.profile, "name", ""),
-    "diagnose": (diagnose, "counts", None),
-    "counters": (kernellab.counters, "seconds", 300.0),
-    "compile": (compile_kernel, "record", "passes"),
-    "estimate": (estimate, "gpu", None),
+    "run": (kernellab.run, "config", None), "check": (kernellab.check, "outputs", ()),
+    "trace": (kernellab.trace, "in_place", False), "debug": (kernellab.debug, "in_place", False),
+    "accesses": (kernellab.accesses, "target", None), "bisect": (kernellab.bisect, "rtol", 0.0),
+    "tune": (tune, "cache", True), "profile": (kernellab.profile, "name", ""),
+    "diagnose": (diagnose, "counts", None), "counters": (kernellab.counters, "seconds", 300.0),
+    "compile": (compile_kernel, "record", "passes"), "estimate": (estimate, "gpu", None),
     "roofline": (roofline, "microseconds", None),
-}
+}  # fmt: skip
 """Function -> one of its own options, and the option's default."""
 
 
@@ -74,7 +67,7 @@ def kernel_with(option: str, folder: Path) -> Any:
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_parameter_wins_also_with_the_value_that_the_option_has_by_default(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: Raised
+    name, tmp_path, monkeypatch, raised
 ) -> None:
     function, option, default = FUNCTIONS[name]
     if name == "counters":  # ncu takes long, where there is one
@@ -92,7 +85,7 @@ def with_options(
     return extra, args, keywords, a, b
 
 
-def test_keywords_are_split_by_the_subjects_names(raised: Raised) -> None:
+def test_keywords_are_split_by_the_subjects_names(raised) -> None:
     assert with_options([], 5, 6, a=7, c=8) == (5, (6,), {"c": 8}, 7, 2)
     assert with_options(["a"], 5, a=1) == (5, (), {"a": 1}, 1, 2)
     assert with_options(["a"], 5, 6, a=7) == (5, (6,), {}, 7, 2)
@@ -138,6 +131,6 @@ def test_a_records_launch_is_a_bound_launch_for_its_target() -> None:
     assert kernellab.accesses(findings.launch, target="sm_90").target == "sm_90"
 
 
-def test_a_bound_launch_takes_no_more_arguments(raised: Raised) -> None:
+def test_a_bound_launch_takes_no_more_arguments(raised) -> None:
     raised(ArgumentError, kernellab.check, bound(), (2,), match="add")
     raised(ArgumentError, kernellab.trace, bound(), num_warps=8, match="add")

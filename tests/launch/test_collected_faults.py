@@ -4,11 +4,9 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import KernelFault, OptionError, OutOfBounds
-from tests.support.messages import Raised
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
@@ -45,7 +43,7 @@ def asserts(x_ptr, BLOCK: tl.constexpr):
     tl.device_assert(tl.load(x_ptr) > 0, "positive")
 
 
-def test_reads_give_garbage_and_writes_are_dropped(capsys, messages: SnapshotAssertion) -> None:
+def test_reads_give_garbage_and_writes_are_dropped(capsys, messages) -> None:
     x, y, z = torch.arange(10.0), torch.full((16,), 7.0), torch.zeros(4)
     with kernellab.interpreted(on_fault="collect") as run:
         copies[(2,)](x, y, BLOCK=8)
@@ -90,7 +88,7 @@ def test_integers_atomics_addresses_and_descriptors() -> None:
     ]  # fmt: skip
 
 
-def test_faults_are_raised_by_default_and_others_in_any_case(raised: Raised) -> None:
+def test_faults_are_raised_by_default_and_others_in_any_case(raised) -> None:
     x, y = torch.zeros(10), torch.zeros(16)
     with kernellab.interpreted(), pytest.raises(OutOfBounds):
         copies[(2,)](x, y, BLOCK=8)

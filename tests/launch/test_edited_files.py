@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, CompileError, OutOfBounds
-from tests.support.notebook_session import StartNotebook
 
 TEXT = """import triton
 import triton.language as tl
@@ -88,7 +86,7 @@ def shown(record: Any) -> list[str]:
 
 
 @EDITS
-def test_an_error_shows_the_line_that_ran(edited: Edited, text: str) -> None:
+def test_an_error_shows_the_line_that_ran(edited, text) -> None:
     edited.write(text)
     error = edited.failed()
     assert_as_compiled(str(error), edited)
@@ -102,7 +100,7 @@ def test_an_error_shows_the_line_that_ran(edited: Edited, text: str) -> None:
     assert_as_compiled(told, edited)
 
 
-def test_an_error_that_is_older_than_the_edit_keeps_its_line(edited: Edited) -> None:
+def test_an_error_that_is_older_than_the_edit_keeps_its_line(edited) -> None:
     error = edited.failed()
     before = str(error)
     assert "has changed" not in before
@@ -113,7 +111,7 @@ def test_an_error_that_is_older_than_the_edit_keeps_its_line(edited: Edited) -> 
     assert str(error) == before
 
 
-def test_findings_and_counts_of_accesses_show_the_line_that_ran(edited: Edited) -> None:
+def test_findings_and_counts_of_accesses_show_the_line_that_ran(edited) -> None:
     edited.write(HELPER)
     found = kernellab.check(edited.module.kernel, (1,), torch.zeros(16), 2, BLOCK=16)
     assert_as_compiled(str(found), edited)
@@ -126,7 +124,7 @@ def test_findings_and_counts_of_accesses_show_the_line_that_ran(edited: Edited) 
         assert_as_compiled(words, edited)
 
 
-def test_what_the_compiler_refuses_is_shown_as_it_was_compiled(edited: Edited) -> None:
+def test_what_the_compiler_refuses_is_shown_as_it_was_compiled(edited) -> None:
     edited.write(TEXT.replace("x.nothing", "x.something"))
     with pytest.raises(CompileError) as refused:
         kernellab.compile(edited.module.refused, "*fp32", BLOCK=16, target="sm_90")
@@ -156,7 +154,7 @@ def explored(compiled: kernellab.Compilation) -> tuple[dict[int, str], str]:
 @EDITS
 @pytest.mark.parametrize("is_saved", [False, True], ids=["here", "saved"])
 def test_the_explorer_shows_a_helper_as_it_was_compiled(
-    edited: Edited, text: str, is_saved: bool, tmp_path: Path, messages: SnapshotAssertion
+    edited, text, is_saved, tmp_path, messages
 ) -> None:
     edited.write(text)
     compiled = kernellab.compile(edited.module.kernel, "*fp32", "i32", BLOCK=16, target="sm_90")
@@ -177,7 +175,7 @@ def test_the_explorer_shows_a_helper_as_it_was_compiled(
     assert explored(compiled) == (lines, "")
 
 
-def test_another_import_is_shown_as_it_is_then(edited: Edited) -> None:
+def test_another_import_is_shown_as_it_is_then(edited) -> None:
     old = edited.module.kernel
     edited.write(MOVED.replace("0 * lanes", "3 * lanes * n"))
     importlib.reload(edited.module)
@@ -191,7 +189,7 @@ def test_another_import_is_shown_as_it_is_then(edited: Edited) -> None:
 
 
 @pytest.mark.slow
-def test_a_notebook_shows_the_line_that_ran(notebook: StartNotebook, tmp_path: Path) -> None:
+def test_a_notebook_shows_the_line_that_ran(notebook, tmp_path) -> None:
     file = tmp_path / "parts.py"
     file.write_text(TEXT)
     lab = notebook(

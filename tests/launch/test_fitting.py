@@ -1,7 +1,5 @@
 """Whether a program fits on the emulated GPU."""
 
-from typing import Any
-
 import pytest
 
 from kernellab import triton_api
@@ -18,7 +16,7 @@ from tests.corpus.loader import accepting
 @pytest.mark.parametrize(
     "entry", [entry for entry in ENTRIES if entry.name in LAUNCHES], ids=lambda entry: entry.name
 )
-def test_no_kernel_needs_more_shared_memory_than_is_estimated(entry: Any, target: str) -> None:
+def test_no_kernel_needs_more_shared_memory_than_is_estimated(entry, target) -> None:
     if target not in {accepted.name for accepted in accepting(entry)}:
         pytest.skip(f"the kernel does not compile for {target}")
     launch, constants = LAUNCHES[entry.name], {**entry.constants, **entry.options}

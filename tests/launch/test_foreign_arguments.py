@@ -14,15 +14,12 @@ import kernellab
 from kernellab.errors import ArgumentError, GridError, OutOfBounds
 from tests.kernels.third_party import _matmul_inner
 from tests.kernels.tuned import double
-from tests.support.messages import Raised
 from tests.support.pointers import Pointer
 
 N = 64
 
 
 class Delegating:
-    """Answers as a tensor that it holds, and is none."""
-
     def __init__(self, inner: torch.Tensor) -> None:
         self._inner = inner
 
@@ -65,7 +62,7 @@ def doubled(argument: Any, n: int = N) -> torch.Tensor:
         lambda: ELSEWHERE.as_subclass(Redirected),
     ],
 )
-def test_whatever_has_data_ptr_and_dtype_is_read_at_data_ptr(make: Callable[[], Any]) -> None:
+def test_whatever_has_data_ptr_and_dtype_is_read_at_data_ptr(make) -> None:
     assert torch.equal(doubled(make()), 2 * DATA)
 
 
@@ -92,14 +89,14 @@ def test_it_is_written_there_too() -> None:
         (Pointer(0, torch.float32), 0),
     ],
 )
-def test_its_bounds_are_those_of_its_memory(argument: Any, beyond: int) -> None:
+def test_its_bounds_are_those_of_its_memory(argument, beyond) -> None:
     with pytest.raises(OutOfBounds, match=rf"x_ptr\[{beyond}\]"):
         doubled(argument)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check])
-def test_an_address_of_nobodys_is_said(entry_point: Any, raised: Raised) -> None:
+def test_an_address_of_nobodys_is_said(entry_point, raised) -> None:
     """Also while a tensor is alive whose storage has no memory, as torch.func makes them."""
     functional = torch._to_functional_tensor(torch.zeros(N))
     assert functional.device.type == "cpu"
@@ -112,15 +109,12 @@ def test_an_address_of_nobodys_is_said(entry_point: Any, raised: Raised) -> None
 @pytest.mark.parametrize(
     "grid",
     [
-        (torch.tensor(2),),
-        torch.tensor([2, 1]),
-        numpy.array([2]),
-        (numpy.int64(2), numpy.uint8(1)),
-        (tl.constexpr(2), torch.tensor([1])),
+        (torch.tensor(2),), torch.tensor([2, 1]), numpy.array([2]),
+        (numpy.int64(2), numpy.uint8(1)), (tl.constexpr(2), torch.tensor([1])),
         lambda meta: (torch.tensor(2),),
     ],
-)
-def test_a_size_is_whatever_has_an_index(grid: Any) -> None:
+)  # fmt: skip
+def test_a_size_is_whatever_has_an_index(grid) -> None:
     out = torch.zeros(N)
     with kernellab.interpreted():
         launch = double[grid](DATA, out, N, BLOCK=32)
@@ -129,7 +123,7 @@ def test_a_size_is_whatever_has_an_index(grid: Any) -> None:
 
 
 @pytest.mark.parametrize("grid", [(0,), (4, 0), lambda meta: (1, 0, 2)])
-def test_a_size_of_0_launches_nothing(grid: Any, raised: Raised) -> None:
+def test_a_size_of_0_launches_nothing(grid, raised) -> None:
     out = torch.full((N,), 5.0)
     with kernellab.interpreted():
         double[grid](DATA, out, N, BLOCK=32)
@@ -147,7 +141,7 @@ def test_a_size_of_0_launches_nothing(grid: Any, raised: Raised) -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 1.0, torch.tensor(1.5), "1"])
-def test_what_is_no_size_is_refused(size: Any) -> None:
+def test_what_is_no_size_is_refused(size) -> None:
     with kernellab.interpreted(), pytest.raises(GridError):
         double[(size,)](DATA, torch.zeros(N), N, BLOCK=32)
 
@@ -167,7 +161,7 @@ def test_the_result_is_launched_again_without_its_constants() -> None:
             launch[(1, 1, 1)](DATA, out)
 
 
-def test_a_relaunch_compiles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relaunch_compiles_nothing(monkeypatch) -> None:
     out = torch.zeros(N)
     compiled: list[Any] = []
     compile_ = triton.compile
@@ -221,7 +215,7 @@ class Tuner(triton.runtime.Autotuner):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("kind", [triton.runtime.Autotuner, Tuner])
-def test_tuners_drop_what_does_not_fit_and_launch_once(kind: Any, capsys: Any) -> None:
+def test_tuners_drop_what_does_not_fit_and_launch_once(kind, capsys) -> None:
     configs = [config(LARGE), config(SMALL, num_warps=64), config(SMALL), config(SMALL)]
     runs = []
     tuned = kind(_matmul_inner, _matmul_inner.arg_names, configs, ["K"], None, None)
@@ -257,7 +251,7 @@ class Kept:
 
 
 @pytest.mark.parametrize("known", [{}, {"chosen": triton.Config({"BLOCK": 64})}])
-def test_a_tuner_may_keep_what_it_chose_in_a_cache_of_its_own(known: dict[str, Any]) -> None:
+def test_a_tuner_may_keep_what_it_chose_in_a_cache_of_its_own(known) -> None:
     """Nothing that was chosen without timing is written there; what is known is used."""
     configs = [triton.Config({"BLOCK": size}) for size in (16, 32)]
     tuned = Tuner(double, double.arg_names, configs, ["n"], None, None)

@@ -23,7 +23,6 @@ from kernellab.magics.tile_cell import CompileOptions, generated_call
 from kernellab.triton_api import JITFunction
 from tests.support import versions
 from tests.support.inductor_kernels import FUNCTIONS, generate
-from tests.support.messages import Raised
 
 pytestmark = pytest.mark.slow  # Inductor takes ten seconds to generate the kernels.
 
@@ -76,7 +75,7 @@ def _launch(name: str) -> tuple[torch.Tensor, torch.Tensor, tuple[Any, ...]]:
     return expected, result, (*args, result, *scratch, *_GIVEN[name])
 
 
-def test_a_cell_compiles_one_with_its_own_constants(modules: dict[str, ModuleType]) -> None:
+def test_a_cell_compiles_one_with_its_own_constants(modules) -> None:
     kernel = _kernel(modules, "pointwise")
     plain, call, target = generated_call(kernel, CompileOptions(DEFAULT_TARGET, None, {}, {}))
     assert call.specialization.constants[(4,)] == kernel.configs[0].kwargs["XBLOCK"]
@@ -85,7 +84,7 @@ def test_a_cell_compiles_one_with_its_own_constants(modules: dict[str, ModuleTyp
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_results_are_those_of_eager_torch(modules: dict[str, ModuleType], name: str) -> None:
+def test_results_are_those_of_eager_torch(modules, name) -> None:
     expected, result, args = _launch(name)
     run = kernellab.run(_kernel(modules, name), None, *args)
     assert run.device == "interpreter"
@@ -93,7 +92,7 @@ def test_results_are_those_of_eager_torch(modules: dict[str, ModuleType], name: 
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_each_is_equal_to_eager_torch(modules: dict[str, ModuleType], name: str) -> None:
+def test_each_is_equal_to_eager_torch(modules, name) -> None:
     _, _, args = _launch(name)
     function, inputs = FUNCTIONS[name]
     launch = kernellab.bind(_kernel(modules, name), None, *args)
@@ -105,9 +104,7 @@ def test_each_is_equal_to_eager_torch(modules: dict[str, ModuleType], name: str)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_is_compiled_is_what_inductor_compiles(
-    modules: dict[str, ModuleType], name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_compiled_is_what_inductor_compiles(modules, name, monkeypatch) -> None:
     kernel = _kernel(modules, name)
     # Triton's cache would give the code of another folder's file.
     monkeypatch.setenv("TRITON_ALWAYS_COMPILE", "1")
@@ -132,7 +129,7 @@ def test_what_is_compiled_is_what_inductor_compiles(
         assert ours.stages["ptx"].text == theirs.asm["ptx"]
 
 
-def test_each_entry_point_takes_one(modules: dict[str, ModuleType]) -> None:
+def test_each_entry_point_takes_one(modules) -> None:
     kernel = _kernel(modules, "softmax")
     expected, result, args = _launch("softmax")
     report = kernellab.check(kernel, None, *args, expect={"out_ptr2": expected})
@@ -148,7 +145,7 @@ def test_each_entry_point_takes_one(modules: dict[str, ModuleType]) -> None:
     assert not result.any()  # all of them work on copies
 
 
-def test_a_wrong_index_is_found_in_a_gather(modules: dict[str, ModuleType]) -> None:
+def test_a_wrong_index_is_found_in_a_gather(modules) -> None:
     index, weight = torch.tensor([3, 99] + [0] * 15), torch.randn(50, 33)
     report = kernellab.check(
         _kernel(modules, "embedding"), None, index, weight, torch.empty(17, 33),
@@ -160,7 +157,7 @@ def test_a_wrong_index_is_found_in_a_gather(modules: dict[str, ModuleType]) -> N
     assert position.file == modules["embedding"].__file__
 
 
-def test_a_sweep_tries_inductors_configs(modules: dict[str, ModuleType]) -> None:
+def test_a_sweep_tries_inductors_configs(modules) -> None:
     kernel = _kernel(modules, "pointwise")
     _, _, args = _launch("pointwise")
     tuning = kernellab.tune(kernel, None, *args, check=False, workers=1)
@@ -169,9 +166,7 @@ def test_a_sweep_tries_inductors_configs(modules: dict[str, ModuleType]) -> None
     assert kernellab.tunings(kernel)[0].kernel == tuning.kernel
 
 
-def test_a_grid_may_be_given_and_another_kernel_needs_one(
-    modules: dict[str, ModuleType], raised: Raised
-) -> None:
+def test_a_grid_may_be_given_and_another_kernel_needs_one(modules, raised) -> None:
     expected, result, args = _launch("reduction")
     kernellab.run(_kernel(modules, "reduction"), (16,), *args)
     torch.testing.assert_close(result[:16], expected[:16], atol=1e-3, rtol=1e-4)
@@ -181,9 +176,7 @@ def test_a_grid_may_be_given_and_another_kernel_needs_one(
     )  # fmt: skip
 
 
-def test_a_kernel_whose_source_stayed_elsewhere_is_refused(
-    modules: dict[str, ModuleType], raised: Raised
-) -> None:
+def test_a_kernel_whose_source_stayed_elsewhere_is_refused(modules, raised) -> None:
     kernel = _kernel(modules, "half")
     kernel = copy.copy(kernel)  # as it is made of what came out of another process
     kernel.fn = copy.copy(kernel.fn)

@@ -21,7 +21,6 @@ from kernellab.errors import OptionError, OutOfBounds, TargetError
 from kernellab.launch.interception import InterpretedLaunch
 from kernellab.records import Target
 from tests.kernels import parameters, third_party
-from tests.support.messages import Raised
 
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU answers for itself")
 
@@ -41,14 +40,14 @@ def silu_times(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_a_module_level_kernel_with_helpers(pair: Any, dtype: torch.dtype) -> None:
+def test_a_module_level_kernel_with_helpers(pair, dtype) -> None:
     gate, up = (x.to(dtype) for x in pair)
     with kernellab.interpreted():
         out = third_party.gated(gate, up)
     torch.testing.assert_close(out, silu_times(gate, up))
 
 
-def test_tensors_that_are_views(pair: Any) -> None:
+def test_tensors_that_are_views(pair) -> None:
     gate, up = pair
     with kernellab.interpreted():
         out = third_party.gated(gate[8:], up[:-8])
@@ -57,7 +56,7 @@ def test_tensors_that_are_views(pair: Any) -> None:
     torch.testing.assert_close(nothing, torch.full((32, 10), 16.0))
 
 
-def test_autotune_around_heuristics(generator: torch.Generator, capsys: Any) -> None:
+def test_autotune_around_heuristics(generator, capsys) -> None:
     a, b = torch.randn(70, 50, generator=generator), torch.randn(50, 90, generator=generator)
     with kernellab.interpreted():
         c = third_party.matmul(a, b)
@@ -72,7 +71,7 @@ def test_autotune_around_heuristics(generator: torch.Generator, capsys: Any) -> 
 @needs_no_gpu
 @pytest.mark.parametrize(("target", "multiprocessors"), [("sm_90", 132), ("sm_75", 40)])
 def test_a_host_that_asks_the_driver_and_the_compiled_kernel(
-    generator: torch.Generator, target: str, multiprocessors: int, monkeypatch: pytest.MonkeyPatch
+    generator, target, multiprocessors, monkeypatch
 ) -> None:
     x = torch.randn(1823, 781, generator=generator)
     grids = []
@@ -94,7 +93,7 @@ def test_a_host_that_asks_the_driver_and_the_compiled_kernel(
     assert grids == [(min(held, 1823), 1, 1)]
 
 
-def test_autograd_launches_too(pair: Any) -> None:
+def test_autograd_launches_too(pair) -> None:
     gate, up = (x.clone().requires_grad_() for x in pair)
     with kernellab.interpreted():
         third_party.Gated.apply(gate, up).sum().backward()
@@ -104,7 +103,7 @@ def test_autograd_launches_too(pair: Any) -> None:
     torch.testing.assert_close(up.grad, theirs[1].grad)
 
 
-def test_kernels_made_inside_work_outside_and_the_other_way_round(pair: Any) -> None:
+def test_kernels_made_inside_work_outside_and_the_other_way_round(pair) -> None:
     with kernellab.interpreted():
         kernel = triton.jit(third_party._gated_kernel.fn)
     out = torch.empty(1000)
@@ -120,7 +119,7 @@ def test_a_gluon_kernel() -> None:
     assert torch.equal(y, x)
 
 
-def test_a_kernel_whose_source_was_changed(pair: Any) -> None:
+def test_a_kernel_whose_source_was_changed(pair) -> None:
     """As Triton's own tests do: the text that compiles is not that of the file."""
     kernel = JITFunction(third_party._gated_kernel.fn)
     out = torch.empty(1000)
@@ -131,7 +130,7 @@ def test_a_kernel_whose_source_was_changed(pair: Any) -> None:
     assert torch.equal(out, pair[0] + pair[1])
 
 
-def test_a_launch_gives_its_run_and_what_a_compiled_kernel_has(pair: Any) -> None:
+def test_a_launch_gives_its_run_and_what_a_compiled_kernel_has(pair) -> None:
     out = torch.empty(1000)
     with kernellab.interpreted(target="sm_80"):
         launch = third_party._gated_kernel[(4,)](*pair, out, 1000, BLOCK=256)
@@ -143,14 +142,14 @@ def test_a_launch_gives_its_run_and_what_a_compiled_kernel_has(pair: Any) -> Non
         launch.no_such_thing
 
 
-def test_faults_point_at_the_library(pair: Any) -> None:
+def test_faults_point_at_the_library(pair) -> None:
     with kernellab.interpreted(), pytest.raises(OutOfBounds) as caught:
         third_party._gated_kernel[(5,)](*pair, torch.empty(1000), 2000, BLOCK=256)
     assert caught.value.position is not None
     assert caught.value.position.file == third_party.__file__
 
 
-def test_what_triton_refuses_raises_tritons_own_exceptions(pair: Any) -> None:
+def test_what_triton_refuses_raises_tritons_own_exceptions(pair) -> None:
     """Other people's code may wait for them; what KernelLab has to say is a note."""
     with kernellab.interpreted():
         with pytest.raises(triton.CompilationError) as refused:
@@ -164,7 +163,7 @@ def test_what_triton_refuses_raises_tritons_own_exceptions(pair: Any) -> None:
         kernellab.run(third_party._gated_kernel, (1,), *pair, torch.empty(8), 8, BLOCK=7)
 
 
-def test_options_hold_for_every_launch_and_a_launch_goes_before(pair: Any, raised: Raised) -> None:
+def test_options_hold_for_every_launch_and_a_launch_goes_before(pair, raised) -> None:
     out = torch.empty(1000)
     kernel = third_party._gated_kernel
     with kernellab.interpreted(order="sequential"):
@@ -181,7 +180,7 @@ def test_options_hold_for_every_launch_and_a_launch_goes_before(pair: Any, raise
 
 
 @pytest.mark.parametrize("kernel", [parameters.option_name, parameters.option_name_in_layout])
-def test_a_parameter_that_is_called_like_an_option_is_both(kernel: Any) -> None:
+def test_a_parameter_that_is_called_like_an_option_is_both(kernel) -> None:
     """As in Triton, whose `JITFunction.run` gives all keywords to `parse_options`."""
     x = torch.zeros(256)
     with kernellab.interpreted():
@@ -196,7 +195,7 @@ def test_a_parameter_that_is_called_like_an_option_is_both(kernel: Any) -> None:
     assert outright.launch.options["num_warps"] == 4
 
 
-def test_wrong_options_are_refused_at_once(raised: Raised) -> None:
+def test_wrong_options_are_refused_at_once(raised) -> None:
     with pytest.raises(TargetError, match="sm_91"):
         kernellab.interpreted(target="sm_91")
     raised(OptionError, kernellab.interpreted, bounds="views", match="views")
@@ -213,9 +212,7 @@ def test_wrong_options_are_refused_at_once(raised: Raised) -> None:
         ("gfx1201", "hip", "gfx1201", 32, (12, 0)),
     ],
 )
-def test_the_driver_answers_for_the_target(
-    target: str, backend: str, arch: Any, lanes: int, capability: tuple[int, int]
-) -> None:
+def test_the_driver_answers_for_the_target(target, backend, arch, lanes, capability) -> None:
     with kernellab.interpreted(target=target):
         active = triton.runtime.driver.active
         assert isinstance(active, DriverBase)
@@ -235,9 +232,7 @@ def test_the_driver_answers_for_the_target(
 @pytest.mark.parametrize(
     ("target", "bandwidth"), [("sm_80", 2039), ("sm_90", 3350), ("sm_120", 1792), ("gfx942", 5300)]
 )
-def test_autotuners_that_prune_by_times_find_the_data_sheets_clocks(
-    target: str, bandwidth: int
-) -> None:
+def test_autotuners_that_prune_by_times_find_the_data_sheets_clocks(target, bandwidth) -> None:
     """Triton computes the bandwidth of DRAM from them, in GB/s."""
     with kernellab.interpreted(target=target):
         assert triton.testing.get_dram_gbps(0) == pytest.approx(bandwidth, rel=1e-6)
@@ -246,7 +241,7 @@ def test_autotuners_that_prune_by_times_find_the_data_sheets_clocks(
 
 
 @needs_no_gpu
-def test_work_can_be_timed(pair: Any) -> None:
+def test_work_can_be_timed(pair) -> None:
     with kernellab.interpreted():
         milliseconds = triton.testing.do_bench(lambda: third_party.gated(*pair), warmup=1, rep=2)
     assert 0 < milliseconds < 1000
@@ -304,7 +299,7 @@ def launch_plainly() -> str:
     return f"{type(caught.value)}: {caught.value}"
 
 
-def test_nothing_is_left_behind(unchanged: None, pair: Any) -> None:
+def test_nothing_is_left_behind(unchanged, pair) -> None:
     before = launch_plainly()
     with kernellab.interpreted():
         third_party.gated(*pair)
@@ -317,13 +312,13 @@ def test_nothing_is_left_behind(unchanged: None, pair: Any) -> None:
         third_party.gated(*pair)
 
 
-def test_nothing_is_left_behind_by_an_error(unchanged: None) -> None:
+def test_nothing_is_left_behind_by_an_error(unchanged) -> None:
     with pytest.raises(ZeroDivisionError), kernellab.interpreted(), kernellab.interpreted():
         raise ZeroDivisionError
     launch_plainly()
 
 
-def test_nothing_is_left_behind_by_run(unchanged: None, pair: Any) -> None:
+def test_nothing_is_left_behind_by_run(unchanged, pair) -> None:
     kernellab.run(third_party._gated_kernel, (4,), *pair, torch.empty(1000), 1000, BLOCK=256)
     launch_plainly()
 
@@ -344,7 +339,7 @@ def test_contexts_nest() -> None:
         emulated()
 
 
-def test_as_a_decorator(pair: Any) -> None:
+def test_as_a_decorator(pair) -> None:
     @kernellab.interpreted(target="sm_80")
     def halved(depth: int) -> torch.Tensor:
         out = third_party.gated(*pair)
@@ -355,7 +350,7 @@ def test_as_a_decorator(pair: Any) -> None:
     launch_plainly()
 
 
-def test_other_threads_are_left_alone(pair: Any) -> None:
+def test_other_threads_are_left_alone(pair) -> None:
     inside, done = threading.Barrier(2, timeout=30), threading.Barrier(2, timeout=30)
     seen: list[str] = []
 
@@ -375,7 +370,7 @@ def test_other_threads_are_left_alone(pair: Any) -> None:
     assert seen == [before]
 
 
-def test_threads_enter_and_leave_in_any_order(unchanged: None, pair: Any) -> None:
+def test_threads_enter_and_leave_in_any_order(unchanged, pair) -> None:
     """Each with the same context object; the last to leave is not the last that entered."""
     context = kernellab.interpreted()
     steps = [threading.Event() for _ in range(3)]

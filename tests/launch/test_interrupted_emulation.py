@@ -88,7 +88,7 @@ def is_changed(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.slow  # how many interrupts are on time depends on the load
-def test_nothing_is_left_behind(stops_the_use: None) -> None:
+def test_nothing_is_left_behind(stops_the_use) -> None:
     tries = 1000
     use_a_gpu()  # what is imported and remembered in the first use
     started = time.perf_counter()

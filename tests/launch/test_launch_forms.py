@@ -19,7 +19,6 @@ from kernellab.errors import GridError, TargetError
 from kernellab.launch.dispatch import launch_on_gpu
 from kernellab.launch.preparation import RUN, prepare
 from tests.kernels import forms
-from tests.support.messages import Raised
 
 N = 32
 
@@ -77,7 +76,7 @@ ARGUMENTS: dict[str, tuple[Callable[[Launch, Any, Any], Any], float]] = {
 
 
 @pytest.mark.parametrize("form", ARGUMENTS)
-def test_arguments(launch: Launch, form: str) -> None:
+def test_arguments(launch, form) -> None:
     carry_out, factor = ARGUMENTS[form]
     x, y = vectors()
     expected = factor * x.clone()
@@ -88,26 +87,19 @@ def test_arguments(launch: Launch, form: str) -> None:
 @pytest.mark.parametrize(
     "grid",
     [
-        (2,),
-        [2, 1],
-        (2, 1, 1),
-        torch.Size([2]),
+        (2,), [2, 1], (2, 1, 1), torch.Size([2]),
         lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),),
-        lambda meta: [triton.cdiv(meta["n"], meta["BLOCK"])],
-        np.array([2]),
-        torch.tensor([2]),
+        lambda meta: [triton.cdiv(meta["n"], meta["BLOCK"])], np.array([2]), torch.tensor([2]),
     ],
-)
-def test_grids(launch: Launch, grid: Any) -> None:
+)  # fmt: skip
+def test_grids(launch, grid) -> None:
     x, y = vectors()
     launch(forms.copy, grid, x, y, n=N, BLOCK=16)
     assert torch.equal(y, x)
 
 
 @pytest.mark.parametrize("grid", [2, np.int64(2), torch.tensor(2), tl.constexpr(2)])
-def test_a_number_is_no_grid_as_for_tritons_launcher(
-    launch: Launch, grid: Any, raised: Raised
-) -> None:
+def test_a_number_is_no_grid_as_for_tritons_launcher(launch, grid, raised) -> None:
     x, y = vectors()
     raised(TypeError, launch, forms.copy, grid, x, y, n=N, BLOCK=16)
     raised(GridError, launch, forms.copy, lambda meta: grid, x, y, n=N, BLOCK=16, match="BLOCK")
@@ -115,7 +107,7 @@ def test_a_number_is_no_grid_as_for_tritons_launcher(
 
 
 @pytest.mark.parametrize("grid", [2, lambda meta: 2])
-def test_on_a_gpu_it_is_refused_in_the_same_words(grid: Any, raised: Raised) -> None:
+def test_on_a_gpu_it_is_refused_in_the_same_words(grid, raised) -> None:
     x, y = vectors()
     prepared = prepare(forms.copy, grid, (x, y, N), {"BLOCK": 16}, None, RUN)
 
@@ -127,18 +119,18 @@ def test_on_a_gpu_it_is_refused_in_the_same_words(grid: Any, raised: Raised) -> 
     raised(GridError, launch_on_gpu, as_tritons, prepared.grid, prepared.args, prepared.keywords)
 
 
-def test_empty_tensors(launch: Launch) -> None:
+def test_empty_tensors(launch) -> None:
     launch(forms.copy, (1,), torch.empty(0), torch.empty(3, 0), 0, BLOCK=16)
     launch(forms.copy, (3,), np.empty(0, np.float32), torch.empty(0), 0, BLOCK=16)
 
 
-def test_tensors_without_dimensions(launch: Launch) -> None:
+def test_tensors_without_dimensions(launch) -> None:
     y = torch.zeros(())
     launch(forms.copy, (1,), torch.tensor(4.0), y, 1, BLOCK=1)
     assert y.item() == 4
 
 
-def test_views_begin_where_they_begin(launch: Launch) -> None:
+def test_views_begin_where_they_begin(launch) -> None:
     x, y = vectors()
     launch(forms.copy, (1,), x[5:], y[7:], 9, BLOCK=16)
     assert torch.equal(y[7:16], x[5:14])
@@ -149,14 +141,11 @@ def test_views_begin_where_they_begin(launch: Launch) -> None:
 @pytest.mark.parametrize(
     "view",
     [
-        lambda matrix: matrix[:, 3],
-        lambda matrix: matrix.T[3],
-        lambda matrix: matrix[2, 1::2],
-        lambda matrix: matrix.flatten()[5::7][:8],
-        lambda matrix: matrix[3:4, 3].expand(8),
+        lambda matrix: matrix[:, 3], lambda matrix: matrix.T[3], lambda matrix: matrix[2, 1::2],
+        lambda matrix: matrix.flatten()[5::7][:8], lambda matrix: matrix[3:4, 3].expand(8),
     ],
-)
-def test_strides_of_all_kinds(launch: Launch, view: Callable[[torch.Tensor], torch.Tensor]) -> None:
+)  # fmt: skip
+def test_strides_of_all_kinds(launch, view) -> None:
     matrix = torch.arange(16.0 * 16).reshape(16, 16)
     x = view(matrix)[:8]
     y = torch.zeros(8, 4)[:, 1]
@@ -172,14 +161,14 @@ def test_strides_of_all_kinds(launch: Launch, view: Callable[[torch.Tensor], tor
         torch.float8_e4m3fn, torch.float8_e5m2,
     ],
 )  # fmt: skip
-def test_every_type(launch: Launch, dtype: torch.dtype) -> None:
+def test_every_type(launch, dtype) -> None:
     x = torch.tensor([0, 1, 2, 3, 100, 0, 1, 7]).to(dtype)
     y = torch.zeros(8).to(dtype)
     launch(forms.copy, (1,), x, y, 8, BLOCK=8)
     assert torch.equal(y.view(torch.uint8), x.view(torch.uint8))
 
 
-def test_a_list_is_refused_as_triton_does(raised: Raised) -> None:
+def test_a_list_is_refused_as_triton_does(raised) -> None:
     x, y = vectors()
     caught = raised(
         kernellab.ArgumentError, by_run, forms.of_tuple, (1,), [x, y, N], BLOCK=N, match="job"
@@ -190,7 +179,7 @@ def test_a_list_is_refused_as_triton_does(raised: Raised) -> None:
 
 
 @pytest.mark.parametrize("kernel", [forms.copy, kernellab.TileKernel(forms.copy)])
-def test_a_run_on_another_target(kernel: Any, raised: Raised) -> None:
+def test_a_run_on_another_target(kernel, raised) -> None:
     x, y = vectors()
     run = kernellab.run(kernel, (2,), x, y, N, BLOCK=16, target="gfx942")
     assert str(run.target) == "gfx942"

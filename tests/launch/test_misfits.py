@@ -51,10 +51,9 @@ def refused() -> CompileError:
     return caught.value
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("launch", LAUNCHES)
-def test_a_launch_that_does_not_fit_is_refused_with_one_sentence(
-    launch: str, refused: CompileError
-) -> None:
+def test_a_launch_that_does_not_fit_is_refused_with_one_sentence(launch, refused) -> None:
     values = arguments()
     with pytest.raises(CompileError) as caught:
         LAUNCHES[launch](*values, **TOO_LARGE)
@@ -74,7 +73,7 @@ def test_emulated_launches_raise_tritons_error_with_the_sentence() -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("launch", LAUNCHES)
-def test_a_launch_that_fits_runs(launch: str) -> None:
+def test_a_launch_that_fits_runs(launch) -> None:
     LAUNCHES[launch](*arguments(), **{**TOO_LARGE, "B": 32})
 
 

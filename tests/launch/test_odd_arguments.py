@@ -4,7 +4,7 @@ import ctypes
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
@@ -16,7 +16,6 @@ import torch
 import kernellab
 from kernellab.errors import ArgumentError, CompileError, GridError, OutOfBounds
 from tests.kernels.tuned import double
-from tests.support.messages import Raised
 from tests.support.pointers import Pointer
 
 N = 64
@@ -40,33 +39,24 @@ def launch(grid: Any, x: Any, entry_point: Any = kernellab.run, block: Any = 64)
 @pytest.mark.parametrize(
     "grid",
     [
-        lambda: (1,),
-        lambda meta, more: (1,),
-        int,
-        double,
-        kernellab.TileKernel(double),
-        ModuleType("sizes"),
-        functools.partial(double),
-        "x",
-        memoryview(b"x"),
-        (10**5000,),
-        [1] * 100_000,
-        Long([1]),
+        lambda: (1,), lambda meta, more: (1,), int, double, kernellab.TileKernel(double),
+        ModuleType("sizes"), functools.partial(double), "x", memoryview(b"x"), (10**5000,),
+        [1] * 100_000, Long([1]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check, kernellab.trace])
-def test_what_is_no_grid_is_the_calls_error(entry_point: Any, grid: Any, raised: Raised) -> None:
+def test_what_is_no_grid_is_the_calls_error(entry_point, grid, raised) -> None:
     caught = raised(GridError, launch, grid, torch.ones(N), entry_point)
     assert len(str(caught)) < 2_000
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_nested_tensor_is_no_grid(raised: Raised) -> None:
+def test_a_nested_tensor_is_no_grid(raised) -> None:
     raised(GridError, launch, nested(torch.strided), torch.ones(N))
 
 
 @pytest.mark.parametrize("given", [None, 5, 1.5, math.nan, True, b"file", [], torch.ones(3), ""])
-def test_what_is_no_path_and_no_text_is_an_argument_error(given: Any) -> None:
+def test_what_is_no_path_and_no_text_is_an_argument_error(given) -> None:
     with pytest.raises(ArgumentError, match=r"^path must "):
         kernellab.read_ncu(given)
     with pytest.raises(ArgumentError, match=r"^symbol must "):
@@ -75,7 +65,7 @@ def test_what_is_no_path_and_no_text_is_an_argument_error(given: Any) -> None:
         kernellab.inline_assembly(given)
 
 
-def test_code_that_is_no_function_is_refused(raised: Raised) -> None:
+def test_code_that_is_no_function_is_refused(raised) -> None:
     no_function: Any = 5
     error = raised(ArgumentError, kernellab.inline_assembly("nothing;"), no_function)
     error = raised(ArgumentError, kernellab.device_function("nothing"), no_function)
@@ -124,26 +114,18 @@ def nested(layout: torch.layout) -> torch.Tensor:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: nested(torch.strided),
-        lambda: nested(torch.jagged),
-        lambda: torch.ones(8, 8).to_sparse(),
-        lambda: torch.ones(8, 8).to_sparse_csr(),
-        fake,
-        freed,
-        shortened,
-        lambda: torch._neg_view(torch.ones(N)),
-        lambda: torch.ones(N, dtype=torch.complex64).conj().imag,
-        lambda: Wrapper(torch.ones(N)),
+        lambda: nested(torch.strided), lambda: nested(torch.jagged),
+        lambda: torch.ones(8, 8).to_sparse(), lambda: torch.ones(8, 8).to_sparse_csr(), fake, freed,
+        shortened, lambda: torch._neg_view(torch.ones(N)),
+        lambda: torch.ones(N, dtype=torch.complex64).conj().imag, lambda: Wrapper(torch.ones(N)),
     ],
-)
-def test_tensors_without_a_block_of_memory_are_refused_by_name(
-    make: Callable[[], torch.Tensor], raised: Raised
-) -> None:
+)  # fmt: skip
+def test_tensors_without_a_block_of_memory_are_refused_by_name(make, raised) -> None:
     for entry_point in (kernellab.run, kernellab.check):
         raised(ArgumentError, launch, (1,), make(), entry_point, match="x_ptr")
 
 
-def test_a_sparse_tensor_cannot_be_compiled_for_its_layout(raised: Raised) -> None:
+def test_a_sparse_tensor_cannot_be_compiled_for_its_layout(raised) -> None:
     raised(
         ArgumentError, kernellab.compile, double, torch.ones(8, 8).to_sparse_csr(), torch.ones(N),
         N, BLOCK=64, match="x_ptr",
@@ -180,28 +162,16 @@ def masked() -> Any:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Pointer(64),
-        lambda: Pointer(64, shape=(N,)),
-        lambda: Pointer(1 << 63, shape=(N,)),
+        lambda: Pointer(64), lambda: Pointer(64, shape=(N,)), lambda: Pointer(1 << 63, shape=(N,)),
         lambda: Pointer(ALIGNED.data_ptr() + 2),
-        lambda: Pointer(ALIGNED.data_ptr() + 2, shape=(N - 1,)),
-        lambda: Pointer("x"),
-        lambda: Pointer(ValueError("no")),
-        Grudging,
-        Itself,
-        MagicMock,
-        lambda: torch.Tensor,
-        masked,
-        lambda: Long([1]),
-        lambda: 10**5000,
-        lambda: "x" * 100_000,
+        lambda: Pointer(ALIGNED.data_ptr() + 2, shape=(N - 1,)), lambda: Pointer("x"),
+        lambda: Pointer(ValueError("no")), Grudging, Itself, MagicMock, lambda: torch.Tensor,
+        masked, lambda: Long([1]), lambda: 10**5000, lambda: "x" * 100_000,
         lambda: (ctypes.c_float * N)(),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("entry_point", [kernellab.run, kernellab.check])
-def test_objects_that_answer_with_anything_are_refused_by_name(
-    entry_point: Any, make: Callable[[], Any], raised: Raised
-) -> None:
+def test_objects_that_answer_with_anything_are_refused_by_name(entry_point, make, raised) -> None:
     caught = raised(ArgumentError, launch, (1,), make(), entry_point, match="x_ptr")
     assert len(str(caught)) < 2_000
 
@@ -230,22 +200,18 @@ def test_a_number_that_cannot_be_written_is_a_number() -> None:
     [None, "x", torch.tensor(64), object(), double, 10**30, numpy.frombuffer(bytes(8))],
     ids=lambda given: type(given).__name__,
 )
-def test_a_constant_that_is_no_number_is_named(given: Any, raised: Raised) -> None:
+def test_a_constant_that_is_no_number_is_named(given, raised) -> None:
     raised(CompileError, launch, (1,), torch.ones(N), block=given, match="BLOCK")
 
 
-def test_a_transform_of_torchs_is_refused_and_a_users_class_with_memory_is_taken(
-    raised: Raised,
-) -> None:
+def test_a_transform_of_torchs_is_refused_and_a_users_class_with_memory_is_taken(raised) -> None:
     mapped = torch.vmap(functools.partial(launch, (1,)))
     raised(ArgumentError, mapped, torch.ones(3, N), match="x_ptr")
     launch((1,), torch.ones(N).as_subclass(Own))
     launch((1,), torch.nn.Parameter(torch.ones(N)))
 
 
-def test_an_expanded_tensor_that_is_read_as_contiguous_is_out_of_bounds(
-    raised: Raised,
-) -> None:
+def test_an_expanded_tensor_that_is_read_as_contiguous_is_out_of_bounds(raised) -> None:
     z = torch.zeros(64)
     for x in (torch.ones(1).expand(64), torch.ones(4, 1).expand(4, 16)):
         raised(OutOfBounds, kernellab.run, double, (1,), x, z, 64, BLOCK=64, match="x_ptr")

@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import WITHOUT_SOURCE, ArgumentError
 from tests.support import versions
-from tests.support.messages import Raised
 
 SOURCE = """
 import triton
@@ -50,7 +48,7 @@ def kernel_in(folder: Path, source: bytes) -> Any:
     ],
     ids=["long line", "crlf", "bom", "latin-1", "form feed", "tabs, nfkc"],
 )  # fmt: skip
-def test_whatever_python_reads_runs_and_is_traced(tmp_path: Path, source: bytes) -> None:
+def test_whatever_python_reads_runs_and_is_traced(tmp_path, source) -> None:
     kernel = kernel_in(tmp_path, source)
     launch = (1,), torch.ones(64), (z := torch.zeros(64)), 64
     kernellab.run(kernel, *launch, BLOCK=64)
@@ -74,7 +72,7 @@ def test_whatever_python_reads_runs_and_is_traced(tmp_path: Path, source: bytes)
     ],
 )
 def test_parameters_that_the_front_end_leaves_out_are_refused(
-    tmp_path: Path, parameters: str, words: str, raised: Raised
+    tmp_path, parameters, words, raised
 ) -> None:
     given = "n, BLOCK: tl.constexpr" if "**" in parameters else "n, BLOCK"
     kernel = kernel_in(tmp_path, SOURCE.replace(given, parameters).encode())
@@ -85,7 +83,7 @@ def test_parameters_that_the_front_end_leaves_out_are_refused(
 
 
 def test_a_debugger_of_a_kernel_whose_file_became_a_pipe_shows_what_was_compiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path, monkeypatch, capsys
 ) -> None:
     kernel = kernel_in(tmp_path, SOURCE.encode())
     (tmp_path / "odd.py").unlink()
@@ -103,7 +101,7 @@ def ended(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
-def test_a_kernel_from_exec_ends_a_script_with_the_way_out(messages: SnapshotAssertion) -> None:
+def test_a_kernel_from_exec_ends_a_script_with_the_way_out(messages) -> None:
     refused = ended(FROM_TEXT)
     assert refused.returncode == 1
     *_, error, advice = refused.stderr.splitlines()
@@ -113,7 +111,6 @@ def test_a_kernel_from_exec_ends_a_script_with_the_way_out(messages: SnapshotAss
 
 
 def test_a_kernel_from_exec_runs_once_linecache_has_its_lines() -> None:
-    """As the advice says."""
     names: dict[str, Any] = {}
     lines, text = SOURCE.splitlines(True), SOURCE
     linecache.cache["generated"] = (len(text), None, lines, "generated")
@@ -124,7 +121,7 @@ def test_a_kernel_from_exec_runs_once_linecache_has_its_lines() -> None:
     del linecache.cache["generated"]
 
 
-def test_a_tile_kernel_from_exec_names_the_way_out(raised: Raised) -> None:
+def test_a_tile_kernel_from_exec_names_the_way_out(raised) -> None:
     names: dict[str, Any] = {}
     exec(SOURCE.replace("@triton.jit", ""), names)  # noqa: S102
     raised(ArgumentError, kernellab.TileKernel, names["double"], match="linecache")

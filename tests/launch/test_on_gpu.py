@@ -7,11 +7,9 @@ import sys
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from tests.kernels import launched
-from tests.support.messages import Raised
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -36,7 +34,7 @@ def test_what_does_not_fit_is_explained_also_without_a_tensor() -> None:
     assert refused.value.diagnostic.kind == "missing-arguments"
 
 
-def test_check_runs_on_copies(messages: SnapshotAssertion) -> None:
+def test_check_runs_on_copies(messages) -> None:
     x, y, z = tensors()
     findings = kernellab.check(
         launched.add, (8,), x, y, z, N, BLOCK=128, outputs="z_ptr", expect={"z_ptr": x + y}
@@ -50,9 +48,7 @@ def test_check_runs_on_copies(messages: SnapshotAssertion) -> None:
     assert finding.argument == "x_ptr"
 
 
-def test_trace_and_debug_run_on_copies(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], messages: SnapshotAssertion
-) -> None:
+def test_trace_and_debug_run_on_copies(monkeypatch, capsys, messages) -> None:
     x, y, z = tensors()
     trace = kernellab.trace(launched.add, (8,), x, y, z, N, BLOCK=128)
     assert trace.notices[0] == messages
@@ -66,7 +62,7 @@ def test_trace_and_debug_run_on_copies(
     assert torch.equal(z, x + 1)
 
 
-def test_accesses_and_bisect_run_on_copies(messages: SnapshotAssertion) -> None:
+def test_accesses_and_bisect_run_on_copies(messages) -> None:
     x, y, z = tensors()
     counts = kernellab.accesses(launched.add, (8,), x, y, z, N, BLOCK=128)
     assert counts.notes[0] == messages
@@ -78,9 +74,7 @@ def test_accesses_and_bisect_run_on_copies(messages: SnapshotAssertion) -> None:
     assert (z == 0).all()
 
 
-def test_options_of_the_interpreter_bring_a_launch_without_tensors_to_it(
-    raised: Raised,
-) -> None:
+def test_options_of_the_interpreter_bring_a_launch_without_tensors_to_it(raised) -> None:
     raised(
         kernellab.OptionError, kernellab.run, launched.add, (8,), *tensors(), N, BLOCK=128,
         order="reversed",

@@ -8,7 +8,6 @@ import torch
 import triton
 import triton.language as tl
 from IPython.core.interactiveshell import InteractiveShell
-from syrupy.assertion import SnapshotAssertion
 from triton.runtime.jit import JITFunction
 
 import kernellab
@@ -18,7 +17,6 @@ from kernellab.launch import preparation
 from kernellab.tuning.configs import Calls, PreparedCall
 from kernellab.tuning.records import Candidate
 from tests.kernels import launched, like_options
-from tests.support.messages import Raised
 from tests.support.pointers import Pointer
 
 pytestmark = pytest.mark.usefixtures("goes_on")
@@ -33,12 +31,9 @@ def tune(kernel: Any, *launch: Any, **keywords: Any) -> Any:
 
 
 ON_THE_CPU: dict[str, Callable[..., Any]] = {
-    "check": kernellab.check,
-    "trace": kernellab.trace,
-    "debug": kernellab.debug,
-    "accesses": kernellab.accesses,
-    "bisect": kernellab.bisect,
-}
+    "check": kernellab.check, "trace": kernellab.trace, "debug": kernellab.debug,
+    "accesses": kernellab.accesses, "bisect": kernellab.bisect,
+}  # fmt: skip
 ENTRY_POINTS: dict[str, Callable[..., Any]] = {"run": kernellab.run, **ON_THE_CPU, "tune": tune}
 
 
@@ -59,7 +54,7 @@ def on_gpu() -> list[OnGpu]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS)
-def test_hooks_run_first(entry_point: str) -> None:
+def test_hooks_run_first(entry_point) -> None:
     kernel = triton.jit(launched.add.fn)
     seen = []
     kernel.add_pre_run_hook(lambda *args, **keywords: seen.append((len(args), keywords["BLOCK"])))
@@ -96,9 +91,7 @@ def words_of(result: Any, printed: str) -> str:
 
 
 @pytest.mark.parametrize("entry_point", ON_THE_CPU)
-def test_tensors_on_a_gpu_are_copied_to_the_cpu(
-    entry_point: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tensors_on_a_gpu_are_copied_to_the_cpu(entry_point, capsys) -> None:
     x, y, z = on_gpu()
     z.fill_(7)
     result = ENTRY_POINTS[entry_point](launched.add, (2,), x, y, z, N, BLOCK=128)
@@ -110,7 +103,7 @@ def test_tensors_on_a_gpu_are_copied_to_the_cpu(
 
 
 @pytest.mark.parametrize("entry_point", ["trace", "debug"])
-def test_in_place_writes_to_the_tensors_on_the_gpu(entry_point: str) -> None:
+def test_in_place_writes_to_the_tensors_on_the_gpu(entry_point) -> None:
     x, y, z = on_gpu()
     ENTRY_POINTS[entry_point](launched.add, (2,), x, y, z_ptr=z, n=N, BLOCK=128, in_place=True)
     assert torch.equal(z.as_subclass(torch.Tensor), torch.arange(float(N)) + 1)
@@ -129,9 +122,7 @@ def test_copies_of_views_share_memory_and_results_are_compared_on_the_cpu() -> N
 
 
 @pytest.mark.parametrize("entry_point", ON_THE_CPU)
-def test_more_than_the_largest_copy_is_refused(
-    entry_point: str, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
-) -> None:
+def test_more_than_the_largest_copy_is_refused(entry_point, monkeypatch, messages) -> None:
     monkeypatch.setattr(preparation, "LARGEST_COPY", 3000)
     words = rf"'add' hold 3.07 kB on a GPU, and {entry_point}, .* copies at most 3 kB there"
     with pytest.raises(ArgumentError, match=words) as caught:
@@ -161,15 +152,13 @@ def add_pair(pair, z_ptr, BLOCK: tl.constexpr):
 
 
 @pytest.mark.parametrize("entry_point", ON_THE_CPU)
-def test_tensors_in_a_tuple_count(entry_point: str) -> None:
+def test_tensors_in_a_tuple_count(entry_point) -> None:
     x, y, z = on_gpu()
     result = ENTRY_POINTS[entry_point](add_pair, (1,), Pair(x, y), z, BLOCK=N)
     assert result is None or "(3.07 kB)" in words_of(result, "")
 
 
-def test_a_pointer_to_memory_on_a_gpu_is_refused(
-    monkeypatch: pytest.MonkeyPatch, raised: Raised
-) -> None:
+def test_a_pointer_to_memory_on_a_gpu_is_refused(monkeypatch, raised) -> None:
     monkeypatch.setattr(preparation, "local_target", lambda: DEFAULT_TARGET)
     x, y, _ = on_gpu()
     z = Pointer(0x7F0000000000, device=torch.device("cuda", 0))  # no one knows its extent
@@ -177,7 +166,7 @@ def test_a_pointer_to_memory_on_a_gpu_is_refused(
 
 
 @pytest.mark.parametrize("entry_point", ENTRY_POINTS)
-def test_tensors_in_two_places_and_without_memory_are_refused(entry_point: str) -> None:
+def test_tensors_in_two_places_and_without_memory_are_refused(entry_point) -> None:
     x, y, z = tensors()
     for places, given in (
         ("x_ptr on cpu; y_ptr on cpu; z_ptr on meta", (x, y, z.to("meta"))),
@@ -188,10 +177,7 @@ def test_tensors_in_two_places_and_without_memory_are_refused(entry_point: str) 
 
 
 @pytest.mark.parametrize("kernel", [launched.add, kernellab.TileKernel(launched.add.fn)])
-def test_a_launch_on_a_gpu_stays_tritons(
-    kernel: Any, monkeypatch: pytest.MonkeyPatch, raised: Raised
-) -> None:
-    """Triton runs the hooks and binds."""
+def test_a_launch_on_a_gpu_stays_tritons(kernel, monkeypatch, raised) -> None:
     given: list[Any] = []
 
     def launch(_kernel: Any, *args: Any, **keywords: Any) -> None:
@@ -205,9 +191,7 @@ def test_a_launch_on_a_gpu_stays_tritons(
     assert given == [(4, {"grid": (2,), "warmup": False, "BLOCK": 128, "num_warps": 8})]
 
 
-def test_a_launch_on_a_gpu_without_tensors_is_bound_first(
-    monkeypatch: pytest.MonkeyPatch, raised: Raised
-) -> None:
+def test_a_launch_on_a_gpu_without_tensors_is_bound_first(monkeypatch, raised) -> None:
     """Triton's own error would name a function of its own."""
     monkeypatch.setattr(preparation, "local_target", lambda: DEFAULT_TARGET)
     error = raised(ArgumentError, kernellab.run, launched.add, (2,), BLOCK=128, match="add")
@@ -225,21 +209,16 @@ def test_a_sweep_binds_tensors_on_a_gpu() -> None:
 
 
 NAMED_LIKE = {
-    "run": (like_options.like_run, "x_ptr"),
-    "check": (like_options.like_check, "outputs"),
-    "trace": (like_options.like_trace, "programs"),
-    "debug": (like_options.like_debug, "program"),
+    "run": (like_options.like_run, "x_ptr"), "check": (like_options.like_check, "outputs"),
+    "trace": (like_options.like_trace, "programs"), "debug": (like_options.like_debug, "program"),
     "accesses": (like_options.like_accesses, "x_ptr"),
-    "bisect": (like_options.like_bisect, "target"),
-    "tune": (like_options.like_tune, "bytes"),
-}
+    "bisect": (like_options.like_bisect, "target"), "tune": (like_options.like_tune, "bytes"),
+}  # fmt: skip
 """Entry point -> a kernel with its names, and the parameter that is a tensor."""
 
 
 @pytest.mark.parametrize("entry_point", NAMED_LIKE)
-def test_a_parameter_goes_before_an_option_of_its_name(
-    entry_point: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_parameter_goes_before_an_option_of_its_name(entry_point, monkeypatch) -> None:
     kernel, tensor = NAMED_LIKE[entry_point]
     plain = getattr(kernel, "fn", kernel) if entry_point == "tune" else kernel
     seen: dict[str, Any] = {}
@@ -268,7 +247,7 @@ def test_a_name_given_by_position_is_an_option() -> None:
 
 
 @pytest.mark.parametrize("entry_point", ["accesses", "bisect"])
-def test_options_may_be_said_outright(entry_point: str) -> None:
+def test_options_may_be_said_outright(entry_point) -> None:
     found = ENTRY_POINTS[entry_point](
         launched.add, (2,), *tensors(), N, BLOCK=128, options={"num_warps": 8}
     )
@@ -276,15 +255,13 @@ def test_options_may_be_said_outright(entry_point: str) -> None:
 
 
 @pytest.mark.parametrize("entry_point", ["check", "accesses", "bisect"])
-def test_run_options_that_a_entry_point_does_not_take(
-    entry_point: str, messages: SnapshotAssertion
-) -> None:
+def test_run_options_that_a_entry_point_does_not_take(entry_point, messages) -> None:
     with pytest.raises(OptionError, match=f"order.*{entry_point}") as caught:
         ENTRY_POINTS[entry_point](launched.add, (2,), *tensors(), N, BLOCK=128, order="reversed")
     assert caught.value.advice == messages
 
 
-def test_a_magic_leaves_a_kernels_names_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_magic_leaves_a_kernels_names_to_it(monkeypatch) -> None:
     seen: list[dict[str, Any]] = []
     kernels = [like_options.like_check, like_options.like_trace, like_options.like_debug]
     for kernel in kernels:
@@ -308,13 +285,13 @@ def test_a_magic_leaves_a_kernels_names_to_it(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("entry_point", ["check", "run"])
-def test_a_launch_without_its_grid_says_so(entry_point: str, raised: Raised) -> None:
+def test_a_launch_without_its_grid_says_so(entry_point, raised) -> None:
     x, y, z = tensors()
     told = raised(GridError, ENTRY_POINTS[entry_point], launched.add, x, y, z, N, BLOCK=64)
     assert "BLOCK" in told.advice
 
 
-def test_a_kernel_with_its_grid_is_given_one_by_one(raised: Raised) -> None:
+def test_a_kernel_with_its_grid_is_given_one_by_one(raised) -> None:
     told = raised(
         ArgumentError, kernellab.check, kernellab.TileKernel(launched.add)[(4,)], *tensors(), N,
         BLOCK=64,

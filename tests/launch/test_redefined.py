@@ -60,7 +60,7 @@ def lab(notebook: StartNotebook) -> NotebookSession:
 ASK = "(launched(), interpreted(), tiled(), traced(), compiled(), compiled(record='stages'))"
 
 
-def test_a_helper_of_another_cell_is_taken_at_the_next_launch(lab: NotebookSession) -> None:
+def test_a_helper_of_another_cell_is_taken_at_the_next_launch(lab) -> None:
     assert lab.ask(ASK) == "(11, 11, 11, 11, [11], [11])"
     assert lab.ask("checked()") == "0"
     # A helper of a helper, one that reads outside what it was given, and back again.
@@ -79,13 +79,13 @@ def test_a_helper_of_another_cell_is_taken_at_the_next_launch(lab: NotebookSessi
     assert lab.ask(ASK) == "(11, 11, 11, 11, [11], [11])"
 
 
-def test_a_compilation_alone_takes_the_new_helper(lab: NotebookSession) -> None:
+def test_a_compilation_alone_takes_the_new_helper(lab) -> None:
     assert lab.ask("compiled(record='stages')") == "[11]"
     assert not lab.run("@triton.jit\ndef inner(x):\n    return x + 33").error
     assert lab.ask("compiled(record='stages')") == "[33]"
 
 
-def test_a_helper_that_was_not_there_at_first(lab: NotebookSession) -> None:
+def test_a_helper_that_was_not_there_at_first(lab) -> None:
     lab.run("del inner")
     assert "inner is not defined" in lab.run("launched()").message
     lab.run("@triton.jit\ndef inner(x):\n    return x + 22")
@@ -94,7 +94,7 @@ def test_a_helper_that_was_not_there_at_first(lab: NotebookSession) -> None:
     assert lab.ask("launched()") == "33"
 
 
-def test_a_function_that_is_an_argument(lab: NotebookSession) -> None:
+def test_a_function_that_is_an_argument(lab) -> None:
     lab.run("@triton.jit\ndef deep(x):\n    return x + 1")
     lab.run("@triton.jit\ndef given(x):\n    return deep(x) * 10")
     assert lab.ask("launched(given)") == "120"
@@ -102,7 +102,7 @@ def test_a_function_that_is_an_argument(lab: NotebookSession) -> None:
     assert lab.ask("launched(given)") == "130"
 
 
-def test_a_module_that_was_loaded_again(lab: NotebookSession) -> None:
+def test_a_module_that_was_loaded_again(lab) -> None:
     lab.run(
         "import importlib, sys, tempfile, pathlib\n"
         "folder = pathlib.Path(tempfile.mkdtemp()); sys.path.insert(0, str(folder))\n"
@@ -122,7 +122,7 @@ def test_a_module_that_was_loaded_again(lab: NotebookSession) -> None:
     assert "Define the kernel again" in outcome.message
 
 
-def test_a_global_may_still_change_until_the_kernel_has_been_compiled(lab: NotebookSession) -> None:
+def test_a_global_may_still_change_until_the_kernel_has_been_compiled(lab) -> None:
     lab.run("FACTOR = 2")
     lab.run("@triton.jit\ndef helper(x):\n    return inner(x) * FACTOR")
     assert "FACTOR" in lab.run("launched()").message  # Triton wants a constexpr
@@ -130,7 +130,7 @@ def test_a_global_may_still_change_until_the_kernel_has_been_compiled(lab: Noteb
     assert lab.ask("launched()") == "22"
 
 
-def test_every_entry_point_refuses_a_global_that_changed(lab: NotebookSession) -> None:
+def test_every_entry_point_refuses_a_global_that_changed(lab) -> None:
     lab.run("FACTOR = tl.constexpr(2)")
     lab.run("@triton.jit\ndef helper(x):\n    return inner(x) * FACTOR")
     assert lab.ask(ASK) == "(22, 22, 22, 22, [11], [11])"

@@ -25,18 +25,13 @@ INFINITY, NAN = float("inf"), float("nan")
 @pytest.mark.parametrize(
     ("actual", "expected", "allowed", "is_off"),
     [
-        (1.05, 1.0, 0.1, False),
-        (1.2, 1.0, 0.1, True),
-        (NAN, NAN, 0.1, False),
-        (1.0, NAN, 0.1, True),
-        (INFINITY, INFINITY, 0.1, False),
-        (3.0, INFINITY, INFINITY, True),
-        (INFINITY, 3.0, INFINITY, True),
-        (-INFINITY, INFINITY, INFINITY, True),
+        (1.05, 1.0, 0.1, False), (1.2, 1.0, 0.1, True), (NAN, NAN, 0.1, False),
+        (1.0, NAN, 0.1, True), (INFINITY, INFINITY, 0.1, False), (3.0, INFINITY, INFINITY, True),
+        (INFINITY, 3.0, INFINITY, True), (-INFINITY, INFINITY, INFINITY, True),
         (-0.0, 0.0, 0.0, False),
     ],
-)
-def test_one_element(actual: float, expected: float, allowed: float, is_off: bool) -> None:
+)  # fmt: skip
+def test_one_element(actual, expected, allowed, is_off) -> None:
     sides = torch.tensor([actual]), torch.tensor([expected])
     assert elements_off(*sides, torch.tensor([allowed])).tolist() == [is_off]
 
@@ -57,7 +52,7 @@ def test_a_difference_names_the_first_element_and_the_farthest_distance() -> Non
     assert (found.count, found.size, found.largest, found.allowed) == (2, 12, INFINITY, 0.25)
 
 
-def test_a_large_tensor_is_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_tensor_is_compared_in_parts(monkeypatch) -> None:
     monkeypatch.setattr(results, "_PIECE", 100)
     expected = torch.zeros(5, 7, 30)
     actual = expected.clone()
@@ -116,16 +111,11 @@ UNIT = 2.0**-24
 @pytest.mark.parametrize(
     ("name", "part"),
     [
-        ("copy", 4 * UNIT),
-        ("multiply and add", 4 * 3 * UNIT),
-        ("sum", 4 * (2 + 4 * 32) * UNIT),
-        ("exp", 1e-4),
-        ("bf16", 4 * (UNIT + 2.0**-8)),
-        ("loop", 1e-4),
-        ("in place", 1e-4),
+        ("copy", 4 * UNIT), ("multiply and add", 4 * 3 * UNIT), ("sum", 4 * (2 + 4 * 32) * UNIT),
+        ("exp", 1e-4), ("bf16", 4 * (UNIT + 2.0**-8)), ("loop", 1e-4), ("in place", 1e-4),
     ],
-)
-def test_the_tolerance_follows_from_the_operations_of_a_kernel(name: str, part: float) -> None:
+)  # fmt: skip
+def test_the_tolerance_follows_from_the_operations_of_a_kernel(name, part) -> None:
     x = torch.ones(1024)
     launch = kernellab.bind(operations, (1,), x, torch.ones(1024), NAME=name, BLOCK=1024)
     prepared = prepare_bound(launch, None, EntryPoint("check"))

@@ -12,7 +12,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from triton.runtime.jit import JITFunction, KernelInterface
 
 import kernellab
@@ -21,7 +20,6 @@ from kernellab.launch import autotuners, preparation
 from kernellab.launch.tile_kernel import GluonTileKernel, TileKernel, tile_kernels_in
 from kernellab.records import Target
 from tests.kernels import launched
-from tests.support.messages import Raised
 
 N = 1000
 
@@ -97,7 +95,7 @@ def test_pre_run_hooks_run_first(add, vectors) -> None:
     assert seen == [(4, 128)]
 
 
-def test_tensors_in_two_places_are_refused(add, vectors, messages: SnapshotAssertion) -> None:
+def test_tensors_in_two_places_are_refused(add, vectors, messages) -> None:
     x, y, _ = vectors
     with pytest.raises(ArgumentError) as caught:
         add[(8,)](x, y, torch.empty(N, device="meta"), N, BLOCK=128)
@@ -109,7 +107,7 @@ def test_tensors_in_two_places_are_refused(add, vectors, messages: SnapshotAsser
     assert line.startswith("def add(")
 
 
-def test_tensors_without_memory_are_refused(add, raised: Raised) -> None:
+def test_tensors_without_memory_are_refused(add, raised) -> None:
     x = torch.empty(N, device="meta")
     raised(ArgumentError, add[(8,)], x, x, x, N, BLOCK=128, match="x_ptr")
 
@@ -139,7 +137,7 @@ def fresh_count() -> Any:
     return kernel
 
 
-def test_run_refuses_what_is_no_kernel(raised: Raised) -> None:
+def test_run_refuses_what_is_no_kernel(raised) -> None:
     raised(ArgumentError, kernellab.run, len, (1,))
 
 
@@ -164,7 +162,7 @@ def test_hooks_of_an_autotuner_see_tensors_where_arrays_were_given() -> None:
     assert total[0] == N
 
 
-def test_a_tuned_parameter_must_not_be_given(raised: Raised) -> None:
+def test_a_tuned_parameter_must_not_be_given(raised) -> None:
     raised(
         ArgumentError, kernellab.run, launched.count, (16,), torch.zeros(1, dtype=torch.int32), N,
         BLOCK=64, match="count",
@@ -193,7 +191,7 @@ def test_a_named_config_is_taken(capsys) -> None:
 
 
 @pytest.mark.parametrize("config", [2, -1, True, "first"])
-def test_a_config_that_is_not_there(config, raised: Raised) -> None:
+def test_a_config_that_is_not_there(config, raised) -> None:
     caught = raised(
         ArgumentError, kernellab.run, fresh_count(), (8,), torch.zeros(1, dtype=torch.int32), N,
         config=config, match="count",
@@ -228,7 +226,7 @@ def test_autotuners_of_plain_kernels_are_left_to_triton(monkeypatch) -> None:
     assert len(timed) == len(kernel.configs)
 
 
-def test_triton_takes_it_for_its_own(add, raised: Raised) -> None:
+def test_triton_takes_it_for_its_own(add, raised) -> None:
     assert isinstance(add, JITFunction)
     assert isinstance(add, KernelInterface)
     assert add.cache_key == launched.add.cache_key
@@ -352,7 +350,7 @@ def test_without_any_tensor_the_machine_decides(add, monkeypatch) -> None:
     assert preparation.goes_to_gpu(add, (1, 2), {})
 
 
-def test_code_from_elsewhere_is_refused(add, vectors, raised: Raised) -> None:
+def test_code_from_elsewhere_is_refused(add, vectors, raised) -> None:
     """A config may say `ir_override`; the interpreter must not run the kernel's own code instead, unsaid."""
     raised(UnsupportedOperation, add[(8,)], *vectors, N, BLOCK=128, ir_override="other.ttir")
 
@@ -374,6 +372,6 @@ def test_a_tile_kernel_of_a_kernel_has_its_function_and_settings() -> None:
     assert made.do_not_specialize == ["n"]
 
 
-def test_what_is_no_function_makes_no_tile_kernel(raised: Raised) -> None:
+def test_what_is_no_function_makes_no_tile_kernel(raised) -> None:
     autotuned = triton.autotune([triton.Config({})], key=[])(launched.add)
     raised(ArgumentError, TileKernel, autotuned, match="got Autotuner")

@@ -19,10 +19,12 @@ import pytest
 import torch
 import triton
 from torch.utils import _triton as torch_triton
+from triton.backends import backends
 
 import kernellab
 from kernellab.errors import OptionError, UnsupportedOperation
-from tests.support.messages import Raised
+from kernellab.triton_api import current_gpu
+from kernellab.triton_api.emulation import current_target_is
 from tests.support.torch_state import state_of_torch
 
 LIBRARY = "tests.kernels.insists_on_cuda"
@@ -53,9 +55,7 @@ def test_the_library_insists() -> None:
         ("gfx942", "AMD Instinct MI300X", 304, True, True),
     ],
 )
-def test_it_runs_and_picks_by_the_target(
-    target: str, name: str, count: int, hopper: bool, amd: bool
-) -> None:
+def test_it_runs_and_picks_by_the_target(target, name, count, hopper, amd) -> None:
     with kernellab.interpreted(target=target, answers="gpu"):
         library = imported_anew()
         x = torch.randn(5000, device="cuda")
@@ -69,7 +69,7 @@ def test_it_runs_and_picks_by_the_target(
     assert (hopper, amd) == (library.IS_HOPPER, library.IS_AMD)
 
 
-def test_gradients_streams_and_events(gpu: None) -> None:
+def test_gradients_streams_and_events(gpu) -> None:
     library = imported_anew()
     x = torch.randn(300, device="cuda", requires_grad=True)
     library.Scale.apply(x, 2.0).sum().backward()
@@ -79,7 +79,7 @@ def test_gradients_streams_and_events(gpu: None) -> None:
     assert library.milliseconds(lambda: library.scale(x.detach(), 2.0)) > 0
 
 
-def test_an_operation_that_is_there_for_a_gpu_only(gpu: None) -> None:
+def test_an_operation_that_is_there_for_a_gpu_only(gpu) -> None:
     library = imported_anew()
     x = torch.randn(300, device="cuda")
     out = library.scaled(x, 2.0)
@@ -89,7 +89,7 @@ def test_an_operation_that_is_there_for_a_gpu_only(gpu: None) -> None:
         library.scaled(x.cpu(), 2.0)
 
 
-def test_a_check_of_what_the_library_launches(gpu: None) -> None:
+def test_a_check_of_what_the_library_launches(gpu) -> None:
     library = imported_anew()
     x = torch.randn(300, device="cuda")
     report = kernellab.check(
@@ -124,7 +124,7 @@ MAKE: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
-def test_tensors_are_where_they_are_asked_for(gpu: None, make: Callable[..., Any]) -> None:
+def test_tensors_are_where_they_are_asked_for(gpu, make) -> None:
     for device in ("cuda", "cuda:0", CUDA, torch.device("cuda")):
         made = make(device)
         assert made.device == CUDA
@@ -160,13 +160,13 @@ FOLLOW: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("follow", FOLLOW.values(), ids=FOLLOW)
-def test_results_are_where_the_operands_are(gpu: None, follow: Callable[..., Any]) -> None:
+def test_results_are_where_the_operands_are(gpu, follow) -> None:
     assert follow(torch.randn(4, device="cuda")).is_cuda
     if follow is not FOLLOW["written to"]:
         assert not follow(torch.randn(4)).is_cuda
 
 
-def test_moving_is_a_copy_and_staying_is_none(gpu: None) -> None:
+def test_moving_is_a_copy_and_staying_is_none(gpu) -> None:
     x = torch.zeros(4)
     moved = x.cuda()
     moved += 1
@@ -181,7 +181,7 @@ def test_moving_is_a_copy_and_staying_is_none(gpu: None) -> None:
     assert not x.is_cuda
 
 
-def test_gradients_go_back_to_where_the_tensor_is(gpu: None) -> None:
+def test_gradients_go_back_to_where_the_tensor_is(gpu) -> None:
     x = torch.ones(3, requires_grad=True)
     (x.cuda() * 2).half().sum().backward()
     assert x.grad is not None
@@ -196,14 +196,14 @@ def test_gradients_go_back_to_where_the_tensor_is(gpu: None) -> None:
         assert parameter.device == parameter.grad.device == CUDA
 
 
-def test_numpy_cannot_read_a_gpu(gpu: None, raised: Raised) -> None:
+def test_numpy_cannot_read_a_gpu(gpu, raised) -> None:
     x = torch.ones(3, device="cuda")
     for read in (lambda: x.numpy(), lambda: numpy.asarray(x)):
         raised(TypeError, read)
     assert x.cpu().numpy().tolist() == x.tolist() == [1.0] * 3
 
 
-def test_default_devices(gpu: None) -> None:
+def test_default_devices(gpu) -> None:
     with torch.device("cuda"):
         assert torch.zeros(3).is_cuda
         assert torch.nn.Linear(2, 2).weight.is_cuda
@@ -215,7 +215,7 @@ def test_default_devices(gpu: None) -> None:
     assert not torch.zeros(3).is_cuda
 
 
-def test_what_is_said_of_a_tensor(gpu: None) -> None:
+def test_what_is_said_of_a_tensor(gpu) -> None:
     x = torch.ones(2, device="cuda")
     assert repr(x) == "tensor([1., 1.], device='cuda:0')"
     assert x.type() == "torch.cuda.FloatTensor"
@@ -226,7 +226,7 @@ def test_what_is_said_of_a_tensor(gpu: None) -> None:
     assert not x.is_pinned()
 
 
-def test_files_say_where_tensors_are(gpu: None) -> None:
+def test_files_say_where_tensors_are(gpu) -> None:
     file = io.BytesIO()
     torch.save([torch.ones(2, device="cuda"), torch.ones(2)], file)
 
@@ -241,7 +241,7 @@ def test_files_say_where_tensors_are(gpu: None) -> None:
     assert pickle.loads(pickle.dumps(torch.ones(2, device="cuda"))).is_cuda
 
 
-def test_tensors_by_type(gpu: None) -> None:
+def test_tensors_by_type(gpu) -> None:
     cuda: Any = torch.cuda
     x = cuda.FloatTensor([1.0, 2.0])
     assert x.is_cuda
@@ -257,7 +257,7 @@ def test_tensors_by_type(gpu: None) -> None:
     assert torch.zeros(2).type() == "torch.FloatTensor"
 
 
-def test_another_gpu_is_not_there(gpu: None, raised: Raised) -> None:
+def test_another_gpu_is_not_there(gpu, raised) -> None:
     raised(RuntimeError, torch.zeros, 3, device="cuda:1")
     with pytest.raises(AssertionError, match="Invalid device id"):
         torch.cuda.get_device_properties(1)
@@ -266,7 +266,7 @@ def test_another_gpu_is_not_there(gpu: None, raised: Raised) -> None:
         torch.cuda.get_device_name("cpu")
 
 
-def test_questions(gpu: None, raised: Raised) -> None:
+def test_questions(gpu, raised) -> None:
     assert torch.cuda.is_available()
     assert torch.cuda.device_count() == 1
     assert torch.cuda.get_device_capability("cuda") == (9, 0)
@@ -297,7 +297,7 @@ DEVICES: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
-def test_devices_in_all_forms_that_torch_takes(gpu: None, device: Callable[[], Any]) -> None:
+def test_devices_in_all_forms_that_torch_takes(gpu, device) -> None:
     cuda: Any = torch.cuda
     assert cuda.get_device_properties(device()).multi_processor_count == 132
     assert cuda.get_device_capability(device()) == (9, 0)
@@ -321,7 +321,7 @@ def test_devices_in_all_forms_that_torch_takes(gpu: None, device: Callable[[], A
         cuda.set_device(device())
 
 
-def test_devices_that_torch_does_not_take(gpu: None, raised: Raised) -> None:
+def test_devices_that_torch_does_not_take(gpu, raised) -> None:
     """What torch's own code, on a machine with a GPU, says of them."""
     cuda: Any = torch.cuda
     on_cpu = cuda.device_of(torch.ones(1))
@@ -337,7 +337,7 @@ def test_devices_that_torch_does_not_take(gpu: None, raised: Raised) -> None:
     assert cuda.get_rng_state(0).tolist() == cuda.get_rng_state("cuda").tolist()
 
 
-def test_memory_is_what_lives_there(gpu: None) -> None:
+def test_memory_is_what_lives_there(gpu) -> None:
     before = torch.cuda.memory_allocated()
     x = torch.zeros(1000, device="cuda")
     view = x[:10]
@@ -351,7 +351,7 @@ def test_memory_is_what_lives_there(gpu: None) -> None:
     assert torch.cuda.memory_allocated() == before
 
 
-def test_random_numbers_follow_from_a_seed_and_an_offset(gpu: None) -> None:
+def test_random_numbers_follow_from_a_seed_and_an_offset(gpu) -> None:
     torch.manual_seed(3)
     assert torch.cuda.initial_seed() == 3
     on_cpu = torch.rand(4), torch.rand(4)
@@ -369,7 +369,7 @@ def test_random_numbers_follow_from_a_seed_and_an_offset(gpu: None) -> None:
     assert torch.equal(torch.zeros(4, device="cuda").normal_(), drawn[1])
 
 
-def test_generators_of_the_gpu(gpu: None, raised: Raised) -> None:
+def test_generators_of_the_gpu(gpu, raised) -> None:
     one = torch.Generator(device="cuda").manual_seed(5)
     assert isinstance(one, torch.Generator)
     assert one.device == CUDA
@@ -387,7 +387,7 @@ def test_generators_of_the_gpu(gpu: None, raised: Raised) -> None:
     assert default.initial_seed() == 9
 
 
-def test_events_and_streams(gpu: None, raised: Raised) -> None:
+def test_events_and_streams(gpu, raised) -> None:
     stream = torch.cuda.Stream()
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
     with stream, torch.cuda.device(0):
@@ -403,7 +403,7 @@ def test_events_and_streams(gpu: None, raised: Raised) -> None:
         start.elapsed_time(torch.cuda.Event())
 
 
-def test_other_peoples_code_for_torchs_operations(gpu: None) -> None:
+def test_other_peoples_code_for_torchs_operations(gpu) -> None:
     """As of a library that replaces them on the GPU: only there, and not within its own code."""
     taken: list[Any] = []
 
@@ -429,7 +429,7 @@ def test_other_peoples_code_for_torchs_operations(gpu: None) -> None:
         library._destroy()
 
 
-def test_events_and_streams_of_any_device(gpu: None) -> None:
+def test_events_and_streams_of_any_device(gpu) -> None:
     start = torch.Event("cuda", enable_timing=True)
     end = torch.Event(enable_timing=True)
     start.record()
@@ -443,7 +443,7 @@ def test_events_and_streams_of_any_device(gpu: None) -> None:
     assert torch._C._cuda_getCurrentRawStream(0) == 0
 
 
-def test_what_is_less_often_asked(gpu: None) -> None:
+def test_what_is_less_often_asked(gpu) -> None:
     assert torch.get_device_module() is torch.cuda
     assert torch.cuda.get_sync_debug_mode() == 0
     with torch.accelerator.device_index(0), torch.cuda.profiler.profile():
@@ -453,12 +453,12 @@ def test_what_is_less_often_asked(gpu: None) -> None:
     assert torch.cuda.memory_stats()["num_ooms"] == 0
 
 
-def test_graphs_are_refused_in_words(gpu: None, raised: Raised) -> None:
+def test_graphs_are_refused_in_words(gpu, raised) -> None:
     for use in (torch.cuda.CUDAGraph, lambda: torch.cuda.make_graphed_callables(len, ())):
         raised(UnsupportedOperation, use)
 
 
-def test_autocast_scales(gpu: None) -> None:
+def test_autocast_scales(gpu) -> None:
     x = torch.randn(4, 4, device="cuda")
     with torch.autocast("cuda", dtype=torch.float16):
         assert torch.is_autocast_enabled("cuda")
@@ -467,7 +467,7 @@ def test_autocast_scales(gpu: None) -> None:
     assert scaler.scale(x.sum()).is_cuda
 
 
-def test_compiled_functions_run_as_they_are(gpu: None) -> None:
+def test_compiled_functions_run_as_they_are(gpu) -> None:
     @torch.compile(dynamic=True)
     def twice(x: torch.Tensor) -> torch.Tensor:
         assert x.is_cuda
@@ -476,7 +476,7 @@ def test_compiled_functions_run_as_they_are(gpu: None) -> None:
     assert twice(torch.ones(2, device="cuda")).tolist() == [2.0, 2.0]
 
 
-def test_an_unknown_choice_is_refused(raised: Raised) -> None:
+def test_an_unknown_choice_is_refused(raised) -> None:
     raised(OptionError, kernellab.interpreted, answers="torch", match="torch")
 
 
@@ -488,7 +488,7 @@ def seen() -> tuple[bool, str | None, bool]:
 NO_GPU = (False, torch.version.cuda, False)
 
 
-def test_threads_that_are_started_inside_are_inside(gpu: None) -> None:
+def test_threads_that_are_started_inside_are_inside(gpu) -> None:
     library = imported_anew()
     found: list[Any] = []
 
@@ -571,6 +571,23 @@ def test_everything_is_as_it_was() -> None:
         taken[1]().record()
     assert not x.is_cuda
     assert x.device == CPU
+
+
+def test_triton_makes_no_driver_for_an_emulated_gpu(monkeypatch) -> None:
+    """It would keep the driver, where CUDA is installed and no GPU is there."""
+    answers = []
+
+    def asked() -> bool:
+        answers.append(torch.cuda.is_available())
+        return False
+
+    monkeypatch.setattr(backends["nvidia"].driver, "is_active", staticmethod(asked))
+    with kernellab.interpreted(answers="gpu"):
+        assert current_gpu() is None
+        target = triton.runtime.driver.active.get_current_target()
+        with current_target_is(target), pytest.raises(RuntimeError, match="0 active drivers"):
+            triton.runtime.driver.active.get_benchmarker()
+    assert answers == [False, False]
 
 
 def test_nested_ones_each_answer_for_themselves() -> None:

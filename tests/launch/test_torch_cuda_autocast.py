@@ -66,7 +66,7 @@ def cast(value: Any, dtype: torch.dtype) -> Any:
 @pytest.mark.parametrize(
     ("kind", "dtype"), [("fp16", LOWER), ("fp32", WIDE), ("need_autocast_promote", WIDE)]
 )
-def test_operations_have_the_types_of_a_gpu(lists: Any, kind: str, dtype: torch.dtype) -> None:
+def test_operations_have_the_types_of_a_gpu(lists, kind, dtype) -> None:
     tried = 0
     for name, function, args, keywords in cases(lists, kind):
         with torch.autocast("cuda", dtype=LOWER):
@@ -86,7 +86,7 @@ def test_every_operation_of_torchs_autocast_has_a_policy() -> None:
     assert set(emulation.policies()) == wanted
 
 
-def test_types_of_a_model(gpu: None) -> None:
+def test_types_of_a_model(gpu) -> None:
     half = torch.randn(4, 4, device="cuda", dtype=LOWER)
     weight = torch.randn(4, 4, device="cuda", requires_grad=True)
     with torch.autocast("cuda"):
@@ -110,7 +110,7 @@ def test_types_of_a_model(gpu: None) -> None:
         assert (weight @ weight).dtype == torch.bfloat16
 
 
-def test_functions_that_an_operator_calls_are_cast(gpu: None) -> None:
+def test_functions_that_an_operator_calls_are_cast(gpu) -> None:
     cond: Any = importlib.import_module("torch._higher_order_ops.cond").cond_op
     x = torch.ones(4, 4, device="cuda")
     with torch.autocast("cuda"):
@@ -130,7 +130,7 @@ def test_nothing_is_cast_afterwards() -> None:
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
 
 
-def test_a_torch_without_headers_is_refused(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torch_without_headers_is_refused(gpu, monkeypatch) -> None:
     monkeypatch.setattr(emulation, "_HEADER", emulation._HEADER.with_name("none.h"))
     emulation.policies.cache_clear()
     emulation._register.cache_clear()

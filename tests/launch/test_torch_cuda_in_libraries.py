@@ -43,7 +43,7 @@ class Scaled(torch.Tensor):
 
 
 @pytest.mark.parametrize("device", [CUDA, CPU])
-def test_subclasses_are_made_of_tensors(gpu: None, device: torch.device) -> None:
+def test_subclasses_are_made_of_tensors(gpu, device) -> None:
     x = torch.ones(2, device=device)
     for made in (Quantized(x), Scaled(x, 2.0), x.as_subclass(Quantized)):
         assert type(made) in (Quantized, Scaled)
@@ -78,7 +78,7 @@ class Int8Weight(torch.Tensor):
         return func(*plain, **(kwargs or {}))
 
 
-def test_operations_of_a_subclass_are_on_the_gpu(gpu: None) -> None:
+def test_operations_of_a_subclass_are_on_the_gpu(gpu) -> None:
     weight = Int8Weight(torch.ones(2, 2, dtype=torch.int8).cuda(), 2.0)
     for made in (weight + 1, torch.sin(weight), weight @ torch.ones(2, 2).cuda()):
         assert made.device.type == "cuda"
@@ -94,7 +94,7 @@ def test_a_subclass_made_inside_is_what_it_is_outside() -> None:
     assert torch.Tensor([1.0]).tolist() == [1.0]
 
 
-def test_a_wrapped_kernel_is_launched(gpu: None) -> None:
+def test_a_wrapped_kernel_is_launched(gpu) -> None:
     gate, up = torch.randn(2, 300, device="cuda").unbind()
     out = torch.empty_like(gate)
     kernel: Any = torch.library.wrap_triton(third_party._gated_kernel)
@@ -102,7 +102,7 @@ def test_a_wrapped_kernel_is_launched(gpu: None) -> None:
     torch.testing.assert_close(out, torch.nn.functional.silu(gate) * up)
 
 
-def test_functions_that_an_operator_calls_see_the_gpu(gpu: None) -> None:
+def test_functions_that_an_operator_calls_see_the_gpu(gpu) -> None:
     x = torch.ones(4, device="cuda")
     cond: Any = importlib.import_module("torch._higher_order_ops.cond").cond_op
     taken = cond(
@@ -127,9 +127,7 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize("sparse", LAYOUTS.values(), ids=LAYOUTS)
 @pytest.mark.parametrize("device", [CUDA, CPU])
-def test_sparse_tensors_are_where_their_values_are(
-    gpu: None, device: torch.device, sparse: Callable[..., torch.Tensor]
-) -> None:
+def test_sparse_tensors_are_where_their_values_are(gpu, device, sparse) -> None:
     made = sparse(torch.eye(4, device=device))
     assert made.device == device
     assert made.is_cuda == (device == CUDA)
@@ -143,7 +141,7 @@ def test_sparse_tensors_are_where_their_values_are(
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_sparse_tensors_made_of_their_parts(gpu: None) -> None:
+def test_sparse_tensors_made_of_their_parts(gpu) -> None:
     rows, columns = torch.tensor([0, 1, 2]), torch.tensor([0, 1])
     for values in (torch.ones(2, device="cuda"), torch.ones(2)):
         for made in (
@@ -178,7 +176,7 @@ MAKE: dict[str, Callable[[], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
-def test_fake_tensors_are_made_on_the_gpu(gpu: None, make: Callable[[], torch.Tensor]) -> None:
+def test_fake_tensors_are_made_on_the_gpu(gpu, make) -> None:
     with FakeTensorMode():
         made = make()
         assert made.device == CUDA
@@ -189,7 +187,7 @@ def test_fake_tensors_are_made_on_the_gpu(gpu: None, make: Callable[[], torch.Te
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_fake_tensors_are_where_the_real_ones_are(gpu: None, dynamic: bool) -> None:
+def test_fake_tensors_are_where_the_real_ones_are(gpu, dynamic) -> None:
     mode = FakeTensorMode(shape_env=ShapeEnv() if dynamic else None, allow_non_fake_inputs=True)
     weight = torch.nn.Parameter(torch.ones(4, 4, device="cuda"))
     fake, on_cpu = mode.from_tensor(weight), mode.from_tensor(torch.ones(4, 4))
@@ -203,7 +201,7 @@ def test_fake_tensors_are_where_the_real_ones_are(gpu: None, dynamic: bool) -> N
 
 
 @pytest.mark.parametrize("how", ["real", "fake", "symbolic"])
-def test_functions_are_traced(gpu: None, how: Any) -> None:
+def test_functions_are_traced(gpu, how) -> None:
     x = torch.randn(4, 4, device="cuda")
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -218,14 +216,14 @@ def test_functions_are_traced(gpu: None, how: Any) -> None:
     assert type(torch.cuda.memory_allocated()) is int
 
 
-def test_a_tensors_device_is_queried_below_autograd(gpu: None) -> None:
+def test_a_tensors_device_is_queried_below_autograd(gpu) -> None:
     x = FakeTensorMode().from_tensor(torch.ones(2, device="cuda"))
     assert torch.ops.prim.device.default(x) == CUDA
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strict", [False, pytest.param(True, marks=TRACES_MODES)])
-def test_modules_are_exported(gpu: None, strict: bool) -> None:
+def test_modules_are_exported(gpu, strict) -> None:
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     module = torch.nn.Sequential(torch.nn.Conv1d(3, 5, 1), layer).cuda().eval()
     x = torch.randn(2, 3, 8, device="cuda")
@@ -242,7 +240,7 @@ class ScaledLinear(torch.nn.Linear):
         return super().forward(x) * torch.tensor(0.5, device=x.device)
 
 
-def test_a_small_module_is_exported(gpu: None) -> None:
+def test_a_small_module_is_exported(gpu) -> None:
     module = ScaledLinear(4, 4).cuda()
     x = torch.randn(3, 4, device="cuda")
     program = torch.export.export(module, (x,))

@@ -7,12 +7,10 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from triton.compiler import CompiledKernel
 
 import kernellab
 from kernellab.launch import dispatch
-from tests.support.messages import Raised
 
 
 @kernellab.TileKernel
@@ -77,7 +75,7 @@ def test_a_launch_on_a_gpu_is_told_with_its_arguments() -> None:
     assert told.arguments["x"] is x
 
 
-def test_without_a_watch_nothing_is_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_watch_nothing_is_in_the_way(monkeypatch) -> None:
     """Triton's own launcher is in its place, and nothing of a launch is collected."""
     own = vars(CompiledKernel)["run"]
     first = kernellab.on_launch(print)
@@ -128,7 +126,7 @@ def test_a_launch_that_fails_is_left_too() -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"enter": 3}])
-def test_what_is_no_function_is_refused(given: Any, raised: Raised) -> None:
+def test_what_is_no_function_is_refused(given, raised) -> None:
     raised(kernellab.ArgumentError, kernellab.on_launch, **given)
 
 
@@ -146,9 +144,7 @@ def synchronizing(monkeypatch: pytest.MonkeyPatch, *errors: str) -> None:
     monkeypatch.setattr(torch.cuda, "synchronize", synchronize)
 
 
-def test_a_launch_that_dies_says_line_and_lane(
-    monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
-) -> None:
+def test_a_launch_that_dies_says_line_and_lane(monkeypatch, messages) -> None:
     synchronizing(monkeypatch, "", DIED)
     x, out = torch.ones(16), torch.zeros(24)
     with kernellab.guarded_launches(), pytest.raises(kernellab.GpuFault) as caught:
@@ -173,7 +169,7 @@ def test_a_launch_that_dies_says_line_and_lane(
     ],
 )
 def test_a_launch_that_dies_with_nothing_found_is_told_so(
-    syncs: Any, error: Any, monkeypatch: pytest.MonkeyPatch, messages: SnapshotAssertion
+    syncs, error, monkeypatch, messages
 ) -> None:
     synchronizing(monkeypatch, *syncs)
     with kernellab.guarded_launches(), pytest.raises(error) as refused:

@@ -407,6 +407,7 @@ def copy_blocks(x, out, rows, columns, M: tl.constexpr, N: tl.constexpr):
 
 
 # Counted on an H200 by sm__sass_inst_executed_op_tma_ld and ..._st.
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("dtype", "block", "messages"),
     [

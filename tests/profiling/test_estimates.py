@@ -39,7 +39,6 @@ def vector() -> Any:
 
 @pytest.fixture(scope="module")
 def estimated(added: Any, vector: Any) -> Estimate:
-    """Its estimate."""
     found = added.estimate((1024,), vector, vector, vector, SIZE)
     assert isinstance(found, Estimate)
     return found

@@ -45,8 +45,6 @@ class FakeGpu:
 
 
 class FakeLaunch:
-    """A marked launch on it."""
-
     gpu: FakeGpu
 
     def __init__(self, marked: Any, grid: tuple[int, int, int], values: Any) -> None:

@@ -116,6 +116,7 @@ def test_a_marked_product_compiles_for_each_generation(target: str) -> None:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "operations"),
     [

@@ -21,7 +21,6 @@ def counter(name: str, metric: str) -> int:
 
 
 def text_of(name: str, line: int) -> str:
-    """A line of the kernel as it was compiled."""
     source = kernel_source(compilation(name), compilation(name).source_map)
     shown = [n for n in range(1, line + 1) if n not in source.skipped]
     return source.content.split("\n")[len(shown) - 1].strip()

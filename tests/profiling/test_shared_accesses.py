@@ -251,6 +251,7 @@ def by_lines(offsets: numpy.ndarray, size: int) -> int:
     return sum(by_hand((size * line).tolist(), size) for line in offsets)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("layout", "ways"),
     [
@@ -431,6 +432,7 @@ def sums(x, out, n, COUNT: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(out, total)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("count", [1, 2, 4, 12])
 def test_loops_that_the_compiler_unrolls(count: int) -> None:
     """Each of four warps stores its sum; up to Triton 3.7, one loads the four, stores their sum,

@@ -58,6 +58,9 @@ PHRASE = re.compile(r"of \w+('s)? own\b|\b(is|are|was|were) no \b|\bmatrix produ
 VAGUE_NAMES = {"one", "found", "told", "asked", "nobody", "mend", "door", "room"}
 """Names of variables that say nothing about the value."""
 
+BOUND = re.compile(rf"\b(?:{'|'.join(VAGUE_NAMES)})\s*(?:[=:,)\]]|in\b|[-+*/%|&^@<>]+=)")
+"""Where such a name may be bound; parsing a file to know takes long."""
+
 
 class Place(NamedTuple):
     """One use of a word that the project does not use."""
@@ -87,12 +90,14 @@ def places_in(file: Path) -> Iterator[Place]:
     """Yield every use in one file, in the order of its lines."""
     name = file.relative_to(ROOT).as_posix()
     source = file.read_text(encoding="utf-8")
-    if file.suffix == ".py":
+    if file.suffix == ".py" and BOUND.search(source):
         yield from (
             Place(name, line, bound, "a name that says what the value is")
             for bound, line in _vague_names(file)
         )
-    if not may_have_places(source):
+    # Tokenizing takes longest, and a text of a line has a word only where the line has it.
+    lines = () if file.suffix == ".ipynb" else filter(may_have_places, source.splitlines())
+    if file.suffix != ".ipynb" and not any(map(WORDS.search, lines)):
         return
     if file.suffix == ".py":
         texts = _python_texts(source)

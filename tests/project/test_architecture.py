@@ -396,7 +396,7 @@ NEEDS_PLAYWRIGHT = pytest.mark.skipif("playwright" not in DISTRIBUTIONS, reason=
         (("tests", "tools"), ("required", "mcp", "pytest", "test")),
     ],
 )
-def test_nothing_is_used_undeclared(folders: tuple[str, ...], groups: tuple[str, ...]) -> None:
+def test_nothing_is_used_undeclared(folders, groups) -> None:
     allowed = declared(*groups)
     assert_none(where for name, where in used(*folders).items() if name not in allowed)
 

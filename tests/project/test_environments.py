@@ -152,16 +152,13 @@ def test_another_word_is_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", ["avx2", "none"])
-def test_a_capability_hides_vector_instructions_without_a_warning(capability: str) -> None:
+def test_a_capability_hides_vector_instructions_without_a_warning(capability) -> None:
     code = "from tools.capabilities import vector_instructions; print(vector_instructions())"
     used = subprocess.run(
         [sys.executable, *STRICT, "-c", code],
-        env={**os.environ, **capabilities.environment(capability)},
-        cwd=capabilities.ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+        env={**os.environ, **capabilities.environment(capability)}, cwd=capabilities.ROOT,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
     assert used.stderr == ""
     if capability == "none":
         assert used.stdout == "torch DEFAULT, NumPy its baseline\n"

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy
@@ -74,7 +73,7 @@ def run_with(
 
 
 @pytest.mark.usefixtures("new_rules")
-def test_an_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operation(monkeypatch) -> None:
     @irdl_op_definition
     class CbrtOp(FloatUnaryOperation):
         name = "math.cbrt"
@@ -89,7 +88,7 @@ def test_an_operation(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("new_rules")
-def test_an_operation_that_accesses_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operation_that_accesses_memory(monkeypatch) -> None:
     @irdl_op_definition
     class LoadOnceOp(IRDLOperation):
         name = "tt.load_once"
@@ -111,8 +110,6 @@ def test_an_operation_that_accesses_memory(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 class NegativeStore(Detector):
-    """Looks at the values of each store."""
-
     kinds = ("negative-store",)
 
     def after(self, access: CheckedAccess, result: Value | None) -> None:
@@ -134,7 +131,7 @@ def taken_from_two(x_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + offsets, 2 - tl.load(x_ptr + offsets))
 
 
-def test_a_detector(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_detector(monkeypatch) -> None:
     monkeypatch.setattr(check, "DETECTORS", (*DETECTORS, NegativeStore))
     x = torch.tensor([0.0, 1.0, 5.0, 2.0])
     report = kernellab.check(taken_from_two, (1,), x, torch.zeros(4), BLOCK=4)
@@ -178,7 +175,7 @@ class DepthsView(ViewData):
     kind: Literal["depths"] = "depths"
 
 
-def test_a_view(tmp_path: Path) -> None:
+def test_a_view(tmp_path) -> None:
     @card_of.register
     def card(found: Depths) -> Card:
         return Card("Depths", tables=(Table("Depth", ("",), [(one,) for one in found.depths]),))
@@ -205,7 +202,7 @@ def nested(out_ptr, n):
     tl.store(out_ptr, total)
 
 
-def test_an_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_analysis(monkeypatch) -> None:
     monkeypatch.setattr(compilations, "_NEEDS", dict(compilations._NEEDS))
 
     def loop_depth_of(opened: modules.OpenedModules) -> int:
@@ -221,7 +218,7 @@ def test_an_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.loop_depth() == 2
 
 
-def test_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_target(monkeypatch) -> None:
     orin = targets._Architecture("cuda", 163 << 10, "Jetson AGX Orin")
     limits = resources.NvidiaLimits(
         warps=48, shared=164 << 10, shared_per_block=163 << 10, blocks=16,
@@ -237,9 +234,7 @@ def test_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.occupancy().most_warps == 48
 
 
-def test_a_note_on_a_pass_and_a_version_of_triton(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_note_on_a_pass_and_a_version_of_triton(tmp_path, monkeypatch) -> None:
     (tmp_path / "notes.toml").write_text('["Cleaning up"]\nexample = "Look for\\n nothing."\n')
     notes = read_data_file(tmp_path / "notes.toml", Mapping[str, Mapping[str, Prose]])
     assert notes["Cleaning up"]["example"] == "Look for nothing."

@@ -1,7 +1,5 @@
 """The words of messages, docstrings, pages and notebooks: CONTRIBUTING.md, "Language"."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.project import language
@@ -11,17 +9,14 @@ pytestmark = pytest.mark.skipif(not (language.ROOT / ".git").exists(), reason="n
 
 PACKAGES = sorted(file.parent.name for file in language.ROOT.glob("kernellab/*/__init__.py"))
 READ = (
-    "docs",
-    "notebooks",
-    "*.md",
-    ":(glob)kernellab/*.py",
+    "docs", "notebooks", "*.md", ":(glob)kernellab/*.py",
     *(f"kernellab/{name}/" for name in PACKAGES),
-)
+)  # fmt: skip
 """What people read; js/src and tests are not checked."""
 
 
 @pytest.mark.parametrize("read", READ)
-def test_no_page_message_or_name_has_a_word_of_the_list(read: str) -> None:
+def test_no_page_message_or_name_has_a_word_of_the_list(read) -> None:
     files = language.files_in(read)
     assert files
     places = [str(place) for file in files for place in language.places_in(file)]
@@ -38,9 +33,7 @@ def test_no_page_message_or_name_has_a_word_of_the_list(read: str) -> None:
         (".ipynb", '{"cells": [{"source": ["initialise"], "outputs": []}]}', ["initialise"]),
     ],
 )
-def test_the_list_finds_words(
-    suffix: str, text: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_list_finds_words(suffix, text, words, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(language, "ROOT", tmp_path)
     file = tmp_path / f"text{suffix}"
     file.write_text(text)

@@ -18,8 +18,6 @@ from kernellab.common.text import string_of_assembly, string_of_ir, value_name
 from kernellab.errors import CompileError, KernelFault, OutOfBounds, SourcePosition
 from tests.kernels import unicode_names
 from tests.support.imported import imported
-from tests.support.messages import Raised
-from tests.support.notebook_session import StartNotebook
 from tests.support.python_processes import run_python
 from tests.support.source_lines import position_of
 from tests.support.versions import LOCATES_WHOLE_CALLS
@@ -60,9 +58,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, *commands: str) -> None:
 
 
 @pytest.mark.slow
-def test_every_entry_point_in_a_folder_with_an_accent(
-    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_entry_point_in_a_folder_with_an_accent(load, tmp_path, monkeypatch, capsys) -> None:
     kernels = load("é")
     scale, file = kernels.scale, str(kernels.__file__)
     monkeypatch.chdir(tmp_path / "é")
@@ -113,7 +109,7 @@ def cache_folder(below: Path) -> Path:
 @pytest.mark.parametrize("target", ["sm_90", "gfx942"])
 @pytest.mark.parametrize("record", ["passes", "stages"])
 def test_a_compilation_from_a_folder_with_an_accent(
-    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, record: Any
+    load, tmp_path, monkeypatch, target, record
 ) -> None:
     kernels = load("é")
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "ché"))
@@ -147,7 +143,7 @@ def test_a_compilation_from_a_folder_with_an_accent(
 
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("folder", FOLDERS[1:] + QUOTED)
-def test_any_path(load: Load, folder: str) -> None:
+def test_any_path(load, folder) -> None:
     kernels = load(folder)
     file = str(kernels.__file__)
     _, x, z, n = launch()
@@ -167,9 +163,7 @@ def test_any_path(load: Load, folder: str) -> None:
 
 @pytest.mark.parametrize("folder", [one for one in FOLDERS + QUOTED if "\n" not in one])
 @pytest.mark.parametrize(("kernel", "text"), [("assembled", '"wrong'), ("misfit", "α = tl.inline")])
-def test_the_compilers_errors_name_the_line_in_any_path(
-    load: Load, folder: str, kernel: str, text: str
-) -> None:
+def test_the_compilers_errors_name_the_line_in_any_path(load, folder, kernel, text) -> None:
     kernels = load(folder)
     with pytest.raises(CompileError) as caught:
         kernellab.compile(getattr(kernels, kernel), *TYPES, ΒLOCK=64, target="sm_90")
@@ -177,14 +171,14 @@ def test_the_compilers_errors_name_the_line_in_any_path(
     assert (position.file, position.line) == (str(kernels.__file__), line_of(kernels, text))
 
 
-def test_a_path_that_ptxas_cannot_read_is_named(load: Load, raised: Raised) -> None:
+def test_a_path_that_ptxas_cannot_read_is_named(load, raised) -> None:
     """Its own limit: it takes the quote for the end of the name."""
     kernels = load('q"uote')
     options: Any = {"ΒLOCK": 64, "target": "sm_90", "record": "stages"}
     raised(CompileError, kernellab.compile, kernels.scale, *TYPES, **options)
 
 
-def test_a_path_that_is_no_text_is_named(load: Load, raised: Raised) -> None:
+def test_a_path_that_is_no_text_is_named(load, raised) -> None:
     kernels = load(os.fsdecode(b"caf\xe9"))
     caught = raised(CompileError, kernellab.run, kernels.scale, *launch(), ΒLOCK=64)
     str(caught).encode()  # so that a terminal can print it
@@ -192,7 +186,7 @@ def test_a_path_that_is_no_text_is_named(load: Load, raised: Raised) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mark", ["\f", "\u2028", "\x85", "\x1c"])
-def test_marks_that_end_no_line_of_python(load: Load, tmp_path: Path, mark: str) -> None:
+def test_marks_that_end_no_line_of_python(load, tmp_path, mark) -> None:
     """A form feed between parts of a file, say: `str.splitlines` ends a line there."""
     file = tmp_path / "parts.py"
     text = Path(unicode_names.__file__).read_text()
@@ -212,7 +206,7 @@ def test_marks_that_end_no_line_of_python(load: Load, tmp_path: Path, mark: str)
     assert list(sweep.table["dropped"]) == [""]
 
 
-def test_functions_of_such_names_that_are_not_inlined(load: Load) -> None:
+def test_functions_of_such_names_that_are_not_inlined(load) -> None:
     kernel = load("é").called
     grid, x, z, n = launch()
     kernellab.run(kernel, grid, x + 1, z, n, ΒLOCK=64)
@@ -224,7 +218,7 @@ def test_functions_of_such_names_that_are_not_inlined(load: Load) -> None:
         assert "дважды" in str(compiled.call_graph())
 
 
-def test_a_kernels_own_name_is_refused_in_tritons_words(load: Load) -> None:
+def test_a_kernels_own_name_is_refused_in_tritons_words(load) -> None:
     kernels = load("é")
     line = line_of(kernels, "def noyau_é")
     for entry_point in (kernellab.run, kernellab.check, kernellab.trace):
@@ -237,7 +231,7 @@ def test_a_kernels_own_name_is_refused_in_tritons_words(load: Load) -> None:
         assert error.advice in str(error)
 
 
-def test_texts_of_prints_and_asserts(load: Load, raised: Raised) -> None:
+def test_texts_of_prints_and_asserts(load, raised) -> None:
     kernels = load("é")
     options: Any = {"ΒLOCK": 64, "debug": True, "match": "device_assert"}
     raised(KernelFault, kernellab.run, kernels.asserting, *launch(), **options)
@@ -246,7 +240,7 @@ def test_texts_of_prints_and_asserts(load: Load, raised: Raised) -> None:
     assert "write this one in ASCII" in caught.value.advice
 
 
-def test_the_caret_stands_under_the_fault(load: Load) -> None:
+def test_the_caret_stands_under_the_fault(load) -> None:
     """Columns of compilers count bytes; Chinese letters are two columns wide."""
     kernels = load("é")
     with pytest.raises(OutOfBounds) as caught:
@@ -259,7 +253,7 @@ def test_the_caret_stands_under_the_fault(load: Load) -> None:
 
 
 @pytest.mark.slow
-def test_tritons_own_library_in_such_a_folder(load: Load, tmp_path: Path) -> None:
+def test_tritons_own_library_in_such_a_folder(load, tmp_path) -> None:
     """A virtual environment there: `tl.sum` is written in a file of it."""
     kernels = load("é")
     packages = tmp_path / "é" / "site-packages"
@@ -289,7 +283,7 @@ def test_tritons_own_library_in_such_a_folder(load: Load, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_in_a_notebook_of_such_a_folder(notebook: StartNotebook, tmp_path: Path) -> None:
+def test_in_a_notebook_of_such_a_folder(notebook, tmp_path) -> None:
     folder = tmp_path / "é ил"
     folder.mkdir()
     session = notebook(
@@ -324,7 +318,7 @@ def test_in_a_notebook_of_such_a_folder(notebook: StartNotebook, tmp_path: Path)
 
 
 @pytest.mark.parametrize("text", ["é", 'a"b', "a\\b", "\\C3\\A9", "\\303", "日本\n\t\x01", "😀"])
-def test_strings_are_read_as_compilers_write_them(text: str) -> None:
+def test_strings_are_read_as_compilers_write_them(text) -> None:
     def written(escape: str) -> str:
         return "".join(
             c if c.isascii() and c.isprintable() and c not in '"\\'
@@ -339,8 +333,5 @@ def test_strings_are_read_as_compilers_write_them(text: str) -> None:
 
 def test_names_of_values_are_spelled_as_mlir_does() -> None:
     assert [value_name(name) for name in ("acc", "α", "é_val", "xé")] == [
-        "acc",
-        "_CEB1",
-        "_C3A9_val",
-        "xC3A9",
-    ]
+        "acc", "_CEB1", "_C3A9_val", "xC3A9",
+    ]  # fmt: skip

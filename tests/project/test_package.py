@@ -44,13 +44,13 @@ def test_type_checkers_see_the_names_that_are_there() -> None:
 
 
 @pytest.mark.parametrize("name", ["tilekernel", "Compile"])
-def test_an_unknown_name_is_an_attribute_error(name: str) -> None:
+def test_an_unknown_name_is_an_attribute_error(name) -> None:
     with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
         getattr(kernellab, name)
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
-def test_elsewhere_than_on_linux_the_import_says_what_to_do(platform: str) -> None:
+def test_elsewhere_than_on_linux_the_import_says_what_to_do(platform) -> None:
     finished = python(f"import sys; sys.platform = {platform!r}; import kernellab")
     last = finished.stderr.strip().splitlines()[-1]
     assert last.startswith("ImportError: KernelLab needs Linux")

@@ -78,12 +78,12 @@ def problems(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUN)
-def test_the_code_of_a_page_runs(page: str, problems: dict[str, list[str]]) -> None:
+def test_the_code_of_a_page_runs(page, problems) -> None:
     assert not problems[page], "\n".join(problems[page])
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=lambda block: block.place)
-def test_the_code_of_a_page_is_python(block: Block) -> None:
+def test_the_code_of_a_page_is_python(block) -> None:
     ast.parse(TransformerManager().transform_cell(block.code))
 
 
@@ -102,7 +102,7 @@ def commands_of(block: Block) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("block", TERMINAL, ids=lambda block: block.place)
-def test_what_is_typed_in_a_terminal_exists(block: Block) -> None:
+def test_what_is_typed_in_a_terminal_exists(block) -> None:
     """Options of `kernellab` are known, targets of make and modules of ours are there."""
     subprocess.run(["bash", "-n"], input=block.code, text=True, check=True)
     for program, *words in commands_of(block):

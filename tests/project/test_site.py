@@ -81,12 +81,12 @@ def outside(address: str) -> bool:
 
 
 @pytest.mark.slow
-def test_it_is_built_without_a_warning(built: tuple[Path, str]) -> None:
+def test_it_is_built_without_a_warning(built) -> None:
     assert not built[1], built[1]
 
 
 @pytest.mark.slow
-def test_every_link_leads_somewhere(site: Path, pages: dict[Path, Page]) -> None:
+def test_every_link_leads_somewhere(site, pages) -> None:
     dead = []
     for page in pages.values():
         for link in [*page.links, *page.loaded]:
@@ -100,7 +100,7 @@ def test_every_link_leads_somewhere(site: Path, pages: dict[Path, Page]) -> None
     assert not dead, "\n".join(dead)
 
 
-def test_nothing_is_loaded_from_elsewhere(site: Path, pages: dict[Path, Page]) -> None:
+def test_nothing_is_loaded_from_elsewhere(site, pages) -> None:
     asked = [
         f"{page.file.relative_to(site)}: {one}"
         for page in pages.values()
@@ -113,7 +113,7 @@ def test_nothing_is_loaded_from_elsewhere(site: Path, pages: dict[Path, Page]) -
     assert not asked, "\n".join(asked)
 
 
-def test_the_search_knows_the_notebooks(site: Path) -> None:
+def test_the_search_knows_the_notebooks(site) -> None:
     text = (site / "searchindex.js").read_text()
     index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
     named = index["docnames"]
@@ -121,7 +121,7 @@ def test_the_search_knows_the_notebooks(site: Path) -> None:
     assert any(named[one].startswith("notebooks/") for one in index["terms"]["softmax"])
 
 
-def test_every_public_name_has_its_place(site: Path, pages: dict[Path, Page]) -> None:
+def test_every_public_name_has_its_place(site, pages) -> None:
     places = set().union(*(page.places for file, page in pages.items() if "reference" in str(file)))
     missing = {name for name in kernellab.__all__ if f"kernellab.{name}" not in places}
     assert missing == {"__version__"}
@@ -141,13 +141,13 @@ def test_every_magic_and_command_has_its_section() -> None:
         assert f"```{{command}} kernellab {command}\n" in pages["command_line"]
 
 
-def test_every_notebook_has_its_row(site: Path, pages: dict[Path, Page]) -> None:
+def test_every_notebook_has_its_row(site, pages) -> None:
     links = pages[site / "docs/course.html"].links
     for notebook in NOTEBOOKS:
         assert f"../notebooks/{notebook.stem}.html" in links
 
 
-def test_views_are_in_the_pages(site: Path, pages: dict[Path, Page]) -> None:
+def test_views_are_in_the_pages(site, pages) -> None:
     shown = {Path(one).name for page in pages.values() for one in page.loaded if "_views/" in one}
     assert shown == {"explorer.html", "stepper.html", "layout.html", "sweep.html"}
     for name in shown:
@@ -156,12 +156,12 @@ def test_views_are_in_the_pages(site: Path, pages: dict[Path, Page]) -> None:
         assert "function follow(theme)" in page  # the theme of the page around it
 
 
-def test_notebooks_do_not_ask_to_be_run(site: Path) -> None:
+def test_notebooks_do_not_ask_to_be_run(site) -> None:
     for page in (site / "notebooks").glob("*.html"):
         assert "Run the cell for the live view" not in page.read_text(), page.name
 
 
-def test_formulas_are_drawn(site: Path) -> None:
+def test_formulas_are_drawn(site) -> None:
     page = (site / "notebooks/09_layer_norm.html").read_text()
     assert page.count('<math xmlns="http://www.w3.org/1998/Math/MathML" display="block"') == 2
     assert "$$" not in page

@@ -218,18 +218,14 @@ def run(
         pytest.param(INTERRUPTED, (), "40 True\n", "", id="interrupted"),
     ],
 )
-def test_a_program_works(
-    tmp_path: Path, program: str, flags: tuple[str, ...], out: str, err: str
-) -> None:
+def test_a_program_works(tmp_path, program, flags, out, err) -> None:
     done = run(tmp_path, program, flags)
     assert (done.stdout, done.stderr) == (out, err)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_lab_works_with_flags_of_pythons_and_in_the_locale_c_without_a_home(
-    tmp_path: Path,
-) -> None:
+def test_the_lab_works_with_flags_of_pythons_and_in_the_locale_c_without_a_home(tmp_path) -> None:
     around: Any = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     for done in (
         run(tmp_path, PROGRAM, ("-O",)),
@@ -240,7 +236,7 @@ def test_the_lab_works_with_flags_of_pythons_and_in_the_locale_c_without_a_home(
 
 
 @pytest.mark.slow
-def test_with_tritons_own_interpreter_one_line_says_what_to_do(tmp_path: Path) -> None:
+def test_with_tritons_own_interpreter_one_line_says_what_to_do(tmp_path) -> None:
     done = run(tmp_path, PROGRAM, TRITON_INTERPRET="1")
     (line,) = [one for one in done.stderr.splitlines() if "TRITON_INTERPRET=1 is set" in one]
     assert "unset TRITON_INTERPRET" in line

@@ -723,6 +723,7 @@ def nothing(x_ptr):
     pass
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("stage", ["ttir", "ttgir"])
 @pytest.mark.parametrize(("kernel", "types"), [(one_number, ["*fp32"] * 2), (nothing, ["*fp32"])])
 def test_a_kernel_without_tiles_is_told_so(

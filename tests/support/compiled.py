@@ -30,7 +30,6 @@ def compiled(kernel: Any, *args: Any, target: Any = "sm_90", **keywords: Any) ->
 
 
 def source_line(position: SourcePosition | None) -> str:
-    """The text of the line that a position names."""
     assert position is not None
     return linecache.getline(position.file, position.line).strip()
 

@@ -49,7 +49,6 @@ class Pair:
         return kernellab.bind(kernel or self.kernel, self.grid, **given)
 
     def second(self) -> Any:
-        """What the launch is compared with."""
         if not isinstance(self.other, tuple):
             return self.other
         kernel, grid, constants = self.other
@@ -58,7 +57,6 @@ class Pair:
 
 
 def _rows(kernel: Any, other: Any, grid: int = M, **more: Any) -> Pair:
-    """A kernel along rows, one a program."""
     own = {"x_ptr": normal(M, N), "n": N, "m": M, "out_ptr": torch.zeros(M, N)}
     return _pair(kernel, (grid,), own, more, other)
 
@@ -97,7 +95,6 @@ _TILES = {"BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 16, "GROUP_M": 2}
 
 
 def _tiles(kernel: Any, other: Any, grid: tuple[int, ...] = (6,), **more: Any) -> Pair:
-    """A product with strides."""
     m, n, k = _SIZES
     a, b, c = normal(m, k), normal(k, n, seed=1), torch.zeros(m, n)
     given = {**dict(zip(kernel.arg_names, (a, b, c))), **_STRIDED}

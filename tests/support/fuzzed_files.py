@@ -67,8 +67,6 @@ SECONDS, MEGABYTES = 2, 500
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file."""
-
     name: str
     content: Callable[[], bytes]
     damaged: Callable[[bytes, random.Random], bytes]
@@ -114,7 +112,6 @@ def shown(record: Any, folder: Path) -> tuple[list[str], list[str]]:
 
 
 def look_at_compilation(found: Any) -> None:
-    """Everything that needs no compiler."""
     repr(found)
     _each(
         lambda: _view(found),
@@ -228,7 +225,6 @@ def look_at_report(found: Any) -> None:
 
 @cache
 def _record() -> Compilation:
-    """With every pass."""
     return compile_entry(entry("vector_add"), "sm_90", record="passes")
 
 
@@ -296,7 +292,6 @@ _ENCODING = (
 
 
 def load_layout(file: Path) -> Any:
-    """The layout of an encoding."""
     return kernellab.Layout.parse(file.read_bytes().decode("utf-8", "replace"), (64,), "sm_90")
 
 
@@ -350,7 +345,6 @@ def _progress() -> bytes:
 
 
 def load_debug_folder(files: Path) -> Any:
-    """The folder whose files stand in one, path by path."""
     folder = files.parent / "torch_compile_debug"
     folder.mkdir()
     for name, text in json.loads(files.read_bytes()).items():
@@ -433,19 +427,12 @@ KINDS: Mapping[str, Kind] = {
         Kind("report", REPORT.read_bytes, gzip_damaged, look_at_report),
         Kind("log", (GRAPHS / "trace_of_cpu.log").read_bytes, log_damaged, look_at_report),
         Kind(
-            "debug folder",
-            (GRAPHS / "debug_folder_of_cpu.json").read_bytes,
-            folder_damaged,
-            look_at_report,
-            load_debug_folder,
+            "debug folder", (GRAPHS / "debug_folder_of_cpu.json").read_bytes, folder_damaged,
+            look_at_report, load_debug_folder,
         ),
         Kind(
-            "profile",
-            (DATA / "profile_h200_matmul.csv").read_bytes,
-            table_damaged,
-            look_at_profile,
-            kernellab.read_ncu,
-            ProfileError,
+            "profile", (DATA / "profile_h200_matmul.csv").read_bytes, table_damaged,
+            look_at_profile, kernellab.read_ncu, ProfileError,
         ),
         Kind("whole profile", lambda: _profile("p"), gzip_damaged, look_at_whole_profile),
         Kind("hatchet", lambda: _profile("p.hatchet"), json_damaged, look_at_whole_profile),
@@ -456,7 +443,7 @@ KINDS: Mapping[str, Kind] = {
         Kind("notebook", _notebook, json_damaged, str, load_notebook, ArgumentError),
         Kind("progress", _progress, json_damaged, str, load_progress),
     )
-}
+}  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------------

@@ -130,13 +130,9 @@ _simple(
 )
 _simple("layer_norm", lambda x, w, b: F.layer_norm(x, (384,), w, b), (20, 384), (384,), (384,))
 _simple(
-    "layer_norm_residual",
-    lambda x, r, w, b: F.layer_norm(x + r, (768,), w, b),
-    (8, 16, 768),
-    (8, 16, 768),
-    (768,),
-    (768,),
-)
+    "layer_norm_residual", lambda x, r, w, b: F.layer_norm(x + r, (768,), w, b), (8, 16, 768),
+    (8, 16, 768), (768,), (768,),
+)  # fmt: skip
 
 
 @case()
@@ -164,13 +160,9 @@ def instance_norm(device: str) -> Made:
 _simple("matmul", lambda a, b: a @ b, (128, 64), (64, 96))
 _simple("matmul_bias_relu", lambda a, b, c: torch.relu(a @ b + c), (128, 64), (64, 96), (96,))
 _simple(
-    "matmul_bias_gelu_bf16",
-    lambda a, b, c: F.gelu(a @ b + c),
-    (128, 64),
-    (64, 96),
-    (96,),
+    "matmul_bias_gelu_bf16", lambda a, b, c: F.gelu(a @ b + c), (128, 64), (64, 96), (96,),
     dtype=torch.bfloat16,
-)
+)  # fmt: skip
 _simple("batched_matmul", lambda a, b: torch.bmm(a, b).sigmoid(), (4, 32, 48), (4, 48, 16))
 _simple("einsum", lambda a, b: torch.einsum("bij,bkj->bik", a, b), (3, 16, 32), (3, 24, 32))
 _simple("outer", lambda a, b: torch.outer(a, b).sum(0), (100,), (60,))
@@ -407,8 +399,6 @@ def lstm_cell(device: str) -> Made:
 
 
 class Block(nn.Module):
-    """A transformer's block."""
-
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads

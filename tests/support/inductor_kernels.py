@@ -132,19 +132,13 @@ def _pretend_gpu() -> None:
         cuda, meta = 1, 14
         guards[cuda] = guards[cuda] or guards[meta]
     answers: dict[str, Callable[..., Any]] = {
-        "current_device": lambda: 0,
-        "device_count": lambda: 1,
-        "is_available": lambda: True,
-        "set_device": lambda _: None,
-        "exchange_device": lambda _: 0,
-        "maybe_exchange_device": lambda _: 0,
-        "get_device_properties": lambda _=None: H200,
-        "get_compute_capability": lambda _=None: 90,
-        "get_raw_stream": lambda _: 0,
-        "is_bf16_supported": lambda *_, **__: True,
-        "is_triton_capable": lambda _=None: True,
+        "current_device": lambda: 0, "device_count": lambda: 1, "is_available": lambda: True,
+        "set_device": lambda _: None, "exchange_device": lambda _: 0,
+        "maybe_exchange_device": lambda _: 0, "get_device_properties": lambda _=None: H200,
+        "get_compute_capability": lambda _=None: 90, "get_raw_stream": lambda _: 0,
+        "is_bf16_supported": lambda *_, **__: True, "is_triton_capable": lambda _=None: True,
         "raise_if_triton_unavailable": lambda _=None: None,
-    }
+    }  # fmt: skip
     methods = {name: staticmethod(answer) for name, answer in answers.items()}
     worker = type("Worker", (device_interface.CudaInterface.Worker,), methods)
     interface = type("H200", (device_interface.CudaInterface,), {**methods, "Worker": worker})

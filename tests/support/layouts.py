@@ -6,11 +6,7 @@ from kernellab.records.layouts import Layout, RegisterLayout
 
 
 def blocked(shape: Any, size: Any, threads: Any, warps: Any, order: Any) -> RegisterLayout:
-    """A blocked layout."""
     return Layout.blocked(
-        shape=shape,
-        size_per_thread=size,
-        threads_per_warp=threads,
-        warps_per_cta=warps,
+        shape=shape, size_per_thread=size, threads_per_warp=threads, warps_per_cta=warps,
         order=order,
-    )
+    )  # fmt: skip

@@ -44,14 +44,11 @@ def made_profile(**changed: Any) -> Profile:
             ProfiledLine("k.py", 10, "tt.load", 0.75, 300.0, 16, 4, 2, 0, "matmul<&>", {"x": 1.0}),
         ),
         "events": Events(
-            program=numpy.array([0, 0, 1]),
-            warp=numpy.array([0, 1, 0]),
-            scope=numpy.array([1, 0, 0]),
-            start=numpy.array([2500, 1000, 1000]),
-            end=numpy.array([3000, 2000, 1400]),
-            names=("tt.load", "tt.store"),
+            program=numpy.array([0, 0, 1]), warp=numpy.array([0, 1, 0]),
+            scope=numpy.array([1, 0, 0]), start=numpy.array([2500, 1000, 1000]),
+            end=numpy.array([3000, 2000, 1400]), names=("tt.load", "tt.store"),
         ),
         "perturbation": Perturbation(100.0, 110.0, "by hand", 1024, 2048, events_kept=3),
         "name": "made <up>",
-    }
+    }  # fmt: skip
     return Profile(**{**given, **changed})

@@ -26,19 +26,14 @@ class MadeTrace:
         self.frames: list[list[Any]] = [["k", "k.py", [0, 0, 0], None, 0, {}]]
 
     def value(self, array: numpy.ndarray) -> int:
-        """The number of a tile."""
         content, number = compressed(array), len(self._values)
         digest = base64.b64encode(number.to_bytes(16, "little")).decode()
         self._values.append(
             {
-                "digest": digest,
-                "kind": "tile",
-                "dtype": array.dtype.name,
-                "shape": list(array.shape),
-                "argument": "",
-                "data": [len(self._heap), len(content)],
+                "digest": digest, "kind": "tile", "dtype": array.dtype.name,
+                "shape": list(array.shape), "argument": "", "data": [len(self._heap), len(content)],
             }
-        )
+        )  # fmt: skip
         self._heap += content
         return number
 

@@ -31,8 +31,6 @@ _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass
 class Outcome:
-    """What one cell gave."""
-
     streams: dict[str, str] = field(default_factory=dict)
     displays: list[dict[str, str]] = field(default_factory=list)
     """MIME bundles of `display`, in order."""
@@ -165,7 +163,6 @@ class NotebookSession:
         return list(reply["content"]["matches"])
 
     def help(self, name: str) -> str:
-        """What `name?` shows."""
         reply = self.client.inspect(name, reply=True, timeout=60)
         return _COLORS.sub("", reply["content"]["data"].get("text/plain", ""))
 
@@ -198,7 +195,6 @@ StartNotebook = Callable[..., NotebookSession]
 
 @contextmanager
 def notebook_session(*setup: str) -> Iterator[NotebookSession]:
-    """A session in which the `setup` cells have run."""
     session = NotebookSession()
     try:
         for cell in setup:

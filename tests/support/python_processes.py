@@ -24,7 +24,6 @@ def python_path(*folders: Path | str) -> str:
 
 
 def is_running(process: int) -> bool:
-    """Return whether a process is there, and is no zombie."""
     try:
         status = Path(f"/proc/{process}/stat").read_text()
     except OSError:

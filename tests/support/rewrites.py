@@ -37,8 +37,6 @@ RULES: dict[str, Rule] = {}
 
 
 def rule(name: str) -> Callable[[Rule], Rule]:
-    """Register a rule under a name."""
-
     def register(function: Rule) -> Rule:
         RULES[name] = function
         return function
@@ -79,13 +77,11 @@ class _Place:
     index: int | None
 
     def get(self) -> ast.AST:
-        """Return the node here."""
         value = getattr(self.parent, self.field)
         node: ast.AST = value if self.index is None else value[self.index]
         return node
 
     def put(self, node: ast.AST) -> None:
-        """Replace the node here."""
         if self.index is None:
             setattr(self.parent, self.field, node)
         else:

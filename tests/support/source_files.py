@@ -16,8 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Import:
-    """One name that a file imports."""
-
     file: str
     """Path from the repository's root."""
     line: int
@@ -42,7 +40,6 @@ def python_files(*folders: str) -> list[Path]:
 
 @cache
 def tree_of(file: Path) -> ast.Module:
-    """The file's syntax tree."""
     with without_collections():  # else the nodes start several, which take most of the time
         return ast.parse(file.read_text(encoding="utf-8"), str(file))
 

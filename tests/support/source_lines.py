@@ -8,7 +8,6 @@ from kernellab.errors import SourcePosition
 
 
 def marked_line(module: ModuleType, mark: str) -> int:
-    """The line of `module` that ends with `# MARK`, which must be one."""
     assert module.__file__ is not None
     lines = Path(module.__file__).read_text().splitlines()
     found = [number for number, line in enumerate(lines, 1) if line.endswith(f"# {mark}")]

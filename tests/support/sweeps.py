@@ -46,20 +46,13 @@ def sweep(**changes) -> kernellab.Tuning:
         trial(4, None, Dropped("compile error", "it <b>will</b> not\nfor ever"), BLOCK=96),
     )
     whole = kernellab.Tuning(
-        kernel="add",
-        target=Target("cuda", "90"),
-        key={"n": 1000},
-        arguments={"x_ptr": "float32[1000]"},
-        types={"x_ptr": "*fp32:16"},
-        constants={},
-        trials=trials,
-        machine=MACHINE,
-        known_work=Work(12000.0, 1000.0, "given", "given"),
+        kernel="add", target=Target("cuda", "90"), key={"n": 1000},
+        arguments={"x_ptr": "float32[1000]"}, types={"x_ptr": "*fp32:16"}, constants={},
+        trials=trials, machine=MACHINE, known_work=Work(12000.0, 1000.0, "given", "given"),
         baselines={"torch": timing(12.0)},
-    )
+    )  # fmt: skip
     return replace(whole, **changes)
 
 
 def sweep_of(*trials: Trial, **changes) -> kernellab.Tuning:
-    """As `sweep`, of other trials."""
     return sweep(trials=trials, **changes)

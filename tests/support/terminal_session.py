@@ -52,7 +52,6 @@ class Terminal:
         return before + found
 
     def type(self, line: str) -> None:
-        """Type a line, and Enter."""
         os.write(self._end, f"{line}\n".encode())
 
     def interrupt_until(self, text: str) -> str:

@@ -51,7 +51,6 @@ _EVENTS = 3
 
 
 def entry(metadata: dict[str, Any], text: str | None = None) -> str:
-    """An entry as torch writes it."""
     if text is None:
         return f"{_PREFIX} {json.dumps(metadata)}\n"
     said = {**metadata, "has_payload": _checksum(text)}
@@ -77,7 +76,6 @@ def run(folder: Path) -> None:
 
 
 def entries(log: str) -> Iterator[list[str]]:
-    """The lines of each entry."""
     for part in re.split(r"^(?=[VIWEC]\d{4} )", log, flags=re.M):
         if part:
             yield part.removesuffix("\n").split("\n")

@@ -84,7 +84,6 @@ class Events:
         tell.leave()
 
     def trace(self, fault: TracedFault | None = None, **more: Any) -> Trace:
-        """What was told."""
         self.recorder.end()
         programs = tuple(dict.fromkeys(frame.program for frame in self.recorder.frames))
         facts = TraceFacts(

@@ -24,7 +24,6 @@ def traced(name: str, completion: str = "late", **options: Any) -> Trace:
 
 
 def code_of(trace: Trace, step: Step) -> str:
-    """The line of the source that a step is at."""
     (source,) = (s for s in trace.sources if s.function == step.function)
     return source.lines[step.line - source.first_line]
 

@@ -35,5 +35,4 @@ def compile_config(job: bytes, task: bytes) -> Outcome:
 
 
 def run_config(setup: Any, task: bytes, trial_options: Any) -> Outcome:
-    """As `compile_config`."""
     return compile_config(b"", task)

@@ -8,7 +8,6 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 import kernellab
 from kernellab.launch.autotuners import take_autotuned_launches
 from kernellab.tuning.tunings import NOTE
-from tests.support.messages import Raised
 
 
 def autotuned_kernel(times, blocks=(32, 64, 128), **options):
@@ -104,5 +103,5 @@ def test_nothing_is_noted_where_nothing_was_timed() -> None:
     assert len(kernellab.tunings(scale)) == 0
 
 
-def test_a_function_that_is_no_kernel_is_refused(raised: Raised) -> None:
+def test_a_function_that_is_no_kernel_is_refused(raised) -> None:
     raised(kernellab.ArgumentError, kernellab.tunings, len)

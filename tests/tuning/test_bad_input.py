@@ -4,12 +4,10 @@ import numpy
 import pytest
 import torch
 import triton
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.errors import ArgumentError, GridError, OptionError
 from tests.kernels.tuned import counts_up, double, hard_to_compile, unknown_to_the_interpreter
-from tests.support.messages import Raised
 
 N = 100
 X = torch.arange(N, dtype=torch.float32)
@@ -62,16 +60,12 @@ def zero():
         ({"gpus": "all"}, ArgumentError), ({"recorded": "nowhere.json"}, kernellab.KernelLabError),
     ],
 )  # fmt: skip
-def test_what_cannot_be_swept_is_said_before_anything_is_compiled(
-    options, error, raised: Raised
-) -> None:
+def test_what_cannot_be_swept_is_said_before_anything_is_compiled(options, error, raised) -> None:
     raised(error, swept, **options)
 
 
 @pytest.mark.slow
-def test_values_of_wrong_types_drop_their_configs_and_no_others(
-    messages: SnapshotAssertion,
-) -> None:
+def test_values_of_wrong_types_drop_their_configs_and_no_others(messages) -> None:
     values = [64, "64", None, 63, 0, 64.5, numpy.int64(32), torch.tensor(16)]
     table = swept(space={"BLOCK": values}).table
     assert list(table["BLOCK"].fillna("none")) == [
@@ -89,9 +83,7 @@ def test_values_of_wrong_types_drop_their_configs_and_no_others(
 
 
 @pytest.mark.slow
-def test_a_config_that_ends_the_compiler_is_dropped_and_the_next_compiles(
-    messages: SnapshotAssertion,
-) -> None:
+def test_a_config_that_ends_the_compiler_is_dropped_and_the_next_compiles(messages) -> None:
     values = ["compiles", "segfaults", "compiles too"]
     sweep = swept(hard_to_compile, BLOCK=64, space={"HOW": values}, seconds=600)
     assert list(sweep.table["dropped"]) == ["", "crash", ""]
@@ -104,9 +96,7 @@ def test_a_config_that_ends_the_compiler_is_dropped_and_the_next_compiles(
 
 
 @pytest.mark.slow
-def test_a_config_that_hangs_the_compiler_is_dropped(
-    messages: SnapshotAssertion, raised: Raised
-) -> None:
+def test_a_config_that_hangs_the_compiler_is_dropped(messages, raised) -> None:
     sweep = swept(hard_to_compile, BLOCK=64, space={"HOW": ["hangs"]}, seconds=2)
     assert list(sweep.table["dropped"]) == ["time-out"]
     assert sweep.table["why"][0] == messages
@@ -114,9 +104,7 @@ def test_a_config_that_hangs_the_compiler_is_dropped(
 
 
 @pytest.mark.slow
-def test_a_config_that_hangs_on_the_interpreter_is_told_and_not_dropped(
-    messages: SnapshotAssertion,
-) -> None:
+def test_a_config_that_hangs_on_the_interpreter_is_told_and_not_dropped(messages) -> None:
     space = {"STOP": [7]}
     # So that compiling it again, which the same limit holds for, finds it in Triton's cache.
     assert not any(
@@ -129,9 +117,7 @@ def test_a_config_that_hangs_on_the_interpreter_is_told_and_not_dropped(
 
 
 @pytest.mark.slow
-def test_what_the_interpreter_does_not_know_is_compiled_and_said_to_be_unchecked(
-    messages: SnapshotAssertion,
-) -> None:
+def test_what_the_interpreter_does_not_know_is_compiled_and_said_to_be_unchecked(messages) -> None:
     sweep = swept(unknown_to_the_interpreter, X.int(), space={"BLOCK": [32, 64]})
     assert all(one.outcome.compiled and not one.is_dropped for one in sweep.trials)
     assert "PTX" in sweep.table["why"][1]
@@ -139,7 +125,7 @@ def test_what_the_interpreter_does_not_know_is_compiled_and_said_to_be_unchecked
 
 
 @pytest.mark.slow
-def test_a_grid_that_fails_for_one_config_drops_that_one(messages: SnapshotAssertion) -> None:
+def test_a_grid_that_fails_for_one_config_drops_that_one(messages) -> None:
     sweep = swept(space={"BLOCK": [64, 0]})
     why = sweep.trial(1).outcome.dropped.why
     assert why.startswith("The grid function raised ZeroDivisionError")
@@ -147,13 +133,11 @@ def test_a_grid_that_fails_for_one_config_drops_that_one(messages: SnapshotAsser
     assert swept(the_grid=lambda one: (0,)).table["why"][0] == messages
 
 
-def test_a_grid_that_fails_for_every_config_is_an_error_and_no_table_of_faults(
-    raised: Raised,
-) -> None:
+def test_a_grid_that_fails_for_every_config_is_an_error_and_no_table_of_faults(raised) -> None:
     raised(ArgumentError, swept, the_grid=lambda **one: (one["n"],), space={"BLOCK": [16, 32, 64]})
 
 
 @pytest.mark.slow
-def test_one_second_is_no_seconds(messages: SnapshotAssertion) -> None:
+def test_one_second_is_no_seconds(messages) -> None:
     sweep = swept(hard_to_compile, BLOCK=64, space={"HOW": ["hangs"]}, seconds=1)
     assert sweep.table["why"][0] == messages

@@ -3,7 +3,6 @@ ranked, and what a launch moves and computes, counted from its IR.
 """
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,22 +28,14 @@ SIZE = 1 << 16
 def tuning() -> kernellab.Tuning:
     x = torch.ones(SIZE)
     return kernellab.tune(
-        vector_add,
-        lambda meta: (triton.cdiv(SIZE, meta["BLOCK"]),),
-        x,
-        x,
-        torch.empty(SIZE),
-        SIZE,
-        space={"BLOCK": [16, 1024], "num_warps": [4]},
-        check=False,
-        cache=False,
-        workers=1,
+        vector_add, lambda meta: (triton.cdiv(SIZE, meta["BLOCK"]),), x, x, torch.empty(SIZE), SIZE,
+        space={"BLOCK": [16, 1024], "num_warps": [4]}, check=False, cache=False, workers=1,
         progress=False,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.slow
-def test_the_estimated_faster_config_is_first(tuning: kernellab.Tuning) -> None:
+def test_the_estimated_faster_config_is_first(tuning) -> None:
     slow, fast = tuning.table["us, estimated"]
     assert 0 < fast < slow
     assert [one.number for one in by_compiler(tuning.trials)] == [1, 0]
@@ -56,7 +47,7 @@ def test_the_estimated_faster_config_is_first(tuning: kernellab.Tuning) -> None:
 
 
 @pytest.mark.slow
-def test_estimates_are_saved(tuning: kernellab.Tuning, tmp_path: Path) -> None:
+def test_estimates_are_saved(tuning, tmp_path) -> None:
     loaded = kernellab.Tuning.load(tuning.save(tmp_path / "sweep.json"))
     assert list(loaded.table["us, estimated"]) == list(tuning.table["us, estimated"])
 

@@ -18,7 +18,6 @@ import pandas
 import pytest
 import torch
 import triton
-from syrupy.assertion import SnapshotAssertion
 from triton.compiler import ASTSource
 from triton.compiler.compiler import make_backend
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -45,7 +44,6 @@ from kernellab.tuning.records import Outcome
 from kernellab.tuning.sweep import LocalPool, SweepProgress
 from kernellab.tuning.worker import machine_here, this_machine
 from tests.kernels.tuned import double
-from tests.support.messages import Raised
 
 SPACE = {"BLOCK": [32, 64, 128, 256], "num_warps": [1, 4]}
 
@@ -53,17 +51,9 @@ SPACE = {"BLOCK": [32, 64, 128, 256], "num_warps": [1, 4]}
 def swept(executor, n=1000, space=SPACE, **options):
     x, z = torch.arange(n, dtype=torch.float32), torch.zeros(n)
     return kernellab.tune(
-        double,
-        lambda meta: (triton.cdiv(n, meta["BLOCK"]),),
-        x,
-        z,
-        n,
-        space=space,
-        reference={"z_ptr": 2 * x},
-        check=True,
-        executor=executor,
-        **options,
-    )
+        double, lambda meta: (triton.cdiv(n, meta["BLOCK"]),), x, z, n, space=space,
+        reference={"z_ptr": 2 * x}, check=True, executor=executor, **options,
+    )  # fmt: skip
 
 
 @pytest.mark.slow
@@ -192,7 +182,7 @@ ANSWERS: dict[str, BaseException | None] = {
 
 
 @pytest.mark.parametrize("name", list(ANSWERS))
-def test_calls_without_an_outcome_are_lost(name: str, messages: SnapshotAssertion) -> None:
+def test_calls_without_an_outcome_are_lost(name, messages) -> None:
     answer = ANSWERS[name]
 
     class Answering(IdleClient):
@@ -232,9 +222,7 @@ def test_processes_with_another_triton_are_not_mixed_in() -> None:
     )
 
 
-def test_clusters_that_cannot_answer_are_told(
-    monkeypatch, messages: SnapshotAssertion, raised: Raised
-) -> None:
+def test_clusters_that_cannot_answer_are_told(monkeypatch, messages, raised) -> None:
     closed = IdleClient(1)
     closed.shutdown()
     raised(ArgumentError, swept, closed)
@@ -263,7 +251,6 @@ class Releasing:
         """Nothing is held back."""
 
     def isatty(self) -> bool:
-        """It is no terminal."""
         return False
 
 
@@ -285,7 +272,7 @@ def pool(monkeypatch):
 
 @pytest.mark.slow
 def test_a_config_that_hangs_or_crashes_takes_its_process_along_and_nothing_else(
-    pool, messages: SnapshotAssertion
+    pool, messages
 ) -> None:
     def compiled(task: bytes, seconds: float = 600):
         return pool.compile(b"", task, seconds).result()
@@ -305,9 +292,7 @@ def test_a_config_that_hangs_or_crashes_takes_its_process_along_and_nothing_else
 
 
 @pytest.mark.slow
-def test_a_config_whose_process_is_suspended_is_lost_and_not_too_slow(
-    pool, messages: SnapshotAssertion
-) -> None:
+def test_a_config_whose_process_is_suspended_is_lost_and_not_too_slow(pool, messages) -> None:
     def compiled(task: bytes, seconds: float):
         return pool.compile(b"", task, seconds).result()
 
@@ -430,7 +415,7 @@ def test_what_is_compiled_for_a_launch_lies_where_a_launch_looks(tmp_path, monke
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_what_cannot_be_sent_is_said(raised: Raised) -> None:
+def test_what_cannot_be_sent_is_said(raised) -> None:
     raised(ArgumentError, pack, {"x": lambda: 1})
 
 

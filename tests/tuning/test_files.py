@@ -13,7 +13,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 import kernellab
@@ -22,7 +21,6 @@ from kernellab.common.system import cache_folder
 from kernellab.errors import ArchiveError, ArgumentError, CompileError
 from tests.kernels.tuned import applies, double
 from tests.support import sweeps
-from tests.support.messages import Raised
 from tests.support.pretended_gpu import pretended_gpu
 from tests.support.source_files import ROOT
 
@@ -50,7 +48,7 @@ def doubled_rows(rows, z_ptr, n, ROWS: tl.constexpr, EVEN: tl.constexpr):
 
 @pytest.mark.slow
 def test_a_config_with_a_hook_a_descriptor_and_a_heuristic_is_the_same_from_a_file(
-    tmp_path, raised: Raised
+    tmp_path, raised
 ) -> None:
     x, z = torch.randn(80, 64), torch.zeros(80, 64)
     rows = TensorDescriptor.from_tensor(x, [1, 64])
@@ -93,9 +91,7 @@ def half(x):
 
 
 @pytest.mark.slow
-def test_functions_among_constants_are_found_again_beside_the_kernel(
-    tmp_path, messages: SnapshotAssertion
-) -> None:
+def test_functions_among_constants_are_found_again_beside_the_kernel(tmp_path, messages) -> None:
     kinds = ("*fp32:16", "*fp32:16", "i32")
     sweep = kernellab.tune(applies, None, *kinds, FUNCTION=half, space={"BLOCK": [64]}, workers=1)
     file = sweep.save(tmp_path / "half.json")
@@ -150,13 +146,13 @@ def saved(tmp_path, **changes):
         b'{"format": "kernellab.tuning", "version": 1, "tunings": []}',
     ],
 )  # fmt: skip
-def test_a_file_that_is_no_sweep_is_refused(tmp_path, text, raised: Raised) -> None:
+def test_a_file_that_is_no_sweep_is_refused(tmp_path, text, raised) -> None:
     file = tmp_path / "bad.json"
     file.write_bytes(text)
     raised(ArchiveError, kernellab.Tuning.load, file)
 
 
-def test_parts_that_are_none_are_named(tmp_path, raised: Raised) -> None:
+def test_parts_that_are_none_are_named(tmp_path, raised) -> None:
     file = saved(tmp_path)
     data = json.loads(file.read_text())
     (one,) = data["tunings"]
@@ -170,7 +166,7 @@ def test_parts_that_are_none_are_named(tmp_path, raised: Raised) -> None:
 
 
 @pytest.mark.parametrize("time", [1e-300, 1e290])
-def test_times_of_no_clock_are_refused(tmp_path, time: float, raised: Raised) -> None:
+def test_times_of_no_clock_are_refused(tmp_path, time, raised) -> None:
     file = saved(tmp_path)
     data = json.loads(file.read_text())
     timing = {"median": time, "lower": time, "upper": time, "fastest": time}
@@ -179,18 +175,18 @@ def test_times_of_no_clock_are_refused(tmp_path, time: float, raised: Raised) ->
     raised(ArchiveError, kernellab.Tuning.load, file, match=r"timing\.median")
 
 
-def test_sweeps_of_two_kernels_are_not_put_together(tmp_path, raised: Raised) -> None:
+def test_sweeps_of_two_kernels_are_not_put_together(tmp_path, raised) -> None:
     sweep = kernellab.Tuning.load(saved(tmp_path))
     raised(ArgumentError, sweep.merged, replace(sweep, kernel="other"))
 
 
-def test_places_that_cannot_be_read_or_written_are_named(tmp_path, raised: Raised) -> None:
+def test_places_that_cannot_be_read_or_written_are_named(tmp_path, raised) -> None:
     tuning = kernellab.Tuning.load(saved(tmp_path))
     raised(ArchiveError, kernellab.Tuning.load, tmp_path)
     raised(ArchiveError, tuning.save, tmp_path / "nowhere" / "sweep.json")
 
 
-def test_a_kernel_that_the_file_is_not_of_is_refused(tmp_path, raised: Raised) -> None:
+def test_a_kernel_that_the_file_is_not_of_is_refused(tmp_path, raised) -> None:
     tuning = kernellab.Tuning.load(saved(tmp_path))
     raised(ArgumentError, tuning.with_kernel, applies, match="double")
     older = replace(tuning, constants={"SCALE": 2})
@@ -228,7 +224,7 @@ REFUSED: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value"), REFUSED)
-def test_options_are_of_a_list(tmp_path: Path, name: str, value: Any) -> None:
+def test_options_are_of_a_list(tmp_path, name, value) -> None:
     def set_option(sweep: dict[str, Any]) -> None:
         sweep["trials"][0]["options"][name] = value
 
@@ -246,7 +242,7 @@ def test_options_are_of_a_list(tmp_path: Path, name: str, value: Any) -> None:
         {"waves_per_eu": 2, "matrix_instr_nonkdim": 16, "kpack": 2, "schedule_hint": "attention"},
     ],
 )  # fmt: skip
-def test_usual_options_are_read(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_usual_options_are_read(tmp_path, options) -> None:
     file = changed(tmp_path, lambda sweep: sweep["trials"][0].update(options=options))
     assert kernellab.load(file).trials[0].candidate.options == options
 
@@ -263,7 +259,7 @@ def test_usual_options_are_read(tmp_path: Path, options: dict[str, Any]) -> None
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("where", ["types", "own_types"])
-def test_a_type_is_not_evaluated(tmp_path: Path, text: str, where: str) -> None:
+def test_a_type_is_not_evaluated(tmp_path, text, where) -> None:
     """Triton evaluates the layout of a descriptor's type, also of a sweep whose kernel is given."""
     ran = tmp_path / "ran"
     code = f"open({str(ran)!r},'w').close()"

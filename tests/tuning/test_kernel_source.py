@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import torch
 import triton
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.cli.demo.kernels import matmul
@@ -29,7 +28,6 @@ from kernellab.tuning.records import KernelSource, differs, how_to_open, source_
 from kernellab.viz.sweeps import sweeps_data
 from tests.kernels.tuned import double
 from tests.kernels.tuned import scaled as kernels_scaled
-from tests.support.messages import Raised
 from tests.support.source_files import ROOT
 
 RECORDED = ROOT / "notebooks/recorded/tuning_h200_matmul.json"
@@ -63,7 +61,7 @@ def ttgir(tuning: kernellab.Tuning, number: int = 0) -> str:
 
 
 @pytest.mark.slow
-def test_a_saved_sweep_says_where_its_kernel_is(tmp_path, raised: Raised) -> None:
+def test_a_saved_sweep_says_where_its_kernel_is(tmp_path, raised) -> None:
     sweep = swept(double, (64, 128))
     again = saved(sweep, tmp_path)
     assert kept(again) == kept(sweep)
@@ -81,9 +79,7 @@ def test_a_saved_sweep_says_where_its_kernel_is(tmp_path, raised: Raised) -> Non
     assert opened.compilation(1).resources == sweep.compilation(1).resources
 
 
-def test_a_file_without_a_source_says_so_and_what_to_do(
-    messages: SnapshotAssertion, raised: Raised
-) -> None:
+def test_a_file_without_a_source_says_so_and_what_to_do(messages, raised) -> None:
     old = json.loads(RECORDED.read_text())
     old["tunings"][0].pop("source", None)
     loaded = from_json(SavedData(old["tunings"][0]), kernellab.Tuning)
@@ -101,7 +97,7 @@ def test_advice_that_may_be_copied_has_no_code_of_a_file() -> None:
     assert "bad" not in how_to_open("k); bad(", source)
 
 
-def test_another_source_than_the_swept_one_is_said(tmp_path, messages: SnapshotAssertion) -> None:
+def test_another_source_than_the_swept_one_is_said(tmp_path, messages) -> None:
     sweep = swept(double)
     text = kept(sweep).text.replace("constexpr[2.0]", "constexpr[3.0]")
     changed = replace(sweep, source=replace(kept(sweep), text=text), live=None)
@@ -165,8 +161,6 @@ KERNEL = """
 
 
 class Written:
-    """Modules in a folder of their own."""
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
@@ -187,7 +181,6 @@ class Written:
         return importlib.import_module(name).through
 
     def delete(self) -> None:
-        """The files, and what was imported from them."""
         for name, module in list(sys.modules.items()):
             if str(getattr(module, "__file__", "")).startswith(str(self.folder)):
                 del sys.modules[name]
@@ -211,7 +204,7 @@ def computed(kernel: Any, **constants: Any) -> torch.Tensor:
     return z
 
 
-def test_gluons_layouts_are_in_the_file(written: Written, tmp_path: Path) -> None:
+def test_gluons_layouts_are_in_the_file(written, tmp_path) -> None:
     written.write(
         {
             "relayout.py": GLUON
@@ -245,9 +238,7 @@ def test_gluons_layouts_are_in_the_file(written: Written, tmp_path: Path) -> Non
     assert "def tripled(" in kept(again).text
 
 
-def test_a_layout_that_this_triton_lacks_is_still_read_by_name(
-    written: Written, raised: Raised
-) -> None:
+def test_a_layout_that_this_triton_lacks_is_still_read_by_name(written, raised) -> None:
     from kernellab.common.saved_files import SavedData, SchemaError
     from kernellab.tuning.files import values_from_json
 
@@ -265,7 +256,7 @@ def test_a_layout_that_this_triton_lacks_is_still_read_by_name(
     raised(SchemaError, values_from_json, SavedData({"L": {"dtype": "nonsense"}}))
 
 
-def test_variables_of_the_kernel_are_not_taken_for_globals(written: Written) -> None:
+def test_variables_of_the_kernel_are_not_taken_for_globals(written) -> None:
     """In a notebook, tensors have the names that the kernel's tiles have."""
     names = "import torch\nx = torch.zeros(1_000_000)\nz = n = x\nclass Rest: pass"
     kernel = written.kernel(names, "x * 2")
@@ -274,7 +265,7 @@ def test_variables_of_the_kernel_are_not_taken_for_globals(written: Written) -> 
 
 
 @pytest.mark.slow
-def test_other_processes_get_the_modules_as_they_are_here(written: Written) -> None:
+def test_other_processes_get_the_modules_as_they_are_here(written) -> None:
     """One that was loaded again is another than the process that compiles has had,
     or than the file holds by now.
     """
@@ -309,7 +300,7 @@ def test_other_processes_get_the_modules_as_they_are_here(written: Written) -> N
     assert {name for name in vars(part) if not name.startswith("__")} == {"helper"}
 
 
-def test_another_helper_differs_source(written: Written) -> None:
+def test_another_helper_differs_source(written) -> None:
     written.write(PACKAGE)
     source = kept(swept(written.kernel("import tilelib", "tilelib.scaled(x, 4)")))
     assert "constants.TWO = 2" in source.text
@@ -319,9 +310,7 @@ def test_another_helper_differs_source(written: Written) -> None:
     assert differs(source, replace(source, text=f"x = {'-' * 100_000}1"))
 
 
-def test_files_that_are_named_as_pythons_own_are_the_users(
-    written: Written, tmp_path: Path
-) -> None:
+def test_files_that_are_named_as_pythons_own_are_the_users(written, tmp_path) -> None:
     for name in ("sched", "shelve"):
         assert name not in sys.modules, "another of Python's modules is needed here"
     written.write({"shelve.py": f"{TRITON}\n@triton.jit\ndef twice(x):\n    return x * 2\n"})

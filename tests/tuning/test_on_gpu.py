@@ -4,7 +4,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from tests.kernels.tuned import add_one, autotuned_double, double, product, wrong_in_some
@@ -75,9 +74,7 @@ def test_a_kernel_that_works_in_place_gets_its_inputs_back_and_leaves_ours_alone
     assert float(x.sum()) == 2 * N
 
 
-def test_wrong_results_and_too_much_shared_memory_are_found_on_the_gpu_too(
-    messages: SnapshotAssertion,
-) -> None:
+def test_wrong_results_and_too_much_shared_memory_are_found_on_the_gpu_too(messages) -> None:
     x, z = tensors()
     tuning = kernellab.tune(
         wrong_in_some, programs, x, z, N, space={"BLOCK": [256], "BIAS": [0, 1]}, cache=False

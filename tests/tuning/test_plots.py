@@ -10,7 +10,6 @@ import pytest
 import torch
 import triton
 import triton.language as tl
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from kernellab.cli.demo.kernels import vector_add
@@ -23,7 +22,6 @@ from kernellab.tuning.records import Candidate, Dropped, Timing, Trial, Work
 from kernellab.tuning.tuning import Live
 from kernellab.viz.performance import tuning_card, tunings_card
 from tests.kernels.tuned import double, scaled
-from tests.support.messages import Raised
 from tests.support.pretended_gpu import pretended_gpu
 from tests.support.source_files import ROOT
 from tests.support.sweeps import MACHINE, sweep, sweep_of, timing, trial
@@ -65,7 +63,7 @@ def test_every_kind_draws_what_its_data_says_and_the_data_is_json(kind) -> None:
     assert sweep_of(*sweep().trials, sparse).plot(kind).png().startswith(b"\x89PNG")
 
 
-def test_without_times_resources_are_drawn(messages: SnapshotAssertion) -> None:
+def test_without_times_resources_are_drawn(messages) -> None:
     trials = [trial(number, None, BLOCK=2**number) for number in (3, 1, 2)]
     untimed = sweep_of(*trials, trial(4, None, Dropped("crash", "gone"), BLOCK=5))
     drawn = untimed.plot()
@@ -131,9 +129,7 @@ def in_a_row(us: float) -> Timing:
     return replace(timing(us), method="graph")
 
 
-def test_how_times_were_taken_is_said_in_table_card_plot_and_file(
-    tmp_path, messages: SnapshotAssertion
-) -> None:
+def test_how_times_were_taken_is_said_in_table_card_plot_and_file(tmp_path, messages) -> None:
     warm = sweep_of(*(with_timing(one, in_a_row(5.0)) for one in sweep().trials[:4]))
     assert set(sweep().table["timed by"]) == {"do_bench, cold L2", ""}  # "": it was dropped
     assert set(warm.table["timed by"]) == {"CUDA graph, warm L2"}
@@ -195,7 +191,7 @@ def test_the_documented_plot_of_several_kernels_and_torch_over_sizes_runs(
     assert (tmp_path / "add.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_what_cannot_be_drawn_is_said(raised: Raised) -> None:
+def test_what_cannot_be_drawn_is_said(raised) -> None:
     one, failed = trial(0, 1.0, BLOCK=64), trial(0, None, Dropped("crash", "gone"), BLOCK=64)
     for subject, kind in (
         (sweep(), "heat"),
@@ -213,9 +209,7 @@ def test_what_cannot_be_drawn_is_said(raised: Raised) -> None:
     raised(ArgumentError, sweep().plot, "heatmap", x="BLOCK", y="BLOCK", match="BLOCK")
 
 
-def test_the_card_says_the_fastest_the_tie_and_why_others_were_dropped(
-    messages: SnapshotAssertion,
-) -> None:
+def test_the_card_says_the_fastest_the_tie_and_why_others_were_dropped(messages) -> None:
     card = tuning_card(sweep(notes=("interrupted: 3 configs were not tried",)))
     text = card.text()
     assert "add: 5 configs  for sm_90, NVIDIA H200" in text
@@ -231,9 +225,7 @@ def test_the_card_says_the_fastest_the_tie_and_why_others_were_dropped(
     assert "n=1000" in tunings_card(kernellab.Tunings([sweep()])).text()
 
 
-def test_sweeps_of_one_launch_are_put_together_and_other_gpus_refused(
-    messages: SnapshotAssertion, raised: Raised
-) -> None:
+def test_sweeps_of_one_launch_are_put_together_and_other_gpus_refused(messages, raised) -> None:
     left = sweep_of(trial(0, 20.0, BLOCK=64), trial(1, None, BLOCK=128))
     right = sweep_of(trial(0, 10.0, BLOCK=128), trial(1, 30.0, BLOCK=256))
     both = left.merged(right)
@@ -251,9 +243,7 @@ def of(n: int, block: int, **changes):
     return sweep_of(trial(0, 1.0, BLOCK=block), kernel="double", key={"n": n}, **changes)
 
 
-def test_applied_tunings_choose_by_key_and_say_when_they_guess(
-    capsys, messages: SnapshotAssertion, raised: Raised
-) -> None:
+def test_applied_tunings_choose_by_key_and_say_when_they_guess(capsys, messages, raised) -> None:
     applied = kernellab.Tunings([of(100, 32), of(10_000, 128)]).apply(double)
     assert applied.choose({"n": 100}).values == {"BLOCK": 32, "num_warps": 4}
     assert capsys.readouterr().err == ""
@@ -264,7 +254,7 @@ def test_applied_tunings_choose_by_key_and_say_when_they_guess(
     raised(ArgumentError, applied.choose, {})
 
 
-def test_the_last_sweep_of_a_key_counts_and_gpus_are_never_mixed(raised: Raised) -> None:
+def test_the_last_sweep_of_a_key_counts_and_gpus_are_never_mixed(raised) -> None:
     untimed = replace(of(300, 64), trials=(trial(0, None, BLOCK=64),))
     applied = kernellab.Tunings([of(100, 32), untimed, of(100, 64)]).apply(double)
     assert applied.choose({"n": 100}).values["BLOCK"] == 64
@@ -276,7 +266,7 @@ def test_the_last_sweep_of_a_key_counts_and_gpus_are_never_mixed(raised: Raised)
     assert "No config is valid" not in tuning_card(replace(untimed, trials=())).text()
 
 
-def test_an_applied_tuning_launches_the_kernel(raised: Raised) -> None:
+def test_an_applied_tuning_launches_the_kernel(raised) -> None:
     x, z = torch.arange(100.0), torch.zeros(100)
     applied = sweep_of(trial(0, 1.0, BLOCK=32), kernel="double", key={}).apply(double)
     run = kernellab.run(applied, (4,), x, z, 100)
@@ -285,9 +275,7 @@ def test_an_applied_tuning_launches_the_kernel(raised: Raised) -> None:
     raised(ArgumentError, applied.run, x, z, 100, match="BLOCK", grid=(4,), BLOCK=64)
 
 
-def test_a_sweep_that_was_stopped_before_its_first_config_says_so(
-    messages: SnapshotAssertion,
-) -> None:
+def test_a_sweep_that_was_stopped_before_its_first_config_says_so(messages) -> None:
     stopped = sweep(trials=(), notes=("interrupted: 4 of 4 configs were not tried",), baselines={})
     assert repr(stopped) == "Tuning('add' for sm_90: 0 configs, 0 dropped, interrupted, not timed)"
     assert list(stopped.table.columns) == list(sweep().table.columns)[-9:]
@@ -303,9 +291,7 @@ def test_occupancy_is_rounded_as_in_the_view() -> None:
     assert {share: percent(share) for share in shares} == shares
 
 
-def test_a_card_says_how_to_explore_the_sweep_and_the_views_still_does_not(
-    messages: SnapshotAssertion,
-) -> None:
+def test_a_card_says_how_to_explore_the_sweep_and_the_views_still_does_not(messages) -> None:
     tuning = sweep()
     assert tuning_card(tuning).notes[-1] == messages
     assert tunings_card(kernellab.Tunings([tuning])).notes[-1] == messages
@@ -323,7 +309,7 @@ def test_a_view_without_times_counts_nothing_that_a_launch_moves() -> None:
 
 
 @pytest.mark.parametrize("kind", ["times", "heatmap", "parallel"])
-def test_names_of_any_length_leave_a_picture_its_size(kind: str) -> None:
+def test_names_of_any_length_leave_a_picture_its_size(kind) -> None:
     long = "b c\n" * 3000 + "a" * 10_000
     values: list[dict[str, Any]] = [{long: n, "V": f"{n}{long}"} for n in range(3)]
     trials = [trial(n, 10.0 + n, None, **each) for n, each in enumerate(values)]
@@ -341,9 +327,7 @@ def test_names_of_any_length_leave_a_picture_its_size(kind: str) -> None:
         ("parallel", "27 parameters not shown"),
     ],
 )
-def test_many_configs_parameters_values_and_baselines_leave_a_picture_its_size(
-    kind: str, words: str
-) -> None:
+def test_many_configs_parameters_values_and_baselines_leave_a_picture_its_size(kind, words) -> None:
     trials = [trial(n, 10.0 + n, None, **{f"P{k}": n for k in range(39)}) for n in range(100)]
     found = sweep_of(*trials, baselines={f"torch {one}": timing(one + 1) for one in range(50)})
     (axes,) = found.plot(kind).figure.axes
@@ -386,9 +370,7 @@ def test_a_text_of_a_file_is_not_copied_as_python() -> None:
     assert space == untimed.candidates(1)
 
 
-def test_without_times_configs_are_ranked_by_what_the_compiler_says(
-    messages: SnapshotAssertion,
-) -> None:
+def test_without_times_configs_are_ranked_by_what_the_compiler_says(messages) -> None:
     untimed = sweep_of(*(trial(number, None, BLOCK=2**number) for number in (3, 1, 2)))
     card = tuning_card(untimed)
     assert card.tables[0].title == messages

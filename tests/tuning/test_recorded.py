@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from syrupy.assertion import SnapshotAssertion
 
 import kernellab
 from benchmarks.tuning_cases import vector_add_case
@@ -18,7 +17,6 @@ from kernellab.tuning.worker import installed_triton
 from kernellab.viz.kernels import comparison_card
 from kernellab.viz.performance import tuning_card
 from kernellab.viz.sweeps import sweeps_data
-from tests.support.messages import Raised
 from tests.support.pages import unpacked
 from tests.support.source_files import ROOT
 from tools import tuning_page
@@ -68,7 +66,7 @@ def test_recorded_sizes_draw_lines_beside_torch() -> None:
 
 
 @pytest.mark.slow
-def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu(raised: Raised) -> None:
+def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu(raised) -> None:
     case = vector_add_case(1 << 24, "cpu")
     space = {"BLOCK": [512, 1024], "num_warps": [1, 4]}
 
@@ -90,9 +88,7 @@ def test_the_same_call_has_the_recorded_times_where_there_is_no_gpu(raised: Rais
     )
 
 
-def test_configs_that_were_not_recorded_are_told(
-    messages: SnapshotAssertion, raised: Raised
-) -> None:
+def test_configs_that_were_not_recorded_are_told(messages, raised) -> None:
     whole = recorded("vector_add")
     one, another = whole.trials[0], whole.trials[1]
     other = replace(one, candidate=replace(one.candidate, options={"num_warps": 64}))

@@ -18,7 +18,6 @@ from kernellab.tuning.configs import candidates
 from kernellab.tuning.records import Candidate, Dropped
 from kernellab.viz.performance import tuning_card
 from tests.kernels.tuned import autotuned_double, double, scaled
-from tests.support.messages import Raised
 from tests.support.sweeps import sweep, trial
 
 SM_90 = Target("cuda", "90")
@@ -52,7 +51,7 @@ def test_without_a_space_the_autotuners_configs_count() -> None:
     assert [one.options["num_warps"] for one in found] == [2, 4]
 
 
-def test_an_autotuners_own_pruning_counts(raised: Raised) -> None:
+def test_an_autotuners_own_pruning_counts(raised) -> None:
     @triton.autotune(
         [triton.Config({"BLOCK": size}) for size in (64, 128, 256)],
         key=["n"],
@@ -103,7 +102,7 @@ def of_every_kind(us: float | None) -> kernellab.Tuning:
 
 
 @pytest.mark.parametrize("us", [100.0, None], ids=["timed", "not timed"])
-def test_columns_are_of_plain_kinds_and_are_written_as_they_are(us: float | None) -> None:
+def test_columns_are_of_plain_kinds_and_are_written_as_they_are(us) -> None:
     table = of_every_kind(us).table
     assert {str(kind) for kind in table.dtypes} <= PLAIN
     assert {name: str(table.dtypes[name]) for name in VALUES} == KINDS

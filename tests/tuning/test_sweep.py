@@ -4,8 +4,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 
-from syrupy.assertion import SnapshotAssertion
-
 from kernellab.compiler.records import Resources
 from kernellab.tuning.assignments import Delivery, Setup
 from kernellab.tuning.files import Store
@@ -27,10 +25,7 @@ class ObedientPool:
     """Answers at once, by two functions of a config's number; keeps what it was asked."""
 
     def __init__(
-        self,
-        compiles: Callable[[int], Outcome],
-        runs: Callable[[int], Outcome],
-        runs_at_once=1,
+        self, compiles: Callable[[int], Outcome], runs: Callable[[int], Outcome], runs_at_once=1
     ) -> None:
         self.compiles_at_once = 4
         self.runs_at_once = runs_at_once
@@ -166,9 +161,7 @@ def test_a_config_that_gets_lost_is_given_out_again() -> None:
     assert outcomes[4].timing is not None
 
 
-def test_an_interrupt_keeps_what_is_there_and_the_next_sweep_goes_on(
-    messages: SnapshotAssertion,
-) -> None:
+def test_an_interrupt_keeps_what_is_there_and_the_next_sweep_goes_on(messages) -> None:
     runs = 0
 
     def run(number: int) -> Outcome:
@@ -211,9 +204,7 @@ def test_what_crashed_hung_or_got_lost_is_tried_again_the_next_time() -> None:
         assert pool.of("compile") == expected
 
 
-def test_slow_checks_on_the_interpreter_are_given_up_unless_asked_for(
-    messages: SnapshotAssertion,
-) -> None:
+def test_slow_checks_on_the_interpreter_are_given_up_unless_asked_for(messages) -> None:
     def slow(number: int) -> Outcome:
         return Outcome(checked="the first config", check_seconds=9.0)
 
@@ -229,9 +220,7 @@ def test_slow_checks_on_the_interpreter_are_given_up_unless_asked_for(
     assert not any(one.dropped for one in outcomes.values())
 
 
-def test_a_config_that_the_interpreter_does_not_finish_leads_no_sweep(
-    messages: SnapshotAssertion,
-) -> None:
+def test_a_config_that_the_interpreter_does_not_finish_leads_no_sweep(messages) -> None:
     pool = ObedientPool(fine, lambda n: dropped("time-out") if n == 0 else timed(1))
     outcomes = sweep(3, pool, measure=False).outcomes()
     assert outcomes[0].unchecked == messages

@@ -11,7 +11,6 @@ import triton.language as tl
 import kernellab
 from kernellab.errors import ArchiveError, ArgumentError
 from tests.kernels.tuned import add_one, autotuned_double, double, product, wrong_in_some
-from tests.support.messages import Raised
 
 
 def grid(values):
@@ -27,7 +26,7 @@ def tuned(kernel, *args, **keywords):
 
 
 @pytest.mark.slow
-def test_a_sweep_without_a_gpu_compiles_and_checks_and_has_no_times(raised: Raised) -> None:
+def test_a_sweep_without_a_gpu_compiles_and_checks_and_has_no_times(raised) -> None:
     x, z = tensors()
     sweep = tuned(double, x, z, 1000, space={"BLOCK": [64, 128], "num_warps": [2, 4]}, key="n")
     table = sweep.table
@@ -117,7 +116,7 @@ def test_pruning() -> None:
     assert sweep.pruned == 2
 
 
-def test_a_saved_sweep_is_the_same_elsewhere(tmp_path, raised: Raised) -> None:
+def test_a_saved_sweep_is_the_same_elsewhere(tmp_path, raised) -> None:
     x, z = tensors()
     sweep = tuned(double, x, z, 1000, space={"BLOCK": [64, 128]}, key="n")
     again = kernellab.Tuning.load(sweep.save(tmp_path / "sweep.json"), kernel=double)
@@ -154,18 +153,9 @@ def test_the_reference_counts_where_every_config_has_a_hook() -> None:
     configs = [triton.Config({"BLOCK": block}, pre_hook=clear) for block in (32, 64)]
     for right, dropped in ((x.sum(), ""), (x.sum() + 100, "wrong result")):
         sweep = kernellab.tune(
-            summed,
-            lambda meta: (triton.cdiv(100, meta["BLOCK"]),),
-            x,
-            out,
-            100,
-            space=configs,
-            key="n",
-            reference={"out_ptr": right.reshape(1)},
-            check=True,
-            cache=False,
-            workers=1,
-        )
+            summed, lambda meta: (triton.cdiv(100, meta["BLOCK"]),), x, out, 100, space=configs,
+            key="n", reference={"out_ptr": right.reshape(1)}, check=True, cache=False, workers=1,
+        )  # fmt: skip
         assert list(sweep.table["dropped"]) == [dropped] * 2
     assert list(sweep.table["same result as"]) == ["", ""]
     assert out == 1

@@ -96,7 +96,7 @@ def swept(folder: Path, *edit: str, cache: str = "cache") -> str:
     [("x + 1", "x - 1"), ("    return", "    x = x * 2\n    return"), ("\n@triton", "# new\n\n@")],
     ids=["another value", "a line more", "no Python any more"],
 )
-def test_a_sweep_tries_the_kernel_that_was_imported(tmp_path: Path, old: str, new: str) -> None:
+def test_a_sweep_tries_the_kernel_that_was_imported(tmp_path, old, new) -> None:
     (tmp_path / "edited.py").write_text(MODULE)
     (tmp_path / "sweep.py").write_text(SWEEP)
     assert swept(tmp_path, old, new) == "right"
@@ -104,7 +104,7 @@ def test_a_sweep_tries_the_kernel_that_was_imported(tmp_path: Path, old: str, ne
 
 
 @pytest.mark.slow
-def test_a_file_that_was_wrong_when_it_was_imported_is_another_kernel(tmp_path: Path) -> None:
+def test_a_file_that_was_wrong_when_it_was_imported_is_another_kernel(tmp_path) -> None:
     (tmp_path / "sweep.py").write_text(SWEEP)
     (tmp_path / "edited.py").write_text(MODULE.replace("x + 1", "x - 1"))
     assert swept(tmp_path) == "wrong result"
@@ -177,12 +177,12 @@ def contents(change: str = "") -> str:
         INNER.format(2), "helper.noinline = True",
     ],
 )  # fmt: skip
-def test_the_key_of_an_outcome_has_whatever_the_kernel_names(change: str) -> None:
+def test_the_key_of_an_outcome_has_whatever_the_kernel_names(change) -> None:
     assert contents() == contents() == contents("UNUSED = 2")
     assert contents(change) != contents()
 
 
-def test_a_damaged_entry_is_a_missing_one(tmp_path: Path) -> None:
+def test_a_damaged_entry_is_a_missing_one(tmp_path) -> None:
     kept = Store(["key"])
     kept.put([1], Outcome(checked="the reference"))
     (file,) = cache_folder("tuning").rglob("*.json")
@@ -221,7 +221,7 @@ def test_only_lasting_outcomes_are_kept() -> None:
     assert json.loads(next(cache_folder("tuning").rglob("*.json")).read_text())["outcome"]
 
 
-def test_no_home_for_the_store_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_home_for_the_store_is_no_reason_to_fail(monkeypatch) -> None:
     def homeless(_: str) -> Path:
         raise RuntimeError("Could not determine home directory.")
 
@@ -232,9 +232,7 @@ def test_no_home_for_the_store_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.slow
-def test_the_weather_is_no_property_of_a_config(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_weather_is_no_property_of_a_config(tmp_path, monkeypatch) -> None:
     """Triton's cache in no folder: the next sweep tries the config again."""
     kinds = ("*fp32:16", "*fp32:16", "i32")
 

@@ -30,15 +30,6 @@ def bucket(key_ptr, table_ptr, out_ptr, buckets, N: tl.constexpr):
 
 
 @triton.jit
-def bucket_of_some(key_ptr, table_ptr, out_ptr, buckets, N: tl.constexpr):
-    lanes = tl.arange(0, N)
-    key = tl.load(key_ptr + lanes)
-    has_buckets = buckets > 0
-    place = key % tl.where(has_buckets, buckets, 1)
-    tl.store(out_ptr + lanes, tl.load(table_ptr + place, mask=has_buckets, other=-1))
-
-
-@triton.jit
 def split_rows(x_ptr, out_ptr, n, splits):
     """How many rows a program takes decides how often the loop turns."""
     rows = n // splits  # fault: division-by-zero
@@ -67,7 +58,7 @@ PAIRS = [
         faulty=Launch(mean_of_groups, (2,), lambda: (indices(*range(9)), indices(*range(9)), zeros(9, dtype=torch.int32), 9), {"BLOCK": 8}),
         clean=Launch(mean_of_groups, (2,), lambda: (indices(*range(9)), indices(*range(1, 10)), zeros(9, dtype=torch.int32), 9), {"BLOCK": 8}),
     ),
-    pair(bucket, bucket_of_some, (1,), lambda: (indices(3, 5, 8, 9), indices(1, 2, 3), zeros(4, dtype=torch.int32), 0), N=4),
+    pair(bucket, {"key % buckets": "key % tl.where(buckets > 0, buckets, 1)", "table_ptr + place": "table_ptr + place, mask=buckets > 0, other=-1"}, (1,), lambda: (indices(3, 5, 8, 9), indices(1, 2, 3), zeros(4, dtype=torch.int32), 0), N=4),
     pair(split_rows, {"rows = n // splits": "rows = n // tl.maximum(splits, 1)"}, (2,), lambda: (torch.ones(8), zeros(2), 8, 0)),
     pair(every_nth, {"chosen = lanes % step == 0": "chosen = (step != 0) & (lanes % step == 0)"}, (1,), lambda: (torch.ones(8), zeros(8), 0), N=8),
 ]  # fmt: skip

@@ -20,30 +20,12 @@ def scores(q_ptr, k_ptr, out_ptr, scale, D: tl.constexpr):
 
 
 @triton.jit
-def scores_in_int32(q_ptr, k_ptr, out_ptr, scale, D: tl.constexpr):
-    row, d = tl.program_id(0), tl.arange(0, D)
-    q, k = tl.load(q_ptr + row * D + d).to(tl.int32), tl.load(k_ptr + row * D + d).to(tl.int32)
-    products = q * k
-    tl.store(out_ptr + row, tl.sum(products, axis=0) * scale)
-
-
-@triton.jit
 def blend(a_ptr, b_ptr, alpha, out_ptr, n, BLOCK: tl.constexpr):
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = lanes < n
     a, b = tl.load(a_ptr + lanes, mask=inside, other=0), tl.load(b_ptr + lanes, mask=inside, other=0)
     mixed = (a * 3 + b) // 4  # fault: integer-overflow
     tl.store(out_ptr + lanes, mixed, mask=inside)
-
-
-@triton.jit
-def blend_in_int32(a_ptr, b_ptr, alpha, out_ptr, n, BLOCK: tl.constexpr):
-    lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = lanes < n
-    a = tl.load(a_ptr + lanes, mask=inside, other=0).to(tl.int32)
-    b = tl.load(b_ptr + lanes, mask=inside, other=0).to(tl.int32)
-    mixed = (a * 3 + b) // 4
-    tl.store(out_ptr + lanes, mixed.to(tl.uint8), mask=inside)
 
 
 @triton.jit
@@ -119,22 +101,14 @@ def difference(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + lanes, x - y)  # fault: integer-overflow
 
 
-@triton.jit
-def saturated(x_ptr, y_ptr, out_ptr, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    x, y = tl.load(x_ptr + lanes), tl.load(y_ptr + lanes)
-    total = x + y
-    tl.store(out_ptr + lanes, tl.where(total < x, 255, total))
-
-
 def counted(of: torch.dtype, by: int = 1) -> torch.Tensor:
     return (torch.arange(16) * by).to(of)
 
 
 PAIRS = [
-    pair(scores, scores_in_int32, (4,), lambda: (bytes_of(4, 64), bytes_of(4, 64), zeros(4), 0.01), D=64),
+    pair(scores, {"q * k": "q.to(tl.int32) * k"}, (4,), lambda: (bytes_of(4, 64), bytes_of(4, 64), zeros(4), 0.01), D=64),
     pair(
-        blend, blend_in_int32, (3,),
+        blend, {"(a * 3 + b) // 4": "((a.to(tl.int32) * 3 + b) // 4).to(tl.uint8)"}, (3,),
         lambda: (bytes_of(300, dtype=torch.uint8), bytes_of(300, dtype=torch.uint8), 3, zeros(300, dtype=torch.uint8), 300),
         BLOCK=128,
     ),
@@ -174,7 +148,7 @@ PAIRS = [
         clean=Launch(cut_to_int32, (1,), lambda: (counted(torch.int64), zeros(16, dtype=torch.int32)), {"BLOCK": 16}),
     ),
     pair(
-        difference, saturated, (1,),
+        difference, {"x - y": "tl.where(x + y < x, 255, x + y)"}, (1,),
         lambda: (counted(torch.uint8, 3), counted(torch.uint8, 16), zeros(16, dtype=torch.uint8)), BLOCK=16,
     ),
 ]  # fmt: skip

@@ -81,16 +81,6 @@ def deviation(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def deviation_clean(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    lanes = tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + lanes, mask=lanes < n, other=0.0)
-    mean = tl.sum(x, axis=0) / n
-    centered = tl.where(lanes < n, x - mean, 0.0)
-    spread = tl.sqrt(tl.sum(centered * centered, axis=0) / n)
-    tl.store(out_ptr + lanes, x - spread, mask=lanes < n)
-
-
-@triton.jit
 def half_sum(x_ptr, out_ptr, BLOCK: tl.constexpr):
     """Adds up in fp16."""
     lanes = tl.arange(0, BLOCK)
@@ -254,7 +244,7 @@ PAIRS = [
     pair(masked_softmax, masked_softmax_clean, (3,), lambda: (normal(3, 16), keep_nothing_of_row_one(), zeros(3, 16), 16), BLOCK=16),
     pair(logarithm, {"y = tl.log(x)": "y = tl.log(tl.maximum(x, 1e-12))"}, (1,), lambda: (with_zeros(8), zeros(8)), BLOCK=8),
     pair(unit_length, {"length,": "tl.maximum(length, 1e-6),"}, (4,), lambda: (with_zero_row(), zeros(4, 12), 12), BLOCK=16),
-    pair(deviation, deviation_clean, (1,), lambda: (alike(11), zeros(11), 11), BLOCK=16),
+    pair(deviation, {"tl.sum(x * x, axis=0) / n - mean * mean": "tl.sum(tl.where(lanes < n, (x - mean) * (x - mean), 0.0), axis=0) / n"}, (1,), lambda: (alike(11), zeros(11), 11), BLOCK=16),
     pair(half_sum, {"total = tl.sum(x, axis=0)": "total = tl.sum(x.to(tl.float32), axis=0)"}, (1,), lambda: (large(512, scale=500.0, dtype=torch.float16), zeros(1)), BLOCK=512),
     pair(half_squares, {"lanes)": "lanes).to(tl.float32)", "squares.to(tl.float32)": "squares"}, (1,), lambda: (large(64, scale=900.0, dtype=torch.float16), zeros(64)), BLOCK=64),
     pair(growing, {"x = x * x": "x = tl.minimum(x * x, 1e9)"}, (1,), lambda: (large(16), zeros(16), 7), BLOCK=16),

@@ -34,13 +34,6 @@ def shifts_in_place(x_ptr, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def doubles_in_place(x_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
-    tl.store(x_ptr + offsets, 2 * x, mask=offsets < n)
-
-
-@triton.jit
 def counts_without_atomics(x_ptr, counts_ptr, N: tl.constexpr):
     x = tl.load(x_ptr + tl.program_id(0))
     count = tl.load(counts_ptr + x)
@@ -63,15 +56,6 @@ def adds_under_a_lock_of_its_own(lock_ptr, total_ptr):
     total = tl.load(total_ptr)
     tl.store(total_ptr, total + 1)  # fault: race
     tl.atomic_xchg(lock, 0)
-
-
-@triton.jit
-def adds_under_one_lock(lock_ptr, total_ptr):
-    while tl.atomic_cas(lock_ptr, 0, 1) == 1:
-        pass
-    total = tl.load(total_ptr)
-    tl.store(total_ptr, total + 1)
-    tl.atomic_xchg(lock_ptr, 0)
 
 
 @triton.jit
@@ -134,11 +118,11 @@ PAIRS = [
         faulty=Launch(blocks_that_overlap, (4,), lambda: (normal(100), zeros(100), 100), {"STEP": 24, "BLOCK": 32}),
         clean=Launch(blocks_that_overlap, (4,), lambda: (normal(100), zeros(100), 100), {"STEP": 32, "BLOCK": 32}),
     ),
-    pair(shifts_in_place, doubles_in_place, (4,), lambda: (normal(1000), 1000), BLOCK=256),
+    pair(shifts_in_place, {"offsets + 1, mask=offsets + 1 < n": "offsets, mask=offsets < n", "offsets, right": "offsets, 2 * right"}, (4,), lambda: (normal(1000), 1000), BLOCK=256),
     pair(counts_without_atomics, {"count = tl.load(counts_ptr + x)\n    tl.store(counts_ptr + x, count + 1)": "tl.atomic_add(counts_ptr + x, 1)"}, (6,), lambda: (torch.tensor([0, 1, 2, 1, 3, 0], dtype=torch.int32), counters(4)), N=6),
     pair(forgets_an_axis_of_the_grid, {"arange": "program_id(1) * BLOCK + tl.arange", "tl.program_id(1) * BLOCK + lanes": "lanes"}, (3, 2), lambda: (normal(3, 32), zeros(3, 32), 32), BLOCK=16),
-    pair(adds_under_a_lock_of_its_own, adds_under_one_lock, (8,), lambda: (counters(8), zeros(1))),
-    pair(adds_under_a_relaxed_lock, adds_under_one_lock, (8,), lambda: (counters(), zeros(1))),
+    pair(adds_under_a_lock_of_its_own, {"lock_ptr + tl.program_id(0)": "lock_ptr"}, (8,), lambda: (counters(8), zeros(1))),
+    pair(adds_under_a_relaxed_lock, {'0, 1, sem="relaxed"': "0, 1", '0, sem="relaxed"': "0"}, (8,), lambda: (counters(), zeros(1))),
     pair(last_block_counts_too_soon, last_block_adds_up, (8,), lambda: (normal(64), zeros(8), counters(), zeros(1)), PROGRAMS=8, N=8),
     pair(plain_reset_of_a_counter, {"    if tl.program_id(0) == 0:\n        tl.store(count_ptr, 0)  # fault: race\n": ""}, (4,), lambda: (counters(), zeros(1))),
 ]

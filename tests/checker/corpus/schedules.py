@@ -485,13 +485,10 @@ def launches(seed: int) -> list[Pair]:
             )
         ),
         pair(
-            version_taken_while_odd,
-            version_taken_while_even,
-            (4,),
-            lambda: (counters(), counters(8), counters(4)),
-            N=8,
+            version_taken_while_odd, version_taken_while_even, (4,),
+            lambda: (counters(), counters(8), counters(4)), N=8,
         ),
-    ]
+    ]  # fmt: skip
 
 
 def _ring() -> tuple[torch.Tensor, torch.Tensor]:

@@ -44,15 +44,6 @@ def accepted(x_ptr, count_ptr, n, limit, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def accepted_in_int32(x_ptr, count_ptr, n, limit, BLOCK: tl.constexpr):
-    count = tl.full((), 0, tl.int32)
-    for start in range(0, n, BLOCK):
-        x = tl.load(x_ptr + start + tl.arange(0, BLOCK))
-        count += tl.sum((x < limit).to(tl.int32))
-    tl.store(count_ptr, count.to(tl.float16))
-
-
-@triton.jit
 def votes(key_ptr, count_ptr, BLOCK: tl.constexpr):
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     key = tl.load(key_ptr + lanes)
@@ -107,7 +98,7 @@ PAIRS = [
         faulty=Launch(mean_of_columns, (1,), lambda: (torch.ones(600, 16).bfloat16(), zeros(16), 600, 16), {"BLOCK": 16}),
         clean=Launch(mean_of_columns, (1,), lambda: (bf16(256, 128), zeros(128), 256, 128), {"BLOCK": 128}),
     ),
-    pair(accepted, accepted_in_int32, (1,), lambda: (uniform(2200), zeros(1, dtype=torch.float16), 2200, 2.0), BLOCK=1),
+    pair(accepted, {"0.0, tl.float16": "0, tl.int32", "count = (count.to(tl.float32) + tl.sum((x < limit).to(tl.float32))).to(tl.float16)": "count += tl.sum((x < limit).to(tl.int32))", "count_ptr, count)": "count_ptr, count.to(tl.float16))"}, (1,), lambda: (uniform(2200), zeros(1, dtype=torch.float16), 2200, 2.0), BLOCK=1),
     Pair(
         faulty=Launch(accepted, (1,), lambda: (uniform(2200), zeros(1, dtype=torch.float16), 2200, 2.0), {"BLOCK": 1}),
         clean=Launch(accepted, (1,), lambda: (uniform(8192), zeros(1, dtype=torch.float16), 8192, 0.5), {"BLOCK": 64}),
