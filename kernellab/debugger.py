@@ -24,15 +24,11 @@ from kernellab.common.arguments import check_flags, listed
 from kernellab.common.text import remember_source, shown
 from kernellab.compiler.binding import bind
 from kernellab.errors import ArgumentError, KernelFault, KernelLabError, OptionError, nearest
+from kernellab.interpreter.execution import stepping_code
 from kernellab.interpreter.execution.faults import FAULTS
 from kernellab.interpreter.execution.grid import Grid, Programs, chosen_programs
 from kernellab.interpreter.execution.inspection import Pointer
 from kernellab.interpreter.execution.launcher import Stepping, launch_stepped
-from kernellab.interpreter.execution.stepping_code import (
-    SteppingCode,
-    SteppingFunction,
-    stepping_code,
-)
 from kernellab.ir import tt
 from kernellab.launch.argument_copies import copied, copied_back
 from kernellab.launch.dispatch import check_fits
@@ -64,7 +60,7 @@ class Breakpoint:
 class Places:
     """The lines and functions of one kernel's source."""
 
-    def __init__(self, code: SteppingCode) -> None:
+    def __init__(self, code: stepping_code.SteppingCode) -> None:
         self._functions = list(code.functions.values())
         self._entry = code.entry
         self._lines = {
@@ -81,7 +77,7 @@ class Places:
         """Return whether the kernel has code from the file."""
         return file in self._lines
 
-    def function(self, name: str) -> SteppingFunction | None:
+    def function(self, name: str) -> stepping_code.SteppingFunction | None:
         """Return the function with a name, such as "helper" or "tl.sum"; None if there is none."""
         last = name.rpartition(".")[2]
         return next(
@@ -493,7 +489,7 @@ def debug(
     check_fits(plain, call, target)
     sizes = prepared.sizes()
     programs = chosen_programs(program, sizes, "program")
-    code = stepping_code(plain, call, target, is_late=prepared.options.completes_late)
+    code = stepping_code.stepping_code(plain, call, target, is_late=prepared.options.completes_late)
     places = Places(code)
     in_source = (Breakpoint(file, line) for file, line in code.breakpoints)
     session = DebugSession(
@@ -609,7 +605,7 @@ def _called(function: Any, args: Sequence[Any], keywords: Mapping[str, Any], tar
     source = text.source(f"{text.spelled(function)}({', '.join(spelled)})")
     kernel = _kernel(source, tuple(text.functions.items()))
     call = bind(kernel, (), text.values, target)
-    code = stepping_code(kernel, call, target, traced=True)
+    code = stepping_code.stepping_code(kernel, call, target, traced=True)
     if any(
         isinstance(op, tt.GetProgramIdOp | tt.GetNumProgramsOp) for op in code.program.operations
     ):

@@ -19,6 +19,7 @@ import numpy
 import torch
 from xdsl.ir import Operation, SSAValue
 
+from kernellab.checker import detector
 from kernellab.checker.checked_run import (
     CheckedAccess,
     CheckedRun,
@@ -28,12 +29,6 @@ from kernellab.checker.checked_run import (
     mask_of,
     placing,
     stored_value,
-)
-from kernellab.checker.detector import (
-    Detector,
-    FindingCollector,
-    ProgramSet,
-    TwoPhaseDetector,
 )
 from kernellab.checker.exact_functions import (
     Function,
@@ -84,7 +79,7 @@ class Departure:
     result: Array
     exact: Array
     lanes: Array
-    programs: ProgramSet = field(default_factory=ProgramSet)
+    programs: detector.ProgramSet = field(default_factory=detector.ProgramSet)
     count: int = 0
 
     @property
@@ -273,7 +268,7 @@ class Cause:
     undefined: ClassVar[bool] = False
     of_indices: ClassVar[bool] = False
     adds_up: ClassVar[bool] = False
-    collector: FindingCollector
+    collector: detector.FindingCollector
 
     @property
     def followed_as(self) -> type[Followed]:
@@ -550,7 +545,7 @@ def _of_exact(op: Operation, operands: Sequence[Shadow], lanes: Array) -> Array:
     return lanes
 
 
-class ReferenceRun(Detector):
+class ReferenceRun(detector.Detector):
     """Follow the exact values of each cause, and report what its departures lead to.
 
     Attributes:
@@ -639,7 +634,7 @@ class ReferenceRun(Detector):
                 self.failed[followed.cause] = error
 
 
-class SuspectedCause(Cause, TwoPhaseDetector):
+class SuspectedCause(Cause, detector.TwoPhaseDetector):
     """A cause that the checked run notices, and the reference run follows."""
 
     closer = ReferenceRun
@@ -655,7 +650,7 @@ class SuspectedCause(Cause, TwoPhaseDetector):
             lanes = self.departs(step, self.exact(step, step.plain[0]))
         return bool((lanes & computed.taking_part(step.result.ndim - 1)).any())
 
-    def accept(self, closer: Detector) -> None:
+    def accept(self, closer: detector.Detector) -> None:
         """See `TwoPhaseDetector.accept`. Its findings are in its own collector already."""
         assert isinstance(closer, ReferenceRun)
         harms = closer.of(self).harms.items()

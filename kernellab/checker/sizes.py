@@ -22,19 +22,8 @@ from kernellab.common.arguments import check_mapping, is_whole
 from kernellab.common.text import counted, shown
 from kernellab.errors import GridError, OptionError, SourcePosition, suggestion
 from kernellab.interpreter.execution.program import ProgramCode
-from kernellab.ir import mlir, tt
+from kernellab.ir import mlir, operations, tt
 from kernellab.ir.flow import is_parameter, yielded
-from kernellab.ir.operations import (
-    Atomic,
-    DescriptorAccess,
-    GlobalAccess,
-    argument_name,
-    global_effect,
-    has,
-    locate,
-    parents,
-    trait_of,
-)
 from kernellab.ir.types import shape
 from kernellab.launch.preparation import PreparedLaunch
 from kernellab.records import BoundLaunch
@@ -296,7 +285,7 @@ class Values:
         loop = value.block.parent_op()
         if isinstance(loop, mlir.ForOp):
             return self._carried(loop, value)
-        name = argument_name(value) if is_parameter(value) else None
+        name = operations.argument_name(value) if is_parameter(value) else None
         if name is None:
             return None
         given: Any = self.prepared.call.values.get(name)
@@ -504,7 +493,7 @@ def _line(position: SourcePosition | None) -> str:
 
 
 def _position_of(op: Operation) -> SourcePosition | None:
-    frames = locate(op.location).frames
+    frames = operations.locate(op.location).frames
     return SourcePosition(frames[0].file, frames[0].line) if frames else None
 
 
@@ -532,8 +521,8 @@ class Proof:
         accesses = list(self._accesses(code))
         for access in accesses:
             self._prove_bounds(access)
-        writing = [access for access in accesses if global_effect(access.op) != "load"]
-        plain = [access for access in writing if not has(access.op, Atomic)]
+        writing = [access for access in accesses if operations.global_effect(access.op) != "load"]
+        plain = [access for access in writing if not operations.has(access.op, operations.Atomic)]
         for first, second in itertools.combinations_with_replacement(writing, 2):
             if (first in plain or second in plain) and self._may_overlap(first, second):
                 self._prove_apart(first, second)
@@ -579,12 +568,12 @@ class Proof:
 
     def _accesses(self, code: ProgramCode) -> Iterator[_Access]:
         for op in code.module.walk():
-            access = trait_of(op, GlobalAccess)
+            access = operations.trait_of(op, operations.GlobalAccess)
             if access is None:
                 continue
             position = _position_of(op)
             form = self._values.form(access.indices_of(op)[-1])
-            if isinstance(access, DescriptorAccess) or len(access.indices_of(op)) != 1:
+            if isinstance(access, operations.DescriptorAccess) or len(access.indices_of(op)) != 1:
                 self.open.append(OpenAccess(position, "an access through a descriptor"))
             elif not isinstance(form, Address):
                 self.open.append(
@@ -593,12 +582,14 @@ class Proof:
             else:
                 yield _Access(op, form, self._facts(op, access, form))
 
-    def _facts(self, op: Operation, access: GlobalAccess, address: Address) -> list[Polynomial]:
+    def _facts(
+        self, op: Operation, access: operations.GlobalAccess, address: Address
+    ) -> list[Polynomial]:
         """What is at least 0 where an access takes part."""
         mask = access.mask_of(op)
         facts = [] if mask is None else self._values.conditions(mask)
         inside = op
-        for parent in parents(op):
+        for parent in operations.parents(op):
             if isinstance(parent, mlir.IfOp) and inside.parent_region() is parent.then_region:
                 facts = [*facts, *self._values.conditions(parent.condition)]
             inside = parent

@@ -22,12 +22,8 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common.text import string_of_assembly, string_of_ir
+from kernellab.compiler.machine_code import instructions
 from kernellab.compiler.machine_code.cubin import ptx_lines
-from kernellab.compiler.machine_code.instructions import (
-    INSTRUCTION_LINE,
-    SASS_LOCATION,
-    run_on_cubin,
-)
 from kernellab.errors import SourcePosition
 from kernellab.records import Lines, SourceMap, Stages, Target
 from kernellab.triton_api.stages import Query, query_here
@@ -423,13 +419,13 @@ def _sass_frames(text: str, ptx: str) -> list[tuple[Frames, ...]]:
     frames: list[tuple[Frames, ...]] = []
     current: tuple[Frames, ...] = ()
     for line in text.splitlines():
-        if location := SASS_LOCATION.match(line):
+        if location := instructions.SASS_LOCATION.match(line):
             file = location["file"]
             file = written.get(file.replace("\\", "/"), string_of_assembly(file))
             current = (((file, _small(location["line"]), 0),),)
         elif line.startswith(".text."):
             current = ()
-        frames.append(current if INSTRUCTION_LINE.match(line) else ())
+        frames.append(current if instructions.INSTRUCTION_LINE.match(line) else ())
     return frames
 
 
@@ -441,7 +437,7 @@ def _ptx_lines_of_sass(stages: Stages) -> tuple[Lines, ...]:
     of_instructions = _listed_ptx_lines(cubin) if table is None else None
     lines_of_each: list[Lines] = []
     for line in stages["sass"].text.splitlines():
-        code = INSTRUCTION_LINE.match(line)
+        code = instructions.INSTRUCTION_LINE.match(line)
         if code is None:
             number = 0
         elif of_instructions is not None:
@@ -461,10 +457,10 @@ def _line_at(table: list[tuple[int, int]], address: int) -> int:
 def _listed_ptx_lines(cubin: bytes) -> Iterator[int]:
     """The PTX line of each instruction by nvdisasm, which is slower than the table."""
     current = 0
-    for line in run_on_cubin("nvdisasm", ["-gp", "-c"], cubin).splitlines():
-        if location := SASS_LOCATION.match(line):
+    for line in instructions.run_on_cubin("nvdisasm", ["-gp", "-c"], cubin).splitlines():
+        if location := instructions.SASS_LOCATION.match(line):
             current = int(location["line"])
         elif line.startswith(".text."):
             current = 0
-        elif INSTRUCTION_LINE.match(line):
+        elif instructions.INSTRUCTION_LINE.match(line):
             yield current

@@ -21,15 +21,9 @@ from kernellab.interpreter.execution import runtime
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.inspection import Fields, OnChip, Pointer, shown
 from kernellab.interpreter.execution.stepping_code import SteppingCode
+from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.asynchrony import Flight
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.memory.global_memory import (
-    Load,
-    Memory,
-    MemoryAccess,
-    MemoryLayer,
-    Store,
-)
 from kernellab.interpreter.memory.observers import AccessObserver, DescriptorsThrough
 from kernellab.interpreter.memory.shared_memory import SharedTile, barrier_states
 from kernellab.interpreter.tiles import Value
@@ -740,7 +734,7 @@ class TracingObserver(AccessObserver):
         """Let go of everything; see `TracingHook.forget`."""
         vars(self).clear()
 
-    def modules(self, memory: Memory) -> Mapping[str, Any]:
+    def modules(self, memory: global_memory.Memory) -> Mapping[str, Any]:
         """As `RunObserver.modules`."""
         traced = _TracedMemory(memory, self)
         own = {
@@ -752,7 +746,7 @@ class TracingObserver(AccessObserver):
         }
         return {**super().modules(memory), **own}
 
-    def record_access(self, what: AccessKind, access: MemoryAccess) -> None:
+    def record_access(self, what: AccessKind, access: global_memory.MemoryAccess) -> None:
         """Notify the recorder, after finding out whose memory it is."""
         self.hook.accesses_of_operation += 1
         buffer, mask = access.buffer, access.mask
@@ -776,19 +770,19 @@ class TracingObserver(AccessObserver):
         self._recorder.access(what, None, "", size, addresses, mask)
 
 
-class _TracedMemory(MemoryLayer):
+class _TracedMemory(global_memory.MemoryLayer):
     """Replaces the module `memory` in generated code."""
 
-    def __init__(self, inner: Memory, observer: TracingObserver) -> None:
+    def __init__(self, inner: global_memory.Memory, observer: TracingObserver) -> None:
         self._inner = inner
         self._observer = observer
 
-    def around(self, access: MemoryAccess) -> Value | None:
+    def around(self, access: global_memory.MemoryAccess) -> Value | None:
         """Report the access, then make it."""
         what: AccessKind = "atomic"
-        if isinstance(access, Load):
+        if isinstance(access, global_memory.Load):
             what = "load"
-        elif isinstance(access, Store):
+        elif isinstance(access, global_memory.Store):
             what = "store"
         self._observer.hook.back_to(sys._getframe(2))
         self._observer.record_access(what, access)

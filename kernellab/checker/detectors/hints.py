@@ -29,16 +29,7 @@ from kernellab.interpreter.execution.program import ProgramCode, per_code
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.tiles import Value
-from kernellab.ir import flow, mlir, tt
-from kernellab.ir.operations import (
-    DescriptorAccess,
-    Elementwise,
-    GlobalAccess,
-    Location,
-    has,
-    locate,
-    trait_of,
-)
+from kernellab.ir import flow, mlir, operations, tt
 from kernellab.ir.types import is_pointer, shape
 from kernellab.records.layouts import Numbers
 
@@ -66,7 +57,7 @@ class HintCall:
 
 
 def call_of_hint(
-    kernel: Any, hint: str, made: Location | None, name: str | None
+    kernel: Any, hint: str, made: operations.Location | None, name: str | None
 ) -> SourcePosition | None:
     """Where `hint` was given to a value; None where the source does not show it.
 
@@ -249,7 +240,9 @@ class BrokenHints(Detector):
         def facts_of(place: tuple[int, ...], program: int) -> Mapping[str, Any]:
             at = (program, *place) if about_a_tile else (program, 0)
             where = tuple(min(i, extent - 1) for i, extent in zip(at, values.shape))
-            location = locate(about.owner.location) if isinstance(about, OpResult) else None
+            location = (
+                operations.locate(about.owner.location) if isinstance(about, OpResult) else None
+            )
             facts = {
                 "message": _format_broken(broken, values, where, promise),
                 "advice": _HINT_ADVICE,
@@ -302,7 +295,7 @@ def _elements_of_a_vector(code: ProgramCode) -> int:
     types = (
         getattr(value.type, "element_type", value.type)
         for op in code.module.walk()
-        if has(op, GlobalAccess)
+        if operations.has(op, operations.GlobalAccess)
         for value in (*op.operands, *op.results)
     )
     bits = [kind.bitwidth for kind in types if isinstance(kind, builtin.FixedBitwidthType)]
@@ -463,7 +456,7 @@ class FailedAssertion(Detector):
                 message += f": {op.message.data}"
             if disabling is None:
                 return {"message": message} | _ASSERTION_ADVICE
-            line = locate(disabling.location).frames[-1].line
+            line = operations.locate(disabling.location).frames[-1].line
             message += f"; it is false only for elements that the mask of the load on line {line} "
             facts: dict[str, Any] = {"message": f"{message}disables"}
             return facts | _ASSERTION_ADVICE | dict(self._masked(line))
@@ -479,7 +472,7 @@ class FailedAssertion(Detector):
                 continue
             if owner in self._on:
                 return None if numpy.any(failed & self._on[owner]) else owner
-            if has(owner, Elementwise):
+            if operations.has(owner, operations.Elementwise):
                 waiting += owner.operands
         return None
 
@@ -527,7 +520,9 @@ class DescriptorAlignment(Detector):
     @classmethod
     def observes(cls, operation: Operation) -> bool:
         """Return whether the operation makes or uses a descriptor."""
-        return isinstance(operation, tt.MakeTensorDescOp) or has(operation, DescriptorAccess)
+        return isinstance(operation, tt.MakeTensorDescOp) or operations.has(
+            operation, operations.DescriptorAccess
+        )
 
     def computed(self, computed: Computed) -> None:
         """Check the descriptor's base address and its strides, or the offset of a block."""
@@ -541,7 +536,7 @@ class DescriptorAlignment(Detector):
             return
         descriptor = computed.operands[0]
         assert isinstance(descriptor, Descriptor)
-        access = trait_of(op, DescriptorAccess)
+        access = operations.trait_of(op, operations.DescriptorAccess)
         assert access is not None
         last = access.indices_of(op)[-1]
         offsets = computed.operands[list(op.operands).index(last)]

@@ -19,15 +19,7 @@ from kernellab.interpreter.execution.bounds_advice import (
 )
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.ir import mlir, tt
-from kernellab.ir.operations import (
-    KeepsElements,
-    PointerAccess,
-    argument_name,
-    has,
-    locate,
-    trait_of,
-)
+from kernellab.ir import mlir, operations, tt
 
 # Negative remainders: in Triton `%` has the sign of C, not of Python.
 
@@ -204,7 +196,10 @@ def _is_in_storage(access: CheckedAccess, outside: numpy.ndarray) -> bool:
 
 def _neighbors(access: CheckedAccess, other: CheckedAccess) -> str:
     """Return, as text, that a load reads next to what another one reads, beyond a view."""
-    frames, others = locate(access.operation.location).frames, locate(other.operation.location)
+    frames, others = (
+        operations.locate(access.operation.location).frames,
+        operations.locate(other.operation.location),
+    )
     place = f" on line {frames[0].line}" if frames else ""
     known = f" on line {others.frames[0].line}" if others.frames else ""
     name = access.buffer.name
@@ -277,11 +272,11 @@ def _advice(
 
 def _address_advice(access: CheckedAccess) -> str:
     """Return what to try if a pointer was cast to elements of another size, or loaded."""
-    trait = trait_of(access.operation, PointerAccess)
+    trait = operations.trait_of(access.operation, operations.PointerAccess)
     pointer = None if trait is None else trait.indices_of(access.operation)[0]
     while pointer is not None and (step := _pointer_before(pointer)) is not None:
         pointer = step
-    name = None if not isinstance(pointer, BlockArgument) else argument_name(pointer)
+    name = None if not isinstance(pointer, BlockArgument) else operations.argument_name(pointer)
     tensor = access.run.tensors.get(name or "")
     if tensor is None or pointer is None:
         return (
@@ -301,7 +296,9 @@ def _pointer_before(pointer: SSAValue) -> SSAValue | None:
     op = pointer.owner
     if isinstance(op, tt.AddPtrOp):
         return op.pointer
-    if isinstance(op, tt.BitcastOp) or (isinstance(op, Operation) and has(op, KeepsElements)):
+    if isinstance(op, tt.BitcastOp) or (
+        isinstance(op, Operation) and operations.has(op, operations.KeepsElements)
+    ):
         return op.operands[0]
     return None
 

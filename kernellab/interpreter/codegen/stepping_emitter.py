@@ -19,21 +19,8 @@ import numpy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.codegen.analyses import (
-    ADDRESS,
-    PointsInto,
-    inline_calls_of_elements,
-    underlying_objects,
-    varying_elements,
-)
+from kernellab.interpreter.codegen import analyses, emitter
 from kernellab.interpreter.codegen.code_writer import function_definition
-from kernellab.interpreter.codegen.emitter import (
-    Emitter,
-    FunctionFacts,
-    LoweringRule,
-    RuleOf,
-    in_order_of_jumps,
-)
 from kernellab.interpreter.codegen.expressions import (
     BUILTINS,
     MODULES,
@@ -273,7 +260,7 @@ class ModuleContext(Protocol):
     lines: list[TracedLine]
     traced: bool
     traces_operations: bool
-    rules: RuleOf
+    rules: emitter.RuleOf
 
     def debug_record_of(self, op: Operation) -> DebugRecord | None: ...
 
@@ -282,10 +269,10 @@ class ModuleContext(Protocol):
     def takes_turns(self) -> bool: ...
 
     @property
-    def results_point_into(self) -> PointsInto: ...
+    def results_point_into(self) -> analyses.PointsInto: ...
 
 
-class SteppingEmitter(Emitter):
+class SteppingEmitter(emitter.Emitter):
     """Lowers one function of a kernel's source."""
 
     releases_tiles = False
@@ -310,11 +297,11 @@ class SteppingEmitter(Emitter):
         """
         assert record.function is not None
         # Calls stay calls, except in functions of single elements, which run on whole tiles.
-        inline_calls_of_elements(function, surroundings.debug_record_of)
-        facts = FunctionFacts(
+        analyses.inline_calls_of_elements(function, surroundings.debug_record_of)
+        facts = emitter.FunctionFacts(
             starts=frozenset(),  # Functions are given pointers from anywhere.
-            varying=varying_elements(function),  # There is one program.
-            underlying_objects=underlying_objects(
+            varying=analyses.varying_elements(function),  # There is one program.
+            underlying_objects=analyses.underlying_objects(
                 function, addresses, surroundings.results_point_into
             ),
         )
@@ -378,7 +365,10 @@ class SteppingEmitter(Emitter):
         self._buffers = {}
         names = [_PROGRAMS, _GRID, _EVERYTHING]
         for argument in block.args:
-            if is_pointer(argument.type) and self._underlying_objects.get(argument) is not ADDRESS:
+            if (
+                is_pointer(argument.type)
+                and self._underlying_objects.get(argument) is not analyses.ADDRESS
+            ):
                 self._buffers[argument] = self.fresh("buffer")
                 names.append(self._buffers[argument])
             names.append(self.bind(argument))
@@ -389,14 +379,14 @@ class SteppingEmitter(Emitter):
         """A pointer as an argument of a call: where it has an underlying object,
         the buffer and the offset.
         """
-        if self._underlying_objects.get(pointer) is ADDRESS:
+        if self._underlying_objects.get(pointer) is analyses.ADDRESS:
             return [self[pointer]]
         return [self.buffer(pointer), self[pointer]]
 
     def call(self, op: tt.CallOp) -> tuple[Expression, ...]:
         """A call of another function of the source."""
         addresses = tuple(
-            is_pointer(value.type) and self._underlying_objects.get(value) is ADDRESS
+            is_pointer(value.type) and self._underlying_objects.get(value) is analyses.ADDRESS
             for value in op.arguments
         )
         callee = self._around.callee(op, addresses, self.warp_group_name)
@@ -618,7 +608,7 @@ class SteppingEmitter(Emitter):
 
     # Operations
 
-    def lowered(self, rule: LoweringRule, op: Operation) -> Any:
+    def lowered(self, rule: emitter.LoweringRule, op: Operation) -> Any:
         """Atomics find one value a program, and here is one program."""
         lowered = super().lowered(rule, op)
         if isinstance(op, tt.AtomicRMWOp | tt.AtomicCASOp) and isinstance(lowered, Expression):
@@ -636,7 +626,7 @@ class SteppingEmitter(Emitter):
         if self._inside_element_function:
             super().blocks(region, prologue)
             return
-        first, *later = in_order_of_jumps(region)
+        first, *later = emitter.in_order_of_jumps(region)
         self._last_block = (later or [first])[-1]
         with self.without_line():
             for block in later:

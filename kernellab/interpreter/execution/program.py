@@ -33,19 +33,13 @@ from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.passes import module_after
 from kernellab.errors import MachineError, UnsupportedOperation
 from kernellab.interpreter import foreign_code, lowering, numerics, tiles
+from kernellab.interpreter.codegen import emitter
 from kernellab.interpreter.codegen.analyses import (
     ADDRESS,
     TileBytes,
     has_spin_loop,
     tile_bytes,
     underlying_objects,
-)
-from kernellab.interpreter.codegen.emitter import (
-    AfterOperation,
-    KernelCode,
-    RuleOf,
-    emit_kernel,
-    rule_of,
 )
 from kernellab.interpreter.execution import runtime
 from kernellab.interpreter.lowering.asynchrony import deferred
@@ -403,7 +397,7 @@ def program_code(
     call: BoundCall,
     target: Target,
     stage: str = TTIR,
-    after: AfterOperation | None = None,
+    after: emitter.AfterOperation | None = None,
     is_late: bool = False,
 ) -> ProgramCode:
     """The code for a call, from the kernel's own store or made now.
@@ -467,7 +461,7 @@ def make_program(
     call: BoundCall,
     target: Target,
     stage: str = TTIR,
-    after: AfterOperation | None = None,
+    after: emitter.AfterOperation | None = None,
     is_late: bool = False,
 ) -> ProgramCode:
     """Triton's front end (and its passes, for a later stage), lowering and Python's own compiler,
@@ -480,7 +474,7 @@ def make_program(
         triton_api.note_compiled(kernel)
         return _program_of_stored(stored, kernel)
     text = _generic_text(kernel, call, target, stage)
-    made = program_of_text(text, kernel, after, deferred() if is_late else rule_of)
+    made = program_of_text(text, kernel, after, deferred() if is_late else emitter.rule_of)
     if file is not None:
         save_stored(file, _stored(made, text))
     return made
@@ -514,10 +508,10 @@ def _program_of_stored(stored: StoredCode, kernel: Any) -> ProgramCode:
 
 def _origin_of_text(text: str, file: str, name: str) -> CodeOrigin:
     module = read_module(text)
-    return _origin(module, emit_kernel(entry_of(module), file, name))
+    return _origin(module, emitter.emit_kernel(entry_of(module), file, name))
 
 
-def _origin(module: ModuleOp, code: KernelCode) -> CodeOrigin:
+def _origin(module: ModuleOp, code: emitter.KernelCode) -> CodeOrigin:
     return CodeOrigin(module, code.locations, code.operations, code.variables, code.tree)
 
 
@@ -533,7 +527,10 @@ def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> s
 
 
 def program_of_text(
-    text: str, kernel: Any, after: AfterOperation | None = None, rules: RuleOf = rule_of
+    text: str,
+    kernel: Any,
+    after: emitter.AfterOperation | None = None,
+    rules: emitter.RuleOf = emitter.rule_of,
 ) -> ProgramCode:
     """The code of a module in MLIR's generic form that came from `kernel`;
     `after` and `rules` as for `program_of_module`.
@@ -544,10 +541,10 @@ def program_of_text(
 def program_of_module(
     module: ModuleOp,
     kernel: Any,
-    after: AfterOperation | None = None,
+    after: emitter.AfterOperation | None = None,
     *,
     preempts: bool = False,
-    rules: RuleOf = rule_of,
+    rules: emitter.RuleOf = emitter.rule_of,
 ) -> ProgramCode:
     """The code of a module that came from `kernel`; calls are inlined in the module.
 
@@ -558,7 +555,7 @@ def program_of_module(
     """
     function = entry_of(module)
     file = kernel.fn.__code__.co_filename
-    code = emit_kernel(function, file, kernel.__name__, after, rules)
+    code = emitter.emit_kernel(function, file, kernel.__name__, after, rules)
     watched = WatchedMemory() if preempts or has_spin_loop(function) else None
     prepare = _loaded(code, file, {**MODULES, "memory": watched or global_memory})
     origin = _origin(module, code)
@@ -588,7 +585,7 @@ MODULES: Mapping[str, Any] = {
 """What generated code calls by name, memory left out."""
 
 
-def _loaded(code: KernelCode, file: str, modules: Mapping[str, Any]) -> types.FunctionType:
+def _loaded(code: emitter.KernelCode, file: str, modules: Mapping[str, Any]) -> types.FunctionType:
     scope = {**modules, **code.constants}
     module = with_plain_names(compile(code.tree, file, "exec"))
     exec(module, scope)  # noqa: S102 - our own generated code

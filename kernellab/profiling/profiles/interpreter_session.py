@@ -38,18 +38,8 @@ from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.launch.argument_copies import integers_of
 from kernellab.launch.dispatch import Instrumented, launches_watched
+from kernellab.profiling.profiles import records
 from kernellab.profiling.profiles.profile import Profile
-from kernellab.profiling.profiles.records import (
-    COUNT,
-    INTERPRETER,
-    IS_INTERPRETER,
-    TIME,
-    Events,
-    GrowingScope,
-    Machine,
-    ProfiledKernel,
-    ProfiledLine,
-)
 from kernellab.records import Run, Target
 from kernellab.records.launches import RunOptions
 from kernellab.triton_api import JITFunction, definition_of, is_in_library, options_of_launch
@@ -247,7 +237,7 @@ _Line = tuple[str, int, str]
 class _Kernel:
     """A kernel of which launches were seen."""
 
-    facts: ProfiledKernel
+    facts: records.ProfiledKernel
     launches: int = 0
     lines: dict[_Line, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """Metrics of each operation of a line, and _EXECUTIONS."""
@@ -261,7 +251,7 @@ class InterpreterSession:
     def __init__(self, context: str, metadata_of: LaunchMetadata | None) -> None:
         self._metadata_of = metadata_of
         self._by_frames = context == "python"
-        self._root = GrowingScope("ROOT", "root")
+        self._root = records.GrowingScope("ROOT", "root")
         self._path = [self._root]
         self._kernels: dict[str, _Kernel] = {}
         self._notes: dict[str, None] = {}
@@ -306,11 +296,14 @@ class InterpreterSession:
             replace(kernel.facts, launches=kernel.launches) for kernel in self._kernels.values()
         )
         return Profile(
-            measured_by=INTERPRETER,
+            measured_by=records.INTERPRETER,
             root=self._root.grown(),
-            machine=Machine(self._target, platform.machine(), _versions()),
+            machine=records.Machine(self._target, platform.machine(), _versions()),
             kernels=kernels,
-            notes=(f"{IS_INTERPRETER[:1].upper()}{IS_INTERPRETER[1:]}.", *self._notes),
+            notes=(
+                f"{records.IS_INTERPRETER[:1].upper()}{records.IS_INTERPRETER[1:]}.",
+                *self._notes,
+            ),
             line_records=tuple(self._lines()),
             events=self._timeline(),
             name=name,
@@ -334,7 +327,7 @@ class InterpreterSession:
             at = operation.position
             place = (at.file, at.line) if at is not None else ("", 0)
             kernel.lines[*place, operation.operation].update(
-                {TIME: operation.nanoseconds, _EXECUTIONS: operation.executions}
+                {records.TIME: operation.nanoseconds, _EXECUTIONS: operation.executions}
             )
             kernel.lines[*place, operation.operation].update(operation.metrics)
             by_line[place] += operation.nanoseconds
@@ -342,18 +335,18 @@ class InterpreterSession:
         scope = self._scope_of_caller().child(said.name, "kernel")
         of_lines = sum(by_line.values())
         own = max(launch.nanoseconds - of_lines, 0)
-        scope.add({TIME: own, COUNT: 1, **counted_here, **said.metrics})
+        scope.add({records.TIME: own, records.COUNT: 1, **counted_here, **said.metrics})
         for (file, line), nanoseconds in sorted(by_line.items()):
             if line:
                 title = _title(file, line, kernel.facts.file)
-                scope.child(title, "line").add({TIME: nanoseconds})
+                scope.child(title, "line").add({records.TIME: nanoseconds})
             else:
-                scope.add({TIME: nanoseconds})
+                scope.add({records.TIME: nanoseconds})
         if len(self._events) < _LAUNCHES_KEPT:
             start = launch.start - self._began
             self._events.append((said.name, start, start + launch.nanoseconds))
 
-    def _scope_of_caller(self) -> GrowingScope:
+    def _scope_of_caller(self) -> records.GrowingScope:
         """The scope that a launch is in: the user's, with context="python" the frames."""
         scope = self._path[-1]
         if self._by_frames:
@@ -361,28 +354,28 @@ class InterpreterSession:
                 scope = scope.child(f"{file}:{line}@{function}", "frame")
         return scope
 
-    def _lines(self) -> Iterator[ProfiledLine]:
+    def _lines(self) -> Iterator[records.ProfiledLine]:
         for name, kernel in self._kernels.items():
             known = {place: sums for place, sums in kernel.lines.items() if place[1]}
-            whole = sum(sums[TIME] for sums in known.values()) or 1
+            whole = sum(sums[records.TIME] for sums in known.values()) or 1
             for (file, line, operation), sums in known.items():
-                yield ProfiledLine(
+                yield records.ProfiledLine(
                     file=file,
                     line=line,
                     operation=operation,
-                    share=sums[TIME] / whole,
+                    share=sums[records.TIME] / whole,
                     executions=sums[_EXECUTIONS],
                     kernel=name,
                     metrics={metric: n for metric, n in sums.items() if metric != _EXECUTIONS},
                 )
 
-    def _timeline(self) -> Events | None:
+    def _timeline(self) -> records.Events | None:
         if not self._events:
             return None
         names = tuple(dict.fromkeys(name for name, _, _ in self._events))
         places = {name: place for place, name in enumerate(names)}
         nowhere = numpy.full(len(self._events), -1, numpy.int64)
-        return Events(
+        return records.Events(
             program=nowhere,
             warp=nowhere,
             scope=numpy.array([places[name] for name, _, _ in self._events], numpy.int64),
@@ -406,7 +399,7 @@ class SeenLaunch:
     nanoseconds: int
     operations: list[MeasuredOperation]
 
-    def facts(self, name: str) -> ProfiledKernel:
+    def facts(self, name: str) -> records.ProfiledKernel:
         """The kernel of the launch; its compilation is made when somebody asks for it."""
         place = definition_of(self.kernel)
         constants = {
@@ -415,7 +408,7 @@ class SeenLaunch:
             if len(path) == 1
         }
         call = replace(self.call, values={})  # without the tensors, whose memory it would keep
-        return ProfiledKernel(
+        return records.ProfiledKernel(
             name=name,
             options={
                 **constants,

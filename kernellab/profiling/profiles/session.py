@@ -17,14 +17,7 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
 import torch
 import triton
 
-from kernellab.common.arguments import (
-    check_choice,
-    check_flags,
-    check_whole,
-    is_one_of,
-    is_real,
-    parameters_first,
-)
+from kernellab.common import arguments
 from kernellab.common.saved_files import BadFile, SchemaError, kernellab_version
 from kernellab.common.text import shown
 from kernellab.compiler.binding import BoundCall
@@ -192,7 +185,7 @@ class ProfileSession:
         if not isinstance(name, str):
             raise ArgumentError(f"The name of a scope must be a string, got {shown(name)}.")
         for key, value in metrics.items():
-            if not is_real(value) and not hasattr(value, "data_ptr"):
+            if not arguments.is_real(value) and not hasattr(value, "data_ptr"):
                 raise ArgumentError(
                     f"The metric {key!r} of scope {name!r} must be a number, got {shown(value)}."
                 )
@@ -525,24 +518,24 @@ class _Options:
         """Raise OptionError for an option that is not valid."""
         proton, lines = self.proton, self.lines
         if lines.detail is not None:
-            check_choice("detail", lines.detail, DETAILS)
-        check_flags(allow_occupancy_change=lines.allow_occupancy_change)
-        check_whole("programs", lines.programs, 1)
+            arguments.check_choice("detail", lines.detail, DETAILS)
+        arguments.check_flags(allow_occupancy_change=lines.allow_occupancy_change)
+        arguments.check_whole("programs", lines.programs, 1)
         if not isinstance(self.name, str):
             raise OptionError(f"name must be a string, got {shown(self.name)}.")
         if proton.backend is not None:
-            check_choice("backend", proton.backend, BACKENDS)
-        check_choice("context", proton.context, CONTEXTS)
-        check_choice("data", proton.data, DATA)
+            arguments.check_choice("backend", proton.backend, BACKENDS)
+        arguments.check_choice("context", proton.context, CONTEXTS)
+        arguments.check_choice("data", proton.data, DATA)
         hook = proton.hook
-        if not (callable(hook) or hook is None or is_one_of(hook, ("triton",))):
+        if not (callable(hook) or hook is None or arguments.is_one_of(hook, ("triton",))):
             raise OptionError(
                 f'hook must be a function, "triton" or None, got {shown(hook)}.',
                 advice='Pass "triton", None, or a function of grid, metadata and arguments that '
                 'gives {"name": ..., "flops16": ..., "bytes": ...}.',
             )
         mode = "" if proton.mode is None else str(proton.mode)
-        check_choice("mode", mode, MODES, mode.partition(":")[0])
+        arguments.check_choice("mode", mode, MODES, mode.partition(":")[0])
 
     def session(self) -> ProfileSession:
         """The requested session."""
@@ -569,7 +562,7 @@ class _Options:
 MODES = ("", "pcsampling", "periodic_flushing")
 
 
-@parameters_first(parameter_names)
+@arguments.parameters_first(parameter_names)
 def profile(
     kernel: Any = None,
     grid: Grid = None,
