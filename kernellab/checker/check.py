@@ -176,7 +176,6 @@ class _Examined:
 
 
 def _trial(launch: BoundLaunch, options: CheckOptions, first: _Examined) -> Trial:
-    """Return the trial of changes of a kernel on the launch that was examined."""
     values = first.prepared.call.values
     expected = {}
     for name, right in first.expected.items():
@@ -313,7 +312,6 @@ _CHECK = EntryPoint(
 
 
 def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names in `outputs`, after checking that each is the name of a tensor argument."""
     given: Any = outputs  # the caller may have passed anything
     named = isinstance(given, Iterable) and not isinstance(given, bytes | torch.Tensor)
     names = (given,) if isinstance(given, str) else tuple(listed("outputs", given)) if named else ()
@@ -437,7 +435,6 @@ def _checked(launch: WatchedLaunch, copies: dict[str, object], died: str) -> Gpu
 
 
 def _place(finding: Finding) -> str:
-    """Return "in program (1, 0, 0), element 3 of the tile"."""
     program = f"in program {finding.programs[0]}" if finding.programs else "in the program"
     return f"{program}{finding.element_text}"
 

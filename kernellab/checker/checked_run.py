@@ -376,7 +376,6 @@ def unchanged_storages(launch: CheckedRun) -> frozenset[int]:
 
 @per_code
 def _shows_addresses(code: ProgramCode) -> bool:
-    """Return whether a finding or a result may depend on the addresses of arguments."""
     return any(map(_shows_address, code.module.walk()))
 
 

@@ -64,7 +64,6 @@ class ProgramSet:
         self._blocks[block] = None if after == _BLOCK else numpy.packbits(bits)
 
     def _parts(self) -> Iterator[numpy.ndarray]:
-        """The ids, in order, block by block."""
         for block in sorted(self._blocks):
             kept = self._blocks[block]
             inside = numpy.arange(_BLOCK) if kept is None else numpy.unpackbits(kept).nonzero()[0]
@@ -289,7 +288,6 @@ class FindingCollector:
 
 
 def _with_first(described: int | None, listed: list[int]) -> list[int]:
-    """Return the programs of a finding, with the one that it describes first."""
     if described is None:
         return listed
     return [described, *(program for program in listed if program != described)][:LISTED_PROGRAMS]

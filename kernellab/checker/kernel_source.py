@@ -90,7 +90,6 @@ class Source:
         return content.decode()
 
     def _fitted(self, node: ast.AST, text: str) -> str:
-        """Return an expression with the parentheses that it needs where a node is."""
         try:
             new = ast.parse(text, mode="eval").body
         except SyntaxError:

@@ -266,7 +266,6 @@ class LaunchScript:
         return bool(self.kernel.params[self.kernel.arg_names.index(name)].is_constexpr)
 
     def _with(self, number: int, fewer: int, names: Collection[str]) -> LaunchScript:
-        """Put a smaller number in place of one in some parameters."""
         known = {value for value in self.values.values() if is_whole(value)}
         for value in self.values.values():
             known |= set(value.shape) if isinstance(value, ScriptTensor) else set()
@@ -346,7 +345,6 @@ def _modules_of(value: Any) -> Collection[str]:
 def _script_value(
     prepared: PreparedLaunch, name: str, value: Any, others: Mapping[str, Any]
 ) -> Any:
-    """What a script gives for an argument; `others` has those before it."""
     if isinstance(value, torch.Tensor):
         for other, before in others.items():
             if not isinstance(before, ScriptTensor) or not _shares(before.given, value):

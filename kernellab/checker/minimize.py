@@ -189,7 +189,6 @@ def _statements(text: str) -> list[ast.stmt]:
 
 
 def _body(text: str, statement: Any) -> str:
-    """The body of a statement with its indentation; before that of a loop, its first index."""
     lines = text.splitlines()[statement.body[0].lineno - 1 : statement.body[-1].end_lineno]
     indent = " " * statement.col_offset
     body = textwrap.indent(textwrap.dedent("\n".join(lines)), indent)
@@ -214,7 +213,6 @@ def _changed(text: str, changes: Mapping[ast.stmt, str], unknown: set[str]) -> s
 
 
 def _tidy(text: str) -> str | None:
-    """The text without a `pass` that is not needed; None if it is not a kernel."""
     try:
         function = ast.parse(text).body[0]
     except SyntaxError:

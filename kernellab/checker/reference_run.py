@@ -479,7 +479,6 @@ class Followed(Shadows):
         self.harms[op].count += int(wrong.sum())
 
     def _look_at_place(self, access: CheckedAccess) -> None:
-        """Check whether an access's address or mask is wrong; faults are masked already."""
         op, request = access.operation, access.original or access.request
         mask = None if mask_of(op) is None else request.mask
         lanes = lanes_on(mask, access.active, access.rank)
@@ -509,7 +508,6 @@ class Followed(Shadows):
                     self._report(op, departure, harm)
 
     def _behind(self, values: Iterable[SSAValue]) -> frozenset[SSAValue]:
-        """Return what values are computed from, through memory too."""
         sources = behind(values)
         if not any(source.owner in self._inexact_loads for source in sources):
             return sources
@@ -538,7 +536,6 @@ DECIDE = (mlir.ForOp, mlir.IfOp, mlir.ConditionOp, mlir.ConditionalBranchOp)
 
 
 def _of_exact(op: Operation, operands: Sequence[Shadow], lanes: Array) -> Array:
-    """Which of the lanes of a result are computed from exact operands."""
     for position, shadow in enumerate(operands):
         if shadow is not None:
             lanes = lanes & ~reach(op, position, shadow != 0)
@@ -571,7 +568,6 @@ class ReferenceRun(detector.Detector):
                 self._follow(followed, [result for op in departing for result in op.results])
 
     def _follow(self, followed: Followed, values: Iterable[SSAValue]) -> None:
-        """Follow values for a cause, and what is computed from them."""
         inexact = set(flow.forward(values))
         for op in self._operations:
             known = self._concerned[op]

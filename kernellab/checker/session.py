@@ -97,7 +97,6 @@ class BoundsPolicy:
         return Leaving(lanes, view, inside)
 
     def _view(self, buffer: Buffer) -> Buffer:
-        """The same elements, of which only the view's may be touched."""
         key = id(buffer.tensor), buffer.elements.dtype
         if key not in self._views:
             self._views[key] = Buffer(
@@ -239,7 +238,6 @@ class EventDispatcher:
                 self._leave_out(failed)
 
     def _leave_out(self, failed: Detector) -> None:
-        """Stop calling a detector."""
         for name in ("outside_tensor", "outside_memory", "before", "after"):
             observers = [call for call in getattr(self, name) if call.__self__ is not failed]
             setattr(self, name, observers)
@@ -311,7 +309,6 @@ class EventMemory(MemoryLayer):
             fetch(copies, access)
 
     def _kept_inside(self, access: CheckedAccess) -> CheckedAccess:
-        """Return the access without elements outside the storage, after reporting these."""
         leaving = self._dispatcher.bounds.leaving(access)
         if leaving is None:
             return access
@@ -580,7 +577,6 @@ class CheckSession:
     def _that_observe(
         self, kinds: Sequence[type[Detector]], failures: Failures
     ) -> Sequence[type[Detector]]:
-        """Return the classes whose `observes` does not fail."""
         with suppress(Exception):  # the loop below finds the detector that fails
             self._code(kinds)
             return kinds

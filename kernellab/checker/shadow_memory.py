@@ -327,7 +327,6 @@ def _filled(length: int, fill: Any, dtype: Any) -> numpy.ndarray:
 
 
 def _address(buffer: Buffer) -> int:
-    """Of the first element of a buffer."""
     address: int = buffer.elements.__array_interface__["data"][0]
     return address
 
@@ -504,7 +503,6 @@ class ShadowMemory:
 def _conflicts_of(
     wrote: numpy.ndarray, read: numpy.ndarray, updated: numpy.ndarray
 ) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """See `ShadowMemory.conflicts`, of some elements' marks."""
     stored = wrote != _UNMARKED
     races = (
         (wrote == SEVERAL + 1)

@@ -423,7 +423,6 @@ class Values:
         return number.replaced(symbols)
 
     def _is_of_position(self, symbol: str) -> bool:
-        """Whether a symbol may have another value at another position of its tile."""
         facts = self.known_of([Polynomial.of(symbol)])
         return any(other.startswith("@") for fact in facts for other in fact.symbols)
 
@@ -542,7 +541,6 @@ class Proof:
         )
 
     def _tied(self) -> str:
-        """What of the launch was taken to follow from the sizes."""
         call = self._prepared.call
         types = call.specialization.signature
         numbers = {

@@ -75,7 +75,6 @@ def _can_print() -> bool:
 
 
 def _command(arguments: Sequence[str] | None) -> int:
-    """Run one command; what goes wrong is said on stderr."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
         options = vars(_parser().parse_args(spread_constexprs(words)))
@@ -137,7 +136,6 @@ class _Parser(argparse.ArgumentParser):
         return made
 
     def add(self, option: Option) -> None:
-        """Add an option, or an argument."""
         settings: dict[str, Any] = {"help": option.help, "default": option.default}
         if option.flag:
             settings |= {"dest": option.name, "required": option.required}
@@ -302,7 +300,6 @@ def _compilations(
     given: Mapping[str, int],
     record: Literal["stages", "passes"],
 ) -> list[Compilation]:
-    """Compile the kernel FILE::KERNEL for each of the GPUs."""
     from kernellab.cli.user_code import load_kernel
     from kernellab.compiler.arguments import parse_signature
     from kernellab.compiler.binding import bind

@@ -369,7 +369,6 @@ class RecordReader:
         return kind(**values, **left_out)
 
     def _fields_of(self, kind: Any) -> dict[str, _Field]:
-        """How each field of a record is read, by its name."""
         if kind not in self._fields:
             hints = typing.get_type_hints(kind, include_extras=True)
             self._fields[kind] = {

@@ -84,7 +84,6 @@ def is_full(error: OSError) -> bool:
 
 
 def _refused(error: OSError, lead: str) -> MachineError:
-    """What the system refuses, with the file, and what to do about it."""
     words = error.strerror or str(error)
     named = f" ({error.filename})" if error.filename else ""
     advice = ""

@@ -402,7 +402,6 @@ class CarefulBinding:
     # -- errors ------------------------------------------------------------------------------------
 
     def _explain(self, prepared: Mapping[str, Any], error: Exception) -> None:
-        """Raise for the argument that Triton cannot pass to a kernel."""
         for name, value in prepared.items():
             if self.known.by_name[name].is_constexpr or name in self.types:
                 continue

@@ -436,7 +436,6 @@ def _pass_pairs(left: Iterable[PassRun], right: Iterable[PassRun]) -> Iterator[P
 
 
 def _parameters(compilation: Compilation) -> dict[str, Any]:
-    """Parameter -> its type, or the value that is compiled in."""
     values = {}
     for number, (name, kind) in enumerate(compilation.specialization.signature.items()):
         values[name] = compilation.specialization.constants.get((number,), kind)

@@ -236,8 +236,6 @@ def _source_map(data: SavedData) -> SourceMap:
 
 
 def _is_sound(source_map: SourceMap) -> bool:
-    """Whether the numbers of a source map are those of its files, chains and lines."""
-
     def are(numbers: Iterable[Any], least: int, end: int) -> bool:
         return all(type(number) is int and least <= number < end for number in numbers)
 
@@ -529,7 +527,6 @@ def _stage_of(text: str) -> str:
 
 
 def _passes(dumps: list[_Dump]) -> Iterator[PassRun]:
-    """Each dump's pass, with the next dump's module after it; first the module before any."""
     if not dumps:
         return
     counts, stored = _counts(dumps[0].text), StoredText(dumps[0].text)

@@ -353,7 +353,6 @@ class _Reader:
         )
 
     def _helper(self, function: ast.expr) -> Any:
-        """The user's JIT function that is called, or None, also for Triton's own."""
         value: Any = None
         scope: Mapping[str, Any] = triton_api.scope_of(self.function)
         if isinstance(function, ast.Name):

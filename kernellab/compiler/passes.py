@@ -229,7 +229,6 @@ def _listed(option: str, given: Any) -> list[Any]:
 
 
 def _check_names(option: str, given: Any) -> None:
-    """Raise OptionError unless `given` is a list of names."""
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
         raise errors.OptionError(
             f"{option} must name passes, got {shown(given)}.",
@@ -537,7 +536,6 @@ class _UntilPtx(Watcher):
         self.relocated_text = file.read_text(encoding="utf-8")
 
     def stage_made(self, name: str, _content: str | bytes, _seconds: float) -> None:
-        """Stop after PTX."""
         if name == "ptx":
             raise triton_api.PipelineStopped
 
@@ -555,13 +553,11 @@ class _Until(Watcher):
         self._module = module
 
     def pass_ran(self, call: PassCall, _seconds: float, module: Any) -> None:
-        """Stop after the pass that was asked for."""
         self._module = module
         if call.label == self._label:
             self._stop()
 
     def stage_made(self, name: str, _content: str | bytes, _seconds: float) -> None:
-        """Stop after the stage that was asked for."""
         if name == self._label:
             self._stop()
 

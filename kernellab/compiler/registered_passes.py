@@ -205,7 +205,6 @@ def _joined(before: tuple[PassRun, ...], after: tuple[PassRun, ...]) -> tuple[Pa
 
 
 def _planned(plan: Plan, listed: Sequence[PassCall]) -> list[PassCall]:
-    """The passes that run, in order."""
     instead = plan.replacements or {}
     planned: list[PassCall] = []
     for stage in dict.fromkeys(call.stage for call in listed):

@@ -122,7 +122,6 @@ def _assemble(
     located: Mapping[str, list[tuple[Frames, ...]]],
     links: Mapping[tuple[str, str], tuple[Lines, ...]],
 ) -> SourceMap:
-    """Number the files and the chains."""
     files: dict[str, int] = {}
     numbers: dict[Frames, int] = {}
     origins: dict[str, tuple[tuple[int, ...], ...]] = {}
@@ -159,14 +158,12 @@ class _Locations:
         self._depth = 0
 
     def chains(self, written: str) -> tuple[Frames, ...]:
-        """The chains of the text inside `loc(...)`: none if unknown, several if fused."""
         if written not in self._resolved:
             self._resolved[written] = ()  # for a location that is part of itself
             self._resolved[written] = self._read(written, 0)[0][:_MOST_CHAINS]
         return self._resolved[written]
 
     def _read(self, text: str, at: int) -> tuple[tuple[Frames, ...], int]:
-        """The chains of the location that begins at `at`, and where it ends."""
         token = _TOKEN.match(text, at)
         if token is None or self._depth >= _MOST_NESTED:
             return (), len(text)
@@ -241,7 +238,6 @@ def module_frames(text: str) -> list[tuple[Frames, ...]]:
 
 
 def _own_location(line: str) -> str:
-    """The text inside the `loc(...)` at the end of a line; "" where there is none."""
     at = line.rfind(" loc(#")
     if at >= 0 and line[at + 6 : -1].isalnum() and line[-1] == ")" and ' loc("' not in line:
         return line[at + 5 : -1]  # most lines: several times as fast as the general pattern

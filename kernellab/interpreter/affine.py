@@ -379,7 +379,6 @@ def _exact_bounds(
 def _reach(
     low: int, high: int, strides: tuple[int, ...], extents: tuple[int, ...]
 ) -> tuple[int, int]:
-    """Bounds of base + strides * index where the base is in [low, high]."""
     for stride, extent in zip(strides, extents):
         if stride > 0:
             high += stride * (extent - 1)
@@ -543,7 +542,6 @@ _END = 1 << 62
 
 
 def _clipped(interval: Interval, extent: int) -> Interval:
-    """The interval, cut to the lanes that there are."""
     start, stop = interval
     return cut(start, extent), cut(stop, extent)
 

@@ -508,7 +508,6 @@ def _powers_of_two(exponents: Array) -> Value:
 
 
 def _through(value: Array, dtype: numpy.dtype) -> Value:
-    """float32, rounded to `dtype` on the way."""
     return widen(convert(value, dtype))
 
 
@@ -628,7 +627,6 @@ def _exactly(a: Array, b: Array, c: Array) -> Any:
 
 
 def _rest(a: Array, b: Array, c: Array, nearest: Any) -> Any:
-    """a * b + c - nearest, in float64."""
     product, low = exact_product(a, b)
     total, error = exact_sum(product, c)
     small, smaller = exact_sum(error, low)

@@ -235,7 +235,6 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def _statements(text: str) -> Iterator[str]:
-    """Yield the statements between semicolons; braces around several only limit names."""
     for piece in COMMENT.sub(" ", text).split(";"):
         statement = piece.strip()
         while statement[:1] in ("{", "}"):

@@ -182,7 +182,6 @@ def multiply_add(machine: ThreadState, form: Form, operands: Sequence[Operand]) 
 
 
 def _product(form: Form, a: Array, b: Array) -> tuple[Array, Kind]:
-    """The product, or the half of it that is asked for, and its type."""
     kind = form.kind
     if kind.is_float:
         return _computed(

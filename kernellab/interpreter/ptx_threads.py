@@ -139,7 +139,6 @@ def _closing_brace(text: str) -> int:
 
 
 def _statements(body: str) -> Iterator[Statement]:
-    """Yield the statements between semicolons without places and labels; declarations too."""
     line, labels = 0, list[str]()
     for piece in body.split(";"):
         for match in _PLACE.finditer(piece):
@@ -288,7 +287,6 @@ class Threads:
         return numpy.broadcast_to(on, self._count)
 
     def _step(self, instruction: Instruction) -> None:
-        """Carry out an instruction, or note that its results are not known."""
         written = _written(instruction)
         unknown = self._result(instruction)
         for name in written:
@@ -326,7 +324,6 @@ class Threads:
     # What is known
 
     def _state(self, names: Sequence[str]) -> Unknown | None:
-        """Why several registers together are not known; None where they are."""
         states = {self._state_of(name) for name in names}
         return next((state for state in (Unknown.ANY, Unknown.EQUAL) if state in states), None)
 
@@ -429,7 +426,6 @@ def _names(operand: Operand) -> list[str]:
 
 
 def _results(instruction: Instruction) -> int:
-    """How many of the operands are written, the first ones."""
     if instruction.name in _WRITES_NOTHING or not instruction.operands:
         return 0
     if instruction.name not in _MAY_WRITE_TWO:

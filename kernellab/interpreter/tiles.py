@@ -284,7 +284,6 @@ def _of_active(
 
 
 def _lane(position: tuple[int, ...], rank: int, active: Active) -> tuple[tuple[int, ...], int]:
-    """Place and program of an element at `position` among those of `_of_active`."""
     if len(position) == rank:
         return position, first_active(active)
     program, *place = position

@@ -101,7 +101,6 @@ def sources(value: SSAValue) -> list[SSAValue]:
 
 
 def _leading_to(value: SSAValue) -> Iterator[Operation]:
-    """The operations that may hand something on to a value."""
     around: Operation | None
     if isinstance(value, OpResult):
         around = value.op

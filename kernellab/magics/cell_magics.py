@@ -316,7 +316,6 @@ def tileexercise_of_cell(
 
 
 def _answered(cell: magic.Cell, seed: int | None) -> Answer:
-    """Run the cell, and answer the kernel of the exercise's name in it."""
     from kernellab.compiler.targets import parse_target
     from kernellab.judging.worker import start_worker
     from kernellab.launch.tile_kernel import tile_kernels_in

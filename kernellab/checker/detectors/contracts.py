@@ -206,7 +206,6 @@ class OverwrittenArgument(Detector):
 
 
 def _shared_storages(run: CheckedRun) -> frozenset[int]:
-    """Return the addresses of storages of which two arguments cover a common element."""
     extents: dict[int, list[tuple[int, int]]] = {}
     shared = set()
     for tensor in run.tensors.values():
@@ -423,7 +422,6 @@ class AutotunedInPlace(Detector):
                 self.collector.add(("key", name), facts)
 
     def _report_zeroed(self, key: Hashable, name: str) -> None:
-        """Report an argument with contents that the autotuner sets to zero."""
         tuner = self.run.autotuner
         assert tuner is not None
         if name in tuner.lost:

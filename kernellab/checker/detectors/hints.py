@@ -263,7 +263,6 @@ def _numbers(attribute: Any) -> tuple[int, ...]:
 
 
 def _promises(op: Operation) -> tuple[_Promise, ...]:
-    """Return the hints of an operation: for its result, or for the values that a loop carries."""
     if isinstance(op, mlir.ForOp):
         carried = ((value, f"_arg{value.index}") for value in op.block.args[1:])
         promises = [_promise(op, value, suffix) for value, suffix in carried]
@@ -303,7 +302,6 @@ def _elements_of_a_vector(code: ProgramCode) -> int:
 
 
 def _limited(promise: _Promise, most: int) -> _Promise:
-    """Return the hints for a tile with numbers of at most `most` elements."""
     if not shape(promise.value.type):
         return promise
     numbers = {
@@ -391,7 +389,6 @@ def _breaks(rows: Array, run: int, step: int, dimension: int) -> Array:
 def _format_broken(
     broken: _Broken, values: Array, where: tuple[int, ...], promise: _Promise
 ) -> str:
-    """Return what the hint promises and what the value is."""
     what = variable_of(promise.value) or "the value"
     promised = promise.numbers[broken.hint][broken.dimension]
     value, is_tile = int(values[where]), bool(shape(promise.value.type))
@@ -477,7 +474,6 @@ class FailedAssertion(Detector):
         return None
 
     def _masked(self, line: int) -> Mapping[str, Any]:
-        """Return the proposal to give an assertion the mask of the load on a line."""
         source = Source(str(self.run.kernel.src), self.run.call.values)
         first = triton_api.definition_of(self.run.kernel).line
         for call in source.calls("load"):

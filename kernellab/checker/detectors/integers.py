@@ -110,8 +110,6 @@ def _effect(access: Operation, moves_away: bool) -> str:
 
 
 def _has_remainder_of(value: SSAValue, behind: Set[SSAValue]) -> bool:
-    """Return whether a signed remainder of a value is on the way to the access."""
-
     def step(value: SSAValue) -> Iterator[SSAValue]:
         users = (use.operation for use in value.uses)
         computing = (
@@ -280,7 +278,6 @@ def _chooses(op: Operation) -> bool:
 
 
 def _limits(op: Operation, unsigned: Values) -> Any:
-    """Return the limits of the type of a result."""
     kind = dtype(op.results[0].type)
     without_sign = isinstance(op, mlir.FPToUIOp) or op.results[0] in unsigned
     return numpy.iinfo(f"u{kind.itemsize}" if without_sign else kind)

@@ -137,7 +137,6 @@ class NonFiniteOrigins(Detector):
                 self._origins.read[access.operation] = read
 
     def _note_place(self, access: CheckedAccess) -> None:
-        """Record the NaN that decided which elements an access goes to."""
         index = with_program_axis(access.index, access.rank)
         for value in placing(access.operation):
             numbers = self._origins[value]
@@ -155,7 +154,6 @@ class NonFiniteOrigins(Detector):
             self._note(access, index, index, numpy.where(on, numbers, 0))
 
     def _note_decision(self, computed: Computed) -> None:
-        """Record the NaN that decided which way control flow went."""
         op = computed.operation
         numbers = self._origins[op.operands[0]] if isinstance(op, DECIDE) else None
         if numbers is None or numbers.ndim > 1:
@@ -305,7 +303,6 @@ def _may_leave_finite(code: ProgramCode) -> bool:
 
 
 def _of_finite(computed: Computed, bad: Array) -> Array:
-    """Return which elements of a result are computed from finite numbers only."""
     op = computed.operation
     for position, (value, operand) in enumerate(zip(computed.operands, op.operands)):
         if is_float(operand):

@@ -178,7 +178,6 @@ def _is_beside(
 
 
 def _is_after(access: CheckedAccess, outside: numpy.ndarray, view: Buffer) -> bool:
-    """Return whether the elements that leave a view are all beyond its end."""
     return not (outside & (access.index < view.stop)).any()
 
 
@@ -221,12 +220,10 @@ def _described(view: Buffer) -> str:
 
 
 def _held(view: Buffer) -> tuple[int, int]:
-    """Return the first and the last element of a tensor, counted from its first."""
     return view.first - view.origin, view.stop - 1 - view.origin
 
 
 def _extent(view: Buffer, index: int) -> str:
-    """Return, as text, the limits that the access exceeds."""
     if view.first == view.stop:
         return f"{view.name} has no elements ({_described(view)})"
     first, last = _held(view)
@@ -247,7 +244,6 @@ def _extent(view: Buffer, index: int) -> str:
 def _advice(
     access: CheckedAccess, view: Buffer, index: int, place: tuple[int, ...], program: int
 ) -> dict[str, Any]:
-    """Return what to try, depending on how the kernel wrote the access."""
     is_skipped = not 0 <= index + view.origin < len(view.elements)
     sign = negative_remainder(access, place, program) if index < 0 else None
     if sign is not None:
@@ -292,7 +288,6 @@ def _address_advice(access: CheckedAccess) -> str:
 
 
 def _pointer_before(pointer: SSAValue) -> SSAValue | None:
-    """Return the pointer that a pointer was computed from, by an offset or a cast."""
     op = pointer.owner
     if isinstance(op, tt.AddPtrOp):
         return op.pointer

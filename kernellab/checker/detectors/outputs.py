@@ -215,7 +215,6 @@ class WrittenElements:
             self._noted()
 
     def _noted(self) -> ShadowArray:
-        """A note for each element."""
         if self._notes is None:
             self._notes = self.storage.shadow(False, numpy.bool_)
             size, phase = self.storage.unit, self.storage.phase

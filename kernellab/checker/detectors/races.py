@@ -79,7 +79,6 @@ def with_effect(together: Sequence[PairSummary], again: Repeatable) -> list[Pair
 
 
 def _have_an_effect(together: Sequence[PairSummary], again: Repeatable) -> bool:
-    """Return whether the values read in these pairs affect a result."""
     reads = {number: op for pair in together for number, op in pair.reads.items()}
     return any(_changes(again, _Other(reads, values)) for values in (_far_off, _near))
 
@@ -293,7 +292,6 @@ class Race(Detector):
 
 
 def _watched(run: CheckedRun) -> frozenset[str | int] | None:
-    """Return the storages that plain stores, or atomics with plain loads, may write."""
     effects = memory_effects(run.code)
     stored, updated, loaded = effects.stored, effects.updated, effects.loaded
     if stored is EVERYTHING or (updated is EVERYTHING and loaded is EVERYTHING):
@@ -524,7 +522,6 @@ class OrderDependence(Detector):
         self._add(writer.operation, facts, writer.programs, first.count)
 
     def _report_failure(self, words: str, failure: Stopped | KernelFault) -> None:
-        """Report a run that fails or does not end, with the kind and the place of its failure."""
         start = f"the kernel fails when its programs run {words}: "
         if isinstance(failure, KernelFault):
             where = {"kind": self.kinds[0], "position": failure.position, "advice": _ORDER_ADVICE}

@@ -302,13 +302,11 @@ def _is_multiplied(load: Operation) -> bool:
 
 
 def _comparison(apart: Difference, words: str) -> str:
-    """Return a result with zeros and with another value in the undefined elements, as text."""
     zeros, other = apart.texts
     return f"{apart.element} is {zeros} if they hold zeros, and {other} if they hold {words}"
 
 
 def _proposals(op: Operation, number: str, integer: str) -> tuple[Proposal, ...]:
-    """Return other= with a number, or padding with zeros, to be tried; nothing if there is none."""
     is_integer = dtype(op.results[0].type).kind in "iub"
     value = integer if is_integer else number
     if form_of(op) == "block pointer" and number == "0.0":
@@ -378,7 +376,6 @@ class _Filling:
         return " and ".join(integer if flag else self.words for flag in sorted(are_integers))
 
     def of(self, kind: numpy.dtype) -> Any:
-        """Return the value as an element of that type."""
         if kind.kind == "b":
             return numpy.True_
         if kind.kind in "iu":

@@ -45,7 +45,6 @@ class _Facts:
     """The value, where all elements have one that is known."""
 
     def join(self, other: _Facts) -> _Facts:
-        """What holds of both."""
         return _Facts(
             _gcds(self.contiguity, other.contiguity),
             _gcds(self.divisibility, other.divisibility),
@@ -332,7 +331,6 @@ def _of_selection(op: Operation, given: list[_Facts]) -> _Facts:
 
 
 def _solve(module: Operation) -> dict[SSAValue, _Facts]:
-    """Facts of every value that has any."""
     facts: dict[SSAValue, _Facts] = {}
     for op in module.walk():
         if isinstance(op, tt.FuncOp) or has(op, RegionsOfElements):

@@ -144,7 +144,6 @@ _Bytes = Mapping[Operation, tuple[str, int, int]]
 
 
 def _bytes_of(allocating: list[Operation], memory: records.SharedMemory) -> _Bytes:
-    """The bytes of each buffer, by the names that `memory` gave them."""
     names = allocations.unique_names(allocating)
     by_name = {buffer.name: buffer for buffer in memory.buffers}
     return {

@@ -197,7 +197,6 @@ class _Explanation:
         self._scratch = 0 if in_memory else query.measure(alone(op, module))
 
     def conversion(self, number: int, opcodes: Mapping[str, int]) -> Conversion:
-        """All that is known of it."""
         op, taken = self._op, self._source.type
         given = tile_type(self._destination.type)
         source_tile = tile_type(taken)
@@ -323,7 +322,6 @@ def elements_moved(source: RegisterLayout, destination: RegisterLayout) -> int:
 
 
 def _held(layout: RegisterLayout) -> Numbers:
-    """One number for each thread and element, the same in any layout of the tile."""
     indices = numpy.moveaxis(layout.all_elements(), -1, 0)
     elements = numpy.ravel_multi_index(tuple(indices), layout.shape)
     threads = numpy.arange(elements.size // layout.registers_per_thread)

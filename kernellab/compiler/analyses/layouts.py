@@ -531,7 +531,6 @@ def explain_absence(compilation: Compilation, snapshot: str, name: str, tiles: L
 
 
 def _runs_up_to(compilation: Compilation, snapshot: str) -> list[PassRun]:
-    """The passes that led to a snapshot: a stage's, or one pass's module."""
     runs = [run for run in compilation.passes if run.op_counts_after]
     ends = [number for number, run in enumerate(runs) if snapshot in (run.label, run.stage)]
     return runs[: ends[-1] + 1] if ends else []
@@ -627,7 +626,6 @@ class WarpAccesses:
         return layout.contiguous[dimension], dimension
 
     def _width(self, op: Operation) -> int:
-        """Elements of one thread's access."""
         width = self._widths[op]
         match op:
             case tt.AtomicRMWOp():

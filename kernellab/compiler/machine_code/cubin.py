@@ -180,7 +180,6 @@ def _line_rows(table: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _unsigned(data: bytes, at: int) -> tuple[int, int]:
-    """A LEB128 number, and where it ends."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -194,7 +193,6 @@ def _unsigned(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _signed(data: bytes, at: int) -> tuple[int, int]:
-    """A signed LEB128 number, and where it ends."""
     value, end = _unsigned(data, at)
     bits = 7 * (end - at)
     return (value - (1 << bits) if value >> (bits - 1) & 1 else value), end

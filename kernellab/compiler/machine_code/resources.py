@@ -102,7 +102,6 @@ def read_nvidia(
 def _spilled(
     report: str, stack_bytes: int, assembler_log: Callable[[], str | None]
 ) -> tuple[int, int]:
-    """Bytes that spilling stores and loads, of the kernel and of the functions that it calls."""
     if not any(int(size) for size in re.findall(r"\b(?:STACK|LOCAL):(\d+)", report)):
         return 0, 0
     spills = list(SPILLS.finditer(assembler_log() or ""))

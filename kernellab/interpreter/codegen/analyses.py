@@ -88,7 +88,6 @@ def _take_out(region: Region, is_debug_record: Callable[[Operation], object | No
 
 
 def _dissolve(call: tt.InlinedCallOp) -> None:
-    """Put the operations of a body without jumps in place of the call."""
     first = call.body.blocks.first
     assert first is not None
     end = first.last_op
@@ -417,7 +416,6 @@ def is_volatile(op: Operation) -> bool:
 
 
 def _is_nested(op: Operation) -> bool:
-    """Return whether an operation is in a function of elements, or in a group of warps."""
     return any(
         isinstance(parent, ttg.WarpSpecializeOp) or has(parent, RegionsOfElements)
         for parent in parents(op)
@@ -463,7 +461,6 @@ def _loads_the_same_place(op: Operation, loop: mlir.WhileOp) -> bool:
 
 
 def _deciding(loop: mlir.WhileOp) -> Iterator[Operation]:
-    """The operations of the loop that its condition depends on."""
     for value in deciding_values(loop):
         yield from inside_of(value, loop)
 

@@ -122,7 +122,6 @@ def _assigned_once(statements: list[ast.stmt], names: list[list[ast.Name]]) -> s
 
 
 def _names(tree: ast.AST) -> list[ast.Name]:
-    """The names in a tree, in the order of `ast.walk`, which takes three times as long."""
     names: list[ast.Name] = []
     nodes = [tree]
     for node in nodes:
@@ -134,7 +133,6 @@ def _names(tree: ast.AST) -> list[ast.Name]:
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of which a node consists directly."""
     for part in vars(node).values():
         if isinstance(part, ast.AST):
             yield part
@@ -314,14 +312,12 @@ class CodeWriter:
     # Positions
 
     def _kernel_position(self) -> SourcePosition:
-        """The kernel's own line for the current operation: the outermost of its frames."""
         for location in (self._location, self._home):
             if location.frames and location.frames[-1].file == self.file:
                 return location.frames[-1]
         return SourcePosition(self.file, 1)
 
     def _location_column(self) -> int:
-        """The end column that stands for the current location."""
         if not self.locations or self.locations[-1] is not self._location:
             self.locations.append(self._location)
             self.located.append(self._operation)

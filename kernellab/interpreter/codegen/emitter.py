@@ -656,7 +656,6 @@ def in_order_of_jumps(region: Region) -> list[Block]:
 
 
 def _largest_tile(function: tt.FuncOp) -> int:
-    """Bytes of the largest tile among the values of the kernel, pointers left out."""
     sizes = [
         int(numpy.prod(shape(value.type))) * dtype(value.type).itemsize
         for op in function.walk()

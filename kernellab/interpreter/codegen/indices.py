@@ -280,7 +280,6 @@ def described(value: SSAValue) -> str | None:
 
 
 def _sources(value: SSAValue, lane: Lane) -> list[tuple[SSAValue, Lane]]:
-    """The values that `value` was computed from, and which element of each."""
     if isinstance(value, BlockArgument):
         return _carried_from(value, lane)
     assert isinstance(value, OpResult)
@@ -503,7 +502,6 @@ class _Splitter:
         return fits[-1] if fits else None
 
     def _uniform(self, value: SSAValue) -> int | None:
-        """The number that all elements of a factor are, which no program changes."""
         while isinstance(value.owner, tt.SplatOp | tt.BroadcastOp | mlir.ExtSIOp):
             value = value.owner.operands[0]
         is_constant = isinstance(value.owner, mlir.ConstantOp)

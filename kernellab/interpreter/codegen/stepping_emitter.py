@@ -479,7 +479,6 @@ class SteppingEmitter(emitter.Emitter):
         self.statement(ast.Expr(variable(HOOK).line(literal(number)).node))
 
     def _emit_names_event(self, names: tuple[str, ...]) -> None:
-        """Hand what names have been given to the hook."""
         values = tuple(map(read_of_kernel, names))
         event = variable(HOOK).bound(self.constant(names, hint="names"), values)
         self.statement(ast.Expr(event.node))

@@ -366,7 +366,6 @@ class _Words:
     # What the coordinate is
 
     def _coordinate(self, spread: bool) -> str | None:
-        """In the kernel's words; `spread` over the tile's axes, as code for its mask."""
         texts = []
         for term in self.terms:
             text = self._term(term)
@@ -484,7 +483,6 @@ class _Words:
         return next((name for name in names if name not in taken), "extent")
 
     def _bound(self, mask: SSAValue) -> _Comparison | None:
-        """Return the mask's bound of the coordinate on the side where it leaves the axis."""
         own = {term.coordinate for term in self.terms}
         for comparison in _comparisons(mask, self.lane, self.values):
             smaller, larger = comparison.left, comparison.right
@@ -566,8 +564,6 @@ def _comparisons(mask: SSAValue, lane: indices.Lane, values: LaneValues) -> Iter
 
 
 def _inside(value: SSAValue) -> set[SSAValue]:
-    """The values that one is computed from, itself included."""
-
     def step(value: SSAValue) -> Sequence[SSAValue]:
         if isinstance(value, OpResult) and operations.has(
             value.op, operations.Elementwise, operations.KeepsElements

@@ -183,7 +183,6 @@ def _error(
     where: Occurrence,
     fix: str,
 ) -> KernelFault:
-    """The error that a fault of the code is; which makes the words."""
     match fault:
         case OutOfBoundsAccess():
             return _out_of_bounds(fault, position, where, fix)
@@ -269,7 +268,6 @@ def _error(
 
 
 def _phase(fault: PhaseNeverCompletes, code: ProgramCode) -> str:
-    """What a phase waits for."""
     missing = f"is missing {counted(fault.arrivals, 'arrival')}"
     if fault.bytes > 0:
         missing += f" and {fault.bytes:,} bytes"
@@ -428,7 +426,6 @@ def _may_repeat(code: ProgramCode, arguments: Sequence[Any]) -> bool:
 
 
 def _storage(argument: Any) -> int:
-    """Which memory an argument leads into."""
     buffer = argument if isinstance(argument, Buffer) else argument.buffer
     return int(buffer.tensor.untyped_storage().data_ptr())
 

@@ -168,7 +168,6 @@ def _called(grid: Callable[[Mapping[str, Any]], Any], meta: Mapping[str, Any]) -
 
 
 def _is_kernel(grid: Any) -> bool:
-    """Whether it is a kernel of any kind, or one with some of its arguments."""
     while isinstance(grid, functools.partial):
         grid = grid.func
     return isinstance(getattr(grid, "fn", None), types.FunctionType)
@@ -183,7 +182,6 @@ _GRID_ADVICE = (
 
 
 def _cannot_be_called(grid: Callable[..., Any]) -> str:
-    """Why a function cannot be called with one argument; "" where it can, or no one knows."""
     try:
         signature = inspect.signature(grid)
     except Exception:  # of C functions no one knows, and objects may answer with anything

@@ -72,8 +72,6 @@ def _number(number: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _called(base: type, name: str) -> Any:
-    """A class of numbers under another name."""
-
     def as_ever(self: Any) -> str:
         return repr(base(self))
 

@@ -481,7 +481,6 @@ def make_program(
 
 
 def _stored(made: ProgramCode, text: str) -> StoredCode:
-    """What is kept of code on disk."""
     scope = made.prepare.__globals__
     constants = {name: scope[name] for name in made.constants}
     code = marshal.dumps(made.prepare.__code__)

@@ -206,7 +206,6 @@ class _Stillness:
         self._waiting: dict[RunningProgram, int] = {}
 
     def note(self, program: RunningProgram) -> None:
-        """A program has had a turn."""
         self._changes += program.changed
         if program.turned_back:
             if self._turned_back.get(program) == self._changes:
@@ -300,7 +299,6 @@ def _read(node: ast.AST) -> set[str]:
 
 
 def _read_outside(node: ast.AST, loop: ast.AST) -> set[str]:
-    """What is read anywhere but in a loop."""
     if node is loop:
         return set()
     if isinstance(node, ast.Name):

@@ -297,7 +297,6 @@ class _Maker:
         self._take_out_inlined_debug_records()
 
     def code(self) -> SteppingCode:
-        """Everything."""
         self._callee(self._entry, ())
         kernel, *others = reversed(self._made)
         start = self._start
@@ -332,7 +331,6 @@ class _Maker:
         )
 
     def takes_turns(self) -> bool:
-        """Whether the kernel's programs wait for each other."""
         return self._batch.watched is not None
 
     def callee(self, call: tt.CallOp, addresses: tuple[bool, ...], warp_group: str) -> Callee:

@@ -468,7 +468,6 @@ def _divergent_if(op: mlir.IfOp, emit: Emitter) -> Results:
 
 
 def _side(block: Block, condition: Expression, results: Sequence[SSAValue], emit: Emitter) -> None:
-    """One side of a branch, for the programs whose condition holds, if there are any."""
     with taken_by_some(condition, emit):
         emit.operations(block)
         merge(results, yielded(block), emit)

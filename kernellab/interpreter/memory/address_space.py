@@ -68,11 +68,9 @@ class _Region:
         return _Region(name, tensor, writable, start, start + storage.nbytes())
 
     def aligned_start(self, size: int) -> int:
-        """The first address in it that is a multiple of `size`."""
         return self.start + -self.start % size
 
     def buffer(self, dtype: numpy.dtype) -> Buffer:
-        """Its elements of that dtype, from `aligned_start` on."""
         if dtype not in self.buffers:
             storage = self.tensor.untyped_storage()
             everything = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
@@ -501,7 +499,6 @@ def _tensor_at(value: Any) -> torch.Tensor:
 
 
 def _storages_of(value: Any) -> Iterator[torch.UntypedStorage]:
-    """The storages that an object may point into: its own, and those of what it holds."""
     try:
         storage = torch.Tensor.untyped_storage(value)
     except Exception:  # not a tensor, or a subclass that raises anything
@@ -582,7 +579,6 @@ Sizes = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def _sizes(value: Any) -> Sizes | None:
-    """Shape and strides of an object that says them; None where it says nothing."""
     shape = _whole_numbers(_asked(value, "shape"))
     if shape is None:
         count = _count(value)

@@ -518,7 +518,6 @@ def _differing(intervals: tuple[Interval, ...]) -> list[numpy.ndarray]:
 
 
 def _same_for_all(interval: Interval) -> Interval:
-    """The interval, with ints for ends that are the same in every program."""
     start, stop = interval
     return _int_if_constant(start), _int_if_constant(stop)
 
@@ -531,7 +530,6 @@ def _int_if_constant(end: End) -> End:
 
 
 def _runs(flags: numpy.ndarray) -> Iterator[tuple[int, int]]:
-    """(first, beyond the last) of each stretch of equal flags."""
     changes = numpy.flatnonzero(flags[1:] != flags[:-1]) + 1
     ends = [0, *changes.tolist(), len(flags)]
     return itertools.pairwise(ends)

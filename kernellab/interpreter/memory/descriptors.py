@@ -72,7 +72,6 @@ class Descriptor(Composite):
         )
 
     def _kind(self) -> tuple[Any, ...]:
-        """What has to agree where descriptors are merged."""
         argument = id(self.buffer.tensor) if isinstance(self.buffer, Buffer) else None
         return argument, self.dtype, self.pads_with_nan, self.rounds_to_tf32
 
@@ -214,7 +213,6 @@ def box(descriptor: Descriptor, indices: tuple[Value, ...], block: Block) -> tup
 
 
 def _offsets(descriptor: Descriptor, first: list[End], block: Block) -> Value:
-    """Offsets of a block's elements where strides differ between programs."""
     rank = len(block)
     total = _column(descriptor.start, rank)
     for dimension, (index, stride, extent) in enumerate(zip(first, descriptor.strides, block)):

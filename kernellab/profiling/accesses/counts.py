@@ -153,7 +153,6 @@ def _offsets(strides: tuple[int, ...], extents: tuple[int, ...], shape: tuple[in
 
 
 def _one_by_one(seen: ObservedAccess, programs: Numbers) -> Rows:
-    """The rows of programs whose addresses or masks have no pattern."""
     shape = seen.shape
 
     def flat(value: Any) -> Any:
@@ -349,7 +348,6 @@ class Tally:
         self.steps = None if steps is None or set(steps) == {None} else steps
 
     def _costs(self, programs: Alike, size: int) -> requests.RowCosts:
-        """What the rows of some programs cost; of rows that are met again it is kept."""
         if programs.key is not None and programs.key in self._known:
             return self._known[programs.key]
         costs = requests.costs_of_rows(*programs.rows(), size, self._instructions, self.takes_turns)
@@ -514,8 +512,6 @@ def accesses_in(code: ProgramCode, target: Target) -> Found:
 
 
 def _shared_costs_of(code: ProgramCode, lower: Callable[[], LoweredText]) -> tuple[SharedCost, ...]:
-    """What the operations of a kernel's code cost in shared memory, found once."""
-
     def costs() -> tuple[SharedCost, ...]:
         return shared_costs(code.module, lower()) if may_share(code.module) else ()
 

@@ -397,7 +397,6 @@ def _near(addresses: Numbers) -> tuple[Numbers, int]:
 
 
 def _sorted(numbers: Numbers) -> Numbers:
-    """In order along the last axis, which they mostly are already."""
     first = numbers[:1]
     if (first[..., 1:] >= first[..., :-1]).all() and (numbers[..., 1:] >= numbers[..., :-1]).all():
         return numbers
@@ -415,7 +414,6 @@ def _changes(ordered: Numbers) -> numpy.ndarray:
 
 
 def _count(marks: numpy.ndarray) -> Numbers:
-    """How many places along the last axis are marked."""
     lanes = marks.shape[-1]
     if lanes % 8:
         return numpy.asarray(numpy.count_nonzero(marks, axis=-1))

@@ -258,7 +258,6 @@ def _whole(value: Any) -> int:
 
 
 def _lines(root: records.Scope) -> list[records.ProfiledLine]:
-    """What was sampled of kernels' lines, those of one line of one kernel together."""
     lines: dict[tuple[str, str, int], dict[str, float]] = {}
     whole: dict[str, float] = {}
     for kernel in root.walk():

@@ -129,7 +129,6 @@ class OperationObserver(AccessObserver):
         self._since += time.perf_counter_ns() - began
 
     def _lanes(self, elements: int, mask: Any, active: Active) -> int:
-        """How many lanes of all programs are on."""
         programs = self._taking_part(active)
         if mask is None:
             return elements * programs
@@ -437,7 +436,6 @@ class _Watch:
         self._open = ExitStack()
 
     def join(self, session: InterpreterSession) -> None:
-        """A session hears from now on."""
         if not self._sessions:
             self._open.enter_context(launches_watched(self))
             self._open.enter_context(scopes_reported(self))
@@ -445,7 +443,6 @@ class _Watch:
             self._sessions.append(session)
 
     def part(self, session: InterpreterSession) -> None:
-        """A session hears no more."""
         if session in self._sessions:
             self._sessions.remove(session)
             if not self._sessions:
@@ -459,7 +456,6 @@ class _Watch:
         options: RunOptions,
         run: Instrumented,
     ) -> Run:
-        """As `dispatch.LaunchWatcher`."""
         __tracebackhide__ = True
         del options
         observer = OperationObserver()
@@ -480,17 +476,14 @@ class _Watch:
         return done
 
     def enter(self, name: str, metrics: Mapping[str, float]) -> None:
-        """As `proton.ScopeListener`."""
         for session in self._sessions:
             session.enter(name, metrics)
 
     def measured(self, metrics: Mapping[str, float]) -> None:
-        """As `proton.ScopeListener`."""
         for session in self._sessions:
             session.measured(metrics)
 
     def leave(self) -> None:
-        """As `proton.ScopeListener`."""
         for session in self._sessions:
             session.leave()
 
@@ -524,7 +517,6 @@ _MOST_FRAMES = 64
 
 
 def _frames() -> list[tuple[str, str, int]]:
-    """The user's frames, the outermost first: file, function, line."""
     stack = ((at.f_code, line) for at, line in traceback.walk_stack(sys._getframe(1)))
     users = (
         (code.co_filename, code.co_name, line)

@@ -187,7 +187,6 @@ class _Group:
 
     @property
     def weight(self) -> int:
-        """How many operations on tiles there are."""
         return sum(map(is_tile_wide, self.operations))
 
     @property
@@ -359,7 +358,6 @@ def _kind_of_end(block: Block) -> str:
 
 
 def _is_entered(op: Operation) -> bool:
-    """Whether there are marks inside: in loops, and where there is something to be seen."""
     if isinstance(op, flow.LOOPS):
         return True
     if not isinstance(op, _ENTERED):

@@ -395,7 +395,6 @@ def _named(line: int, operation: str) -> str:
 
 
 def _parts(scopes: Sequence[LineScope], spans: Spans) -> tuple[Scope, ...]:
-    """The parts of the kernel, prologue, loops and so on, with their lines below them."""
     cycles = numpy.bincount(spans.scope, spans.cycles, len(scopes))
     executions = numpy.bincount(spans.scope, minlength=len(scopes))
     parts: dict[str, dict[str, list[float]]] = {}
@@ -431,7 +430,6 @@ def _events(spans: Spans, rows: Array, readings: Readings, names: Sequence[str])
 
 
 def _notes(measured: Measured) -> list[str]:
-    """What the numbers are of, and what the marks changed."""
     readings, marked = measured.readings, measured.marked
     x, y, z = measured.grid
     programs = x * y * z
@@ -600,7 +598,6 @@ class _Profiled:
         return best
 
     def _ways(self) -> Iterator[_Way]:
-        """From the finest: of all warps, then of one."""
         requested = self._options.detail
         one_warp = self._plain.warps == 1
         for detail in line_marks.DETAILS if requested is None else (requested,):

@@ -277,7 +277,6 @@ class _Columns:
 
     @classmethod
     def of(cls, head: Sequence[str]) -> _Columns:
-        """Read the names of the columns."""
         address = head.index("Address")
         reasons = {}
         for at, name in enumerate(head):
@@ -301,7 +300,6 @@ class _Columns:
         )
 
     def read(self, row: Sequence[str]) -> SampledInstruction | None:
-        """The instruction of a row; None for a row of something else."""
         if len(row) != self.width or (address := _address(row[self.address])) is None:
             return None
         reasons = _summed((name, _number(row[at])) for at, name in self.reasons.items())
@@ -413,7 +411,6 @@ def _pages(text: str, file: Path) -> list[LaunchPage]:
 
 
 def _printed(file: Path, page: str, *options: str) -> str:
-    """A page of a report, as CSV."""
     if not os.path.exists(file):
         raise ProfileError(why_unreadable(file, FileNotFoundError()))
     if shutil.which("ncu") is None:
@@ -431,7 +428,6 @@ def _printed(file: Path, page: str, *options: str) -> str:
 
 
 def _chosen(pages: list[LaunchPage], file: Path, kernel: str, launch: int) -> LaunchPage:
-    """The launch that was asked for."""
     kernels = list(dict.fromkeys(page.kernel for page in pages if page.instructions))
     if not kernels:
         raise ProfileError(
@@ -569,7 +565,6 @@ def _other_code(
     there: tuple[_Code, SampledInstruction] | None,
     counts: tuple[int, int],
 ) -> ProfileError:
-    """The error that says where two codes part."""
     ours = str(here[1]) if here else "no more"
     theirs = there[1].text if there else "no more"
     return ProfileError(

@@ -299,7 +299,6 @@ class ProfileDifference(PrintsAsCard):
 def _values(
     record: records.ProfileRecord, metrics: tuple[Metric, ...]
 ) -> Mapping[ScopePath, tuple[float, ...]]:
-    """The metrics of every scope by its path."""
     values: dict[ScopePath, tuple[float, ...]] = {}
     times: Counter[ScopePath] = Counter()
     path: ScopePath = ()

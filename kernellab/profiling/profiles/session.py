@@ -515,7 +515,6 @@ class _Options:
     lines: LineOptions
 
     def check(self) -> None:
-        """Raise OptionError for an option that is not valid."""
         proton, lines = self.proton, self.lines
         if lines.detail is not None:
             arguments.check_choice("detail", lines.detail, DETAILS)
@@ -538,7 +537,6 @@ class _Options:
         arguments.check_choice("mode", mode, MODES, mode.partition(":")[0])
 
     def session(self) -> ProfileSession:
-        """The requested session."""
         return ProfileSession(self._measuring, self.name)
 
     def _measuring(self) -> Measuring:
@@ -664,14 +662,12 @@ class _SessionWithoutGpu(InterpreterSession):
     _interpreted: interpreted | None = None
 
     def activate(self) -> None:
-        """Begin, or go on."""
         if current_gpu() is None and current_emulation() is None:
             self._interpreted = interpreted()
             self._interpreted.__enter__()
         super().activate()
 
     def deactivate(self) -> None:
-        """Pause."""
         super().deactivate()
         if self._interpreted is not None:
             self._interpreted.__exit__(None, None, None)

@@ -198,14 +198,12 @@ _NAMED = re.compile(r"(\w+)\s*=\s*(.*)", re.DOTALL)
 
 
 def _entries(body: str) -> Iterator[tuple[str, str]]:
-    """Keys and values of a body."""
     for entry in _flat(body):
         if named := _NAMED.fullmatch(entry):
             yield named[1], named[2].strip()
 
 
 def _flat(body: str) -> Iterator[str]:
-    """Yield the entries in a body's braces, and beside them."""
     for entry in _split(body.strip()):
         braced = re.fullmatch(r"(?:\[.*\]\s*)?\{(.*)\}", entry, re.DOTALL)
         if braced:
@@ -215,7 +213,6 @@ def _flat(body: str) -> Iterator[str]:
 
 
 def _split(body: str) -> list[str]:
-    """Split at the commas that are not in brackets."""
     parts, start, place = [], 0, 0
     while place < len(body):
         if body[place] in "<[{(":
