@@ -121,6 +121,7 @@ class Places:
         return Breakpoint(file, line_with_code, condition, line if moved else None)
 
     def _place(self, place: str, request: Any) -> tuple[str, int]:
+        """Return the file and the line of "14", "kernels.py:14" or "helper"."""
         file, colon, line = place.rpartition(":")
         number = line.strip()
         if number.isdecimal() and len(number) < _MOST_DIGITS and int(number) > 0:
@@ -154,6 +155,7 @@ class Places:
 
 
 def _split(request: Any) -> tuple[str, str]:
+    """Return the place and the condition of 14, "14, x.max() > 10" or (14, "x.max() > 10")."""
     match request:
         case bool():
             pass
@@ -182,6 +184,7 @@ def _check_condition(condition: str, request: Any) -> None:
 
 
 def _as_ranges(lines: Iterable[int]) -> str:
+    """Return lines as text: "4 to 7, 9"."""
     ranges: list[list[int]] = []
     for line in lines:
         if ranges and ranges[-1][1] == line - 1:
