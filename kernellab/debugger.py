@@ -97,10 +97,8 @@ class Places:
         return any((f.source.file, f.source.line) == (file, line) for f in self._functions)
 
     def breakpoints(self, requested: Any) -> Iterator[Breakpoint]:
-        """Yield the breakpoints that a caller requests, for one place or several.
-
-        Raises:
-            OptionError: a request cannot be read, or its place has no code of this kernel.
+        """Yield the breakpoints that a caller requests, for one place or several. Raises
+        OptionError: a request cannot be read, or its place has no code of this kernel.
         """
         several = isinstance(requested, Iterable) and not isinstance(requested, str)
         for request in listed("breakpoints", requested) if several else [requested]:

@@ -365,10 +365,8 @@ class _Pending(threading.local):
         self._copies: dict[str, object] = {}
 
     def keep(self, launch: WatchedLaunch) -> None:
-        """Copy the arguments of a launch on the GPU.
-
-        Raises:
-            GpuFault: an earlier launch failed there.
+        """Copy the arguments of a launch on the GPU. Raises GpuFault: an earlier launch failed
+        there.
         """
         if launch.device != "gpu":
             return

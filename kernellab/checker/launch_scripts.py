@@ -125,10 +125,8 @@ def _bytes_of(tensor: torch.Tensor) -> bytes:
 
 
 def module_text(kernel: Any, others: Sequence[Any]) -> str:
-    """The text of a module that has the kernel and other functions, with all that they use.
-
-    Raises:
-        ArgumentError: they use something that no text can have.
+    """The text of a module that has the kernel and other functions, with all that they use. Raises
+    ArgumentError: they use something that no text can have.
     """
     written = triton_api.standalone_text(kernel, others)
     if written.missing:
@@ -202,10 +200,8 @@ class LaunchScript:
         return (*grid, *(1,) * (3 - len(grid)))
 
     def text(self) -> str:
-        """Return the script.
-
-        Raises:
-            ArgumentError: the kernel uses something that no script can have.
+        """Return the script. Raises ArgumentError: the kernel uses something that no script can
+        have.
         """
         functions = [value for value in self.values.values() if _is_function(value)]
         if self.expect is not None and self.expect[0] is not None:
@@ -432,10 +428,8 @@ class CompileScript:
         return cls(kernel, str(kernel.src), types, constants, hints, given, target)
 
     def text(self) -> str:
-        """Return the script.
-
-        Raises:
-            ArgumentError: the kernel uses something that no script can have.
+        """Return the script. Raises ArgumentError: the kernel uses something that no script can
+        have.
         """
         functions = [value for value in self.constants.values() if _is_function(value)]
         module = module_text(triton_api.with_source(self.kernel, self.source), functions)

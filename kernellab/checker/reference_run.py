@@ -305,10 +305,8 @@ class Cause:
         return departures
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
-        """Return the kind, the message and the advice of a finding.
-
-        Raises:
-            NotImplementedError: the cause has no findings.
+        """Return the kind, the message and the advice of a finding. Raises NotImplementedError: the
+        cause has no findings.
         """
         raise NotImplementedError
 

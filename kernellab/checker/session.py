@@ -533,9 +533,7 @@ class CheckSession:
 
     def run_program(self, kind: type[_Kind], program: int) -> _Kind:
         """Run one program, by its linear id, with a detector that observes accesses and values.
-
-        Raises:
-            KernelFault: as `kernellab.run`.
+        Raises KernelFault: as `kernellab.run`.
         """
         code = self._code((kind,))
         run = self._new_run(code)

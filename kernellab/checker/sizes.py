@@ -712,10 +712,8 @@ def _grid_of(prepared: PreparedLaunch, sizes: Sizes) -> list[Polynomial | None]:
 def launch_of_sizes(
     prepared: PreparedLaunch, sizes: Sizes, chosen: Mapping[str, int]
 ) -> BoundLaunch:
-    """The launch with other sizes, and with zeros in its tensors.
-
-    Raises:
-        GridError: the launch has a grid that does not say how it follows from the sizes.
+    """The launch with other sizes, and with zeros in its tensors. Raises GridError: the launch has
+    a grid that does not say how it follows from the sizes.
     """
     if not callable(prepared.grid) and None in _grid_of(prepared, sizes):
         raise GridError(

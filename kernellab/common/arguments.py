@@ -142,10 +142,8 @@ def _iterator(value: Any) -> Iterator[Any] | None:
 
 
 def listed(name: str, values: object, most: int = MOST_ITEMS) -> list[Any]:
-    """Return the items of an argument, which may be an iterator.
-
-    Raises:
-        OptionError: the argument is not iterable, has more than `most` items, or has no end.
+    """Return the items of an argument, which may be an iterator. Raises OptionError: the argument
+    is not iterable, has more than `most` items, or has no end.
     """
     items = at_most(values, most)
     if items is None and _iterator(values) is None:

@@ -571,10 +571,8 @@ def inflated_limit(packed: int) -> int:
 
 
 def gunzipped(content: bytes) -> bytes:
-    """What a gzip file holds.
-
-    Raises:
-        BadFile: it is damaged, cut off, or unpacks to more than `inflated_limit`.
+    """What a gzip file holds. Raises BadFile: it is damaged, cut off, or unpacks to more than
+    `inflated_limit`.
     """
     most = inflated_limit(len(content))
     parts = bytearray()
@@ -734,10 +732,8 @@ class Format:
         return self.parts(json_in(text, len(content)), name)
 
     def parts(self, data: Any, name: str) -> SavedData:
-        """The parts of a file, of which `data` is the JSON value.
-
-        Raises:
-            ArchiveError: it is of another format, or of another version.
+        """The parts of a file, of which `data` is the JSON value. Raises ArchiveError: it is of
+        another format, or of another version.
         """
         if not isinstance(data, dict) or data.get("format") != self.name:
             raise ArchiveError(

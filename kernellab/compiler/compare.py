@@ -331,9 +331,7 @@ class Comparison(PrintsAsCard):
 
     def diff(self, name: str, context: int = 3) -> str:
         """What differs in a stage or after a pass ("ttgir.coalesce"): a diff without locations.
-
-        Raises:
-            ArgumentError: neither side has that stage or pass, or it is binary.
+        Raises ArgumentError: neither side has that stage or pass, or it is binary.
         """
         left, right = _text(self.left, name), _text(self.right, name)
         if left is None and right is None:

@@ -597,11 +597,7 @@ def compilation_of(
     compiled: triton_api.CompiledKernel,
     passes: tuple[PassRun, ...],
 ) -> Compilation:
-    """The record of a kernel that was compiled.
-
-    Raises:
-        CompileError: no launch could ever start it.
-    """
+    """The record of a kernel that was compiled. Raises CompileError: no launch can start it."""
     check_launchable(kernel, compiled, target, passes)
     stages = make_stages(compiled.stages, source="".join(kernel.raw_src))
     return Compilation(

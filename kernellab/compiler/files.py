@@ -56,10 +56,8 @@ from kernellab.triton_api.stages import query_worker
 
 
 def from_json(data: Any, name: str = "the record") -> Compilation:
-    """The compilation that `to_json` made into `data`.
-
-    Raises:
-        ArchiveError: another kind or version, or a misfit with the schema, with its place.
+    """The compilation that `to_json` made into `data`. Raises ArchiveError: another kind or
+    version, or a misfit with the schema, with its place.
     """
     with reading(name):
         return _compilation(FORMAT.parts(data, name))
@@ -560,10 +558,8 @@ def _stages(passes: Iterable[PassRun]) -> Iterator[tuple[str, Stage]]:
 
 
 def compilation_in(content: bytes, file: Path) -> Compilation:
-    """The compilation in a file's bytes: a saved one, a dump, or metadata in Triton's cache.
-
-    Raises:
-        ArchiveError: they are none of these, damaged, or of another version.
+    """The compilation in a file's bytes: a saved one, a dump, or metadata in Triton's cache. Raises
+    ArchiveError: they are none of these, damaged, or of another version.
     """
     _refuse_stub(content, file)
     try:

@@ -241,10 +241,8 @@ _NAME = re.compile(r"(?:(?P<stage>\w+)\.)?(?P<name>\w+)(?:#(?P<number>\d+))?")
 
 
 def find_passes(wanted: str, listed: Sequence[PassCall]) -> list[PassCall]:
-    """The passes that "stage.name#k", "stage.name" or a bare name mean; at least one.
-
-    Raises:
-        OptionError: there is none.
+    """The passes that "stage.name#k", "stage.name" or a bare name mean; at least one. Raises
+    OptionError: there is none.
     """
     match = _NAME.fullmatch(wanted)
     matching = []
@@ -316,9 +314,7 @@ _SIGNS = (
 
 def guess_language(text: str, suffix: str = "") -> str:
     """The language of an IR text, from its file's suffix or from what only that language has.
-
-    Raises:
-        OptionError: the text does not show its language.
+    Raises OptionError: the text does not show its language.
     """
     if suffix.lstrip(".") in _SUFFIXES:
         return _SUFFIXES[suffix.lstrip(".")]
@@ -513,10 +509,8 @@ def lowered(kernel: Any, call: BoundCall, target: Target) -> LoweredText:
 
 
 def lowered_text(text: str, target: Target) -> LoweredText:
-    """The PTX of a TTGIR text of Triton's compiler, in MLIR's own form or the generic one.
-
-    Raises:
-        CompileError: the compiler refuses it.
+    """The PTX of a TTGIR text of Triton's compiler, in MLIR's own form or the generic one. Raises
+    CompileError: the compiler refuses it.
     """
     plain = without_locations(text)
     given = triton_api.IrText(plain, "ttgir", file="<ttgir text>")

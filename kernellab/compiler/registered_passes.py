@@ -57,10 +57,8 @@ class RegisteredPass:
         self.remove()
 
     def apply(self, module: ModuleOp, label: str) -> None:
-        """Run the pass on a module.
-
-        Raises:
-            CompileError: it raises, takes too long or makes a module that is not valid.
+        """Run the pass on a module. Raises CompileError: it raises, takes too long or makes a
+        module that is not valid.
         """
         try:
             with limited(self.seconds):
@@ -215,10 +213,8 @@ def _planned(plan: Plan, listed: Sequence[PassCall]) -> list[PassCall]:
 def _placed(
     registered: Sequence[RegisteredPass], plan: Plan, calls: Sequence[PassCall]
 ) -> Iterator[tuple[int, RegisteredPass]]:
-    """Yield the number of the pass before each registered one that the compilation reaches.
-
-    Raises:
-        OptionError: there is no such pass, or it is not one of TTIR or TTGIR.
+    """Yield the number of the pass before each registered one that the compilation reaches. Raises
+    OptionError: there is no such pass, or it is not one of TTIR or TTGIR.
     """
     ends = [n for n, call in enumerate(calls) if plan.stop_after in (call.stage, call.label)]
     for added in registered:

@@ -458,11 +458,7 @@ def _normalized(text: str) -> str:
 
 
 def check_assembly(text: str, constraints: str) -> None:
-    """Nothing, where the text can be run.
-
-    Raises:
-        PtxError: it holds something that is not known.
-    """
+    """Nothing, where the text can be run. Raises PtxError: it holds something that is not known."""
     if _normalized(text) not in _ASSEMBLY:
         assembled(text)
         _Constraints.read(constraints)

@@ -262,10 +262,8 @@ _GUARD = re.compile(r"@(!?)\s*([\w$%]+)\s+(.*)", re.DOTALL)
 
 
 def parse_instruction(statement: str) -> Instruction:
-    """Read one instruction, without the semicolon behind it.
-
-    Raises:
-        PtxError: there is a label before it.
+    """Read one instruction, without the semicolon behind it. Raises PtxError: there is a label
+    before it.
     """
     guard = None
     guarded = _GUARD.fullmatch(statement)

@@ -72,10 +72,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def form_of(instruction: Instruction) -> Form:
-    """The opcode taken apart.
-
-    Raises:
-        PtxError: an instruction, or a modifier, that nothing here computes.
+    """The opcode taken apart. Raises PtxError: an instruction, or a modifier, that nothing here
+    computes.
     """
     rule = INSTRUCTIONS.get(instruction.name)
     words = instruction.suffixes
@@ -693,10 +691,8 @@ def nothing(_machine: ThreadState, _form: Form, _operands: Sequence[Operand]) ->
 
 @cache
 def assembled(text: str) -> tuple[Assembly, tuple[Form, ...]]:
-    """The instructions of a text, each known and with modifiers that it may have.
-
-    Raises:
-        PtxError: it names the first that is not.
+    """The instructions of a text, each known and with modifiers that it may have. Raises PtxError:
+    it names the first that is not.
     """
     assembly = parse(text)
     _check_registers(assembly)

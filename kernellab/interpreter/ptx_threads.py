@@ -50,11 +50,7 @@ class Statement:
 
     @cached_property
     def instruction(self) -> Instruction:
-        """The instruction taken apart.
-
-        Raises:
-            PtxError: it cannot be.
-        """
+        """The instruction taken apart. Raises PtxError: it cannot be."""
         return parse_instruction(self.text)
 
 

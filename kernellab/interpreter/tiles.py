@@ -156,10 +156,8 @@ def gather(
     index_shape: tuple[int, ...],
     active: Active = None,
 ) -> numpy.ndarray:
-    """result[..., i, ...] = source[..., indices[..., i, ...], ...] along `axis` (negative).
-
-    Raises:
-        IndexOutsideTile: an index of an active program is negative or beyond the source.
+    """result[..., i, ...] = source[..., indices[..., i, ...], ...] along `axis` (negative). Raises
+    IndexOutsideTile: an index of an active program is negative or beyond the source.
     """
     data, index = full(source, source_shape), full(indices, index_shape)
     extent = source_shape[axis]
@@ -363,10 +361,8 @@ class EndlessRange(LaneFault):
 
 
 def count(lower: Any, upper: Any, step: Any) -> Iterator[Any]:
-    """`range`, with numbers of the loop variable's own NumPy type.
-
-    Raises:
-        EndlessRange: the step is not positive, and the loop has an iteration.
+    """`range`, with numbers of the loop variable's own NumPy type. Raises EndlessRange: the step is
+    not positive, and the loop has an iteration.
     """
     if step <= 0 and lower < upper:
         raise EndlessRange(int(lower), int(upper), int(step), place=(), program=0, count=1)
@@ -377,10 +373,8 @@ def count(lower: Any, upper: Any, step: Any) -> Iterator[Any]:
 def trip_counts(
     lower: Value, upper: Value, step: Value, programs: int, active: Active
 ) -> numpy.ndarray:
-    """How often each program of the batch runs a loop whose bounds differ between programs.
-
-    Raises:
-        EndlessRange: of an active program, as for `count`.
+    """How often each program of the batch runs a loop whose bounds differ between programs. Raises
+    EndlessRange: of an active program, as for `count`.
     """
     distance = numpy.asarray(upper, numpy.int64) - lower
     endless = numpy.broadcast_to((distance > 0) & (numpy.asarray(step) <= 0), (programs,))

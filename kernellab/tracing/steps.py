@@ -485,11 +485,7 @@ class TracedArgument:
         return True
 
     def checked_index(self, index: Any) -> tuple[int, ...]:
-        """An index of the tensor, as a tuple.
-
-        Raises:
-            ArgumentError: the tensor has no such element.
-        """
+        """An index of the tensor, as a tuple. Raises ArgumentError: there is no such element."""
         place = tuple(index) if isinstance(index, tuple | list) else (index,)
         is_inside = len(place) == len(self.shape) and all(
             is_whole(at) and 0 <= at < size for at, size in zip(place, self.shape)

@@ -47,10 +47,8 @@ class Named:
 
 
 def found_again(value: Any, parameter: str, kernel: Any) -> Any:
-    """Return the function that a `Named` names, and any other value unchanged.
-
-    Raises:
-        ArgumentError: no such function where the kernel is defined, or it was not a function.
+    """Return the function that a `Named` names, and any other value unchanged. Raises
+    ArgumentError: no such function where the kernel is defined, or it was not a function.
     """
     if not isinstance(value, Named):
         return value
@@ -105,9 +103,7 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
 
 def outcome_from_json(data: saved_files.SavedData, others: Collection[str] = ()) -> Outcome:
     """Read what `outcome_to_json` wrote; `others` are names of other parts of the same object.
-
-    Raises:
-        SchemaError: the data is not an outcome.
+    Raises SchemaError: the data is not an outcome.
     """
     outcome: Outcome = READER.record(Outcome, data, others)
     return outcome
@@ -173,10 +169,8 @@ def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def values_from_json(data: saved_files.SavedData) -> dict[str, Any]:
-    """Read what `values_to_json` wrote, with a `Named` for what was kept only as text.
-
-    Raises:
-        SchemaError: the data does not fit.
+    """Read what `values_to_json` wrote, with a `Named` for what was kept only as text. Raises
+    SchemaError: the data does not fit.
     """
     return {name: saved_files.value_of(data[name], _own_from_json) for name in data.names()}
 
@@ -311,9 +305,7 @@ FORMAT = saved_files.Format(
 
 def save(tunings: Iterable[Tuning], path: str | os.PathLike[str]) -> Path:
     """Write sweeps to one JSON file; an existing file is replaced once the new one is complete.
-
-    Raises:
-        ArchiveError: the file cannot be written.
+    Raises ArchiveError: the file cannot be written.
     """
     file = saved_path(path, ArchiveError)
     sweeps = [to_json(tuning) for tuning in tunings]
@@ -357,10 +349,8 @@ def from_json(data: saved_files.SavedData, kind: type[Tuning]) -> Tuning:
 
 
 def load_all(path: str | os.PathLike[str], kind: type[Tuning]) -> list[Tuning]:
-    """Return the sweeps of a file, in order.
-
-    Raises:
-        ArchiveError: no such file, no sweeps in it, damage, or another version.
+    """Return the sweeps of a file, in order. Raises ArchiveError: no such file, no sweeps in it,
+    damage, or another version.
     """
     file = saved_path(path, ArchiveError)
     return sweeps_in(saved_files.file_bytes(file, ArchiveError), file, kind)
@@ -381,10 +371,8 @@ def sweeps_in(content: bytes, file: Path, kind: type[Tuning]) -> list[Tuning]:
 
 
 def load_one(path: str | os.PathLike[str], kind: type[Tuning]) -> Tuning:
-    """Return the only sweep of a file.
-
-    Raises:
-        ArchiveError: as `load_all`, or the file does not have exactly one sweep.
+    """Return the only sweep of a file. Raises ArchiveError: as `load_all`, or the file does not
+    have exactly one sweep.
     """
     tunings = load_all(path, kind)
     if len(tunings) != 1:

@@ -180,10 +180,8 @@ def has_estimates(tuning: Tuning) -> bool:
 
 
 def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
-    """Return what a plot shows of a sweep in which nothing was timed.
-
-    Raises:
-        ArgumentError: no config compiles, or has what the kind draws.
+    """Return what a plot shows of a sweep in which nothing was timed. Raises ArgumentError: no
+    config compiles, or has what the kind draws.
     """
     compiled = _compiled_trials(tuning)
     points = [CompiledPoint(**_compiled(trial)) for trial in compiled]
@@ -316,10 +314,8 @@ _UNITS = {"time": "us", "us": "us", "GB/s": "GB/s", "TFLOP/s": "TFLOP/s"}
 
 
 def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()) -> LinesData:
-    """Return the plot over sizes: fastest configs and baselines, against the only key.
-
-    Raises:
-        ArgumentError: not exactly one numeric key, no times or work, or several kinds of GPU.
+    """Return the plot over sizes: fastest configs and baselines, against the only key. Raises
+    ArgumentError: not exactly one numeric key, no times or work, or several kinds of GPU.
     """
     if not is_one_of(y, _UNITS):
         raise ArgumentError(f'y must be "time", "GB/s" or "TFLOP/s", got {shown(y)}.')

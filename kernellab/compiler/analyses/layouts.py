@@ -584,10 +584,8 @@ class WarpAccesses:
         self._widths = vector_widths(module, self._run)
 
     def __getitem__(self, op: Operation) -> WarpAccess:
-        """How an operation accesses its tile.
-
-        Raises:
-            LayoutError: Triton does not say who holds the tile.
+        """How an operation accesses its tile. Raises LayoutError: Triton does not say who holds the
+        tile.
         """
         pointers = modules.pointers_of(op)
         width = self._width(op)

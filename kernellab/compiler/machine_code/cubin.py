@@ -27,10 +27,8 @@ class Section:
 
 
 def sections(cubin: bytes) -> dict[str, Section]:
-    """The sections of a cubin by name.
-
-    Raises:
-        CompileError: the bytes are not a 64-bit ELF file, or are damaged.
+    """The sections of a cubin by name. Raises CompileError: the bytes are not a 64-bit ELF file, or
+    are damaged.
     """
     if cubin[:5] != b"\x7fELF\x02":
         raise CompileError(

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 # The stage and the record of the assembler's step both need it.
 @functools.lru_cache(maxsize=4)
 def disassemble(cubin: bytes) -> str:
-    """The SASS of a cubin, with each instruction's file and line, by Triton's `nvdisasm`.
-
-    Raises:
-        CompileError: nvdisasm refused the cubin; the message has its words.
+    """The SASS of a cubin, with each instruction's file and line, by Triton's `nvdisasm`. Raises
+    CompileError: nvdisasm refused the cubin; the message has its words.
     """
     # Its analysis of the data flow takes a third of the time, and names only the targets of jumps
     # by way of the branch stack, which no GPU since sm_70 has.

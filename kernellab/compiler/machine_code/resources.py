@@ -119,10 +119,8 @@ def _driver_bytes(shared: int) -> int:
 
 
 def read_amd(assembly: str, shared_bytes: int) -> Resources:
-    """Resources of a kernel in AMD assembly, from its loader's metadata (`amdhsa.kernels`).
-
-    Raises:
-        CompileError: the assembly has no such metadata.
+    """Resources of a kernel in AMD assembly, from its loader's metadata (`amdhsa.kernels`). Raises
+    CompileError: the assembly has no such metadata.
     """
     start = assembly.find("amdhsa.kernels:")
     metadata = {

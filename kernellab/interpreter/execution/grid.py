@@ -90,10 +90,8 @@ def grid_to_run(
     *,
     may_be_empty: bool = False,
 ) -> Grid:
-    """The grid of a launch that is interpreted.
-
-    Raises:
-        GridError: as `check_grid`, or more programs than the interpreter would get through.
+    """The grid of a launch that is interpreted. Raises GridError: as `check_grid`, or more programs
+    than the interpreter would get through.
     """
     __tracebackhide__ = True
     sizes = check_grid(grid, meta, may_be_empty=may_be_empty)
@@ -315,11 +313,7 @@ def _permutation(total: int, chance: numpy.random.Generator) -> Callable[[int, i
 
 
 def linear_ids(programs: Iterable[tuple[int, int, int]], grid: Grid) -> frozenset[int]:
-    """The linear ids of programs.
-
-    Raises:
-        OptionError: one is not in the grid.
-    """
+    """The linear ids of programs. Raises OptionError: one is not in the grid."""
     ids = set()
     for program in programs:
         if not all(0 <= number < size for number, size in zip(program, grid, strict=True)):

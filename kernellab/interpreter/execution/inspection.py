@@ -117,9 +117,7 @@ class Pointer:
     @property
     def array(self) -> numpy.ndarray:
         """The tensor behind the parameter as an array of the pointer's dtype, sharing its memory.
-
-        Raises:
-            IndexError: only the address of the pointer is known.
+        Raises IndexError: only the address of the pointer is known.
         """
         if not isinstance(self._buffer, Buffer):
             raise IndexError(f"{self!r} does not point into a known argument")

@@ -210,12 +210,8 @@ class Stepping:
 def launch_stepped(
     kernel: Any, grid: Any, call: BoundCall, stepping: Stepping, options: RunOptions = DEFAULT
 ) -> None:
-    """Run a whole launch in place, its chosen programs alone and as code for stepping,
-    all others in batches before and after them.
-
-    Raises:
-        OptionError: a chosen program is not in the grid.
-        GridError, KernelFault: as `launch`.
+    """Run a whole launch in place, its chosen programs alone and as code for stepping, all others
+    in batches before and after them. Raises OptionError: a chosen program is not in the grid.
     """
     __tracebackhide__ = True
     code = stepping.code

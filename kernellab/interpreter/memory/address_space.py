@@ -548,11 +548,8 @@ def _holds(storage: torch.UntypedStorage, address: int) -> bool:
 def _view(
     storage: torch.UntypedStorage, address: int, value: Any, sizes: Sizes | None
 ) -> torch.Tensor:
-    """What of a storage the object is: of its shape where it says one that fits,
-    else all elements from its address on.
-
-    Raises:
-        UnknownExtent: the address lies within an element.
+    """What of a storage the object is: of its shape where it says one that fits, else all elements
+    from its address on. Raises UnknownExtent: the address lies within an element.
     """
     kind, skipped = _torch_type(value), address - storage.data_ptr()
     _check_aligned(address, skipped, kind)

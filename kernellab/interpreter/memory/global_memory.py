@@ -249,11 +249,8 @@ def _check(
     rank: int,
     active: Active,
 ) -> bool:
-    """True where every index is inside the buffer's bounds, False where only lanes
-    that are off are outside.
-
-    Raises:
-        OutOfBoundsAccess: a lane that is on is outside.
+    """True where every index is inside the buffer's bounds, False where only lanes that are off are
+    outside. Raises OutOfBoundsAccess: a lane that is on is outside.
     """
     if index.size == 0:
         return True

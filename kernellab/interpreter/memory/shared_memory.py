@@ -211,10 +211,8 @@ def scatter(
 
 
 def index(tile: SharedTile, position: Value, active: Active = None) -> SharedTile:
-    """One of the tiles along the first dimension.
-
-    Raises:
-        BufferOutsideAllocation: an active program asks for one that is not there.
+    """One of the tiles along the first dimension. Raises BufferOutsideAllocation: an active program
+    asks for one that is not there.
     """
     positions = numpy.asarray(position)
     extent = tile.shape[0]
@@ -387,10 +385,8 @@ def barrier_states(barrier: SharedTile, program: int = 0) -> list[BarrierState |
 
 
 def initialize(barrier: SharedTile, count: int, active: Active = None) -> None:
-    """A barrier whose every phase takes `count` arrivals; phase 0 is under way.
-
-    Raises:
-        NoBarrier: an active program has one there, which the PTX ISA leaves undefined.
+    """A barrier whose every phase takes `count` arrivals; phase 0 is under way. Raises NoBarrier:
+    an active program has one there, which the PTX ISA leaves undefined.
     """
     there = (load(barrier) != _NO_BARRIER).reshape(len(barrier.memory), -1).any(axis=1)
     there = narrowed(active, there, len(there))
@@ -401,10 +397,8 @@ def initialize(barrier: SharedTile, count: int, active: Active = None) -> None:
 
 
 def invalidate(barrier: SharedTile, active: Active = None) -> None:
-    """The memory may be used for something else.
-
-    Raises:
-        NoBarrier: an active program has no barrier there.
+    """The memory may be used for something else. Raises NoBarrier: an active program has no barrier
+    there.
     """
     _word(barrier, active)
     store(barrier, numpy.full(barrier.shape, _NO_BARRIER, numpy.int64), active)
@@ -439,10 +433,8 @@ def commit(barrier: SharedTile, arrivals: int, active: Active = None) -> None:
 
 
 def _word(barrier: SharedTile, active: Active) -> numpy.ndarray:
-    """The word of each program's barrier.
-
-    Raises:
-        NoBarrier: an active program has no barrier there, but nothing or other data.
+    """The word of each program's barrier. Raises NoBarrier: an active program has no barrier there,
+    but nothing or other data.
     """
     word = load(barrier)
     count = word >> _OF_EACH_PHASE & _COUNT

@@ -289,9 +289,7 @@ _READER = RecordReader()
 
 def profile_in(content: bytes, file: Path) -> Profile | None:
     """Return the profile that the bytes of a file hold, whoever wrote it; None if they hold none.
-
-    Raises:
-        ArchiveError: it is damaged, or of another version.
+    Raises ArchiveError: it is damaged, or of another version.
     """
     name = str(file)
     with reading(name):
@@ -346,9 +344,7 @@ def _profile(data: SavedData) -> Profile:
 
 def tree_of(flat: list[tuple[records.Scope, int | None]], data: SavedData) -> records.Scope:
     """The tree of scopes of which each names the place of the one that it is in: one before it.
-
-    Raises:
-        SchemaError: they are not a tree, or the tree is too deep.
+    Raises SchemaError: they are not a tree, or the tree is too deep.
     """
     if not flat or flat[0][1] is not None:
         raise data.misfit("a list that begins with the root")

@@ -215,10 +215,8 @@ def line_of(op: Operation) -> int:
 
 
 def mark(module: ModuleOp, detail: Detail) -> MarkedModule:
-    """Put marks into a module of TTGIR, which is changed.
-
-    Raises:
-        UnsupportedOperation: the module has several functions, or more scopes than there are names.
+    """Put marks into a module of TTGIR, which is changed. Raises UnsupportedOperation: the module
+    has several functions, or more scopes than there are names.
     """
     functions = [op for op in module.body.block.ops if isinstance(op, tt.FuncOp)]
     if len(functions) != 1:

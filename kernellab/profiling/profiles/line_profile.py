@@ -67,9 +67,7 @@ class Readings:
 
 def read(words: Array, memory: proton.ReadingMemory) -> Readings:
     """The readings in the words of some programs: one row of unsigned 32-bit integers for each.
-
-    Raises:
-        ProfileError: they were not written by a marked kernel.
+    Raises ProfileError: they were not written by a marked kernel.
     """
     if len(words) == 0 or not (words[:, 0] == proton.MAGIC).all():
         raise ProfileError(
@@ -655,10 +653,8 @@ class _Profiled:
         return launch
 
     def _marked(self, way: _Way, readings: int) -> line_marks.MarkedKernel:
-        """The kernel with marks, as many programs at once as without.
-
-        Raises:
-            UnsupportedOperation: there are not.
+        """The kernel with marks, as many programs at once as without. Raises UnsupportedOperation:
+        there are not.
         """
         detail, noting = way
         marked = line_marks.marked_kernel(self._plain, detail, readings, noting)

@@ -241,10 +241,7 @@ class LaunchPage:
 
 def launch_pages(text: str) -> Iterator[LaunchPage]:
     """The launches of a source page, in order; none where the text has no table of instructions.
-
-    Raises:
-        csv.Error: the text is not CSV.
-        ValueError: a count in it is not a number.
+    Raises ValueError: a count in it is not a number.
     """
     kernel = ""
     columns: _Columns | None = None
@@ -346,9 +343,7 @@ _MOST = 2**53
 
 def _number(cell: str) -> int:
     """A count: "1,234", "12.00"; 0 for "-", for nothing, and for what is not a finite number.
-
-    Raises:
-        ValueError: it is negative, or larger than any count.
+    Raises ValueError: it is negative, or larger than any count.
     """
     try:
         number = round(float(cell.replace(",", "")))
@@ -497,10 +492,8 @@ class _Code:
 
 
 def lines_of(profile: SampledCode, compilation: Compilation) -> Mapping[int, SampledInstruction]:
-    """Line of the compilation's SASS -> what was measured of its instruction.
-
-    Raises:
-        ProfileError: the profile is of another kernel, options, or version of Triton.
+    """Line of the compilation's SASS -> what was measured of its instruction. Raises ProfileError:
+    the profile is of another kernel, options, or version of Triton.
     """
     if profile.kernel != compilation.kernel:
         raise ProfileError(

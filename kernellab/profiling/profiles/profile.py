@@ -248,10 +248,8 @@ class ProfileDifference(PrintsAsCard):
         )
 
     def rows(self, metrics: Any = None) -> tuple[tuple[str, ...], list[DifferenceRow]]:
-        """The names of the metrics, and the scopes of both, the first one's order first.
-
-        Raises:
-            OptionError: a metric that neither has.
+        """The names of the metrics, and the scopes of both, the first one's order first. Raises
+        OptionError: a metric that neither has.
         """
         both = records.Scope("", "root", {}, (self.first.root, self.second.root))
         chosen = trees.read(metrics, both, first_alone=metrics is None)

@@ -148,10 +148,8 @@ class ProfiledKernel:
 
     @functools.cached_property
     def compilation(self) -> Any:
-        """Its Compilation, of the same machine code; None where its source is not at hand.
-
-        Raises:
-            ProfileError: its source now gives other machine code.
+        """Its Compilation, of the same machine code; None where its source is not at hand. Raises
+        ProfileError: its source now gives other machine code.
         """
         if self.compile is None:
             return None

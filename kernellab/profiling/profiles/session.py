@@ -90,10 +90,8 @@ class ProfileSession:
     # From start to stop
 
     def start(self) -> ProfileSession:
-        """Begin to measure.
-
-        Raises:
-            ProfileError: nothing can be measured here; the session was started before.
+        """Begin to measure. Raises ProfileError: nothing can be measured here; the session was
+        started before.
         """
         if self._state != "new":
             raise ProfileError(
@@ -107,11 +105,7 @@ class ProfileSession:
         return self
 
     def activate(self) -> None:
-        """Go on after `deactivate`.
-
-        Raises:
-            ProfileError: the session was not started, or is over.
-        """
+        """Go on after `deactivate`. Raises ProfileError: the session is not started, or is over."""
         measuring = self._running("activate")
         if self._state == "paused":
             measuring.activate()
@@ -125,10 +119,8 @@ class ProfileSession:
             measuring.deactivate()
 
     def stop(self) -> Profile:
-        """End the session; the profile. Stopped again, it is the same.
-
-        Raises:
-            ProfileError: the session was not started, or nothing could be read.
+        """End the session; the profile. Stopped again, it is the same. Raises ProfileError: the
+        session was not started, or nothing could be read.
         """
         if self._profile is None:
             measuring = self._running("stop")
@@ -344,10 +336,8 @@ class GpuSession:
             self._scopes.pop().__exit__(None, None, None)
 
     def finish(self, name: str) -> Profile:
-        """Everything that was measured; whatever goes wrong, nothing is left on.
-
-        Raises:
-            ProfileError: Proton wrote nothing that can be read.
+        """Everything that was measured; whatever goes wrong, nothing is left on. Raises
+        ProfileError: Proton wrote nothing that can be read.
         """
         assert self._number is not None
         self._watching.close()
@@ -701,10 +691,8 @@ class SessionOnBoth:
         self._on_gpu.leave()
 
     def finish(self, name: str) -> Profile:
-        """Everything that was measured.
-
-        Raises:
-            ProfileError: Proton wrote nothing that can be read, and nothing ran on the interpreter.
+        """Everything that was measured. Raises ProfileError: Proton wrote nothing that can be read,
+        and nothing ran on the interpreter.
         """
         on_cpu = self._on_cpu.finish(name)
         launches = self._on_cpu.launches

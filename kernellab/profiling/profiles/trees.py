@@ -235,10 +235,8 @@ class Filter:
 
 
 def filter_of(include: Any, exclude: Any, threshold: Any, depth: Any) -> Filter:
-    """A filter of what somebody gave.
-
-    Raises:
-        OptionError: a pattern is not valid, or `threshold` or `depth` is not a number.
+    """A filter of what somebody gave. Raises OptionError: a pattern is not valid, or `threshold` or
+    `depth` is not a number.
     """
     if threshold is not None:
         if not is_real(threshold) or threshold != threshold:
