@@ -74,7 +74,6 @@ class Places:
         return id(frame.f_code) in self._codes  # to hash a code object takes time in its size
 
     def knows(self, file: str) -> bool:
-        """Return whether the kernel has code from the file."""
         return file in self._lines
 
     def function(self, name: str) -> stepping_code.SteppingFunction | None:
@@ -93,7 +92,6 @@ class Places:
         return later[0] if later else None
 
     def is_definition(self, file: str, line: int) -> bool:
-        """Return whether a function's `def` is on the line."""
         return any((f.source.file, f.source.line) == (file, line) for f in self._functions)
 
     def breakpoints(self, requested: Any) -> Iterator[Breakpoint]:
@@ -224,7 +222,6 @@ class KernelStops(_Pdb):
     def get_stack(
         self, f: FrameType | None, t: TracebackType | None
     ) -> tuple[list[tuple[FrameType, int]], int]:
-        """Return the kernel's frames alone."""
         stack, index = super().get_stack(f, t)
         own = [entry for entry in stack if self.places.has(entry[0])]
         return (own, len(own) - 1) if own else (stack, index)
@@ -251,7 +248,6 @@ class KernelStops(_Pdb):
         self._set_stopinfo(nowhere, None, -1)  # type: ignore[attr-defined]
 
     def stop_at_once(self) -> None:
-        """Stop at the next line."""
         self._set_stopinfo(None, None)  # type: ignore[attr-defined]
 
     def error(self, msg: str) -> None:

@@ -214,7 +214,6 @@ class LazyCopies:
         return bool(self._lazy)
 
     def copy(self, original: torch.UntypedStorage) -> torch.UntypedStorage:
-        """What stands for a storage of the launch in this run."""
         if original.data_ptr() in self._kept:
             return original
         if original.nbytes() < _LARGE:

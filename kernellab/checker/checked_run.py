@@ -184,7 +184,6 @@ class CheckedAccess(Event):
 
     @property
     def action(self) -> str:
-        """ "load", "store" or "atomic"."""
         return _ACTIONS[type(self.request)]
 
     @property

@@ -42,7 +42,6 @@ class ProgramSet:
         self._count = 0
 
     def update(self, ids: ProgramSet | Iterable[int] | numpy.ndarray) -> None:
-        """Take in programs; such as are there already change nothing."""
         if isinstance(ids, ProgramSet):
             for part in ids._parts():
                 self.update(part)
@@ -249,7 +248,6 @@ class FindingCollector:
         return {key for key in first if isinstance(key, Operation)}
 
     def forget(self, operation: Operation) -> None:
-        """Remove the faults at an operation, which turned out to be right."""
         for key in list(self._seen):
             if operation is key or (isinstance(key, tuple) and operation is key[0]):
                 del self._seen[key]
@@ -305,7 +303,6 @@ class Failures:
         return kind in self._errors
 
     def note(self, kind: type[Detector], error: Exception) -> None:
-        """Record that a detector of this kind failed."""
         if not self._isolated:
             raise error
         self._errors.setdefault(kind, error)
@@ -315,7 +312,6 @@ class Failures:
         return _Kept(self, kind)
 
     def notes(self) -> tuple[str, ...]:
-        """Return a note about each failed detector."""
         return tuple(_note(kind, error) for kind, error in self._errors.items())
 
 
@@ -387,7 +383,6 @@ class TwoPhaseDetector(Detector):
             self.is_suspect = self.suspects(computed)
 
     def accept(self, closer: Detector) -> None:
-        """Take over the findings of the further run."""
         self.collector, self.explained = closer.collector, closer.explains()
         self.leave_to_others()
 

@@ -47,7 +47,6 @@ class LoadedShadows(Shadows):
         self._read: dict[Operation, Shadow] = {}
 
     def read(self, access: CheckedAccess, loaded: Value) -> None:
-        """Record the elements that an access has read."""
         index, values, on = numpy.broadcast_arrays(
             with_program_axis(access.index, access.rank),
             with_program_axis(loaded, access.rank),

@@ -83,7 +83,6 @@ class WrongTensor:
 
     @cached_property
     def off(self) -> torch.Tensor:
-        """Which elements are wrong."""
         return elements_off(self.left, self.right, self.allowed)
 
     @cached_property

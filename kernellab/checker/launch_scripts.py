@@ -75,7 +75,6 @@ class ScriptTensor:
         return replace(self, shape=shape, given=part)
 
     def text(self) -> str:
-        """An expression that makes it."""
         made = self._dense() if self.order is not None else self._strided()
         return f"kernellab.uninitialized({made})" if self.marked else made
 
@@ -194,7 +193,6 @@ class LaunchScript:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The grid."""
         grid = self.grid(dict(self.values)) if callable(self.grid) else self.grid
         grid = (grid,) if isinstance(grid, int) else tuple(grid)
         return (*grid, *(1,) * (3 - len(grid)))
@@ -456,7 +454,6 @@ class CompileScript:
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """What there is by parameter."""
         return self.signature
 
     def with_source(self, source: str, parameters: Collection[str]) -> CompileScript:

@@ -109,7 +109,6 @@ class Judge:
     ran: int = 0
 
     def begin(self, script: AnyScript) -> bool:
-        """Run the first script, and return whether it fails."""
         start = time.monotonic()
         self.known = self._shown(script.text())
         self.limit = min(self.limit, 2 + 5 * (time.monotonic() - start))
@@ -119,7 +118,6 @@ class Judge:
 
     @property
     def is_spent(self) -> bool:
-        """Whether no other script may run."""
         return self.tries <= 0 or time.monotonic() > self.deadline
 
     def fails(self, script: AnyScript, *, exactly: bool = False) -> bool:

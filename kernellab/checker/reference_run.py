@@ -88,13 +88,11 @@ class Departure:
         return tuple(int(i) for i in numpy.argwhere(self.lanes)[0])
 
     def at(self, array: Array) -> Any:
-        """The element of an operand or a result that belongs to the first lane."""
         place = self.lane[: array.ndim]
         return array[tuple(min(i, extent - 1) for i, extent in zip(place, array.shape))].item()
 
     @property
     def became(self) -> Any:
-        """The number that it gave there."""
         return self.at(self.result)
 
     @property
@@ -126,7 +124,6 @@ class Harm:
 
     @property
     def is_misplaced(self) -> bool:
-        """True for an access whose address or mask is wrong."""
         return self.access is not None and self.element is None
 
     @property
@@ -201,7 +198,6 @@ class Step:
         return self.made_of(self.operands)
 
     def made_of(self, operands: Sequence[Array]) -> Sequence[Array]:
-        """What the operation computes of other operands."""
         assert self.function is not None, "exact numbers pass through the operation"
         results = self.function(*operands)
         return results if isinstance(results, list | tuple) else [results]
@@ -345,7 +341,6 @@ class Followed(Shadows):
         return next(iter(self.departures), None)
 
     def follow_step(self, step: Step) -> None:
-        """Follow the exact values through an operation."""
         if self.cause.undefined and isinstance(step.operation, DECIDE):
             op = step.computed.operation
             for value in op.operands:
@@ -557,7 +552,6 @@ class ReferenceRun(detector.Detector):
         """The causes that concern an operation, which are few of them."""
 
     def meet(self, others: Sequence[object]) -> None:
-        """Follow the causes among the detectors of the checked run."""
         for cause in others:
             if isinstance(cause, Cause):
                 departing = [op for op in self._operations if cause.may_depart(op)]
@@ -605,7 +599,6 @@ class ReferenceRun(detector.Detector):
             self._follow(followed, access.operation.results)
 
     def end(self) -> None:
-        """Report each operation that causes a wrong number in memory."""
         self._each(Followed.report, self.followed)
 
     def of(self, cause: Cause) -> Followed:
@@ -645,7 +638,6 @@ class SuspectedCause(Cause, detector.TwoPhaseDetector):
         return bool((lanes & computed.taking_part(step.result.ndim - 1)).any())
 
     def accept(self, closer: detector.Detector) -> None:
-        """See `TwoPhaseDetector.accept`. Its findings are in its own collector already."""
         assert isinstance(closer, ReferenceRun)
         harms = closer.of(self).harms.items()
         self.explained = frozenset(op for op, harm in harms if harm.is_misplaced)

@@ -185,12 +185,10 @@ class EventDispatcher:
             self._kept[start] = everything, everything.clone()
 
     def put_back(self) -> None:
-        """Restore memory that does not belong to an argument."""
         for everything, before in self._kept.values():
             everything.copy_(before)
 
     def operation_at(self, frame: types.FrameType) -> Operation:
-        """Return the operation that generated code is executing."""
         operation = located_at(frame.f_code, frame.f_lasti, self.operations)
         assert operation is not None, "every statement that accesses memory has a location"
         return operation
@@ -271,7 +269,6 @@ class EventMemory(MemoryLayer):
         self._dispatcher = dispatcher
 
     def around(self, request: MemoryAccess) -> Value | None:
-        """Report the access, make it, and report its result."""
         dispatcher = self._dispatcher
         dispatcher.work += EVENT + numpy.size(request.offsets)
         frame = dispatcher.kernel_frame(sys._getframe(2))

@@ -48,11 +48,9 @@ class Polynomial(dict[Monomial, Fraction]):
         return Polynomial({monomial: number for monomial, number in total.items() if number})
 
     def minus(self, other: Polynomial) -> Polynomial:
-        """The difference."""
         return self.plus(other, -1)
 
     def times(self, other: Polynomial) -> Polynomial:
-        """The product."""
         total = Polynomial()
         for left, number in self.items():
             for right, factor in other.items():
@@ -70,7 +68,6 @@ class Polynomial(dict[Monomial, Fraction]):
         return total
 
     def at(self, values: Mapping[str, int]) -> int:
-        """Its value."""
         return int(
             self.replaced({name: Polynomial.of(at) for name, at in values.items()}).get((), 0)
         )
@@ -211,7 +208,6 @@ class Sizes:
         return Polynomial.of(value)
 
     def facts(self) -> list[Polynomial]:
-        """The ends of the ranges."""
         ends = [
             (name, largest) for name, (_, largest) in self.ranges.items() if largest is not None
         ]
@@ -266,7 +262,6 @@ class Values:
         self._known: dict[SSAValue, Form] = dict(assumed or {})
 
     def form(self, value: SSAValue) -> Form:
-        """What a value is."""
         if value not in self._known:
             self._known[value] = None  # of a value that is computed from itself
             if isinstance(value, OpResult):
@@ -528,11 +523,9 @@ class Proof:
 
     @property
     def blocks(self) -> set[int]:
-        """The extents of the tiles that the kernel accesses."""
         return self._blocks
 
     def words(self) -> str:
-        """What is proved, as a sentence."""
         bounds, apart = self.proved
         return (
             f"For {self._sizes}: {bounds} {'access' if bounds == 1 else 'accesses'} in bounds, "

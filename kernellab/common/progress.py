@@ -126,7 +126,6 @@ class ProgressBar:
             error.add_note(f"{self.title} was interrupted{self._how_far()}. {self.kept}".rstrip())
 
     def advance(self, steps: int = 1) -> None:
-        """So many steps more are done."""
         self.done += steps
         now = time.monotonic()
         if now >= self._shown_next:

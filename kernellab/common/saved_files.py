@@ -67,7 +67,6 @@ class SavedData:
         return self._place[:_LONGEST]
 
     def misfit(self, expected: str) -> SchemaError:
-        """The error to raise where this part is not what is expected."""
         got = "" if isinstance(self._data, dict | list) else shown(self._data)
         got = f", got {got}" if 0 < len(got) <= 80 and ":" not in expected else ""
         return SchemaError(f"{self.place or 'the file'} must be {expected[:_LONGEST]}{got}")
@@ -102,22 +101,18 @@ class SavedData:
             raise self.misfit(f"no more than {most:,} items, got {len(self._data):,}")
 
     def parts(self, count: int) -> list[SavedData]:
-        """The items of a list of that many."""
         parts = self.items()
         if len(parts) != count:
             raise self.misfit(f"a list of {count}")
         return parts
 
     def is_null(self) -> bool:
-        """Whether it is null."""
         return self._data is None
 
     def plain(self) -> Any:
-        """The data as it is."""
         return self._data
 
     def text(self) -> str:
-        """A string."""
         text: str = self._of(str, "a string")
         return text
 
@@ -144,12 +139,10 @@ class SavedData:
         return self.integer(0)
 
     def boolean(self) -> bool:
-        """True or false."""
         value: bool = self._of(bool, "true or false")
         return value
 
     def one_of(self, *words: str) -> Any:
-        """One of these words."""
         if not isinstance(self._data, str) or self._data not in words:
             raise self.misfit(f"one of {', '.join(words)}")
         return self._data

@@ -199,7 +199,6 @@ class PassPair:
 
     @property
     def ran_on_both(self) -> bool:
-        """Whether both sides have this pass."""
         return self.left is not None and self.right is not None
 
     @cached_property

@@ -77,7 +77,6 @@ class PassRecorder(Watcher):
         PassRecorder.pass_ran(self, call, seconds, module)
 
     def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
-        """Keep the module after a pass of MLIR."""
         before = self._op_counts
         text = self._text if self._has_nothing_to_do(call.name) else str(module)
         changed = text != self._text

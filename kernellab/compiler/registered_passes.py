@@ -46,7 +46,6 @@ class RegisteredPass:
     rewrite: Rewrite
 
     def remove(self) -> None:
-        """Let later compilations run without it."""
         if self in _REGISTERED:
             _REGISTERED.remove(self)
 

@@ -253,7 +253,6 @@ class Gpu:
 
     @property
     def clocks(self) -> float:
-        """Clock cycles per microsecond."""
         return self.clock * 1e3
 
     @property

@@ -152,7 +152,6 @@ class SymbolicTile(NDArrayOperatorsMixin):
         return elements if dtype is None else elements.astype(dtype)
 
     def astype(self, dtype: Any) -> Any:
-        """The same values in another type."""
         return self.elements().astype(dtype)
 
     def __getitem__(self, key: Any) -> Any:
@@ -230,7 +229,6 @@ class AffineTile(SymbolicTile):
         return self._elements
 
     def exact_bounds(self) -> tuple[int, int]:
-        """The smallest and the largest element."""
         self.low, self.high = _exact_bounds(self.base, self.strides, self.extents)
         return self.low, self.high
 

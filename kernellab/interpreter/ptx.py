@@ -43,12 +43,10 @@ class Kind:
 
     @property
     def is_float(self) -> bool:
-        """True for floating-point numbers, of whatever width."""
         return self.dtype.kind not in "iub"
 
     @property
     def is_signed(self) -> bool:
-        """True for signed integers."""
         return self.dtype.kind == "i"
 
     @property
@@ -200,7 +198,6 @@ class Instruction:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Modifiers and types, in order."""
         return tuple(self.opcode.replace("::", "_").split(".")[1:])
 
 
@@ -353,7 +350,6 @@ class ThreadState:
             self.guard = self.read(register, KINDS["pred"]) ^ negated
 
     def read(self, operand: Operand, kind: Kind) -> Array:
-        """The numbers of an operand."""
         match operand:
             case Immediate(float() as number) if not kind.is_float:
                 return numbers(pattern(number, KINDS[f"f{kind.bits}"]), kind)

@@ -255,7 +255,6 @@ class WarpSpecializeOp(IRDLOperation):
 
     @property
     def partitions(self) -> tuple[Region, ...]:
-        """What the other groups run."""
         return self._holder.regions
 
     @property

@@ -137,7 +137,6 @@ class StoredText:
             self._raw = None
 
     def read(self) -> str:
-        """The text."""
         raw = self._raw
         text = zlib.decompress(self._packed).decode() if raw is None else raw
         for part in self._erased:

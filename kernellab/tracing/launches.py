@@ -101,7 +101,6 @@ class Checkpoints:
             self.checkpoints.append(steps.Checkpoint(step, changed))
 
     def end(self, step: int) -> None:
-        """The run is over."""
         if self._others_ran:
             self._take(step)
 
@@ -133,7 +132,6 @@ class LastWriter:
         self.program: steps.Program | None = None
 
     def see(self, seen: ObservedAccess) -> None:
-        """Hear of an access."""
         if global_effect(seen.operation) == "load":
             return
         extents = seen.shape

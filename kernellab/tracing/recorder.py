@@ -64,7 +64,6 @@ class OpenStep:
 
     @property
     def is_empty_line(self) -> bool:
-        """Whether it is a line that did nothing."""
         return not (
             self.operation or self.changed or self.accesses or self.issued or self.completed
         )
@@ -204,7 +203,6 @@ class Recorder:
         return [source for source, _ in self._known.values() if source is not None]
 
     def turn_of(self, program: Program) -> None:
-        """From here on that program runs, for the first time or again."""
         self._program = program
         self.open = self._of_programs.setdefault(program, [])
 
@@ -232,7 +230,6 @@ class Recorder:
             self.end_program()
 
     def end_program(self) -> None:
-        """The current program has ended, or stopped."""
         while self.open:
             self.leave()
 
@@ -289,7 +286,6 @@ class Recorder:
         return {name: value for name, value in values.items() if name not in memory}
 
     def leave(self) -> None:
-        """The innermost function returns."""
         if not self.is_stopped:
             self.open[-1].goes_on_at(None)
         self._close(self.open[-1])
@@ -326,7 +322,6 @@ class Recorder:
         frame.step = OpenStep(line, turns, name, accesses=own)
 
     def bound(self, names: Mapping[str, Any]) -> None:
-        """Variables of the innermost function were given these values."""
         frame = self.open[-1]
         if frame.step is not None:
             frame.step.changed.update(self._without_memory(frame, names))
@@ -531,7 +526,6 @@ class TracingHook:
             self._recorder.line(self._lines[number])
 
     def bound(self, names: Sequence[str], values: Sequence[Any]) -> None:
-        """Names were given values."""
         frame = sys._getframe(1)
         if id(frame.f_code) in self._functions:
             self._go_to(frame)
@@ -630,7 +624,6 @@ class TracingHook:
         self._recorder.is_stopped = True
 
     def forget(self) -> None:
-        """Let go of the recorder, which the globals of stepping code would keep until collected."""
         vars(self).clear()
 
     def _go_to(self, frame: FrameType) -> None:
@@ -731,7 +724,6 @@ class TracingObserver(AccessObserver):
             self._on_batch(value)
 
     def forget(self) -> None:
-        """Let go of everything; see `TracingHook.forget`."""
         vars(self).clear()
 
     def modules(self, memory: global_memory.Memory) -> Mapping[str, Any]:

@@ -72,7 +72,6 @@ class Summary:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -295,7 +294,6 @@ class StoredValue:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the array."""
         return math.prod(self.shape) * dtype_named(self.dtype).itemsize if self.dtype else 0
 
     def exact(self) -> Any:

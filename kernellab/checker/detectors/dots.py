@@ -128,7 +128,6 @@ class DotPrecision(Detector):
         self._losses[op].programs.update(computed.linear_ids(among))
 
     def end(self) -> None:
-        """Report each dot."""
         for op, loss in self._losses.items():
             self.collector.add((op, ""), loss.facts, loss.programs)
 
@@ -272,7 +271,6 @@ class DotCancellation(SuspectedCause):
         return cancelling(operation) is not None
 
     def suspects(self, computed: Computed) -> bool:
-        """Return whether the sum is much smaller than that operand."""
         op = computed.operation
         position = cancelling(op)
         assert position is not None

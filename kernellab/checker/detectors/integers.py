@@ -77,7 +77,6 @@ class IndexOverflow(SuspectedCause):
         return may_wrap(operation) and makes_addresses(operation)
 
     def suspects(self, computed: Computed) -> bool:
-        """Return whether it wrapped."""
         return wrapped(computed, self.unsigned)
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:

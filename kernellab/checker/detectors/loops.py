@@ -163,7 +163,6 @@ class LoopReads:
     _turns: float = 0
 
     def note(self, access: CheckedAccess) -> None:
-        """Record the elements of a load."""
         elements = access.buffer.elements
         key = elements.__array_interface__["data"][0], elements.itemsize
         if key not in self._seen:

@@ -192,7 +192,6 @@ class NonFiniteOrigins(Detector):
             harm.count += int(elements.sum())
 
     def end(self) -> None:
-        """Report the operations that computed values that are not finite."""
         for (operation, kind), harm in self._harms.items():
             origin, lane = harm.origin.at(harm.lane)
             whole = nan_sources.calls_of_combiner(operation) if origin is harm.origin else None
@@ -335,7 +334,6 @@ class HalfOverflow(SuspectedCause):
         return not all(isinstance(use.operation, tt.StoreOp) for use in op.results[0].uses)
 
     def suspects(self, computed: Computed) -> bool:
-        """Return whether it overflowed."""
         op = computed.operation
         bad = with_program_axis(
             nan_sources.not_finite(numpy.asarray(computed.results[0])),

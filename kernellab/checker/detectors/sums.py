@@ -297,7 +297,6 @@ class StalledSum(SuspectedCause):
             self._stalled.add(place)
 
     def keep(self, departures: dict[Operation, Departure]) -> dict[Operation, Departure]:
-        """Return those of sums that stall."""
         for op, departure in departures.items():
             self._lost_at[_place(op)] += departure.count
         stalled = (op for op in departures if _place(op) in self._stalled)
@@ -346,7 +345,6 @@ class StalledSum(SuspectedCause):
                 sums.counts[index] = 0
 
     def end(self) -> None:
-        """Compare the results of atomics with the exact sums."""
         for sums in self._sums.values():
             left = widen(sums.access.buffer.elements).astype(FLOAT64)
             with numpy.errstate(invalid="ignore"):

@@ -206,7 +206,6 @@ class CodeWriter:
     # Statements
 
     def assign(self, target: str | Sequence[str], value: Operand) -> None:
-        """`target = value`; several targets take several values at once."""
         if not isinstance(target, str) and len(target) == 1:
             target, value = target[0], value[0]
         if isinstance(target, str):
@@ -259,7 +258,6 @@ class CodeWriter:
         self._scopes[-1].append(statement)
 
     def leave_loop(self, condition: Expression) -> None:
-        """`if condition: break`."""
         self.statement(ast.If(condition.node, [ast.Break()], []))
 
     def pause(self, waiting: Expression) -> None:
@@ -270,14 +268,12 @@ class CodeWriter:
 
     @contextmanager
     def loop(self, target: str, iterable: Expression) -> Iterator[None]:
-        """`for target in iterable:` around what is emitted inside."""
         with self._collected() as body:
             yield
         self.statement(ast.For(ast.Name(target, ast.Store()), iterable.node, body, []))
 
     @contextmanager
     def forever(self) -> Iterator[None]:
-        """`while True:` around what is emitted inside."""
         with self._collected() as body:
             yield
         self.statement(ast.While(ast.Constant(True), body, []))

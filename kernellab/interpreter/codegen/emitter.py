@@ -277,11 +277,9 @@ class Emitter(CodeWriter):
         return len(shape(value.type))
 
     def shape(self, value: SSAValue) -> tuple[int, ...]:
-        """The tile's shape; () for a scalar."""
         return shape(value.type)
 
     def dtype(self, value: SSAValue) -> Expression:
-        """The dtype of the value's elements."""
         kind = dtype(value.type)
         return self.constant(kind, hint=kind.name)
 
@@ -363,7 +361,6 @@ class Emitter(CodeWriter):
         return name
 
     def variable_of(self, value: SSAValue) -> str:
-        """The variable that `bind` made for `value`."""
         name = self._expressions[value].name
         assert name is not None
         return name

@@ -53,7 +53,6 @@ class Expression:
         return Expression(ast.Call(self.node, [as_node(a) for a in arguments], given))
 
     def item(self, index: int) -> Expression:
-        """`self[index]`, as syntax."""
         return Expression(ast.Subscript(self.node, ast.Constant(index), ast.Load()))
 
     def later(self) -> Expression:

@@ -541,7 +541,6 @@ class SteppingEmitter(emitter.Emitter):
 
     @contextmanager
     def at_line(self, line: int) -> Iterator[None]:
-        """Inside, statements have the line `line`."""
         outer, self._fixed_line = self._fixed_line, line
         yield
         self._fixed_line = outer
@@ -588,7 +587,6 @@ class SteppingEmitter(emitter.Emitter):
         return self._line if frame is None else frame.line
 
     def fresh(self, hint: str) -> str:
-        """A name that is not the kernel's own."""
         return super().fresh(f"_{hint.lstrip('_')}")
 
     def once_per_batch(self, name: str, value: Expression) -> Expression:
@@ -648,7 +646,6 @@ class SteppingEmitter(emitter.Emitter):
     def send(
         self, block: Block, values: Sequence[SSAValue], condition: Expression | None = None
     ) -> None:
-        """The program goes on at `block`, if the condition holds."""
         if self._inside_element_function:
             super().send(block, values, condition)
             return

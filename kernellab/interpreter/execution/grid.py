@@ -240,7 +240,6 @@ class Programs:
         return Programs(self._grid, self.linear[:position])
 
     def id(self, position: int) -> tuple[int, int, int]:
-        """The id of the program at `position` in the batch."""
         width, height, _ = self._grid
         linear = int(self.linear[position])
         return linear % width, linear // width % height, linear // (width * height)

@@ -105,7 +105,6 @@ class Pointer:
 
     @property
     def dtype(self) -> numpy.dtype:
-        """Of the elements that it points to."""
         elements = self._buffer.elements if isinstance(self._buffer, Buffer) else self._buffer
         return elements.dtype
 
@@ -185,18 +184,15 @@ class OnChip:
 
     @property
     def array(self) -> numpy.ndarray:
-        """The elements, in place."""
         elements: numpy.ndarray = self.tile.read()[0]
         return elements
 
     @property
     def dtype(self) -> numpy.dtype:
-        """Of the elements."""
         return self.tile.memory.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The tile's."""
         return self.tile.shape
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:

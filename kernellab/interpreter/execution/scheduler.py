@@ -110,7 +110,6 @@ class RunningProgram:
         return same
 
     def waiting(self) -> Waiting:
-        """Where it waits, and for what."""
         frame = self._frame()
         return Waiting(self.programs, frame.f_code, frame.f_lasti, self._reading)
 

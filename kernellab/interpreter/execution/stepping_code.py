@@ -108,7 +108,6 @@ class SteppingCode:
 
     @property
     def entry(self) -> SteppingFunction:
-        """The kernel itself."""
         return next(iter(self.functions.values()))
 
     def lines_with_code(self, file: str) -> tuple[int, ...]:

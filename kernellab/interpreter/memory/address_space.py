@@ -114,7 +114,6 @@ class AddressSpace:
 
     @property
     def regions(self) -> _Regions:
-        """The storages that are known so far."""
         return self._regions
 
     def look_further(self) -> bool:
@@ -239,12 +238,10 @@ class Elements:
 
     @property
     def dtype(self) -> numpy.dtype:
-        """Of an element."""
         return self._dtype
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
         return self._dtype.itemsize
 
     def addresses(self, offsets: Value) -> Value:

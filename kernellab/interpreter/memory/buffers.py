@@ -115,7 +115,6 @@ class Buffer:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
         return self.elements.itemsize
 
     def viewed_as(self, dtype: numpy.dtype) -> Buffer:
@@ -294,7 +293,6 @@ class Box:
         return known[2]
 
     def of_active(self, active: numpy.ndarray) -> Box:
-        """The part of the active programs."""
         return self._with_programs(lambda numbers: numbers[active])
 
     def made_alike(self, active: numpy.ndarray) -> Box:
@@ -318,7 +316,6 @@ class Box:
 
     @property
     def all_lanes(self) -> Lanes:
-        """Every lane, whether the mask is on or off."""
         return _everything(self.extents)
 
     def is_inside(self, buffer: Buffer) -> bool:

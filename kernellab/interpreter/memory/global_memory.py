@@ -408,7 +408,6 @@ class MemoryAccess:
         return False
 
     def made_by(self, memory: Memory) -> Any:
-        """Make the access; what the function returns."""
         return getattr(memory, self.function)(**vars(self))
 
 
@@ -421,7 +420,6 @@ class Load(MemoryAccess):
 
     @property
     def is_uniform(self) -> bool:
-        """As `MemoryAccess.is_uniform`."""
         return not differs(self.rank, self.offsets, self.mask, self.other)
 
 

@@ -88,7 +88,6 @@ class SharedTile(Composite):
 
     @property
     def nbytes(self) -> int:
-        """The size of one program's tile."""
         return int(numpy.prod(self.shape)) * self.memory.itemsize
 
     def read(self) -> numpy.ndarray:
@@ -130,7 +129,6 @@ class SharedTile(Composite):
         return self.view(self.memory, tuple(chosen))
 
     def view(self, memory: numpy.ndarray, chosen: tuple[Choice, ...]) -> SharedTile:
-        """Another tile of the same allocation."""
         return SharedTile(memory, chosen, self.allocation)
 
     @property
@@ -517,5 +515,4 @@ class Waiting:
     asks: Callable[[SharedTile, Value, Active], bool] = is_under_way
 
     def is_over(self) -> bool:
-        """Whether it need not wait any more."""
         return not self.asks(self.barrier, self.phase, self.active)

@@ -214,7 +214,6 @@ class Touched:
         )
 
     def put_into(self, sectors: requests.SectorSet) -> None:
-        """Put all sectors into a set."""
         runs = []
         for execution in self._executions:
             if isinstance(execution.rows, requests.ScatteredRows) and not execution.moved.any():
@@ -533,7 +532,6 @@ class Counting:
         """Whether programs that others ran after may run again."""
 
     def see(self, seen: ObservedAccess) -> None:
-        """Count an access, if it is one of those to count."""
         if (tally := self._tallies.get(seen.operation)) is None:
             return
         if seen.programs is not self._batch and not self._in_turns:
@@ -542,7 +540,6 @@ class Counting:
         tally.add(seen)
 
     def end_batch(self) -> None:
-        """The programs that were seen are done."""
         for tally in self._tallies.values():
             tally.end_batch()
 

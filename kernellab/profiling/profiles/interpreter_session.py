@@ -118,7 +118,6 @@ class OperationObserver(AccessObserver):
         mask: Value | None,
         active: Active,
     ) -> None:
-        """Count the bytes of an access."""
         del addresses
         began = time.perf_counter_ns()
         operation = located_at(frame.f_code, frame.f_lasti, self.operations)
@@ -141,7 +140,6 @@ class OperationObserver(AccessObserver):
         return self.programs.count if active is None else int(numpy.count_nonzero(active))
 
     def instrument(self) -> Instrument:
-        """What a launch is run with."""
         return Instrument(emit_passing_events, self)
 
 
@@ -274,7 +272,6 @@ class InterpreterSession:
         _watch.part(self)
 
     def enter(self, name: str, metrics: Mapping[str, float]) -> None:
-        """A scope begins."""
         scope = self._path[-1].child(name, "scope")
         scope.add(metrics)
         self._path.append(scope)
@@ -284,12 +281,10 @@ class InterpreterSession:
         self._path[-1].add(metrics)
 
     def leave(self) -> None:
-        """The innermost scope ends."""
         if len(self._path) > 1:
             self._path.pop()
 
     def finish(self, name: str) -> Profile:
-        """Everything that was measured."""
         self.deactivate()
         kernels = tuple(
             replace(kernel.facts, launches=kernel.launches) for kernel in self._kernels.values()
@@ -311,7 +306,6 @@ class InterpreterSession:
     # Launches
 
     def saw(self, launch: SeenLaunch) -> None:
-        """A launch was carried out."""
         said = named(
             launch.kernel, self._metadata_of, launch.grid, launch.options, launch.call.values
         )

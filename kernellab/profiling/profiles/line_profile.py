@@ -61,7 +61,6 @@ class Readings:
 
     @property
     def lost(self) -> int:
-        """Readings that newer ones took the place of."""
         return int((self.taken - self.kept).sum())
 
 

@@ -147,7 +147,6 @@ class Counter:
 
     @property
     def ratio(self) -> float | None:
-        """Predicted over measured."""
         if self.predicted is None or not self.measured:
             return None
         return self.predicted / self.measured

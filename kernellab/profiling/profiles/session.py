@@ -331,7 +331,6 @@ class GpuSession:
         self._scopes.append(scope)
 
     def leave(self) -> None:
-        """The innermost scope ends."""
         if self._scopes:
             self._scopes.pop().__exit__(None, None, None)
 
@@ -687,7 +686,6 @@ class SessionOnBoth:
         self._on_gpu.enter(name, metrics)
 
     def leave(self) -> None:
-        """The innermost scope ends."""
         self._on_gpu.leave()
 
     def finish(self, name: str) -> Profile:

@@ -49,7 +49,6 @@ class LinearTile:
 
     @property
     def bases(self) -> Mapping[str, Bases]:
-        """Input -> its basis vectors."""
         return {name: getattr(self, name) for name in self._inputs}
 
     @property
@@ -60,7 +59,6 @@ class LinearTile:
 
     @property
     def element_count(self) -> int:
-        """Elements of the tile."""
         return math.prod(self.shape)
 
     @property
