@@ -270,9 +270,7 @@ _UNCHECKED = (
 
 
 def _findings(detectors: Sequence[Detector], failures: Failures) -> Iterator[Finding]:
-    """Yield the findings of all detectors that did not fail, without those that follow from another
-    fault.
-    """
+    """Yield the findings of detectors that did not fail, without those that follow from others."""
     explained: set[Operation] = set()
     for detector in implementing("explains", detectors):
         with failures.kept(type(detector)):

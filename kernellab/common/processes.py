@@ -445,9 +445,7 @@ class _Copy:
 
 
 def _is_suspended(process: int) -> bool:
-    """Whether somebody has stopped a process, as SIGSTOP does; a debugger that looks into it has
-    not.
-    """
+    """Whether somebody has stopped a process by SIGSTOP; a debugger has not."""
     return _status(process)[:1] == ["T"]
 
 

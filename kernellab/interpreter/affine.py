@@ -405,9 +405,7 @@ def _fitting(
     dtype: numpy.dtype,
     bounds: tuple[int, int],
 ) -> AffineTile | None:
-    """The tile, if every element fits the dtype;
-    else None, and NumPy computes the wrapped elements.
-    """
+    """The tile if every element fits the dtype; else None, and NumPy computes wrapped elements."""
     lowest, highest = _limits(dtype)
     if bounds[0] < lowest or bounds[1] > highest:
         bounds = _exact_bounds(base, strides, extents)
@@ -576,9 +574,7 @@ def _and(lhs: Any, rhs: Any) -> BoxMask | None:
 
 
 def _where_on(box: BoxMask, mask: Any) -> BoxMask | None:
-    """The box in programs whose mask, one boolean each, is true, and nothing in the others;
-    None for any other mask.
-    """
+    """The box where a mask of one boolean a program is true; None for any other mask."""
     on = _of_programs(mask, len(box.extents))
     if on is None or not box.intervals:
         return None
@@ -588,9 +584,7 @@ def _where_on(box: BoxMask, mask: Any) -> BoxMask | None:
 
 
 def _of_programs(mask: Any, rank: int) -> numpy.ndarray | None:
-    """A mask that is one boolean a program, as pipelined loops have:
-    with one entry each, or one for all; None for any other.
-    """
+    """A mask of one boolean a program, as pipelined loops have, or one for all; None for others."""
     if isinstance(mask, SymbolicTile):
         return None
     on = numpy.asarray(mask)
@@ -626,9 +620,7 @@ _SYMBOLIC: dict[numpy.ufunc, Callable[[Any, Any], SymbolicTile | None]] = {
 
 
 def _without_dispatch(ufunc: numpy.ufunc) -> Callable[[SymbolicTile, Any], Any]:
-    """Python's operator for a ufunc: what stays symbolic need not go through NumPy,
-    which takes longer than the arithmetic.
-    """
+    """Python's operator for a ufunc: symbolic results need not take NumPy's slower dispatch."""
     symbolic = _SYMBOLIC[ufunc]
 
     def operate(lhs: SymbolicTile, rhs: Any) -> Any:

@@ -532,9 +532,7 @@ def assembly(
 
 
 class _Packing:
-    """How the elements of tiles become 32-bit registers:
-    `pack` neighbors go together, as many in a register as fit.
-    """
+    """How tiles become 32-bit registers: `pack` neighbors go together, as many as fit."""
 
     def __init__(self, pack: int, shape: tuple[int, ...], operands: Sequence[Value]) -> None:
         self.pack = pack

@@ -117,9 +117,7 @@ def computes(*names: str, modifiers: str = "") -> Callable[[Function], Function]
 
 
 def _computed(function: Callable[..., Array], form: Form, values: list[Array]) -> Array:
-    """The result in the form's type; what is narrower than float32 is computed in that,
-    and rounded once.
-    """
+    """The result in the form's type; narrow floats are computed in float32 and rounded once."""
     if not form.kind.is_float:
         return function(form, *values)
     if "ftz" in form.modifiers:
@@ -236,9 +234,7 @@ def maximum(form: Form, *values: Array) -> Array:
 def _extreme(
     form: Form, propagating: numpy.ufunc, ignoring: numpy.ufunc, values: Sequence[Array]
 ) -> Array:
-    """A minimum or maximum of two or three; of numbers, NaN counts only with `.NaN`,
-    and -0 is less than +0.
-    """
+    """A minimum or maximum of two or three; NaN counts only with `.NaN`, and -0 is below +0."""
     if not form.kind.is_float:
         return propagating(*values)
     chosen = propagating if "NaN" in form.modifiers else ignoring
@@ -356,9 +352,7 @@ def _shifted_right(value: Array, amount: Array) -> Array:
 
 
 def _amount(value: Array, amount: Array) -> Array:
-    """In the value's type; 64 is beyond every width, and NumPy then gives 0,
-    or the sign to the right.
-    """
+    """In the value's type; NumPy gives 0, or the sign to the right, for 64."""
     return numpy.minimum(amount, 64).astype(numpy.asarray(value).dtype)
 
 

@@ -338,9 +338,7 @@ class Threads:
 
 
 def _reads_ahead(instructions: Sequence[Instruction]) -> bool:
-    """Whether one of the instructions, in the order of the text,
-    reads what only a later one writes.
-    """
+    """Whether an instruction reads what only a later one in the text writes."""
     everything = {name for instruction in instructions for name in _written(instruction)}
     written: set[str] = set()
     for instruction in instructions:

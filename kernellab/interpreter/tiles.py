@@ -266,9 +266,7 @@ def scan(
 def _of_active(
     values: Sequence[Value], shape: tuple[int, ...], active: Active
 ) -> tuple[list[numpy.ndarray], Callable[[numpy.ndarray], numpy.ndarray]]:
-    """The tiles of active programs, whole; and what puts results in the places of these programs,
-    with 0 in the others'.
-    """
+    """The tiles of active programs, and what puts results in place, with 0 for the others."""
     arrays = _aligned([full(value, shape) for value in values])
     if active is None or arrays[0].ndim == len(shape):
         return arrays, lambda result: result

@@ -329,9 +329,7 @@ _OTHER_EFFECTS = (tt.PrintOp, tt.AssertOp, tt.ElementwiseInlineAsmOp)
 
 
 def _unused_output(run: CheckedRun) -> tuple[str, list[str]]:
-    """Return a parameter with the name of an output that the kernel's source never uses, and the
-    inputs that the kernel stores to; "" and [] if the kernel also writes something else.
-    """
+    """Return an output by name that the source never uses, and the inputs stored to; or "", []."""
     effects = program.memory_effects(run.code)
     stored, updated = effects.stored or frozenset(), effects.updated or frozenset()
     if updated or not stored or not stored <= (effects.loaded or frozenset()):

@@ -236,9 +236,7 @@ class _Explanation:
         return "warp shuffles"
 
     def _means_of_conversion(self) -> Means:
-        """By the highest of warp, lane and register that does not find its elements
-        where it is itself.
-        """
+        """By the highest of warp, lane and register that does not hold its own elements."""
         source, destination = self._registers(self._source), self._registers(self._destination)
         if source is None or destination is None:
             return "no-op"

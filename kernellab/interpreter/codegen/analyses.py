@@ -116,9 +116,7 @@ def _inline(region: Region, functions: Mapping[str, tt.FuncOp]) -> None:
 
 
 def _wrap_in_call(op: tt.MapElementwiseOp) -> None:
-    """Make the blocks of the function the body of a call, which is all
-    that the function then does.
-    """
+    """Make the blocks of a function the body of a call, which is all that it then does."""
     body = Region()
     op.function.move_blocks(body)
     results: Sequence[Attribute] = ()
@@ -191,9 +189,7 @@ class _Varies:
 
 
 def _varying_because_of(op: Operation, varying: Container[SSAValue]) -> Iterator[SSAValue]:
-    """The values that vary because of `op` itself:
-    of its operands, or of the way that programs take.
-    """
+    """The values that vary because of the operands of `op`, or of the way that programs take."""
     match op:
         case mlir.ForOp():
             if _any((op.lower, op.upper, op.step), varying):
@@ -222,9 +218,7 @@ def _varying_because_of(op: Operation, varying: Container[SSAValue]) -> Iterator
 
 
 def _differs_by_itself(op: Operation) -> bool:
-    """Whether results differ though operands do not; of an update, each program finds what
-    another one left.
-    """
+    """Whether results differ though operands do not: each update finds what another one left."""
     return has(op, VariesByProgram) or global_effect(op) == "atomic"
 
 
@@ -301,9 +295,7 @@ class _PointsInto:
 
 
 def _made_from(op: Operation) -> tuple[SSAValue | None, ...]:
-    """The pointers that the results of `op` have their underlying objects from;
-    ADDRESS where they have none.
-    """
+    """The pointers whose underlying objects the results of `op` have; ADDRESS for none."""
     if (moved := trait_of(op, MovesElements)) is not None:
         return moved.sources_of(op)
     match op:

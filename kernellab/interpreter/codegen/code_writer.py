@@ -107,9 +107,7 @@ def release_dead(statements: list[ast.stmt], candidates: set[str]) -> list[ast.s
 
 
 def _assigned_once(statements: list[ast.stmt], names: list[list[ast.Name]]) -> set[str]:
-    """Names that exactly one statement of this level assigns, and none below assigns again, by the
-    names in each statement.
-    """
+    """Names that one statement of this level alone assigns, by the names in each statement."""
     own = {
         node.id
         for statement in statements

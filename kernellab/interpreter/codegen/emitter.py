@@ -470,9 +470,7 @@ class Emitter(CodeWriter):
         return variable(name)
 
     def _refuse_programs_in(self, region: Region) -> None:
-        """A region of scalars runs for the elements of all programs at once,
-        so there is no single program id in it.
-        """
+        """Refuse a program id in a region that runs for the elements of all programs at once."""
         for op in region.walk():
             from_outside = (o for o in op.operands if not region.is_ancestor(o.owner))
             if isinstance(op, tt.GetProgramIdOp) or self.varies(*from_outside):
@@ -595,9 +593,7 @@ class Emitter(CodeWriter):
         return {value: name for value, name in named if name is not None}
 
     def _bind_arguments(self, block: Block) -> list[str]:
-        """Name the arguments; a pointer's value is its offset, 0,
-        and its name stands for the buffer.
-        """
+        """Name the arguments; a pointer's value is its offset, 0, and its name the buffer's."""
         self._buffers: dict[SSAValue, str] = {}
         self._start = self.constant(numpy.int64(0), hint="start")
         for argument in block.args:
@@ -627,9 +623,7 @@ class Emitter(CodeWriter):
         return named or value.name_hint or "value"
 
     def _location_of(self, op: Operation) -> Location:
-        """Where the operation comes from; one that does not say so is taken to be
-        where the last one was.
-        """
+        """Where the operation comes from; one that does not say so is where the last one was."""
         location = locate(op.location)
         return location if location.frames else self._location
 
@@ -663,9 +657,7 @@ def _largest_tile(function: tt.FuncOp) -> int:
 
 
 def _leaves_its_block(value: SSAValue) -> bool:
-    """True where a block that is jumped to later still reads `value`:
-    it must not be let go before.
-    """
+    """True where a block that is jumped to later still reads `value`, which must be kept."""
     block = value.owner if isinstance(value.owner, Block) else value.owner.parent
     if block is None or block.parent is None or len(block.parent.blocks) == 1:
         return False

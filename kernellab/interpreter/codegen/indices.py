@@ -152,9 +152,7 @@ def _name_of(
     assigned: str | None,
     is_step: Callable[[SSAValue], bool],
 ) -> str | None:
-    """Return what to call a value that is a part of what is assigned to a variable; None for a
-    value that is not worth reporting.
-    """
+    """Return what to call a part of what is assigned to a variable; None if not worth reporting."""
     if is_pointer(value.type):
         return None
     has_name = variable not in (None, assigned) and not is_step(value)
@@ -209,9 +207,7 @@ def kept_values(function: tt.FuncOp) -> set[SSAValue]:
 
 
 def _variable(value: SSAValue) -> tuple[str | None, int | None]:
-    """The kernel's variable that a value is assigned to, or is on the way to;
-    and the kernel's line that computes it.
-    """
+    """The kernel's variable that a value is, or is on the way to; and the line that computes it."""
     if isinstance(value, BlockArgument):
         return argument_name(value), None
     assert isinstance(value, OpResult)
@@ -234,9 +230,7 @@ def _is_step(value: SSAValue) -> bool:
 
 
 def _assigns_the_same(op: Operation, location: Location) -> bool:
-    """Return whether an operation belongs to the assignment at a location, or to a function
-    that is called there.
-    """
+    """Return whether an operation belongs to the assignment at a location, or to a call there."""
     other = locate(op.location)
     depth = len(other.frames) - len(location.frames)
     if depth < 0 or _lines(other.frames[depth:]) != _lines(location.frames):

@@ -68,9 +68,7 @@ def without_made_up_lines(code: CodeType) -> CodeType:
 
 
 def _positions(code: CodeType) -> Iterator[Position]:
-    """The position of each code unit; a jump back has none, so that a loop's line has its turn
-    once an iteration.
-    """
+    """The position of each code unit; none of a jump back, so that a loop's line has its turn."""
     jumps_back = False
     for position, opcode in zip(code.co_positions(), code.co_code[::2], strict=True):
         if opcode != _CACHE:
@@ -406,9 +404,7 @@ class SteppingEmitter(emitter.Emitter):
         return tuple(results.item(number) for number in range(len(op.final)))
 
     def _argument(self, held: Held, callee: Callee, call: tt.CallOp) -> Expression:
-        """What a parameter shows as; the values that its debug record names are the
-        callee's arguments.
-        """
+        """What a parameter shows as; its debug record's values are the callee's arguments."""
         block = callee.function.body.blocks.first
         assert block is not None
         given: dict[SSAValue, SSAValue] = dict(zip(block.args, call.arguments))
@@ -426,9 +422,7 @@ class SteppingEmitter(emitter.Emitter):
             self.statement(ast.Return(as_node(returned[0] if len(returned) == 1 else returned)))
 
     def _returned(self, value: SSAValue, argument: int | None) -> Expression:
-        """A pointer that can point into one of the arguments alone goes back as an offset,
-        any other as its address.
-        """
+        """A pointer into one of the arguments alone goes back as an offset, others as addresses."""
         is_anywhere = is_pointer(value.type) and argument is None
         return self.address(value) if is_anywhere else self[value]
 

@@ -354,9 +354,7 @@ def _as_compiled(entry: types.TracebackType) -> types.TracebackType:
 def _traceback(
     entries: Sequence[types.TracebackType], calls: Sequence[SourcePosition]
 ) -> types.TracebackType | None:
-    """The kernel's own frames, then one for each helper function that has none:
-    no frame of the interpreter.
-    """
+    """The kernel's own frames, then those of helpers without one; no frame of the interpreter."""
     result: types.TracebackType | None = None
     own = [
         _as_compiled(entry) for entry in entries if entry.tb_frame.f_code.co_filename != HIDDEN_FILE
@@ -408,9 +406,7 @@ def _at_fault(fault: LaneFault, programs: Programs) -> int:
 
 
 def _may_repeat(code: ProgramCode, arguments: Sequence[Any]) -> bool:
-    """Whether a program that runs twice does the same twice: no atomics, nothing is printed, and it
-    reads nothing that it writes.
-    """
+    """Whether a program has no atomics, prints nothing, and reads nothing that it writes."""
     effects = memory_effects(code)
     if code.watched is not None or effects.stored is None or effects.loaded is None:
         return False
@@ -579,9 +575,7 @@ class _TolerantMemory(MemoryLayer):
 
 
 def _outside(access: MemoryAccess) -> numpy.ndarray:
-    """Return which enabled elements of an access are out of bounds, programs first if they
-    differ.
-    """
+    """Return which enabled elements are out of bounds, programs first if they differ."""
     if isinstance(access.buffer, Buffer):
         index = numpy.asarray(access.offsets) + access.buffer.origin
         outside = access.buffer.is_outside(index)

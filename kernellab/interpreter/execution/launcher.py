@@ -325,9 +325,7 @@ def _raise_if(error: BaseException | None) -> None:
 
 
 def _work(kernel: Any, sizes: Grid, code: ProgramCode) -> ProgressBar:
-    """The run, for whoever watches it. Programs that wait for each other have turns,
-    of which no one knows how many.
-    """
+    """The run, for whoever watches it; no one knows how many turns waiting programs take."""
     waiting = code.watched is not None
     return ProgressBar(
         kernel.__name__,

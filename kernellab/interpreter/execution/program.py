@@ -515,9 +515,7 @@ def _origin(module: ModuleOp, code: emitter.KernelCode) -> CodeOrigin:
 
 
 def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
-    """The IR that runs: for "ttir" only as far as the interpreter needs it,
-    for any other stage as the compiler leaves it.
-    """
+    """The IR that runs: "ttir" as far as the interpreter needs it, others as compiled."""
     if stage != TTIR:
         return module_after(kernel, call, target, stage)
     key = (kernel, call.specialization, target, call.options)

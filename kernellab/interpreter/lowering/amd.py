@@ -68,9 +68,7 @@ def upcast_fp4(op: amd.ScaledUpcastFp4Op, value: Emitter) -> expressions.Express
 
 
 def _is_left_operand(tile: SSAValue) -> bool:
-    """Whether a dot's operand is the left one, whose groups follow each other along
-    its last dimension.
-    """
+    """Whether a dot's operand is the left one, with groups along its last dimension."""
     assert isinstance(tile.type, builtin.TensorType)
     encoding = tile.type.encoding
     assert isinstance(encoding, DotOperandEncoding)

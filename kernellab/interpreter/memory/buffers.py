@@ -442,9 +442,7 @@ class Box:
 
 
 def _box_at(origin: int, offsets: AffineTile, mask: Value | None) -> Box | None:
-    """Return the box of an access to a buffer with that origin; None if the mask is not a box, or a
-    stride is negative.
-    """
+    """Return the box of an access with that origin; None for other masks and negative strides."""
     on = None if mask is None else as_box(mask, offsets.extents)
     if (mask is not None and on is None) or min(offsets.strides, default=0) < 0:
         return None
@@ -473,17 +471,13 @@ def _box_at(origin: int, offsets: AffineTile, mask: Value | None) -> Box | None:
 
 
 def _have_collisions(offsets: AffineTile) -> bool:
-    """Whether lanes of one program share elements because they do not differ
-    along some dimension.
-    """
+    """Whether lanes of a program share elements as they do not differ along some dimension."""
     along = zip(offsets.strides, offsets.extents)
     return any(extent > 1 and not stride for stride, extent in along)
 
 
 def _reach(steps: Sequence[tuple[int, int]]) -> int | None:
-    """How far the last of all elements is from the first, given (step, number)
-    along each dimension; None where two may be one.
-    """
+    """How far the last element is from the first, by (step, number); None where two may be one."""
     reach = 0
     for step, number in sorted(steps):
         if number > 1:

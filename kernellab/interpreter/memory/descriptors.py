@@ -240,9 +240,7 @@ def _base(value: Value) -> End:
 
 
 def _wrapped(offset: End) -> End:
-    """An offset in 64 bits, as addresses are: ragged descriptors reach backwards
-    by going round (`triton.tools.ragged_tma`).
-    """
+    """An offset in 64 bits: ragged descriptors reach backwards by going round (`ragged_tma`)."""
     if isinstance(offset, int):
         return (offset + 2**63) % 2**64 - 2**63
     return offset
