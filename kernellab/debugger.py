@@ -234,9 +234,7 @@ class KernelStops(_Pdb):
         super().interaction(*where)
 
     def user_exception(self, frame: FrameType, exc_info: Any) -> None:
-        """Do not stop for a fault in each frame that it passes: the session prompts once, when the
-        fault has been explained.
-        """
+        """Do not stop for a fault in each frame: the session prompts once, when it is explained."""
         if issubclass(exc_info[0], FAULTS):
             self.go_on()
         else:
@@ -519,9 +517,7 @@ _DEBUG = EntryPoint(
 
 
 def for_prompts(scope: Mapping[str, Any], target: Target) -> dict[str, Any]:
-    """Return a function's globals, in which Triton's modules and JIT functions are replaced by
-    objects that take arrays.
-    """
+    """Return a function's globals, with functions of arrays for Triton's modules and functions."""
     return {name: _for_arrays(name, value, target) for name, value in scope.items()}
 
 

@@ -124,9 +124,7 @@ _REFUTING = ("out-of-bounds", "race")
 
 
 def _for_every_size(first: _Examined, sizes: Sizes, options: CheckOptions) -> Findings:
-    """Return the findings with what is proved for every size; or those of a small launch that
-    fails.
-    """
+    """Return the findings with what is proved for every size, or those of a small launch."""
     prepared = first.prepared
     code = program_code(prepared.kernel, prepared.call, prepared.target, prepared.options.stage)
     proof = Proof(prepared, code, sizes)

@@ -327,9 +327,7 @@ def stored_integers(op: Operation) -> SSAValue | None:
 
 @lru_cache(maxsize=32)
 def _behind_accesses(function: Operation) -> frozenset[SSAValue]:
-    """What addresses and masks are computed from; where some of that was loaded, also what
-    integers in memory are computed from.
-    """
+    """What addresses and masks are computed from, with integers in memory behind loads."""
     operations = list(function.walk())
     placed = [value for op in operations for value in placing(op)]
     values = behind(placed)

@@ -410,9 +410,7 @@ def option(
 
 
 def options_of(function: Callable[..., Any], help: str) -> Iterator[Option]:
-    """Yield the options that the signature of a function declares and `help` explains; of a
-    parameter with no default value, which is required, the text is the value.
-    """
+    """Yield the options that a function's signature declares and `help` explains."""
     explained = {name: rest for short, name, *rest in _EXPLAINED.findall(help)}
     shorts = {name: short for short, name, *_ in _EXPLAINED.findall(help)}
     for parameter in inspect.signature(function).parameters.values():

@@ -379,10 +379,7 @@ _ASSEMBLY_CODE = re.compile(r"^\s+(?:@|\{|[a-z])")
 
 
 def _assembly_frames(text: str) -> list[tuple[Frames, ...]]:
-    """For each line of PTX or AMD assembly the place that the last `.loc` named.
-
-    Only the innermost frame: that is all that the directive of either vendor has.
-    """
+    """For each line of PTX or AMD assembly the place of the last `.loc`, the innermost."""
     files = {
         number: string_of_assembly(f"{first}/{second}" if second and first else second or first)
         for number, first, second in _FILE_DIRECTIVE.findall(text)

@@ -74,9 +74,7 @@ Base = Any
 
 
 def base_of(numbers: numpy.ndarray) -> Base:
-    """One integer, or one a program, in the form that costs least:
-    that of a single program is for all.
-    """
+    """One integer, or one a program, in the cheapest form: a single program's is for all."""
     if not numbers.ndim:
         return int(numbers)
     count = len(numbers)
@@ -340,9 +338,7 @@ def _is_everywhere(end: End, number: int) -> bool:
 
 
 def affine(value: Any, rank: int) -> AffineTile | None:
-    """`value` as an affine tile of that rank, or None where it is not an integer or differs
-    from lane to lane.
-    """
+    """`value` as an affine tile of that rank; None unless it is an integer for all lanes."""
     if isinstance(value, AffineTile):
         return value if len(value.extents) == rank else None
     if isinstance(value, SymbolicTile):
@@ -543,9 +539,7 @@ def _clipped(interval: Interval, extent: int) -> Interval:
 
 
 def cut(end: End, extent: int) -> End:
-    """An end of an interval, moved to the nearest of the lanes that there are;
-    an int where it is then the same in every program.
-    """
+    """An end of an interval, moved to the nearest lane; an int where all programs agree."""
     if isinstance(end, int):
         return 0 if end < 0 else extent if end > extent else end
     low, high = extremes(end)

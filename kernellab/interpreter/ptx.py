@@ -92,9 +92,7 @@ def bits_of(width: int) -> numpy.dtype:
 
 
 def resized(bits: Array, width: int, signed: bool = False) -> Array:
-    """A register's bits in a register of another width:
-    cut off, or extended with zeros or with the sign.
-    """
+    """A register's bits in another width: cut off, or extended with zeros or the sign."""
     array = numpy.asarray(bits)
     wanted = bits_of(width)
     if array.dtype == wanted:

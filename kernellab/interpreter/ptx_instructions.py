@@ -358,9 +358,7 @@ def _amount(value: Array, amount: Array) -> Array:
 
 @instruction("shf", modifiers="l r wrap clamp")
 def funnel_shift(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
-    """Shifts the 64 bits of the second operand over the first;
-    gives the upper half to the left, the lower to the right.
-    """
+    """Shifts 64 bits, the second operand over the first; gives the half shifted to."""
     target, *sources = operands
     low, high, amount = (machine.read(source, KINDS["u32"]) for source in sources)
     whole = numpy.asarray(high, numpy.uint64) << numpy.uint64(32) | numpy.asarray(low, numpy.uint64)
@@ -571,9 +569,7 @@ _TO_INTEGER = {"rni": numpy.rint, "rzi": numpy.trunc, "rmi": numpy.floor, "rpi":
 
 @instruction("cvt", modifiers=f"{ROUNDS} rna rni rzi rmi rpi relu satfinite tf32")
 def convert(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
-    """Between types; two numbers packed into one register come as two operands,
-    the upper one first.
-    """
+    """Between types; two numbers packed into one register come upper one first."""
     if "tf32" in form.modifiers:
         _convert_to_tf32(machine, form, operands)
         return

@@ -74,9 +74,7 @@ class Function:
 
     @cached_property
     def loops(self) -> tuple[int, ...]:
-        """How many loops are around each statement:
-        a loop goes from a label to the last jump back there.
-        """
+        """How many loops are around each statement: from a label to the last jump back."""
         begins: dict[str, int] = {}
         ends: dict[int, int] = {}
         for place, statement in enumerate(self.statements):

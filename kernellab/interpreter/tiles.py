@@ -102,9 +102,7 @@ def permute(value: Value, order: tuple[int, ...]) -> Value:
 
 
 def full(value: Value, shape: tuple[int, ...]) -> numpy.ndarray:
-    """Every element in place: an array (or a read-only view) of `shape`,
-    programs first where it has them.
-    """
+    """Every element in place: an array, or read-only view, of `shape`, programs first."""
     array = numpy.asarray(value)
     programs = array.shape[: array.ndim - len(shape)]
     if array.shape[len(programs) :] == shape:
@@ -419,9 +417,7 @@ class Composite:
 
 
 def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:
-    """`new` for active programs, `old` for the others;
-    no `old` yet means that no other program has one.
-    """
+    """`new` for active programs, `old` for the others; None if no other program has one."""
     if active is None or old is None or new is old:
         return new
     if isinstance(new, Composite):
@@ -443,9 +439,7 @@ def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:
 
 
 def select(condition: Value, true_value: Value, false_value: Value, rank: int) -> Value:
-    """Lane by lane; a scalar condition chooses whole tiles (`rank` is the tiles',
-    the condition's is 0).
-    """
+    """Lane by lane; a scalar condition chooses whole tiles, which have rank `rank`."""
     if isinstance(true_value, Composite):
         if numpy.ndim(condition):
             return true_value.merged(false_value, condition)

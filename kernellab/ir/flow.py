@@ -184,9 +184,7 @@ Node = TypeVar("Node")
 
 
 def reached(start: Iterable[Node], step: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
-    """Yield values, or operations or blocks, and all that steps from them lead to, each once, the
-    nearest first.
-    """
+    """Yield nodes and all that steps from them lead to, each once, the nearest first."""
     waiting = list(dict.fromkeys(start))
     seen = set(waiting)
     for node in waiting:

@@ -331,9 +331,7 @@ def parents(op: Operation) -> Iterator[Operation]:
 
 
 def function_of_elements(op: Operation) -> Operation | None:
-    """Return the operation in whose function of elements another one is; see
-    `RegionsOfElements`.
-    """
+    """Return the operation in whose `RegionsOfElements` another one is."""
     return next((parent for parent in parents(op) if has(parent, RegionsOfElements)), None)
 
 

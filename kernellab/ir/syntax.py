@@ -362,9 +362,7 @@ def in_order_of_use(text: str) -> str:
 
 
 def write_module(module: builtin.ModuleOp, *, locations: bool = True) -> str:
-    """The module in MLIR's generic form, which `triton_api.parse_mlir` (and `mlir-opt`)
-    reads back to the same module.
-    """
+    """The module in MLIR's generic form, which `triton_api.parse_mlir` reads back."""
     stream = StringIO()
     printer = _Printer(stream=stream, print_generic_format=True, print_debuginfo=locations)
     printer.print_op(module)

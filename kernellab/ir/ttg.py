@@ -259,9 +259,7 @@ class WarpSpecializeOp(IRDLOperation):
 
     @property
     def captured(self) -> tuple[SSAValue, ...]:
-        """What each partition is given, in order; the operands of this
-        operation up to Triton 3.6.
-        """
+        """What each partition is given, in order; this operation's operands up to Triton 3.6."""
         return tuple(self._holder.operands or self.captures)
 
     @property

@@ -157,9 +157,7 @@ def varying_values(function: tt.FuncOp) -> set[SSAValue]:
 
 
 def varying_elements(function: tt.FuncOp) -> set[SSAValue]:
-    """The values that may differ from element to element inside functions of elements,
-    where `function` runs for one program.
-    """
+    """The values that may differ between elements inside functions of elements."""
     return _varying(
         [
             inside
@@ -337,9 +335,7 @@ def starts(function: tt.FuncOp) -> set[SSAValue]:
 
 
 def widen_offsets(function: tt.FuncOp, of: set[SSAValue]) -> None:
-    """Give the pointers `of` offsets of 64 bits, in place:
-    each offset is widened once, where it is made, for all of them.
-    """
+    """Give the pointers `of` offsets of 64 bits, in place, each widened once."""
     wide: dict[SSAValue, SSAValue] = {}
     for op in list(function.walk()):
         if isinstance(op, tt.AddPtrOp) and op.pointer in of and _is_narrow(op.offset):

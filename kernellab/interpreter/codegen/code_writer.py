@@ -213,9 +213,7 @@ class CodeWriter:
         self.statement(ast.Assign([node], as_node(value)))
 
     def evaluate(self, hint: str | None, value: Expression) -> Expression:
-        """Evaluate `value` here: for its effect (hint None), or into a
-        variable named like `hint`.
-        """
+        """Evaluate `value` here: for its effect (hint None), or into a variable like `hint`."""
         if hint is None:
             self.statement(ast.Expr(value.node))
             return value
@@ -224,9 +222,7 @@ class CodeWriter:
         return variable(name)
 
     def once_per_batch(self, name: str, value: Expression) -> Expression:
-        """The variable of that name, set to `value` before anything else of a batch runs;
-        asked for again, it is the same.
-        """
+        """The variable of that name, set to `value` once, before all else of a batch."""
         if name not in self._of_the_batch:
             self._of_the_batch[name] = self.fresh(name)
             self._scopes.append(self._beginning)

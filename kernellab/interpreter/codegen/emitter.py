@@ -288,9 +288,7 @@ class Emitter(CodeWriter):
         return any(value in self._varying for value in values)
 
     def buffer(self, pointer: SSAValue) -> Expression:
-        """What an access through `pointer` goes to:
-        the argument it points into, or whatever is at its address.
-        """
+        """What an access through `pointer` goes to: an argument, or what is at its address."""
         dtype = pointee_dtype(pointer)
         underlying = self._underlying_objects.get(pointer)
         if underlying is ADDRESS:
@@ -316,9 +314,7 @@ class Emitter(CodeWriter):
         return self.address(value) if is_pointer(value.type) else self[value]
 
     def moved(self, pointer: SSAValue, offset: SSAValue) -> Expression:
-        """The pointer `offset` elements further; a scalar pointer and a tile
-        of offsets make a tile.
-        """
+        """The pointer `offset` elements further; scalar pointer and tile of offsets make a tile."""
         if pointer in self._starts and dtype(offset.type) == numpy.int64:
             return self[offset]
         start = self[pointer]
@@ -330,9 +326,7 @@ class Emitter(CodeWriter):
         return start + self[offset] * size
 
     def passed(self, value: SSAValue, target: SSAValue) -> Expression:
-        """`value` in the form that `target` has: where that is an address,
-        so is what becomes it.
-        """
+        """`value` in the form of `target`: where that is an address, so is what becomes it."""
         if is_pointer(target.type) and self._underlying_objects.get(target) is ADDRESS:
             return self.address(value)
         return self[value]
@@ -366,9 +360,7 @@ class Emitter(CodeWriter):
         return name
 
     def end_turn(self) -> None:
-        """`yield`: here a program lets the others go on;
-        the function that runs it becomes a coroutine.
-        """
+        """`yield`: the program lets others go on; the function becomes a coroutine."""
         if self._inside_element_function:
             raise self.unsupported("a loop that waits for other programs in a function of elements")
         self.statement(ast.Expr(ast.Yield()))
@@ -478,9 +470,7 @@ class Emitter(CodeWriter):
                 raise self.unsupported("tl.program_id in a function of elements")
 
     def warp_group(self, region: Region, returned: Sequence[SSAValue]) -> Expression:
-        """A coroutine without parameters, of a group of warps that returns the values
-        `returned`; see `pause`.
-        """
+        """A coroutine of a group of warps that returns the values `returned`; see `pause`."""
         for op in region.walk():
             for operand in op.operands:
                 if operand in self._expressions:
@@ -556,9 +546,7 @@ class Emitter(CodeWriter):
     def send(
         self, block: Block, values: Sequence[SSAValue], condition: Expression | None = None
     ) -> None:
-        """Active programs whose condition holds go on at `block`,
-        with `values` for its arguments.
-        """
+        """Active programs whose condition holds go on at `block`, with `values` as arguments."""
         if block not in self._arrived:
             raise self.unsupported("a jump backwards")
         going = self.fresh("going")
@@ -629,9 +617,7 @@ class Emitter(CodeWriter):
 
 
 def in_order_of_jumps(region: Region) -> list[Block]:
-    """The blocks of a region, each after those that jump to it;
-    passes may write them in another order.
-    """
+    """The blocks of a region, each after those that jump to it."""
     ordered: list[Block] = []
     seen: set[Block] = set()
 

@@ -38,9 +38,7 @@ class Expression:
         return self.node.id if isinstance(self.node, ast.Name) else None
 
     def member(self, attribute: str) -> Expression:
-        """`self.attribute`, as syntax; for names that are written out,
-        plain attribute access does the same.
-        """
+        """`self.attribute`, as syntax; plain attribute access does the same for known names."""
         return Expression(ast.Attribute(self.node, attribute, ast.Load()))
 
     def __getattr__(self, attribute: str) -> Expression:

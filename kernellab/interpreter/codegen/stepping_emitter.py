@@ -178,9 +178,7 @@ def read_of_kernel(name: str) -> Expression:
 
 
 def make_names_unique(function: ast.FunctionDef) -> None:
-    """Let the kernel's variables have their names, and modules and Python's own
-    functions generated ones.
-    """
+    """Give the kernel's variables their names, and modules and built-ins others."""
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             if node.id.startswith(_OF_KERNEL):
@@ -342,9 +340,7 @@ class SteppingEmitter(emitter.Emitter):
         return function
 
     def starter(self, callee: Callee) -> ast.FunctionDef:
-        """What a launch calls: it takes the values, and calls the kernel
-        with what its parameters show as.
-        """
+        """What a launch calls: it calls the kernel with what its parameters show as."""
         block = self.function.body.blocks.first
         assert block is not None
         with self._collected() as body:
@@ -374,9 +370,7 @@ class SteppingEmitter(emitter.Emitter):
         self.statement(ast.Delete([ast.Name(_VALUES, ast.Del())]))
 
     def _passed_pointer(self, pointer: SSAValue) -> list[Expression]:
-        """A pointer as an argument of a call: where it has an underlying object,
-        the buffer and the offset.
-        """
+        """A pointer as an argument of a call: buffer and offset, where there is a buffer."""
         if self._underlying_objects.get(pointer) is analyses.ADDRESS:
             return [self[pointer]]
         return [self.buffer(pointer), self[pointer]]
@@ -526,9 +520,7 @@ class SteppingEmitter(emitter.Emitter):
 
     @contextmanager
     def without_line(self) -> Iterator[None]:
-        """Inside, statements are at the line of what ran last, so that a debugger
-        does not stop there.
-        """
+        """Inside, statements are at the last line, so that no debugger stops there."""
         outer, self._has_no_line = self._has_no_line, True
         yield
         self._has_no_line = outer

@@ -48,9 +48,7 @@ class LaneValues:
     call: BoundCall
 
     def at(self, value: SSAValue, lane: indices.Lane, depth: int = 0) -> int | None:
-        """The value: out of the variables of the code, an argument, a constant, or computed from
-        such; None where it is known no more.
-        """
+        """The value, of the code, an argument or a constant, or computed of such; else None."""
         part = indices.IndexPart("", value, lane, None)
         value_read = part.read(self.code.variables, self.frame.f_locals, self.program)
         if value_read is None and isinstance(value, BlockArgument) and part.is_argument:

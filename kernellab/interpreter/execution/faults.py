@@ -114,9 +114,7 @@ def index_provenance(
 def _constants_on(
     lines: Sequence[int], calls: Sequence[SourcePosition], call: BoundCall
 ) -> dict[str, Any]:
-    """Return the numbers that were compiled in and whose names are on these lines of the kernel,
-    masks left out.
-    """
+    """Return the compiled-in numbers whose names are on these lines, without masks."""
     texts = [source_line(calls[0].file, line).partition("mask=")[0] for line in lines]
     words = set(re.findall(r"\w+", " ".join(texts)))
     return {
@@ -149,9 +147,7 @@ FAULTS = (
 def explain(
     fault: Fault, programs: Programs, grid: Grid, code: ProgramCode, call: BoundCall
 ) -> KernelLabError:
-    """The fault as an error on the kernel's line, or on that of the helper it called,
-    whose traceback ends there.
-    """
+    """The fault as an error on the kernel's line, or on that of the helper that it called."""
     entries = [e for e in _entries(fault.__traceback__) if e.tb_frame.f_code in code.codes]
     calls = calls_at(entries[-1].tb_frame.f_code, entries[-1].tb_lasti, code.locations)
     where: Occurrence = {}

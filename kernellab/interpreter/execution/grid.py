@@ -390,9 +390,7 @@ def no_program(value: Any, option: str) -> OptionError:
 def set_apart(
     all_batches: Iterable[Programs], chosen: Collection[int], grid: Grid
 ) -> Iterator[Programs]:
-    """The same programs in the same order, each program whose linear id is
-    chosen in a separate batch.
-    """
+    """The same programs in the same order, each chosen one in a separate batch."""
     wanted = numpy.array(sorted(chosen), numpy.int64)
     for programs in all_batches:
         linear = programs.linear

@@ -133,9 +133,7 @@ def launch(
 
 
 def launch_text(kernel: Any, grid: Any, call: BoundCall, text: str) -> None:
-    """Run a module in MLIR's generic form that `kernel` became for this call, in place;
-    raises as `launch`.
-    """
+    """Run a module in MLIR's generic form that `kernel` became, in place; see `launch`."""
     __tracebackhide__ = True
     _run(kernel, grid_to_run(grid, call.values), call, DEFAULT, program_of_text(text, kernel))
 
@@ -341,9 +339,7 @@ def _steps(
     all_batches: Iterator[Programs],
     preemption: Preemption | None = None,
 ) -> Iterator[Step]:
-    """What to run, one after the other: whole batches, or turns of programs
-    that wait for each other, or are preempted.
-    """
+    """What to run in order: whole batches, or turns of waiting or preempted programs."""
     if code.watched is not None:
         idle = idle_variables(code.source)
         return take_turns(all_batches, run_batch, code.watched, idle, preemption)
@@ -351,9 +347,7 @@ def _steps(
 
 
 def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode, bounds: str) -> list[Any]:
-    """What the code takes: a Buffer for each pointer, a Descriptor for each descriptor,
-    a NumPy scalar for each number.
-    """
+    """What the code takes: Buffers, Descriptors, and a NumPy scalar for each number."""
     arguments: list[Any] = []
     values = _runtime_values(call, code.takes_descriptors_apart)
     for (name, value), expected in zip(values, code.arguments, strict=True):
@@ -372,9 +366,7 @@ def argument_names(call: BoundCall, code: ProgramCode) -> list[str]:
 
 
 def _runtime_values(call: BoundCall, taken_apart: bool) -> Iterator[tuple[str, Any]]:
-    """(name, value) of every argument that is not compiled in, tuples taken apart,
-    and what a descriptor becomes.
-    """
+    """(name, value) of every argument that is not compiled in, taken apart."""
     signature, values = call.specialization.signature, call.values
     return _leaves([(name, values[name], type) for name, type in signature.items()], taken_apart)
 

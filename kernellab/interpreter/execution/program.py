@@ -307,9 +307,7 @@ class ProgramCode:
     _found: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def once(self, what: Hashable, find: Callable[[], Made]) -> Made:
-        """What `find` returned for this code the first time; `what` distinguishes it from all else
-        that is found out about the code.
-        """
+        """What `find` returned for this code the first time; `what` is its key."""
         if what not in self._found:
             self._found[what] = find()
         result: Made = self._found[what]
@@ -342,9 +340,7 @@ class ProgramCode:
 
     @functools.cached_property
     def takes_descriptors_apart(self) -> bool:
-        """Whether the compiler has made numbers of descriptors:
-        the code then takes none as such.
-        """
+        """Whether the compiler has made numbers of descriptors, which the code takes."""
         return all(expected.role != "descriptor" for expected in self.arguments)
 
     def prepare_with(self, modules: Mapping[str, Any]) -> types.FunctionType:
@@ -464,9 +460,7 @@ def make_program(
     after: emitter.AfterOperation | None = None,
     is_late: bool = False,
 ) -> ProgramCode:
-    """Triton's front end (and its passes, for a later stage), lowering and Python's own compiler,
-    with nothing kept.
-    """
+    """Triton's front end and passes, lowering and Python's compiler; nothing is kept."""
     is_plain = stage == TTIR and after is None
     file = stored_file(kernel, call, target) if is_plain else None
     stored = None if file is None else load_stored(file)
@@ -591,9 +585,7 @@ def _loaded(code: emitter.KernelCode, file: str, modules: Mapping[str, Any]) -> 
 
 
 def with_plain_names(code: types.CodeType) -> types.CodeType:
-    """The code with each function under its own name:
-    a traceback says "add", not "add.<locals>.add".
-    """
+    """The code with each function under its own name: "add", not "add.<locals>.add"."""
     constants = tuple(
         with_plain_names(constant) if isinstance(constant, types.CodeType) else constant
         for constant in code.co_consts
@@ -689,9 +681,7 @@ def memory_effects(code: ProgramCode) -> MemoryEffects:
 
 @per_code
 def is_asynchronous(code: ProgramCode) -> bool:
-    """Whether something in a kernel's code may complete later than it is issued, or groups of warps
-    run separate code.
-    """
+    """Whether anything may complete after its issue, or warps run separate code."""
     return any(
         has(op, Asynchronous) or isinstance(op, ttg.WarpSpecializeOp) for op in code.module.walk()
     )
@@ -734,9 +724,7 @@ def _arguments(numbers: set[int | None]) -> Arguments:
 
 
 def _described(descriptor: SSAValue) -> SSAValue | None:
-    """The pointer that a descriptor was made of, or the descriptor itself where it is an argument;
-    None where no one knows.
-    """
+    """The pointer that a descriptor was made of, or the argument; None if unknown."""
     match descriptor:
         case OpResult(op=tt.MakeTensorDescOp(base=base)):
             return base

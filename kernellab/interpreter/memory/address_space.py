@@ -285,9 +285,7 @@ class Elements:
     def parts(
         self, access: global_memory.MemoryAccess
     ) -> tuple[list[ResolvedAccess], numpy.ndarray | None]:
-        """An access taken apart, storage by storage, and which of its lanes are in none;
-        None where all are in one.
-        """
+        """An access by storage, and its lanes that are in none; None if all are in one."""
         active = access.active
         whole = self._in_one_storage(access.offsets, anywhere=True)
         if whole is not None:
@@ -445,9 +443,7 @@ def memory_behind(value: Any) -> torch.Tensor | None:
 
 
 def described(value: Any) -> Any:
-    """The tensor, array or pointer that a descriptor describes, None where there is none: its
-    `base`, or the base of that.
-    """
+    """What a descriptor describes: its `base`, or the base of that; None for none."""
     base = None if isinstance(value, type) else getattr(value, "base", None)
     if base is value:  # a dtype of NumPy's is its own base
         return None

@@ -296,9 +296,7 @@ class Box:
         return self._with_programs(lambda numbers: numbers[active])
 
     def made_alike(self, active: numpy.ndarray) -> Box:
-        """The same for active programs; the others make the access of the first of them,
-        which is as good as any.
-        """
+        """The same for active programs; the others make the access of the first of them."""
         first = first_active(active)
         return self._with_programs(lambda numbers: numpy.where(active, numbers, numbers[first]))
 
@@ -380,9 +378,7 @@ class Box:
         return loaded.copy() if isinstance(bases, Progression) else loaded
 
     def looked_at(self, elements: numpy.ndarray, bases: Bases, lanes: Lanes) -> numpy.ndarray:
-        """As `read`, and a view of `elements` where there can be one:
-        where the programs are evenly spaced.
-        """
+        """As `read`, and a view of `elements` where the programs are evenly spaced."""
         starts = self._first_on(bases, lanes)
         if isinstance(starts, Progression):
             return self._evenly_spaced(elements, starts, lanes)
@@ -429,9 +425,7 @@ class Box:
         )
 
     def is_disjoint(self, starts: Bases, lanes: Lanes) -> bool:
-        """True where no two lanes of any programs are known to share an element:
-        then NumPy may write them in any order.
-        """
+        """True where no two lanes share an element: NumPy may write them in any order."""
         steps = [(stride, stop - start) for stride, (start, stop) in zip(self.strides, lanes)]
         if isinstance(starts, Progression):
             return _reach([*steps, (abs(starts.step), starts.count)]) is not None

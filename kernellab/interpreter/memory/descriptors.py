@@ -82,9 +82,7 @@ class Descriptor(Composite):
 
     @property
     def unit(self) -> int:
-        """How much one element adds to an offset; where the tensor is known by its address,
-        offsets are bytes.
-        """
+        """How much one element adds to an offset, which is in bytes for a tensor by address."""
         return 1 if isinstance(self.buffer, Buffer) else self.dtype.itemsize
 
 

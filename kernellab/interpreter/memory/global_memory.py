@@ -76,9 +76,7 @@ def update_in_turns(operation: str, elements: Array, targets: Array, operands: A
 
 
 def swap_in_turns(elements: Array, targets: Array, expected: Array, replacement: Array) -> Array:
-    """Write `replacement` where the target holds `expected`; returns what it held. All are bits:
-    unsigned integers.
-    """
+    """Write `replacement` for `expected`; returns what was there, as unsigned bits."""
 
     def step(old: Array, lanes: Array | slice) -> Array:
         return numpy.where(old == expected[lanes], replacement[lanes], old)
@@ -331,9 +329,7 @@ def compare_and_swap(
     mask: Value | None = None,
     active: Active = None,
 ) -> Value:
-    """Write `value` where memory holds `compare`, bit for bit, one element after the other;
-    returns what each lane found.
-    """
+    """Write `value` where memory holds `compare`; returns what each lane found."""
     buffer, index, on = _atomic_lanes(buffer, offsets, rank, mask, active)
     everyone = (programs, *shape)
     bits = numpy.dtype(f"u{buffer.elements.itemsize}")

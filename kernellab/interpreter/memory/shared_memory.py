@@ -146,9 +146,7 @@ class SharedTile(Composite):
 
 
 def allocate(programs: int, shape: tuple[int, ...], dtype: numpy.dtype) -> SharedTile:
-    """Memory for a tile, its bytes all ones: NaN in every type of float,
-    so that reading before writing shows.
-    """
+    """Memory for a tile, all bits set: floats are NaN, so reading before writing shows."""
     size = int(numpy.prod(shape)) * dtype.itemsize
     memory = numpy.full((programs, size), 0xFF, numpy.uint8).view(dtype)
     return SharedTile(memory.reshape(programs, *shape))
