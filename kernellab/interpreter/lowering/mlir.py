@@ -86,7 +86,7 @@ def subtract_integers(op: mlir.SubIOp, value: Emitter) -> Expression:
 
 
 def _fresh(function: Any) -> Any:
-    """The function, with nodes of its own: a node has the place of one statement."""
+    """The function in new nodes: a node has the place of one statement."""
     is_syntax = isinstance(function, Expression)
     return Expression(copy.deepcopy(function.node)) if is_syntax else function
 
