@@ -24,15 +24,11 @@ from kernellab.common.arguments import check_flags, listed
 from kernellab.common.text import remember_source, shown
 from kernellab.compiler.binding import bind
 from kernellab.errors import ArgumentError, KernelFault, KernelLabError, OptionError, nearest
+from kernellab.interpreter.execution import stepping_code
 from kernellab.interpreter.execution.faults import FAULTS
 from kernellab.interpreter.execution.grid import Grid, Programs, chosen_programs
 from kernellab.interpreter.execution.inspection import Pointer
 from kernellab.interpreter.execution.launcher import Stepping, launch_stepped
-from kernellab.interpreter.execution.stepping_code import (
-    SteppingCode,
-    SteppingFunction,
-    stepping_code,
-)
 from kernellab.ir import tt
 from kernellab.launch.argument_copies import copied, copied_back
 from kernellab.launch.dispatch import check_fits
@@ -64,7 +60,7 @@ class Breakpoint:
 class Places:
     """The lines and functions of one kernel's source."""
 
-    def __init__(self, code: SteppingCode) -> None:
+    def __init__(self, code: stepping_code.SteppingCode) -> None:
         self._functions = list(code.functions.values())
         self._entry = code.entry
         self._lines = {
@@ -78,10 +74,9 @@ class Places:
         return id(frame.f_code) in self._codes  # to hash a code object takes time in its size
 
     def knows(self, file: str) -> bool:
-        """Return whether the kernel has code from the file."""
         return file in self._lines
 
-    def function(self, name: str) -> SteppingFunction | None:
+    def function(self, name: str) -> stepping_code.SteppingFunction | None:
         """Return the function with a name, such as "helper" or "tl.sum"; None if there is none."""
         last = name.rpartition(".")[2]
         return next(
@@ -97,14 +92,11 @@ class Places:
         return later[0] if later else None
 
     def is_definition(self, file: str, line: int) -> bool:
-        """Return whether a function's `def` is on the line."""
         return any((f.source.file, f.source.line) == (file, line) for f in self._functions)
 
     def breakpoints(self, requested: Any) -> Iterator[Breakpoint]:
-        """Yield the breakpoints that a caller requests, for one place or several.
-
-        Raises:
-            OptionError: a request cannot be read, or its place has no code of this kernel.
+        """Yield the breakpoints that a caller requests, for one place or several. Raises
+        OptionError: a request cannot be read, or its place has no code of this kernel.
         """
         several = isinstance(requested, Iterable) and not isinstance(requested, str)
         for request in listed("breakpoints", requested) if several else [requested]:
@@ -230,7 +222,6 @@ class KernelStops(_Pdb):
     def get_stack(
         self, f: FrameType | None, t: TracebackType | None
     ) -> tuple[list[tuple[FrameType, int]], int]:
-        """Return the kernel's frames alone."""
         stack, index = super().get_stack(f, t)
         own = [entry for entry in stack if self.places.has(entry[0])]
         return (own, len(own) - 1) if own else (stack, index)
@@ -243,9 +234,7 @@ class KernelStops(_Pdb):
         super().interaction(*where)
 
     def user_exception(self, frame: FrameType, exc_info: Any) -> None:
-        """Do not stop for a fault in each frame that it passes: the session prompts once, when the
-        fault has been explained.
-        """
+        """Do not stop for a fault in each frame: the session prompts once, when it is explained."""
         if issubclass(exc_info[0], FAULTS):
             self.go_on()
         else:
@@ -257,7 +246,6 @@ class KernelStops(_Pdb):
         self._set_stopinfo(nowhere, None, -1)  # type: ignore[attr-defined]
 
     def stop_at_once(self) -> None:
-        """Stop at the next line."""
         self._set_stopinfo(None, None)  # type: ignore[attr-defined]
 
     def error(self, msg: str) -> None:
@@ -493,7 +481,7 @@ def debug(
     check_fits(plain, call, target)
     sizes = prepared.sizes()
     programs = chosen_programs(program, sizes, "program")
-    code = stepping_code(plain, call, target, is_late=prepared.options.completes_late)
+    code = stepping_code.stepping_code(plain, call, target, is_late=prepared.options.completes_late)
     places = Places(code)
     in_source = (Breakpoint(file, line) for file, line in code.breakpoints)
     session = DebugSession(
@@ -529,9 +517,7 @@ _DEBUG = EntryPoint(
 
 
 def for_prompts(scope: Mapping[str, Any], target: Target) -> dict[str, Any]:
-    """Return a function's globals, in which Triton's modules and JIT functions are replaced by
-    objects that take arrays.
-    """
+    """Return a function's globals, with functions of arrays for Triton's modules and functions."""
     return {name: _for_arrays(name, value, target) for name, value in scope.items()}
 
 
@@ -609,7 +595,7 @@ def _called(function: Any, args: Sequence[Any], keywords: Mapping[str, Any], tar
     source = text.source(f"{text.spelled(function)}({', '.join(spelled)})")
     kernel = _kernel(source, tuple(text.functions.items()))
     call = bind(kernel, (), text.values, target)
-    code = stepping_code(kernel, call, target, traced=True)
+    code = stepping_code.stepping_code(kernel, call, target, traced=True)
     if any(
         isinstance(op, tt.GetProgramIdOp | tt.GetNumProgramsOp) for op in code.program.operations
     ):

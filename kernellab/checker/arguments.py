@@ -169,7 +169,6 @@ class LazyCopy:
         self._copy(wanted[~self._fetched[wanted]])
 
     def _copy(self, blocks: numpy.ndarray) -> None:
-        """Copy blocks, given in order."""
         self._fetched[blocks] = True
         if len(blocks) and blocks[-1] == len(self._fetched) - 1:  # which may be shorter
             self._copy_run(int(blocks[-1]), int(blocks[-1]))
@@ -215,7 +214,6 @@ class LazyCopies:
         return bool(self._lazy)
 
     def copy(self, original: torch.UntypedStorage) -> torch.UntypedStorage:
-        """What stands for a storage of the launch in this run."""
         if original.data_ptr() in self._kept:
             return original
         if original.nbytes() < _LARGE:

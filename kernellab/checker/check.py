@@ -124,9 +124,7 @@ _REFUTING = ("out-of-bounds", "race")
 
 
 def _for_every_size(first: _Examined, sizes: Sizes, options: CheckOptions) -> Findings:
-    """Return the findings with what is proved for every size; or those of a small launch that
-    fails.
-    """
+    """Return the findings with what is proved for every size, or those of a small launch."""
     prepared = first.prepared
     code = program_code(prepared.kernel, prepared.call, prepared.target, prepared.options.stage)
     proof = Proof(prepared, code, sizes)
@@ -176,7 +174,6 @@ class _Examined:
 
 
 def _trial(launch: BoundLaunch, options: CheckOptions, first: _Examined) -> Trial:
-    """Return the trial of changes of a kernel on the launch that was examined."""
     values = first.prepared.call.values
     expected = {}
     for name, right in first.expected.items():
@@ -271,9 +268,7 @@ _UNCHECKED = (
 
 
 def _findings(detectors: Sequence[Detector], failures: Failures) -> Iterator[Finding]:
-    """Yield the findings of all detectors that did not fail, without those that follow from another
-    fault.
-    """
+    """Yield the findings of detectors that did not fail, without those that follow from others."""
     explained: set[Operation] = set()
     for detector in implementing("explains", detectors):
         with failures.kept(type(detector)):
@@ -313,7 +308,6 @@ _CHECK = EntryPoint(
 
 
 def _outputs(kernel: Any, call: BoundCall, outputs: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names in `outputs`, after checking that each is the name of a tensor argument."""
     given: Any = outputs  # the caller may have passed anything
     named = isinstance(given, Iterable) and not isinstance(given, bytes | torch.Tensor)
     names = (given,) if isinstance(given, str) else tuple(listed("outputs", given)) if named else ()
@@ -367,10 +361,8 @@ class _Pending(threading.local):
         self._copies: dict[str, object] = {}
 
     def keep(self, launch: WatchedLaunch) -> None:
-        """Copy the arguments of a launch on the GPU.
-
-        Raises:
-            GpuFault: an earlier launch failed there.
+        """Copy the arguments of a launch on the GPU. Raises GpuFault: an earlier launch failed
+        there.
         """
         if launch.device != "gpu":
             return
@@ -437,7 +429,6 @@ def _checked(launch: WatchedLaunch, copies: dict[str, object], died: str) -> Gpu
 
 
 def _place(finding: Finding) -> str:
-    """Return "in program (1, 0, 0), element 3 of the tile"."""
     program = f"in program {finding.programs[0]}" if finding.programs else "in the program"
     return f"{program}{finding.element_text}"
 

@@ -184,7 +184,6 @@ class CheckedAccess(Event):
 
     @property
     def action(self) -> str:
-        """ "load", "store" or "atomic"."""
         return _ACTIONS[type(self.request)]
 
     @property
@@ -328,9 +327,7 @@ def stored_integers(op: Operation) -> SSAValue | None:
 
 @lru_cache(maxsize=32)
 def _behind_accesses(function: Operation) -> frozenset[SSAValue]:
-    """What addresses and masks are computed from; where some of that was loaded, also what
-    integers in memory are computed from.
-    """
+    """What addresses and masks are computed from, with integers in memory behind loads."""
     operations = list(function.walk())
     placed = [value for op in operations for value in placing(op)]
     values = behind(placed)
@@ -376,7 +373,6 @@ def unchanged_storages(launch: CheckedRun) -> frozenset[int]:
 
 @per_code
 def _shows_addresses(code: ProgramCode) -> bool:
-    """Return whether a finding or a result may depend on the addresses of arguments."""
     return any(map(_shows_address, code.module.walk()))
 
 

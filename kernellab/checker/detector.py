@@ -42,7 +42,6 @@ class ProgramSet:
         self._count = 0
 
     def update(self, ids: ProgramSet | Iterable[int] | numpy.ndarray) -> None:
-        """Take in programs; such as are there already change nothing."""
         if isinstance(ids, ProgramSet):
             for part in ids._parts():
                 self.update(part)
@@ -64,7 +63,6 @@ class ProgramSet:
         self._blocks[block] = None if after == _BLOCK else numpy.packbits(bits)
 
     def _parts(self) -> Iterator[numpy.ndarray]:
-        """The ids, in order, block by block."""
         for block in sorted(self._blocks):
             kept = self._blocks[block]
             inside = numpy.arange(_BLOCK) if kept is None else numpy.unpackbits(kept).nonzero()[0]
@@ -250,7 +248,6 @@ class FindingCollector:
         return {key for key in first if isinstance(key, Operation)}
 
     def forget(self, operation: Operation) -> None:
-        """Remove the faults at an operation, which turned out to be right."""
         for key in list(self._seen):
             if operation is key or (isinstance(key, tuple) and operation is key[0]):
                 del self._seen[key]
@@ -289,7 +286,6 @@ class FindingCollector:
 
 
 def _with_first(described: int | None, listed: list[int]) -> list[int]:
-    """Return the programs of a finding, with the one that it describes first."""
     if described is None:
         return listed
     return [described, *(program for program in listed if program != described)][:LISTED_PROGRAMS]
@@ -307,7 +303,6 @@ class Failures:
         return kind in self._errors
 
     def note(self, kind: type[Detector], error: Exception) -> None:
-        """Record that a detector of this kind failed."""
         if not self._isolated:
             raise error
         self._errors.setdefault(kind, error)
@@ -317,7 +312,6 @@ class Failures:
         return _Kept(self, kind)
 
     def notes(self) -> tuple[str, ...]:
-        """Return a note about each failed detector."""
         return tuple(_note(kind, error) for kind, error in self._errors.items())
 
 
@@ -389,7 +383,6 @@ class TwoPhaseDetector(Detector):
             self.is_suspect = self.suspects(computed)
 
     def accept(self, closer: Detector) -> None:
-        """Take over the findings of the further run."""
         self.collector, self.explained = closer.collector, closer.explains()
         self.leave_to_others()
 

@@ -47,7 +47,6 @@ class LoadedShadows(Shadows):
         self._read: dict[Operation, Shadow] = {}
 
     def read(self, access: CheckedAccess, loaded: Value) -> None:
-        """Record the elements that an access has read."""
         index, values, on = numpy.broadcast_arrays(
             with_program_axis(access.index, access.rank),
             with_program_axis(loaded, access.rank),
@@ -116,7 +115,6 @@ def of_lane(shadow: Shadow, lane: Sequence[int], rank: int) -> int:
 
 
 def _reaching(op: Operation, position: int, shadow: Shadow) -> Shadow:
-    """The sets of one operand, where the results of an operation have them."""
     return None if shadow is None else reach(op, position, shadow, numpy.bitwise_or)
 
 
@@ -266,11 +264,9 @@ class _Behind(Detector):
         return bool(operation.operands)
 
     def computed(self, computed: Computed) -> None:
-        """Follow it."""
         self._shadows.follow(computed)
 
     def before(self, access: CheckedAccess) -> None:
-        """Remember what is stored where."""
         trait = trait_of(access.operation, GlobalAccess)
         if trait is None or access.action == "load":
             return
@@ -283,12 +279,10 @@ class _Behind(Detector):
         self._written.append(_Written(addresses, on, shadow, access.action == "atomic"))
 
     def after(self, access: CheckedAccess, result: Value | None) -> None:
-        """Remember what was read."""
         if access.action != "store" and result is not None:
             self._shadows.read(access, result)
 
     def elements_behind(self, address: int) -> Sequence[LoadedElement]:
-        """What is behind the element at an address, as the program left it."""
         numbers = 0
         for write in self._written:
             for place in numpy.argwhere(write.on & (write.addresses == address)):

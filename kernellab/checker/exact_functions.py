@@ -71,22 +71,18 @@ class _Operands:
         return variable(self._of[value])
 
     def shape(self, value: SSAValue) -> tuple[int, ...]:
-        """The tile's shape."""
         return shape(value.type)
 
     def dtype(self, _value: SSAValue) -> Expression:
-        """The type of all numbers."""
         return variable("numerics").FLOAT64
 
     def active_programs(self) -> None:
         """All programs take part."""
 
     def evaluate(self, _hint: str, expression: Expression) -> Expression:
-        """The results of a call."""
         return _Results(expression.node)
 
     def combine_function(self, region: Region) -> Expression:
-        """The function of a reduction or a scan."""
         self.constants["combine"] = function_of_elements(region.block)
         return variable("combine")
 

@@ -83,7 +83,6 @@ class WrongTensor:
 
     @cached_property
     def off(self) -> torch.Tensor:
-        """Which elements are wrong."""
         return elements_off(self.left, self.right, self.allowed)
 
     @cached_property
@@ -772,7 +771,6 @@ class Trial:
         )
 
     def _left_by(self, kernel: Any, *options: RunOptions) -> Mapping[str, Any] | None:
-        """Return what a kernel leaves in its arguments; None if it fails."""
         try:
             with limited(_SECONDS):
                 return self.results(kernel, *options)
@@ -780,7 +778,6 @@ class Trial:
             return None
 
     def _functions(self, finding: Finding) -> list[Any]:
-        """Return the kernel and its file's helpers, the one that has the finding first."""
         kernel, place = self.kernel, finding.position
         names = dict.fromkeys(node.id for node in self._source.names())
         named = triton_api.functions_within(kernel.fn.__globals__.get(name) for name in names)
@@ -805,7 +802,6 @@ class Trial:
 
     @cached_property
     def _unused_masks(self) -> Mapping[str, ast.expr]:
-        """The variables that are comparisons, and that the kernel never reads."""
         try:
             source = self._source
             read = {name.id for name in source.names()}
@@ -818,7 +814,6 @@ class Trial:
             return {}
 
     def _with_unused_mask(self, finding: Finding, before: Findings) -> Finding:
-        """Return the finding with the mask that the kernel makes and never uses."""
         for name, value in self._unused_masks.items():
             fails = _failing(self._source, value, {**self.values, **finding.values})
             said = f"The mask {name} is made and never used{fails}."
@@ -853,7 +848,6 @@ class Trial:
         return reading(wrong, READINGS if readings is None else readings)
 
     def _wrong(self, finding: Finding) -> WrongTensor | None:
-        """Return the result that a finding is on; None if the kernel fails."""
         name = finding.argument
         if self._left is None or name not in self._left or name not in self.expected:
             return None
@@ -862,7 +856,6 @@ class Trial:
 
     @cached_property
     def _left(self) -> Mapping[str, Any] | None:
-        """What the kernel leaves in its arguments."""
         return self._left_by(self.kernel)
 
     def _proposals(self, finding: Finding) -> Sequence[Proposal]:

@@ -186,7 +186,6 @@ def depend_on_places_alone(
 
 
 def _loads_are_fixed(run: CheckedRun) -> bool:
-    """Return whether the kernel writes none of the memory that it loads."""
     effects = memory_effects(run.code)
     if EVERYTHING in (effects.stored, effects.updated, effects.loaded):
         return False
@@ -248,7 +247,6 @@ def _sources(op: Operation) -> _Sources:
 
 
 def _source(value: SSAValue) -> Operation | None:
-    """Return the operation that makes a value, or in whose region it is passed on."""
     if isinstance(value, OpResult):
         return value.op
     assert isinstance(value.owner, Block)
@@ -429,7 +427,6 @@ class Tracker(Detector):
         before: _Trace,
         elements: numpy.ndarray,
     ) -> None:
-        """`program` makes an access to elements at which one operation of others was before."""
         trace = history.traces[before]
         others = trace.programs[elements]
         earlier = history.operations[int(trace.operations[elements[0]])]
@@ -555,7 +552,6 @@ class _ElementHistory:
         self._operation_numbers: dict[Operation, int] = {}
 
     def touched(self, access: CheckedAccess) -> numpy.ndarray:
-        """The elements that an access touches."""
         parts = [numpy.ravel(part.listed().index) for part in self.storage.parts(access)]
         return numpy.concatenate(parts) if parts else numpy.empty(0, numpy.int64)
 
@@ -636,7 +632,6 @@ def _access_pair(
 
 
 def _stored(access: CheckedAccess, shape: tuple[int, ...], place: tuple[int, ...]) -> Any:
-    """Return the value that an element of a store writes; None for another access."""
     if not isinstance(access.request, Store):
         return None
     shape = numpy.broadcast_shapes(shape, access.written.shape)

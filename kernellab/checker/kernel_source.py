@@ -70,7 +70,6 @@ class Source:
         return starts
 
     def span(self, node: Any) -> tuple[int, int]:
-        """Return the bytes of the text that a node takes."""
         return (
             self._starts[node.lineno - 1] + node.col_offset,
             self._starts[node.end_lineno - 1] + node.end_col_offset,
@@ -90,7 +89,6 @@ class Source:
         return content.decode()
 
     def _fitted(self, node: ast.AST, text: str) -> str:
-        """Return an expression with the parentheses that it needs where a node is."""
         try:
             new = ast.parse(text, mode="eval").body
         except SyntaxError:
@@ -144,7 +142,6 @@ class Source:
 
     @cached_property
     def floats(self) -> list[str]:
-        """The parameters that are floats."""
         return self.named(float)
 
     @cached_property
@@ -198,7 +195,6 @@ class Source:
         return list(dict.fromkeys((*named, *masks, *plain)))
 
     def loops(self) -> Iterator[ast.For | ast.While]:
-        """Yield the loops."""
         for node in self.nodes:
             if isinstance(node, ast.For | ast.While):
                 yield node
@@ -210,7 +206,6 @@ class Source:
         return node
 
     def is_inside(self, node: ast.AST, outer: ast.AST) -> bool:
-        """Return whether a node is another one or a part of it."""
         current: ast.AST | None = node
         while current is not None and current is not outer:
             current = self.parents.get(current)

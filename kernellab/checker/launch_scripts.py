@@ -75,7 +75,6 @@ class ScriptTensor:
         return replace(self, shape=shape, given=part)
 
     def text(self) -> str:
-        """An expression that makes it."""
         made = self._dense() if self.order is not None else self._strided()
         return f"kernellab.uninitialized({made})" if self.marked else made
 
@@ -125,10 +124,8 @@ def _bytes_of(tensor: torch.Tensor) -> bytes:
 
 
 def module_text(kernel: Any, others: Sequence[Any]) -> str:
-    """The text of a module that has the kernel and other functions, with all that they use.
-
-    Raises:
-        ArgumentError: they use something that no text can have.
+    """The text of a module that has the kernel and other functions, with all that they use. Raises
+    ArgumentError: they use something that no text can have.
     """
     written = triton_api.standalone_text(kernel, others)
     if written.missing:
@@ -196,16 +193,13 @@ class LaunchScript:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The grid."""
         grid = self.grid(dict(self.values)) if callable(self.grid) else self.grid
         grid = (grid,) if isinstance(grid, int) else tuple(grid)
         return (*grid, *(1,) * (3 - len(grid)))
 
     def text(self) -> str:
-        """Return the script.
-
-        Raises:
-            ArgumentError: the kernel uses something that no script can have.
+        """Return the script. Raises ArgumentError: the kernel uses something that no script can
+        have.
         """
         functions = [value for value in self.values.values() if _is_function(value)]
         if self.expect is not None and self.expect[0] is not None:
@@ -266,7 +260,6 @@ class LaunchScript:
         return bool(self.kernel.params[self.kernel.arg_names.index(name)].is_constexpr)
 
     def _with(self, number: int, fewer: int, names: Collection[str]) -> LaunchScript:
-        """Put a smaller number in place of one in some parameters."""
         known = {value for value in self.values.values() if is_whole(value)}
         for value in self.values.values():
             known |= set(value.shape) if isinstance(value, ScriptTensor) else set()
@@ -346,7 +339,6 @@ def _modules_of(value: Any) -> Collection[str]:
 def _script_value(
     prepared: PreparedLaunch, name: str, value: Any, others: Mapping[str, Any]
 ) -> Any:
-    """What a script gives for an argument; `others` has those before it."""
     if isinstance(value, torch.Tensor):
         for other, before in others.items():
             if not isinstance(before, ScriptTensor) or not _shares(before.given, value):
@@ -434,10 +426,8 @@ class CompileScript:
         return cls(kernel, str(kernel.src), types, constants, hints, given, target)
 
     def text(self) -> str:
-        """Return the script.
-
-        Raises:
-            ArgumentError: the kernel uses something that no script can have.
+        """Return the script. Raises ArgumentError: the kernel uses something that no script can
+        have.
         """
         functions = [value for value in self.constants.values() if _is_function(value)]
         module = module_text(triton_api.with_source(self.kernel, self.source), functions)
@@ -464,7 +454,6 @@ class CompileScript:
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """What there is by parameter."""
         return self.signature
 
     def with_source(self, source: str, parameters: Collection[str]) -> CompileScript:

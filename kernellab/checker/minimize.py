@@ -109,7 +109,6 @@ class Judge:
     ran: int = 0
 
     def begin(self, script: AnyScript) -> bool:
-        """Run the first script, and return whether it fails."""
         start = time.monotonic()
         self.known = self._shown(script.text())
         self.limit = min(self.limit, 2 + 5 * (time.monotonic() - start))
@@ -119,7 +118,6 @@ class Judge:
 
     @property
     def is_spent(self) -> bool:
-        """Whether no other script may run."""
         return self.tries <= 0 or time.monotonic() > self.deadline
 
     def fails(self, script: AnyScript, *, exactly: bool = False) -> bool:
@@ -189,7 +187,6 @@ def _statements(text: str) -> list[ast.stmt]:
 
 
 def _body(text: str, statement: Any) -> str:
-    """The body of a statement with its indentation; before that of a loop, its first index."""
     lines = text.splitlines()[statement.body[0].lineno - 1 : statement.body[-1].end_lineno]
     indent = " " * statement.col_offset
     body = textwrap.indent(textwrap.dedent("\n".join(lines)), indent)
@@ -214,7 +211,6 @@ def _changed(text: str, changes: Mapping[ast.stmt, str], unknown: set[str]) -> s
 
 
 def _tidy(text: str) -> str | None:
-    """The text without a `pass` that is not needed; None if it is not a kernel."""
     try:
         function = ast.parse(text).body[0]
     except SyntaxError:

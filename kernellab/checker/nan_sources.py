@@ -323,7 +323,6 @@ class Origins(Shadows):
         return numpy.maximum(deciding, 0 if chosen is None else chosen)
 
     def _lose(self, computed: Computed, op: tt.LoadOp, on: Array) -> None:
-        """Record the elements that were masked off because they left their tensor."""
         rank = len(shape(op.result.type))
         enabled = True if op.mask is None else with_program_axis(computed.operands[1], rank)
         lost = numpy.logical_and(enabled, ~with_program_axis(on, rank)) & computed.taking_part(rank)
@@ -430,7 +429,6 @@ def _is_nan(value: Any, operand: SSAValue) -> Array:
 
 
 def _computes(op: Operation) -> bool:
-    """Whether an operation computes numbers; whatever else gives some has them from somewhere."""
     computes = has(op, Elementwise, DotLike, RegionsOfElements)
     return computes or isinstance(op, tt.ElementwiseInlineAsmOp)
 
@@ -617,7 +615,6 @@ def _reached(
 
 
 def _sums(op: Operation) -> bool:
-    """Return whether an operation reduces elements, or adds up products of them."""
     return isinstance(op, tt.ReduceOp | tt.ScanOp) or has(op, DotLike)
 
 
@@ -685,7 +682,6 @@ def type_name(kind: numpy.dtype) -> str:
 
 
 def _expression(origin: Origin, lane: tuple[int, ...], values: list[Any]) -> str:
-    """Return the computation as text, with the kernel's names and with its numbers."""
     op = origin.computed.operation
     if isinstance(op, tt.ReduceOp | tt.ScanOp):
         return _combination(op, origin, lane)
@@ -754,7 +750,6 @@ def _row_and_column(origin: Origin, lane: tuple[int, ...]) -> tuple[Any, Any]:
 
 
 def _range(numbers: Any) -> str:
-    """Return "from -3 to 12"."""
     wide = widen(numbers)
     return f"from {_number(numpy.nanmin(wide))} to {_number(numpy.nanmax(wide))}"
 

@@ -19,6 +19,7 @@ import numpy
 import torch
 from xdsl.ir import Operation, SSAValue
 
+from kernellab.checker import detector
 from kernellab.checker.checked_run import (
     CheckedAccess,
     CheckedRun,
@@ -28,12 +29,6 @@ from kernellab.checker.checked_run import (
     mask_of,
     placing,
     stored_value,
-)
-from kernellab.checker.detector import (
-    Detector,
-    FindingCollector,
-    ProgramSet,
-    TwoPhaseDetector,
 )
 from kernellab.checker.exact_functions import (
     Function,
@@ -84,7 +79,7 @@ class Departure:
     result: Array
     exact: Array
     lanes: Array
-    programs: ProgramSet = field(default_factory=ProgramSet)
+    programs: detector.ProgramSet = field(default_factory=detector.ProgramSet)
     count: int = 0
 
     @property
@@ -93,13 +88,11 @@ class Departure:
         return tuple(int(i) for i in numpy.argwhere(self.lanes)[0])
 
     def at(self, array: Array) -> Any:
-        """The element of an operand or a result that belongs to the first lane."""
         place = self.lane[: array.ndim]
         return array[tuple(min(i, extent - 1) for i, extent in zip(place, array.shape))].item()
 
     @property
     def became(self) -> Any:
-        """The number that it gave there."""
         return self.at(self.result)
 
     @property
@@ -131,7 +124,6 @@ class Harm:
 
     @property
     def is_misplaced(self) -> bool:
-        """True for an access whose address or mask is wrong."""
         return self.access is not None and self.element is None
 
     @property
@@ -206,7 +198,6 @@ class Step:
         return self.made_of(self.operands)
 
     def made_of(self, operands: Sequence[Array]) -> Sequence[Array]:
-        """What the operation computes of other operands."""
         assert self.function is not None, "exact numbers pass through the operation"
         results = self.function(*operands)
         return results if isinstance(results, list | tuple) else [results]
@@ -273,7 +264,7 @@ class Cause:
     undefined: ClassVar[bool] = False
     of_indices: ClassVar[bool] = False
     adds_up: ClassVar[bool] = False
-    collector: FindingCollector
+    collector: detector.FindingCollector
 
     @property
     def followed_as(self) -> type[Followed]:
@@ -310,10 +301,8 @@ class Cause:
         return departures
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
-        """Return the kind, the message and the advice of a finding.
-
-        Raises:
-            NotImplementedError: the cause has no findings.
+        """Return the kind, the message and the advice of a finding. Raises NotImplementedError: the
+        cause has no findings.
         """
         raise NotImplementedError
 
@@ -352,7 +341,6 @@ class Followed(Shadows):
         return next(iter(self.departures), None)
 
     def follow_step(self, step: Step) -> None:
-        """Follow the exact values through an operation."""
         if self.cause.undefined and isinstance(step.operation, DECIDE):
             op = step.computed.operation
             for value in op.operands:
@@ -484,7 +472,6 @@ class Followed(Shadows):
         self.harms[op].count += int(wrong.sum())
 
     def _look_at_place(self, access: CheckedAccess) -> None:
-        """Check whether an access's address or mask is wrong; faults are masked already."""
         op, request = access.operation, access.original or access.request
         mask = None if mask_of(op) is None else request.mask
         lanes = lanes_on(mask, access.active, access.rank)
@@ -514,7 +501,6 @@ class Followed(Shadows):
                     self._report(op, departure, harm)
 
     def _behind(self, values: Iterable[SSAValue]) -> frozenset[SSAValue]:
-        """Return what values are computed from, through memory too."""
         sources = behind(values)
         if not any(source.owner in self._inexact_loads for source in sources):
             return sources
@@ -543,14 +529,13 @@ DECIDE = (mlir.ForOp, mlir.IfOp, mlir.ConditionOp, mlir.ConditionalBranchOp)
 
 
 def _of_exact(op: Operation, operands: Sequence[Shadow], lanes: Array) -> Array:
-    """Which of the lanes of a result are computed from exact operands."""
     for position, shadow in enumerate(operands):
         if shadow is not None:
             lanes = lanes & ~reach(op, position, shadow != 0)
     return lanes
 
 
-class ReferenceRun(Detector):
+class ReferenceRun(detector.Detector):
     """Follow the exact values of each cause, and report what its departures lead to.
 
     Attributes:
@@ -567,7 +552,6 @@ class ReferenceRun(Detector):
         """The causes that concern an operation, which are few of them."""
 
     def meet(self, others: Sequence[object]) -> None:
-        """Follow the causes among the detectors of the checked run."""
         for cause in others:
             if isinstance(cause, Cause):
                 departing = [op for op in self._operations if cause.may_depart(op)]
@@ -576,7 +560,6 @@ class ReferenceRun(Detector):
                 self._follow(followed, [result for op in departing for result in op.results])
 
     def _follow(self, followed: Followed, values: Iterable[SSAValue]) -> None:
-        """Follow values for a cause, and what is computed from them."""
         inexact = set(flow.forward(values))
         for op in self._operations:
             known = self._concerned[op]
@@ -616,7 +599,6 @@ class ReferenceRun(Detector):
             self._follow(followed, access.operation.results)
 
     def end(self) -> None:
-        """Report each operation that causes a wrong number in memory."""
         self._each(Followed.report, self.followed)
 
     def of(self, cause: Cause) -> Followed:
@@ -639,7 +621,7 @@ class ReferenceRun(Detector):
                 self.failed[followed.cause] = error
 
 
-class SuspectedCause(Cause, TwoPhaseDetector):
+class SuspectedCause(Cause, detector.TwoPhaseDetector):
     """A cause that the checked run notices, and the reference run follows."""
 
     closer = ReferenceRun
@@ -655,8 +637,7 @@ class SuspectedCause(Cause, TwoPhaseDetector):
             lanes = self.departs(step, self.exact(step, step.plain[0]))
         return bool((lanes & computed.taking_part(step.result.ndim - 1)).any())
 
-    def accept(self, closer: Detector) -> None:
-        """See `TwoPhaseDetector.accept`. Its findings are in its own collector already."""
+    def accept(self, closer: detector.Detector) -> None:
         assert isinstance(closer, ReferenceRun)
         harms = closer.of(self).harms.items()
         self.explained = frozenset(op for op, harm in harms if harm.is_misplaced)

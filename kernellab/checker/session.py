@@ -99,7 +99,6 @@ class BoundsPolicy:
         return Leaving(lanes, view, inside)
 
     def _view(self, buffer: Buffer) -> Buffer:
-        """The same elements, of which only the view's may be touched."""
         key = id(buffer.tensor), buffer.elements.dtype
         if key not in self._views:
             self._views[key] = Buffer(
@@ -188,12 +187,10 @@ class EventDispatcher:
             self._kept[start] = everything, everything.clone()
 
     def put_back(self) -> None:
-        """Restore memory that does not belong to an argument."""
         for everything, before in self._kept.values():
             everything.copy_(before)
 
     def operation_at(self, frame: types.FrameType) -> Operation:
-        """Return the operation that generated code is executing."""
         operation = located_at(frame.f_code, frame.f_lasti, self.operations)
         assert operation is not None, "every statement that accesses memory has a location"
         return operation
@@ -241,7 +238,6 @@ class EventDispatcher:
                 self._leave_out(failed)
 
     def _leave_out(self, failed: Detector) -> None:
-        """Stop calling a detector."""
         for name in ("outside_tensor", "outside_memory", "before", "after"):
             observers = [call for call in getattr(self, name) if call.__self__ is not failed]
             setattr(self, name, observers)
@@ -275,7 +271,6 @@ class EventMemory(MemoryLayer):
         self._dispatcher = dispatcher
 
     def around(self, request: MemoryAccess) -> Value | None:
-        """Report the access, make it, and report its result."""
         dispatcher = self._dispatcher
         dispatcher.work += EVENT + numpy.size(request.offsets)
         frame = dispatcher.kernel_frame(sys._getframe(2))
@@ -313,7 +308,6 @@ class EventMemory(MemoryLayer):
             fetch(copies, access)
 
     def _kept_inside(self, access: CheckedAccess) -> CheckedAccess:
-        """Return the access without elements outside the storage, after reporting these."""
         leaving = self._dispatcher.bounds.leaving(access)
         if leaving is None:
             return access
@@ -548,9 +542,7 @@ class CheckSession:
 
     def run_program(self, kind: type[_Kind], program: int) -> _Kind:
         """Run one program, by its linear id, with a detector that observes accesses and values.
-
-        Raises:
-            KernelFault: as `kernellab.run`.
+        Raises KernelFault: as `kernellab.run`.
         """
         code = self._code((kind,))
         run = self._new_run(code)
@@ -592,7 +584,6 @@ class CheckSession:
     def _that_observe(
         self, kinds: Sequence[type[Detector]], failures: Failures
     ) -> Sequence[type[Detector]]:
-        """Return the classes whose `observes` does not fail."""
         with suppress(Exception):  # the loop below finds the detector that fails
             self._code(kinds)
             return kinds

@@ -188,7 +188,6 @@ class Storage:
         return (self.unit, self.phase) == (other.unit, other.phase)
 
     def shadow(self, fill: Any, dtype: Any) -> ShadowArray:
-        """A shadow array with `fill` everywhere."""
         made = ShadowArray(fill, dtype)
         self._shadows.append(made)
         made.elements = _filled(self.length, fill, dtype)
@@ -232,13 +231,11 @@ class Storage:
         ) // self.unit
 
     def place_in(self, number: int, buffer: Buffer) -> int:
-        """The element of a buffer that a note is about."""
         byte: int = number * self.unit + self.phase + self._start - _address(buffer)
         return byte // buffer.itemsize
 
     @property
     def length(self) -> int:
-        """How many notes there are, one for each element."""
         total: int = self.tensor.untyped_storage().nbytes()
         return max(total - self.phase, 0) // self.unit
 
@@ -327,7 +324,6 @@ def _filled(length: int, fill: Any, dtype: Any) -> numpy.ndarray:
 
 
 def _address(buffer: Buffer) -> int:
-    """Of the first element of a buffer."""
     address: int = buffer.elements.__array_interface__["data"][0]
     return address
 
@@ -419,7 +415,6 @@ class ShadowMemory:
         self._ids: type = numpy.int32 if programs < 1 << 31 else numpy.int64
 
     def touch(self, kind: Touch, access: CheckedAccess) -> None:
-        """Note an access."""
         if self._listed is not None and not self.storage.fits(access):
             self._mark_all()
         for part in self.storage.parts(access):
@@ -504,7 +499,6 @@ class ShadowMemory:
 def _conflicts_of(
     wrote: numpy.ndarray, read: numpy.ndarray, updated: numpy.ndarray
 ) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """See `ShadowMemory.conflicts`, of some elements' marks."""
     stored = wrote != _UNMARKED
     races = (
         (wrote == SEVERAL + 1)

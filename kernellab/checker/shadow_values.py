@@ -149,7 +149,6 @@ A table, because a match of every operation with these classes took longer than 
 
 
 def _jumps(computed: Computed) -> list[tuple[list[tuple[SSAValue, SSAValue]], Active]]:
-    """What a jump hands on, and for which programs."""
     op = computed.operation
     if isinstance(op, mlir.BranchOp):
         return [(list(zip(op.arguments, op.successor.args)), computed.active)]
@@ -163,7 +162,6 @@ def _jumps(computed: Computed) -> list[tuple[list[tuple[SSAValue, SSAValue]], Ac
 
 
 def _merged(new: Shadow, old: Shadow, active: Active, rank: int) -> Shadow:
-    """`new` for active programs, `old` for the others."""
     if active is None or (new is None and old is None):
         return new
     zero = numpy.zeros((1,) * (rank + 1), numpy.int64)
@@ -363,6 +361,5 @@ class StoredShadows:
 
 
 def _key(access: CheckedAccess) -> tuple[int, int]:
-    """Of a storage under elements of one size."""
     storage = access.buffer.tensor.untyped_storage()
     return storage.data_ptr(), access.buffer.itemsize

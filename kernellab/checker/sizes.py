@@ -22,19 +22,8 @@ from kernellab.common.arguments import check_mapping, is_whole
 from kernellab.common.text import counted, shown
 from kernellab.errors import GridError, OptionError, SourcePosition, suggestion
 from kernellab.interpreter.execution.program import ProgramCode
-from kernellab.ir import mlir, tt
+from kernellab.ir import mlir, operations, tt
 from kernellab.ir.flow import is_parameter, yielded
-from kernellab.ir.operations import (
-    Atomic,
-    DescriptorAccess,
-    GlobalAccess,
-    argument_name,
-    global_effect,
-    has,
-    locate,
-    parents,
-    trait_of,
-)
 from kernellab.ir.types import shape
 from kernellab.launch.preparation import PreparedLaunch
 from kernellab.records import BoundLaunch
@@ -59,11 +48,9 @@ class Polynomial(dict[Monomial, Fraction]):
         return Polynomial({monomial: number for monomial, number in total.items() if number})
 
     def minus(self, other: Polynomial) -> Polynomial:
-        """The difference."""
         return self.plus(other, -1)
 
     def times(self, other: Polynomial) -> Polynomial:
-        """The product."""
         total = Polynomial()
         for left, number in self.items():
             for right, factor in other.items():
@@ -81,7 +68,6 @@ class Polynomial(dict[Monomial, Fraction]):
         return total
 
     def at(self, values: Mapping[str, int]) -> int:
-        """Its value."""
         return int(
             self.replaced({name: Polynomial.of(at) for name, at in values.items()}).get((), 0)
         )
@@ -222,7 +208,6 @@ class Sizes:
         return Polynomial.of(value)
 
     def facts(self) -> list[Polynomial]:
-        """The ends of the ranges."""
         ends = [
             (name, largest) for name, (_, largest) in self.ranges.items() if largest is not None
         ]
@@ -277,7 +262,6 @@ class Values:
         self._known: dict[SSAValue, Form] = dict(assumed or {})
 
     def form(self, value: SSAValue) -> Form:
-        """What a value is."""
         if value not in self._known:
             self._known[value] = None  # of a value that is computed from itself
             if isinstance(value, OpResult):
@@ -296,7 +280,7 @@ class Values:
         loop = value.block.parent_op()
         if isinstance(loop, mlir.ForOp):
             return self._carried(loop, value)
-        name = argument_name(value) if is_parameter(value) else None
+        name = operations.argument_name(value) if is_parameter(value) else None
         if name is None:
             return None
         given: Any = self.prepared.call.values.get(name)
@@ -434,7 +418,6 @@ class Values:
         return number.replaced(symbols)
 
     def _is_of_position(self, symbol: str) -> bool:
-        """Whether a symbol may have another value at another position of its tile."""
         facts = self.known_of([Polynomial.of(symbol)])
         return any(other.startswith("@") for fact in facts for other in fact.symbols)
 
@@ -504,7 +487,7 @@ def _line(position: SourcePosition | None) -> str:
 
 
 def _position_of(op: Operation) -> SourcePosition | None:
-    frames = locate(op.location).frames
+    frames = operations.locate(op.location).frames
     return SourcePosition(frames[0].file, frames[0].line) if frames else None
 
 
@@ -532,19 +515,17 @@ class Proof:
         accesses = list(self._accesses(code))
         for access in accesses:
             self._prove_bounds(access)
-        writing = [access for access in accesses if global_effect(access.op) != "load"]
-        plain = [access for access in writing if not has(access.op, Atomic)]
+        writing = [access for access in accesses if operations.global_effect(access.op) != "load"]
+        plain = [access for access in writing if not operations.has(access.op, operations.Atomic)]
         for first, second in itertools.combinations_with_replacement(writing, 2):
             if (first in plain or second in plain) and self._may_overlap(first, second):
                 self._prove_apart(first, second)
 
     @property
     def blocks(self) -> set[int]:
-        """The extents of the tiles that the kernel accesses."""
         return self._blocks
 
     def words(self) -> str:
-        """What is proved, as a sentence."""
         bounds, apart = self.proved
         return (
             f"For {self._sizes}: {bounds} {'access' if bounds == 1 else 'accesses'} in bounds, "
@@ -553,7 +534,6 @@ class Proof:
         )
 
     def _tied(self) -> str:
-        """What of the launch was taken to follow from the sizes."""
         call = self._prepared.call
         types = call.specialization.signature
         numbers = {
@@ -579,12 +559,12 @@ class Proof:
 
     def _accesses(self, code: ProgramCode) -> Iterator[_Access]:
         for op in code.module.walk():
-            access = trait_of(op, GlobalAccess)
+            access = operations.trait_of(op, operations.GlobalAccess)
             if access is None:
                 continue
             position = _position_of(op)
             form = self._values.form(access.indices_of(op)[-1])
-            if isinstance(access, DescriptorAccess) or len(access.indices_of(op)) != 1:
+            if isinstance(access, operations.DescriptorAccess) or len(access.indices_of(op)) != 1:
                 self.open.append(OpenAccess(position, "an access through a descriptor"))
             elif not isinstance(form, Address):
                 self.open.append(
@@ -593,12 +573,14 @@ class Proof:
             else:
                 yield _Access(op, form, self._facts(op, access, form))
 
-    def _facts(self, op: Operation, access: GlobalAccess, address: Address) -> list[Polynomial]:
+    def _facts(
+        self, op: Operation, access: operations.GlobalAccess, address: Address
+    ) -> list[Polynomial]:
         """What is at least 0 where an access takes part."""
         mask = access.mask_of(op)
         facts = [] if mask is None else self._values.conditions(mask)
         inside = op
-        for parent in parents(op):
+        for parent in operations.parents(op):
             if isinstance(parent, mlir.IfOp) and inside.parent_region() is parent.then_region:
                 facts = [*facts, *self._values.conditions(parent.condition)]
             inside = parent
@@ -723,10 +705,8 @@ def _grid_of(prepared: PreparedLaunch, sizes: Sizes) -> list[Polynomial | None]:
 def launch_of_sizes(
     prepared: PreparedLaunch, sizes: Sizes, chosen: Mapping[str, int]
 ) -> BoundLaunch:
-    """The launch with other sizes, and with zeros in its tensors.
-
-    Raises:
-        GridError: the launch has a grid that does not say how it follows from the sizes.
+    """The launch with other sizes, and with zeros in its tensors. Raises GridError: the launch has
+    a grid that does not say how it follows from the sizes.
     """
     if not callable(prepared.grid) and None in _grid_of(prepared, sizes):
         raise GridError(

@@ -93,7 +93,6 @@ def _python() -> Iterator[DoctorLine]:
 
 
 def _packages() -> Iterator[DoctorLine]:
-    """Every requirement that the package declares, and the installed version."""
     try:
         declared = importlib.metadata.requires("kernellab") or []
     except importlib.metadata.PackageNotFoundError:
@@ -207,7 +206,6 @@ def _gpu() -> Iterator[DoctorLine]:
 
 
 def _nvidia_gpus() -> list[str]:
-    """The NVIDIA GPUs that the driver knows, whatever torch can do; [] without the extra "gpu"."""
     try:
         import pynvml
     except ImportError:
@@ -242,7 +240,6 @@ def _nvidia_tools() -> Iterator[DoctorLine]:
 
 
 def _compiles() -> Iterator[DoctorLine]:
-    """Take a small kernel all the way to SASS."""
     from kernellab.cli.demo.kernels import vector_add
     from kernellab.compiler.binding import bind
     from kernellab.compiler.pipeline import compile_bound

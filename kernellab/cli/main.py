@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kernellab.cli import doctor
+from kernellab.common import system
 from kernellab.common.arguments import (
     Option,
     option,
@@ -27,13 +28,6 @@ from kernellab.common.arguments import (
     stated_by_options,
 )
 from kernellab.common.saved_files import kernellab_version
-from kernellab.common.system import (
-    abandon_output,
-    check_place,
-    escape_unknown_letters,
-    hold_standard_descriptors,
-    save_whole,
-)
 from kernellab.errors import CompileError, KernelLabError, MissingArguments, OptionError, suggestion
 
 if TYPE_CHECKING:
@@ -52,8 +46,8 @@ CUT_OFF = 141
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; `arguments` as in sys.argv[1:]."""
-    hold_standard_descriptors()
-    escape_unknown_letters()
+    system.hold_standard_descriptors()
+    system.escape_unknown_letters()
     try:
         try:
             return _command(arguments)
@@ -61,12 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except BrokenPipeError:  # Whoever read has seen enough: `kernellab doctor | head -1`.
-        abandon_output()
+        system.abandon_output()
         return CUT_OFF
     except OSError as error:
         if _can_print():
             raise
-        abandon_output()
+        system.abandon_output()
         print(f"kernellab: the output cannot be written: {error.strerror}", file=sys.stderr)
         return BAD_INPUT
 
@@ -81,7 +75,6 @@ def _can_print() -> bool:
 
 
 def _command(arguments: Sequence[str] | None) -> int:
-    """Run one command; what goes wrong is said on stderr."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
         options = vars(_parser().parse_args(spread_constexprs(words)))
@@ -143,7 +136,6 @@ class _Parser(argparse.ArgumentParser):
         return made
 
     def add(self, option: Option) -> None:
-        """Add an option, or an argument."""
         settings: dict[str, Any] = {"help": option.help, "default": option.default}
         if option.flag:
             settings |= {"dest": option.name, "required": option.required}
@@ -197,7 +189,7 @@ def _demo(*, output: Path = option(Path, default=_DEMO_REPORT)) -> int:
     from kernellab.cli.demo.report import demo_report, results_table, run_case
     from kernellab.viz.kit.page import text_table
 
-    check_place(output)
+    system.check_place(output)
     results = []
     for case in all_cases():
         print(f"{case.name}, {case.size} ...", end=" ", flush=True)
@@ -265,7 +257,7 @@ def _compile(
           write an HTML report: every pass and every stage, in the IR explorer
     """
     if output is not None:
-        check_place(output)
+        system.check_place(output)
     constants = dict(chain.from_iterable(constexpr))
     stated = {"num_warps": num_warps, "num_stages": num_stages}
     given = {name: value for name, value in stated.items() if value is not None}
@@ -308,7 +300,6 @@ def _compilations(
     given: Mapping[str, int],
     record: Literal["stages", "passes"],
 ) -> list[Compilation]:
-    """Compile the kernel FILE::KERNEL for each of the GPUs."""
     from kernellab.cli.user_code import load_kernel
     from kernellab.compiler.arguments import parse_signature
     from kernellab.compiler.binding import bind
@@ -456,15 +447,15 @@ def _write_verdict(
     verdict: Verdict, junit: Path | None, sarif: Path | None, page_file: Path | None
 ) -> None:
     if junit is not None:
-        save_whole(junit, verdict.junit().encode())
+        system.save_whole(junit, verdict.junit().encode())
     if sarif is not None:
-        save_whole(sarif, json.dumps(verdict.sarif(), indent=1).encode())
+        system.save_whole(sarif, json.dumps(verdict.sarif(), indent=1).encode())
     if page_file is not None:
         from kernellab.viz.exercises import verdict_card
         from kernellab.viz.kit.page import Html, page
 
         card = Html(verdict_card(verdict).html())
-        save_whole(page_file, page(verdict.submission, Html(""), [card]).encode())
+        system.save_whole(page_file, page(verdict.submission, Html(""), [card]).encode())
 
 
 def _mcp() -> int:
@@ -658,7 +649,7 @@ def _report(
     grades = grade_class(folders)
     print(grades.json() if json_ else grades)
     if output is not None:
-        save_whole(output, grades_page(grades).encode())
+        system.save_whole(output, grades_page(grades).encode())
     return FOUND_SOMETHING if grades.problems else 0
 
 
@@ -671,7 +662,7 @@ def _say_what_is_not_confined() -> None:
 
 def _write(file: Path, text: str) -> None:
     # No one named the usual one: in a shared folder, a link of that name is someone else's.
-    save_whole(file, text.encode(), is_named=file != _DEMO_REPORT)
+    system.save_whole(file, text.encode(), is_named=file != _DEMO_REPORT)
     kilobytes = file.stat().st_size / 1000
     print(f"Report: {file} ({kilobytes:,.0f} kB, opens in any browser)")
 

@@ -196,7 +196,6 @@ def locked_elsewhere(
 
 
 def _python_of(word: str) -> Path:
-    """Return the interpreter of a virtual environment, by its folder or Triton's version."""
     place = Path(word)
     if re.fullmatch(r"[\d.]+", word):
         files = f"lib/python*/site-packages/triton-{word.rstrip('.')}.*"

@@ -104,7 +104,6 @@ def kernels_in(module: ModuleType) -> dict[str, Any]:
 
 
 def _function(kernel: Any) -> Any:
-    """The Python function under the decorators."""
     while hasattr(kernel, "fn"):
         kernel = kernel.fn
     return kernel
@@ -142,7 +141,6 @@ def run_file(file: Path) -> ModuleType:
 
 
 def _place_in(file: Path, error: Exception) -> SourcePosition | None:
-    """The innermost line of `file` that the error passed through."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -324,7 +322,6 @@ _launches: Counter[str] = Counter()
 
 
 def _write_event(**event: Any) -> None:
-    """Append one event; a line of this size is written as a whole."""
     with open(json.loads(os.environ[SETTINGS])["events"], "a", encoding="utf-8") as file:
         file.write(json.dumps(event) + "\n")
 

@@ -142,10 +142,8 @@ def _iterator(value: Any) -> Iterator[Any] | None:
 
 
 def listed(name: str, values: object, most: int = MOST_ITEMS) -> list[Any]:
-    """Return the items of an argument, which may be an iterator.
-
-    Raises:
-        OptionError: the argument is not iterable, has more than `most` items, or has no end.
+    """Return the items of an argument, which may be an iterator. Raises OptionError: the argument
+    is not iterable, has more than `most` items, or has no end.
     """
     items = at_most(values, most)
     if items is None and _iterator(values) is None:
@@ -412,9 +410,7 @@ def option(
 
 
 def options_of(function: Callable[..., Any], help: str) -> Iterator[Option]:
-    """Yield the options that the signature of a function declares and `help` explains; of a
-    parameter with no default value, which is required, the text is the value.
-    """
+    """Yield the options that a function's signature declares and `help` explains."""
     explained = {name: rest for short, name, *rest in _EXPLAINED.findall(help)}
     shorts = {name: short for short, name, *_ in _EXPLAINED.findall(help)}
     for parameter in inspect.signature(function).parameters.values():

@@ -41,10 +41,8 @@ def cannot_request(name: str, call: str, advice: str) -> ArgumentError:
 def request_consent(
     texts: tuple[str, ...], shown: str, *, name: str, call: str, trusting: str
 ) -> None:
-    """Request consent to run texts of a file, once for each.
-
-    Raises:
-        ArgumentError: the answer was no, or no one can answer here.
+    """Request consent to run texts of a file, once for each. Raises ArgumentError: the answer was
+    no, or no one can answer here.
     """
     if is_trusted(*texts):
         return

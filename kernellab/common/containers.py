@@ -40,7 +40,6 @@ class Latest(Generic[Value]):
         return made
 
     def keep(self, key: Hashable, value: Value) -> None:
-        """Keep a value as the latest."""
         self._values[key] = value
         for oldest in list(self._values)[: -self._most]:
             self._values.pop(oldest, None)

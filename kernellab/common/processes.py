@@ -103,7 +103,6 @@ class _Process:
         _processes.add(self)
 
     def kill(self) -> None:
-        """End the process at once; a call that waits in another thread raises WorkerError."""
         process = self._process
         if process is not None and not self._guarded and self._owner == os.getpid():
             process.kill()
@@ -115,7 +114,6 @@ class _Process:
 
     @property
     def process_id(self) -> int | None:
-        """The id of the process that runs, or None."""
         return None if self._process is None else self._process.pid
 
     def _exchange(self, request: bytes, seconds: float | None) -> Any:
@@ -188,7 +186,6 @@ class _Process:
         return b"".join(chunks)
 
     def _wait(self, read: list[int], written: list[int], deadline: float | None) -> None:
-        """Until a pipe can be read or written; not for a process that somebody has suspended."""
         assert self._process is not None
         step = 1.0 if self._watch is None else _WATCHED
         suspended = 0.0
@@ -448,9 +445,7 @@ class _Copy:
 
 
 def _is_suspended(process: int) -> bool:
-    """Whether somebody has stopped a process, as SIGSTOP does; a debugger that looks into it has
-    not.
-    """
+    """Whether somebody has stopped a process by SIGSTOP; a debugger has not."""
     return _status(process)[:1] == ["T"]
 
 
@@ -491,7 +486,6 @@ def _told(words: str) -> str:
 
 
 def _format_ending(code: int | None) -> str:
-    """ "exit status 3", "signal SIGSEGV"."""
     if code is None or code >= 0:
         return f"exit status {code}"
     try:
@@ -702,7 +696,6 @@ def _ended_with_all(process: int) -> int:
 
 
 def _children() -> list[int]:
-    """The processes whose parent is this one."""
     numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [number for number in numbers if _status(number)[1:2] == [str(os.getpid())]]
 

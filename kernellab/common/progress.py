@@ -126,7 +126,6 @@ class ProgressBar:
             error.add_note(f"{self.title} was interrupted{self._how_far()}. {self.kept}".rstrip())
 
     def advance(self, steps: int = 1) -> None:
-        """So many steps more are done."""
         self.done += steps
         now = time.monotonic()
         if now >= self._shown_next:
@@ -165,7 +164,6 @@ class ProgressBar:
                 self._bar.close()
 
     def _state(self) -> _State:
-        """How far it is; of unknown steps, how far the work inside it is."""
         own = _State(self.done, self.total, self.unit, self.words)
         if self._inside is None:
             return own
@@ -199,7 +197,6 @@ class _Timer:
         self._is_awake = False
 
     def begin(self, work: ProgressBar) -> None:
-        """This work goes on from now on."""
         self._works[work] = contextvars.copy_context()
         if not self._is_awake:
             with _drawing:
@@ -209,7 +206,6 @@ class _Timer:
                 self._wake.set()
 
     def _start(self) -> bool:
-        """Start the thread; False where none can start: work goes on without."""
         thread = threading.Thread(target=self._run, name="kernellab-progress", daemon=True)
         try:
             thread.start()
@@ -221,11 +217,9 @@ class _Timer:
     _thread: threading.Thread | None = None
 
     def end(self, work: ProgressBar) -> None:
-        """It has ended."""
         self._works.pop(work, None)
 
     def knows(self, work: ProgressBar) -> bool:
-        """Whether it goes on."""
         return work in self._works
 
     def _run(self) -> None:

@@ -67,7 +67,6 @@ class SavedData:
         return self._place[:_LONGEST]
 
     def misfit(self, expected: str) -> SchemaError:
-        """The error to raise where this part is not what is expected."""
         got = "" if isinstance(self._data, dict | list) else shown(self._data)
         got = f", got {got}" if 0 < len(got) <= 80 and ":" not in expected else ""
         return SchemaError(f"{self.place or 'the file'} must be {expected[:_LONGEST]}{got}")
@@ -102,22 +101,18 @@ class SavedData:
             raise self.misfit(f"no more than {most:,} items, got {len(self._data):,}")
 
     def parts(self, count: int) -> list[SavedData]:
-        """The items of a list of that many."""
         parts = self.items()
         if len(parts) != count:
             raise self.misfit(f"a list of {count}")
         return parts
 
     def is_null(self) -> bool:
-        """Whether it is null."""
         return self._data is None
 
     def plain(self) -> Any:
-        """The data as it is."""
         return self._data
 
     def text(self) -> str:
-        """A string."""
         text: str = self._of(str, "a string")
         return text
 
@@ -144,12 +139,10 @@ class SavedData:
         return self.integer(0)
 
     def boolean(self) -> bool:
-        """True or false."""
         value: bool = self._of(bool, "true or false")
         return value
 
     def one_of(self, *words: str) -> Any:
-        """One of these words."""
         if not isinstance(self._data, str) or self._data not in words:
             raise self.misfit(f"one of {', '.join(words)}")
         return self._data
@@ -369,7 +362,6 @@ class RecordReader:
         return kind(**values, **left_out)
 
     def _fields_of(self, kind: Any) -> dict[str, _Field]:
-        """How each field of a record is read, by its name."""
         if kind not in self._fields:
             hints = typing.get_type_hints(kind, include_extras=True)
             self._fields[kind] = {
@@ -572,10 +564,8 @@ def inflated_limit(packed: int) -> int:
 
 
 def gunzipped(content: bytes) -> bytes:
-    """What a gzip file holds.
-
-    Raises:
-        BadFile: it is damaged, cut off, or unpacks to more than `inflated_limit`.
+    """What a gzip file holds. Raises BadFile: it is damaged, cut off, or unpacks to more than
+    `inflated_limit`.
     """
     most = inflated_limit(len(content))
     parts = bytearray()
@@ -735,10 +725,8 @@ class Format:
         return self.parts(json_in(text, len(content)), name)
 
     def parts(self, data: Any, name: str) -> SavedData:
-        """The parts of a file, of which `data` is the JSON value.
-
-        Raises:
-            ArchiveError: it is of another format, or of another version.
+        """The parts of a file, of which `data` is the JSON value. Raises ArchiveError: it is of
+        another format, or of another version.
         """
         if not isinstance(data, dict) or data.get("format") != self.name:
             raise ArchiveError(

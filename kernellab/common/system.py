@@ -84,7 +84,6 @@ def is_full(error: OSError) -> bool:
 
 
 def _refused(error: OSError, lead: str) -> MachineError:
-    """What the system refuses, with the file, and what to do about it."""
     words = error.strerror or str(error)
     named = f" ({error.filename})" if error.filename else ""
     advice = ""
@@ -171,10 +170,8 @@ def _free_memory() -> int:
 
 @contextlib.contextmanager
 def temporary_folder() -> Iterator[str]:
-    """A folder that goes with the context; a later process removes what a killed one left.
-
-    Raises:
-        MachineError: no folder for temporary files can be written, or the system refuses.
+    """A folder that goes with the context; a later process removes what a killed one left. Raises
+    MachineError: no folder for temporary files can be written, or the system refuses.
     """
     remove_leftovers()
     with translated_system_faults("No temporary folder can be made"):
@@ -228,10 +225,8 @@ def _remove_if_left(folder: Path) -> None:
 
 
 def cache_folder(name: str) -> Path:
-    """Return the folder for a kind of cached data, below KERNELLAB_CACHE_DIR or the caches.
-
-    Raises:
-        RuntimeError: the user has no home folder.
+    """Return the folder for a kind of cached data, below KERNELLAB_CACHE_DIR or the caches. Raises
+    RuntimeError: the user has no home folder.
     """
     given = os.environ.get("KERNELLAB_CACHE_DIR")
     if given:
@@ -245,10 +240,8 @@ def cache_folder(name: str) -> Path:
 
 
 def own_folder(path: str | os.PathLike[str]) -> Path:
-    """Return a folder that only this user can write in, made with mode 0700 if need be.
-
-    Raises:
-        MachineError: it cannot be made, is a link, or others own it or can write in it.
+    """Return a folder that only this user can write in, made with mode 0700 if need be. Raises
+    MachineError: it cannot be made, is a link, or others own it or can write in it.
     """
     folder = Path(path)
     with translated_system_faults("A folder of this user's cannot be made"):
@@ -263,10 +256,8 @@ def own_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def lock_file(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file that this user's processes lock, made if need be, unchanged otherwise.
-
-    Raises:
-        MachineError: as for `own_folder`.
+    """Open a file that this user's processes lock, made if need be, unchanged otherwise. Raises
+    MachineError: as for `own_folder`.
     """
     with translated_system_faults("A lock cannot be opened"):
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -337,10 +328,8 @@ def write_whole(path: str | os.PathLike[str], content: bytes, *, is_named: bool 
 
 
 def saved_path(path: Any, refused: type[KernelLabError]) -> Path:
-    """Return a path that a user gave.
-
-    Raises:
-        KernelLabError: of class `refused`: not a path; a number would be an open file.
+    """Return a path that a user gave. Raises KernelLabError: of class `refused`: not a path; a
+    number would be an open file.
     """
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(text, str):
@@ -363,10 +352,8 @@ def save_whole(
     *,
     is_named: bool = True,
 ) -> Path:
-    """`write_whole`, with errors that say what cannot be written; returns the path.
-
-    Raises:
-        KernelLabError: of the class `refused`: it cannot be written.
+    """`write_whole`, with errors that say what cannot be written; returns the path. Raises
+    KernelLabError: of the class `refused`: it cannot be written.
     """
     check_place(path, refused)
     try:

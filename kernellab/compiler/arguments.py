@@ -205,10 +205,8 @@ def plain_value(value: Any) -> Any:
 
 
 def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
-    """A torch tensor over the memory of a NumPy array, ml_dtypes' bfloat16 and fp8 included.
-
-    Raises:
-        ArgumentError: a masked array, or a dtype, byte order or stride that torch does not have.
+    """A torch tensor over the memory of a NumPy array, ml_dtypes' bfloat16 and fp8 included. Raises
+    ArgumentError: a masked array, or a dtype, byte order or stride that torch does not have.
     """
     if isinstance(array, numpy.ma.MaskedArray):
         raise ArgumentError(

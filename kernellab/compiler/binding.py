@@ -19,13 +19,7 @@ import torch
 from kernellab import triton_api
 from kernellab.common.arguments import plain_scalar
 from kernellab.common.text import counted, shown
-from kernellab.compiler.arguments import (
-    StatedType,
-    annotated_type,
-    parse_type,
-    plain_value,
-    tensor_of,
-)
+from kernellab.compiler import arguments
 from kernellab.errors import (
     ArgumentError,
     MissingArguments,
@@ -82,8 +76,8 @@ class KnownKernel:
         """What Triton's binder makes of a call; None where something in it is unusual, or wrong."""
         try:
             return self.binder(
-                *[plain_value(value) for value in args],
-                **{name: plain_value(value) for name, value in keywords.items()},
+                *[arguments.plain_value(value) for value in args],
+                **{name: arguments.plain_value(value) for name, value in keywords.items()},
             )
         except Exception:  # objects of the user's raise anything, and are looked at again
             return None
@@ -312,14 +306,14 @@ class CarefulBinding:
         if any(self._is_runtime_value(name, value) for name, value in self.given.items()):
             return
         for parameter in self.known.parameters:
-            text = annotated_type(parameter)
+            text = arguments.annotated_type(parameter)
             if text and parameter.name not in self.given and not parameter.has_default:
-                self.given[parameter.name] = StatedType(text, "annotation")
+                self.given[parameter.name] = arguments.StatedType(text, "annotation")
 
     def _is_runtime_value(self, name: str, value: Any) -> bool:
         if self.known.by_name[name].is_constexpr or name in self.constants:
             return False
-        return not isinstance(value, str | StatedType)
+        return not isinstance(value, str | arguments.StatedType)
 
     def _check_missing(self) -> None:
         missing = [
@@ -356,7 +350,7 @@ class CarefulBinding:
             self.types[name] = ("constexpr", value)
             return value
         if parameter.is_constexpr:
-            if isinstance(value, StatedType):
+            if isinstance(value, arguments.StatedType):
                 raise self._error(
                     f"{name!r} of {self.known.name!r} is a tl.constexpr, and "
                     f"{value.text!r} is a type.",
@@ -364,8 +358,8 @@ class CarefulBinding:
                     name=name,
                 )
         elif isinstance(value, str):
-            value = StatedType(value)
-        if isinstance(value, StatedType):
+            value = arguments.StatedType(value)
+        if isinstance(value, arguments.StatedType):
             self._state(name, value)
             return None
         try:
@@ -380,14 +374,14 @@ class CarefulBinding:
     def _plain_or_readonly(self, name: str, value: Any) -> Any:
         if isinstance(value, numpy.ndarray) and not value.flags.writeable:
             self.readonly.add(name)
-            return tensor_of(value)
+            return arguments.tensor_of(value)
         if isinstance(value, tuple):
             return tuple(self._plain_or_readonly(name, item) for item in value)
-        return plain_value(value)
+        return arguments.plain_value(value)
 
-    def _state(self, name: str, stated: StatedType) -> None:
+    def _state(self, name: str, stated: arguments.StatedType) -> None:
         try:
-            parsed = parse_type(stated.text)
+            parsed = arguments.parse_type(stated.text)
         except ArgumentError as error:
             raise self._error(
                 f"Argument {name!r} of {self.known.name!r}: {error.problem}",
@@ -408,7 +402,6 @@ class CarefulBinding:
     # -- errors ------------------------------------------------------------------------------------
 
     def _explain(self, prepared: Mapping[str, Any], error: Exception) -> None:
-        """Raise for the argument that Triton cannot pass to a kernel."""
         for name, value in prepared.items():
             if self.known.by_name[name].is_constexpr or name in self.types:
                 continue

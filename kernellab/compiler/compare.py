@@ -11,22 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from kernellab import triton_api
+from kernellab import errors, triton_api
 from kernellab.common.text import counted
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.cubin import size_without_debug
 from kernellab.compiler.machine_code.instructions import instruction_count, padding_of
 from kernellab.compiler.records import Remark, Resources
-from kernellab.errors import (
-    ArgumentError,
-    CompileError,
-    KernelLabError,
-    MachineError,
-    SourcePosition,
-    source_line,
-    suggestion,
-)
 from kernellab.records import PassRun, SourceMap, Stage, StoredText, Subject, Target
 from kernellab.records.display import PrintsAsCard, show
 
@@ -208,7 +199,6 @@ class PassPair:
 
     @property
     def ran_on_both(self) -> bool:
-        """Whether both sides have this pass."""
         return self.left is not None and self.right is not None
 
     @cached_property
@@ -340,16 +330,14 @@ class Comparison(PrintsAsCard):
 
     def diff(self, name: str, context: int = 3) -> str:
         """What differs in a stage or after a pass ("ttgir.coalesce"): a diff without locations.
-
-        Raises:
-            ArgumentError: neither side has that stage or pass, or it is binary.
+        Raises ArgumentError: neither side has that stage or pass, or it is binary.
         """
         left, right = _text(self.left, name), _text(self.right, name)
         if left is None and right is None:
             known = [*(pair.name for pair in self.stages), *(pair.label for pair in self.passes)]
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"Neither compilation has a stage or a pass {name!r}.",
-                advice=suggestion(name, known, "There are"),
+                advice=errors.suggestion(name, known, "There are"),
             )
         lines = difflib.unified_diff(
             (left or "").splitlines(),
@@ -409,7 +397,7 @@ def compare(left: Compilation, right: Compilation) -> Comparison:
     for side in (left, right):
         if not isinstance(side, Compilation):
             advice = "Choose two: kernellab.compare(compilations['sm_80'], compilations['sm_90'])."
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"compare takes two Compilations, got an object of type {type(side).__name__}.",
                 advice=advice if isinstance(side, Mapping) else "kernellab.compile gives one.",
             )
@@ -445,7 +433,6 @@ def _pass_pairs(left: Iterable[PassRun], right: Iterable[PassRun]) -> Iterator[P
 
 
 def _parameters(compilation: Compilation) -> dict[str, Any]:
-    """Parameter -> its type, or the value that is compiled in."""
     values = {}
     for number, (name, kind) in enumerate(compilation.specialization.signature.items()):
         values[name] = compilation.specialization.constants.get((number,), kind)
@@ -474,11 +461,11 @@ def operations_by_line(compilation: Compilation, name: str) -> dict[str, Counter
     """The operations of a stage by the text of their kernel's line, in the kernel's order."""
     has_text = name in compilation.stages and isinstance(compilation.stages[name].content, str)
     if not has_text or not compilation.can_answer("source_map"):
-        raise ArgumentError(
+        raise errors.ArgumentError(
             f"The compilation of {compilation.kernel!r} has no stage {name!r} with source lines.",
-            advice=suggestion(name, compilation.stages, "Its stages are"),
+            advice=errors.suggestion(name, compilation.stages, "Its stages are"),
         )
-    counts: dict[SourcePosition, Counter[str]] = {}
+    counts: dict[errors.SourcePosition, Counter[str]] = {}
     for number, text in enumerate(compilation.stages[name].text.splitlines(), 1):
         operation = _OPERATION.match(text)
         chains = compilation.source_map.chain(name, number)
@@ -486,7 +473,7 @@ def operations_by_line(compilation: Compilation, name: str) -> dict[str, Counter
             counts.setdefault(chains[0][-1], Counter())[operation[1]] += 1
     by_text: dict[str, Counter[str]] = {}
     for place in sorted(counts, key=lambda place: place.line):
-        line = source_line(place.file, place.line).strip()
+        line = errors.source_line(place.file, place.line).strip()
         by_text.setdefault(line, Counter()).update(counts[place])
     return by_text
 
@@ -496,7 +483,10 @@ def resources_of(compilation: Compilation) -> Resources | None:
         return None
     try:
         return compilation.resources
-    except (CompileError, MachineError):  # A file's binary is damaged, or the tool is missing.
+    except (
+        errors.CompileError,
+        errors.MachineError,
+    ):  # A file's binary is damaged, or the tool is missing.
         return None
 
 
@@ -508,7 +498,7 @@ def _opcodes(compilation: Compilation) -> Counter[str]:
         return Counter(
             instruction.opcode for instruction in instructions if instruction.line not in padding
         )
-    except (CompileError, MachineError):
+    except (errors.CompileError, errors.MachineError):
         return Counter()
 
 
@@ -518,7 +508,9 @@ def remarks_of(compilation: Compilation) -> tuple[Remark, ...]:
         return ()
     try:
         return compilation.remarks
-    except KernelLabError:  # It refuses, without the edits of a pipeline, what it took with them.
+    except (
+        errors.KernelLabError
+    ):  # It refuses, without the edits of a pipeline, what it took with them.
         return ()
 
 
@@ -526,7 +518,7 @@ def _text(compilation: Compilation, name: str) -> str | None:
     if name in compilation.stages:
         content = compilation.stages[name].content
         if isinstance(content, bytes):
-            raise ArgumentError(f"The stage {name!r} is binary: it has no lines to compare.")
+            raise errors.ArgumentError(f"The stage {name!r} is binary: it has no lines to compare.")
         return without_locations(content)
     run = next((pass_ for pass_ in compilation.passes if pass_.label == name), None)
     return None if run is None else _bare(run.text)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from kernellab import triton_api
 from kernellab.common.arguments import check_whole, is_one_of, parameters_first
 from kernellab.common.text import shown
+from kernellab.compiler import records
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.machine_code.instructions import decode, disassemble
 from kernellab.compiler.machine_code.resources import (
@@ -22,14 +23,6 @@ from kernellab.compiler.machine_code.resources import (
     has_limits,
     occupancy_of,
     resource_reader,
-)
-from kernellab.compiler.records import (
-    Instruction,
-    Occupancy,
-    Remark,
-    Resources,
-    SpillSite,
-    spill_sites_of,
 )
 from kernellab.compiler.saving import save
 from kernellab.compiler.source_map import read_source_map
@@ -231,9 +224,9 @@ class Sources:
         assembler_log: what `ptxas -v` said; None where ptxas has to run again.
     """
 
-    resources: Callable[[], Resources] | None = None
+    resources: Callable[[], records.Resources] | None = None
     source_map: Callable[[], SourceMap] | None = None
-    remarks: tuple[Remark, ...] | None = None
+    remarks: tuple[records.Remark, ...] | None = None
     was_compiled: bool = False
     kernel: Any = None
     call: BoundCall | None = None
@@ -296,7 +289,7 @@ class Compilation(HasCard):
 
     @cached_property
     @needs(check=_without_resources)
-    def resources(self) -> Resources:
+    def resources(self) -> records.Resources:
         """Registers, spills, shared memory and stack of the compiled kernel.
 
         Raises NotRecorded where there is no machine code to read them from.
@@ -324,7 +317,7 @@ class Compilation(HasCard):
 
     @cached_property
     @needs(check=_without_remarks)
-    def remarks(self) -> tuple[Remark, ...]:
+    def remarks(self) -> tuple[records.Remark, ...]:
         """What the compiler says: MLIR's remarks and warnings, Triton's own warnings,
         the PTX assembler's notes.
 
@@ -485,7 +478,7 @@ class Compilation(HasCard):
 
     @cached_property
     @needs(check=_without_machine_code)
-    def instructions(self) -> tuple[Instruction, ...]:
+    def instructions(self) -> tuple[records.Instruction, ...]:
         """The machine code, decoded: SASS, or AMD's assembly.
 
         Raises NotRecorded for a record without machine code.
@@ -493,9 +486,9 @@ class Compilation(HasCard):
         return decode(self)
 
     @cached_property
-    def spill_sites(self) -> tuple[SpillSite, ...]:
+    def spill_sites(self) -> tuple[records.SpillSite, ...]:
         """The instructions that move spilled registers and local arrays; see `instructions`."""
-        return spill_sites_of(self.instructions)
+        return records.spill_sites_of(self.instructions)
 
     @needs(check=_without_occupancy)
     def occupancy(
@@ -504,7 +497,7 @@ class Compilation(HasCard):
         registers: int | None = None,
         shared_bytes: int | None = None,
         warps: int | None = None,
-    ) -> Occupancy:
+    ) -> records.Occupancy:
         """How many programs are on one multiprocessor at once, and what limits that.
 
         Args:
@@ -604,11 +597,7 @@ def compilation_of(
     compiled: triton_api.CompiledKernel,
     passes: tuple[PassRun, ...],
 ) -> Compilation:
-    """The record of a kernel that was compiled.
-
-    Raises:
-        CompileError: no launch could ever start it.
-    """
+    """The record of a kernel that was compiled. Raises CompileError: no launch can start it."""
     check_launchable(kernel, compiled, target, passes)
     stages = make_stages(compiled.stages, source="".join(kernel.raw_src))
     return Compilation(

@@ -56,10 +56,8 @@ from kernellab.triton_api.stages import query_worker
 
 
 def from_json(data: Any, name: str = "the record") -> Compilation:
-    """The compilation that `to_json` made into `data`.
-
-    Raises:
-        ArchiveError: another kind or version, or a misfit with the schema, with its place.
+    """The compilation that `to_json` made into `data`. Raises ArchiveError: another kind or
+    version, or a misfit with the schema, with its place.
     """
     with reading(name):
         return _compilation(FORMAT.parts(data, name))
@@ -236,8 +234,6 @@ def _source_map(data: SavedData) -> SourceMap:
 
 
 def _is_sound(source_map: SourceMap) -> bool:
-    """Whether the numbers of a source map are those of its files, chains and lines."""
-
     def are(numbers: Iterable[Any], least: int, end: int) -> bool:
         return all(type(number) is int and least <= number < end for number in numbers)
 
@@ -529,7 +525,6 @@ def _stage_of(text: str) -> str:
 
 
 def _passes(dumps: list[_Dump]) -> Iterator[PassRun]:
-    """Each dump's pass, with the next dump's module after it; first the module before any."""
     if not dumps:
         return
     counts, stored = _counts(dumps[0].text), StoredText(dumps[0].text)
@@ -563,10 +558,8 @@ def _stages(passes: Iterable[PassRun]) -> Iterator[tuple[str, Stage]]:
 
 
 def compilation_in(content: bytes, file: Path) -> Compilation:
-    """The compilation in a file's bytes: a saved one, a dump, or metadata in Triton's cache.
-
-    Raises:
-        ArchiveError: they are none of these, damaged, or of another version.
+    """The compilation in a file's bytes: a saved one, a dump, or metadata in Triton's cache. Raises
+    ArchiveError: they are none of these, damaged, or of another version.
     """
     _refuse_stub(content, file)
     try:

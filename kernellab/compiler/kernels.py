@@ -48,11 +48,7 @@ class InductorKernel(triton_api.JITFunction):  # type: ignore[misc]
         return {name: value for name, value in self.constants.items() if name not in given}
 
     def own_grid(self, values: Mapping[str, Any]) -> tuple[int, int, int]:
-        """The grid that Inductor launches it on.
-
-        Raises:
-            ArgumentError: it is said with each launch.
-        """
+        """The grid that Inductor launches it on. Raises ArgumentError: each launch states it."""
         if not inductor.has_grid(self._meta):
             raise ArgumentError(
                 f"The grid of {self.__name__!r} does not follow from its arguments.",
@@ -88,10 +84,8 @@ _plain: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDiction
 
 
 def as_triton_kernel(kernel: Any) -> Any:
-    """One of Inductor's kernels as an autotuner of Triton's; anything else as it is.
-
-    Raises:
-        ArgumentError: its source is not in this process.
+    """One of Inductor's kernels as an autotuner of Triton's; anything else as it is. Raises
+    ArgumentError: its source is not in this process.
     """
     if not inductor.is_inductor_kernel(kernel):
         return kernel
@@ -353,7 +347,6 @@ class _Reader:
         )
 
     def _helper(self, function: ast.expr) -> Any:
-        """The user's JIT function that is called, or None, also for Triton's own."""
         value: Any = None
         scope: Mapping[str, Any] = triton_api.scope_of(self.function)
         if isinstance(function, ast.Name):

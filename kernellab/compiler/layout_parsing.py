@@ -101,7 +101,6 @@ def _check_vectors(encoding: str, shape: Shape) -> None:
 
 
 def _covered(vectors: Sequence[tuple[int, ...]], rank: int) -> Shape:
-    """The smallest tile, of sizes that are powers of two, that contains all vectors."""
     return tuple(1 << max((v[dim] for v in vectors), default=0).bit_length() for dim in range(rank))
 
 
@@ -155,7 +154,6 @@ def _check_target(layout: Layout, target: Target) -> None:
 
 
 def _parts(encoding: str) -> list[tuple[str, int | None]]:
-    """The families of an encoding and its parents, each with its version where it has one."""
     families = re.findall(r"#\w+\.(\w+?)(?:_encoding)?<\{?(?:version(?:Major)? = (\d+))?", encoding)
     return [(family, int(version) if version else None) for family, version in families]
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 @cache
 def _library() -> str:
-    """The folder of Triton's Python code: `tl.sum` and its like are inlined from there."""
     spec = importlib.util.find_spec("triton")
     return str(Path(spec.origin).parent) if spec is not None and spec.origin else ""
 

@@ -13,22 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kernellab import triton_api
+from kernellab import errors, triton_api
 from kernellab.common import processes
 from kernellab.common.arguments import listed
 from kernellab.common.data_files import Prose, read_data_file
 from kernellab.common.text import shown
 from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.machine_code.instructions import disassemble
-from kernellab.errors import (
-    CompileError,
-    MachineError,
-    OptionError,
-    SourcePosition,
-    WorkerError,
-    WorkerLost,
-    nearest,
-)
 from kernellab.records import DeferredText, PassRun, StoredText, Target
 from kernellab.triton_api import IrText
 from kernellab.triton_api import pipeline as triton_pipeline
@@ -58,7 +49,7 @@ def _sass_or_why(cubin: bytes) -> str:
     """The SASS of a cubin; where this machine cannot make it, a comment that says so."""
     try:
         return disassemble(cubin)
-    except MachineError as error:
+    except errors.MachineError as error:
         return f"// {error.what}\n"
 
 
@@ -86,7 +77,6 @@ class PassRecorder(Watcher):
         PassRecorder.pass_ran(self, call, seconds, module)
 
     def pass_ran(self, call: PassCall, seconds: float, module: Any) -> None:
-        """Keep the module after a pass of MLIR."""
         before = self._op_counts
         text = self._text if self._has_nothing_to_do(call.name) else str(module)
         changed = text != self._text
@@ -238,9 +228,8 @@ def _listed(option: str, given: Any) -> list[Any]:
 
 
 def _check_names(option: str, given: Any) -> None:
-    """Raise OptionError unless `given` is a list of names."""
     if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
-        raise OptionError(
+        raise errors.OptionError(
             f"{option} must name passes, got {shown(given)}.",
             advice='Pass labels, such as "ttgir.coalesce": compilation.passes has the labels.',
         )
@@ -250,10 +239,8 @@ _NAME = re.compile(r"(?:(?P<stage>\w+)\.)?(?P<name>\w+)(?:#(?P<number>\d+))?")
 
 
 def find_passes(wanted: str, listed: Sequence[PassCall]) -> list[PassCall]:
-    """The passes that "stage.name#k", "stage.name" or a bare name mean; at least one.
-
-    Raises:
-        OptionError: there is none.
+    """The passes that "stage.name#k", "stage.name" or a bare name mean; at least one. Raises
+    OptionError: there is none.
     """
     match = _NAME.fullmatch(wanted)
     matching = []
@@ -273,10 +260,10 @@ def find_passes(wanted: str, listed: Sequence[PassCall]) -> list[PassCall]:
     else:
         known = {name for call in listed for name in (call.label, call.name)}
         advice = (
-            nearest(wanted, sorted(known))
+            errors.nearest(wanted, sorted(known))
             or f"Passes: {', '.join(sorted({c.name for c in listed}))}."
         )
-    raise OptionError(f"No pass is named {wanted!r} for this target.", advice=advice)
+    raise errors.OptionError(f"No pass is named {wanted!r} for this target.", advice=advice)
 
 
 def _replacements(
@@ -325,16 +312,14 @@ _SIGNS = (
 
 def guess_language(text: str, suffix: str = "") -> str:
     """The language of an IR text, from its file's suffix or from what only that language has.
-
-    Raises:
-        OptionError: the text does not show its language.
+    Raises OptionError: the text does not show its language.
     """
     if suffix.lstrip(".") in _SUFFIXES:
         return _SUFFIXES[suffix.lstrip(".")]
     for language, sign in _SIGNS:
         if sign.search(text):
             return language
-    raise OptionError(
+    raise errors.OptionError(
         "The text does not say which IR it is.",
         advice=f"Give language=..., one of {', '.join(LANGUAGES)}.",
     )
@@ -356,8 +341,8 @@ def compile_in_worker(
     arguments = (given, target, dict(options), plan)
     try:
         outcome: Outcome = processes.call(f"{__name__}:run_plan", *arguments, seconds=seconds)
-    except WorkerError as death:
-        if not death.last_words or isinstance(death, WorkerLost):
+    except errors.WorkerError as death:
+        if not death.last_words or isinstance(death, errors.WorkerLost):
             raise
         raise _diagnostic_of_dead(death, arguments, seconds) from death
     return outcome
@@ -368,13 +353,13 @@ _MARKED = re.compile(rf"^{_MARK}(\S+)$", re.M)
 
 
 def _diagnostic_of_dead(
-    death: WorkerError, arguments: tuple[Any, ...], seconds: float
-) -> CompileError:
+    death: errors.WorkerError, arguments: tuple[Any, ...], seconds: float
+) -> errors.CompileError:
     """The error of a compilation that killed its process, with the record up to the pass."""
     given, target, options, plan = arguments
     running = (_MARKED.findall(death.last_words) or [None])[-1]
     diagnostic = triton_api.text_diagnostic(death.last_words, given, target, running, "")
-    error = CompileError(
+    error = errors.CompileError(
         f"{diagnostic.problem} (it ended the compiler's process).",
         position=diagnostic.position,
         failed_pass=running,
@@ -382,7 +367,7 @@ def _diagnostic_of_dead(
     )
     if running is not None:
         until = replace(plan, stop_before=running)
-        with contextlib.suppress(CompileError, WorkerError):
+        with contextlib.suppress(errors.CompileError, errors.WorkerError):
             again: Outcome = processes.call(
                 f"{__name__}:run_plan", given, target, options, until, seconds=seconds
             )
@@ -423,7 +408,7 @@ def run_plan(given: IrText, target: Target, options: Mapping[str, Any], plan: Pl
     """Compile on from a text as planned. Runs in the worker process."""
     try:
         return _run_once(given, target, options, plan)
-    except CompileError as error:
+    except errors.CompileError as error:
         if _is_in_text(error.position, given) or given.language not in ("ttir", "ttgir"):
             raise
         # An op's own location names a line of Python;
@@ -441,7 +426,7 @@ def _run_once(given: IrText, target: Target, options: Mapping[str, Any], plan: P
         compiled = triton_pipeline.compile_text(
             given, target, options, recorder, plan.replacements or {}
         )
-    except CompileError as error:
+    except errors.CompileError as error:
         error.passes = _packed(recorder.passes)
         raise
     return Outcome(compiled.stages, compiled.metadata, _packed(recorder.passes))
@@ -454,7 +439,7 @@ def _packed(passes: Iterable[PassRun]) -> tuple[PassRun, ...]:
     return kept
 
 
-def _is_in_text(position: SourcePosition | None, given: IrText) -> bool:
+def _is_in_text(position: errors.SourcePosition | None, given: IrText) -> bool:
     return position is not None and position.file == given.file
 
 
@@ -473,11 +458,11 @@ _LOCATION = re.compile(
 
 def _diagnostic_without_locations(
     given: IrText, target: Target, options: Mapping[str, Any], plan: Plan
-) -> CompileError | None:
+) -> errors.CompileError | None:
     bare = IrText(without_locations(given.text), given.language, given.gluon, given.file)
     try:
         _run_once(bare, target, options, plan)
-    except CompileError as error:
+    except errors.CompileError as error:
         return error if _is_in_text(error.position, given) else None
     return None
 
@@ -522,10 +507,8 @@ def lowered(kernel: Any, call: BoundCall, target: Target) -> LoweredText:
 
 
 def lowered_text(text: str, target: Target) -> LoweredText:
-    """The PTX of a TTGIR text of Triton's compiler, in MLIR's own form or the generic one.
-
-    Raises:
-        CompileError: the compiler refuses it.
+    """The PTX of a TTGIR text of Triton's compiler, in MLIR's own form or the generic one. Raises
+    CompileError: the compiler refuses it.
     """
     plain = without_locations(text)
     given = triton_api.IrText(plain, "ttgir", file="<ttgir text>")
@@ -545,7 +528,6 @@ class _UntilPtx(Watcher):
         self.relocated_text = file.read_text(encoding="utf-8")
 
     def stage_made(self, name: str, _content: str | bytes, _seconds: float) -> None:
-        """Stop after PTX."""
         if name == "ptx":
             raise triton_api.PipelineStopped
 
@@ -563,13 +545,11 @@ class _Until(Watcher):
         self._module = module
 
     def pass_ran(self, call: PassCall, _seconds: float, module: Any) -> None:
-        """Stop after the pass that was asked for."""
         self._module = module
         if call.label == self._label:
             self._stop()
 
     def stage_made(self, name: str, _content: str | bytes, _seconds: float) -> None:
-        """Stop after the stage that was asked for."""
         if name == self._label:
             self._stop()
 

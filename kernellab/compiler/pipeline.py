@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
-from kernellab import triton_api
+from kernellab import errors, triton_api
 from kernellab.common import processes
 from kernellab.common.arguments import (
     check_duration,
@@ -29,14 +29,6 @@ from kernellab.compiler.passes import PassRecorder
 from kernellab.compiler.registered_passes import compile_with, registered_for
 from kernellab.compiler.source_map import module_frames
 from kernellab.compiler.targets import DEFAULT_TARGET, local_target, parse_targets
-from kernellab.errors import (
-    ArgumentError,
-    CompileError,
-    OptionError,
-    SourcePosition,
-    nearest,
-    suggestion,
-)
 from kernellab.records import PassRun, Target
 from kernellab.triton_api import IrText
 from kernellab.triton_api import pipeline as triton_pipeline
@@ -88,7 +80,7 @@ def compile_edited(kernel: Any, call: BoundCall, target: Target, edits: Edits) -
     registered = registered_for(kernel)
     try:
         outcome = compile_with(registered, given, target, options, plan, listed, edits.seconds)
-    except CompileError as error:
+    except errors.CompileError as error:
         if error.position is not None:
             place = error.position
             error.position = triton_api.native_position(
@@ -108,12 +100,12 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
     """
     text, file, suffix = str(given), "", ""
     if isinstance(given, os.PathLike) or "\n" not in given:
-        path = saved_path(given, ArgumentError)
+        path = saved_path(given, errors.ArgumentError)
         try:
             text = regular_bytes(path).decode()
         except (OSError, BadFile) as error:
             why = why_unreadable(path, error) if isinstance(error, OSError) else f"It {error}."
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"{str(given)!r} is not a kernel, an IR text, or a file with an IR text. {why}",
                 advice=(
                     "Give the kernel itself, a TTIR, TTGIR, LLVM IR, PTX or AMDGCN text, or "
@@ -121,14 +113,16 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
                 ),
             ) from error
         except UnicodeDecodeError as error:
-            raise ArgumentError(f"{str(given)!r} is not a text file: it is binary.") from error
+            raise errors.ArgumentError(
+                f"{str(given)!r} is not a text file: it is binary."
+            ) from error
         file, suffix = str(path), path.suffix
     if language is None:
         language = passes.guess_language(text, suffix)
     elif not is_one_of(language, passes.LANGUAGES):
-        raise OptionError(
+        raise errors.OptionError(
             f"language must name an IR that can be compiled, got {shown(language)}.",
-            advice=suggestion(language, passes.LANGUAGES, "There are"),
+            advice=errors.suggestion(language, passes.LANGUAGES, "There are"),
         )
     return IrText(text, language, file=file or f"<{language} text>")
 
@@ -146,15 +140,16 @@ def compile_given(
     known = triton_api.option_names(target)
     for name in options:
         if name not in known:
-            raise OptionError(
-                f"{target} has no option {name!r}.", advice=suggestion(name, known, "There are")
+            raise errors.OptionError(
+                f"{target} has no option {name!r}.",
+                advice=errors.suggestion(name, known, "There are"),
             )
     options = {name: plain_scalar(value) for name, value in options.items()}
     triton_api.check_options(options, target)
     plan = edits.plan(target, options, given.gluon)
     try:
         outcome = passes.compile_in_worker(given, target, options, plan, edits.seconds)
-    except CompileError:
+    except errors.CompileError:
         remember_source(given.file, given.text)  # for the error's excerpt
         raise
     compiled = triton_api.CompiledKernel(outcome.stages, outcome.metadata)
@@ -227,12 +222,11 @@ def compile(
     """
     given: Any = record  # whatever somebody wrote
     if not isinstance(given, str) or given not in _RECORDINGS:
-        raise OptionError(
+        raise errors.OptionError(
             f'record must be "passes" or "stages", got {shown(record)}.',
             advice=(
-                f'{nearest(record, _RECORDINGS)} "passes" keeps what every pass did, "stages" '
-                "what every stage "
-                "made."
+                f'{errors.nearest(record, _RECORDINGS)} "passes" keeps what every pass did, '
+                '"stages" what every stage made.'
             ).strip(),
         )
     check_duration("seconds", seconds, processes.SECONDS)
@@ -245,7 +239,7 @@ def compile(
     if isinstance(kernel, str | os.PathLike):
         text = given_text(kernel, language)
         if args or constants:
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 "An IR text takes no arguments: they are compiled in already.",
                 advice="Remove the arguments.",
             )
@@ -253,7 +247,7 @@ def compile(
         compilations = [compile_given(text, parsed, chosen, edits) for parsed in targets]
     else:
         if language is not None:
-            raise OptionError(
+            raise errors.OptionError(
                 f"language={shown(language)} applies to an IR text, but this is a kernel.",
                 advice="Remove language=.",
             )
@@ -325,7 +319,7 @@ def _compile_and_record(
     recorder = PassRecorder()
     try:
         compiled = triton_pipeline.compile_watched(*arguments, recorder, ttgir_lines=ttgir_lines)
-    except CompileError as error:
+    except errors.CompileError as error:
         error.passes = tuple(recorder.passes)
         error.position = _kernel_position(kernel, error.position, recorder.stage_texts)
         raise
@@ -333,8 +327,8 @@ def _compile_and_record(
 
 
 def _kernel_position(
-    kernel: Any, position: SourcePosition | None, texts: Mapping[str, str]
-) -> SourcePosition | None:
+    kernel: Any, position: errors.SourcePosition | None, texts: Mapping[str, str]
+) -> errors.SourcePosition | None:
     """The kernel's line of a place that may be a line of TTGIR's text."""
     if position is None or not position.file.endswith(triton_api.TTGIR_FILE_SUFFIX):
         return position

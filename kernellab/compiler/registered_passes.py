@@ -46,7 +46,6 @@ class RegisteredPass:
     rewrite: Rewrite
 
     def remove(self) -> None:
-        """Let later compilations run without it."""
         if self in _REGISTERED:
             _REGISTERED.remove(self)
 
@@ -57,10 +56,8 @@ class RegisteredPass:
         self.remove()
 
     def apply(self, module: ModuleOp, label: str) -> None:
-        """Run the pass on a module.
-
-        Raises:
-            CompileError: it raises, takes too long or makes a module that is not valid.
+        """Run the pass on a module. Raises CompileError: it raises, takes too long or makes a
+        module that is not valid.
         """
         try:
             with limited(self.seconds):
@@ -205,7 +202,6 @@ def _joined(before: tuple[PassRun, ...], after: tuple[PassRun, ...]) -> tuple[Pa
 
 
 def _planned(plan: Plan, listed: Sequence[PassCall]) -> list[PassCall]:
-    """The passes that run, in order."""
     instead = plan.replacements or {}
     planned: list[PassCall] = []
     for stage in dict.fromkeys(call.stage for call in listed):
@@ -216,10 +212,8 @@ def _planned(plan: Plan, listed: Sequence[PassCall]) -> list[PassCall]:
 def _placed(
     registered: Sequence[RegisteredPass], plan: Plan, calls: Sequence[PassCall]
 ) -> Iterator[tuple[int, RegisteredPass]]:
-    """Yield the number of the pass before each registered one that the compilation reaches.
-
-    Raises:
-        OptionError: there is no such pass, or it is not one of TTIR or TTGIR.
+    """Yield the number of the pass before each registered one that the compilation reaches. Raises
+    OptionError: there is no such pass, or it is not one of TTIR or TTGIR.
     """
     ends = [n for n, call in enumerate(calls) if plan.stop_after in (call.stage, call.label)]
     for added in registered:

@@ -22,12 +22,8 @@ from typing import Any
 
 from kernellab import triton_api
 from kernellab.common.text import string_of_assembly, string_of_ir
+from kernellab.compiler.machine_code import instructions
 from kernellab.compiler.machine_code.cubin import ptx_lines
-from kernellab.compiler.machine_code.instructions import (
-    INSTRUCTION_LINE,
-    SASS_LOCATION,
-    run_on_cubin,
-)
 from kernellab.errors import SourcePosition
 from kernellab.records import Lines, SourceMap, Stages, Target
 from kernellab.triton_api.stages import Query, query_here
@@ -126,7 +122,6 @@ def _assemble(
     located: Mapping[str, list[tuple[Frames, ...]]],
     links: Mapping[tuple[str, str], tuple[Lines, ...]],
 ) -> SourceMap:
-    """Number the files and the chains."""
     files: dict[str, int] = {}
     numbers: dict[Frames, int] = {}
     origins: dict[str, tuple[tuple[int, ...], ...]] = {}
@@ -163,14 +158,12 @@ class _Locations:
         self._depth = 0
 
     def chains(self, written: str) -> tuple[Frames, ...]:
-        """The chains of the text inside `loc(...)`: none if unknown, several if fused."""
         if written not in self._resolved:
             self._resolved[written] = ()  # for a location that is part of itself
             self._resolved[written] = self._read(written, 0)[0][:_MOST_CHAINS]
         return self._resolved[written]
 
     def _read(self, text: str, at: int) -> tuple[tuple[Frames, ...], int]:
-        """The chains of the location that begins at `at`, and where it ends."""
         token = _TOKEN.match(text, at)
         if token is None or self._depth >= _MOST_NESTED:
             return (), len(text)
@@ -245,7 +238,6 @@ def module_frames(text: str) -> list[tuple[Frames, ...]]:
 
 
 def _own_location(line: str) -> str:
-    """The text inside the `loc(...)` at the end of a line; "" where there is none."""
     at = line.rfind(" loc(#")
     if at >= 0 and line[at + 6 : -1].isalnum() and line[-1] == ")" and ' loc("' not in line:
         return line[at + 5 : -1]  # most lines: several times as fast as the general pattern
@@ -387,10 +379,7 @@ _ASSEMBLY_CODE = re.compile(r"^\s+(?:@|\{|[a-z])")
 
 
 def _assembly_frames(text: str) -> list[tuple[Frames, ...]]:
-    """For each line of PTX or AMD assembly the place that the last `.loc` named.
-
-    Only the innermost frame: that is all that the directive of either vendor has.
-    """
+    """For each line of PTX or AMD assembly the place of the last `.loc`, the innermost."""
     files = {
         number: string_of_assembly(f"{first}/{second}" if second and first else second or first)
         for number, first, second in _FILE_DIRECTIVE.findall(text)
@@ -423,13 +412,13 @@ def _sass_frames(text: str, ptx: str) -> list[tuple[Frames, ...]]:
     frames: list[tuple[Frames, ...]] = []
     current: tuple[Frames, ...] = ()
     for line in text.splitlines():
-        if location := SASS_LOCATION.match(line):
+        if location := instructions.SASS_LOCATION.match(line):
             file = location["file"]
             file = written.get(file.replace("\\", "/"), string_of_assembly(file))
             current = (((file, _small(location["line"]), 0),),)
         elif line.startswith(".text."):
             current = ()
-        frames.append(current if INSTRUCTION_LINE.match(line) else ())
+        frames.append(current if instructions.INSTRUCTION_LINE.match(line) else ())
     return frames
 
 
@@ -441,7 +430,7 @@ def _ptx_lines_of_sass(stages: Stages) -> tuple[Lines, ...]:
     of_instructions = _listed_ptx_lines(cubin) if table is None else None
     lines_of_each: list[Lines] = []
     for line in stages["sass"].text.splitlines():
-        code = INSTRUCTION_LINE.match(line)
+        code = instructions.INSTRUCTION_LINE.match(line)
         if code is None:
             number = 0
         elif of_instructions is not None:
@@ -461,10 +450,10 @@ def _line_at(table: list[tuple[int, int]], address: int) -> int:
 def _listed_ptx_lines(cubin: bytes) -> Iterator[int]:
     """The PTX line of each instruction by nvdisasm, which is slower than the table."""
     current = 0
-    for line in run_on_cubin("nvdisasm", ["-gp", "-c"], cubin).splitlines():
-        if location := SASS_LOCATION.match(line):
+    for line in instructions.run_on_cubin("nvdisasm", ["-gp", "-c"], cubin).splitlines():
+        if location := instructions.SASS_LOCATION.match(line):
             current = int(location["line"])
         elif line.startswith(".text."):
             current = 0
-        elif INSTRUCTION_LINE.match(line):
+        elif instructions.INSTRUCTION_LINE.match(line):
             yield current

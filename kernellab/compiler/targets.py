@@ -184,9 +184,7 @@ def _vendor_name(name: str) -> str:
 
 def parse_targets(names: str | Target | Iterable[str | Target]) -> list[Target]:
     """Several targets, from a list of names or from one string with commas; doubles are dropped.
-
-    Raises:
-        TargetError: an unknown name, or no name at all.
+    Raises TargetError: an unknown name, or no name at all.
     """
     given: Any = names  # any value: parse_target refuses what is not a name
     if isinstance(given, str):
@@ -255,7 +253,6 @@ class Gpu:
 
     @property
     def clocks(self) -> float:
-        """Clock cycles per microsecond."""
         return self.clock * 1e3
 
     @property

@@ -671,7 +671,6 @@ class OutOfBounds(KernelFault, IndexError):
         return f"{self.action} out of bounds: {place}, but {self._extent()} ({described})"
 
     def _extent(self) -> str:
-        """What the access should have stayed inside."""
         owner = "its storage" if self.bounds == "storage" else "the view"
         if not self.held:
             return f"{owner} is empty"

@@ -74,9 +74,7 @@ Base = Any
 
 
 def base_of(numbers: numpy.ndarray) -> Base:
-    """One integer, or one a program, in the form that costs least:
-    that of a single program is for all.
-    """
+    """One integer, or one a program, in the cheapest form: a single program's is for all."""
     if not numbers.ndim:
         return int(numbers)
     count = len(numbers)
@@ -152,7 +150,6 @@ class SymbolicTile(NDArrayOperatorsMixin):
         return elements if dtype is None else elements.astype(dtype)
 
     def astype(self, dtype: Any) -> Any:
-        """The same values in another type."""
         return self.elements().astype(dtype)
 
     def __getitem__(self, key: Any) -> Any:
@@ -230,7 +227,6 @@ class AffineTile(SymbolicTile):
         return self._elements
 
     def exact_bounds(self) -> tuple[int, int]:
-        """The smallest and the largest element."""
         self.low, self.high = _exact_bounds(self.base, self.strides, self.extents)
         return self.low, self.high
 
@@ -342,9 +338,7 @@ def _is_everywhere(end: End, number: int) -> bool:
 
 
 def affine(value: Any, rank: int) -> AffineTile | None:
-    """`value` as an affine tile of that rank, or None where it is not an integer or differs
-    from lane to lane.
-    """
+    """`value` as an affine tile of that rank; None unless it is an integer for all lanes."""
     if isinstance(value, AffineTile):
         return value if len(value.extents) == rank else None
     if isinstance(value, SymbolicTile):
@@ -379,7 +373,6 @@ def _exact_bounds(
 def _reach(
     low: int, high: int, strides: tuple[int, ...], extents: tuple[int, ...]
 ) -> tuple[int, int]:
-    """Bounds of base + strides * index where the base is in [low, high]."""
     for stride, extent in zip(strides, extents):
         if stride > 0:
             high += stride * (extent - 1)
@@ -408,9 +401,7 @@ def _fitting(
     dtype: numpy.dtype,
     bounds: tuple[int, int],
 ) -> AffineTile | None:
-    """The tile, if every element fits the dtype;
-    else None, and NumPy computes the wrapped elements.
-    """
+    """The tile if every element fits the dtype; else None, and NumPy computes wrapped elements."""
     lowest, highest = _limits(dtype)
     if bounds[0] < lowest or bounds[1] > highest:
         bounds = _exact_bounds(base, strides, extents)
@@ -543,15 +534,12 @@ _END = 1 << 62
 
 
 def _clipped(interval: Interval, extent: int) -> Interval:
-    """The interval, cut to the lanes that there are."""
     start, stop = interval
     return cut(start, extent), cut(stop, extent)
 
 
 def cut(end: End, extent: int) -> End:
-    """An end of an interval, moved to the nearest of the lanes that there are;
-    an int where it is then the same in every program.
-    """
+    """An end of an interval, moved to the nearest lane; an int where all programs agree."""
     if isinstance(end, int):
         return 0 if end < 0 else extent if end > extent else end
     low, high = extremes(end)
@@ -580,9 +568,7 @@ def _and(lhs: Any, rhs: Any) -> BoxMask | None:
 
 
 def _where_on(box: BoxMask, mask: Any) -> BoxMask | None:
-    """The box in programs whose mask, one boolean each, is true, and nothing in the others;
-    None for any other mask.
-    """
+    """The box where a mask of one boolean a program is true; None for any other mask."""
     on = _of_programs(mask, len(box.extents))
     if on is None or not box.intervals:
         return None
@@ -592,9 +578,7 @@ def _where_on(box: BoxMask, mask: Any) -> BoxMask | None:
 
 
 def _of_programs(mask: Any, rank: int) -> numpy.ndarray | None:
-    """A mask that is one boolean a program, as pipelined loops have:
-    with one entry each, or one for all; None for any other.
-    """
+    """A mask of one boolean a program, as pipelined loops have, or one for all; None for others."""
     if isinstance(mask, SymbolicTile):
         return None
     on = numpy.asarray(mask)
@@ -630,9 +614,7 @@ _SYMBOLIC: dict[numpy.ufunc, Callable[[Any, Any], SymbolicTile | None]] = {
 
 
 def _without_dispatch(ufunc: numpy.ufunc) -> Callable[[SymbolicTile, Any], Any]:
-    """Python's operator for a ufunc: what stays symbolic need not go through NumPy,
-    which takes longer than the arithmetic.
-    """
+    """Python's operator for a ufunc: symbolic results need not take NumPy's slower dispatch."""
     symbolic = _SYMBOLIC[ufunc]
 
     def operate(lhs: SymbolicTile, rhs: Any) -> Any:

@@ -222,7 +222,6 @@ def _first_one(x: Array) -> Array:
 
 
 def _chosen_bytes(x: Array, y: Array, selector: Array) -> Array:
-    """Four of the eight bytes of two words, three bits of the selector for each."""
     x, y, selector = (numerics.unsigned(word).astype(numpy.uint64) for word in (x, y, selector))
     both, result = y << numpy.uint64(32) | x, numpy.uint64(0)
     for place in range(4):
@@ -459,11 +458,7 @@ def _normalized(text: str) -> str:
 
 
 def check_assembly(text: str, constraints: str) -> None:
-    """Nothing, where the text can be run.
-
-    Raises:
-        PtxError: it holds something that is not known.
-    """
+    """Nothing, where the text can be run. Raises PtxError: it holds something that is not known."""
     if _normalized(text) not in _ASSEMBLY:
         assembled(text)
         _Constraints.read(constraints)
@@ -537,9 +532,7 @@ def assembly(
 
 
 class _Packing:
-    """How the elements of tiles become 32-bit registers:
-    `pack` neighbors go together, as many in a register as fit.
-    """
+    """How tiles become 32-bit registers: `pack` neighbors go together, as many as fit."""
 
     def __init__(self, pack: int, shape: tuple[int, ...], operands: Sequence[Value]) -> None:
         self.pack = pack
@@ -559,7 +552,6 @@ class _Packing:
         return padded.reshape(*self.programs, -1, self.pack)
 
     def split(self, operand: Any) -> Sequence[Any]:
-        """The bits of an operand's registers."""
         bits = operand.view(f"u{operand.dtype.itemsize}")
         if self.pack == 1:
             return [bits]
@@ -568,7 +560,6 @@ class _Packing:
         return [registers[..., number] for number in range(registers.shape[-1])]
 
     def joined(self, registers: Any, dtype: numpy.dtype) -> Value:
-        """The next result, from as many registers as it needs."""
         if self.pack == 1:
             element = _of_bits(next(registers), dtype)
             missing = len(self.shape) - element.ndim
@@ -584,7 +575,6 @@ class _Packing:
         return flat.reshape(*self.programs, *self.shape)
 
     def _together(self, dtype: numpy.dtype) -> int:
-        """How many elements share a register."""
         return min(max(4 // dtype.itemsize, 1), self.pack)
 
 
@@ -602,12 +592,10 @@ class _GlobalMemory:
     active: Active
 
     def load(self, addresses: Any, dtype: numpy.dtype, mask: Any) -> Any:
-        """As `ptx.Memory.load`."""
         elements = self.space.elements(dtype)
         return global_memory.load(elements, addresses, self.rank, mask=mask, active=self.active)
 
     def store(self, addresses: Any, values: Any, mask: Any) -> None:
-        """As `ptx.Memory.store`."""
         elements = self.space.elements(values.dtype)
         global_memory.store(elements, addresses, self.rank, values, mask=mask, active=self.active)
 

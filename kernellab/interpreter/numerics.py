@@ -449,9 +449,7 @@ def _bf16_parts(value: Array, count: int) -> list[Array]:
 
 
 def _zero_for_nan(small: Array) -> Value:
-    """An infinite operand leaves NaN in its small part;
-    the product of the large parts says what is true.
-    """
+    """An infinite operand leaves NaN in its small part; the large parts' product is right."""
     return numpy.where(numpy.isnan(small), FLOAT32.type(0), small)
 
 
@@ -508,7 +506,6 @@ def _powers_of_two(exponents: Array) -> Value:
 
 
 def _through(value: Array, dtype: numpy.dtype) -> Value:
-    """float32, rounded to `dtype` on the way."""
     return widen(convert(value, dtype))
 
 
@@ -593,9 +590,7 @@ def convert_in_mode(value: Any, dtype: numpy.dtype, mode: Mode = "rn") -> Any:
 
 
 def _directed(nearest: Any, error: Any, mode: Mode, *operands: Array) -> Any:
-    """`nearest` rounded by `mode` instead, where it overflowed too:
-    the exact result is below infinity.
-    """
+    """`nearest` rounded by `mode` instead, where it overflowed too: the exact result is finite."""
     if mode == "rn":
         return nearest
     finite = numpy.logical_and.reduce([numpy.isfinite(operand) for operand in operands])
@@ -604,9 +599,7 @@ def _directed(nearest: Any, error: Any, mode: Mode, *operands: Array) -> Any:
 
 
 def _toward(nearest: Any, error: Any, mode: Mode) -> Any:
-    """The nearest number, or its neighbor on the side that `mode` asks for;
-    `error` is the exact result less the nearest.
-    """
+    """The nearest number, or its neighbor on the side of `mode`; `error` is exact less nearest."""
     kind = numpy.asarray(nearest).dtype.type
     match mode:
         case "rz":
@@ -628,7 +621,6 @@ def _exactly(a: Array, b: Array, c: Array) -> Any:
 
 
 def _rest(a: Array, b: Array, c: Array, nearest: Any) -> Any:
-    """a * b + c - nearest, in float64."""
     product, low = exact_product(a, b)
     total, error = exact_sum(product, c)
     small, smaller = exact_sum(error, low)

@@ -43,12 +43,10 @@ class Kind:
 
     @property
     def is_float(self) -> bool:
-        """True for floating-point numbers, of whatever width."""
         return self.dtype.kind not in "iub"
 
     @property
     def is_signed(self) -> bool:
-        """True for signed integers."""
         return self.dtype.kind == "i"
 
     @property
@@ -94,9 +92,7 @@ def bits_of(width: int) -> numpy.dtype:
 
 
 def resized(bits: Array, width: int, signed: bool = False) -> Array:
-    """A register's bits in a register of another width:
-    cut off, or extended with zeros or with the sign.
-    """
+    """A register's bits in another width: cut off, or extended with zeros or the sign."""
     array = numpy.asarray(bits)
     wanted = bits_of(width)
     if array.dtype == wanted:
@@ -200,7 +196,6 @@ class Instruction:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Modifiers and types, in order."""
         return tuple(self.opcode.replace("::", "_").split(".")[1:])
 
 
@@ -235,7 +230,6 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def _statements(text: str) -> Iterator[str]:
-    """Yield the statements between semicolons; braces around several only limit names."""
     for piece in COMMENT.sub(" ", text).split(";"):
         statement = piece.strip()
         while statement[:1] in ("{", "}"):
@@ -263,10 +257,8 @@ _GUARD = re.compile(r"@(!?)\s*([\w$%]+)\s+(.*)", re.DOTALL)
 
 
 def parse_instruction(statement: str) -> Instruction:
-    """Read one instruction, without the semicolon behind it.
-
-    Raises:
-        PtxError: there is a label before it.
+    """Read one instruction, without the semicolon behind it. Raises PtxError: there is a label
+    before it.
     """
     guard = None
     guarded = _GUARD.fullmatch(statement)
@@ -356,7 +348,6 @@ class ThreadState:
             self.guard = self.read(register, KINDS["pred"]) ^ negated
 
     def read(self, operand: Operand, kind: Kind) -> Array:
-        """The numbers of an operand."""
         match operand:
             case Immediate(float() as number) if not kind.is_float:
                 return numbers(pattern(number, KINDS[f"f{kind.bits}"]), kind)

@@ -72,10 +72,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def form_of(instruction: Instruction) -> Form:
-    """The opcode taken apart.
-
-    Raises:
-        PtxError: an instruction, or a modifier, that nothing here computes.
+    """The opcode taken apart. Raises PtxError: an instruction, or a modifier, that nothing here
+    computes.
     """
     rule = INSTRUCTIONS.get(instruction.name)
     words = instruction.suffixes
@@ -119,9 +117,7 @@ def computes(*names: str, modifiers: str = "") -> Callable[[Function], Function]
 
 
 def _computed(function: Callable[..., Array], form: Form, values: list[Array]) -> Array:
-    """The result in the form's type; what is narrower than float32 is computed in that,
-    and rounded once.
-    """
+    """The result in the form's type; narrow floats are computed in float32 and rounded once."""
     if not form.kind.is_float:
         return function(form, *values)
     if "ftz" in form.modifiers:
@@ -182,7 +178,6 @@ def multiply_add(machine: ThreadState, form: Form, operands: Sequence[Operand]) 
 
 
 def _product(form: Form, a: Array, b: Array) -> tuple[Array, Kind]:
-    """The product, or the half of it that is asked for, and its type."""
     kind = form.kind
     if kind.is_float:
         return _computed(
@@ -239,9 +234,7 @@ def maximum(form: Form, *values: Array) -> Array:
 def _extreme(
     form: Form, propagating: numpy.ufunc, ignoring: numpy.ufunc, values: Sequence[Array]
 ) -> Array:
-    """A minimum or maximum of two or three; of numbers, NaN counts only with `.NaN`,
-    and -0 is less than +0.
-    """
+    """A minimum or maximum of two or three; NaN counts only with `.NaN`, and -0 is below +0."""
     if not form.kind.is_float:
         return propagating(*values)
     chosen = propagating if "NaN" in form.modifiers else ignoring
@@ -359,17 +352,13 @@ def _shifted_right(value: Array, amount: Array) -> Array:
 
 
 def _amount(value: Array, amount: Array) -> Array:
-    """In the value's type; 64 is beyond every width, and NumPy then gives 0,
-    or the sign to the right.
-    """
+    """In the value's type; NumPy gives 0, or the sign to the right, for 64."""
     return numpy.minimum(amount, 64).astype(numpy.asarray(value).dtype)
 
 
 @instruction("shf", modifiers="l r wrap clamp")
 def funnel_shift(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
-    """Shifts the 64 bits of the second operand over the first;
-    gives the upper half to the left, the lower to the right.
-    """
+    """Shifts 64 bits, the second operand over the first; gives the half shifted to."""
     target, *sources = operands
     low, high, amount = (machine.read(source, KINDS["u32"]) for source in sources)
     whole = numpy.asarray(high, numpy.uint64) << numpy.uint64(32) | numpy.asarray(low, numpy.uint64)
@@ -580,9 +569,7 @@ _TO_INTEGER = {"rni": numpy.rint, "rzi": numpy.trunc, "rmi": numpy.floor, "rpi":
 
 @instruction("cvt", modifiers=f"{ROUNDS} rna rni rzi rmi rpi relu satfinite tf32")
 def convert(machine: ThreadState, form: Form, operands: Sequence[Operand]) -> None:
-    """Between types; two numbers packed into one register come as two operands,
-    the upper one first.
-    """
+    """Between types; two numbers packed into one register come upper one first."""
     if "tf32" in form.modifiers:
         _convert_to_tf32(machine, form, operands)
         return
@@ -694,10 +681,8 @@ def nothing(_machine: ThreadState, _form: Form, _operands: Sequence[Operand]) ->
 
 @cache
 def assembled(text: str) -> tuple[Assembly, tuple[Form, ...]]:
-    """The instructions of a text, each known and with modifiers that it may have.
-
-    Raises:
-        PtxError: it names the first that is not.
+    """The instructions of a text, each known and with modifiers that it may have. Raises PtxError:
+    it names the first that is not.
     """
     assembly = parse(text)
     _check_registers(assembly)

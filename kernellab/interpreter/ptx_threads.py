@@ -50,11 +50,7 @@ class Statement:
 
     @cached_property
     def instruction(self) -> Instruction:
-        """The instruction taken apart.
-
-        Raises:
-            PtxError: it cannot be.
-        """
+        """The instruction taken apart. Raises PtxError: it cannot be."""
         return parse_instruction(self.text)
 
 
@@ -78,9 +74,7 @@ class Function:
 
     @cached_property
     def loops(self) -> tuple[int, ...]:
-        """How many loops are around each statement:
-        a loop goes from a label to the last jump back there.
-        """
+        """How many loops are around each statement: from a label to the last jump back."""
         begins: dict[str, int] = {}
         ends: dict[int, int] = {}
         for place, statement in enumerate(self.statements):
@@ -139,7 +133,6 @@ def _closing_brace(text: str) -> int:
 
 
 def _statements(body: str) -> Iterator[Statement]:
-    """Yield the statements between semicolons without places and labels; declarations too."""
     line, labels = 0, list[str]()
     for piece in body.split(";"):
         for match in _PLACE.finditer(piece):
@@ -288,7 +281,6 @@ class Threads:
         return numpy.broadcast_to(on, self._count)
 
     def _step(self, instruction: Instruction) -> None:
-        """Carry out an instruction, or note that its results are not known."""
         written = _written(instruction)
         unknown = self._result(instruction)
         for name in written:
@@ -326,7 +318,6 @@ class Threads:
     # What is known
 
     def _state(self, names: Sequence[str]) -> Unknown | None:
-        """Why several registers together are not known; None where they are."""
         states = {self._state_of(name) for name in names}
         return next((state for state in (Unknown.ANY, Unknown.EQUAL) if state in states), None)
 
@@ -345,9 +336,7 @@ class Threads:
 
 
 def _reads_ahead(instructions: Sequence[Instruction]) -> bool:
-    """Whether one of the instructions, in the order of the text,
-    reads what only a later one writes.
-    """
+    """Whether an instruction reads what only a later one in the text writes."""
     everything = {name for instruction in instructions for name in _written(instruction)}
     written: set[str] = set()
     for instruction in instructions:
@@ -429,7 +418,6 @@ def _names(operand: Operand) -> list[str]:
 
 
 def _results(instruction: Instruction) -> int:
-    """How many of the operands are written, the first ones."""
     if instruction.name in _WRITES_NOTHING or not instruction.operands:
         return 0
     if instruction.name not in _MAY_WRITE_TWO:

@@ -102,9 +102,7 @@ def permute(value: Value, order: tuple[int, ...]) -> Value:
 
 
 def full(value: Value, shape: tuple[int, ...]) -> numpy.ndarray:
-    """Every element in place: an array (or a read-only view) of `shape`,
-    programs first where it has them.
-    """
+    """Every element in place: an array, or read-only view, of `shape`, programs first."""
     array = numpy.asarray(value)
     programs = array.shape[: array.ndim - len(shape)]
     if array.shape[len(programs) :] == shape:
@@ -156,10 +154,8 @@ def gather(
     index_shape: tuple[int, ...],
     active: Active = None,
 ) -> numpy.ndarray:
-    """result[..., i, ...] = source[..., indices[..., i, ...], ...] along `axis` (negative).
-
-    Raises:
-        IndexOutsideTile: an index of an active program is negative or beyond the source.
+    """result[..., i, ...] = source[..., indices[..., i, ...], ...] along `axis` (negative). Raises
+    IndexOutsideTile: an index of an active program is negative or beyond the source.
     """
     data, index = full(source, source_shape), full(indices, index_shape)
     extent = source_shape[axis]
@@ -268,9 +264,7 @@ def scan(
 def _of_active(
     values: Sequence[Value], shape: tuple[int, ...], active: Active
 ) -> tuple[list[numpy.ndarray], Callable[[numpy.ndarray], numpy.ndarray]]:
-    """The tiles of active programs, whole; and what puts results in the places of these programs,
-    with 0 in the others'.
-    """
+    """The tiles of active programs, and what puts results in place, with 0 for the others."""
     arrays = _aligned([full(value, shape) for value in values])
     if active is None or arrays[0].ndim == len(shape):
         return arrays, lambda result: result
@@ -284,7 +278,6 @@ def _of_active(
 
 
 def _lane(position: tuple[int, ...], rank: int, active: Active) -> tuple[tuple[int, ...], int]:
-    """Place and program of an element at `position` among those of `_of_active`."""
     if len(position) == rank:
         return position, first_active(active)
     program, *place = position
@@ -364,10 +357,8 @@ class EndlessRange(LaneFault):
 
 
 def count(lower: Any, upper: Any, step: Any) -> Iterator[Any]:
-    """`range`, with numbers of the loop variable's own NumPy type.
-
-    Raises:
-        EndlessRange: the step is not positive, and the loop has an iteration.
+    """`range`, with numbers of the loop variable's own NumPy type. Raises EndlessRange: the step is
+    not positive, and the loop has an iteration.
     """
     if step <= 0 and lower < upper:
         raise EndlessRange(int(lower), int(upper), int(step), place=(), program=0, count=1)
@@ -378,10 +369,8 @@ def count(lower: Any, upper: Any, step: Any) -> Iterator[Any]:
 def trip_counts(
     lower: Value, upper: Value, step: Value, programs: int, active: Active
 ) -> numpy.ndarray:
-    """How often each program of the batch runs a loop whose bounds differ between programs.
-
-    Raises:
-        EndlessRange: of an active program, as for `count`.
+    """How often each program of the batch runs a loop whose bounds differ between programs. Raises
+    EndlessRange: of an active program, as for `count`.
     """
     distance = numpy.asarray(upper, numpy.int64) - lower
     endless = numpy.broadcast_to((distance > 0) & (numpy.asarray(step) <= 0), (programs,))
@@ -428,9 +417,7 @@ class Composite:
 
 
 def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:
-    """`new` for active programs, `old` for the others;
-    no `old` yet means that no other program has one.
-    """
+    """`new` for active programs, `old` for the others; None if no other program has one."""
     if active is None or old is None or new is old:
         return new
     if isinstance(new, Composite):
@@ -452,9 +439,7 @@ def merge(active: Active, new: Value, old: Value | None, rank: int) -> Value:
 
 
 def select(condition: Value, true_value: Value, false_value: Value, rank: int) -> Value:
-    """Lane by lane; a scalar condition chooses whole tiles (`rank` is the tiles',
-    the condition's is 0).
-    """
+    """Lane by lane; a scalar condition chooses whole tiles, which have rank `rank`."""
     if isinstance(true_value, Composite):
         if numpy.ndim(condition):
             return true_value.merged(false_value, condition)

@@ -19,20 +19,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import NoMemoryEffect
 
-from kernellab.ir.operations import (
-    Asynchronous,
-    Atomic,
-    Elementwise,
-    GlobalRead,
-    GlobalWrite,
-    KeepsElements,
-    Ordered,
-    PointerAccess,
-    SharedWrite,
-    UnaryOperation,
-    WaitsFor,
-    dialect,
-)
+from kernellab.ir import operations
 
 # The `amdg` dialect: what only AMD's GPUs have: buffer instructions, direct loads to LDS
 # (TTGIR).
@@ -52,7 +39,9 @@ class BufferLoadOp(BufferAccess):
     """Global memory to registers; lanes that are off give `other`, or 0 where there is none."""
 
     name = "amdg.buffer_load"
-    traits = traits_def(GlobalRead(), PointerAccess(mask="mask", where=("pointer", "offsets")))
+    traits = traits_def(
+        operations.GlobalRead(), operations.PointerAccess(mask="mask", where=("pointer", "offsets"))
+    )
     pointer = operand_def()
     offsets = operand_def()
     stride = opt_operand_def()
@@ -66,10 +55,10 @@ class BufferLoadToLocalOp(BufferAccess):
 
     name = "amdg.buffer_load_to_local"
     traits = traits_def(
-        GlobalRead(),
-        SharedWrite(),
-        PointerAccess(mask="mask", where=("pointer", "offsets")),
-        Asynchronous("copies"),
+        operations.GlobalRead(),
+        operations.SharedWrite(),
+        operations.PointerAccess(mask="mask", where=("pointer", "offsets")),
+        operations.Asynchronous("copies"),
     )
     memory = operand_def()
     pointer = operand_def()
@@ -85,7 +74,8 @@ class BufferStoreOp(BufferAccess):
 
     name = "amdg.buffer_store"
     traits = traits_def(
-        GlobalWrite(), PointerAccess(mask="mask", value="value", where=("pointer", "offsets"))
+        operations.GlobalWrite(),
+        operations.PointerAccess(mask="mask", value="value", where=("pointer", "offsets")),
     )
     value = operand_def()
     pointer = operand_def()
@@ -99,10 +89,10 @@ class BufferAtomicRMWOp(IRDLOperation):
 
     name = "amdg.buffer_atomic_rmw"
     traits = traits_def(
-        GlobalRead(),
-        GlobalWrite(),
-        Atomic(),
-        PointerAccess(mask="mask", value="value", where=("pointer", "offsets")),
+        operations.GlobalRead(),
+        operations.GlobalWrite(),
+        operations.Atomic(),
+        operations.PointerAccess(mask="mask", value="value", where=("pointer", "offsets")),
     )
     pointer = operand_def()
     offsets = operand_def()
@@ -121,10 +111,10 @@ class BufferAtomicCASOp(IRDLOperation):
 
     name = "amdg.buffer_atomic_cas"
     traits = traits_def(
-        GlobalRead(),
-        GlobalWrite(),
-        Atomic(),
-        PointerAccess(value="value", where=("pointer", "offsets")),
+        operations.GlobalRead(),
+        operations.GlobalWrite(),
+        operations.Atomic(),
+        operations.PointerAccess(value="value", where=("pointer", "offsets")),
     )
     pointer = operand_def()
     offsets = operand_def()
@@ -136,11 +126,11 @@ class BufferAtomicCASOp(IRDLOperation):
     scope = prop_def()
 
 
-class InThreadTransposeOp(UnaryOperation):
+class InThreadTransposeOp(operations.UnaryOperation):
     """The same tile in another layout, within each thread."""
 
     name = "amdg.in_thread_transpose"
-    traits = traits_def(NoMemoryEffect(), KeepsElements(), Elementwise())
+    traits = traits_def(NoMemoryEffect(), operations.KeepsElements(), operations.Elementwise())
 
 
 class UpcastMxfpOp(IRDLOperation):
@@ -163,7 +153,7 @@ class ScaledUpcastFp8Op(IRDLOperation):
     """fp8 numbers times their scales, one for each element."""
 
     name = "amdg.scaled_upcast_fp8"
-    traits = traits_def(NoMemoryEffect(), Elementwise())
+    traits = traits_def(NoMemoryEffect(), operations.Elementwise())
     source = operand_def()
     scale = operand_def()
     result = result_def()
@@ -186,7 +176,7 @@ class AsyncWaitOp(IRDLOperation):
     """Waits until at most so many direct loads to LDS are under way."""
 
     name = "amdg.async_wait"
-    traits = traits_def(Ordered(), WaitsFor("copies"))
+    traits = traits_def(operations.Ordered(), operations.WaitsFor("copies"))
     tokens = var_operand_def()
     instructions = prop_def(prop_name="num_inst")
     token = result_def()
@@ -198,7 +188,7 @@ class CondBarrierOp(IRDLOperation):
     """
 
     name = "amdg.cond_barrier"
-    traits = traits_def(Ordered())
+    traits = traits_def(operations.Ordered())
     predicate = operand_def()
 
 
@@ -206,7 +196,7 @@ class InstructionSchedHintOp(IRDLOperation):
     """How instructions of the loop around it should be interleaved."""
 
     name = "amdg.instruction_sched_hint"
-    traits = traits_def(Ordered())
+    traits = traits_def(operations.Ordered())
     variant = prop_def()
 
 
@@ -214,13 +204,13 @@ class MemoryCounterWaitOp(IRDLOperation):
     """Waits until at most so many loads, stores or LDS accesses are under way."""
 
     name = "amdg.memory_counter_wait"
-    traits = traits_def(Ordered())
+    traits = traits_def(operations.Ordered())
     load = opt_prop_def()
     store = opt_prop_def()
     shared = opt_prop_def(prop_name="ds")
 
 
-AMDG = dialect("amdg", sys.modules[__name__])
+AMDG = operations.dialect("amdg", sys.modules[__name__])
 
 # The operations of the `rocdl` dialect that TTGIR for AMD's GPUs has: hints to the scheduler of
 # instructions, and waits.
@@ -230,7 +220,7 @@ class SchedBarrierOp(IRDLOperation):
     """Kinds of instructions in `mask` may move across it, others not."""
 
     name = "rocdl.sched.barrier"
-    traits = traits_def(Ordered())
+    traits = traits_def(operations.Ordered())
     mask = prop_def()
 
 
@@ -238,7 +228,7 @@ class SchedGroupBarrierOp(IRDLOperation):
     """So many instructions of a kind next."""
 
     name = "rocdl.sched.group.barrier"
-    traits = traits_def(Ordered())
+    traits = traits_def(operations.Ordered())
     mask = prop_def()
     size = prop_def()
     group = prop_def(prop_name="groupId")
@@ -248,7 +238,7 @@ class SetPriorityOp(IRDLOperation):
     """The warp's priority among those of its SIMD."""
 
     name = "rocdl.s.setprio"
-    traits = traits_def(Ordered())
+    traits = traits_def(operations.Ordered())
     priority = prop_def()
 
 
@@ -256,15 +246,15 @@ class BarrierOp(IRDLOperation):
     """All warps of the program wait for each other."""
 
     name = "rocdl.s.barrier"
-    traits = traits_def(Ordered())
+    traits = traits_def(operations.Ordered())
 
 
 class WaitCountOp(IRDLOperation):
     """Waits until at most so many accesses are under way."""
 
     name = "rocdl.s.waitcnt"
-    traits = traits_def(Ordered())
+    traits = traits_def(operations.Ordered())
     counts = opt_prop_def(prop_name="bitfield")
 
 
-ROCDL = dialect("rocdl", sys.modules[__name__])
+ROCDL = operations.dialect("rocdl", sys.modules[__name__])

@@ -101,7 +101,6 @@ def sources(value: SSAValue) -> list[SSAValue]:
 
 
 def _leading_to(value: SSAValue) -> Iterator[Operation]:
-    """The operations that may hand something on to a value."""
     around: Operation | None
     if isinstance(value, OpResult):
         around = value.op
@@ -185,9 +184,7 @@ Node = TypeVar("Node")
 
 
 def reached(start: Iterable[Node], step: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
-    """Yield values, or operations or blocks, and all that steps from them lead to, each once, the
-    nearest first.
-    """
+    """Yield nodes and all that steps from them lead to, each once, the nearest first."""
     waiting = list(dict.fromkeys(start))
     seen = set(waiting)
     for node in waiting:

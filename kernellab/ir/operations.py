@@ -15,24 +15,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar, Literal, TypeVar, cast
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    BoolAttr,
-    CallSiteLoc,
-    FileLineColLoc,
-    FusedLoc,
-    NameLoc,
-    UnregisteredOp,
-)
+from xdsl import irdl
+from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Dialect, Operation, SSAValue
-from xdsl.irdl import (
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    opt_prop_def,
-    result_def,
-    traits_def,
-)
 from xdsl.traits import (
     EffectInstance,
     MemoryEffect,
@@ -202,7 +187,7 @@ class PureWhenMarked(MemoryEffect):
 
     @classmethod
     def get_effects(cls, op: Operation) -> Set[EffectInstance] | None:
-        says_so = op.properties.get("pure") == BoolAttr.from_bool(True)
+        says_so = op.properties.get("pure") == builtin.BoolAttr.from_bool(True)
         return frozenset() if says_so else None
 
 
@@ -346,9 +331,7 @@ def parents(op: Operation) -> Iterator[Operation]:
 
 
 def function_of_elements(op: Operation) -> Operation | None:
-    """Return the operation in whose function of elements another one is; see
-    `RegionsOfElements`.
-    """
+    """Return the operation in whose `RegionsOfElements` another one is."""
     return next((parent for parent in parents(op) if has(parent, RegionsOfElements)), None)
 
 
@@ -364,61 +347,61 @@ def in_region_of_elements(op: Operation) -> bool:
 # inherits none.
 
 
-class UnaryOperation(IRDLOperation, ABC):
+class UnaryOperation(irdl.IRDLOperation, ABC):
     """One operand, one result."""
 
-    operand = operand_def()
-    result = result_def()
+    operand = irdl.operand_def()
+    result = irdl.result_def()
 
 
-class BinaryOperation(IRDLOperation, ABC):
+class BinaryOperation(irdl.IRDLOperation, ABC):
     """Two operands, one result."""
 
-    lhs = operand_def()
-    rhs = operand_def()
-    result = result_def()
+    lhs = irdl.operand_def()
+    rhs = irdl.operand_def()
+    result = irdl.result_def()
 
 
 class ElementwiseUnary(UnaryOperation, ABC):
     """A function of one number, for each element."""
 
-    traits = traits_def(NoMemoryEffect(), Elementwise())
+    traits = irdl.traits_def(NoMemoryEffect(), Elementwise())
 
 
 class ElementwiseBinary(BinaryOperation, ABC):
     """A function of two numbers, for each element."""
 
-    traits = traits_def(NoMemoryEffect(), Elementwise())
+    traits = irdl.traits_def(NoMemoryEffect(), Elementwise())
 
 
 class WrappingOperation(ElementwiseBinary, ABC):
     """Integer arithmetic that wraps, unless its flags promise that it does not."""
 
-    traits = traits_def(KeepsSign())
-    overflow_flags = opt_prop_def(prop_name="overflowFlags")
+    traits = irdl.traits_def(KeepsSign())
+    overflow_flags = irdl.opt_prop_def(prop_name="overflowFlags")
 
 
 class ExactOperation(ElementwiseBinary, ABC):
     """A division or right shift, that may promise to leave no remainder."""
 
-    is_exact = opt_prop_def(prop_name="isExact")
+    is_exact = irdl.opt_prop_def(prop_name="isExact")
 
 
 class FloatUnaryOperation(ElementwiseUnary, ABC):
     """A function of one floating-point number; `fastmath` says what a compiler may assume."""
 
-    fastmath = opt_prop_def()
+    fastmath = irdl.opt_prop_def()
 
 
 class FloatBinaryOperation(ElementwiseBinary, ABC):
     """A function of two floating-point numbers; `fastmath` says what a compiler may assume."""
 
-    fastmath = opt_prop_def()
+    fastmath = irdl.opt_prop_def()
 
 
 def operation_name(op: Operation) -> str:
     """An operation's name, "tt.load"; also of one that no class here stands for."""
-    return op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+    return op.op_name.data if isinstance(op, builtin.UnregisteredOp) else op.name
 
 
 def dialect(name: str, module: ModuleType, attributes: Sequence[type[Attribute]] = ()) -> Dialect:
@@ -431,10 +414,10 @@ def dialect(name: str, module: ModuleType, attributes: Sequence[type[Attribute]]
 
 def _operations(name: str, module: ModuleType) -> Iterator[type[Operation]]:
     for member in vars(module).values():
-        if isinstance(member, type) and issubclass(member, IRDLOperation):
+        if isinstance(member, type) and issubclass(member, irdl.IRDLOperation):
             if getattr(member, "name", "").startswith(f"{name}."):
                 is_defined = "get_irdl_definition" in vars(member)
-                yield member if is_defined else irdl_op_definition(member)
+                yield member if is_defined else irdl.irdl_op_definition(member)
 
 
 # Where operations come from
@@ -459,20 +442,22 @@ class Location:
 def locate(location: Attribute) -> Location:
     """Read an MLIR location: file, name, call site, or fused (whose first part counts)."""
     match location:
-        case FileLineColLoc():
+        case builtin.FileLineColLoc():
             column = triton_api.column_from_one(location.column.data)
             position = SourcePosition(location.filename.data, location.line.data, column)
             return Location(None, (position,), ((),))
-        case NameLoc():
+        case builtin.NameLoc():
             named, name = locate(location.location), location.desc.data
             own, *outer = named.names or ((),)
             return Location(name, named.frames, ((name, *own), *outer))
-        case CallSiteLoc():
+        case builtin.CallSiteLoc():
             callee, caller = locate(location.callee), locate(location.caller)
             frames, names = callee.frames + caller.frames, callee.names + caller.names
             return Location(callee.name or caller.name, frames, names)
-        case FusedLoc():
-            parts = [locate(part) for part in cast(ArrayAttr[Attribute], location.locations)]
+        case builtin.FusedLoc():
+            parts = [
+                locate(part) for part in cast(builtin.ArrayAttr[Attribute], location.locations)
+            ]
             return next((part for part in parts if part.frames), Location(None, ()))
         case _:
             return Location(None, ())

@@ -200,9 +200,7 @@ class ModuleParser(Parser):
         )
 
     def _parse_alias_def(self) -> None:
-        """As xDSL's; a location whose text has the usual form is made without reading its
-        tokens.
-        """
+        """As xDSL's; a location of the usual form is made without reading its tokens."""
         match = _LOCATION_DEFINITION.match(self._text, self._current_token.span.start)
         location = match and self._location_of(match)
         if match is None or location is None:
@@ -223,9 +221,7 @@ class ModuleParser(Parser):
         return NameLoc(StringAttr(text), places[0]) if names[0] else CallSiteLoc(*places)
 
     def _is_at(self, position: int) -> bool:
-        """Whether the next token is the first one from that position on:
-        all before it was read, and no more.
-        """
+        """Whether the next token is the first one from that position on."""
         next_token = self._current_token.span.start
         return next_token >= position and not self._text[position:next_token].strip()
 
@@ -366,9 +362,7 @@ def in_order_of_use(text: str) -> str:
 
 
 def write_module(module: builtin.ModuleOp, *, locations: bool = True) -> str:
-    """The module in MLIR's generic form, which `triton_api.parse_mlir` (and `mlir-opt`)
-    reads back to the same module.
-    """
+    """The module in MLIR's generic form, which `triton_api.parse_mlir` reads back."""
     stream = StringIO()
     printer = _Printer(stream=stream, print_generic_format=True, print_debuginfo=locations)
     printer.print_op(module)
@@ -377,9 +371,7 @@ def write_module(module: builtin.ModuleOp, *, locations: bool = True) -> str:
 
 
 class _Printer(Printer):
-    """Prints floats that xDSL 0.74 writes without a decimal point (1e-07)
-    as MLIR wants them: 1.0e-07.
-    """
+    """Prints floats that xDSL 0.74 writes without a decimal point (1e-07) as 1.0e-07."""
 
     def print_float(self, value: float, type: builtin.AnyFloat) -> None:
         short = repr(value)

@@ -31,22 +31,7 @@ from xdsl.traits import (
     RecursiveMemoryEffect,
 )
 
-from kernellab.ir import types
-from kernellab.ir.operations import (
-    Asynchronous,
-    Commits,
-    Elementwise,
-    GlobalRead,
-    KeepsElements,
-    Ordered,
-    PointerAccess,
-    SharedRead,
-    SharedWrite,
-    UnaryOperation,
-    VariesByProgram,
-    WaitsFor,
-    dialect,
-)
+from kernellab.ir import operations, types
 from kernellab.ir.types import AsyncTokenType, MemDescType
 
 
@@ -59,14 +44,14 @@ def cta_count(module: Operation) -> int:
 # Layouts
 
 
-class ConvertLayoutOp(UnaryOperation):
+class ConvertLayoutOp(operations.UnaryOperation):
     """The same tile in another layout: through shared memory, or by shuffles, or for nothing."""
 
     name = "ttg.convert_layout"
-    traits = traits_def(NoMemoryEffect(), KeepsElements(), Elementwise())
+    traits = traits_def(NoMemoryEffect(), operations.KeepsElements(), operations.Elementwise())
 
 
-class Fp4ToFpOp(UnaryOperation):
+class Fp4ToFpOp(operations.UnaryOperation):
     """Two fp4 numbers of each byte, unpacked along `axis`."""
 
     name = "ttg.fp4_to_fp"
@@ -81,7 +66,7 @@ class LocalAllocOp(IRDLOperation):
     """Shared memory for one tile, filled with `source` where there is one."""
 
     name = "ttg.local_alloc"
-    traits = traits_def(MemoryAllocEffect(), SharedWrite(), VariesByProgram())
+    traits = traits_def(MemoryAllocEffect(), operations.SharedWrite(), operations.VariesByProgram())
     source = opt_operand_def()
     result = result_def()
     alignment = opt_prop_def()
@@ -97,7 +82,7 @@ class LocalLoadOp(IRDLOperation):
     """Shared memory to registers."""
 
     name = "ttg.local_load"
-    traits = traits_def(SharedRead())
+    traits = traits_def(operations.SharedRead())
     memory = operand_def()
     token = opt_operand_def()
     result = result_def()
@@ -107,7 +92,7 @@ class LocalStoreOp(IRDLOperation):
     """Registers to shared memory."""
 
     name = "ttg.local_store"
-    traits = traits_def(SharedWrite())
+    traits = traits_def(operations.SharedWrite())
     value = operand_def()
     memory = operand_def()
 
@@ -116,7 +101,7 @@ class LocalGatherOp(IRDLOperation):
     """Shared memory to registers, at indices along `axis`."""
 
     name = "ttg.local_gather"
-    traits = traits_def(SharedRead())
+    traits = traits_def(operations.SharedRead())
     memory = operand_def()
     indices = operand_def()
     axis = prop_def(builtin.IntegerAttr)
@@ -127,7 +112,7 @@ class LocalScatterOp(IRDLOperation):
     """Registers to shared memory, at indices along `axis`."""
 
     name = "ttg.local_scatter"
-    traits = traits_def(SharedWrite())
+    traits = traits_def(operations.SharedWrite())
     memory = operand_def()
     values = operand_def()
     indices = operand_def()
@@ -180,7 +165,7 @@ class BarrierOp(IRDLOperation):
     """All warps of the program (or of the partition) wait for each other."""
 
     name = "ttg.barrier"
-    traits = traits_def(Ordered())
+    traits = traits_def(operations.Ordered())
     address_space = opt_prop_def(prop_name="addrSpace")
 
 
@@ -188,7 +173,7 @@ class LocalBarrierOp(IRDLOperation):
     """The barrier's name in Triton 3.6."""
 
     name = "ttg.local_barrier"
-    traits = traits_def(Ordered())
+    traits = traits_def(operations.Ordered())
 
 
 class GlobalScratchAllocOp(IRDLOperation):
@@ -211,7 +196,10 @@ class AsyncCopyGlobalToLocalOp(IRDLOperation):
 
     name = "ttg.async_copy_global_to_local"
     traits = traits_def(
-        GlobalRead(), SharedWrite(), PointerAccess(mask="mask"), Asynchronous("copies")
+        operations.GlobalRead(),
+        operations.SharedWrite(),
+        operations.PointerAccess(mask="mask"),
+        operations.Asynchronous("copies"),
     )
     pointer = operand_def()
     memory = operand_def()
@@ -229,7 +217,7 @@ class AsyncCommitGroupOp(IRDLOperation):
     """Makes one group of the copies issued before it."""
 
     name = "ttg.async_commit_group"
-    traits = traits_def(Ordered(), Commits("copies"))
+    traits = traits_def(operations.Ordered(), operations.Commits("copies"))
     tokens = var_operand_def()
     token = result_def()
 
@@ -238,7 +226,7 @@ class AsyncWaitOp(IRDLOperation):
     """Waits until at most `pending` groups are under way."""
 
     name = "ttg.async_wait"
-    traits = traits_def(Ordered(), WaitsFor("copies"))
+    traits = traits_def(operations.Ordered(), operations.WaitsFor("copies"))
     tokens = var_operand_def()
     pending = prop_def(builtin.IntegerAttr, prop_name="num")
     token = result_def()
@@ -267,14 +255,11 @@ class WarpSpecializeOp(IRDLOperation):
 
     @property
     def partitions(self) -> tuple[Region, ...]:
-        """What the other groups run."""
         return self._holder.regions
 
     @property
     def captured(self) -> tuple[SSAValue, ...]:
-        """What each partition is given, in order; the operands of this
-        operation up to Triton 3.6.
-        """
+        """What each partition is given, in order; this operation's operands up to Triton 3.6."""
         return tuple(self._holder.operands or self.captures)
 
     @property
@@ -308,7 +293,7 @@ class WarpReturnOp(IRDLOperation):
     traits = traits_def(IsTerminator(), NoMemoryEffect())
 
 
-TTG = dialect(
+TTG = operations.dialect(
     "ttg", sys.modules[__name__], [MemDescType, AsyncTokenType, *types.encodings_of("ttg")]
 )
 
@@ -319,7 +304,7 @@ class RecordOp(IRDLOperation):
     """Each warp notes the clock, under a name; there is a start and an end of each name."""
 
     name = "proton.record"
-    traits = traits_def(Ordered())
+    traits = traits_def(operations.Ordered())
     scope = prop_def(StringAttr, prop_name="name")
     is_start = opt_prop_def(UnitAttr, prop_name="isStart")
 
@@ -329,4 +314,4 @@ class RecordOp(IRDLOperation):
         self.location = location
 
 
-PROTON = dialect("proton", sys.modules[__name__])
+PROTON = operations.dialect("proton", sys.modules[__name__])

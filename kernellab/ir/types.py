@@ -355,7 +355,6 @@ class Encoding(Data[Fields], ABC):
         return fields
 
     def print_parameter(self, printer: Printer) -> None:
-        """The fields as MLIR prints them."""
         if self.data:
             with printer.in_angle_brackets():
                 _print_fields(printer, self.data)
@@ -378,7 +377,6 @@ class UnbracedEncoding(Encoding, ABC):
         return Fields(tuple(items))
 
     def print_parameter(self, printer: Printer) -> None:
-        """The fields as MLIR prints them."""
         with printer.in_angle_brackets():
             printer.print_list(self.data.items(), lambda item: _print_field(printer, *item))
 
@@ -581,7 +579,6 @@ class SharedLinearEncoding(Encoding):
         return Fields(tuple(items))
 
     def print_parameter(self, printer: Printer) -> None:
-        """The bases in braces, the rest after them."""
         bases = {name: self.data[name] for name in self.data if name != "alignment"}
         with printer.in_angle_brackets():
             _print_fields(printer, Fields(bases))
@@ -618,7 +615,6 @@ class PaddedSharedEncoding(Encoding):
         return Fields({_PADDINGS: tuple(paddings), **fields})
 
     def print_parameter(self, printer: Printer) -> None:
-        """`[interval:+padding, ...] {fields}`."""
         fields = {name: self.data[name] for name in self.data if name != _PADDINGS}
         pairs = ", ".join(f"{interval}:+{padding}" for interval, padding in self.paddings)
         with printer.in_angle_brackets():

@@ -20,19 +20,8 @@ from kernellab.common.arguments import (
     read_whole_number,
 )
 from kernellab.errors import OptionError
-from kernellab.magics import ipython_api
+from kernellab.magics import ipython_api, magic
 from kernellab.magics.kernel_magics import TARGET
-from kernellab.magics.magic import (
-    Cell,
-    Line,
-    magic,
-    read_expression,
-    read_launch,
-    read_variable,
-    read_variables,
-    run_above_last,
-    stated,
-)
 
 if TYPE_CHECKING:
     from kernellab.records import Target
@@ -47,25 +36,25 @@ def _values(text: str) -> tuple[str, list[Any]]:
     return name, [read_constexpr(f"{name}={value.strip()}")[1] for value in values.split(",")]
 
 
-@magic("cell", has="nothing")
+@magic.magic("cell", has="nothing")
 def tiletune(
-    cell: Cell,
+    cell: magic.Cell,
     *,
     space: Sequence[tuple[str, Sequence[Any]]] = option(_values, repeated=True),
     key: Sequence[str] | None = option(read_names),
     target: Target | None = TARGET,
     gpus: str | None = option(values=lambda: ["all"]),
     seconds: int | None = option(read_whole_number),
-    prune: str | None = option(read_variable),
-    reference: str | None = option(read_variable),
+    prune: str | None = option(magic.read_variable),
+    reference: str | None = option(magic.read_variable),
     rtol: float | None = option(read_tolerance),
     atol: float | None = option(read_tolerance),
     check: bool = option(),
-    baseline: Sequence[Sequence[str]] = option(read_variables, repeated=True),
+    baseline: Sequence[Sequence[str]] = option(magic.read_variables, repeated=True),
     recorded: str | None = option(os.path.expanduser),
-    executor: str | None = option(read_variable),
+    executor: str | None = option(magic.read_variable),
     plot: str | None = option(values=names_in("kernellab.tuning.plot_data:KINDS")),
-    name: str | None = option(read_variable),
+    name: str | None = option(magic.read_variable),
     no_cache: bool = option(),
 ) -> None:
     """Compile, check and time the launch at the end of the cell with each of many configs.
@@ -133,8 +122,8 @@ def tiletune(
       autotuned_matmul[grid](a, b, c, M, N, K)
     """
     advice = "Its last line is the launch to tune, as in add[grid](x, y, z, n)."
-    launch = read_launch(cell, run_above_last(cell, "launch", advice))
-    own = stated(
+    launch = magic.read_launch(cell, magic.run_above_last(cell, "launch", advice))
+    own = magic.stated(
         space=dict(space) or None, key=key, target=target, gpus=gpus, seconds=seconds,
         prune=cell.value(prune, "--prune"), reference=cell.value(reference, "--reference"),
         rtol=rtol, atol=atol, check=check or None, baselines=_baselines(cell, baseline) or None,
@@ -148,7 +137,7 @@ def tiletune(
     ipython_api.show(tuning.show(plot=plot))
 
 
-def _baselines(cell: Cell, named: Sequence[Sequence[str]]) -> dict[str, Any]:
+def _baselines(cell: magic.Cell, named: Sequence[Sequence[str]]) -> dict[str, Any]:
     """Functions by name: a variable's own, or those of its dict."""
     baselines: dict[str, Any] = {}
     for name in chain.from_iterable(named):
@@ -157,9 +146,9 @@ def _baselines(cell: Cell, named: Sequence[Sequence[str]]) -> dict[str, Any]:
     return baselines
 
 
-@magic("cell", has="nothing")
+@magic.magic("cell", has="nothing")
 def tilegraph(
-    cell: Cell,
+    cell: magic.Cell,
     *,
     gpu: str | None = option(),
     backward: bool = option(),
@@ -168,7 +157,7 @@ def tilegraph(
     mode: str | None = option(values=names_in("kernellab.graphs.graph:MODES")),
     backend: str | None = option(),
     option: Sequence[tuple[str, Any]] = option(read_constexpr, repeated=True),
-    name: str | None = option(read_variable),
+    name: str | None = option(magic.read_variable),
 ) -> None:
     """Compile the expression at the end of the cell with torch.compile, for a GPU that need not be
     there, and show every level of it: graph breaks, guards, FX, ATen, fusions, kernels.
@@ -209,10 +198,12 @@ def tilegraph(
       %%tilegraph --backend my_compiler
       model(x)
     """
-    called = run_above_last(cell, "call", "Its last line is the call to open, as in model(x).")
+    called = magic.run_above_last(
+        cell, "call", "Its last line is the call to open, as in model(x)."
+    )
     above = cell.body.rpartition(called)[0].count("\n") + 1
     place = replace(cell.place, line=cell.place.line + above, column=0)
-    function, args, keywords = read_expression(called, replace(cell, place=place))
+    function, args, keywords = magic.read_expression(called, replace(cell, place=place))
     # Imported here: torch and Triton take longer than the rest of loading the extension.
     from kernellab.graphs.graph import GraphOptions, graph_call
 
@@ -230,7 +221,7 @@ def tilegraph(
     ipython_api.show(report)
 
 
-def _backend(name: str | None, cell: Cell) -> Any:
+def _backend(name: str | None, cell: magic.Cell) -> Any:
     """A function of the notebook's, where one is called so, else the name of a backend.
 
     Raises:
@@ -253,9 +244,9 @@ def _backend(name: str | None, cell: Cell) -> Any:
     return name
 
 
-@magic("line")
+@magic.magic("line")
 def tileexercise(
-    line: Line,
+    line: magic.Line,
     *,
     hint: int | None = option(read_whole_number, lambda: ["1", "2", "3"]),
     task: bool = option(),
@@ -312,9 +303,9 @@ def tileexercise(
     return task_card(exercise)
 
 
-@magic("cell", beside=tileexercise)
+@magic.magic("cell", beside=tileexercise)
 def tileexercise_of_cell(
-    cell: Cell, *, json: bool = option(), seed: int | None = option(read_whole_number)
+    cell: magic.Cell, *, json: bool = option(), seed: int | None = option(read_whole_number)
 ) -> None:
     """Answer the kernel of a cell."""
     answer = _answered(cell, seed)
@@ -324,8 +315,7 @@ def tileexercise_of_cell(
         ipython_api.show(answer)
 
 
-def _answered(cell: Cell, seed: int | None) -> Answer:
-    """Run the cell, and answer the kernel of the exercise's name in it."""
+def _answered(cell: magic.Cell, seed: int | None) -> Answer:
     from kernellab.compiler.targets import parse_target
     from kernellab.judging.worker import start_worker
     from kernellab.launch.tile_kernel import tile_kernels_in
@@ -342,9 +332,9 @@ def _answered(cell: Cell, seed: int | None) -> Answer:
     return answer
 
 
-@magic("cell", has="nothing")
+@magic.magic("cell", has="nothing")
 def tilepass(
-    cell: Cell,
+    cell: magic.Cell,
     *,
     after: str | None = option(),
     kernels: Sequence[str] | None = option(read_names),
@@ -386,7 +376,7 @@ def tilepass(
     # Imported here: torch and Triton take longer than the rest of loading the extension.
     from kernellab.compiler.registered_passes import register_pass
 
-    own = stated(kernels=kernels, seconds=seconds)
+    own = magic.stated(kernels=kernels, seconds=seconds)
     made = register_pass(cell.namespace[last.name], after=after or "", **own)
     if remove:
         made.remove()

@@ -48,7 +48,6 @@ def advice_on(error: BaseException) -> str:
 
 
 def _place_of(error: BaseException) -> _Place | None:
-    """The innermost place of an error outside installed packages."""
     traceback, innermost = error.__traceback__, None
     while traceback is not None:
         if "site-packages" not in traceback.tb_frame.f_code.co_filename:
@@ -61,7 +60,6 @@ def _place_of(error: BaseException) -> _Place | None:
 
 
 def _expression(traceback: TracebackType) -> str:
-    """Return the source of the expression at a traceback's entry."""
     code = traceback.tb_frame.f_code
     positions = next(islice(code.co_positions(), traceback.tb_lasti // 2, None), None)
     if positions is None or None in positions:

@@ -158,7 +158,6 @@ def _transformed(cell: RunningCell, body: str) -> str:
 def _code_objects(
     shell: Any, tree: ast.Module, cell: RunningCell, quiet: bool
 ) -> Iterator[CodeType]:
-    """The statements of a cell, one by one as IPython runs them: an error keeps all before it."""
     interactivity = shell.ast_node_interactivity
     if quiet or (cell.result is not None and cell.result.info.silent):
         interactivity = "none"

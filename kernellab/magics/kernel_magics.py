@@ -65,7 +65,6 @@ def refuse_no_kernel(thing: Any, expression: str, line: Line) -> None:
 
 
 def _names_of(namespace: Mapping[str, Any], fits: Callable[[Any], bool] | None) -> str:
-    """What a line may name in this notebook, in a sentence."""
     from kernellab.magics.tile_cell import is_kernel
 
     what = "Kernels" if fits is None else "Evidence"
@@ -264,7 +263,6 @@ def _compiled(
     given: Mapping[str, Any],
     position: SourcePosition,
 ) -> Any:
-    """The compilation of a kernel, or two that are compared."""
     from kernellab.compiler.compare import compare
 
     compilations = [

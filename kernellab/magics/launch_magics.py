@@ -18,16 +18,7 @@ from kernellab.common.arguments import (
     read_whole_number,
 )
 from kernellab.errors import OptionError
-from kernellab.magics import ipython_api
-from kernellab.magics.magic import (
-    Cell,
-    Line,
-    magic,
-    read_launch,
-    read_path,
-    read_variable,
-    stated,
-)
+from kernellab.magics import ipython_api, magic
 
 if TYPE_CHECKING:
     from kernellab.checker.records import Findings
@@ -40,12 +31,12 @@ if TYPE_CHECKING:
 # rest of loading the extension.
 
 
-@magic("line")
+@magic.magic("line")
 def tilecheck(
-    line: Line,
+    line: magic.Line,
     *,
     outputs: Sequence[Sequence[str]] = option(read_names, repeated=True),
-    expect: str | None = option(read_path),
+    expect: str | None = option(magic.read_path),
     target: str | None = option(),
     most_turns: int | None = option(read_whole_number),
     late: bool = option(),
@@ -89,8 +80,8 @@ def tilecheck(
     """
     from kernellab.checker.check import check
 
-    launch = read_launch(line)
-    own = stated(target=target, most_turns=most_turns, expect=line.value(expect, "--expect"))
+    launch = magic.read_launch(line)
+    own = magic.stated(target=target, most_turns=most_turns, expect=line.value(expect, "--expect"))
     if outputs:
         own["outputs"] = list(chain.from_iterable(outputs))
     if late:
@@ -98,9 +89,9 @@ def tilecheck(
     return check(launch, **own)
 
 
-@magic("line")
+@magic.magic("line")
 def tiledebug(
-    line: Line,
+    line: magic.Line,
     *,
     program: Sequence[tuple[int, ...]] = option(read_program, repeated=True),
     break_: Sequence[str] = option(repeated=True),
@@ -134,16 +125,16 @@ def tiledebug(
       %tiledebug --program 96 --break "7, x.max() > 10" add[grid](x, y, z, n, BLOCK=1024)
           Stop in program (96, 0, 0) on line 7, when the tile x has a value above 10.
     """
-    launch = read_launch(line)
+    launch = magic.read_launch(line)
     from kernellab.debugger import debug
 
     own: dict[str, Any] = {"program": program, "breakpoints": break_, "in_place": in_place}
     debug(launch, **{name: value for name, value in own.items() if value})
 
 
-@magic("line")
+@magic.magic("line")
 def tilediagnose(
-    line: Line, *, target: str | None = option(), of: str | None = option(read_path)
+    line: magic.Line, *, target: str | None = option(), of: str | None = option(magic.read_path)
 ) -> Diagnosis | Diagnoses:
     """Say why a launch is slow: findings ranked by what they cost, each with its line, its evidence
     and what to change. Nothing is timed, and no GPU is needed.
@@ -169,18 +160,18 @@ def tilediagnose(
     """
     from kernellab.profiling.diagnosis.diagnose import diagnose
 
-    own = stated(target=target)
+    own = magic.stated(target=target)
     if of is not None and not line.text:
         return diagnose(line.value(of, "--of"), **own)
-    launch = read_launch(line)
+    launch = magic.read_launch(line)
     return diagnose(launch.kernel, *launch.args, grid=launch.grid, **own, **launch.keywords)
 
 
-@magic("line")
+@magic.magic("line")
 def tileequal(
-    line: Line,
+    line: magic.Line,
     *,
-    with_: str | None = option(read_path),
+    with_: str | None = option(magic.read_path),
     seeds: int | None = option(read_whole_number),
     target: str | None = option(),
     rounding: str | None = option(),
@@ -217,7 +208,7 @@ def tileequal(
       %tileequal --with online_softmax softmax[grid](x, y, n, BLOCK=1024)
           Compare two kernels.
     """
-    launch = read_launch(line)
+    launch = magic.read_launch(line)
     from kernellab.equality.equal import equal
 
     if with_ is None:
@@ -226,7 +217,7 @@ def tileequal(
             position=line.place,
             advice="For example %tileequal --with torch.add add[grid](x, y, z, n, BLOCK=1024).",
         )
-    given = stated(seeds=seeds, target=target, rounding=rounding, inputs=inputs)
+    given = magic.stated(seeds=seeds, target=target, rounding=rounding, inputs=inputs)
     given |= {"proof": True} if proof else {}
     return equal(launch, line.value(with_, "--with"), **given)
 
@@ -235,9 +226,9 @@ _BACKEND = option(values=names_in("kernellab.profiling.profiles.session:BACKENDS
 _MODE = option(values=lambda: ["pcsampling"])
 
 
-@magic("line")
+@magic.magic("line")
 def tileprofile(
-    line: Line,
+    line: magic.Line,
     *,
     backend: str | None = _BACKEND,
     mode: str | None = _MODE,
@@ -283,29 +274,29 @@ def tileprofile(
       model.step(x)
           Profile all that the cell launches; the Profile is in the variable `profile`.
     """
-    launch = read_launch(line)
+    launch = magic.read_launch(line)
     from kernellab.profiling.profiles.session import profile
 
-    measured: Profile = profile(launch, **stated(backend=backend, mode=mode, detail=detail))
+    measured: Profile = profile(launch, **magic.stated(backend=backend, mode=mode, detail=detail))
     if save is not None:
         measured.save(save)
     return measured
 
 
-@magic("cell", has="nothing", beside=tileprofile)
+@magic.magic("cell", has="nothing", beside=tileprofile)
 def tileprofile_of_cell(
-    cell: Cell,
+    cell: magic.Cell,
     *,
     backend: str | None = _BACKEND,
     mode: str | None = _MODE,
     save: str | None = option(os.path.expanduser),
     context: str | None = option(values=lambda: ["shadow", "python"]),
-    name: str | None = option(read_variable),
+    name: str | None = option(magic.read_variable),
 ) -> None:
     """Profile all that a cell launches."""
     from kernellab.profiling.profiles.session import profile
 
-    with profile(**stated(backend=backend, mode=mode, context=context)) as session:
+    with profile(**magic.stated(backend=backend, mode=mode, context=context)) as session:
         ipython_api.execute(cell.running, cell.body)
     cell.namespace[name or "profile"] = session.profile
     if save is not None:
@@ -313,13 +304,13 @@ def tileprofile_of_cell(
     ipython_api.show(session.profile)
 
 
-@magic("line")
+@magic.magic("line")
 def tilestep(
-    line: Line,
+    line: magic.Line,
     *,
     program: Sequence[tuple[int, ...]] = option(read_program, repeated=True),
     all: bool = option(),
-    expect: str | None = option(read_path),
+    expect: str | None = option(magic.read_path),
     operations: bool = option(),
     exact_bytes: int | None = option(read_whole_number),
     in_place: bool = option(),
@@ -362,10 +353,10 @@ def tilestep(
       %tilestep pipeline[(1,)](x, z, completion="late")
           A Gluon kernel, with the copies and products that are in flight.
     """
-    launch = read_launch(line)
+    launch = magic.read_launch(line)
     from kernellab.tracing.launches import trace
 
-    own = stated(
+    own = magic.stated(
         operations=operations or None,
         in_place=in_place or None,
         exact_bytes=exact_bytes,

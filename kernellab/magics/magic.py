@@ -160,7 +160,6 @@ class Magic:
         return self._values(options, position), rest.strip()
 
     def _values(self, text: str, position: Position) -> dict[str, Any]:
-        """Return the values of a line that has options alone."""
         given: dict[str, Any] = {option.name: option.default for option in self.by_flag.values()}
         try:
             words = shlex.split(text)
@@ -360,7 +359,6 @@ def read_expression(text: str, line: Line) -> tuple[Any, tuple[Any, ...], dict[s
 
 
 def _is_call(tree: ast.expr) -> TypeGuard[ast.Call]:
-    """Whether an expression is one call, of a function that has a name."""
     return isinstance(tree, ast.Call) and not any(
         isinstance(node, ast.Call) for node in ast.walk(tree.func)
     )
@@ -438,7 +436,6 @@ def run_above_last(cell: Cell, what: str, advice: str) -> str:
 
 
 def _refuse_unknown_names(tree: ast.expr, line: Line) -> None:
-    """Refuse unknown names in a launch, but not those that it binds itself."""
     named = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     own = {node.id for node in named if not isinstance(node.ctx, ast.Load)}
     own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
@@ -450,7 +447,6 @@ def _refuse_unknown_names(tree: ast.expr, line: Line) -> None:
 
 
 def _arguments(call: ast.Call, names: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the positional arguments of a call, and its keywords."""
     collected = ast.Call(ast.Name(_COLLECT, ast.Load()), call.args, call.keywords)
     collect = {_COLLECT: lambda *args, **keywords: (args, keywords)}
     args, keywords = _value(collected, {**names, **collect})

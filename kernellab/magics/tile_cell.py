@@ -189,7 +189,6 @@ def _show_cards(
 
 
 def _returns_value(kernel: TileKernel) -> bool:
-    """Whether the function returns a value, as a device function does and no kernel can."""
     tree = kernel.parse()
     return any(isinstance(node, ast.Return) and node.value is not None for node in ast.walk(tree))
 
@@ -276,7 +275,6 @@ def _changes(compilation: Compilation) -> list[str]:
 
 
 def _compile_unlaunched(kernel: TileKernel, call: BoundCall, target: Target) -> Compilation:
-    """Compile for stated or assumed types; an error says which were assumed."""
     try:
         return compile_kept(kernel, call, target)
     except CompileError as error:

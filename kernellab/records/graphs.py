@@ -81,10 +81,8 @@ class Level:
         return dict(called.most_common())
 
     def diff(self, other: Level) -> str:
-        """What the other level's text has instead, as a unified diff; "" for equal texts.
-
-        Raises:
-            ArgumentError: `other` is not a level.
+        """What the other level's text has instead, as a unified diff; "" for equal texts. Raises
+        ArgumentError: `other` is not a level.
         """
         if not issubclass(type(other), Level):
             raise ArgumentError(

@@ -12,17 +12,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from kernellab import errors
 from kernellab.common.arguments import check_whole, is_one_of
 from kernellab.common.text import shown
-from kernellab.errors import (
-    CompiledLines,
-    CompileError,
-    MachineError,
-    NoSuchStage,
-    SourcePosition,
-    is_edited,
-    suggestion,
-)
 
 
 @dataclass(frozen=True)
@@ -44,7 +36,9 @@ class FunctionSource:
     @property
     def notice(self) -> str:
         """That the file now has other lines there, in a sentence; "" if not, or not known."""
-        if not is_edited(self.file, CompiledLines(self.name, self.first_line, self.lines)):
+        if not errors.is_edited(
+            self.file, errors.CompiledLines(self.name, self.first_line, self.lines)
+        ):
             return ""
         return (
             f"{self.name} has changed in {self.file} since it was compiled; the lines shown are "
@@ -84,21 +78,21 @@ class Stages(Mapping[str, Stage]):
 
     def __init__(self, stages: Mapping[str, Stage | Callable[[], Stage]]) -> None:
         self._stages = dict(stages)
-        self.failed: dict[str, MachineError | CompileError] = {}
+        self.failed: dict[str, errors.MachineError | errors.CompileError] = {}
         """What could not be made, and why."""
 
     def __getitem__(self, name: str) -> Stage:
         """The stage of that name; raises NoSuchStage, a KeyError, where there is none."""
         stage = self._stages.get(name) if is_one_of(name, self._stages) else None
         if stage is None:
-            raise NoSuchStage(
+            raise errors.NoSuchStage(
                 f"There is no stage {shown(name)}.",
-                advice=suggestion(str(name).strip().lower(), self._stages, "Stages:"),
+                advice=errors.suggestion(str(name).strip().lower(), self._stages, "Stages:"),
             )
         if not isinstance(stage, Stage):
             try:
                 stage = self._stages[name] = stage()
-            except (MachineError, CompileError) as error:
+            except (errors.MachineError, errors.CompileError) as error:
                 self.failed[name] = error
                 raise
             self.failed.pop(name, None)
@@ -108,7 +102,7 @@ class Stages(Mapping[str, Stage]):
         """All that can be made on this machine, of what is there, in order."""
         texts = []
         for name in self._stages:
-            with suppress(MachineError, CompileError):
+            with suppress(errors.MachineError, errors.CompileError):
                 texts.append(self[name])
         return texts
 
@@ -143,7 +137,6 @@ class StoredText:
             self._raw = None
 
     def read(self) -> str:
-        """The text."""
         raw = self._raw
         text = zlib.decompress(self._packed).decode() if raw is None else raw
         for part in self._erased:
@@ -229,7 +222,7 @@ class PassRun:
 Lines = tuple[int, ...]
 """Line numbers of one text, from 1, in order."""
 
-Chain = tuple[SourcePosition, ...]
+Chain = tuple[errors.SourcePosition, ...]
 """Where an operation comes from: the innermost line, then the call that reached it, ..."""
 
 
@@ -272,7 +265,7 @@ class SourceMap:
             return True
         return self._way(from_stage, to_stage) is not None
 
-    def lines(self, from_stage: str, to_stage: str, line: int | SourcePosition) -> Lines:
+    def lines(self, from_stage: str, to_stage: str, line: int | errors.SourcePosition) -> Lines:
         """The lines of `to_stage` that are related to a line of `from_stage`:
         () where there is none.
 
@@ -287,14 +280,14 @@ class SourceMap:
         self._check(from_stage)
         self._check(to_stage)
         if from_stage == "source":
-            if isinstance(line, SourcePosition):
+            if isinstance(line, errors.SourcePosition):
                 place = line
             else:
-                place = SourcePosition(self.file, _line_number(line))
+                place = errors.SourcePosition(self.file, _line_number(line))
             if to_stage == "source":
                 return (place.line,)
             return self._lines_from_source(to_stage, place.file, place.line)
-        number = line.line if isinstance(line, SourcePosition) else _line_number(line)
+        number = line.line if isinstance(line, errors.SourcePosition) else _line_number(line)
         if to_stage == "source":
             frames = [frame for chain in self.chain(from_stage, number) for frame in chain]
             return _ordered(frame.line for frame in frames if frame.file == self.file)
@@ -320,7 +313,7 @@ class SourceMap:
         self._check(stage)
         line = _line_number(line)
         if stage == "source":
-            return ((SourcePosition(self.file, line),),)
+            return ((errors.SourcePosition(self.file, line),),)
         return tuple(self._positions(number) for number in self._chain_numbers(stage, line))
 
     def _positions(self, number: int) -> Chain:
@@ -329,7 +322,7 @@ class SourceMap:
         if known is None:
             frames = self.chains[number]
             known = tuple(
-                SourcePosition(self.files[file], at, column) for file, at, column in frames
+                errors.SourcePosition(self.files[file], at, column) for file, at, column in frames
             )
             self._known_chains[number] = known
         return known
@@ -363,9 +356,9 @@ class SourceMap:
 
     def _check(self, stage: str) -> None:
         if not is_one_of(stage, self.stages):
-            raise NoSuchStage(
+            raise errors.NoSuchStage(
                 f"stage must be one that has source lines, got {shown(stage)}.",
-                advice=suggestion(shown(stage), self.stages, "Stages with lines:"),
+                advice=errors.suggestion(shown(stage), self.stages, "Stages with lines:"),
             )
 
     @cached_property

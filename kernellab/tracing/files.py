@@ -31,6 +31,7 @@ from kernellab.common.saved_files import (
     value_of,
 )
 from kernellab.errors import ArchiveError
+from kernellab.tracing import values
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import (
     DOCUMENT,
@@ -52,18 +53,6 @@ from kernellab.tracing.steps import (
     TraceFacts,
     ValueNumber,
     changed_sources,
-)
-from kernellab.tracing.values import (
-    THUMBNAIL_SIDE,
-    TOTAL_EXACT,
-    TOTAL_MEMORY,
-    Kind,
-    StoredValue,
-    Summary,
-    ValueStore,
-    decompressed,
-    dtype_named,
-    inflated,
 )
 
 
@@ -137,7 +126,7 @@ _MOST_CALLS = 200
 
 _MOST_DIMENSIONS = 16
 
-_MOST_KEPT = TOTAL_EXACT + TOTAL_MEMORY
+_MOST_KEPT = values.TOTAL_EXACT + values.TOTAL_MEMORY
 """Bytes that all values of a trace may have, as many as a recorder keeps."""
 
 
@@ -168,7 +157,7 @@ class _Reader(RecordReader):
         places = list(self.read(tuple[int, ...], data["places"]))
         if not all(0 <= place < len(distinct) for place in places):
             raise data["places"].misfit(f"numbers below {len(distinct)}")
-        self._values = ValueStore.restored(distinct, places)
+        self._values = values.ValueStore.restored(distinct, places)
         self._frames: list[Frame] = []
 
     def trace(self) -> Trace:
@@ -276,7 +265,7 @@ class _Reader(RecordReader):
     ) -> tuple[int, ...]:
         """The shape of the value of a number, which is an array of such elements."""
         value = self._values[data.plain()]
-        if value.kind == "constant" or not fits(dtype_named(value.dtype)):
+        if value.kind == "constant" or not fits(values.dtype_named(value.dtype)):
             raise data.misfit(f"the number of a tile of {words}")
         return value.shape
 
@@ -300,23 +289,23 @@ class _Reader(RecordReader):
             raise data.misfit(f"a number below {len(self._values)}")
         return number
 
-    def _value(self, data: SavedData) -> StoredValue:
+    def _value(self, data: SavedData) -> values.StoredValue:
         digest = base64.b64decode(data["digest"].text(), validate=True)
-        kind: Kind = data["kind"].one_of("tile", "pointer", "constant")
+        kind: values.Kind = data["kind"].one_of("tile", "pointer", "constant")
         if kind == "constant":
-            return StoredValue(kind, digest, "", (), constant=value_of(data["constant"]))
+            return values.StoredValue(kind, digest, "", (), constant=value_of(data["constant"]))
         dtype, shape = _dtype(data["dtype"]), _shape(data["shape"])
-        stored = partial(StoredValue, kind, digest, dtype, shape, data["argument"].text())
-        if kind == "pointer" and dtype_named(dtype).kind not in "iu":
+        stored = partial(values.StoredValue, kind, digest, dtype, shape, data["argument"].text())
+        if kind == "pointer" and values.dtype_named(dtype).kind not in "iu":
             raise data["dtype"].misfit("a type of integers")
         if data.has("data"):
             return stored(data=self._content(data["data"].parts(2), dtype, shape))
         *place, rows, columns = data["thumbnail"].parts(4)
-        picture = rows.integer(0, THUMBNAIL_SIDE), columns.integer(0, THUMBNAIL_SIDE)
+        picture = rows.integer(0, values.THUMBNAIL_SIDE), columns.integer(0, values.THUMBNAIL_SIDE)
         content = self._content(place, "float32", picture)
         return stored(
             summary=_summary(data["summary"], shape, dtype),
-            thumbnail=decompressed(content, "float32", picture),
+            thumbnail=values.decompressed(content, "float32", picture),
         )
 
     def _content(self, place: list[SavedData], dtype: str, shape: tuple[int, ...]) -> bytes:
@@ -324,7 +313,7 @@ class _Reader(RecordReader):
         begin, length = (part.count() for part in place)
         if begin + length > len(self._heap):
             raise SchemaError("a value is beyond the end of the file")
-        size = math.prod(shape) * dtype_named(dtype).itemsize
+        size = math.prod(shape) * values.dtype_named(dtype).itemsize
         self._left -= size
         if self._left < 0:
             raise place[1].misfit(
@@ -332,7 +321,7 @@ class _Reader(RecordReader):
             )
         content = self._heap[begin : begin + length]
         try:
-            for _ in inflated(content, size):
+            for _ in values.inflated(content, size):
                 pass
         except ValueError as error:
             raise place[1].misfit(f"of {size:,} bytes, {dtype}{list(shape)}: {error}") from error
@@ -353,7 +342,7 @@ def _shape(data: SavedData) -> tuple[int, ...]:
 
 def _dtype(data: SavedData) -> str:
     try:
-        return dtype_named(data.text()).name
+        return values.dtype_named(data.text()).name
     except TypeError:
         raise data.misfit("a type of numbers") from None
 
@@ -369,13 +358,13 @@ def _check_lanes(data: SavedData, shapes: list[tuple[int, ...]]) -> tuple[int, .
     return shape
 
 
-def _summary(data: SavedData, shape: tuple[int, ...], dtype: str) -> Summary:
+def _summary(data: SavedData, shape: tuple[int, ...], dtype: str) -> values.Summary:
     size = math.prod(shape)
     low, high, mean = (_number_in_summary(data[name]) for name in ("low", "high", "mean"))
     if dtype == "bool" and mean is not None and not 0 <= mean <= 1:
         raise data["mean"].misfit("a part of the elements, 0 to 1")
     nans, infinities = (data[name].integer(0, size) for name in ("nans", "infinities"))
-    return Summary(shape, dtype, low, high, mean, nans, infinities)
+    return values.Summary(shape, dtype, low, high, mean, nans, infinities)
 
 
 def _number_in_summary(data: SavedData) -> float | None:

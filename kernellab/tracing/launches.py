@@ -18,13 +18,8 @@ from kernellab.common.progress import UNTOUCHED, ProgressBar
 from kernellab.compiler.arguments import array_of
 from kernellab.compiler.binding import BoundCall
 from kernellab.errors import KernelFault
+from kernellab.interpreter.execution import launcher
 from kernellab.interpreter.execution.grid import Programs, chosen_programs, linear_ids
-from kernellab.interpreter.execution.launcher import (
-    Stepping,
-    argument_names,
-    launch_observed,
-    launch_stepped,
-)
 from kernellab.interpreter.execution.program import memory_effects
 from kernellab.interpreter.execution.stepping_code import SteppingCode, stepping_code
 from kernellab.interpreter.memory.buffers import Buffer
@@ -38,6 +33,7 @@ from kernellab.launch.reference_results import Reference, Results, expected_resu
 from kernellab.launch.results import UNWRITTEN, Tolerances, compare, rounding_of
 from kernellab.records import BoundLaunch, Target
 from kernellab.records.launches import Difference, RunOptions
+from kernellab.tracing import steps
 from kernellab.tracing.recorder import (
     MOST_STEPS,
     Enough,
@@ -47,28 +43,18 @@ from kernellab.tracing.recorder import (
     TracingObserver,
 )
 from kernellab.tracing.records import Trace
-from kernellab.tracing.steps import (
-    Checkpoint,
-    Frame,
-    Program,
-    SourceText,
-    Step,
-    TracedArgument,
-    TracedFault,
-    TraceFacts,
-    changed_sources,
-    compiled_sources,
-)
 from kernellab.tracing.values import LARGEST_EXACT, ValueStore
 
 
 def _argument(
     name: str, tensor: torch.Tensor, dtype: str, storages: dict[int, int]
-) -> TracedArgument:
+) -> steps.TracedArgument:
     """The facts of a tensor; `storages` numbers the memory that there is, by its address."""
     number = storages.setdefault(tensor.untyped_storage().data_ptr(), len(storages))
     start = int(tensor.storage_offset()) * tensor.element_size()
-    return TracedArgument(name, dtype, tuple(tensor.shape), tuple(tensor.stride()), number, start)
+    return steps.TracedArgument(
+        name, dtype, tuple(tensor.shape), tuple(tensor.stride()), number, start
+    )
 
 
 class Checkpoints:
@@ -90,7 +76,7 @@ class Checkpoints:
             for name, tensor in self._tensors.items()
         }
         contents = {name: values.add(tensor, whole=True) for name, tensor in self._latest.items()}
-        self.checkpoints = [Checkpoint(0, contents)]
+        self.checkpoints = [steps.Checkpoint(0, contents)]
 
     def next_runs(self, is_traced: bool, step: int) -> None:
         """Programs run next, traced or not; the next step of a traced one has that number."""
@@ -112,10 +98,9 @@ class Checkpoints:
                 self._latest[name] = now.copy()
                 changed[name] = self._values.add(self._latest[name], whole=True)
         if changed:
-            self.checkpoints.append(Checkpoint(step, changed))
+            self.checkpoints.append(steps.Checkpoint(step, changed))
 
     def end(self, step: int) -> None:
-        """The run is over."""
         if self._others_ran:
             self._take(step)
 
@@ -144,10 +129,9 @@ class LastWriter:
 
     def __init__(self, address: int) -> None:
         self._address = address
-        self.program: Program | None = None
+        self.program: steps.Program | None = None
 
     def see(self, seen: ObservedAccess) -> None:
-        """Hear of an access."""
         if global_effect(seen.operation) == "load":
             return
         extents = seen.shape
@@ -167,7 +151,7 @@ class LastWriter:
             self.program = seen.programs.id(int(numpy.flatnonzero(programs)[-1]))
 
 
-def writing_step(trace: Trace, wrong: Difference) -> Step | None:
+def writing_step(trace: Trace, wrong: Difference) -> steps.Step | None:
     """The last step of a trace that writes an element; None where none does."""
     offset = trace.arguments[wrong.name].offset_of(wrong.index)
     for step in reversed(trace.steps):
@@ -183,10 +167,10 @@ class TracedLaunch:
     """A launch that can be traced again and again, with its arguments as given in `call`."""
 
     kernel: Any
-    grid: Program
+    grid: steps.Program
     call: BoundCall
     code: SteppingCode
-    programs: tuple[Program, ...]
+    programs: tuple[steps.Program, ...]
     options: RunOptions
     target: str
     notes: tuple[str, ...] = ()
@@ -239,13 +223,13 @@ class TracedLaunch:
         trace.wrong = wrong
         return trace
 
-    def last_writer(self, argument: str, index: tuple[int, ...]) -> Program | None:
+    def last_writer(self, argument: str, index: tuple[int, ...]) -> steps.Program | None:
         """The program that writes an element last, of a further run; None where none does."""
         call = replace(self.call, values=self.to_work_on())
         tensor = dict(tensors_in(call.values))[argument]
         heard = LastWriter(tensor[index].data_ptr())
         with redirect_stdout(io.StringIO()):
-            launch_observed(
+            launcher.launch_observed(
                 self.kernel, self.grid, call, self.code.batch, AccessObserver(heard.see),
                 self.options,
             )  # fmt: skip
@@ -256,8 +240,8 @@ class TracedLaunch:
         arguments: Mapping[str, Any],
         exact_bytes: int,
         operations: bool,
-        added: Program | None = None,
-    ) -> tuple[Trace, Program | None]:
+        added: steps.Program | None = None,
+    ) -> tuple[Trace, steps.Program | None]:
         """One run, and its trace.
 
         Args:
@@ -268,13 +252,15 @@ class TracedLaunch:
             did.
         """
         call, values = replace(self.call, values=arguments), ValueStore(exact_bytes)
-        recorder = Recorder(values, MOST_STEPS, compiled_sources(self.kernel))
+        recorder = Recorder(values, MOST_STEPS, steps.compiled_sources(self.kernel))
         memory = Checkpoints(self.call, call, values)
         fault, unseen = None, None
         try:
             self.run(call, recorder, memory)
         except KernelFault as error:
-            fault = TracedFault(type(error).__name__, str(error), error.position, memory.fault_step)
+            fault = steps.TracedFault(
+                type(error).__name__, str(error), error.position, memory.fault_step
+            )
             if fault.step is None:
                 unseen = next(iter(error.programs), None)
         memory.end(len(recorder.steps))
@@ -330,7 +316,7 @@ class TracedLaunch:
         effects = memory_effects(self.code.batch)
         if effects.stored is None or effects.updated is None:
             return {name for name, _ in tensors_in(self.call.values)}
-        names = argument_names(self.call, self.code.batch)
+        names = launcher.argument_names(self.call, self.code.batch)
         return {names[number] for number in effects.stored | effects.updated}
 
     def run(self, call: BoundCall, recorder: Recorder, memory: Checkpoints | None = None) -> None:
@@ -345,9 +331,11 @@ class TracedLaunch:
 
         observer = TracingObserver(recorder, hook, _buffers(call), on_batch)
         around = functools.partial(hook.program, ends=ends)
-        stepping = Stepping(self.code, self.programs, hook, observer, around, issued=hook.issued)
+        stepping = launcher.Stepping(
+            self.code, self.programs, hook, observer, around, issued=hook.issued
+        )
         try:
-            launch_stepped(self.kernel, self.grid, call, stepping, self.options)
+            launcher.launch_stepped(self.kernel, self.grid, call, stepping, self.options)
             recorder.end()
         except KernelFault as fault:
             hook.stopped(fault)
@@ -368,9 +356,9 @@ class TracedLaunch:
             self.run(again, recorder)
         return recorder.caught
 
-    def _facts(self, exact_bytes: int, operations: bool) -> TraceFacts:
+    def _facts(self, exact_bytes: int, operations: bool) -> steps.TraceFacts:
         specialization = self.call.specialization
-        return TraceFacts(
+        return steps.TraceFacts(
             kernel=self.kernel.__name__,
             grid=self.grid,
             target=self.target,
@@ -393,7 +381,7 @@ _ADDED = (
 _CUT = "The trace ends after {:,} steps; {:,} more were made. Trace fewer programs."
 
 
-def _not_run(programs: Sequence[Program], frames: Sequence[Frame]) -> list[str]:
+def _not_run(programs: Sequence[steps.Program], frames: Sequence[steps.Frame]) -> list[str]:
     """That chosen programs are not there, since a fault stopped the launch before their turn."""
     ran = {frame.program for frame in frames}
     missing = [program for program in programs if program not in ran]
@@ -416,7 +404,7 @@ _PROGRAMS_NAMED = 4
 """So many programs are named one by one."""
 
 
-def _stale(kernel: Any, sources: Sequence[SourceText]) -> list[str]:
+def _stale(kernel: Any, sources: Sequence[steps.SourceText]) -> list[str]:
     """A sentence for each way in which the kernel is another one than it was when it ran."""
     name = kernel.__name__
     now = triton_api.source_now(kernel)
@@ -427,7 +415,7 @@ def _stale(kernel: Any, sources: Sequence[SourceText]) -> list[str]:
                 "those that ran."
             )
         ]
-    return changed_sources(sources)
+    return steps.changed_sources(sources)
 
 
 def _buffers(call: BoundCall) -> dict[str, Buffer]:

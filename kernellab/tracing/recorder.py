@@ -21,15 +21,9 @@ from kernellab.interpreter.execution import runtime
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.inspection import Fields, OnChip, Pointer, shown
 from kernellab.interpreter.execution.stepping_code import SteppingCode
+from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.asynchrony import Flight
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.interpreter.memory.global_memory import (
-    Load,
-    Memory,
-    MemoryAccess,
-    MemoryLayer,
-    Store,
-)
 from kernellab.interpreter.memory.observers import AccessObserver, DescriptorsThrough
 from kernellab.interpreter.memory.shared_memory import SharedTile, barrier_states
 from kernellab.interpreter.tiles import Value
@@ -70,7 +64,6 @@ class OpenStep:
 
     @property
     def is_empty_line(self) -> bool:
-        """Whether it is a line that did nothing."""
         return not (
             self.operation or self.changed or self.accesses or self.issued or self.completed
         )
@@ -210,7 +203,6 @@ class Recorder:
         return [source for source, _ in self._known.values() if source is not None]
 
     def turn_of(self, program: Program) -> None:
-        """From here on that program runs, for the first time or again."""
         self._program = program
         self.open = self._of_programs.setdefault(program, [])
 
@@ -238,7 +230,6 @@ class Recorder:
             self.end_program()
 
     def end_program(self) -> None:
-        """The current program has ended, or stopped."""
         while self.open:
             self.leave()
 
@@ -295,7 +286,6 @@ class Recorder:
         return {name: value for name, value in values.items() if name not in memory}
 
     def leave(self) -> None:
-        """The innermost function returns."""
         if not self.is_stopped:
             self.open[-1].goes_on_at(None)
         self._close(self.open[-1])
@@ -332,7 +322,6 @@ class Recorder:
         frame.step = OpenStep(line, turns, name, accesses=own)
 
     def bound(self, names: Mapping[str, Any]) -> None:
-        """Variables of the innermost function were given these values."""
         frame = self.open[-1]
         if frame.step is not None:
             frame.step.changed.update(self._without_memory(frame, names))
@@ -537,7 +526,6 @@ class TracingHook:
             self._recorder.line(self._lines[number])
 
     def bound(self, names: Sequence[str], values: Sequence[Any]) -> None:
-        """Names were given values."""
         frame = sys._getframe(1)
         if id(frame.f_code) in self._functions:
             self._go_to(frame)
@@ -636,7 +624,6 @@ class TracingHook:
         self._recorder.is_stopped = True
 
     def forget(self) -> None:
-        """Let go of the recorder, which the globals of stepping code would keep until collected."""
         vars(self).clear()
 
     def _go_to(self, frame: FrameType) -> None:
@@ -737,10 +724,9 @@ class TracingObserver(AccessObserver):
             self._on_batch(value)
 
     def forget(self) -> None:
-        """Let go of everything; see `TracingHook.forget`."""
         vars(self).clear()
 
-    def modules(self, memory: Memory) -> Mapping[str, Any]:
+    def modules(self, memory: global_memory.Memory) -> Mapping[str, Any]:
         """As `RunObserver.modules`."""
         traced = _TracedMemory(memory, self)
         own = {
@@ -752,7 +738,7 @@ class TracingObserver(AccessObserver):
         }
         return {**super().modules(memory), **own}
 
-    def record_access(self, what: AccessKind, access: MemoryAccess) -> None:
+    def record_access(self, what: AccessKind, access: global_memory.MemoryAccess) -> None:
         """Notify the recorder, after finding out whose memory it is."""
         self.hook.accesses_of_operation += 1
         buffer, mask = access.buffer, access.mask
@@ -776,19 +762,19 @@ class TracingObserver(AccessObserver):
         self._recorder.access(what, None, "", size, addresses, mask)
 
 
-class _TracedMemory(MemoryLayer):
+class _TracedMemory(global_memory.MemoryLayer):
     """Replaces the module `memory` in generated code."""
 
-    def __init__(self, inner: Memory, observer: TracingObserver) -> None:
+    def __init__(self, inner: global_memory.Memory, observer: TracingObserver) -> None:
         self._inner = inner
         self._observer = observer
 
-    def around(self, access: MemoryAccess) -> Value | None:
+    def around(self, access: global_memory.MemoryAccess) -> Value | None:
         """Report the access, then make it."""
         what: AccessKind = "atomic"
-        if isinstance(access, Load):
+        if isinstance(access, global_memory.Load):
             what = "load"
-        elif isinstance(access, Store):
+        elif isinstance(access, global_memory.Store):
             what = "store"
         self._observer.hook.back_to(sys._getframe(2))
         self._observer.record_access(what, access)

@@ -14,16 +14,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy
 
+from kernellab import errors
 from kernellab.common.arguments import check_flags, check_tolerance, is_one_of
 from kernellab.common.text import counted, element_text, joined_sizes, shown, what_it_raised
-from kernellab.errors import (
-    ArgumentError,
-    KernelLabError,
-    NoSuchStep,
-    NotRecorded,
-    OptionError,
-    suggestion,
-)
 from kernellab.records import BoundLaunch
 from kernellab.records.display import show
 from kernellab.tracing.origins import Change, History, NoSuchVariable, ReplayedMemory, State
@@ -143,7 +136,7 @@ class Trace(Sequence[Step]):
 
         wanted = chosen_programs(programs, self.facts.grid, "programs")
         if self._trace_again is None:
-            raise NotRecorded(
+            raise errors.NotRecorded(
                 "Other programs of this launch cannot be traced: the trace was read from a file, "
                 "which does not hold the kernel.",
                 advice="Trace them where the kernel is: kernellab.trace(..., programs=...).",
@@ -192,7 +185,7 @@ class Trace(Sequence[Step]):
             ArgumentError: the condition's variables do not exist, it fails, or gives a tile.
         """
         if not callable(condition):
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"find takes a function of the variables, got {shown(condition)}.",
                 advice=(
                     "For example, trace.find(lambda v: (v.x > 40).any()). trace.history(name) has "
@@ -201,7 +194,7 @@ class Trace(Sequence[Step]):
             )
         check_flags(backwards=backwards)
         if isinstance(condition, type) or _takes_no_state(condition):
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"find calls its condition with the variables, and {shown(condition)} does not "
                 "take them.",
                 advice="Write a function of one argument: trace.find(lambda v: (v.x > 40).any()).",
@@ -230,15 +223,15 @@ class Trace(Sequence[Step]):
     def _holds(self, condition: Callable[[State], Any], step: Step) -> bool:
         try:
             return bool(condition(self.at(step)))
-        except (KernelLabError, NoSuchVariable):
+        except (errors.KernelLabError, NoSuchVariable):
             raise
         except Exception as error:  # whatever the user's function raises
             if "truth value of an" not in str(error):
-                raise ArgumentError(
+                raise errors.ArgumentError(
                     f"After step {step.number}, {what_it_raised('the condition', error)}",
                     position=step.position,
                 ) from error
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"After step {step.number}, the condition returned a tile of truth "
                 "values instead of a single one.",
                 advice=(
@@ -258,9 +251,9 @@ class Trace(Sequence[Step]):
             ArgumentError: no function that ran has such a variable.
         """
         if not isinstance(name, str):
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"history takes the name of a variable, got {shown(name)}.",
-                advice=suggestion("", self.names(), "There are"),
+                advice=errors.suggestion("", self.names(), "There are"),
             )
         self._refuse_unknown({name})
         whose = None if program is None else self._traced_program(program)
@@ -286,7 +279,7 @@ class Trace(Sequence[Step]):
         (meant,) = chosen_programs([program], self.facts.grid, "program")
         if meant not in self.facts.programs:
             named = ", ".join(map(str, self.facts.programs[:_PROGRAMS_NAMED]))
-            raise OptionError(
+            raise errors.OptionError(
                 f"program={shown(program)} was not traced.",
                 advice=f"The traced programs are {named}"
                 + (", ..." if len(self.facts.programs) > _PROGRAMS_NAMED else "."),
@@ -321,7 +314,7 @@ class Trace(Sequence[Step]):
         writer = None if self._last_writer is None else self._last_writer(argument, place)
         if writer is not None and writer not in self.facts.programs:
             return self.of_programs([writer]).why(argument, place)
-        raise NotRecorded(
+        raise errors.NotRecorded(
             f"No traced program wrote {element_text(argument, place)}.",
             advice="The launch left it as it was."
             if self._last_writer is not None
@@ -361,7 +354,7 @@ class Trace(Sequence[Step]):
         if isinstance(other, Trace):
             return difference_of_traces(self, other, rtol, atol)
         if not isinstance(other, Mapping):
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"diff must be given another Trace or {{argument name: tensor}}, got "
                 f"{shown(other)}.",
                 advice=(
@@ -383,7 +376,7 @@ class Trace(Sequence[Step]):
         last = self._step(step).number if self.steps else 0
         begin, stored = self._checkpoint(argument, last)
         if not stored.is_exact:
-            raise NotRecorded(
+            raise errors.NotRecorded(
                 f"The contents of {argument!r} were not recorded: {stored.nbytes:,} bytes.",
             )
         lost = self.step_not_kept(argument, last + 1, last + 1)
@@ -392,7 +385,7 @@ class Trace(Sequence[Step]):
         writing = self._writing(known, begin, last + 1)
         lanes = sum(write.lanes_written(known, self.arguments) for write in writing)
         if lanes > _MOST_REPLAYED:
-            raise NotRecorded(
+            raise errors.NotRecorded(
                 f"The contents of {argument!r} after step {last} are not computed: {lanes:,} "
                 f"elements are written up to there, and at most {_MOST_REPLAYED:,} are followed.",
                 advice="Ask for an earlier step, or trace fewer programs.",
@@ -421,9 +414,9 @@ class Trace(Sequence[Step]):
 
     def _argument(self, name: Any) -> TracedArgument:
         if not isinstance(name, str) or name not in self.arguments:
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"No tensor of this launch of {self.facts.kernel!r} is called {shown(name)}.",
-                advice=suggestion(name, self.arguments, "There are"),
+                advice=errors.suggestion(name, self.arguments, "There are"),
             )
         return self.arguments[name]
 
@@ -469,7 +462,7 @@ class Trace(Sequence[Step]):
             for storage, steps in self._writers.items()
         }
 
-    def _lost(self, argument: str, step: int, lost: int) -> NotRecorded:
+    def _lost(self, argument: str, step: int, lost: int) -> errors.NotRecorded:
         """That what an argument holds after a step is not known since step `lost`."""
         before = f"trace.memory({argument!r}, {lost - 1}) has what it held before. " if lost else ""
         largest = max(
@@ -479,7 +472,7 @@ class Trace(Sequence[Step]):
             if isinstance(number, int)
         )
         fewer = ", or trace fewer programs" if len(self.facts.programs) > 1 else ""
-        return NotRecorded(
+        return errors.NotRecorded(
             f"The contents of {argument!r} after step {step} are not known: step {lost} wrote more "
             "than the trace keeps.",
             advice=f"{before}Record it with {self._call(largest)}{fewer}",
@@ -597,7 +590,7 @@ class Trace(Sequence[Step]):
 
     def _names_of(self, frame: Frame) -> Sequence[str]:
         if not isinstance(frame, Frame):
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"frame must be a Frame of this trace, got {shown(frame)}.",
                 advice="Write trace[5].frame, for example.",
             )
@@ -620,15 +613,15 @@ class Trace(Sequence[Step]):
         number = _number_of(step)
         if not -len(self) <= number < len(self):
             there = f"steps {self.numbers_text()}" if self.steps else "no steps"
-            raise NoSuchStep(f"There is no step {number}: this trace has {there}.")
+            raise errors.NoSuchStep(f"There is no step {number}: this trace has {there}.")
         return self.steps[number]
 
     def _refuse_unknown(self, names: set[str]) -> None:
         known = self.names()
         for name in sorted(names.difference(known)):
-            raise ArgumentError(
+            raise errors.ArgumentError(
                 f"The trace of {self.facts.kernel!r} has no variable {name!r}.",
-                advice=suggestion(name, known, "There are"),
+                advice=errors.suggestion(name, known, "There are"),
             )
 
     def _computed_again(
@@ -637,7 +630,7 @@ class Trace(Sequence[Step]):
         """The value of that key, and of the variable's next changes, some 64 MiB."""
         place, name = key
         if self._compute_again is None:
-            raise NotRecorded(
+            raise errors.NotRecorded(
                 f"The exact value of {name!r} was not recorded: {_described(stored.summary)}, "
                 f"{stored.nbytes:,} bytes.",
                 advice=f"Record it with {self._call(stored.nbytes)}",
@@ -654,7 +647,7 @@ class Trace(Sequence[Step]):
             wanted.setdefault(step.number, set()).add(name)
         computed = dict(self._compute_again(wanted))
         if key not in computed or self._digest_of(computed[key]) != stored.digest:
-            raise NotRecorded(
+            raise errors.NotRecorded(
                 f"{name!r} cannot be computed again: another run of {self.facts.kernel!r} "
                 "computed another value.",
                 advice=f"Record it with {self._call(stored.nbytes)}",
@@ -700,7 +693,7 @@ def _number_of(step: Any) -> int:
     try:
         return operator.index(step)
     except TypeError as error:
-        raise ArgumentError(
+        raise errors.ArgumentError(
             f"step must be a Step or its number, got {shown(step)}.",
             advice="trace.at(5), or trace.at(trace[5]); negative numbers count from the end.",
         ) from error

@@ -476,7 +476,6 @@ class TracedArgument:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether its elements lie one after the other, in reading order."""
         size = 1
         for extent, stride in zip(reversed(self.shape), reversed(self.strides)):
             if extent > 1 and stride != size:
@@ -485,11 +484,7 @@ class TracedArgument:
         return True
 
     def checked_index(self, index: Any) -> tuple[int, ...]:
-        """An index of the tensor, as a tuple.
-
-        Raises:
-            ArgumentError: the tensor has no such element.
-        """
+        """An index of the tensor, as a tuple. Raises ArgumentError: there is no such element."""
         place = tuple(index) if isinstance(index, tuple | list) else (index,)
         is_inside = len(place) == len(self.shape) and all(
             is_whole(at) and 0 <= at < size for at, size in zip(place, self.shape)
@@ -538,7 +533,6 @@ class SourceText:
     lines: tuple[str, ...]
 
     def holds(self, line: int) -> bool:
-        """Whether that line of the file is among them."""
         return self.first_line <= line < self.first_line + len(self.lines)
 
 
@@ -717,7 +711,6 @@ class Loop:
     header: str
 
     def holds(self, line: int) -> bool:
-        """Whether a line is the loop's header, or of its body."""
         return self.line <= line <= self.last_line
 
 

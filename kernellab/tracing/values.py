@@ -72,7 +72,6 @@ class Summary:
 
     @property
     def size(self) -> int:
-        """Number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -295,14 +294,11 @@ class StoredValue:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the array."""
         return math.prod(self.shape) * dtype_named(self.dtype).itemsize if self.dtype else 0
 
     def exact(self) -> Any:
-        """The value: an array (0-d: a NumPy scalar), a TilePointer, or a constant.
-
-        Raises:
-            NotRecorded: only a summary was kept.
+        """The value: an array (0-d: a NumPy scalar), a TilePointer, or a constant. Raises
+        NotRecorded: only a summary was kept.
         """
         if self.kind == "constant":
             return self.constant
@@ -433,10 +429,8 @@ _NUMPYS_OWN = frozenset(
 
 @lru_cache(maxsize=64)
 def dtype_named(name: str) -> numpy.dtype:
-    """The dtype of numbers or booleans of that name, those of ml_dtypes included.
-
-    Raises:
-        TypeError: there is none, as objects, texts and records are not numbers.
+    """The dtype of numbers or booleans of that name, those of ml_dtypes included. Raises TypeError:
+    there is none, as objects, texts and records are not numbers.
     """
     if name in _NUMPYS_OWN:
         return numpy.dtype(name)
@@ -462,9 +456,7 @@ _MOST_AT_ONCE = 1 << 20
 
 def inflated(data: bytes, size: int) -> Iterator[bytes]:
     """Deflated data, which must unpack to `size` bytes, part by part; not a part more is unpacked.
-
-    Raises:
-        ValueError: it does not, at the latest when the last part was taken.
+    Raises ValueError: it does not, at the latest when the last part was taken.
     """
     unpacking = zlib.decompressobj()
     left = size

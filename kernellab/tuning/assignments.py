@@ -44,7 +44,6 @@ class Shipment:
 
     @property
     def size(self) -> int:
-        """In bytes."""
         return len(self.skeleton) + sum(map(len, self.storages))
 
     def write(self, file: BinaryIO) -> None:
@@ -160,7 +159,6 @@ class Arguments:
         self.values: dict[str, Any] = _Unpickler(shipment.skeleton, storages).load()
 
     def restore(self) -> None:
-        """Restore the first contents of every storage."""
         for working, pristine in zip(self._working, self._pristine):
             working.copy_(pristine)
 
@@ -220,7 +218,6 @@ class Delivery:
     shipment: Shipment | None = field(default=None, compare=False)
 
     def open(self) -> Shipment:
-        """Return the contents."""
         if self.shipment is not None:
             return self.shipment
         return Shipment.read(self.path)

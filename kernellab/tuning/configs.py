@@ -151,10 +151,8 @@ def _values(name: str, given: Any) -> list[Any]:
 
 
 def of_config(kernel: Any, config: Config | Mapping[str, Any]) -> Candidate:
-    """Return a triton.Config or a dict of values as a candidate.
-
-    Raises:
-        ArgumentError: `config` is neither.
+    """Return a triton.Config or a dict of values as a candidate. Raises ArgumentError: `config` is
+    neither.
     """
     if isinstance(config, Config):
         made = _candidate(kernel, config.all_kwargs())
@@ -274,10 +272,8 @@ class Calls:
         """What the grid function raised, one message per config."""
 
     def prepare_all(self, candidates: Sequence[Candidate]) -> list[PreparedCall | Dropped]:
-        """Return the launches with all configs, by number.
-
-        Raises:
-            ArgumentError: the arguments fit no config, or the grid function fails for every config.
+        """Return the launches with all configs, by number. Raises ArgumentError: the arguments fit
+        no config, or the grid function fails for every config.
         """
         prepared = [self.prepare(number, candidate) for number, candidate in enumerate(candidates)]
         if candidates and len(self._grid_raised) == len(candidates):
@@ -294,10 +290,8 @@ class Calls:
         return prepared
 
     def prepare(self, number: int, candidate: Candidate) -> PreparedCall | Dropped:
-        """Return the launch with a config, or why the config cannot be launched.
-
-        Raises:
-            ArgumentError: the arguments fit no config.
+        """Return the launch with a config, or why the config cannot be launched. Raises
+        ArgumentError: the arguments fit no config.
         """
         shipment = None
         args, keywords = self._args, {**self._keywords, **candidate.constants}
@@ -462,9 +456,7 @@ def _check_name(kernel: Any, name: Any, given: Mapping[str, Any]) -> None:
 
 def check_key_is_not_tried(key: Sequence[str], configs: Iterable[Candidate]) -> None:
     """Check that no config has a value for a name of the key, since the key chooses the config.
-
-    Raises:
-        ArgumentError: a config has one.
+    Raises ArgumentError: a config has one.
     """
     tried = {name for config in configs for name in config.values}
     for name in key:

@@ -205,9 +205,7 @@ def work_given(
     bytes: Amount | None, flops: Amount | None, prepared: Sequence[PreparedCall | Dropped]
 ) -> Work:
     """Return the bytes and operations that the user gave for a launch; None for those not given.
-
-    Raises:
-        ArgumentError: an amount is not a number.
+    Raises ArgumentError: an amount is not a number.
     """
     launches = (launch for launch in prepared if isinstance(launch, PreparedCall))
     values = next((launch.call.values for launch in launches), {})

@@ -15,16 +15,7 @@ from typing import TYPE_CHECKING, Any
 import triton.language as tl
 
 from kernellab import triton_api
-from kernellab.common.saved_files import (
-    Format,
-    RecordReader,
-    SavedData,
-    file_bytes,
-    reading,
-    regular_bytes,
-    value_of,
-    value_to_json,
-)
+from kernellab.common import saved_files
 from kernellab.common.system import cache_folder, own_folder, save_whole, saved_path, write_whole
 from kernellab.compiler.files import target_from_json
 from kernellab.errors import ArchiveError, ArgumentError, MachineError
@@ -56,10 +47,8 @@ class Named:
 
 
 def found_again(value: Any, parameter: str, kernel: Any) -> Any:
-    """Return the function that a `Named` names, and any other value unchanged.
-
-    Raises:
-        ArgumentError: no such function where the kernel is defined, or it was not a function.
+    """Return the function that a `Named` names, and any other value unchanged. Raises
+    ArgumentError: no such function where the kernel is defined, or it was not a function.
     """
     if not isinstance(value, Named):
         return value
@@ -112,17 +101,15 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     return data
 
 
-def outcome_from_json(data: SavedData, others: Collection[str] = ()) -> Outcome:
+def outcome_from_json(data: saved_files.SavedData, others: Collection[str] = ()) -> Outcome:
     """Read what `outcome_to_json` wrote; `others` are names of other parts of the same object.
-
-    Raises:
-        SchemaError: the data is not an outcome.
+    Raises SchemaError: the data is not an outcome.
     """
     outcome: Outcome = READER.record(Outcome, data, others)
     return outcome
 
 
-def _occupancy(data: SavedData) -> float:
+def _occupancy(data: saved_files.SavedData) -> float:
     return math.nan if data.is_null() else data.number(least=0)
 
 
@@ -133,7 +120,7 @@ _ROUNDED = 1 - 1e-9
 """The tolerance of quartiles: they are interpolated, so equal ones may differ in the last digit."""
 
 
-def _timing(data: SavedData) -> Timing:
+def _timing(data: saved_files.SavedData) -> Timing:
     timing: Timing = READER.record(Timing, data)
     if timing.median < _SHORTEST:
         raise data["median"].misfit(f"a time, at least {_SHORTEST:g} ms")
@@ -158,7 +145,7 @@ def trial_to_json(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _trial(data: SavedData) -> Trial:
+def _trial(data: saved_files.SavedData) -> Trial:
     constants, options = values_from_json(data["constants"]), values_from_json(data["options"])
     for name, value in options.items():
         if not triton_api.may_be_of_file(name, value):
@@ -178,22 +165,20 @@ _OF_TRIALS = ("number", "constants", "options", "pre_hook", "own_types", "own_co
 
 def values_to_json(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return constants and options by name as JSON's kinds; unknown ones become text."""
-    return {name: value_to_json(value, _own_to_json) for name, value in values.items()}
+    return {name: saved_files.value_to_json(value, _own_to_json) for name, value in values.items()}
 
 
-def values_from_json(data: SavedData) -> dict[str, Any]:
-    """Read what `values_to_json` wrote, with a `Named` for what was kept only as text.
-
-    Raises:
-        SchemaError: the data does not fit.
+def values_from_json(data: saved_files.SavedData) -> dict[str, Any]:
+    """Read what `values_to_json` wrote, with a `Named` for what was kept only as text. Raises
+    SchemaError: the data does not fit.
     """
-    return {name: value_of(data[name], _own_from_json) for name in data.names()}
+    return {name: saved_files.value_of(data[name], _own_from_json) for name in data.names()}
 
 
 def _own_to_json(value: Any) -> Any:
     """Return a value that kernels take but JSON cannot represent, as plain data."""
     if isinstance(value, tl.constexpr):
-        return value_to_json(value.value, _own_to_json)
+        return saved_files.value_to_json(value.value, _own_to_json)
     if isinstance(value, tl.dtype):
         return {"dtype": value.name}
     if isinstance(value, Named):
@@ -208,7 +193,7 @@ def _own_to_json(value: Any) -> Any:
     return {"shown": repr(value), "layout": name, "fields": values_to_json(fields)}
 
 
-def _own_from_json(data: SavedData) -> Any:
+def _own_from_json(data: saved_files.SavedData) -> Any:
     if data.has("dtype"):
         return _dtype(data["dtype"])
     if data.has("layout"):
@@ -221,14 +206,14 @@ def _own_from_json(data: SavedData) -> Any:
     return Named(data["shown"].text(), function)
 
 
-def _dtype(data: SavedData) -> Any:
+def _dtype(data: saved_files.SavedData) -> Any:
     try:
         return tl.dtype(data.text())
     except AssertionError:
         raise data.misfit("the name of a type of Triton's") from None
 
 
-READER = RecordReader(
+READER = saved_files.RecordReader(
     {
         Timing: _timing,
         OccupancyOrNan: _occupancy,
@@ -279,9 +264,9 @@ class Store:
         with contextlib.suppress(Exception):
             file = self._file(parts)
             if file.is_file():
-                kept = json.loads(regular_bytes(file, is_named=False))
+                kept = json.loads(saved_files.regular_bytes(file, is_named=False))
                 if kept["digest"] == _digest(kept["outcome"]):
-                    return outcome_from_json(SavedData(kept["outcome"]))
+                    return outcome_from_json(saved_files.SavedData(kept["outcome"]))
         return None
 
     def put(self, parts: Iterable[Any], outcome: Outcome) -> None:
@@ -310,7 +295,7 @@ def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
-FORMAT = Format(
+FORMAT = saved_files.Format(
     "kernellab.tuning",
     "sweep",
     advice="tuning.save writes saved sweeps; kernellab.load also reads saved compilations and "
@@ -320,9 +305,7 @@ FORMAT = Format(
 
 def save(tunings: Iterable[Tuning], path: str | os.PathLike[str]) -> Path:
     """Write sweeps to one JSON file; an existing file is replaced once the new one is complete.
-
-    Raises:
-        ArchiveError: the file cannot be written.
+    Raises ArchiveError: the file cannot be written.
     """
     file = saved_path(path, ArchiveError)
     sweeps = [to_json(tuning) for tuning in tunings]
@@ -349,7 +332,7 @@ def to_json(tuning: Tuning) -> dict[str, Any]:
     }
 
 
-def from_json(data: SavedData, kind: type[Tuning]) -> Tuning:
+def from_json(data: saved_files.SavedData, kind: type[Tuning]) -> Tuning:
     """Read what `to_json` made.
 
     Args:
@@ -366,19 +349,17 @@ def from_json(data: SavedData, kind: type[Tuning]) -> Tuning:
 
 
 def load_all(path: str | os.PathLike[str], kind: type[Tuning]) -> list[Tuning]:
-    """Return the sweeps of a file, in order.
-
-    Raises:
-        ArchiveError: no such file, no sweeps in it, damage, or another version.
+    """Return the sweeps of a file, in order. Raises ArchiveError: no such file, no sweeps in it,
+    damage, or another version.
     """
     file = saved_path(path, ArchiveError)
-    return sweeps_in(file_bytes(file, ArchiveError), file, kind)
+    return sweeps_in(saved_files.file_bytes(file, ArchiveError), file, kind)
 
 
 def sweeps_in(content: bytes, file: Path, kind: type[Tuning]) -> list[Tuning]:
     """Return the sweeps in the bytes of a file; raise as `load_all`."""
     name = str(file)
-    with reading(name, FORMAT.advice):
+    with saved_files.reading(name, FORMAT.advice):
         data = FORMAT.unpacked(content, name)
         tunings = [from_json(saved, kind) for saved in data["tunings"].items()]
     kernels = dict.fromkeys(tuning.kernel for tuning in tunings)
@@ -390,10 +371,8 @@ def sweeps_in(content: bytes, file: Path, kind: type[Tuning]) -> list[Tuning]:
 
 
 def load_one(path: str | os.PathLike[str], kind: type[Tuning]) -> Tuning:
-    """Return the only sweep of a file.
-
-    Raises:
-        ArchiveError: as `load_all`, or the file does not have exactly one sweep.
+    """Return the only sweep of a file. Raises ArchiveError: as `load_all`, or the file does not
+    have exactly one sweep.
     """
     tunings = load_all(path, kind)
     if len(tunings) != 1:

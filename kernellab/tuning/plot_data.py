@@ -10,15 +10,7 @@ from typing import Any
 from kernellab.common.arguments import is_one_of
 from kernellab.common.text import shown
 from kernellab.errors import ArgumentError, suggestion
-from kernellab.tuning.records import (
-    MICROSECONDS,
-    Timing,
-    Trial,
-    achieved,
-    format_value,
-    tied_with_best,
-    timed,
-)
+from kernellab.tuning import records
 from kernellab.tuning.tuning import Tuning
 from kernellab.tuning.tunings import Tunings
 
@@ -140,8 +132,8 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
                 "sweep: kernellab.Tuning.load(path)."
             ),
         )
-    tied = {trial.number for trial in tied_with_best(tuning.trials)}
-    points = [_point(trial, trial.number in tied) for trial in timed(tuning.trials)]
+    tied = {trial.number for trial in records.tied_with_best(tuning.trials)}
+    points = [_point(trial, trial.number in tied) for trial in records.timed(tuning.trials)]
     _check_known(points, kind, tuning)
     varying = varying_parameters([point.values for point in points])
     axes: Sequence[str] = ()
@@ -156,7 +148,8 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
     return PlotData(
         kind=kind,
         title=tuning.kernel,
-        subtitle=f"{tuning.machine.gpu}; {format_launch(tuning)}; {_how(timed(tuning.trials))}",
+        subtitle=f"{tuning.machine.gpu}; {format_launch(tuning)}; "
+        f"{_how(records.timed(tuning.trials))}",
         points=points,
         baselines=baseline_times(tuning),
         varying=varying,
@@ -187,10 +180,8 @@ def has_estimates(tuning: Tuning) -> bool:
 
 
 def untimed_data(tuning: Tuning, kind: str) -> UntimedData:
-    """Return what a plot shows of a sweep in which nothing was timed.
-
-    Raises:
-        ArgumentError: no config compiles, or has what the kind draws.
+    """Return what a plot shows of a sweep in which nothing was timed. Raises ArgumentError: no
+    config compiles, or has what the kind draws.
     """
     compiled = _compiled_trials(tuning)
     points = [CompiledPoint(**_compiled(trial)) for trial in compiled]
@@ -214,7 +205,7 @@ def _check_known(points: Sequence[CompiledPoint], kind: str, tuning: Tuning) -> 
         )
 
 
-def _compiled_trials(tuning: Tuning) -> list[Trial]:
+def _compiled_trials(tuning: Tuning) -> list[records.Trial]:
     """Return the configs that were compiled. Raises ArgumentError: there are none."""
     compiled = [trial for trial in tuning.trials if trial.outcome.compiled and not trial.is_dropped]
     if compiled:
@@ -226,7 +217,7 @@ def _compiled_trials(tuning: Tuning) -> list[Trial]:
     )
 
 
-def _how(trials: Sequence[Trial]) -> str:
+def _how(trials: Sequence[records.Trial]) -> str:
     timings = (trial.timing for trial in trials)
     return " or ".join(dict.fromkeys(timing.how for timing in timings if timing is not None))
 
@@ -234,12 +225,12 @@ def _how(trials: Sequence[Trial]) -> str:
 def baseline_times(tuning: Tuning) -> dict[str, float]:
     """Map baselines' names, which say how they were timed if otherwise, to microseconds."""
     return {
-        _format_baseline(name, timing, tuning): timing.median * MICROSECONDS
+        _format_baseline(name, timing, tuning): timing.median * records.MICROSECONDS
         for name, timing in tuning.baselines.items()
     }
 
 
-def _format_baseline(name: str, timing: Timing, tuning: Tuning) -> str:
+def _format_baseline(name: str, timing: records.Timing, tuning: Tuning) -> str:
     best = tuning.ranked[0].timing if tuning.is_timed else None
     return name if best is None or best.method == timing.method else f"{name} ({timing.how})"
 
@@ -252,19 +243,19 @@ def format_launch(tuning: Tuning) -> str:
     return ", ".join(dict.fromkeys(tensors))
 
 
-def _point(trial: Trial, tied: bool) -> Point:
+def _point(trial: records.Trial, tied: bool) -> Point:
     timing = trial.timing
     assert timing is not None
     return Point(
-        us=timing.median * MICROSECONDS,
-        lower=timing.lower * MICROSECONDS,
-        upper=timing.upper * MICROSECONDS,
+        us=timing.median * records.MICROSECONDS,
+        lower=timing.lower * records.MICROSECONDS,
+        upper=timing.upper * records.MICROSECONDS,
         tied=tied,
         **_compiled(trial),
     )
 
 
-def _compiled(trial: Trial) -> dict[str, Any]:
+def _compiled(trial: records.Trial) -> dict[str, Any]:
     """Return the fields of a `CompiledPoint`."""
     compiled = trial.outcome.compiled
     known = None if compiled is None else compiled.resources
@@ -283,7 +274,7 @@ def _compiled(trial: Trial) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, bool | int | float) else format_value(value)
+    return value if isinstance(value, bool | int | float) else records.format_value(value)
 
 
 def varying_parameters(configs: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -323,10 +314,8 @@ _UNITS = {"time": "us", "us": "us", "GB/s": "GB/s", "TFLOP/s": "TFLOP/s"}
 
 
 def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()) -> LinesData:
-    """Return the plot over sizes: fastest configs and baselines, against the only key.
-
-    Raises:
-        ArgumentError: not exactly one numeric key, no times or work, or several kinds of GPU.
+    """Return the plot over sizes: fastest configs and baselines, against the only key. Raises
+    ArgumentError: not exactly one numeric key, no times or work, or several kinds of GPU.
     """
     if not is_one_of(y, _UNITS):
         raise ArgumentError(f'y must be "time", "GB/s" or "TFLOP/s", got {shown(y)}.')
@@ -374,7 +363,7 @@ def _line(
     name: str,
     is_baseline: bool,
     tunings: Sequence[Tuning],
-    times: Sequence[Timing | None],
+    times: Sequence[records.Timing | None],
     key: str,
     unit: str,
 ) -> PlotLine:
@@ -393,12 +382,12 @@ def _line(
     )
 
 
-def _amount(tuning: Tuning, timing: Timing | None, part: str, unit: str) -> float:
+def _amount(tuning: Tuning, timing: records.Timing | None, part: str, unit: str) -> float:
     assert timing is not None
-    at = Timing(getattr(timing, part), 0, 0, 0, 0, timing.method)
+    at = records.Timing(getattr(timing, part), 0, 0, 0, 0, timing.method)
     if unit == "us":
-        return at.median * MICROSECONDS
-    rate = achieved(tuning, at).get(unit)
+        return at.median * records.MICROSECONDS
+    rate = records.achieved(tuning, at).get(unit)
     if rate is None:
         raise ArgumentError(
             f"{unit} of {tuning.kernel!r} is not known: "

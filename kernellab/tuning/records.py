@@ -207,14 +207,12 @@ class Candidate:
 
     @property
     def hook_name(self) -> str:
-        """The hook's name; "" where there is none."""
         return self.named_hook or getattr(
             self.pre_hook, "__name__", "" if self.pre_hook is None else "pre_hook"
         )
 
     @property
     def values(self) -> dict[str, Any]:
-        """Constants and options together."""
         return {**self.constants, **self.options}
 
     def __str__(self) -> str:
@@ -282,7 +280,6 @@ class Timing:
 
     @classmethod
     def pooled(cls, rounds: Sequence[Timing]) -> Timing:
-        """Combine several rounds of one config."""
         return cls(
             median=median(timing.median for timing in rounds),
             lower=min(timing.lower for timing in rounds),
@@ -339,7 +336,6 @@ class Trial:
 
     @property
     def is_dropped(self) -> bool:
-        """Whether it was dropped."""
         return self.outcome.dropped is not None
 
     def __str__(self) -> str:

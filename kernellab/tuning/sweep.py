@@ -187,18 +187,15 @@ class LocalPool:
         self.is_stopped = False
 
     def get_ready(self, setup: Setup) -> None:
-        """See WorkerPool."""
         for _ in range(self.runs_at_once):
             self._runners.submit(lambda worker: worker.get_ready(setup))
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
-        """See WorkerPool."""
         return self._compilers.submit(lambda worker: worker.compile(job, task, seconds))
 
     def run(
         self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
     ) -> Future[Outcome]:
-        """See WorkerPool."""
         group = self._finalists if trial_options.again else self._runners
         return group.submit(lambda worker: worker.run(setup, task, trial_options, seconds))
 
@@ -209,7 +206,6 @@ class LocalPool:
                 worker.release()
 
     def stop(self) -> None:
-        """End every process, whatever it is doing."""
         self.is_stopped = True
         self._finalists.threads.shutdown(wait=False, cancel_futures=True)
         for group in self._groups:
@@ -312,13 +308,11 @@ class ClusterPool:
             self.submit(get_ready_there, light, sent, **there)
 
     def compile(self, job: bytes, task: bytes, seconds: float) -> Future[Outcome]:
-        """See WorkerPool."""
         return self.submit(compile_there, job, task, seconds)
 
     def run(
         self, setup: Setup, task: bytes, trial_options: TrialOptions, seconds: float
     ) -> Future[Outcome]:
-        """See WorkerPool."""
         light, sent = setup_without_bytes(setup), self._sent(setup.arguments, setup.reference)
         how = self._to_run_again if trial_options.again else self._to_run
         return self.submit(
@@ -442,7 +436,6 @@ class SweepProgress:
         self._bar.advance()
 
     def end(self) -> None:
-        """Report that the sweep has ended."""
         self._bar.__exit__(None, None, None)
 
 

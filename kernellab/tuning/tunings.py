@@ -237,10 +237,8 @@ Recorded = str | os.PathLike[str] | Tuning | Iterable[Tuning]
 
 
 def with_recorded_times(tuning: Tuning, recorded: Sequence[Tuning]) -> Tuning:
-    """Return a sweep that was compiled here with the recorded times of the same launch.
-
-    Raises:
-        ArgumentError: no recorded sweep is of this launch, or has a config tried here.
+    """Return a sweep that was compiled here with the recorded times of the same launch. Raises
+    ArgumentError: no recorded sweep is of this launch, or has a config tried here.
     """
     for other in recorded:  # of the same launch; the names in their keys do not matter
         if all(first == second for what, first, second in sides(other, tuning) if what != "key"):

@@ -15,12 +15,8 @@ from kernellab.common.saved_files import BadFile, gunzipped
 from kernellab.compiler import passes
 from kernellab.compiler.analyses import axis_info
 from kernellab.compiler.compare import without_locations
+from kernellab.compiler.machine_code import instructions
 from kernellab.compiler.machine_code.cubin import sections
-from kernellab.compiler.machine_code.instructions import (
-    _amd_instructions,
-    instruction_count,
-    matrix_instructions,
-)
 from kernellab.compiler.source_map import _llvm_frames, module_frames
 from kernellab.errors import ArchiveError, CompileError, KernelLabError, NotRecorded
 from kernellab.graphs.report import script
@@ -120,8 +116,8 @@ SASS = {
 @pytest.mark.parametrize("name", list(SASS))
 def test_machine_code_is_counted_in_time(name) -> None:
     with quick():
-        assert instruction_count(SASS[name]) == 0 or name == "no operations"
-        matrix_instructions(SASS[name])
+        assert instructions.instruction_count(SASS[name]) == 0 or name == "no operations"
+        instructions.matrix_instructions(SASS[name])
 
 
 @pytest.mark.parametrize("count", [1_000, 65_535])
@@ -152,7 +148,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "debug information": _llvm_frames,
     "accesses": axis_info.access_width,
     "AMD's code": lambda text: list(
-        _amd_instructions(text, SourceMap("a.py", (), (), {"amdgcn": ()}, {}))
+        instructions._amd_instructions(text, SourceMap("a.py", (), (), {"amdgcn": ()}, {}))
     ),
     "locations": module_frames,
 }

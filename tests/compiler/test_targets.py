@@ -2,13 +2,7 @@
 
 import pytest
 
-from kernellab.compiler.targets import (
-    DEFAULT_TARGET,
-    SUPPORTED_TARGETS,
-    parse_target,
-    parse_targets,
-    shared_limit,
-)
+from kernellab.compiler import targets
 from kernellab.errors import TargetError
 from kernellab.records import Target
 
@@ -31,14 +25,14 @@ GPUS = dict(
 
 
 def test_the_targets_are_the_thirteen_of_the_readme():
-    assert [target.name for target in SUPPORTED_TARGETS] == NAMES
-    assert DEFAULT_TARGET.name == "sm_90"
+    assert [target.name for target in targets.SUPPORTED_TARGETS] == NAMES
+    assert targets.DEFAULT_TARGET.name == "sm_90"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_target_is_found_by_its_own_name(name):
-    assert parse_target(name).name == name
-    assert parse_target(parse_target(name)).name == name
+    assert targets.parse_target(name).name == name
+    assert targets.parse_target(targets.parse_target(name)).name == name
 
 
 @pytest.mark.parametrize(
@@ -50,7 +44,7 @@ def test_every_target_is_found_by_its_own_name(name):
     ],
 )  # fmt: skip
 def test_other_spellings(written, target):
-    assert parse_target(written) == target
+    assert targets.parse_target(written) == target
 
 
 @pytest.mark.parametrize(
@@ -63,26 +57,26 @@ def test_other_spellings(written, target):
     ],
 )  # fmt: skip
 def test_a_gpu_is_a_target_by_its_name(written, name):
-    assert parse_target(written).name == name
+    assert targets.parse_target(written).name == name
 
 
 def test_of_a_gpu_that_is_misspelled_the_nearest_is_named():
     with pytest.raises(TargetError) as refused:
-        parse_target("h10")
+        targets.parse_target("h10")
     caught = refused.value
     assert "Did you mean 'h100'?" in str(caught)
 
 
 def test_several_targets():
     expected = [Target("cuda", "80"), Target("hip", "gfx942")]
-    assert parse_targets("sm_80, gfx942") == expected
-    assert parse_targets(["sm_80", "gfx942", "cuda:80"]) == expected
-    assert parse_targets(Target("cuda", "80")) == expected[:1]
+    assert targets.parse_targets("sm_80, gfx942") == expected
+    assert targets.parse_targets(["sm_80", "gfx942", "cuda:80"]) == expected
+    assert targets.parse_targets(Target("cuda", "80")) == expected[:1]
 
 
 def test_an_unknown_target_names_the_nearest_and_lists_all():
     with pytest.raises(TargetError) as refused:
-        parse_target("sm_91")
+        targets.parse_target("sm_91")
     caught = refused.value
     assert str(caught) == (
         "'sm_91' is not a target that KernelLab knows.\n"
@@ -92,15 +86,15 @@ def test_an_unknown_target_names_the_nearest_and_lists_all():
 
 @pytest.mark.parametrize("name", ["hip:90", "cuda:gfx942", "", "V100", 90, None])
 def test_nonsense_is_refused(name, raised):
-    raised(TargetError, parse_target, name)
+    raised(TargetError, targets.parse_target, name)
 
 
 def test_an_empty_list_is_refused(raised):
-    raised(TargetError, parse_targets, ",")
+    raised(TargetError, targets.parse_targets, ",")
 
 
 def test_every_target_has_a_limit_of_shared_memory():
     # Two that Triton's own sources and error messages name: 227 KiB on Hopper, 64 KiB on CDNA 3.
-    assert shared_limit(Target("cuda", "90")) == 232448
-    assert shared_limit(Target("hip", "gfx942")) == 65536
-    assert all(shared_limit(target) for target in SUPPORTED_TARGETS)
+    assert targets.shared_limit(Target("cuda", "90")) == 232448
+    assert targets.shared_limit(Target("hip", "gfx942")) == 65536
+    assert all(targets.shared_limit(target) for target in targets.SUPPORTED_TARGETS)

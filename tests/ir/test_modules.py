@@ -3,13 +3,8 @@
 import re
 
 import pytest
+from xdsl import pattern_rewriter
 from xdsl.dialects.builtin import IntegerAttr, TensorType
-from xdsl.pattern_rewriter import (
-    PatternRewriter,
-    PatternRewriteWalker,
-    RewritePattern,
-    op_type_rewrite_pattern,
-)
 from xdsl.rewriter import InsertPoint
 
 from kernellab import triton_api
@@ -120,9 +115,9 @@ def test_each_call_gives_a_module_of_its_own(matmul):
     assert write_module(second) == write_module(matmul.module("ttir"))
 
 
-class StepByTwo(RewritePattern):
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: mlir.ForOp, rewriter: PatternRewriter) -> None:
+class StepByTwo(pattern_rewriter.RewritePattern):
+    @pattern_rewriter.op_type_rewrite_pattern
+    def match_and_rewrite(self, op: mlir.ForOp, rewriter: pattern_rewriter.PatternRewriter) -> None:
         step = op.step.owner
         assert isinstance(step, mlir.ConstantOp)
         assert isinstance(step.value, IntegerAttr)
@@ -141,7 +136,9 @@ def test_a_rewritten_module_is_read_by_mlir():
     steps = [op.step.owner for op in module.walk() if isinstance(op, mlir.ForOp)]
     values = [step.value for step in steps if isinstance(step, mlir.ConstantOp)]
     assert 1 in [value.value.data for value in values if isinstance(value, IntegerAttr)]
-    PatternRewriteWalker(StepByTwo(), apply_recursively=False).rewrite_module(module)
+    pattern_rewriter.PatternRewriteWalker(StepByTwo(), apply_recursively=False).rewrite_module(
+        module
+    )
     text = triton_api.parse_mlir(write_module(module), parse_target("sm_90")).str_nodebug()
     assert " step %c2_i32" in text
     assert (

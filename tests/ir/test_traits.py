@@ -12,19 +12,7 @@ from xdsl.traits import MemoryEffect
 from xdsl.utils.test_value import create_ssa_value
 
 from kernellab.checker.checked_run import placing
-from kernellab.ir import tt
-from kernellab.ir.operations import (
-    DescriptorAccess,
-    Elementwise,
-    GlobalAccess,
-    GlobalRead,
-    GlobalWrite,
-    KeepsElements,
-    MovesElements,
-    PointerAccess,
-    RegionsOfElements,
-    touches_memory,
-)
+from kernellab.ir import operations, tt
 from kernellab.ir.syntax import context
 
 CLASSES = [
@@ -62,18 +50,20 @@ IN_MEMORY = re.compile(r"ttg\.memdesc_")
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.name)
 def test_names_of_accesses_and_moves_have_their_traits(kind: type[Operation]) -> None:
     if ACCESS_NAME.match(kind.name):
-        assert touches_memory(kind.create()), "an access reads or writes memory"
+        assert operations.touches_memory(kind.create()), "an access reads or writes memory"
     if GLOBAL_NAME.match(kind.name) and ACCESS_NAME.match(kind.name):
-        assert kind.get_trait(GlobalAccess), "say by which operands it accesses global memory"
+        assert kind.get_trait(operations.GlobalAccess), (
+            "say by which operands it accesses global memory"
+        )
     if LAYOUT_NAME.match(kind.name) and not IN_MEMORY.match(kind.name):
-        assert kind.get_trait(KeepsElements), "another shape or layout of the same tile"
+        assert kind.get_trait(operations.KeepsElements), "another shape or layout of the same tile"
     if issubclass(kind, IRDLOperation) and "combine" in dir(kind):
-        assert kind.get_trait(RegionsOfElements)
+        assert kind.get_trait(operations.RegionsOfElements)
 
 
-def accesses() -> Iterator[tuple[type[Operation], GlobalAccess]]:
+def accesses() -> Iterator[tuple[type[Operation], operations.GlobalAccess]]:
     for kind in CLASSES:
-        access = kind.get_trait(GlobalAccess)
+        access = kind.get_trait(operations.GlobalAccess)
         if access is not None:
             yield kind, access
 
@@ -81,26 +71,30 @@ def accesses() -> Iterator[tuple[type[Operation], GlobalAccess]]:
 @pytest.mark.parametrize(
     ("kind", "access"), list(accesses()), ids=lambda one: getattr(one, "name", "")
 )
-def test_an_access_names_operands_that_it_has(kind: type[Operation], access: GlobalAccess) -> None:
+def test_an_access_names_operands_that_it_has(
+    kind: type[Operation], access: operations.GlobalAccess
+) -> None:
     names = operand_names(kind)
     assert {access.base, *access.where, *filter(None, (access.mask, access.value))} <= names
     assert ("mask" in names) == (access.mask is not None)
-    writes = kind.get_trait(GlobalWrite) is not None
-    assert writes or kind.get_trait(GlobalRead)
+    writes = kind.get_trait(operations.GlobalWrite) is not None
+    assert writes or kind.get_trait(operations.GlobalRead)
     assert writes or access.value is None
-    assert isinstance(access, PointerAccess if "pointer" in names else DescriptorAccess)
+    assert isinstance(
+        access, operations.PointerAccess if "pointer" in names else operations.DescriptorAccess
+    )
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.name)
 def test_what_moves_elements_names_operands_that_it_has(kind: type[Operation]) -> None:
-    moved = kind.get_trait(MovesElements)
+    moved = kind.get_trait(operations.MovesElements)
     if moved is not None:
         assert set(moved.sources) <= operand_names(kind)
-    if kind.get_trait(KeepsElements):
+    if kind.get_trait(operations.KeepsElements):
         assert moved is not None
         assert moved.sources == ("operand",)
     if kind.name.startswith(("arith.", "math.")) and kind.name != "arith.constant":
-        assert kind.get_trait(Elementwise)
+        assert kind.get_trait(operations.Elementwise)
 
 
 def test_places_of_accesses_that_slices_forgot() -> None:

@@ -17,18 +17,11 @@ from syrupy.assertion import SnapshotAssertion
 
 from kernellab.errors import ArgumentError, NotRecorded
 from kernellab.launch.results import Tolerances
+from kernellab.tracing import values
 from kernellab.tracing.differences import difference_of_values
 from kernellab.tracing.origins import NoSuchVariable, State
 from kernellab.tracing.records import Trace
 from kernellab.tracing.steps import AffineLanes, TracedArgument
-from kernellab.tracing.values import (
-    TilePointer,
-    ValueStore,
-    compressed,
-    decompressed,
-    summarize,
-    thumbnail_of,
-)
 from tests.support.messages import Raised
 from tests.support.trace_events import Events
 
@@ -319,7 +312,7 @@ def test_another_value_the_second_time_is_refused(tmp_path: Path, raised: Raised
 
 
 def test_equal_values_are_kept_once() -> None:
-    store = ValueStore()
+    store = values.ValueStore()
     first, again = numpy.arange(6.0), numpy.arange(6.0)
     numbers = [store.add(first), store.add(again), store.add(first), store.add(again.reshape(2, 3))]
     assert store[numbers[0]] is store[numbers[1]] is store[numbers[2]]
@@ -328,7 +321,7 @@ def test_equal_values_are_kept_once() -> None:
 
 
 def test_a_value_that_was_a_summary_is_kept_whole_when_memory_needs_it(raised: Raised) -> None:
-    store = ValueStore(largest=8, memory=100)
+    store = values.ValueStore(largest=8, memory=100)
     tile, other = numpy.arange(6.0), numpy.arange(7.0)
     first = store.add(tile)
     assert not store[first].is_exact
@@ -356,7 +349,7 @@ def test_packing_a_tile_loses_nothing(data: st.DataObject) -> None:
     if kind.kind == "b":
         raw = bytes(one & 1 for one in raw)
     tile = numpy.frombuffer(raw, kind).reshape(shape)
-    back = decompressed(compressed(tile), kind.name, shape)
+    back = values.decompressed(values.compressed(tile), kind.name, shape)
     assert back.dtype == kind
     assert back.shape == shape
     assert back.tobytes() == raw
@@ -368,7 +361,7 @@ def test_packing_a_tile_loses_nothing(data: st.DataObject) -> None:
     )
 )
 def test_a_summary_is_what_numpy_says(tile: numpy.ndarray) -> None:
-    found = summarize(tile)
+    found = values.summarize(tile)
     numbers = tile[~numpy.isnan(tile)]
     assert found.nans == tile.size - numbers.size
     assert found.infinities == int(numpy.isinf(tile).sum())
@@ -379,25 +372,25 @@ def test_a_summary_is_what_numpy_says(tile: numpy.ndarray) -> None:
 
 
 def test_summaries_of_what_is_odd() -> None:
-    assert summarize(numpy.zeros((0, 4), numpy.float32)).range_text == "empty"
-    assert summarize(numpy.float32("nan")).range_text == "all NaN"
+    assert values.summarize(numpy.zeros((0, 4), numpy.float32)).range_text == "empty"
+    assert values.summarize(numpy.float32("nan")).range_text == "all NaN"
     assert (
-        summarize(numpy.array([1, numpy.nan, -numpy.inf])).range_text
+        values.summarize(numpy.array([1, numpy.nan, -numpy.inf])).range_text
         == "-inf .. 1, 1 NaN, 1 infinite"
     )
-    assert summarize(numpy.array([True, False])).mean == 0.5
-    assert summarize(numpy.int64(-(2**63))).low == -(2**63)
-    assert summarize("relu").range_text == ""
+    assert values.summarize(numpy.array([True, False])).mean == 0.5
+    assert values.summarize(numpy.int64(-(2**63))).low == -(2**63)
+    assert values.summarize("relu").range_text == ""
 
 
 def test_a_nan_shows_in_a_thumbnail_however_small() -> None:
     tile = numpy.zeros((512, 512), numpy.float32)
     tile[300, 100] = numpy.nan
-    small = thumbnail_of(tile)
+    small = values.thumbnail_of(tile)
     assert small.shape == (64, 64)
     assert numpy.argwhere(numpy.isnan(small)).tolist() == [[37, 12]]
-    assert thumbnail_of(numpy.arange(1000)).shape == (32, 32)
-    assert thumbnail_of(numpy.zeros((0, 3))).size == 0
+    assert values.thumbnail_of(numpy.arange(1000)).shape == (32, 32)
+    assert values.thumbnail_of(numpy.zeros((0, 3))).size == 0
 
 
 # Places
@@ -430,5 +423,5 @@ def test_coordinates_of_storage_elements(order: list[int], gap: int) -> None:
 
 
 def test_a_pointer_shows_where_it_points() -> None:
-    assert repr(TilePointer("x_ptr", numpy.array(3))) == "x_ptr + 3"
-    assert repr(TilePointer("x_ptr", numpy.arange(3))) == "x_ptr + [0 1 2]"
+    assert repr(values.TilePointer("x_ptr", numpy.array(3))) == "x_ptr + 3"
+    assert repr(values.TilePointer("x_ptr", numpy.arange(3))) == "x_ptr + [0 1 2]"

@@ -19,14 +19,8 @@ from kernellab.checker.nan_sources import is_users
 from kernellab.checker.shadow_values import Array, with_program_axis
 from kernellab.common.text import number_text, number_texts
 from kernellab.errors import SourcePosition, suggestion
+from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.buffers import extent_of
-from kernellab.interpreter.memory.global_memory import (
-    Atomic,
-    CompareAndSwap,
-    Load,
-    MemoryAccess,
-    Store,
-)
 from kernellab.interpreter.numerics import FLOAT64, widen
 from kernellab.ir import mlir, tt
 from kernellab.ir.operations import locate
@@ -166,7 +160,7 @@ class OverwrittenArgument(Detector):
             with_program_axis(access.index, access.rank),
             True if access.on is None else with_program_axis(access.on, access.rank),
         )
-        if not isinstance(access.request, Store):
+        if not isinstance(access.request, global_memory.Store):
             writes[index[on]] = -1
             return
         self._look(access, writes, index, on)
@@ -212,7 +206,6 @@ class OverwrittenArgument(Detector):
 
 
 def _shared_storages(run: CheckedRun) -> frozenset[int]:
-    """Return the addresses of storages of which two arguments cover a common element."""
     extents: dict[int, list[tuple[int, int]]] = {}
     shared = set()
     for tensor in run.tensors.values():
@@ -347,10 +340,10 @@ class _Used:
     name: str = ""
 
 
-def _is_of_lock(request: MemoryAccess) -> bool:
+def _is_of_lock(request: global_memory.MemoryAccess) -> bool:
     """Return whether an access takes or returns a lock, which is as before after a launch."""
-    is_exchange = isinstance(request, Atomic) and request.operation == "exchange"
-    return is_exchange or isinstance(request, CompareAndSwap)
+    is_exchange = isinstance(request, global_memory.Atomic) and request.operation == "exchange"
+    return is_exchange or isinstance(request, global_memory.CompareAndSwap)
 
 
 class AutotunedInPlace(Detector):
@@ -388,7 +381,7 @@ class AutotunedInPlace(Detector):
             fresh = elements[~used.written[elements]]
             used.kept[fresh] = True
             used.name = used.name or (buffer.name if len(fresh) else "")
-        if isinstance(access.request, Load):
+        if isinstance(access.request, global_memory.Load):
             return
         used.written[elements] = True
         changes = not _is_of_lock(access.request) and used.kept[elements].any()
@@ -429,7 +422,6 @@ class AutotunedInPlace(Detector):
                 self.collector.add(("key", name), facts)
 
     def _report_zeroed(self, key: Hashable, name: str) -> None:
-        """Report an argument with contents that the autotuner sets to zero."""
         tuner = self.run.autotuner
         assert tuner is not None
         if name in tuner.lost:

@@ -128,7 +128,6 @@ class DotPrecision(Detector):
         self._losses[op].programs.update(computed.linear_ids(among))
 
     def end(self) -> None:
-        """Report each dot."""
         for op, loss in self._losses.items():
             self.collector.add((op, ""), loss.facts, loss.programs)
 
@@ -147,7 +146,6 @@ def _adds_up(op: Operation, loop: mlir.ForOp) -> bool:
 
 
 def _with_error(computed: Computed) -> tuple[Array, Array]:
-    """Return the result, and its difference from the result of an fp32 dot."""
     op = computed.operation
     a, b, c, result = (
         _whole(value, operand.type)
@@ -179,7 +177,6 @@ def norms(tiles: Array) -> Array:
 
 
 def _facts(computed: Computed, part: float, exact: Array, error: Array) -> Facts:
-    """Return the fields of the finding, for the element with the largest error."""
     error = numpy.broadcast_to(error, exact.shape)
     flat = numpy.argmax(numpy.abs(error))
     place = tuple(int(i) for i in numpy.unravel_index(flat, exact.shape))
@@ -200,7 +197,6 @@ def _facts(computed: Computed, part: float, exact: Array, error: Array) -> Facts
 
 
 def _portion(part: float) -> str:
-    """Return "2.9% of" or "40 times"."""
     return f"{part:.1%} of" if part < 2 else f"{part:,.0f} times"
 
 
@@ -275,7 +271,6 @@ class DotCancellation(SuspectedCause):
         return cancelling(operation) is not None
 
     def suspects(self, computed: Computed) -> bool:
-        """Return whether the sum is much smaller than that operand."""
         op = computed.operation
         position = cancelling(op)
         assert position is not None

@@ -30,16 +30,7 @@ from kernellab.interpreter.execution.program import ProgramCode, per_code
 from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.descriptors import Descriptor
 from kernellab.interpreter.tiles import Value
-from kernellab.ir import flow, mlir, tt
-from kernellab.ir.operations import (
-    DescriptorAccess,
-    Elementwise,
-    GlobalAccess,
-    Location,
-    has,
-    locate,
-    trait_of,
-)
+from kernellab.ir import flow, mlir, operations, tt
 from kernellab.ir.types import is_pointer, shape
 from kernellab.records.layouts import Numbers
 
@@ -67,7 +58,7 @@ class HintCall:
 
 
 def call_of_hint(
-    kernel: Any, hint: str, made: Location | None, name: str | None
+    kernel: Any, hint: str, made: operations.Location | None, name: str | None
 ) -> SourcePosition | None:
     """Where `hint` was given to a value; None where the source does not show it.
 
@@ -250,7 +241,9 @@ class BrokenHints(Detector):
         def facts_of(place: tuple[int, ...], program: int) -> Mapping[str, Any]:
             at = (program, *place) if about_a_tile else (program, 0)
             where = tuple(min(i, extent - 1) for i, extent in zip(at, values.shape))
-            location = locate(about.owner.location) if isinstance(about, OpResult) else None
+            location = (
+                operations.locate(about.owner.location) if isinstance(about, OpResult) else None
+            )
             facts = {
                 "message": _format_broken(broken, values, where, promise),
                 "advice": _HINT_ADVICE,
@@ -271,7 +264,6 @@ def _numbers(attribute: Any) -> tuple[int, ...]:
 
 
 def _promises(op: Operation) -> tuple[_Promise, ...]:
-    """Return the hints of an operation: for its result, or for the values that a loop carries."""
     if isinstance(op, mlir.ForOp):
         carried = ((value, f"_arg{value.index}") for value in op.block.args[1:])
         promises = [_promise(op, value, suffix) for value, suffix in carried]
@@ -303,7 +295,7 @@ def _elements_of_a_vector(code: ProgramCode) -> int:
     types = (
         getattr(value.type, "element_type", value.type)
         for op in code.module.walk()
-        if has(op, GlobalAccess)
+        if operations.has(op, operations.GlobalAccess)
         for value in (*op.operands, *op.results)
     )
     bits = [kind.bitwidth for kind in types if isinstance(kind, builtin.FixedBitwidthType)]
@@ -311,7 +303,6 @@ def _elements_of_a_vector(code: ProgramCode) -> int:
 
 
 def _limited(promise: _Promise, most: int) -> _Promise:
-    """Return the hints for a tile with numbers of at most `most` elements."""
     if not shape(promise.value.type):
         return promise
     numbers = {
@@ -399,7 +390,6 @@ def _breaks(rows: Array, run: int, step: int, dimension: int) -> Array:
 def _format_broken(
     broken: _Broken, values: Array, where: tuple[int, ...], promise: _Promise
 ) -> str:
-    """Return what the hint promises and what the value is."""
     what = variable_of(promise.value) or "the value"
     promised = promise.numbers[broken.hint][broken.dimension]
     value, is_tile = int(values[where]), bool(shape(promise.value.type))
@@ -464,7 +454,7 @@ class FailedAssertion(Detector):
                 message += f": {op.message.data}"
             if disabling is None:
                 return {"message": message} | _ASSERTION_ADVICE
-            line = locate(disabling.location).frames[-1].line
+            line = operations.locate(disabling.location).frames[-1].line
             message += f"; it is false only for elements that the mask of the load on line {line} "
             facts: dict[str, Any] = {"message": f"{message}disables"}
             return facts | _ASSERTION_ADVICE | dict(self._masked(line))
@@ -480,12 +470,11 @@ class FailedAssertion(Detector):
                 continue
             if owner in self._on:
                 return None if numpy.any(failed & self._on[owner]) else owner
-            if has(owner, Elementwise):
+            if operations.has(owner, operations.Elementwise):
                 waiting += owner.operands
         return None
 
     def _masked(self, line: int) -> Mapping[str, Any]:
-        """Return the proposal to give an assertion the mask of the load on a line."""
         source = Source(str(self.run.kernel.src), self.run.call.values)
         first = triton_api.definition_of(self.run.kernel).line
         for call in source.calls("load"):
@@ -528,7 +517,9 @@ class DescriptorAlignment(Detector):
     @classmethod
     def observes(cls, operation: Operation) -> bool:
         """Return whether the operation makes or uses a descriptor."""
-        return isinstance(operation, tt.MakeTensorDescOp) or has(operation, DescriptorAccess)
+        return isinstance(operation, tt.MakeTensorDescOp) or operations.has(
+            operation, operations.DescriptorAccess
+        )
 
     def computed(self, computed: Computed) -> None:
         """Check the descriptor's base address and its strides, or the offset of a block."""
@@ -542,7 +533,7 @@ class DescriptorAlignment(Detector):
             return
         descriptor = computed.operands[0]
         assert isinstance(descriptor, Descriptor)
-        access = trait_of(op, DescriptorAccess)
+        access = operations.trait_of(op, operations.DescriptorAccess)
         assert access is not None
         last = access.indices_of(op)[-1]
         offsets = computed.operands[list(op.operands).index(last)]
@@ -632,7 +623,7 @@ class RepeatedRandom(Detector):
     @classmethod
     def observes(cls, operation: Operation) -> bool:
         """Return whether the operation belongs to Triton's random numbers."""
-        files = [frame.file for frame in locate(operation.location).frames]
+        files = [frame.file for frame in operations.locate(operation.location).frames]
         return isinstance(operation, tt.MulhiUIOp) and any(map(_IN_RANDOM.search, files))
 
     def computed(self, computed: Computed) -> None:
@@ -642,7 +633,7 @@ class RepeatedRandom(Detector):
         (drawn,) = map(numpy.asarray, computed.results)
         rank = len(shape(computed.operation.results[0].type))
         tiles = drawn.reshape(1, -1) if drawn.ndim == rank else drawn.reshape(len(drawn), -1)
-        line = locate(computed.operation.location).frames[-1].line
+        line = operations.locate(computed.operation.location).frames[-1].line
         if tiles.shape[1] > 1:
             is_alike = bool((tiles == tiles[:1]).all())
             self._alike[line] = self._alike.get(line, True) and is_alike

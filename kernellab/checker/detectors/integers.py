@@ -28,19 +28,7 @@ from kernellab.checker.shadow_values import Array
 from kernellab.common.text import number_text
 from kernellab.compiler.analyses.work import constant
 from kernellab.interpreter.numerics import widen
-from kernellab.ir import flow, mlir, tt
-from kernellab.ir.operations import (
-    Elementwise,
-    GlobalAccess,
-    KeepsElements,
-    KeepsSign,
-    MovesElements,
-    ReadsIntegers,
-    global_effect,
-    has,
-    locate,
-    trait_of,
-)
+from kernellab.ir import flow, mlir, operations, tt
 from kernellab.ir.types import dtype, shape
 
 
@@ -89,7 +77,6 @@ class IndexOverflow(SuspectedCause):
         return may_wrap(operation) and makes_addresses(operation)
 
     def suspects(self, computed: Computed) -> bool:
-        """Return whether it wrapped."""
         return wrapped(computed, self.unsigned)
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
@@ -113,8 +100,8 @@ class IndexOverflow(SuspectedCause):
 
 def _effect(access: Operation, moves_away: bool) -> str:
     """Return the effect: "; the load on line 12 accesses the wrong element"."""
-    what = global_effect(access)
-    frames = locate(access.location).frames
+    what = operations.global_effect(access)
+    frames = operations.locate(access.location).frames
     where = f" on line {frames[0].line}" if frames else ""
     if moves_away:
         return f"; the {what}{where} accesses the wrong element"
@@ -122,11 +109,13 @@ def _effect(access: Operation, moves_away: bool) -> str:
 
 
 def _has_remainder_of(value: SSAValue, behind: Set[SSAValue]) -> bool:
-    """Return whether a signed remainder of a value is on the way to the access."""
-
     def step(value: SSAValue) -> Iterator[SSAValue]:
         users = (use.operation for use in value.uses)
-        computing = (user for user in users if has(user, Elementwise, KeepsElements))
+        computing = (
+            user
+            for user in users
+            if operations.has(user, operations.Elementwise, operations.KeepsElements)
+        )
         return (result for user in computing for result in user.results if result in behind)
 
     uses = (use for computed in flow.reached([value], step) for use in computed.uses)
@@ -273,18 +262,21 @@ def _is_rounded(value: SSAValue) -> bool:
             has_floats = True
         elif isinstance(source.op, mlir.ShLIOp):
             return False
-        elif has(source.op, MovesElements, KeepsSign) or _chooses(source.op):
+        elif operations.has(source.op, operations.MovesElements, operations.KeepsSign) or _chooses(
+            source.op
+        ):
             pending += source.op.operands
     return has_floats
 
 
 def _chooses(op: Operation) -> bool:
     """Return whether the operation is a maximum or a minimum."""
-    return has(op, ReadsIntegers) and op.name.startswith(("arith.max", "arith.min"))
+    return operations.has(op, operations.ReadsIntegers) and op.name.startswith(
+        ("arith.max", "arith.min")
+    )
 
 
 def _limits(op: Operation, unsigned: Values) -> Any:
-    """Return the limits of the type of a result."""
     kind = dtype(op.results[0].type)
     without_sign = isinstance(op, mlir.FPToUIOp) or op.results[0] in unsigned
     return numpy.iinfo(f"u{kind.itemsize}" if without_sign else kind)
@@ -440,10 +432,10 @@ def _stores_of(conversion: Operation) -> Iterator[Operation]:
     pending = [*conversion.results[0].uses]
     while pending:
         user = pending.pop().operation
-        access = trait_of(user, GlobalAccess)
+        access = operations.trait_of(user, operations.GlobalAccess)
         if access is not None and user.location == conversion.location:
             yield user
-        elif has(user, KeepsElements):
+        elif operations.has(user, operations.KeepsElements):
             pending += user.results[0].uses
 
 
@@ -491,7 +483,7 @@ class TruncatedStore(Detector):
         elif source in unsigned_values(self.run):
             numbers = numbers.view(f"u{numbers.itemsize}")
         for store in _stores_of(op):
-            value = trait_of(store, GlobalAccess).value_of(store)  # type: ignore[union-attr]
+            value = operations.trait_of(store, operations.GlobalAccess).value_of(store)  # type: ignore[union-attr]
             assert value is not None, "the converted value is stored"
             more = (1,) * (len(shape(value.type)) - rank if numbers.ndim > rank else 0)
             self._converted[store] = source, numbers.reshape(numbers.shape + more)

@@ -122,7 +122,6 @@ def trip_count(loop: mlir.ForOp, values: LaneValues) -> int | None:
 
 
 def _is_fixed(value: SSAValue, loop: Operation) -> bool:
-    """Return whether a loop does not change a value."""
     if isinstance(value, OpResult):
         return isinstance(value.op, mlir.ConstantOp) or not loop.is_ancestor(value.op)
     parent = value.owner.parent_op() if isinstance(value, BlockArgument) else None
@@ -164,7 +163,6 @@ class LoopReads:
     _turns: float = 0
 
     def note(self, access: CheckedAccess) -> None:
-        """Record the elements of a load."""
         elements = access.buffer.elements
         key = elements.__array_interface__["data"][0], elements.itemsize
         if key not in self._seen:
@@ -233,7 +231,6 @@ def _sources(value: SSAValue, loop: mlir.WhileOp) -> tuple[set[int], bool]:
 
 
 def _hands_itself_on(number: int, loop: mlir.WhileOp) -> bool:
-    """Whether no turn changes a carried value."""
     value: SSAValue = yielded(loop.after.block)[number]
     if isinstance(value, BlockArgument) and value.block is loop.after.block:
         value = yielded(loop.before.block)[1:][value.index]
@@ -443,7 +440,6 @@ class EndlessLoop(Detector):
     def _raise(
         self, loop: Operation, message: str, advice: str, ids: list[int], values: dict[str, Any]
     ) -> None:
-        """Stop the run with a finding about a loop."""
         finding = Finding.of(
             kind="endless-loop",
             message=message,
@@ -485,7 +481,6 @@ class _Carried:
 def _carried(
     loop: mlir.WhileOp, first: Sequence[Value], now: Sequence[Value], program: int
 ) -> Iterator[_Carried]:
-    """Yield the scalars with names, for one program."""
     condition = yielded(loop.before.block)[0]
     deciding = set(flow.reached([condition], lambda value: taken_inside(value, loop)))
     for argument, ended, before, after in zip(
@@ -545,7 +540,6 @@ def _message(going: LoopState, circle: int | None, carried: Sequence[_Carried]) 
 
 
 def _of_program(value: Value, program: int) -> Any:
-    """Return a scalar's value for the program at a position in the batch."""
     array = numpy.asarray(value)
     if not array.ndim:
         return array.item()

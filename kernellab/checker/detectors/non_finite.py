@@ -11,6 +11,7 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
+from kernellab.checker import nan_sources
 from kernellab.checker.checked_run import (
     CheckedAccess,
     CheckedRun,
@@ -20,20 +21,6 @@ from kernellab.checker.checked_run import (
     stored_value,
 )
 from kernellab.checker.detector import Detector, ProgramSet, TwoPhaseDetector
-from kernellab.checker.nan_sources import (
-    NARROWING,
-    Origin,
-    Origins,
-    advice,
-    calls_of_combiner,
-    decides_integers,
-    ignores_nan,
-    is_float_type,
-    may_begin,
-    message,
-    not_finite,
-    too_large_for,
-)
 from kernellab.checker.reference_run import DECIDE, Departure, Harm, Step, SuspectedCause
 from kernellab.checker.shadow_values import (
     Array,
@@ -55,16 +42,7 @@ from kernellab.interpreter.execution.program import (
 from kernellab.interpreter.memory.global_memory import Atomic, Load, Store
 from kernellab.interpreter.numerics import widen
 from kernellab.interpreter.tiles import Value
-from kernellab.ir import mlir, tt
-from kernellab.ir.operations import (
-    DotLike,
-    Elementwise,
-    MovesElements,
-    RegionsOfElements,
-    function_of_elements,
-    has,
-    locate,
-)
+from kernellab.ir import mlir, operations, tt
 from kernellab.ir.types import dtype, is_float, is_pointer, shape
 
 if TYPE_CHECKING:
@@ -90,7 +68,7 @@ class _Harm:
         element: the first element that was stored to.
     """
 
-    origin: Origin
+    origin: nan_sources.Origin
     lane: tuple[int, ...]
     access: CheckedAccess | None = None
     element: tuple[int, ...] | None = None
@@ -107,7 +85,7 @@ class NonFiniteOrigins(Detector):
 
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
-        self._origins = Origins()
+        self._origins = nan_sources.Origins()
         self._memory = StoredShadows()
         self._harms: dict[tuple[Operation, str], _Harm] = {}
 
@@ -118,7 +96,9 @@ class NonFiniteOrigins(Detector):
             return False
         if passes_on(operation):
             return True
-        if has(operation, MovesElements) or isinstance(operation, mlir.BitcastOp | tt.BitcastOp):
+        if operations.has(operation, operations.MovesElements) or isinstance(
+            operation, mlir.BitcastOp | tt.BitcastOp
+        ):
             return True  # the bits may be those of floats
         if isinstance(operation, mlir.XOrIOp):
             return swap_of_pairs(operation) is not None
@@ -126,7 +106,7 @@ class NonFiniteOrigins(Detector):
 
     def computed(self, computed: Computed) -> None:
         """Follow the values through the operation."""
-        outer = function_of_elements(computed.operation)
+        outer = operations.function_of_elements(computed.operation)
         if outer is None:
             self._note_decision(computed)
             self._origins.follow(computed)
@@ -157,7 +137,6 @@ class NonFiniteOrigins(Detector):
                 self._origins.read[access.operation] = read
 
     def _note_place(self, access: CheckedAccess) -> None:
-        """Record the NaN that decided which elements an access goes to."""
         index = with_program_axis(access.index, access.rank)
         for value in placing(access.operation):
             numbers = self._origins[value]
@@ -175,7 +154,6 @@ class NonFiniteOrigins(Detector):
             self._note(access, index, index, numpy.where(on, numbers, 0))
 
     def _note_decision(self, computed: Computed) -> None:
-        """Record the NaN that decided which way control flow went."""
         op = computed.operation
         numbers = self._origins[op.operands[0]] if isinstance(op, DECIDE) else None
         if numbers is None or numbers.ndim > 1:
@@ -214,23 +192,24 @@ class NonFiniteOrigins(Detector):
             harm.count += int(elements.sum())
 
     def end(self) -> None:
-        """Report the operations that computed values that are not finite."""
         for (operation, kind), harm in self._harms.items():
             origin, lane = harm.origin.at(harm.lane)
-            whole = calls_of_combiner(operation) if origin is harm.origin else None
+            whole = nan_sources.calls_of_combiner(operation) if origin is harm.origin else None
             facts = {
                 "kind": origin.kind,
                 "places": origin.computed.calls() if whole is None else whole,
                 "argument": "" if harm.access is None else harm.access.buffer.name,
                 "index": harm.element,
                 "lane": harm.lane[1:],
-                "message": message(origin, lane) + _effect(harm),
-                "advice": advice(origin, lane),
+                "message": nan_sources.message(origin, lane) + _effect(harm),
+                "advice": nan_sources.advice(origin, lane),
             }
             self.collector.add((operation, kind), facts, harm.programs, harm.count)
 
 
-def _lane_of(origin: Origin, access: CheckedAccess, place: tuple[int, ...]) -> tuple[int, ...]:
+def _lane_of(
+    origin: nan_sources.Origin, access: CheckedAccess, place: tuple[int, ...]
+) -> tuple[int, ...]:
     """Return the origin's element to report: the stored one if shapes agree, else the first."""
     elements, program = origin.lanes, place[0]
     if origin.computed.programs is access.programs and program < len(elements):
@@ -256,7 +235,7 @@ def _effect(harm: _Harm) -> str:
     by, is_single = harm.origin.decided_by, harm.count == 1
     if value is None or not is_float(value) or by is not None:
         decided = f"; it decides {target if is_single else f'{harm.count:,} elements'}"
-        frames = () if by is None else locate(by.location).frames
+        frames = () if by is None else operations.locate(by.location).frames
         calls = harm.origin.computed.calls()
         is_elsewhere = frames and calls and frames[-1].line != calls[-1].line
         return f"{decided}, on line {frames[-1].line}" if is_elsewhere else decided
@@ -278,7 +257,7 @@ class NonFinite(TwoPhaseDetector):
     @classmethod
     def observes(cls, operation: Operation) -> bool:
         """Return whether the operation converts to floats of 8 bits, or a NaN may decide it."""
-        if decides_integers(operation) or ignores_nan(operation):
+        if nan_sources.decides_integers(operation) or nan_sources.ignores_nan(operation):
             return True
         if not isinstance(operation, mlir.TruncFOp | tt.FpToFpOp):
             return False
@@ -290,28 +269,29 @@ class NonFinite(TwoPhaseDetector):
         if self.is_suspect or not isinstance(request, Store | Atomic):
             return
         stored = numpy.asarray(request.value)
-        if is_float_type(stored.dtype):
-            bad = not_finite(stored)
+        if nan_sources.is_float_type(stored.dtype):
+            bad = nan_sources.not_finite(stored)
             if bad.any():
                 self.is_suspect = bool(numpy.any(bad if access.on is None else bad & access.on))
 
     def suspects(self, computed: Computed) -> bool:
         """Return whether a converted value does not fit, or a NaN decides something."""
         op = computed.operation
-        if decides_integers(op) or ignores_nan(op):
+        if nan_sources.decides_integers(op) or nan_sources.ignores_nan(op):
             return any(
-                not_finite(array := numpy.asarray(value)).any() and numpy.isnan(widen(array)).any()
+                nan_sources.not_finite(array := numpy.asarray(value)).any()
+                and numpy.isnan(widen(array)).any()
                 for value, operand in zip(computed.operands, op.operands)
                 if is_float(operand)
             )
         kind = dtype(computed.operation.results[0].type)
-        return bool(too_large_for(numpy.asarray(computed.operands[0]), kind).any())
+        return bool(nan_sources.too_large_for(numpy.asarray(computed.operands[0]), kind).any())
 
 
 @per_code
 def _may_leave_finite(code: ProgramCode) -> bool:
     """Return whether an operation may compute NaN or infinity from finite numbers."""
-    return any(map(may_begin, code.module.walk()))
+    return any(map(nan_sources.may_begin, code.module.walk()))
 
 
 # Find arithmetic in fp16 and bf16 that overflows although no infinity reaches memory: for
@@ -322,11 +302,12 @@ def _may_leave_finite(code: ProgramCode) -> bool:
 
 
 def _of_finite(computed: Computed, bad: Array) -> Array:
-    """Return which elements of a result are computed from finite numbers only."""
     op = computed.operation
     for position, (value, operand) in enumerate(zip(computed.operands, op.operands)):
         if is_float(operand):
-            elements = with_program_axis(not_finite(numpy.asarray(value)), len(shape(operand.type)))
+            elements = with_program_axis(
+                nan_sources.not_finite(numpy.asarray(value)), len(shape(operand.type))
+            )
             bad = bad & ~reach(op, position, elements)
     return bad
 
@@ -342,7 +323,9 @@ class HalfOverflow(SuspectedCause):
     def observes(cls, operation: Operation) -> bool:
         """Return whether the operation computes floats of 16 bits, with other uses than stores."""
         op = operation
-        if not has(op, Elementwise, DotLike, RegionsOfElements) or has(op, MovesElements):
+        if not operations.has(
+            op, operations.Elementwise, operations.DotLike, operations.RegionsOfElements
+        ) or operations.has(op, operations.MovesElements):
             return False
         if len(op.results) != 1 or not is_float(op.results[0]):
             return False
@@ -351,10 +334,10 @@ class HalfOverflow(SuspectedCause):
         return not all(isinstance(use.operation, tt.StoreOp) for use in op.results[0].uses)
 
     def suspects(self, computed: Computed) -> bool:
-        """Return whether it overflowed."""
         op = computed.operation
         bad = with_program_axis(
-            not_finite(numpy.asarray(computed.results[0])), len(shape(op.results[0].type))
+            nan_sources.not_finite(numpy.asarray(computed.results[0])),
+            len(shape(op.results[0].type)),
         )
         return bool(bad.any()) and bool(_of_finite(computed, bad).any())
 
@@ -364,14 +347,14 @@ class HalfOverflow(SuspectedCause):
 
     def facts(self, departure: Departure, harm: Harm) -> Mapping[str, Any]:
         op, lane = departure.computed.operation, departure.lane
-        kind = "float-overflow" if isinstance(op, NARROWING) else "infinity"
-        origin = Origin(
+        kind = "float-overflow" if isinstance(op, nan_sources.NARROWING) else "infinity"
+        origin = nan_sources.Origin(
             kind, departure.computed, departure.operands, departure.result, departure.lanes
         )
         return {
             "kind": kind,
-            "message": message(origin, lane) + harm.effect,
-            "advice": advice(origin, lane),
+            "message": nan_sources.message(origin, lane) + harm.effect,
+            "advice": nan_sources.advice(origin, lane),
         }
 
 

@@ -19,15 +19,7 @@ from kernellab.interpreter.execution.bounds_advice import (
 )
 from kernellab.interpreter.memory.address_space import Elements
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.ir import mlir, tt
-from kernellab.ir.operations import (
-    KeepsElements,
-    PointerAccess,
-    argument_name,
-    has,
-    locate,
-    trait_of,
-)
+from kernellab.ir import mlir, operations, tt
 
 # Negative remainders: in Triton `%` has the sign of C, not of Python.
 
@@ -186,7 +178,6 @@ def _is_beside(
 
 
 def _is_after(access: CheckedAccess, outside: numpy.ndarray, view: Buffer) -> bool:
-    """Return whether the elements that leave a view are all beyond its end."""
     return not (outside & (access.index < view.stop)).any()
 
 
@@ -204,7 +195,10 @@ def _is_in_storage(access: CheckedAccess, outside: numpy.ndarray) -> bool:
 
 def _neighbors(access: CheckedAccess, other: CheckedAccess) -> str:
     """Return, as text, that a load reads next to what another one reads, beyond a view."""
-    frames, others = locate(access.operation.location).frames, locate(other.operation.location)
+    frames, others = (
+        operations.locate(access.operation.location).frames,
+        operations.locate(other.operation.location),
+    )
     place = f" on line {frames[0].line}" if frames else ""
     known = f" on line {others.frames[0].line}" if others.frames else ""
     name = access.buffer.name
@@ -226,12 +220,10 @@ def _described(view: Buffer) -> str:
 
 
 def _held(view: Buffer) -> tuple[int, int]:
-    """Return the first and the last element of a tensor, counted from its first."""
     return view.first - view.origin, view.stop - 1 - view.origin
 
 
 def _extent(view: Buffer, index: int) -> str:
-    """Return, as text, the limits that the access exceeds."""
     if view.first == view.stop:
         return f"{view.name} has no elements ({_described(view)})"
     first, last = _held(view)
@@ -252,7 +244,6 @@ def _extent(view: Buffer, index: int) -> str:
 def _advice(
     access: CheckedAccess, view: Buffer, index: int, place: tuple[int, ...], program: int
 ) -> dict[str, Any]:
-    """Return what to try, depending on how the kernel wrote the access."""
     is_skipped = not 0 <= index + view.origin < len(view.elements)
     sign = negative_remainder(access, place, program) if index < 0 else None
     if sign is not None:
@@ -277,11 +268,11 @@ def _advice(
 
 def _address_advice(access: CheckedAccess) -> str:
     """Return what to try if a pointer was cast to elements of another size, or loaded."""
-    trait = trait_of(access.operation, PointerAccess)
+    trait = operations.trait_of(access.operation, operations.PointerAccess)
     pointer = None if trait is None else trait.indices_of(access.operation)[0]
     while pointer is not None and (step := _pointer_before(pointer)) is not None:
         pointer = step
-    name = None if not isinstance(pointer, BlockArgument) else argument_name(pointer)
+    name = None if not isinstance(pointer, BlockArgument) else operations.argument_name(pointer)
     tensor = access.run.tensors.get(name or "")
     if tensor is None or pointer is None:
         return (
@@ -297,11 +288,12 @@ def _address_advice(access: CheckedAccess) -> str:
 
 
 def _pointer_before(pointer: SSAValue) -> SSAValue | None:
-    """Return the pointer that a pointer was computed from, by an offset or a cast."""
     op = pointer.owner
     if isinstance(op, tt.AddPtrOp):
         return op.pointer
-    if isinstance(op, tt.BitcastOp) or (isinstance(op, Operation) and has(op, KeepsElements)):
+    if isinstance(op, tt.BitcastOp) or (
+        isinstance(op, Operation) and operations.has(op, operations.KeepsElements)
+    ):
         return op.operands[0]
     return None
 

@@ -12,31 +12,19 @@ import numpy
 import torch
 from xdsl.ir import Operation
 
+from kernellab import triton_api
 from kernellab.checker.checked_run import CheckedAccess, CheckedRun
 from kernellab.checker.detector import Detector
 from kernellab.checker.records import STORES
 from kernellab.checker.shadow_memory import PIECE, ListedPart, ShadowArray, Storage, Storages
 from kernellab.common.text import element_text
 from kernellab.errors import SourcePosition
+from kernellab.interpreter.execution import program
 from kernellab.interpreter.execution.launcher import argument_names
-from kernellab.interpreter.execution.program import (
-    EVERYTHING,
-    ProgramCode,
-    entry_of,
-    memory_effects,
-    per_code,
-)
 from kernellab.interpreter.memory.buffers import Buffer, extent_of
 from kernellab.interpreter.tiles import Value
 from kernellab.ir import tt
 from kernellab.ir.operations import GlobalWrite, has, locate
-from kernellab.triton_api import (
-    JITFunction,
-    definition_of,
-    is_in_library,
-    position_in,
-    reachable_functions,
-)
 
 _STORES = re.compile(r"(.*_)?(store|scatter|atomic|shared_to_global)(_.*)?")
 """Functions and methods that write: tl.store, tl.atomic_add, descriptor.store, buffer_store."""
@@ -49,8 +37,9 @@ def conditional_stores(kernel: Any) -> dict[str, SourcePosition]:
     """Return the parameters that the source stores to under a condition, with the first store."""
     functions = {
         function.__name__: function
-        for function in reachable_functions(kernel)
-        if isinstance(function, JITFunction) and not is_in_library(definition_of(function).file)
+        for function in triton_api.reachable_functions(kernel)
+        if isinstance(function, triton_api.JITFunction)
+        and not triton_api.is_in_library(triton_api.definition_of(function).file)
     }
     stores = _Stores(functions).of(kernel)
     return {name: place for name, (place, guarded) in stores.items() if guarded}
@@ -103,7 +92,7 @@ class _Stores:
         elif _STORES.fullmatch(name):
             receiver = [call.func.value] if isinstance(call.func, ast.Attribute) else []
             if any(_points(target, aliases) for target in (*receiver, *call.args[:2])):
-                yield position_in(function, call), False
+                yield triton_api.position_in(function, call), False
 
 
 def _called(call: ast.Call) -> str:
@@ -226,7 +215,6 @@ class WrittenElements:
             self._noted()
 
     def _noted(self) -> ShadowArray:
-        """A note for each element."""
         if self._notes is None:
             self._notes = self.storage.shadow(False, numpy.bool_)
             size, phase = self.storage.unit, self.storage.phase
@@ -284,7 +272,9 @@ class UnusedOutput(Detector):
             self._wrote = access.on is None or bool(access.on.any())
 
     def end(self) -> None:
-        stores = [op for op in entry_of(self.run.code.module).body.walk() if has(op, GlobalWrite)]
+        stores = [
+            op for op in program.entry_of(self.run.code.module).body.walk() if has(op, GlobalWrite)
+        ]
         unused, written = _unused_output(self.run)
         if unused:
             self._report(unused, _UNUSED.format(unused, " and ".join(written)))
@@ -303,7 +293,7 @@ class UnusedOutput(Detector):
     def _report(self, argument: str, message: str) -> None:
         facts: dict[str, Any] = {
             "argument": argument,
-            "position": definition_of(self.run.kernel),
+            "position": triton_api.definition_of(self.run.kernel),
             "message": message,
             "advice": _UNUSED_ADVICE.format(argument),
             "severity": "warning",
@@ -326,11 +316,11 @@ _ALL_OFF = (
 )
 
 
-@per_code
-def _is_known(code: ProgramCode) -> bool:
+@program.per_code
+def _is_known(code: program.ProgramCode) -> bool:
     """Return whether the effects of the code on memory are known, and are its only effects."""
-    effects = memory_effects(code)
-    if EVERYTHING in (effects.stored, effects.updated, effects.loaded):
+    effects = program.memory_effects(code)
+    if program.EVERYTHING in (effects.stored, effects.updated, effects.loaded):
         return False
     return not any(isinstance(op, _OTHER_EFFECTS) for op in code.module.walk())
 
@@ -339,10 +329,8 @@ _OTHER_EFFECTS = (tt.PrintOp, tt.AssertOp, tt.ElementwiseInlineAsmOp)
 
 
 def _unused_output(run: CheckedRun) -> tuple[str, list[str]]:
-    """Return a parameter with the name of an output that the kernel's source never uses, and the
-    inputs that the kernel stores to; "" and [] if the kernel also writes something else.
-    """
-    effects = memory_effects(run.code)
+    """Return an output by name that the source never uses, and the inputs stored to; or "", []."""
+    effects = program.memory_effects(run.code)
     stored, updated = effects.stored or frozenset(), effects.updated or frozenset()
     if updated or not stored or not stored <= (effects.loaded or frozenset()):
         return "", []
@@ -424,13 +412,13 @@ class UnwrittenOutput(Detector):
         """Return the first store to the argument; the kernel's definition if there is none."""
         writer = self._writers.get(name)
         frames = () if writer is None else locate(writer.location).frames
-        return frames or (definition_of(self.run.kernel),)
+        return frames or (triton_api.definition_of(self.run.kernel),)
 
 
 def _removed_stores(run: CheckedRun) -> dict[str, SourcePosition]:
     """Return the outputs that the kernel's source stores to and its compiled code does not."""
-    effects = memory_effects(run.code)
-    if effects.stored is EVERYTHING or effects.updated is EVERYTHING:
+    effects = program.memory_effects(run.code)
+    if effects.stored is program.EVERYTHING or effects.updated is program.EVERYTHING:
         return {}
     names = argument_names(run.call, run.code)
     written = {names[number] for number in effects.stored | effects.updated}

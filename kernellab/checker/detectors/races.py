@@ -80,7 +80,6 @@ def with_effect(together: Sequence[PairSummary], again: Repeatable) -> list[Pair
 
 
 def _have_an_effect(together: Sequence[PairSummary], again: Repeatable) -> bool:
-    """Return whether the values read in these pairs affect a result."""
     reads = {number: op for pair in together for number, op in pair.reads.items()}
     return any(_changes(again, _Other(reads, values)) for values in (_far_off, _near))
 
@@ -294,7 +293,6 @@ class Race(Detector):
 
 
 def _watched(run: CheckedRun) -> frozenset[str | int] | None:
-    """Return the storages that plain stores, or atomics with plain loads, may write."""
     effects = memory_effects(run.code)
     stored, updated, loaded = effects.stored, effects.updated, effects.loaded
     if stored is EVERYTHING or (updated is EVERYTHING and loaded is EVERYTHING):

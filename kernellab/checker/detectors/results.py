@@ -68,14 +68,12 @@ class WrongResult(Detector):
             self._report(apart, writer, self._inputs(apart, writer, session), rounding)
 
     def _rounding(self, name: str, session: CheckSession) -> Rounding | None:
-        """Return why a result differs, if rounding is the only reason."""
         sides = name, self.run.tensors[name], self.run.expected[name]
         if sides[1].is_floating_point() and self.run.tolerances(*sides) is None:
             return None  # every bit counts
         return explained(session, name, sides[2], self.run.tolerances.elements(*sides))
 
     def _report_rounding(self, apart: Difference, rounding: Rounding) -> None:
-        """Report a difference that is within the bound of the kernel's operations."""
         actual, expected = apart.texts
         facts = {
             "kind": "rounding",
@@ -314,7 +312,6 @@ def _is_rearranged(tensor: torch.Tensor) -> bool:
 
 
 def _needed(tensor: torch.Tensor) -> set[int]:
-    """Return the strides that are needed to address the elements of a tensor."""
     return {step for step, size in zip(tensor.stride(), tensor.shape) if size > 1 and step != 1}
 
 
@@ -543,14 +540,12 @@ class _Bounds(Followed):
         return [bound, *[None] * (len(op.results) - 1)]
 
     def of_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the bound for each element of a tensor."""
         shadow = self.stored.of_tensor(tensor)
         return torch.zeros(tensor.shape).double() if shadow is None else torch.from_numpy(shadow)
 
     def _carried(
         self, op: Operation, function: Function, actual: Sequence[Array], operands: Sequence[Shadow]
     ) -> Any:
-        """The effect of the errors of the operands."""
         total: Any = 0.0
         for position, bound in enumerate(operands):
             if bound is None:
@@ -728,7 +723,6 @@ def _is_noise(actual: torch.Tensor, exact: torch.Tensor, right: torch.Tensor) ->
 def _chosen(
     session: CheckSession, name: str, right: torch.Tensor, allowed: torch.Tensor
 ) -> tuple[RoundingCause, Operation | None, torch.Tensor]:
-    """Return the cause that ends the difference, its first operation, and the results."""
     present = [
         cause for cause in CAUSES if any(map(cause.rounds, session.launch.code.module.walk()))
     ]

@@ -84,7 +84,6 @@ def _additions(function: Operation) -> Mapping[Operation, Addition]:
 
 
 def _rounding(op: Operation) -> Operation | None:
-    """What rounds the result of an addition to 16 bits."""
     if not isinstance(op, mlir.AddFOp | mlir.SubFOp | mlir.FmaOp):
         return None
     if is_half(op.results[0]):
@@ -194,7 +193,6 @@ class _Losses:
 
     @property
     def stall(self) -> bool:
-        """Return whether the sum of some element stalls."""
         large = numpy.abs(self.lost) > _PART * self.everything
         return bool(numpy.any((self.count >= _LEAST) & large))
 
@@ -299,7 +297,6 @@ class StalledSum(SuspectedCause):
             self._stalled.add(place)
 
     def keep(self, departures: dict[Operation, Departure]) -> dict[Operation, Departure]:
-        """Return those of sums that stall."""
         for op, departure in departures.items():
             self._lost_at[_place(op)] += departure.count
         stalled = (op for op in departures if _place(op) in self._stalled)
@@ -348,7 +345,6 @@ class StalledSum(SuspectedCause):
                 sums.counts[index] = 0
 
     def end(self) -> None:
-        """Compare the results of atomics with the exact sums."""
         for sums in self._sums.values():
             left = widen(sums.access.buffer.elements).astype(FLOAT64)
             with numpy.errstate(invalid="ignore"):
@@ -436,7 +432,6 @@ class FloatSums(Detector):
             self._add(access, added, numpy.broadcast_shapes(access.index.shape, added.shape))
 
     def _add(self, access: CheckedAccess, numbers: object, everyone: tuple[int, ...]) -> None:
-        """Note what is added to each element."""
         storage, counts, sums = self._storages[access.buffer]
         added = numpy.abs(numpy.asarray(numbers).astype(numpy.float64))
         if access.on is not None:

@@ -28,16 +28,7 @@ from kernellab.interpreter.memory.buffers import Buffer
 from kernellab.interpreter.memory.global_memory import Load, MemoryAccess
 from kernellab.interpreter.numerics import largest_finite
 from kernellab.interpreter.tiles import Value, full
-from kernellab.ir import flow, mlir, tt
-from kernellab.ir.operations import (
-    Elementwise,
-    KeepsElements,
-    PointerAccess,
-    SharedWrite,
-    global_effect,
-    has,
-    trait_of,
-)
+from kernellab.ir import flow, mlir, operations, tt
 from kernellab.ir.types import dtype, shape
 from kernellab.records.launches import Difference
 
@@ -80,10 +71,10 @@ def _stays_off(load: tt.LoadOp) -> bool:
         for use in value.uses:
             op = use.operation
             if _is_masked_by(op, load.mask):
-                pending += op.results if global_effect(op) == "load" else ()
+                pending += op.results if operations.global_effect(op) == "load" else ()
             elif _hides(op, value, load.mask):
                 continue
-            elif has(op, Elementwise):
+            elif operations.has(op, operations.Elementwise):
                 pending += op.results
             else:
                 return False
@@ -92,11 +83,11 @@ def _stays_off(load: tt.LoadOp) -> bool:
 
 def _is_masked_by(op: Operation, mask: SSAValue) -> bool:
     """Return whether an access is made only where the mask is true, and has no other result."""
-    access = trait_of(op, PointerAccess)
+    access = operations.trait_of(op, operations.PointerAccess)
     own = None if access is None else access.mask_of(op)
-    if own is None or has(op, SharedWrite) or not _implies(own, mask):
+    if own is None or operations.has(op, operations.SharedWrite) or not _implies(own, mask):
         return False
-    return global_effect(op) != "atomic" or not any(result.uses for result in op.results)
+    return operations.global_effect(op) != "atomic" or not any(result.uses for result in op.results)
 
 
 def _hides(op: Operation, value: SSAValue, mask: SSAValue) -> bool:
@@ -129,7 +120,7 @@ def _is_same(value: SSAValue, other: SSAValue, depth: int) -> bool:
     return (
         first.name == second.name
         and not first.regions
-        and has(first, NoMemoryEffect)
+        and operations.has(first, NoMemoryEffect)
         and first.properties == second.properties
         and len(first.operands) == len(second.operands)
         and all(_is_same(*pair, depth - 1) for pair in zip(first.operands, second.operands))
@@ -139,7 +130,11 @@ def _is_same(value: SSAValue, other: SSAValue, depth: int) -> bool:
 def _in_any_layout(value: SSAValue) -> SSAValue:
     """Return the tile before changes of its layout, which keep each element at its position."""
     op = value.owner
-    while isinstance(op, Operation) and has(op, KeepsElements) and has(op, Elementwise):
+    while (
+        isinstance(op, Operation)
+        and operations.has(op, operations.KeepsElements)
+        and operations.has(op, operations.Elementwise)
+    ):
         value = op.operands[0]
         op = value.owner
     return value
@@ -307,13 +302,11 @@ def _is_multiplied(load: Operation) -> bool:
 
 
 def _comparison(apart: Difference, words: str) -> str:
-    """Return a result with zeros and with another value in the undefined elements, as text."""
     zeros, other = apart.texts
     return f"{apart.element} is {zeros} if they hold zeros, and {other} if they hold {words}"
 
 
 def _proposals(op: Operation, number: str, integer: str) -> tuple[Proposal, ...]:
-    """Return other= with a number, or padding with zeros, to be tried; nothing if there is none."""
     is_integer = dtype(op.results[0].type).kind in "iub"
     value = integer if is_integer else number
     if form_of(op) == "block pointer" and number == "0.0":
@@ -383,7 +376,6 @@ class _Filling:
         return " and ".join(integer if flag else self.words for flag in sorted(are_integers))
 
     def of(self, kind: numpy.dtype) -> Any:
-        """Return the value as an element of that type."""
         if kind.kind == "b":
             return numpy.True_
         if kind.kind in "iu":

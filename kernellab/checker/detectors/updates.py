@@ -231,7 +231,6 @@ class LostUpdate(Detector):
 
 
 def _same(index: numpy.ndarray, other: numpy.ndarray) -> bool:
-    """Return whether two accesses go to the same elements."""
     try:
         return bool(numpy.all(index == other))
     except ValueError:  # the tiles have different shapes
@@ -283,7 +282,6 @@ def _advice(store: Operation, name: str) -> str:
 
 @per_code
 def _updates(code: ProgramCode) -> dict[Operation, _Update]:
-    """Return the stores of a kernel that are updates."""
     return dict(_updates_of(entry_of(code.module)))
 
 

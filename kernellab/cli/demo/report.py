@@ -170,7 +170,6 @@ _STEPS_OF_STILL = 6
 
 
 def _case_sections(result: Result, stepped: tuple[Case, Trace] | None) -> list[Section]:
-    """A case: what came out, its card, and where its kernel is new, that to look into."""
     case, compilation = result.case, result.compilation
     title = f"{case.name}, {case.size}"
     card = Html(kernel_card(compilation, run=result.run).html())
@@ -188,7 +187,6 @@ def _case_sections(result: Result, stepped: tuple[Case, Trace] | None) -> list[S
 
 
 def _outcome(result: Result) -> list[Html]:
-    """What is to be said of a case's run."""
     case = result.case
     errors = "; ".join(
         (f"{check.parameter}: {check.max_error:.2g} at most, {_allowed(check.tolerance)}")

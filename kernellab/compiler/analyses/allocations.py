@@ -302,7 +302,6 @@ def _alive_at_end(home: Block, used_by: set[Operation]) -> set[Block]:
 
 
 def _end(op: Operation, number: Mapping[Operation, int]) -> int:
-    """Number of the last operation inside `op`."""
     return max(number[inner] for inner in op.walk())
 
 

@@ -17,17 +17,8 @@ from typing import TYPE_CHECKING
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from kernellab.compiler import modules
 from kernellab.compiler.analyses.records import AxisInfo, PointerFacts
-from kernellab.compiler.modules import (
-    OpenedModules,
-    attribute,
-    element_bytes,
-    kind,
-    pointee,
-    pointers_of,
-    position_of,
-    underlying_argument,
-)
 from kernellab.errors import SourcePosition
 from kernellab.ir import flow, mlir, tt, ttg
 from kernellab.ir.operations import Atomic, PointerAccess, RegionsOfElements, has, trait_of
@@ -54,7 +45,6 @@ class _Facts:
     """The value, where all elements have one that is known."""
 
     def join(self, other: _Facts) -> _Facts:
-        """What holds of both."""
         return _Facts(
             _gcds(self.contiguity, other.contiguity),
             _gcds(self.divisibility, other.divisibility),
@@ -106,7 +96,7 @@ def _rule(*operations: type[Operation]) -> Callable[[_Rule], _Rule]:
 
 
 def _number(op: Operation, name: str) -> int:
-    value = attribute(op, name)
+    value = modules.attribute(op, name)
     assert isinstance(value, builtin.IntegerAttr)
     return value.value.data
 
@@ -162,7 +152,7 @@ def _of_broadcast(op: Operation, given: list[_Facts]) -> _Facts:
 
 @_rule(tt.TransOp)
 def _of_transposition(op: Operation, given: list[_Facts]) -> _Facts:
-    order = attribute(op, "order")
+    order = modules.attribute(op, "order")
     assert isinstance(order, builtin.DenseArrayBase)
     (tile,), places = given, [int(place) for place in order.get_values()]
 
@@ -192,7 +182,7 @@ def _of_sum(op: Operation, given: list[_Facts]) -> _Facts:
     left, right = given
     step = 1
     if isinstance(op, tt.AddPtrOp):
-        step = element_bytes(op.operands[0])
+        step = modules.element_bytes(op.operands[0])
     contiguity = [gcd(a, b) for a, b in zip(left.contiguity, right.constancy)]
     if not isinstance(op, mlir.SubIOp):
         other = [gcd(a, b) for a, b in zip(left.constancy, right.contiguity)]
@@ -341,7 +331,6 @@ def _of_selection(op: Operation, given: list[_Facts]) -> _Facts:
 
 
 def _solve(module: Operation) -> dict[SSAValue, _Facts]:
-    """Facts of every value that has any."""
     facts: dict[SSAValue, _Facts] = {}
     for op in module.walk():
         if isinstance(op, tt.FuncOp) or has(op, RegionsOfElements):
@@ -428,29 +417,29 @@ def vector_widths(module: Operation, run_of: RunOf) -> Mapping[Operation, int]:
         or 1
         for op in module.walk()
         if (access := trait_of(op, PointerAccess)) is not None and not access.has_offsets
-        for pointers in [pointers_of(op)]
+        for pointers in [modules.pointers_of(op)]
     }
 
 
 def _facts_of(op: Operation, facts: Mapping[SSAValue, _Facts], widths_of: WidthsOf) -> PointerFacts:
-    pointers = pointers_of(op)
+    pointers = modules.pointers_of(op)
     tile, known = pointers, facts.get(pointers, _nothing(pointers))
     access = trait_of(op, PointerAccess)
     if access is not None and access.has_offsets:
         tile = access.indices_of(op)[-1]
         base, offsets = facts.get(pointers, _nothing(pointers)), facts.get(tile, _nothing(tile))
-        step = element_bytes(pointers)
+        step = modules.element_bytes(pointers)
         known = replace(
             offsets,
             divisibility=tuple(
                 gcd(base.divisibility[0], min(d * step, _LARGEST)) for d in offsets.divisibility
             ),
         )
-    position = position_of(op)
+    position = modules.position_of(op)
     return PointerFacts(
-        operation=kind(op),
-        pointer=underlying_argument(pointers),
-        element=str(pointee(pointers)),
+        operation=modules.kind(op),
+        pointer=modules.underlying_argument(pointers),
+        element=str(modules.pointee(pointers)),
         shape=shape(tile.type),
         contiguity=known.contiguity,
         divisibility=tuple(min(d, 1 << 30) for d in known.divisibility),
@@ -479,7 +468,7 @@ def _vector_width(
     if layout is None:
         return None
     per_thread, dimension = layout
-    size = element_bytes(pointers)
+    size = modules.element_bytes(pointers)
     width = min(
         known.contiguity[dimension],
         max(known.divisibility[dimension] // size, 1),
@@ -547,7 +536,7 @@ def access_width(line: str) -> int | None:
     return None
 
 
-def axis_info_of(opened: OpenedModules) -> AxisInfo:
+def axis_info_of(opened: modules.OpenedModules) -> AxisInfo:
     """The accesses to global memory of the finished TTGIR."""
     return axis_info(opened.snapshot("ttgir"), _widths_by_line(opened.compilation), "ttgir")
 

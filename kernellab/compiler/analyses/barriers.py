@@ -11,30 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from xdsl.ir import Block, Operation, Region
 
-from kernellab.compiler.analyses.allocations import (
-    ALLOCATIONS,
-    Views,
-    allocates,
-    unique_names,
-    views_of,
-)
-from kernellab.compiler.analyses.records import (
-    Barrier,
-    Barriers,
-    Hazard,
-    HazardKind,
-    SharedMemory,
-    SharedMemoryAccess,
-)
-from kernellab.compiler.modules import (
-    KernelPlaces,
-    OpenedModules,
-    kind,
-    numbered,
-    position_of,
-    successors,
-    users_line,
-)
+from kernellab.compiler import modules
+from kernellab.compiler.analyses import allocations, records
 from kernellab.errors import SourcePosition
 from kernellab.ir import mlir, tt, ttg
 from kernellab.ir.operations import DescriptorAccess, PointerAccess, SharedRead, SharedWrite, has
@@ -89,19 +67,19 @@ class _State:
 class _Module:
     """What the analysis knows of the module."""
 
-    views: Views
+    views: allocations.Views
     before: dict[Block, _State] = field(default_factory=dict)
     after: dict[Block, _Points] = field(default_factory=dict)
 
 
 def barriers(
     module: Operation,
-    memory: SharedMemory,
+    memory: records.SharedMemory,
     original: Sequence[str],
     lowered: Counter[SourcePosition | None],
     in_finished_code: int | None,
     read_from: str,
-) -> Barriers:
+) -> records.Barriers:
     """Each barrier of a module, with the accesses on either side of it that conflict.
 
     Args:
@@ -110,21 +88,21 @@ def barriers(
         lowered: the barriers right after LLVM's dialect, by line; others are left out.
         in_finished_code, read_from: see `Barriers`.
     """
-    number = numbered(module)
-    known = _Module(views_of(module))
-    bytes_of = _bytes_of([op for op in number if allocates(op)], memory)
+    number = modules.numbered(module)
+    known = _Module(allocations.views_of(module))
+    bytes_of = _bytes_of([op for op in number if allocations.allocates(op)], memory)
     for region in _roots(module):
         _solve(region, known)
     left = Counter(lowered)
-    inserted: list[Barrier] = []
+    inserted: list[records.Barrier] = []
     for op, is_new in _barriers_of(number, original):
-        position = position_of(op)
+        position = modules.position_of(op)
         if not left[position]:
             continue
         left[position] -= 1
         hazards = tuple(_hazards(op, known, bytes_of, number))
         author: Author = "membar analysis" if is_new else "program"
-        inserted.append(Barrier(kind(op), number[op], position, hazards, author))
+        inserted.append(records.Barrier(modules.kind(op), number[op], position, hazards, author))
     scratch = {b.position: b for b in reversed(memory.buffers) if b.is_scratch}
     for position, count in left.items():
         owner = scratch.get(position)
@@ -134,7 +112,7 @@ def barriers(
                     position, owner.operation if owner else "", owner.name if owner else ""
                 )
             )
-    return Barriers(tuple(inserted), in_finished_code, read_from)
+    return records.Barriers(tuple(inserted), in_finished_code, read_from)
 
 
 def _barriers_of(
@@ -143,29 +121,30 @@ def _barriers_of(
     """The barriers, and whether membar put each in: the module before has none there."""
     cursor = 0
     for op in ops:
-        there_before = cursor < len(original) and original[cursor] == kind(op)
+        there_before = cursor < len(original) and original[cursor] == modules.kind(op)
         cursor += there_before
         if isinstance(op, _WHOLE_PROGRAM):
             yield op, not there_before
 
 
-def _lowering_barrier(position: SourcePosition | None, operation: str, buffer: str) -> Barrier:
+def _lowering_barrier(
+    position: SourcePosition | None, operation: str, buffer: str
+) -> records.Barrier:
     """A barrier inside an operation, whose warps exchange data through its scratch space."""
-    hazards: tuple[Hazard, ...] = ()
+    hazards: tuple[records.Hazard, ...] = ()
     if buffer:
-        write = SharedMemoryAccess(operation, "write", buffer, 0, position)
-        read = SharedMemoryAccess(operation, "read", buffer, 0, position)
-        hazards = (Hazard("read after write", write, read),)
-    return Barrier(operation or "unknown", 0, position, hazards, "lowering")
+        write = records.SharedMemoryAccess(operation, "write", buffer, 0, position)
+        read = records.SharedMemoryAccess(operation, "read", buffer, 0, position)
+        hazards = (records.Hazard("read after write", write, read),)
+    return records.Barrier(operation or "unknown", 0, position, hazards, "lowering")
 
 
 _Bytes = Mapping[Operation, tuple[str, int, int]]
 """An allocating operation -> its buffer's name, first byte and end."""
 
 
-def _bytes_of(allocating: list[Operation], memory: SharedMemory) -> _Bytes:
-    """The bytes of each buffer, by the names that `memory` gave them."""
-    names = unique_names(allocating)
+def _bytes_of(allocating: list[Operation], memory: records.SharedMemory) -> _Bytes:
+    names = allocations.unique_names(allocating)
     by_name = {buffer.name: buffer for buffer in memory.buffers}
     return {
         op: (name, by_name[name].offset, by_name[name].end)
@@ -192,7 +171,7 @@ def _solve(region: Region, known: _Module) -> None:
             state = known.before.get(block, _State())
             for op in block.ops:
                 state = _step(state, op, known.views)
-            for following in successors(block):
+            for following in modules.successors(block):
                 joined = known.before.get(following, _State()) | state
                 if joined != known.before.get(following, _State()):
                     known.before[following] = joined
@@ -201,7 +180,9 @@ def _solve(region: Region, known: _Module) -> None:
     while changed:
         changed = False
         for block in reversed(list(region.blocks)):
-            points = _NOTHING.union(*(known.after.get(f, _NOTHING) for f in successors(block)))
+            points = _NOTHING.union(
+                *(known.after.get(f, _NOTHING) for f in modules.successors(block))
+            )
             for op in reversed(list(block.ops)):
                 points = _step_back(points, op, known.views)
             if points != known.after.get(block, _NOTHING):
@@ -209,10 +190,10 @@ def _solve(region: Region, known: _Module) -> None:
                 changed = True
 
 
-def _step(state: _State, op: Operation, views: Views) -> _State:
+def _step(state: _State, op: Operation, views: allocations.Views) -> _State:
     if isinstance(op, _WHOLE_PROGRAM):
         return _State(_NOTHING, state.in_flight)
-    if kind(op) in _WAITS:
+    if modules.kind(op) in _WAITS:
         return _State(state.pending | state.in_flight, state.in_flight)
     points = frozenset(_accesses(op, views, scratch="read"))
     if has(op, SharedWrite) and has(op, PointerAccess):
@@ -221,20 +202,20 @@ def _step(state: _State, op: Operation, views: Views) -> _State:
     return _State(state.pending | points, state.in_flight)
 
 
-def _step_back(points: _Points, op: Operation, views: Views) -> _Points:
+def _step_back(points: _Points, op: Operation, views: allocations.Views) -> _Points:
     if isinstance(op, _WHOLE_PROGRAM):
         return _NOTHING
     return points | frozenset(_accesses(op, views, scratch="write"))
 
 
-def _accesses(op: Operation, views: Views, scratch: Effect) -> Iterator[_Point]:
+def _accesses(op: Operation, views: allocations.Views, scratch: Effect) -> Iterator[_Point]:
     """What an operation itself does to shared memory, without the operations in its regions.
 
     An operation with scratch space writes it, waits, and reads it:
     what comes before meets its write, what follows its read.
     """
-    if allocates(op):
-        if not isinstance(op, ALLOCATIONS):
+    if allocations.allocates(op):
+        if not isinstance(op, allocations.ALLOCATIONS):
             yield _Point(op, scratch, op)
         elif op.operands:
             yield _Point(op, "write", op)
@@ -251,12 +232,12 @@ def _effect(op: Operation) -> Effect | None:
         return "read"
     if has(op, SharedWrite) and not has(op, DescriptorAccess):
         return "write"
-    return _WITHOUT_CLASS.get(kind(op))
+    return _WITHOUT_CLASS.get(modules.kind(op))
 
 
 def _hazards(
     barrier: Operation, known: _Module, bytes_of: _Bytes, number: Mapping[Operation, int]
-) -> Iterator[Hazard]:
+) -> Iterator[records.Hazard]:
     block = barrier.parent_block()
     assert block is not None
     state = known.before.get(block, _State())
@@ -264,13 +245,13 @@ def _hazards(
         if op is barrier:
             break
         state = _step(state, op, known.views)
-    points = _NOTHING.union(*(known.after.get(f, _NOTHING) for f in successors(block)))
+    points = _NOTHING.union(*(known.after.get(f, _NOTHING) for f in modules.successors(block)))
     for op in reversed(list(block.ops)):
         if op is barrier:
             break
         points = _step_back(points, op, known.views)
     hazards = {
-        Hazard(
+        records.Hazard(
             _kind(first, second),
             _access(first, bytes_of, number),
             _access(second, bytes_of, number),
@@ -282,7 +263,7 @@ def _hazards(
     yield from sorted(hazards, key=lambda h: (h.after.number, h.before.number, h.kind))
 
 
-def _kind(first: _Point, second: _Point) -> HazardKind:
+def _kind(first: _Point, second: _Point) -> records.HazardKind:
     if second.effect == "read":
         return "read after write"
     return "write after write" if first.effect == "write" else "write after read"
@@ -296,10 +277,12 @@ def _overlap(first: _Point, second: _Point, bytes_of: _Bytes) -> bool:
     return start < other_end and other_start < end
 
 
-def _access(point: _Point, bytes_of: _Bytes, number: Mapping[Operation, int]) -> SharedMemoryAccess:
+def _access(
+    point: _Point, bytes_of: _Bytes, number: Mapping[Operation, int]
+) -> records.SharedMemoryAccess:
     name = bytes_of[point.buffer][0]
-    return SharedMemoryAccess(
-        kind(point.op), point.effect, name, number[point.op], position_of(point.op)
+    return records.SharedMemoryAccess(
+        modules.kind(point.op), point.effect, name, number[point.op], modules.position_of(point.op)
     )
 
 
@@ -338,7 +321,7 @@ def barriers_in(machine_code: str) -> int:
     return len(_NVIDIA_BARRIER.findall(machine_code)) + len(_AMD_BARRIER.findall(machine_code))
 
 
-def barriers_of(opened: OpenedModules) -> Barriers:
+def barriers_of(opened: modules.OpenedModules) -> records.Barriers:
     """The barriers of a program, and what each guards."""
     compilation = opened.compilation
     before, lowered = _around_lowering(compilation)
@@ -351,9 +334,9 @@ def barriers_of(opened: OpenedModules) -> Barriers:
         )
     else:
         text = opened.generic_text(before)
-    original = [kind(op) for op in read_module(opened.generic_text(without)).walk()]
+    original = [modules.kind(op) for op in read_module(opened.generic_text(without)).walk()]
     module = read_module(text)
-    places = KernelPlaces(compilation)
+    places = modules.KernelPlaces(compilation)
     places.put_into(module)
     lowered_at = lowered_barriers(lowered.text.read())
     finished = next((s for s in ("sass", "amdgcn") if s in compilation.stages), None)
@@ -361,7 +344,7 @@ def barriers_of(opened: OpenedModules) -> Barriers:
         module,
         compilation.shared_memory(),
         original,
-        Counter(places.of(users_line(place)) for place in lowered_at),
+        Counter(places.of(modules.users_line(place)) for place in lowered_at),
         None if finished is None else barriers_in(compilation.stages[finished].text),
         before.label,
     )

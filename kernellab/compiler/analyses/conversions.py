@@ -13,6 +13,7 @@ import numpy
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from kernellab.compiler import modules
 from kernellab.compiler.analyses.allocations import Measure, alone
 from kernellab.compiler.analyses.layouts import (
     Conversion,
@@ -24,14 +25,6 @@ from kernellab.compiler.analyses.layouts import (
     layouts_by_type,
     tile_type,
     value_name,
-)
-from kernellab.compiler.modules import (
-    OpenedModules,
-    integer,
-    kind,
-    lines_of_operations,
-    numbered,
-    position_of,
 )
 from kernellab.ir import tt, ttg
 from kernellab.ir.flow import loops_around
@@ -150,7 +143,7 @@ class Questions:
 
 def conversions(module: builtin.ModuleOp, query: Questions, read_from: str) -> Conversions:
     """The operations of a module that bring elements to other threads, or may have to."""
-    numbers = numbered(module)
+    numbers = modules.numbered(module)
     moving = [op for op in numbers if _moves(op)]
     types = [value.type for op in moving for value in (*op.operands, *op.results)]
     answers = layouts_by_type(types, query.layouts)
@@ -159,7 +152,7 @@ def conversions(module: builtin.ModuleOp, query: Questions, read_from: str) -> C
     return Conversions(
         tuple(
             _Explanation(op, known, module, flow, query).conversion(
-                numbers[op], query.opcodes(kind(op), places[op])
+                numbers[op], query.opcodes(modules.kind(op), places[op])
             )
             for op in moving
         ),
@@ -172,8 +165,8 @@ def _places(ops: Iterable[Operation]) -> dict[Operation, int]:
     seen: Counter[str] = Counter()
     places = {}
     for op in ops:
-        places[op] = seen[kind(op)]
-        seen[kind(op)] += 1
+        places[op] = seen[modules.kind(op)]
+        seen[modules.kind(op)] += 1
     return places
 
 
@@ -204,7 +197,6 @@ class _Explanation:
         self._scratch = 0 if in_memory else query.measure(alone(op, module))
 
     def conversion(self, number: int, opcodes: Mapping[str, int]) -> Conversion:
-        """All that is known of it."""
         op, taken = self._op, self._source.type
         given = tile_type(self._destination.type)
         source_tile = tile_type(taken)
@@ -213,10 +205,10 @@ class _Explanation:
         means = self._means()
         shuffled, counted = self._shuffled_bytes(means, opcodes)
         return Conversion(
-            operation=kind(op),
+            operation=modules.kind(op),
             name=value_name(op.results[0]) if op.results else "",
             number=number,
-            position=position_of(op),
+            position=modules.position_of(op),
             shape=_shape(taken),
             element=str(taken.element_type),
             source=source_tile.encoding,
@@ -244,9 +236,7 @@ class _Explanation:
         return "warp shuffles"
 
     def _means_of_conversion(self) -> Means:
-        """By the highest of warp, lane and register that does not find its elements
-        where it is itself.
-        """
+        """By the highest of warp, lane and register that does not hold its own elements."""
         source, destination = self._registers(self._source), self._registers(self._destination)
         if source is None or destination is None:
             return "no-op"
@@ -265,12 +255,14 @@ class _Explanation:
 
     def _along_axis(self) -> AlongAxis | None:
         """The operation as a reduction or scan; None for others, and unknown layouts."""
-        layout, axis = self._registers(self._source), integer(self._op, "axis")
+        layout, axis = self._registers(self._source), modules.integer(self._op, "axis")
         if not isinstance(self._op, _ALONG_AN_AXIS) or layout is None or axis is None:
             return None
         sizes = [_element_bytes(operand.type) for operand in self._op.operands]
         scans = isinstance(self._op, tt.ScanOp)
-        return AlongAxis(layout, axis, sizes, scans, scans and bool(integer(self._op, "reverse")))
+        return AlongAxis(
+            layout, axis, sizes, scans, scans and bool(modules.integer(self._op, "reverse"))
+        )
 
     def _shared_bytes(self, means: Means) -> int:
         """The tile, where all of it goes through shared memory; else the scratch space."""
@@ -328,7 +320,6 @@ def elements_moved(source: RegisterLayout, destination: RegisterLayout) -> int:
 
 
 def _held(layout: RegisterLayout) -> Numbers:
-    """One number for each thread and element, the same in any layout of the tile."""
     indices = numpy.moveaxis(layout.all_elements(), -1, 0)
     elements = numpy.ravel_multi_index(tuple(indices), layout.shape)
     threads = numpy.arange(elements.size // layout.registers_per_thread)
@@ -355,11 +346,11 @@ def _element_bytes(type: Attribute) -> int:
 
 
 def _neighbors(ops: Iterable[Operation], but: Operation) -> tuple[Neighbor, ...]:
-    neighbors = [Neighbor(kind(op), position_of(op)) for op in ops if op is not but]
+    neighbors = [Neighbor(modules.kind(op), modules.position_of(op)) for op in ops if op is not but]
     return tuple(dict.fromkeys(neighbors))
 
 
-def conversions_of(opened: OpenedModules, snapshot: str) -> Conversions:
+def conversions_of(opened: modules.OpenedModules, snapshot: str) -> Conversions:
     """Where tiles change their layout, in one module."""
     compilation = opened.compilation
     query = Questions(
@@ -385,5 +376,5 @@ def _opcodes_of_lines(compilation: Compilation) -> Opcodes:
     for instruction in decoded:
         if instruction.category in _MOVING and instruction.ttgir_line is not None:
             counts.setdefault(instruction.ttgir_line, Counter())[instruction.opcode] += 1
-    lines = lines_of_operations(compilation.stages["ttgir"].text)
+    lines = modules.lines_of_operations(compilation.stages["ttgir"].text)
     return lambda name, before: dict(counts.get(lines[name][before], {})) if name in lines else {}

@@ -14,18 +14,8 @@ from xdsl.dialects import builtin
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.common.text import joined_sizes
+from kernellab.compiler import modules
 from kernellab.compiler.analyses.axis_info import blocked_run, power_of_two_up_to, vector_widths
-from kernellab.compiler.modules import (
-    OpenedModules,
-    blocks_of,
-    element_bytes,
-    integer,
-    kind,
-    name_of,
-    numbered,
-    pointers_of,
-    position_of,
-)
 from kernellab.errors import ArgumentError, LayoutError, SourcePosition, nearest, suggestion
 from kernellab.ir import flow, mlir, tt, ttg, ttng
 from kernellab.ir.operations import Atomic, DotLike, PointerAccess, has, locate, touches_memory
@@ -358,7 +348,7 @@ class Flow:
 def _tiles(module: Operation) -> Iterator[SSAValue]:
     for op in module.walk():
         yield from (result for result in op.results if tile_type(result.type))
-    for block in blocks_of(module):
+    for block in modules.blocks_of(module):
         yield from (argument for argument in block.args if tile_type(argument.type))
 
 
@@ -409,7 +399,7 @@ def _own_name(value: SSAValue) -> str:
     if isinstance(value, BlockArgument):
         return locate(value.location).name or ""
     assert isinstance(value, OpResult)
-    return name_of(value.op) if len(value.op.results) == 1 else ""
+    return modules.name_of(value.op) if len(value.op.results) == 1 else ""
 
 
 QueryLayouts = Callable[[Sequence[TileType]], Sequence[Layout | LayoutError]]
@@ -462,7 +452,7 @@ def layouts_by_type(
 
 def _values(module: builtin.ModuleOp) -> Iterator[tuple[SSAValue, Operation, int]]:
     """Every value, with the operation that makes it or has it as a region's argument, in order."""
-    for op, number in numbered(module).items():
+    for op, number in modules.numbered(module).items():
         for value in (*op.results, *flow.arguments_inside(op)):
             yield value, op, number
 
@@ -474,9 +464,9 @@ def _tile(value: SSAValue, op: Operation, number: int, layout: Layout | LayoutEr
     shape = value.type.shape if isinstance(value.type, MemDescType) else value.type.get_shape()
     return TileLayout(
         name=value_name(value),
-        operation=kind(op),
+        operation=modules.kind(op),
         number=number,
-        position=position_of(op),
+        position=modules.position_of(op),
         shape=shape,
         element=str(value.type.element_type),
         encoding=tile.encoding,
@@ -485,7 +475,7 @@ def _tile(value: SSAValue, op: Operation, number: int, layout: Layout | LayoutEr
     )
 
 
-def layouts_of_tiles(opened: OpenedModules, snapshot: str) -> Layouts:
+def layouts_of_tiles(opened: modules.OpenedModules, snapshot: str) -> Layouts:
     """The layouts of the tiles of one module."""
     compilation = opened.compilation
     tiles = layouts(opened.snapshot(snapshot), opened.layouts_of, snapshot)
@@ -541,7 +531,6 @@ def explain_absence(compilation: Compilation, snapshot: str, name: str, tiles: L
 
 
 def _runs_up_to(compilation: Compilation, snapshot: str) -> list[PassRun]:
-    """The passes that led to a snapshot: a stage's, or one pass's module."""
     runs = [run for run in compilation.passes if run.op_counts_after]
     ends = [number for number, run in enumerate(runs) if snapshot in (run.label, run.stage)]
     return runs[: ends[-1] + 1] if ends else []
@@ -586,8 +575,8 @@ class WarpAccesses:
 
     def __init__(self, module: builtin.ModuleOp, query: QueryLayouts, target: Target) -> None:
         self._capability = int(target.arch) if target.backend == "cuda" else 0
-        self._warps = integer(module, "ttg.num-warps") or 1
-        self._lanes = integer(module, "ttg.threads-per-warp") or 32
+        self._warps = modules.integer(module, "ttg.num-warps") or 1
+        self._lanes = modules.integer(module, "ttg.threads-per-warp") or 32
         types = [
             value.type for op in module.walk() if has(op, PointerAccess) for value in op.operands
         ]
@@ -595,19 +584,17 @@ class WarpAccesses:
         self._widths = vector_widths(module, self._run)
 
     def __getitem__(self, op: Operation) -> WarpAccess:
-        """How an operation accesses its tile.
-
-        Raises:
-            LayoutError: Triton does not say who holds the tile.
+        """How an operation accesses its tile. Raises LayoutError: Triton does not say who holds the
+        tile.
         """
-        pointers = pointers_of(op)
+        pointers = modules.pointers_of(op)
         width = self._width(op)
         first = self._holders(pointers)
         if not isinstance(op, tt.LoadOp):
             first = _once(first, self._layouts.get(pointers.type))
         starts = first[..., ::width].transpose(0, 2, 1).reshape(-1, first.shape[1])
         used = starts[(starts != NO_ONE).any(axis=1)]
-        size = element_bytes(pointers)
+        size = modules.element_bytes(pointers)
         layout = self._layouts.get(pointers.type)
         if not isinstance(layout, RegisterLayout) or not layout.shape:
             return WarpAccess(used, width, size, 1, None)
@@ -637,7 +624,6 @@ class WarpAccesses:
         return layout.contiguous[dimension], dimension
 
     def _width(self, op: Operation) -> int:
-        """Elements of one thread's access."""
         width = self._widths[op]
         match op:
             case tt.AtomicRMWOp():
@@ -655,7 +641,7 @@ class WarpAccesses:
         if tt.ATOMIC_OPERATIONS[op.operation.value.data] != "fadd":
             return 1
         if self._capability >= _VECTOR_ATOMICS_FROM and element in _FLOATS_TO_ADD:
-            return _WIDEST_BITS // (8 * element_bytes(op.pointer))
+            return _WIDEST_BITS // (8 * modules.element_bytes(op.pointer))
         return 2 if element == "f16" else 1
 
     def _run_in_shared(self, op: ttg.AsyncCopyGlobalToLocalOp) -> int:

@@ -335,7 +335,6 @@ class SharedBuffer:
 
     @property
     def end(self) -> int:
-        """The first byte after it."""
         return self.offset + self.size_bytes
 
     @property
@@ -418,7 +417,6 @@ class TensorBuffer:
 
     @property
     def end(self) -> int:
-        """The first column after it."""
         return self.column + self.columns
 
     @property

@@ -247,7 +247,6 @@ def _loop(loop: Operation) -> ScheduledLoop:
 
 
 def _loop_of(op: Operation) -> Operation | None:
-    """The innermost scheduled loop around an operation."""
     return next((loop for loop in parents(op) if integer(loop, LAST_STAGE) is not None), None)
 
 

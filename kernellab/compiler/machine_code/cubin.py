@@ -27,10 +27,8 @@ class Section:
 
 
 def sections(cubin: bytes) -> dict[str, Section]:
-    """The sections of a cubin by name.
-
-    Raises:
-        CompileError: the bytes are not a 64-bit ELF file, or are damaged.
+    """The sections of a cubin by name. Raises CompileError: the bytes are not a 64-bit ELF file, or
+    are damaged.
     """
     if cubin[:5] != b"\x7fELF\x02":
         raise CompileError(
@@ -180,7 +178,6 @@ def _line_rows(table: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _unsigned(data: bytes, at: int) -> tuple[int, int]:
-    """A LEB128 number, and where it ends."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -194,7 +191,6 @@ def _unsigned(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _signed(data: bytes, at: int) -> tuple[int, int]:
-    """A signed LEB128 number, and where it ends."""
     value, end = _unsigned(data, at)
     bits = 7 * (end - at)
     return (value - (1 << bits) if value >> (bits - 1) & 1 else value), end

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 # The stage and the record of the assembler's step both need it.
 @functools.lru_cache(maxsize=4)
 def disassemble(cubin: bytes) -> str:
-    """The SASS of a cubin, with each instruction's file and line, by Triton's `nvdisasm`.
-
-    Raises:
-        CompileError: nvdisasm refused the cubin; the message has its words.
+    """The SASS of a cubin, with each instruction's file and line, by Triton's `nvdisasm`. Raises
+    CompileError: nvdisasm refused the cubin; the message has its words.
     """
     # Its analysis of the data flow takes a third of the time, and names only the targets of jumps
     # by way of the branch stack, which no GPU since sm_70 has.
@@ -135,7 +133,6 @@ def padding_lines(sass: str) -> frozenset[int]:
 
 
 def _label_before(lines: Sequence[str], number: int) -> str:
-    """The label of the instruction on a line, "" where it has none."""
     at = number - 2
     while at >= 0 and lines[at].lstrip().startswith("//"):
         at -= 1
@@ -211,7 +208,6 @@ def _masked_predicates(mask: str) -> list[str]:
 
 
 def _result_count(root: str, operands: Sequence[str]) -> int:
-    """How many of the first operands are results."""
     if root in _NO_RESULT or not operands or operands[0].startswith("["):
         return 0
     if root == "USETMAXREG":
@@ -246,7 +242,6 @@ def _registers_in(
 def _span(
     root: str, modifiers: list[str], operands: Sequence[str], position: int, match: re.Match[str]
 ) -> int:
-    """How many consecutive registers an operand's register stands for."""
     before = operands[position][: match.start()]
     if ".64" in match["suffix"]:
         return 2
@@ -431,7 +426,6 @@ def padding_of(compilation: Compilation) -> frozenset[int]:
 
 
 def _sass_instructions(text: str, cubin: bytes, source_map: SourceMap) -> Iterator[Instruction]:
-    """The instructions of nvdisasm's text, with control codes from the cubin's bytes."""
     known = sections(cubin)
     code, function = b"", ""
     for number, line in enumerate(text.splitlines(), start=1):
@@ -526,7 +520,6 @@ _AMD_FUNCTION = re.compile(r"^(?P<name>[A-Za-z_$][\w$.]*):")
 
 
 def _amd_instructions(text: str, source_map: SourceMap) -> Iterator[Instruction]:
-    """The instructions of AMD assembly as written, with class, width and lines."""
     function = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if name := _AMD_FUNCTION.match(line):

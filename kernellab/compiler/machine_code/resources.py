@@ -102,7 +102,6 @@ def read_nvidia(
 def _spilled(
     report: str, stack_bytes: int, assembler_log: Callable[[], str | None]
 ) -> tuple[int, int]:
-    """Bytes that spilling stores and loads, of the kernel and of the functions that it calls."""
     if not any(int(size) for size in re.findall(r"\b(?:STACK|LOCAL):(\d+)", report)):
         return 0, 0
     spills = list(SPILLS.finditer(assembler_log() or ""))
@@ -120,10 +119,8 @@ def _driver_bytes(shared: int) -> int:
 
 
 def read_amd(assembly: str, shared_bytes: int) -> Resources:
-    """Resources of a kernel in AMD assembly, from its loader's metadata (`amdhsa.kernels`).
-
-    Raises:
-        CompileError: the assembly has no such metadata.
+    """Resources of a kernel in AMD assembly, from its loader's metadata (`amdhsa.kernels`). Raises
+    CompileError: the assembly has no such metadata.
     """
     start = assembly.find("amdhsa.kernels:")
     metadata = {

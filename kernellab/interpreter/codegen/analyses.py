@@ -88,7 +88,6 @@ def _take_out(region: Region, is_debug_record: Callable[[Operation], object | No
 
 
 def _dissolve(call: tt.InlinedCallOp) -> None:
-    """Put the operations of a body without jumps in place of the call."""
     first = call.body.blocks.first
     assert first is not None
     end = first.last_op
@@ -117,9 +116,7 @@ def _inline(region: Region, functions: Mapping[str, tt.FuncOp]) -> None:
 
 
 def _wrap_in_call(op: tt.MapElementwiseOp) -> None:
-    """Make the blocks of the function the body of a call, which is all
-    that the function then does.
-    """
+    """Make the blocks of a function the body of a call, which is all that it then does."""
     body = Region()
     op.function.move_blocks(body)
     results: Sequence[Attribute] = ()
@@ -160,9 +157,7 @@ def varying_values(function: tt.FuncOp) -> set[SSAValue]:
 
 
 def varying_elements(function: tt.FuncOp) -> set[SSAValue]:
-    """The values that may differ from element to element inside functions of elements,
-    where `function` runs for one program.
-    """
+    """The values that may differ between elements inside functions of elements."""
     return _varying(
         [
             inside
@@ -192,9 +187,7 @@ class _Varies:
 
 
 def _varying_because_of(op: Operation, varying: Container[SSAValue]) -> Iterator[SSAValue]:
-    """The values that vary because of `op` itself:
-    of its operands, or of the way that programs take.
-    """
+    """The values that vary because of the operands of `op`, or of the way that programs take."""
     match op:
         case mlir.ForOp():
             if _any((op.lower, op.upper, op.step), varying):
@@ -223,9 +216,7 @@ def _varying_because_of(op: Operation, varying: Container[SSAValue]) -> Iterator
 
 
 def _differs_by_itself(op: Operation) -> bool:
-    """Whether results differ though operands do not; of an update, each program finds what
-    another one left.
-    """
+    """Whether results differ though operands do not: each update finds what another one left."""
     return has(op, VariesByProgram) or global_effect(op) == "atomic"
 
 
@@ -302,9 +293,7 @@ class _PointsInto:
 
 
 def _made_from(op: Operation) -> tuple[SSAValue | None, ...]:
-    """The pointers that the results of `op` have their underlying objects from;
-    ADDRESS where they have none.
-    """
+    """The pointers whose underlying objects the results of `op` have; ADDRESS for none."""
     if (moved := trait_of(op, MovesElements)) is not None:
         return moved.sources_of(op)
     match op:
@@ -346,9 +335,7 @@ def starts(function: tt.FuncOp) -> set[SSAValue]:
 
 
 def widen_offsets(function: tt.FuncOp, of: set[SSAValue]) -> None:
-    """Give the pointers `of` offsets of 64 bits, in place:
-    each offset is widened once, where it is made, for all of them.
-    """
+    """Give the pointers `of` offsets of 64 bits, in place, each widened once."""
     wide: dict[SSAValue, SSAValue] = {}
     for op in list(function.walk()):
         if isinstance(op, tt.AddPtrOp) and op.pointer in of and _is_narrow(op.offset):
@@ -417,7 +404,6 @@ def is_volatile(op: Operation) -> bool:
 
 
 def _is_nested(op: Operation) -> bool:
-    """Return whether an operation is in a function of elements, or in a group of warps."""
     return any(
         isinstance(parent, ttg.WarpSpecializeOp) or has(parent, RegionsOfElements)
         for parent in parents(op)
@@ -463,7 +449,6 @@ def _loads_the_same_place(op: Operation, loop: mlir.WhileOp) -> bool:
 
 
 def _deciding(loop: mlir.WhileOp) -> Iterator[Operation]:
-    """The operations of the loop that its condition depends on."""
     for value in deciding_values(loop):
         yield from inside_of(value, loop)
 

@@ -107,9 +107,7 @@ def release_dead(statements: list[ast.stmt], candidates: set[str]) -> list[ast.s
 
 
 def _assigned_once(statements: list[ast.stmt], names: list[list[ast.Name]]) -> set[str]:
-    """Names that exactly one statement of this level assigns, and none below assigns again, by the
-    names in each statement.
-    """
+    """Names that one statement of this level alone assigns, by the names in each statement."""
     own = {
         node.id
         for statement in statements
@@ -122,7 +120,6 @@ def _assigned_once(statements: list[ast.stmt], names: list[list[ast.Name]]) -> s
 
 
 def _names(tree: ast.AST) -> list[ast.Name]:
-    """The names in a tree, in the order of `ast.walk`, which takes three times as long."""
     names: list[ast.Name] = []
     nodes = [tree]
     for node in nodes:
@@ -134,7 +131,6 @@ def _names(tree: ast.AST) -> list[ast.Name]:
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of which a node consists directly."""
     for part in vars(node).values():
         if isinstance(part, ast.AST):
             yield part
@@ -208,7 +204,6 @@ class CodeWriter:
     # Statements
 
     def assign(self, target: str | Sequence[str], value: Operand) -> None:
-        """`target = value`; several targets take several values at once."""
         if not isinstance(target, str) and len(target) == 1:
             target, value = target[0], value[0]
         if isinstance(target, str):
@@ -218,9 +213,7 @@ class CodeWriter:
         self.statement(ast.Assign([node], as_node(value)))
 
     def evaluate(self, hint: str | None, value: Expression) -> Expression:
-        """Evaluate `value` here: for its effect (hint None), or into a
-        variable named like `hint`.
-        """
+        """Evaluate `value` here: for its effect (hint None), or into a variable like `hint`."""
         if hint is None:
             self.statement(ast.Expr(value.node))
             return value
@@ -229,9 +222,7 @@ class CodeWriter:
         return variable(name)
 
     def once_per_batch(self, name: str, value: Expression) -> Expression:
-        """The variable of that name, set to `value` before anything else of a batch runs;
-        asked for again, it is the same.
-        """
+        """The variable of that name, set to `value` once, before all else of a batch."""
         if name not in self._of_the_batch:
             self._of_the_batch[name] = self.fresh(name)
             self._scopes.append(self._beginning)
@@ -261,7 +252,6 @@ class CodeWriter:
         self._scopes[-1].append(statement)
 
     def leave_loop(self, condition: Expression) -> None:
-        """`if condition: break`."""
         self.statement(ast.If(condition.node, [ast.Break()], []))
 
     def pause(self, waiting: Expression) -> None:
@@ -272,14 +262,12 @@ class CodeWriter:
 
     @contextmanager
     def loop(self, target: str, iterable: Expression) -> Iterator[None]:
-        """`for target in iterable:` around what is emitted inside."""
         with self._collected() as body:
             yield
         self.statement(ast.For(ast.Name(target, ast.Store()), iterable.node, body, []))
 
     @contextmanager
     def forever(self) -> Iterator[None]:
-        """`while True:` around what is emitted inside."""
         with self._collected() as body:
             yield
         self.statement(ast.While(ast.Constant(True), body, []))
@@ -314,14 +302,12 @@ class CodeWriter:
     # Positions
 
     def _kernel_position(self) -> SourcePosition:
-        """The kernel's own line for the current operation: the outermost of its frames."""
         for location in (self._location, self._home):
             if location.frames and location.frames[-1].file == self.file:
                 return location.frames[-1]
         return SourcePosition(self.file, 1)
 
     def _location_column(self) -> int:
-        """The end column that stands for the current location."""
         if not self.locations or self.locations[-1] is not self._location:
             self.locations.append(self._location)
             self.located.append(self._operation)

@@ -277,11 +277,9 @@ class Emitter(CodeWriter):
         return len(shape(value.type))
 
     def shape(self, value: SSAValue) -> tuple[int, ...]:
-        """The tile's shape; () for a scalar."""
         return shape(value.type)
 
     def dtype(self, value: SSAValue) -> Expression:
-        """The dtype of the value's elements."""
         kind = dtype(value.type)
         return self.constant(kind, hint=kind.name)
 
@@ -290,9 +288,7 @@ class Emitter(CodeWriter):
         return any(value in self._varying for value in values)
 
     def buffer(self, pointer: SSAValue) -> Expression:
-        """What an access through `pointer` goes to:
-        the argument it points into, or whatever is at its address.
-        """
+        """What an access through `pointer` goes to: an argument, or what is at its address."""
         dtype = pointee_dtype(pointer)
         underlying = self._underlying_objects.get(pointer)
         if underlying is ADDRESS:
@@ -318,9 +314,7 @@ class Emitter(CodeWriter):
         return self.address(value) if is_pointer(value.type) else self[value]
 
     def moved(self, pointer: SSAValue, offset: SSAValue) -> Expression:
-        """The pointer `offset` elements further; a scalar pointer and a tile
-        of offsets make a tile.
-        """
+        """The pointer `offset` elements further; scalar pointer and tile of offsets make a tile."""
         if pointer in self._starts and dtype(offset.type) == numpy.int64:
             return self[offset]
         start = self[pointer]
@@ -332,9 +326,7 @@ class Emitter(CodeWriter):
         return start + self[offset] * size
 
     def passed(self, value: SSAValue, target: SSAValue) -> Expression:
-        """`value` in the form that `target` has: where that is an address,
-        so is what becomes it.
-        """
+        """`value` in the form of `target`: where that is an address, so is what becomes it."""
         if is_pointer(target.type) and self._underlying_objects.get(target) is ADDRESS:
             return self.address(value)
         return self[value]
@@ -363,15 +355,12 @@ class Emitter(CodeWriter):
         return name
 
     def variable_of(self, value: SSAValue) -> str:
-        """The variable that `bind` made for `value`."""
         name = self._expressions[value].name
         assert name is not None
         return name
 
     def end_turn(self) -> None:
-        """`yield`: here a program lets the others go on;
-        the function that runs it becomes a coroutine.
-        """
+        """`yield`: the program lets others go on; the function becomes a coroutine."""
         if self._inside_element_function:
             raise self.unsupported("a loop that waits for other programs in a function of elements")
         self.statement(ast.Expr(ast.Yield()))
@@ -473,9 +462,7 @@ class Emitter(CodeWriter):
         return variable(name)
 
     def _refuse_programs_in(self, region: Region) -> None:
-        """A region of scalars runs for the elements of all programs at once,
-        so there is no single program id in it.
-        """
+        """Refuse a program id in a region that runs for the elements of all programs at once."""
         for op in region.walk():
             from_outside = (o for o in op.operands if not region.is_ancestor(o.owner))
             if isinstance(op, tt.GetProgramIdOp) or self.varies(*from_outside):
@@ -483,9 +470,7 @@ class Emitter(CodeWriter):
                 raise self.unsupported("tl.program_id in a function of elements")
 
     def warp_group(self, region: Region, returned: Sequence[SSAValue]) -> Expression:
-        """A coroutine without parameters, of a group of warps that returns the values
-        `returned`; see `pause`.
-        """
+        """A coroutine of a group of warps that returns the values `returned`; see `pause`."""
         for op in region.walk():
             for operand in op.operands:
                 if operand in self._expressions:
@@ -561,9 +546,7 @@ class Emitter(CodeWriter):
     def send(
         self, block: Block, values: Sequence[SSAValue], condition: Expression | None = None
     ) -> None:
-        """Active programs whose condition holds go on at `block`,
-        with `values` for its arguments.
-        """
+        """Active programs whose condition holds go on at `block`, with `values` as arguments."""
         if block not in self._arrived:
             raise self.unsupported("a jump backwards")
         going = self.fresh("going")
@@ -598,9 +581,7 @@ class Emitter(CodeWriter):
         return {value: name for value, name in named if name is not None}
 
     def _bind_arguments(self, block: Block) -> list[str]:
-        """Name the arguments; a pointer's value is its offset, 0,
-        and its name stands for the buffer.
-        """
+        """Name the arguments; a pointer's value is its offset, 0, and its name the buffer's."""
         self._buffers: dict[SSAValue, str] = {}
         self._start = self.constant(numpy.int64(0), hint="start")
         for argument in block.args:
@@ -630,17 +611,13 @@ class Emitter(CodeWriter):
         return named or value.name_hint or "value"
 
     def _location_of(self, op: Operation) -> Location:
-        """Where the operation comes from; one that does not say so is taken to be
-        where the last one was.
-        """
+        """Where the operation comes from; one that does not say so is where the last one was."""
         location = locate(op.location)
         return location if location.frames else self._location
 
 
 def in_order_of_jumps(region: Region) -> list[Block]:
-    """The blocks of a region, each after those that jump to it;
-    passes may write them in another order.
-    """
+    """The blocks of a region, each after those that jump to it."""
     ordered: list[Block] = []
     seen: set[Block] = set()
 
@@ -656,7 +633,6 @@ def in_order_of_jumps(region: Region) -> list[Block]:
 
 
 def _largest_tile(function: tt.FuncOp) -> int:
-    """Bytes of the largest tile among the values of the kernel, pointers left out."""
     sizes = [
         int(numpy.prod(shape(value.type))) * dtype(value.type).itemsize
         for op in function.walk()
@@ -667,9 +643,7 @@ def _largest_tile(function: tt.FuncOp) -> int:
 
 
 def _leaves_its_block(value: SSAValue) -> bool:
-    """True where a block that is jumped to later still reads `value`:
-    it must not be let go before.
-    """
+    """True where a block that is jumped to later still reads `value`, which must be kept."""
     block = value.owner if isinstance(value.owner, Block) else value.owner.parent
     if block is None or block.parent is None or len(block.parent.blocks) == 1:
         return False

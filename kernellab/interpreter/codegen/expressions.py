@@ -38,9 +38,7 @@ class Expression:
         return self.node.id if isinstance(self.node, ast.Name) else None
 
     def member(self, attribute: str) -> Expression:
-        """`self.attribute`, as syntax; for names that are written out,
-        plain attribute access does the same.
-        """
+        """`self.attribute`, as syntax; plain attribute access does the same for known names."""
         return Expression(ast.Attribute(self.node, attribute, ast.Load()))
 
     def __getattr__(self, attribute: str) -> Expression:
@@ -53,7 +51,6 @@ class Expression:
         return Expression(ast.Call(self.node, [as_node(a) for a in arguments], given))
 
     def item(self, index: int) -> Expression:
-        """`self[index]`, as syntax."""
         return Expression(ast.Subscript(self.node, ast.Constant(index), ast.Load()))
 
     def later(self) -> Expression:

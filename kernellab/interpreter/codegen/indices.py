@@ -103,9 +103,7 @@ class IndexPart:
     def read(
         self, variables: Mapping[SSAValue, str], frame: Mapping[str, Any], program: int
     ) -> Any:
-        """Its value for one program of a batch, out of the variables of the generated code;
-        None where those do not have it.
-        """
+        """Its value for a program of a batch, from the generated code's variables, or None."""
         variable = variables.get(self.value)
         if variable is None or variable not in frame:
             owner = self.value.owner
@@ -119,9 +117,7 @@ class IndexPart:
 
 
 def index_of(op: Operation) -> SSAValue | None:
-    """The operand that says where `op` reads or writes;
-    of an assertion or assumption, what it says.
-    """
+    """The operand that says where `op` accesses; of an assertion or assumption, the condition."""
     if (access := trait_of(op, PointerAccess)) is not None:
         return access.indices_of(op)[-1]
     match op:
@@ -152,9 +148,7 @@ def _name_of(
     assigned: str | None,
     is_step: Callable[[SSAValue], bool],
 ) -> str | None:
-    """Return what to call a value that is a part of what is assigned to a variable; None for a
-    value that is not worth reporting.
-    """
+    """Return what to call a part of what is assigned to a variable; None if not worth reporting."""
     if is_pointer(value.type):
         return None
     has_name = variable not in (None, assigned) and not is_step(value)
@@ -169,9 +163,7 @@ def all_parts_of(op: Operation, lane: Lane) -> Iterator[IndexPart]:
 
 
 def _behind(op: Operation, lane: Lane) -> Iterator[tuple[SSAValue, Lane, str | None]]:
-    """The values that the index of `op` was made of, the nearest first: the element of each, and
-    the variable that what is made of it is assigned to.
-    """
+    """The elements that the index of `op` was made of, nearest first, and what each becomes."""
     index = index_of(op)
     seen: set[SSAValue] = set()
     pending = deque([] if index is None else [(index, lane, locate(op.location).name)])
@@ -209,9 +201,7 @@ def kept_values(function: tt.FuncOp) -> set[SSAValue]:
 
 
 def _variable(value: SSAValue) -> tuple[str | None, int | None]:
-    """The kernel's variable that a value is assigned to, or is on the way to;
-    and the kernel's line that computes it.
-    """
+    """The kernel's variable that a value is, or is on the way to; and the line that computes it."""
     if isinstance(value, BlockArgument):
         return argument_name(value), None
     assert isinstance(value, OpResult)
@@ -234,9 +224,7 @@ def _is_step(value: SSAValue) -> bool:
 
 
 def _assigns_the_same(op: Operation, location: Location) -> bool:
-    """Return whether an operation belongs to the assignment at a location, or to a function
-    that is called there.
-    """
+    """Return whether an operation belongs to the assignment at a location, or to a call there."""
     other = locate(op.location)
     depth = len(other.frames) - len(location.frames)
     if depth < 0 or _lines(other.frames[depth:]) != _lines(location.frames):
@@ -263,9 +251,7 @@ def memory_name(memory: SSAValue) -> str | None:
 
 
 def described(value: SSAValue) -> str | None:
-    """Return what to call a value that has no name in the kernel; None if it is not worth
-    reporting.
-    """
+    """Return what to call a value without a name; None if it is not worth reporting."""
     match value.owner:
         case tt.GetProgramIdOp() as op:
             return f"tl.program_id({op.axis.value.data})"
@@ -280,7 +266,6 @@ def described(value: SSAValue) -> str | None:
 
 
 def _sources(value: SSAValue, lane: Lane) -> list[tuple[SSAValue, Lane]]:
-    """The values that `value` was computed from, and which element of each."""
     if isinstance(value, BlockArgument):
         return _carried_from(value, lane)
     assert isinstance(value, OpResult)
@@ -307,9 +292,7 @@ def _carried_from(argument: BlockArgument, lane: Lane) -> list[tuple[SSAValue, L
 
 
 def lane_of(op: Operation, operand: SSAValue, lane: Lane) -> Lane | None:
-    """Which element of `operand` went into the element of the result at `lane`;
-    None where it is not one.
-    """
+    """Which element of `operand` went into the result's at `lane`; None if not one."""
     extents = shape(operand.type)
     match op:
         case _ if not extents:
@@ -503,7 +486,6 @@ class _Splitter:
         return fits[-1] if fits else None
 
     def _uniform(self, value: SSAValue) -> int | None:
-        """The number that all elements of a factor are, which no program changes."""
         while isinstance(value.owner, tt.SplatOp | tt.BroadcastOp | mlir.ExtSIOp):
             value = value.owner.operands[0]
         is_constant = isinstance(value.owner, mlir.ConstantOp)
@@ -543,9 +525,7 @@ def _trimmed(
 def _behind_term(
     op: Operation, lane: Lane, axes: tuple[int, ...]
 ) -> tuple[SSAValue, Lane, tuple[int, ...]]:
-    """The operand that an operation only spreads, where a lane of its result comes from,
-    and which of the tile's axes it has.
-    """
+    """The operand that an operation only spreads, where a lane comes from, and its axes."""
     assert isinstance(op, mlir.ExtSIOp) or has(op, KeepsElements)
     source: SSAValue = op.operands[0]
     where = lane_of(op, source, lane)
@@ -574,9 +554,7 @@ _OPERATORS: dict[type[Operation], type[ast.operator | ast.cmpop]] = {
 
 
 def expression_of(value: SSAValue) -> str | None:
-    """Return the source of an integer operation or a comparison, "k * BK + rk"; None where that is
-    not certain.
-    """
+    """Return the source of integer arithmetic or a comparison; None if not certain."""
     if not isinstance(value, OpResult) or not (frames := locate(value.op.location).frames):
         return None
     here = frames[0]

@@ -19,21 +19,8 @@ import numpy
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from kernellab.errors import SourcePosition
-from kernellab.interpreter.codegen.analyses import (
-    ADDRESS,
-    PointsInto,
-    inline_calls_of_elements,
-    underlying_objects,
-    varying_elements,
-)
+from kernellab.interpreter.codegen import analyses, emitter
 from kernellab.interpreter.codegen.code_writer import function_definition
-from kernellab.interpreter.codegen.emitter import (
-    Emitter,
-    FunctionFacts,
-    LoweringRule,
-    RuleOf,
-    in_order_of_jumps,
-)
 from kernellab.interpreter.codegen.expressions import (
     BUILTINS,
     MODULES,
@@ -81,9 +68,7 @@ def without_made_up_lines(code: CodeType) -> CodeType:
 
 
 def _positions(code: CodeType) -> Iterator[Position]:
-    """The position of each code unit; a jump back has none, so that a loop's line has its turn
-    once an iteration.
-    """
+    """The position of each code unit; none of a jump back, so that a loop's line has its turn."""
     jumps_back = False
     for position, opcode in zip(code.co_positions(), code.co_code[::2], strict=True):
         if opcode != _CACHE:
@@ -193,9 +178,7 @@ def read_of_kernel(name: str) -> Expression:
 
 
 def make_names_unique(function: ast.FunctionDef) -> None:
-    """Let the kernel's variables have their names, and modules and Python's own
-    functions generated ones.
-    """
+    """Give the kernel's variables their names, and modules and built-ins others."""
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             if node.id.startswith(_OF_KERNEL):
@@ -273,7 +256,7 @@ class ModuleContext(Protocol):
     lines: list[TracedLine]
     traced: bool
     traces_operations: bool
-    rules: RuleOf
+    rules: emitter.RuleOf
 
     def debug_record_of(self, op: Operation) -> DebugRecord | None: ...
 
@@ -282,10 +265,10 @@ class ModuleContext(Protocol):
     def takes_turns(self) -> bool: ...
 
     @property
-    def results_point_into(self) -> PointsInto: ...
+    def results_point_into(self) -> analyses.PointsInto: ...
 
 
-class SteppingEmitter(Emitter):
+class SteppingEmitter(emitter.Emitter):
     """Lowers one function of a kernel's source."""
 
     releases_tiles = False
@@ -310,11 +293,11 @@ class SteppingEmitter(Emitter):
         """
         assert record.function is not None
         # Calls stay calls, except in functions of single elements, which run on whole tiles.
-        inline_calls_of_elements(function, surroundings.debug_record_of)
-        facts = FunctionFacts(
+        analyses.inline_calls_of_elements(function, surroundings.debug_record_of)
+        facts = emitter.FunctionFacts(
             starts=frozenset(),  # Functions are given pointers from anywhere.
-            varying=varying_elements(function),  # There is one program.
-            underlying_objects=underlying_objects(
+            varying=analyses.varying_elements(function),  # There is one program.
+            underlying_objects=analyses.underlying_objects(
                 function, addresses, surroundings.results_point_into
             ),
         )
@@ -357,9 +340,7 @@ class SteppingEmitter(Emitter):
         return function
 
     def starter(self, callee: Callee) -> ast.FunctionDef:
-        """What a launch calls: it takes the values, and calls the kernel
-        with what its parameters show as.
-        """
+        """What a launch calls: it calls the kernel with what its parameters show as."""
         block = self.function.body.blocks.first
         assert block is not None
         with self._collected() as body:
@@ -378,7 +359,10 @@ class SteppingEmitter(Emitter):
         self._buffers = {}
         names = [_PROGRAMS, _GRID, _EVERYTHING]
         for argument in block.args:
-            if is_pointer(argument.type) and self._underlying_objects.get(argument) is not ADDRESS:
+            if (
+                is_pointer(argument.type)
+                and self._underlying_objects.get(argument) is not analyses.ADDRESS
+            ):
                 self._buffers[argument] = self.fresh("buffer")
                 names.append(self._buffers[argument])
             names.append(self.bind(argument))
@@ -386,17 +370,15 @@ class SteppingEmitter(Emitter):
         self.statement(ast.Delete([ast.Name(_VALUES, ast.Del())]))
 
     def _passed_pointer(self, pointer: SSAValue) -> list[Expression]:
-        """A pointer as an argument of a call: where it has an underlying object,
-        the buffer and the offset.
-        """
-        if self._underlying_objects.get(pointer) is ADDRESS:
+        """A pointer as an argument of a call: buffer and offset, where there is a buffer."""
+        if self._underlying_objects.get(pointer) is analyses.ADDRESS:
             return [self[pointer]]
         return [self.buffer(pointer), self[pointer]]
 
     def call(self, op: tt.CallOp) -> tuple[Expression, ...]:
         """A call of another function of the source."""
         addresses = tuple(
-            is_pointer(value.type) and self._underlying_objects.get(value) is ADDRESS
+            is_pointer(value.type) and self._underlying_objects.get(value) is analyses.ADDRESS
             for value in op.arguments
         )
         callee = self._around.callee(op, addresses, self.warp_group_name)
@@ -416,9 +398,7 @@ class SteppingEmitter(Emitter):
         return tuple(results.item(number) for number in range(len(op.final)))
 
     def _argument(self, held: Held, callee: Callee, call: tt.CallOp) -> Expression:
-        """What a parameter shows as; the values that its debug record names are the
-        callee's arguments.
-        """
+        """What a parameter shows as; its debug record's values are the callee's arguments."""
         block = callee.function.body.blocks.first
         assert block is not None
         given: dict[SSAValue, SSAValue] = dict(zip(block.args, call.arguments))
@@ -436,9 +416,7 @@ class SteppingEmitter(Emitter):
             self.statement(ast.Return(as_node(returned[0] if len(returned) == 1 else returned)))
 
     def _returned(self, value: SSAValue, argument: int | None) -> Expression:
-        """A pointer that can point into one of the arguments alone goes back as an offset,
-        any other as its address.
-        """
+        """A pointer into one of the arguments alone goes back as an offset, others as addresses."""
         is_anywhere = is_pointer(value.type) and argument is None
         return self.address(value) if is_anywhere else self[value]
 
@@ -489,7 +467,6 @@ class SteppingEmitter(Emitter):
         self.statement(ast.Expr(variable(HOOK).line(literal(number)).node))
 
     def _emit_names_event(self, names: tuple[str, ...]) -> None:
-        """Hand what names have been given to the hook."""
         values = tuple(map(read_of_kernel, names))
         event = variable(HOOK).bound(self.constant(names, hint="names"), values)
         self.statement(ast.Expr(event.node))
@@ -543,16 +520,13 @@ class SteppingEmitter(Emitter):
 
     @contextmanager
     def without_line(self) -> Iterator[None]:
-        """Inside, statements are at the line of what ran last, so that a debugger
-        does not stop there.
-        """
+        """Inside, statements are at the last line, so that no debugger stops there."""
         outer, self._has_no_line = self._has_no_line, True
         yield
         self._has_no_line = outer
 
     @contextmanager
     def at_line(self, line: int) -> Iterator[None]:
-        """Inside, statements have the line `line`."""
         outer, self._fixed_line = self._fixed_line, line
         yield
         self._fixed_line = outer
@@ -599,7 +573,6 @@ class SteppingEmitter(Emitter):
         return self._line if frame is None else frame.line
 
     def fresh(self, hint: str) -> str:
-        """A name that is not the kernel's own."""
         return super().fresh(f"_{hint.lstrip('_')}")
 
     def once_per_batch(self, name: str, value: Expression) -> Expression:
@@ -618,7 +591,7 @@ class SteppingEmitter(Emitter):
 
     # Operations
 
-    def lowered(self, rule: LoweringRule, op: Operation) -> Any:
+    def lowered(self, rule: emitter.LoweringRule, op: Operation) -> Any:
         """Atomics find one value a program, and here is one program."""
         lowered = super().lowered(rule, op)
         if isinstance(op, tt.AtomicRMWOp | tt.AtomicCASOp) and isinstance(lowered, Expression):
@@ -636,7 +609,7 @@ class SteppingEmitter(Emitter):
         if self._inside_element_function:
             super().blocks(region, prologue)
             return
-        first, *later = in_order_of_jumps(region)
+        first, *later = emitter.in_order_of_jumps(region)
         self._last_block = (later or [first])[-1]
         with self.without_line():
             for block in later:
@@ -659,7 +632,6 @@ class SteppingEmitter(Emitter):
     def send(
         self, block: Block, values: Sequence[SSAValue], condition: Expression | None = None
     ) -> None:
-        """The program goes on at `block`, if the condition holds."""
         if self._inside_element_function:
             super().send(block, values, condition)
             return

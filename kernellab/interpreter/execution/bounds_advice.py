@@ -16,31 +16,10 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.compiler.binding import BoundCall
 from kernellab.errors import source_line
-from kernellab.interpreter.codegen.indices import (
-    IndexPart,
-    Lane,
-    NoTerms,
-    Term,
-    bare,
-    described,
-    expression_of,
-    lane_of,
-    names_around,
-    own_variable,
-    terms_of,
-)
+from kernellab.interpreter.codegen import indices
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.interpreter.memory.buffers import Buffer
-from kernellab.ir import flow, mlir, tt
-from kernellab.ir.operations import (
-    Elementwise,
-    KeepsElements,
-    PointerAccess,
-    argument_name,
-    has,
-    locate,
-    trait_of,
-)
+from kernellab.ir import flow, mlir, operations, tt
 from kernellab.ir.types import element_type
 
 # The value of one element of one program, while its code is stopped.
@@ -68,11 +47,9 @@ class LaneValues:
     code: ProgramCode
     call: BoundCall
 
-    def at(self, value: SSAValue, lane: Lane, depth: int = 0) -> int | None:
-        """The value: out of the variables of the code, an argument, a constant, or computed from
-        such; None where it is known no more.
-        """
-        part = IndexPart("", value, lane, None)
+    def at(self, value: SSAValue, lane: indices.Lane, depth: int = 0) -> int | None:
+        """The value, of the code, an argument or a constant, or computed of such; else None."""
+        part = indices.IndexPart("", value, lane, None)
         value_read = part.read(self.code.variables, self.frame.f_locals, self.program)
         if value_read is None and isinstance(value, BlockArgument) and part.is_argument:
             value_read = self.call.values.get(value.name_hint or "")
@@ -80,13 +57,13 @@ class LaneValues:
             value_read = self._computed(value, lane, depth)
         return int(value_read) if isinstance(value_read, int) else None
 
-    def _computed(self, value: OpResult, lane: Lane, depth: int) -> int | None:
+    def _computed(self, value: OpResult, lane: indices.Lane, depth: int) -> int | None:
         op = value.op
         if isinstance(op, mlir.ConstantOp):
             return op.integer
         if not (type(op) in _COMPUTED or _keeps_the_number(op)):
             return None
-        lanes = [(operand, lane_of(op, operand, lane)) for operand in op.operands]
+        lanes = [(operand, indices.lane_of(op, operand, lane)) for operand in op.operands]
         known = [None if at is None else self.at(operand, at, depth + 1) for operand, at in lanes]
         numbers = [number for number in known if number is not None]
         if len(numbers) < len(known):
@@ -99,7 +76,7 @@ def _keeps_the_number(op: Operation) -> bool:
         case mlir.ExtSIOp() | mlir.ExtUIOp() | mlir.TruncIOp() | mlir.IndexCastOp():
             return True
         case _:
-            return has(op, KeepsElements)
+            return operations.has(op, operations.KeepsElements)
 
 
 # Integer arithmetic that wraps on the way to an address.
@@ -115,16 +92,16 @@ _EXACT: Mapping[type, tuple[str, Callable[[int, int], int]]] = {
 }
 
 
-def overflow_of(op: Operation, lane: Lane, values: LaneValues) -> str:
+def overflow_of(op: Operation, lane: indices.Lane, values: LaneValues) -> str:
     """Return which arithmetic on the way to an address wraps, as a sentence; "" if none is found.
 
     Args:
         op: the access, at a lane that is on and outside.
     """
-    access = trait_of(op, PointerAccess)
+    access = operations.trait_of(op, operations.PointerAccess)
     if access is None:
         return ""
-    waiting: list[tuple[SSAValue, Lane]] = [(access.indices_of(op)[0], lane)]
+    waiting: list[tuple[SSAValue, indices.Lane]] = [(access.indices_of(op)[0], lane)]
     seen: set[SSAValue] = set()
     while waiting:
         value, at = waiting.pop()
@@ -132,14 +109,14 @@ def overflow_of(op: Operation, lane: Lane, values: LaneValues) -> str:
         if value in seen or not isinstance(owner, Operation) or owner.regions:
             continue
         seen.add(value)
-        lanes = [lane_of(owner, operand, at) for operand in owner.operands]
+        lanes = [indices.lane_of(owner, operand, at) for operand in owner.operands]
         if words := _wrapped(owner, lanes, values):
             return words
         waiting += [(o, there) for o, there in zip(owner.operands, lanes) if there is not None]
     return ""
 
 
-def _wrapped(op: Operation, lanes: Sequence[Lane | None], values: LaneValues) -> str:
+def _wrapped(op: Operation, lanes: Sequence[indices.Lane | None], values: LaneValues) -> str:
     kind = type(op)
     element = element_type(op.results[0].type) if kind in _EXACT else None
     if not isinstance(element, builtin.IntegerType):
@@ -254,7 +231,7 @@ class BoundsAdvice:
 
 
 def bounds_advice(
-    op: Operation, lane: Lane, values: LaneValues, tensor: Extents, index: int
+    op: Operation, lane: indices.Lane, values: LaneValues, tensor: Extents, index: int
 ) -> BoundsAdvice | None:
     """What leaves the tensor, and what would bound it; None where the index is made in a way that
     is not followed.
@@ -263,12 +240,12 @@ def bounds_advice(
         op: the access, at a lane that is on and outside.
         index: counted from the tensor's first element.
     """
-    access = trait_of(op, PointerAccess)
+    access = operations.trait_of(op, operations.PointerAccess)
     if access is None or access.has_offsets or _is_expanded(tensor):
         return None
     try:
-        terms = terms_of(access.indices_of(op)[0], lane, tensor.strides, values.at)
-    except NoTerms:
+        terms = indices.terms_of(access.indices_of(op)[0], lane, tensor.strides, values.at)
+    except indices.NoTerms:
         return None
     sums = _sums(terms, values)
     if sums is None or sum(sums.values()) != index:
@@ -294,7 +271,7 @@ def _is_expanded(tensor: Extents) -> bool:
     return any(extent > 1 and not stride for extent, stride in zip(tensor.shape, tensor.strides))
 
 
-def _sums(terms: Sequence[Term], values: LaneValues) -> dict[int, int] | None:
+def _sums(terms: Sequence[indices.Term], values: LaneValues) -> dict[int, int] | None:
     """How far the terms of each factor go, in elements; None where one is not known."""
     sums: dict[int, int] = {}
     for term in terms:
@@ -333,16 +310,16 @@ def _axes(tensor: Extents, factors: set[int]) -> list[_Axis]:
 class _Words:
     """Of one coordinate that leaves its axis."""
 
-    all_terms: Sequence[Term]
+    all_terms: Sequence[indices.Term]
     axis: _Axis
     place: int
     tensor: Extents
     values: LaneValues
-    lane: Lane
+    lane: indices.Lane
     access: Operation
 
     @property
-    def terms(self) -> list[Term]:
+    def terms(self) -> list[indices.Term]:
         return [term for term in self.all_terms if term.factor == self.axis.stride]
 
     def advice(self, mask: SSAValue | None) -> BoundsAdvice | None:
@@ -387,7 +364,6 @@ class _Words:
     # What the coordinate is
 
     def _coordinate(self, spread: bool) -> str | None:
-        """In the kernel's words; `spread` over the tile's axes, as code for its mask."""
         texts = []
         for term in self.terms:
             text = self._term(term)
@@ -399,14 +375,14 @@ class _Words:
             texts.append(text)
         return " + ".join(texts).replace("+ -", "- ")
 
-    def _term(self, term: Term) -> str | None:
+    def _term(self, term: indices.Term) -> str | None:
         if term.turns is None:
             return self._value(term.coordinate)
         loop = term.turns.block.parent_op()
         assert loop is not None
         assert term.step is not None
         text = self._value(term.coordinate, term.step)
-        turn = own_variable(term.turns)
+        turn = indices.own_variable(term.turns)
         if text is None or turn is None:
             return None
         first, by = (self.values.at(loop.operands[n], ()) for n in (0, 2))
@@ -422,17 +398,17 @@ class _Words:
             number = owner.integer
             return None if number is None else self._constant(number, user)
         if isinstance(owner, tt.SplatOp | tt.BroadcastOp | tt.ExpandDimsOp | mlir.ExtSIOp):
-            return own_variable(value) or self._value(owner.operands[0], user)
-        if isinstance(owner, tt.MakeRangeOp) and own_variable(value) is None:
+            return indices.own_variable(value) or self._value(owner.operands[0], user)
+        if isinstance(owner, tt.MakeRangeOp) and indices.own_variable(value) is None:
             ends = (owner.start.value.data, owner.end.value.data)
             return f"tl.arange({', '.join(self._constant(end, owner) for end in ends)})"
-        name = own_variable(value)
+        name = indices.own_variable(value)
         if name is None and isinstance(owner, mlir.SubIOp) and _is_zero(owner.operands[0]):
             # x_ptr - offsets adds what is negative; in the source the pointer is there too.
             text = self._value(owner.operands[1], owner)
             return text and (f"-{text}" if _is_atom(text) else f"-({text})")
-        name = name or described(value)
-        return name or expression_of(value) or self._composed(value)
+        name = name or indices.described(value)
+        return name or indices.expression_of(value) or self._composed(value)
 
     def _composed(self, value: SSAValue) -> str | None:
         owner = value.owner
@@ -449,7 +425,7 @@ class _Words:
 
     def _constant(self, number: int, user: Operation | None) -> str:
         """A number by the name that it has on the line of what is computed with it."""
-        frames = locate(user.location).frames if user is not None else ()
+        frames = operations.locate(user.location).frames if user is not None else ()
         words = re.findall(r"\w+", source_line(frames[0].file, frames[0].line)) if frames else []
         named = (name for name in self._constexprs() if name in words)
         values = self.values.call.values
@@ -481,7 +457,9 @@ class _Words:
         ]
         if not fits and len(self.axis.numbers) > 1:
             return self._product()
-        strides = {argument_name(term.by) for term in self.all_terms if term.by is not None}
+        strides = {
+            operations.argument_name(term.by) for term in self.all_terms if term.by is not None
+        }
         sizes = [fit for fit in fits if fit not in constants] or fits
         return [size for size in sizes if size not in strides] or sizes
 
@@ -494,13 +472,15 @@ class _Words:
         return [] if None in names else [" * ".join(map(str, names))]
 
     def _new_name(self) -> str:
-        places = locate(self.access.location).frames[-1:]
-        taken = {*self.values.call.values, *(name for at in places for name in names_around(at))}
+        places = operations.locate(self.access.location).frames[-1:]
+        taken = {
+            *self.values.call.values,
+            *(name for at in places for name in indices.names_around(at)),
+        }
         names = ["n", "size", f"{self.tensor.name}_size"]
         return next((name for name in names if name not in taken), "extent")
 
     def _bound(self, mask: SSAValue) -> _Comparison | None:
-        """Return the mask's bound of the coordinate on the side where it leaves the axis."""
         own = {term.coordinate for term in self.terms}
         for comparison in _comparisons(mask, self.lane, self.values):
             smaller, larger = comparison.left, comparison.right
@@ -523,8 +503,8 @@ class _Words:
         if bound.predicate[2:] == "e" and left == right == self.axis.extent:
             facts = f"{rule}, which includes the first element beyond the end."
             return BoundsAdvice(facts, bound=bound.text)
-        size = bare(bound.right)
-        name = own_variable(size) if isinstance(size, BlockArgument) else None
+        size = indices.bare(bound.right)
+        name = indices.own_variable(size) if isinstance(size, BlockArgument) else None
         if name in self.values.call.values:
             return BoundsAdvice(f"{rule}: {name} must not be more than {self.axis.extent:,}.")
         return BoundsAdvice(f"{rule}, which includes it.")
@@ -560,31 +540,32 @@ def _is_atom(text: str) -> bool:
     return bool(re.fullmatch(r"[\w.]+(\([^()]*\))?", text))
 
 
-def _comparisons(mask: SSAValue, lane: Lane, values: LaneValues) -> Iterator[_Comparison]:
+def _comparisons(mask: SSAValue, lane: indices.Lane, values: LaneValues) -> Iterator[_Comparison]:
     """Those that must all hold where the mask is on, as far as their numbers are known."""
     owner = mask.owner
     if isinstance(owner, mlir.AndIOp):
         for operand in owner.operands:
             yield from _comparisons(operand, lane, values)
-    elif isinstance(owner, Operation) and has(owner, KeepsElements):
+    elif isinstance(owner, Operation) and operations.has(owner, operations.KeepsElements):
         source = owner.operands[0]
-        if (where := lane_of(owner, source, lane)) is not None:
+        if (where := indices.lane_of(owner, source, lane)) is not None:
             yield from _comparisons(source, where, values)
     elif isinstance(owner, mlir.CmpIOp):
         left, right = (
-            values.at(operand, lane_of(owner, operand, lane) or lane) for operand in owner.operands
+            values.at(operand, indices.lane_of(owner, operand, lane) or lane)
+            for operand in owner.operands
         )
-        text = expression_of(mask)
+        text = indices.expression_of(mask)
         if left is not None and right is not None and text is not None:
             predicate = mlir.INTEGER_PREDICATES[owner.predicate.value.data]
             yield _Comparison(owner.operands[0], owner.operands[1], predicate, text, (left, right))
 
 
 def _inside(value: SSAValue) -> set[SSAValue]:
-    """The values that one is computed from, itself included."""
-
     def step(value: SSAValue) -> Sequence[SSAValue]:
-        if isinstance(value, OpResult) and has(value.op, Elementwise, KeepsElements):
+        if isinstance(value, OpResult) and operations.has(
+            value.op, operations.Elementwise, operations.KeepsElements
+        ):
             return value.op.operands
         return ()
 

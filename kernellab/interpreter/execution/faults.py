@@ -114,9 +114,7 @@ def index_provenance(
 def _constants_on(
     lines: Sequence[int], calls: Sequence[SourcePosition], call: BoundCall
 ) -> dict[str, Any]:
-    """Return the numbers that were compiled in and whose names are on these lines of the kernel,
-    masks left out.
-    """
+    """Return the compiled-in numbers whose names are on these lines, without masks."""
     texts = [source_line(calls[0].file, line).partition("mask=")[0] for line in lines]
     words = set(re.findall(r"\w+", " ".join(texts)))
     return {
@@ -149,9 +147,7 @@ FAULTS = (
 def explain(
     fault: Fault, programs: Programs, grid: Grid, code: ProgramCode, call: BoundCall
 ) -> KernelLabError:
-    """The fault as an error on the kernel's line, or on that of the helper it called,
-    whose traceback ends there.
-    """
+    """The fault as an error on the kernel's line, or on that of the helper that it called."""
     entries = [e for e in _entries(fault.__traceback__) if e.tb_frame.f_code in code.codes]
     calls = calls_at(entries[-1].tb_frame.f_code, entries[-1].tb_lasti, code.locations)
     where: Occurrence = {}
@@ -183,7 +179,6 @@ def _error(
     where: Occurrence,
     fix: str,
 ) -> KernelFault:
-    """The error that a fault of the code is; which makes the words."""
     match fault:
         case OutOfBoundsAccess():
             return _out_of_bounds(fault, position, where, fix)
@@ -269,7 +264,6 @@ def _error(
 
 
 def _phase(fault: PhaseNeverCompletes, code: ProgramCode) -> str:
-    """What a phase waits for."""
     missing = f"is missing {counted(fault.arrivals, 'arrival')}"
     if fault.bytes > 0:
         missing += f" and {fault.bytes:,} bytes"
@@ -356,9 +350,7 @@ def _as_compiled(entry: types.TracebackType) -> types.TracebackType:
 def _traceback(
     entries: Sequence[types.TracebackType], calls: Sequence[SourcePosition]
 ) -> types.TracebackType | None:
-    """The kernel's own frames, then one for each helper function that has none:
-    no frame of the interpreter.
-    """
+    """The kernel's own frames, then those of helpers without one; no frame of the interpreter."""
     result: types.TracebackType | None = None
     own = [
         _as_compiled(entry) for entry in entries if entry.tb_frame.f_code.co_filename != HIDDEN_FILE
@@ -410,9 +402,7 @@ def _at_fault(fault: LaneFault, programs: Programs) -> int:
 
 
 def _may_repeat(code: ProgramCode, arguments: Sequence[Any]) -> bool:
-    """Whether a program that runs twice does the same twice: no atomics, nothing is printed, and it
-    reads nothing that it writes.
-    """
+    """Whether a program has no atomics, prints nothing, and reads nothing that it writes."""
     effects = memory_effects(code)
     if code.watched is not None or effects.stored is None or effects.loaded is None:
         return False
@@ -428,7 +418,6 @@ def _may_repeat(code: ProgramCode, arguments: Sequence[Any]) -> bool:
 
 
 def _storage(argument: Any) -> int:
-    """Which memory an argument leads into."""
     buffer = argument if isinstance(argument, Buffer) else argument.buffer
     return int(buffer.tensor.untyped_storage().data_ptr())
 
@@ -582,9 +571,7 @@ class _TolerantMemory(MemoryLayer):
 
 
 def _outside(access: MemoryAccess) -> numpy.ndarray:
-    """Return which enabled elements of an access are out of bounds, programs first if they
-    differ.
-    """
+    """Return which enabled elements are out of bounds, programs first if they differ."""
     if isinstance(access.buffer, Buffer):
         index = numpy.asarray(access.offsets) + access.buffer.origin
         outside = access.buffer.is_outside(index)

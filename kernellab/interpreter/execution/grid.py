@@ -90,10 +90,8 @@ def grid_to_run(
     *,
     may_be_empty: bool = False,
 ) -> Grid:
-    """The grid of a launch that is interpreted.
-
-    Raises:
-        GridError: as `check_grid`, or more programs than the interpreter would get through.
+    """The grid of a launch that is interpreted. Raises GridError: as `check_grid`, or more programs
+    than the interpreter would get through.
     """
     __tracebackhide__ = True
     sizes = check_grid(grid, meta, may_be_empty=may_be_empty)
@@ -168,7 +166,6 @@ def _called(grid: Callable[[Mapping[str, Any]], Any], meta: Mapping[str, Any]) -
 
 
 def _is_kernel(grid: Any) -> bool:
-    """Whether it is a kernel of any kind, or one with some of its arguments."""
     while isinstance(grid, functools.partial):
         grid = grid.func
     return isinstance(getattr(grid, "fn", None), types.FunctionType)
@@ -183,7 +180,6 @@ _GRID_ADVICE = (
 
 
 def _cannot_be_called(grid: Callable[..., Any]) -> str:
-    """Why a function cannot be called with one argument; "" where it can, or no one knows."""
     try:
         signature = inspect.signature(grid)
     except Exception:  # of C functions no one knows, and objects may answer with anything
@@ -244,7 +240,6 @@ class Programs:
         return Programs(self._grid, self.linear[:position])
 
     def id(self, position: int) -> tuple[int, int, int]:
-        """The id of the program at `position` in the batch."""
         width, height, _ = self._grid
         linear = int(self.linear[position])
         return linear % width, linear // width % height, linear // (width * height)
@@ -317,11 +312,7 @@ def _permutation(total: int, chance: numpy.random.Generator) -> Callable[[int, i
 
 
 def linear_ids(programs: Iterable[tuple[int, int, int]], grid: Grid) -> frozenset[int]:
-    """The linear ids of programs.
-
-    Raises:
-        OptionError: one is not in the grid.
-    """
+    """The linear ids of programs. Raises OptionError: one is not in the grid."""
     ids = set()
     for program in programs:
         if not all(0 <= number < size for number, size in zip(program, grid, strict=True)):
@@ -399,9 +390,7 @@ def no_program(value: Any, option: str) -> OptionError:
 def set_apart(
     all_batches: Iterable[Programs], chosen: Collection[int], grid: Grid
 ) -> Iterator[Programs]:
-    """The same programs in the same order, each program whose linear id is
-    chosen in a separate batch.
-    """
+    """The same programs in the same order, each chosen one in a separate batch."""
     wanted = numpy.array(sorted(chosen), numpy.int64)
     for programs in all_batches:
         linear = programs.linear

@@ -72,8 +72,6 @@ def _number(number: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _called(base: type, name: str) -> Any:
-    """A class of numbers under another name."""
-
     def as_ever(self: Any) -> str:
         return repr(base(self))
 
@@ -107,7 +105,6 @@ class Pointer:
 
     @property
     def dtype(self) -> numpy.dtype:
-        """Of the elements that it points to."""
         elements = self._buffer.elements if isinstance(self._buffer, Buffer) else self._buffer
         return elements.dtype
 
@@ -119,9 +116,7 @@ class Pointer:
     @property
     def array(self) -> numpy.ndarray:
         """The tensor behind the parameter as an array of the pointer's dtype, sharing its memory.
-
-        Raises:
-            IndexError: only the address of the pointer is known.
+        Raises IndexError: only the address of the pointer is known.
         """
         if not isinstance(self._buffer, Buffer):
             raise IndexError(f"{self!r} does not point into a known argument")
@@ -189,18 +184,15 @@ class OnChip:
 
     @property
     def array(self) -> numpy.ndarray:
-        """The elements, in place."""
         elements: numpy.ndarray = self.tile.read()[0]
         return elements
 
     @property
     def dtype(self) -> numpy.dtype:
-        """Of the elements."""
         return self.tile.memory.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The tile's."""
         return self.tile.shape
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:

@@ -139,9 +139,7 @@ def launch(
 
 
 def launch_text(kernel: Any, grid: Any, call: BoundCall, text: str) -> None:
-    """Run a module in MLIR's generic form that `kernel` became for this call, in place;
-    raises as `launch`.
-    """
+    """Run a module in MLIR's generic form that `kernel` became, in place; see `launch`."""
     __tracebackhide__ = True
     _run(kernel, grid_to_run(grid, call.values), call, DEFAULT, program_of_text(text, kernel))
 
@@ -217,12 +215,8 @@ class Stepping:
 def launch_stepped(
     kernel: Any, grid: Any, call: BoundCall, stepping: Stepping, options: RunOptions = DEFAULT
 ) -> None:
-    """Run a whole launch in place, its chosen programs alone and as code for stepping,
-    all others in batches before and after them.
-
-    Raises:
-        OptionError: a chosen program is not in the grid.
-        GridError, KernelFault: as `launch`.
+    """Run a whole launch in place, its chosen programs alone and as code for stepping, all others
+    in batches before and after them. Raises OptionError: a chosen program is not in the grid.
     """
     __tracebackhide__ = True
     code = stepping.code
@@ -336,9 +330,7 @@ def _raise_if(error: BaseException | None) -> None:
 
 
 def _work(kernel: Any, sizes: Grid, code: ProgramCode) -> ProgressBar:
-    """The run, for whoever watches it. Programs that wait for each other have turns,
-    of which no one knows how many.
-    """
+    """The run, for whoever watches it; no one knows how many turns waiting programs take."""
     waiting = code.watched is not None
     return ProgressBar(
         kernel.__name__,
@@ -354,9 +346,7 @@ def _steps(
     all_batches: Iterator[Programs],
     preemption: Preemption | Residency | None = None,
 ) -> Iterator[Step]:
-    """What to run, one after the other: whole batches, or turns of programs
-    that wait for each other, or are preempted.
-    """
+    """What to run in order: whole batches, or turns of waiting or preempted programs."""
     if code.watched is not None:
         idle = idle_variables(code.source)
         return take_turns(all_batches, run_batch, code.watched, idle, preemption)
@@ -364,9 +354,7 @@ def _steps(
 
 
 def _runtime_arguments(kernel: Any, call: BoundCall, code: ProgramCode, bounds: str) -> list[Any]:
-    """What the code takes: a Buffer for each pointer, a Descriptor for each descriptor,
-    a NumPy scalar for each number.
-    """
+    """What the code takes: Buffers, Descriptors, and a NumPy scalar for each number."""
     arguments: list[Any] = []
     values = _runtime_values(call, code.takes_descriptors_apart)
     for (name, value), expected in zip(values, code.arguments, strict=True):
@@ -385,9 +373,7 @@ def argument_names(call: BoundCall, code: ProgramCode) -> list[str]:
 
 
 def _runtime_values(call: BoundCall, taken_apart: bool) -> Iterator[tuple[str, Any]]:
-    """(name, value) of every argument that is not compiled in, tuples taken apart,
-    and what a descriptor becomes.
-    """
+    """(name, value) of every argument that is not compiled in, taken apart."""
     signature, values = call.specialization.signature, call.values
     return _leaves([(name, values[name], type) for name, type in signature.items()], taken_apart)
 

@@ -33,19 +33,13 @@ from kernellab.compiler.binding import BoundCall
 from kernellab.compiler.passes import module_after
 from kernellab.errors import MachineError, UnsupportedOperation
 from kernellab.interpreter import foreign_code, lowering, numerics, tiles
+from kernellab.interpreter.codegen import emitter
 from kernellab.interpreter.codegen.analyses import (
     ADDRESS,
     TileBytes,
     has_spin_loop,
     tile_bytes,
     underlying_objects,
-)
-from kernellab.interpreter.codegen.emitter import (
-    AfterOperation,
-    KernelCode,
-    RuleOf,
-    emit_kernel,
-    rule_of,
 )
 from kernellab.interpreter.execution import runtime
 from kernellab.interpreter.lowering.asynchrony import deferred
@@ -313,9 +307,7 @@ class ProgramCode:
     _found: dict[Hashable, Any] = field(default_factory=dict, init=False)
 
     def once(self, what: Hashable, find: Callable[[], Made]) -> Made:
-        """What `find` returned for this code the first time; `what` distinguishes it from all else
-        that is found out about the code.
-        """
+        """What `find` returned for this code the first time; `what` is its key."""
         if what not in self._found:
             self._found[what] = find()
         result: Made = self._found[what]
@@ -348,9 +340,7 @@ class ProgramCode:
 
     @functools.cached_property
     def takes_descriptors_apart(self) -> bool:
-        """Whether the compiler has made numbers of descriptors:
-        the code then takes none as such.
-        """
+        """Whether the compiler has made numbers of descriptors, which the code takes."""
         return all(expected.role != "descriptor" for expected in self.arguments)
 
     def prepare_with(self, modules: Mapping[str, Any]) -> types.FunctionType:
@@ -403,7 +393,7 @@ def program_code(
     call: BoundCall,
     target: Target,
     stage: str = TTIR,
-    after: AfterOperation | None = None,
+    after: emitter.AfterOperation | None = None,
     is_late: bool = False,
 ) -> ProgramCode:
     """The code for a call, from the kernel's own store or made now.
@@ -467,12 +457,10 @@ def make_program(
     call: BoundCall,
     target: Target,
     stage: str = TTIR,
-    after: AfterOperation | None = None,
+    after: emitter.AfterOperation | None = None,
     is_late: bool = False,
 ) -> ProgramCode:
-    """Triton's front end (and its passes, for a later stage), lowering and Python's own compiler,
-    with nothing kept.
-    """
+    """Triton's front end and passes, lowering and Python's compiler; nothing is kept."""
     is_plain = stage == TTIR and after is None
     file = stored_file(kernel, call, target) if is_plain else None
     stored = None if file is None else load_stored(file)
@@ -480,14 +468,13 @@ def make_program(
         triton_api.note_compiled(kernel)
         return _program_of_stored(stored, kernel)
     text = _generic_text(kernel, call, target, stage)
-    made = program_of_text(text, kernel, after, deferred() if is_late else rule_of)
+    made = program_of_text(text, kernel, after, deferred() if is_late else emitter.rule_of)
     if file is not None:
         save_stored(file, _stored(made, text))
     return made
 
 
 def _stored(made: ProgramCode, text: str) -> StoredCode:
-    """What is kept of code on disk."""
     scope = made.prepare.__globals__
     constants = {name: scope[name] for name in made.constants}
     code = marshal.dumps(made.prepare.__code__)
@@ -514,17 +501,15 @@ def _program_of_stored(stored: StoredCode, kernel: Any) -> ProgramCode:
 
 def _origin_of_text(text: str, file: str, name: str) -> CodeOrigin:
     module = read_module(text)
-    return _origin(module, emit_kernel(entry_of(module), file, name))
+    return _origin(module, emitter.emit_kernel(entry_of(module), file, name))
 
 
-def _origin(module: ModuleOp, code: KernelCode) -> CodeOrigin:
+def _origin(module: ModuleOp, code: emitter.KernelCode) -> CodeOrigin:
     return CodeOrigin(module, code.locations, code.operations, code.variables, code.tree)
 
 
 def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> str:
-    """The IR that runs: for "ttir" only as far as the interpreter needs it,
-    for any other stage as the compiler leaves it.
-    """
+    """The IR that runs: "ttir" as far as the interpreter needs it, others as compiled."""
     if stage != TTIR:
         return module_after(kernel, call, target, stage)
     key = (kernel, call.specialization, target, call.options)
@@ -533,7 +518,10 @@ def _generic_text(kernel: Any, call: BoundCall, target: Target, stage: str) -> s
 
 
 def program_of_text(
-    text: str, kernel: Any, after: AfterOperation | None = None, rules: RuleOf = rule_of
+    text: str,
+    kernel: Any,
+    after: emitter.AfterOperation | None = None,
+    rules: emitter.RuleOf = emitter.rule_of,
 ) -> ProgramCode:
     """The code of a module in MLIR's generic form that came from `kernel`;
     `after` and `rules` as for `program_of_module`.
@@ -544,10 +532,10 @@ def program_of_text(
 def program_of_module(
     module: ModuleOp,
     kernel: Any,
-    after: AfterOperation | None = None,
+    after: emitter.AfterOperation | None = None,
     *,
     preempts: bool = False,
-    rules: RuleOf = rule_of,
+    rules: emitter.RuleOf = emitter.rule_of,
 ) -> ProgramCode:
     """The code of a module that came from `kernel`; calls are inlined in the module.
 
@@ -558,7 +546,7 @@ def program_of_module(
     """
     function = entry_of(module)
     file = kernel.fn.__code__.co_filename
-    code = emit_kernel(function, file, kernel.__name__, after, rules)
+    code = emitter.emit_kernel(function, file, kernel.__name__, after, rules)
     watched = WatchedMemory() if preempts or has_spin_loop(function) else None
     prepare = _loaded(code, file, {**MODULES, "memory": watched or global_memory})
     origin = _origin(module, code)
@@ -588,7 +576,7 @@ MODULES: Mapping[str, Any] = {
 """What generated code calls by name, memory left out."""
 
 
-def _loaded(code: KernelCode, file: str, modules: Mapping[str, Any]) -> types.FunctionType:
+def _loaded(code: emitter.KernelCode, file: str, modules: Mapping[str, Any]) -> types.FunctionType:
     scope = {**modules, **code.constants}
     module = with_plain_names(compile(code.tree, file, "exec"))
     exec(module, scope)  # noqa: S102 - our own generated code
@@ -597,9 +585,7 @@ def _loaded(code: KernelCode, file: str, modules: Mapping[str, Any]) -> types.Fu
 
 
 def with_plain_names(code: types.CodeType) -> types.CodeType:
-    """The code with each function under its own name:
-    a traceback says "add", not "add.<locals>.add".
-    """
+    """The code with each function under its own name: "add", not "add.<locals>.add"."""
     constants = tuple(
         with_plain_names(constant) if isinstance(constant, types.CodeType) else constant
         for constant in code.co_consts
@@ -695,9 +681,7 @@ def memory_effects(code: ProgramCode) -> MemoryEffects:
 
 @per_code
 def is_asynchronous(code: ProgramCode) -> bool:
-    """Whether something in a kernel's code may complete later than it is issued, or groups of warps
-    run separate code.
-    """
+    """Whether anything may complete after its issue, or warps run separate code."""
     return any(
         has(op, Asynchronous) or isinstance(op, ttg.WarpSpecializeOp) for op in code.module.walk()
     )
@@ -740,9 +724,7 @@ def _arguments(numbers: set[int | None]) -> Arguments:
 
 
 def _described(descriptor: SSAValue) -> SSAValue | None:
-    """The pointer that a descriptor was made of, or the descriptor itself where it is an argument;
-    None where no one knows.
-    """
+    """The pointer that a descriptor was made of, or the argument; None if unknown."""
     match descriptor:
         case OpResult(op=tt.MakeTensorDescOp(base=base)):
             return base

@@ -59,7 +59,6 @@ def show(
 
 
 def _hexadecimal(array: numpy.ndarray) -> str:
-    """The bits of each element."""
     size = array.dtype.itemsize
     bits = numpy.asarray(array).view(f"u{size}")
     return numpy.array2string(bits, formatter={"int": lambda number: f"0x{number:0{2 * size}x}"})

@@ -110,7 +110,6 @@ class RunningProgram:
         return same
 
     def waiting(self) -> Waiting:
-        """Where it waits, and for what."""
         frame = self._frame()
         return Waiting(self.programs, frame.f_code, frame.f_lasti, self._reading)
 
@@ -213,7 +212,6 @@ class _Stillness:
         self._waiting: dict[RunningProgram, int] = {}
 
     def note(self, program: RunningProgram) -> None:
-        """A program has had a turn."""
         self._changes += program.changed
         if program.turned_back:
             if self._turned_back.get(program) == self._changes:
@@ -289,9 +287,7 @@ def idle_variables(source: str) -> frozenset[str]:
 def _spin_loops(
     node: ast.AST, loop: ast.For | ast.While | None, inside_another: bool = False
 ) -> Iterator[tuple[ast.For | ast.While, bool]]:
-    """The innermost loop around every `yield` of a program that waits, and whether it is inside
-    another one.
-    """
+    """The innermost loop around every `yield` of a waiting program, and whether it is nested."""
     if isinstance(node, ast.Yield) and node.value is None and loop is not None:
         yield loop, inside_another
     for child in ast.iter_child_nodes(node):
@@ -307,7 +303,6 @@ def _read(node: ast.AST) -> set[str]:
 
 
 def _read_outside(node: ast.AST, loop: ast.AST) -> set[str]:
-    """What is read anywhere but in a loop."""
     if node is loop:
         return set()
     if isinstance(node, ast.Name):
@@ -316,9 +311,7 @@ def _read_outside(node: ast.AST, loop: ast.AST) -> set[str]:
 
 
 def _deciding(loop: ast.AST, asked_for: set[str]) -> set[str]:
-    """The variables from which anything is computed that has an effect,
-    says where the loop goes on, or is asked for.
-    """
+    """The variables that anything with an effect, or the loop's way on, is computed from."""
     deciding = set(asked_for)
     handed_on: list[tuple[str, set[str]]] = []
     for statement in _statements(loop):
@@ -341,9 +334,7 @@ def _deciding(loop: ast.AST, asked_for: set[str]) -> set[str]:
 
 
 def _statements(node: ast.AST) -> Iterator[ast.stmt]:
-    """The statements of a loop and of the branches and loops in it, itself first;
-    others are not looked into.
-    """
+    """The statements of a loop and of branches and loops in it, itself first."""
     if isinstance(node, ast.stmt):
         yield node
     if isinstance(node, ast.If | ast.While):
@@ -352,9 +343,7 @@ def _statements(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _only_computes(value: ast.expr) -> bool:
-    """Whether an expression has no effect, cannot fail, and depends on nothing
-    but the variables in it.
-    """
+    """Whether an expression has no effect, cannot fail, and depends on its variables alone."""
     return all(
         _is_harmless(node.func)
         if isinstance(node, ast.Call)

@@ -108,7 +108,6 @@ class SteppingCode:
 
     @property
     def entry(self) -> SteppingFunction:
-        """The kernel itself."""
         return next(iter(self.functions.values()))
 
     def lines_with_code(self, file: str) -> tuple[int, ...]:
@@ -163,9 +162,7 @@ class SteppingCode:
         stop: Callable[[], None],
         seen_as: Callable[[dict[str, Any]], dict[str, Any]],
     ) -> Callable[[Any], Any]:
-        """Functions with separate globals: those of their source,
-        and what generated code calls.
-        """
+        """Functions with separate globals: those of their source, and what generated code calls."""
         shared = {generated(name): module for name, module in modules.items()}
         shared |= {generated(name): getattr(builtins, name) for name in BUILTINS}
         shared |= {SHOWN: inspection, HOOK: hook, STOP: stop}
@@ -297,7 +294,6 @@ class _Maker:
         self._take_out_inlined_debug_records()
 
     def code(self) -> SteppingCode:
-        """Everything."""
         self._callee(self._entry, ())
         kernel, *others = reversed(self._made)
         start = self._start
@@ -332,7 +328,6 @@ class _Maker:
         )
 
     def takes_turns(self) -> bool:
-        """Whether the kernel's programs wait for each other."""
         return self._batch.watched is not None
 
     def callee(self, call: tt.CallOp, addresses: tuple[bool, ...], warp_group: str) -> Callee:
@@ -442,9 +437,7 @@ class _Maker:
         self._made.append(function)
 
     def _names_id(self, callee: Callee, names: frozenset[str]) -> bool:
-        """Whether the program's id is added to the function's locals:
-        to the kernel's, where a debugger looks at them.
-        """
+        """Whether the program's id is among the function's locals: the kernel's, for a debugger."""
         return callee.function is self._entry and PROGRAM_ID not in names and not self.traced
 
     def _take_out_inlined_debug_records(self) -> None:

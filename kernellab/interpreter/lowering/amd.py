@@ -5,16 +5,8 @@ from __future__ import annotations
 from xdsl.dialects import builtin
 from xdsl.ir import Operation, SSAValue
 
+from kernellab.interpreter.codegen import expressions
 from kernellab.interpreter.codegen.emitter import Emitter, lowers
-from kernellab.interpreter.codegen.expressions import (
-    Expression,
-    given,
-    memory,
-    numerics,
-    numpy,
-    products,
-    tiles,
-)
 from kernellab.interpreter.lowering.ttg import TOKEN, store_shared
 from kernellab.ir import amd, tt
 from kernellab.ir.types import DotOperandEncoding
@@ -24,19 +16,21 @@ from kernellab.ir.types import DotOperandEncoding
 
 
 @lowers(amd.BufferLoadToLocalOp)
-def load_to_shared(op: amd.BufferLoadToLocalOp, value: Emitter) -> Expression:
+def load_to_shared(op: amd.BufferLoadToLocalOp, value: Emitter) -> expressions.Expression:
     store_shared(op.memory, loaded_buffer(op, value), value)
     return TOKEN
 
 
 @lowers(amd.BufferLoadOp)
-def loaded_buffer(op: amd.BufferLoadOp | amd.BufferLoadToLocalOp, value: Emitter) -> Expression:
+def loaded_buffer(
+    op: amd.BufferLoadOp | amd.BufferLoadToLocalOp, value: Emitter
+) -> expressions.Expression:
     """What a buffer instruction loads."""
-    return memory.load(
+    return expressions.memory.load(
         value.buffer(op.pointer),
         value.moved(op.pointer, op.offsets),
         value.rank(op.offsets),
-        **given(
+        **expressions.given(
             mask=value.optional(op.mask),
             other=value.optional(op.other),
             active=value.active_programs(),
@@ -48,35 +42,33 @@ def loaded_buffer(op: amd.BufferLoadOp | amd.BufferLoadToLocalOp, value: Emitter
 
 
 @lowers(amd.UpcastMxfpOp)
-def upcast(op: amd.UpcastMxfpOp, value: Emitter) -> Expression:
+def upcast(op: amd.UpcastMxfpOp, value: Emitter) -> expressions.Expression:
     axis = -1 if _is_left_operand(op.result) else -2
-    tile = tiles.full(value[op.source], value.shape(op.source))
+    tile = expressions.tiles.full(value[op.source], value.shape(op.source))
     if tt.SCALED_FORMATS[op.format.value.data] == "e2m1":
-        tile = products.unpack_fp4(tile, axis)
-    scale = tiles.full(value[op.scale], value.shape(op.scale))
+        tile = expressions.products.unpack_fp4(tile, axis)
+    scale = expressions.tiles.full(value[op.scale], value.shape(op.scale))
     if axis == -2:
-        scale = numpy.swapaxes(scale, -1, -2)
+        scale = expressions.numpy.swapaxes(scale, -1, -2)
     kind = value.dtype(op.result)
-    scaled = products.scaled(tile, scale, axis, kind, bool(op.fast_math.value.data))
-    return numerics.convert(scaled, kind)
+    scaled = expressions.products.scaled(tile, scale, axis, kind, bool(op.fast_math.value.data))
+    return expressions.numerics.convert(scaled, kind)
 
 
 @lowers(amd.ScaledUpcastFp8Op, rounds=True)
-def upcast_fp8(op: amd.ScaledUpcastFp8Op, value: Emitter) -> Expression:
+def upcast_fp8(op: amd.ScaledUpcastFp8Op, value: Emitter) -> expressions.Expression:
     return value[op.source] * value[op.scale]
 
 
 @lowers(amd.ScaledUpcastFp4Op, rounds=True)
-def upcast_fp4(op: amd.ScaledUpcastFp4Op, value: Emitter) -> Expression:
+def upcast_fp4(op: amd.ScaledUpcastFp4Op, value: Emitter) -> expressions.Expression:
     axis = op.axis.value.data - value.rank(op.source)
-    packed = tiles.full(value[op.source], value.shape(op.source))
-    return products.unpack_fp4(packed, axis) * value[op.scale]
+    packed = expressions.tiles.full(value[op.source], value.shape(op.source))
+    return expressions.products.unpack_fp4(packed, axis) * value[op.scale]
 
 
 def _is_left_operand(tile: SSAValue) -> bool:
-    """Whether a dot's operand is the left one, whose groups follow each other along
-    its last dimension.
-    """
+    """Whether a dot's operand is the left one, with groups along its last dimension."""
     assert isinstance(tile.type, builtin.TensorType)
     encoding = tile.type.encoding
     assert isinstance(encoding, DotOperandEncoding)
@@ -87,7 +79,7 @@ def _is_left_operand(tile: SSAValue) -> bool:
 
 
 @lowers(amd.InThreadTransposeOp)
-def transpose_in_threads(op: amd.InThreadTransposeOp, value: Emitter) -> Expression:
+def transpose_in_threads(op: amd.InThreadTransposeOp, value: Emitter) -> expressions.Expression:
     """Another layout of the same tile."""
     return value[op.operand]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from kernellab.interpreter.codegen.expressions import (
 )
 from kernellab.ir import mlir, tt
 from kernellab.ir.flow import yielded
-from kernellab.ir.operations import BinaryOperation, ElementwiseUnary, FloatBinaryOperation
+from kernellab.ir.operations import BinaryOperation, ElementwiseUnary
 from kernellab.ir.types import dtype, is_pointer, shape
 
 # The `arith` dialect, and `ub`.
@@ -85,39 +85,40 @@ def subtract_integers(op: mlir.SubIOp, value: Emitter) -> Expression:
     return combine(value[op.lhs], value[op.rhs])
 
 
-_OF_TWO: dict[type[Operation], Combined] = {
-    mlir.MulIOp: operator.mul,
-    mlir.DivSIOp: numerics.divide_toward_zero,
-    mlir.CeilDivSIOp: lambda lhs, rhs: -(-lhs // rhs),
-    mlir.FloorDivSIOp: operator.floordiv,
-    mlir.RemSIOp: numerics.remainder,
-    mlir.AndIOp: operator.and_,
-    mlir.OrIOp: operator.or_,
-    mlir.XOrIOp: operator.xor,
-    mlir.ShLIOp: operator.lshift,
-    mlir.ShRSIOp: operator.rshift,
-    mlir.MaxSIOp: numpy.maximum,
-    mlir.MinSIOp: numpy.minimum,
-}
+def _fresh(function: Any) -> Any:
+    """The function in new nodes: a node has the place of one statement."""
+    is_syntax = isinstance(function, Expression)
+    return Expression(copy.deepcopy(function.node)) if is_syntax else function
+
+
+def _by(table: Mapping[type[Operation], Callable[..., Any]], rounds: bool = False) -> None:
+    """Register functions that give an operation's result for its operands."""
+
+    @lowers(*table, rounds=rounds)
+    def of_operands(op: Operation, value: Emitter) -> Expression:
+        operands = (value[operand] for operand in op.operands)
+        result: Expression = _fresh(table[type(op)])(*operands)
+        return result
+
+
+_by({
+    mlir.MulIOp: operator.mul, mlir.DivSIOp: numerics.divide_toward_zero,
+    mlir.CeilDivSIOp: lambda lhs, rhs: -(-lhs // rhs), mlir.FloorDivSIOp: operator.floordiv,
+    mlir.RemSIOp: numerics.remainder, mlir.AndIOp: operator.and_, mlir.OrIOp: operator.or_,
+    mlir.XOrIOp: operator.xor, mlir.ShLIOp: operator.lshift, mlir.ShRSIOp: operator.rshift,
+    mlir.MaxSIOp: numpy.maximum, mlir.MinSIOp: numpy.minimum, mlir.AbsIOp: numpy.abs,
+})  # fmt: skip
 
 _OF_UNSIGNED: dict[type[Operation], Combined] = {
-    mlir.DivUIOp: numerics.divide_toward_zero,
-    mlir.RemUIOp: numerics.remainder,
-    mlir.ShRUIOp: operator.rshift,
-    mlir.MaxUIOp: numpy.maximum,
-    mlir.MinUIOp: numpy.minimum,
-}
-
-
-@lowers(*_OF_TWO)
-def of_two_integers(op: BinaryOperation, value: Emitter) -> Expression:
-    return _OF_TWO[type(op)](value[op.lhs], value[op.rhs])
+    mlir.DivUIOp: numerics.divide_toward_zero, mlir.RemUIOp: numerics.remainder,
+    mlir.ShRUIOp: operator.rshift, mlir.MaxUIOp: numpy.maximum, mlir.MinUIOp: numpy.minimum,
+}  # fmt: skip
 
 
 @lowers(*_OF_UNSIGNED)
 def of_two_unsigned(op: BinaryOperation, value: Emitter) -> Expression:
     operands = numerics.unsigned(value[op.lhs]), numerics.unsigned(value[op.rhs])
-    return numerics.signed(_OF_UNSIGNED[type(op)](*operands), value.dtype(op.result))
+    return numerics.signed(_fresh(_OF_UNSIGNED[type(op)])(*operands), value.dtype(op.result))
 
 
 @lowers(mlir.CmpIOp)
@@ -141,29 +142,15 @@ _RELATIONS: dict[str, Combined] = {
 # Floating point
 
 
-_OF_FLOATS: dict[type[Operation], Combined] = {
-    mlir.AddFOp: operator.add,
-    mlir.SubFOp: operator.sub,
-    mlir.MulFOp: operator.mul,
-    mlir.DivFOp: operator.truediv,
-    tt.PreciseDivFOp: operator.truediv,
-    tt.ApproxDivFOp: operator.truediv,
-    mlir.RemFOp: numpy.fmod,
-    mlir.MaximumFOp: partial(numerics.extreme, numpy.maximum),
-    mlir.MinimumFOp: partial(numerics.extreme, numpy.minimum),
-    mlir.MaxNumFOp: partial(numerics.extreme, numpy.fmax),
-    mlir.MinNumFOp: partial(numerics.extreme, numpy.fmin),
-}
-
-
-@lowers(*_OF_FLOATS, rounds=True)
-def of_two_floats(op: BinaryOperation, value: Emitter) -> Expression:
-    return _OF_FLOATS[type(op)](value[op.lhs], value[op.rhs])
-
-
-@lowers(mlir.NegFOp, rounds=True)
-def negate(op: mlir.NegFOp, value: Emitter) -> Expression:
-    return -value[op.operand]
+_by({
+    mlir.AddFOp: operator.add, mlir.SubFOp: operator.sub, mlir.MulFOp: operator.mul,
+    mlir.DivFOp: operator.truediv, tt.PreciseDivFOp: operator.truediv,
+    tt.ApproxDivFOp: operator.truediv, mlir.RemFOp: numpy.fmod, mlir.NegFOp: operator.neg,
+    mlir.MaximumFOp: lambda lhs, rhs: numerics.extreme(numpy.maximum, lhs, rhs),
+    mlir.MinimumFOp: lambda lhs, rhs: numerics.extreme(numpy.minimum, lhs, rhs),
+    mlir.MaxNumFOp: lambda lhs, rhs: numerics.extreme(numpy.fmax, lhs, rhs),
+    mlir.MinNumFOp: lambda lhs, rhs: numerics.extreme(numpy.fmin, lhs, rhs),
+}, rounds=True)  # fmt: skip
 
 
 @lowers(mlir.CmpFOp, rounds=True)
@@ -205,11 +192,6 @@ def from_signed(op: ElementwiseUnary, value: Emitter) -> Expression:
     return -number if _is_boolean(op.operand) else number
 
 
-@lowers(mlir.ExtUIOp, mlir.UIToFPOp)
-def from_unsigned(op: ElementwiseUnary, value: Emitter) -> Expression:
-    return numerics.unsigned(value[op.operand]).astype(value.dtype(op.result))
-
-
 @lowers(mlir.TruncIOp)
 def truncate_integer(op: mlir.TruncIOp, value: Emitter) -> Expression:
     if _is_boolean(op.result):
@@ -231,19 +213,19 @@ def float_to_unsigned(op: mlir.FPToUIOp, value: Emitter) -> Expression:
     return numerics.to_unsigned_integer(value[op.operand], value.dtype(op.result))
 
 
-@lowers(mlir.ExtFOp, mlir.TruncFOp)
-def convert_float(op: mlir.ExtFOp, value: Emitter) -> Expression:
-    return numerics.convert(value[op.operand], value.dtype(op.result))
+_CONVERSIONS: dict[type[Operation], Callable[[Any, Any], Any]] = {
+    mlir.ExtUIOp: lambda number, kind: numerics.unsigned(number).astype(kind),
+    mlir.UIToFPOp: lambda number, kind: numerics.unsigned(number).astype(kind),
+    mlir.ExtFOp: numerics.convert, mlir.TruncFOp: numerics.convert,
+    mlir.BitcastOp: numerics.reinterpret,
+    mlir.IndexCastOp: lambda number, kind: number.astype(kind),
+}  # fmt: skip
 
 
-@lowers(mlir.BitcastOp)
-def bitcast(op: mlir.BitcastOp, value: Emitter) -> Expression:
-    return numerics.reinterpret(value[op.operand], value.dtype(op.result))
-
-
-@lowers(mlir.IndexCastOp)
-def index_cast(op: mlir.IndexCastOp, value: Emitter) -> Expression:
-    return value[op.operand].astype(value.dtype(op.result))
+@lowers(*_CONVERSIONS)
+def converted(op: ElementwiseUnary, value: Emitter) -> Expression:
+    result: Expression = _fresh(_CONVERSIONS[type(op)])(value[op.operand], value.dtype(op.result))
+    return result
 
 
 def _is_boolean(value: Any) -> bool:
@@ -253,45 +235,17 @@ def _is_boolean(value: Any) -> bool:
 # The `math` dialect: elementary functions, computed in float32 or float64 and rounded once.
 
 
-_NUMPY_NAMES = {
-    mlir.AbsFOp: "abs", mlir.CeilOp: "ceil", mlir.FloorOp: "floor", mlir.TruncOp: "trunc",
-    mlir.RoundEvenOp: "rint", mlir.CosOp: "cos", mlir.SinOp: "sin", mlir.TanOp: "tan",
-    mlir.TanhOp: "tanh", mlir.ExpOp: "exp", mlir.Exp2Op: "exp2", mlir.ExpM1Op: "expm1",
-    mlir.LogOp: "log", mlir.Log2Op: "log2", mlir.Log10Op: "log10", mlir.Log1pOp: "log1p",
-    mlir.SqrtOp: "sqrt", tt.PreciseSqrtOp: "sqrt", mlir.IsNaNOp: "isnan", mlir.IsInfOp: "isinf",
-}  # fmt: skip
-
-
-@lowers(*_NUMPY_NAMES, rounds=True)
-def elementary(op: ElementwiseUnary, value: Emitter) -> Expression:
-    return numpy.member(_NUMPY_NAMES[type(op)])(value[op.operand])
-
-
-_NUMPY_NAMES_OF_TWO = {
-    mlir.PowFOp: "power",
-    mlir.Atan2Op: "arctan2",
-    mlir.CopySignOp: "copysign",
-}
-
-
-@lowers(*_NUMPY_NAMES_OF_TWO, rounds=True)
-def elementary_of_two(op: FloatBinaryOperation, value: Emitter) -> Expression:
-    return numpy.member(_NUMPY_NAMES_OF_TWO[type(op)])(value[op.lhs], value[op.rhs])
-
-
-@lowers(mlir.RsqrtOp, rounds=True)
-def reciprocal_square_root(op: mlir.RsqrtOp, value: Emitter) -> Expression:
-    return 1 / numpy.sqrt(value[op.operand])
-
-
-@lowers(mlir.ErfOp, rounds=True)
-def error_function(op: mlir.ErfOp, value: Emitter) -> Expression:
-    return numerics.erf(value[op.operand])
-
-
-@lowers(mlir.AbsIOp)
-def absolute_integer(op: mlir.AbsIOp, value: Emitter) -> Expression:
-    return numpy.abs(value[op.operand])
+_by({
+    mlir.AbsFOp: numpy.abs, mlir.CeilOp: numpy.ceil, mlir.FloorOp: numpy.floor,
+    mlir.TruncOp: numpy.trunc, mlir.RoundEvenOp: numpy.rint, mlir.CosOp: numpy.cos,
+    mlir.SinOp: numpy.sin, mlir.TanOp: numpy.tan, mlir.TanhOp: numpy.tanh, mlir.ExpOp: numpy.exp,
+    mlir.Exp2Op: numpy.exp2, mlir.ExpM1Op: numpy.expm1, mlir.LogOp: numpy.log,
+    mlir.Log2Op: numpy.log2, mlir.Log10Op: numpy.log10, mlir.Log1pOp: numpy.log1p,
+    mlir.SqrtOp: numpy.sqrt, tt.PreciseSqrtOp: numpy.sqrt, mlir.IsNaNOp: numpy.isnan,
+    mlir.IsInfOp: numpy.isinf, mlir.PowFOp: numpy.power, mlir.Atan2Op: numpy.arctan2,
+    mlir.CopySignOp: numpy.copysign, mlir.ErfOp: numerics.erf,
+    mlir.RsqrtOp: lambda x: 1 / numpy.sqrt(x),
+}, rounds=True)  # fmt: skip
 
 
 @lowers(mlir.FmaOp)
@@ -468,7 +422,6 @@ def _divergent_if(op: mlir.IfOp, emit: Emitter) -> Results:
 
 
 def _side(block: Block, condition: Expression, results: Sequence[SSAValue], emit: Emitter) -> None:
-    """One side of a branch, for the programs whose condition holds, if there are any."""
     with taken_by_some(condition, emit):
         emit.operations(block)
         merge(results, yielded(block), emit)

@@ -67,9 +67,7 @@ def expand_dims(op: tt.ExpandDimsOp, value: Emitter) -> Expression:
 
 @lowers(tt.BroadcastOp)
 def broadcast(op: tt.BroadcastOp, value: Emitter) -> Expression:
-    """Broadcasts are lazy: the dimension keeps its extent of 1 until an
-    operation needs it whole.
-    """
+    """Broadcasts are lazy: an extent stays 1 until an operation needs the dimension whole."""
     return value[op.operand]
 
 
@@ -148,9 +146,7 @@ def atomic_load(op: tt.AtomicLoadOp, value: Emitter) -> Expression:
 
 @lowers(tt.AtomicPollOp)
 def poll(op: tt.AtomicPollOp, value: Emitter) -> Expression:
-    """Goes on until every element was seen to be as expected;
-    meanwhile other programs have their turns.
-    """
+    """Goes on until every element was as expected; other programs have turns meanwhile."""
     if op.timeout is not None:
         raise value.unsupported(
             "tl.atomic_poll with a timeout",
@@ -176,9 +172,7 @@ def _loaded(pointer: SSAValue, value: Emitter, **optional: Expression | None) ->
 
 
 def _offsets(op: Any, value: Emitter) -> Expression:
-    """The elements of an access: those of a tile of pointers, or of a buffer instruction, whose
-    pointer is one for all lanes.
-    """
+    """The elements of an access: a tile of pointers', or a buffer instruction's."""
     is_buffer = isinstance(op, amd.BufferStoreOp | amd.BufferAtomicRMWOp | amd.BufferAtomicCASOp)
     return value.moved(op.pointer, op.offsets) if is_buffer else value[op.pointer]
 

@@ -207,9 +207,7 @@ def accumulator_of(op: ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp, value: Emitter
 def _scaled_operand(
     operand: SSAValue, scale: SSAValue, number: builtin.IntegerAttr, axis: int, value: Emitter
 ) -> Expression:
-    """The operand times the scales of its groups along `axis`, exactly;
-    scales come with their groups last.
-    """
+    """The operand times the scales of its groups along `axis`; groups are last in scales."""
     tile, factors = operand_tile(operand, value), operand_tile(scale, value)
     if tt.SCALED_FORMATS[number.value.data] == "e2m1":
         tile = products.unpack_fp4(tile, axis)

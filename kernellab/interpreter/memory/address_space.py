@@ -68,11 +68,9 @@ class _Region:
         return _Region(name, tensor, writable, start, start + storage.nbytes())
 
     def aligned_start(self, size: int) -> int:
-        """The first address in it that is a multiple of `size`."""
         return self.start + -self.start % size
 
     def buffer(self, dtype: numpy.dtype) -> Buffer:
-        """Its elements of that dtype, from `aligned_start` on."""
         if dtype not in self.buffers:
             storage = self.tensor.untyped_storage()
             everything = torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
@@ -116,7 +114,6 @@ class AddressSpace:
 
     @property
     def regions(self) -> _Regions:
-        """The storages that are known so far."""
         return self._regions
 
     def look_further(self) -> bool:
@@ -241,12 +238,10 @@ class Elements:
 
     @property
     def dtype(self) -> numpy.dtype:
-        """Of an element."""
         return self._dtype
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
         return self._dtype.itemsize
 
     def addresses(self, offsets: Value) -> Value:
@@ -290,9 +285,7 @@ class Elements:
     def parts(
         self, access: global_memory.MemoryAccess
     ) -> tuple[list[ResolvedAccess], numpy.ndarray | None]:
-        """An access taken apart, storage by storage, and which of its lanes are in none;
-        None where all are in one.
-        """
+        """An access by storage, and its lanes that are in none; None if all are in one."""
         active = access.active
         whole = self._in_one_storage(access.offsets, anywhere=True)
         if whole is not None:
@@ -450,9 +443,7 @@ def memory_behind(value: Any) -> torch.Tensor | None:
 
 
 def described(value: Any) -> Any:
-    """The tensor, array or pointer that a descriptor describes, None where there is none: its
-    `base`, or the base of that.
-    """
+    """What a descriptor describes: its `base`, or the base of that; None for none."""
     base = None if isinstance(value, type) else getattr(value, "base", None)
     if base is value:  # a dtype of NumPy's is its own base
         return None
@@ -501,7 +492,6 @@ def _tensor_at(value: Any) -> torch.Tensor:
 
 
 def _storages_of(value: Any) -> Iterator[torch.UntypedStorage]:
-    """The storages that an object may point into: its own, and those of what it holds."""
     try:
         storage = torch.Tensor.untyped_storage(value)
     except Exception:  # not a tensor, or a subclass that raises anything
@@ -551,11 +541,8 @@ def _holds(storage: torch.UntypedStorage, address: int) -> bool:
 def _view(
     storage: torch.UntypedStorage, address: int, value: Any, sizes: Sizes | None
 ) -> torch.Tensor:
-    """What of a storage the object is: of its shape where it says one that fits,
-    else all elements from its address on.
-
-    Raises:
-        UnknownExtent: the address lies within an element.
+    """What of a storage the object is: of its shape where it says one that fits, else all elements
+    from its address on. Raises UnknownExtent: the address lies within an element.
     """
     kind, skipped = _torch_type(value), address - storage.data_ptr()
     _check_aligned(address, skipped, kind)
@@ -582,7 +569,6 @@ Sizes = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def _sizes(value: Any) -> Sizes | None:
-    """Shape and strides of an object that says them; None where it says nothing."""
     shape = _whole_numbers(_asked(value, "shape"))
     if shape is None:
         count = _count(value)

@@ -115,7 +115,6 @@ class Buffer:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
         return self.elements.itemsize
 
     def viewed_as(self, dtype: numpy.dtype) -> Buffer:
@@ -294,13 +293,10 @@ class Box:
         return known[2]
 
     def of_active(self, active: numpy.ndarray) -> Box:
-        """The part of the active programs."""
         return self._with_programs(lambda numbers: numbers[active])
 
     def made_alike(self, active: numpy.ndarray) -> Box:
-        """The same for active programs; the others make the access of the first of them,
-        which is as good as any.
-        """
+        """The same for active programs; the others make the access of the first of them."""
         first = first_active(active)
         return self._with_programs(lambda numbers: numpy.where(active, numbers, numbers[first]))
 
@@ -318,7 +314,6 @@ class Box:
 
     @property
     def all_lanes(self) -> Lanes:
-        """Every lane, whether the mask is on or off."""
         return _everything(self.extents)
 
     def is_inside(self, buffer: Buffer) -> bool:
@@ -383,9 +378,7 @@ class Box:
         return loaded.copy() if isinstance(bases, Progression) else loaded
 
     def looked_at(self, elements: numpy.ndarray, bases: Bases, lanes: Lanes) -> numpy.ndarray:
-        """As `read`, and a view of `elements` where there can be one:
-        where the programs are evenly spaced.
-        """
+        """As `read`, and a view of `elements` where the programs are evenly spaced."""
         starts = self._first_on(bases, lanes)
         if isinstance(starts, Progression):
             return self._evenly_spaced(elements, starts, lanes)
@@ -432,9 +425,7 @@ class Box:
         )
 
     def is_disjoint(self, starts: Bases, lanes: Lanes) -> bool:
-        """True where no two lanes of any programs are known to share an element:
-        then NumPy may write them in any order.
-        """
+        """True where no two lanes share an element: NumPy may write them in any order."""
         steps = [(stride, stop - start) for stride, (start, stop) in zip(self.strides, lanes)]
         if isinstance(starts, Progression):
             return _reach([*steps, (abs(starts.step), starts.count)]) is not None
@@ -445,9 +436,7 @@ class Box:
 
 
 def _box_at(origin: int, offsets: AffineTile, mask: Value | None) -> Box | None:
-    """Return the box of an access to a buffer with that origin; None if the mask is not a box, or a
-    stride is negative.
-    """
+    """Return the box of an access with that origin; None for other masks and negative strides."""
     on = None if mask is None else as_box(mask, offsets.extents)
     if (mask is not None and on is None) or min(offsets.strides, default=0) < 0:
         return None
@@ -476,17 +465,13 @@ def _box_at(origin: int, offsets: AffineTile, mask: Value | None) -> Box | None:
 
 
 def _have_collisions(offsets: AffineTile) -> bool:
-    """Whether lanes of one program share elements because they do not differ
-    along some dimension.
-    """
+    """Whether lanes of a program share elements as they do not differ along some dimension."""
     along = zip(offsets.strides, offsets.extents)
     return any(extent > 1 and not stride for stride, extent in along)
 
 
 def _reach(steps: Sequence[tuple[int, int]]) -> int | None:
-    """How far the last of all elements is from the first, given (step, number)
-    along each dimension; None where two may be one.
-    """
+    """How far the last element is from the first, by (step, number); None where two may be one."""
     reach = 0
     for step, number in sorted(steps):
         if number > 1:
@@ -518,7 +503,6 @@ def _differing(intervals: tuple[Interval, ...]) -> list[numpy.ndarray]:
 
 
 def _same_for_all(interval: Interval) -> Interval:
-    """The interval, with ints for ends that are the same in every program."""
     start, stop = interval
     return _int_if_constant(start), _int_if_constant(stop)
 
@@ -531,7 +515,6 @@ def _int_if_constant(end: End) -> End:
 
 
 def _runs(flags: numpy.ndarray) -> Iterator[tuple[int, int]]:
-    """(first, beyond the last) of each stretch of equal flags."""
     changes = numpy.flatnonzero(flags[1:] != flags[:-1]) + 1
     ends = [0, *changes.tolist(), len(flags)]
     return itertools.pairwise(ends)

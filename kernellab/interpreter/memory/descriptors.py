@@ -72,7 +72,6 @@ class Descriptor(Composite):
         )
 
     def _kind(self) -> tuple[Any, ...]:
-        """What has to agree where descriptors are merged."""
         argument = id(self.buffer.tensor) if isinstance(self.buffer, Buffer) else None
         return argument, self.dtype, self.pads_with_nan, self.rounds_to_tf32
 
@@ -83,9 +82,7 @@ class Descriptor(Composite):
 
     @property
     def unit(self) -> int:
-        """How much one element adds to an offset; where the tensor is known by its address,
-        offsets are bytes.
-        """
+        """How much one element adds to an offset, which is in bytes for a tensor by address."""
         return 1 if isinstance(self.buffer, Buffer) else self.dtype.itemsize
 
 
@@ -214,7 +211,6 @@ def box(descriptor: Descriptor, indices: tuple[Value, ...], block: Block) -> tup
 
 
 def _offsets(descriptor: Descriptor, first: list[End], block: Block) -> Value:
-    """Offsets of a block's elements where strides differ between programs."""
     rank = len(block)
     total = _column(descriptor.start, rank)
     for dimension, (index, stride, extent) in enumerate(zip(first, descriptor.strides, block)):
@@ -242,9 +238,7 @@ def _base(value: Value) -> End:
 
 
 def _wrapped(offset: End) -> End:
-    """An offset in 64 bits, as addresses are: ragged descriptors reach backwards
-    by going round (`triton.tools.ragged_tma`).
-    """
+    """An offset in 64 bits: ragged descriptors reach backwards by going round (`ragged_tma`)."""
     if isinstance(offset, int):
         return (offset + 2**63) % 2**64 - 2**63
     return offset

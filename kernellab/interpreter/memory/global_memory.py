@@ -76,9 +76,7 @@ def update_in_turns(operation: str, elements: Array, targets: Array, operands: A
 
 
 def swap_in_turns(elements: Array, targets: Array, expected: Array, replacement: Array) -> Array:
-    """Write `replacement` where the target holds `expected`; returns what it held. All are bits:
-    unsigned integers.
-    """
+    """Write `replacement` for `expected`; returns what was there, as unsigned bits."""
 
     def step(old: Array, lanes: Array | slice) -> Array:
         return numpy.where(old == expected[lanes], replacement[lanes], old)
@@ -249,11 +247,8 @@ def _check(
     rank: int,
     active: Active,
 ) -> bool:
-    """True where every index is inside the buffer's bounds, False where only lanes
-    that are off are outside.
-
-    Raises:
-        OutOfBoundsAccess: a lane that is on is outside.
+    """True where every index is inside the buffer's bounds, False where only lanes that are off are
+    outside. Raises OutOfBoundsAccess: a lane that is on is outside.
     """
     if index.size == 0:
         return True
@@ -334,9 +329,7 @@ def compare_and_swap(
     mask: Value | None = None,
     active: Active = None,
 ) -> Value:
-    """Write `value` where memory holds `compare`, bit for bit, one element after the other;
-    returns what each lane found.
-    """
+    """Write `value` where memory holds `compare`; returns what each lane found."""
     buffer, index, on = _atomic_lanes(buffer, offsets, rank, mask, active)
     everyone = (programs, *shape)
     bits = numpy.dtype(f"u{buffer.elements.itemsize}")
@@ -411,7 +404,6 @@ class MemoryAccess:
         return False
 
     def made_by(self, memory: Memory) -> Any:
-        """Make the access; what the function returns."""
         return getattr(memory, self.function)(**vars(self))
 
 
@@ -424,7 +416,6 @@ class Load(MemoryAccess):
 
     @property
     def is_uniform(self) -> bool:
-        """As `MemoryAccess.is_uniform`."""
         return not differs(self.rank, self.offsets, self.mask, self.other)
 
 

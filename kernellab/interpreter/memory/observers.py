@@ -143,7 +143,6 @@ class ObservedMemory(MemoryLayer):
         self._observer = observer
 
     def around(self, access: MemoryAccess) -> Value | None:
-        """Report the access, then make it."""
         frame, block = sys._getframe(2), None
         if frame.f_code.co_filename == descriptors.__file__:
             assert frame.f_back is not None, "generated code calls the functions of descriptors"

@@ -88,7 +88,6 @@ class SharedTile(Composite):
 
     @property
     def nbytes(self) -> int:
-        """The size of one program's tile."""
         return int(numpy.prod(self.shape)) * self.memory.itemsize
 
     def read(self) -> numpy.ndarray:
@@ -130,7 +129,6 @@ class SharedTile(Composite):
         return self.view(self.memory, tuple(chosen))
 
     def view(self, memory: numpy.ndarray, chosen: tuple[Choice, ...]) -> SharedTile:
-        """Another tile of the same allocation."""
         return SharedTile(memory, chosen, self.allocation)
 
     @property
@@ -148,9 +146,7 @@ class SharedTile(Composite):
 
 
 def allocate(programs: int, shape: tuple[int, ...], dtype: numpy.dtype) -> SharedTile:
-    """Memory for a tile, its bytes all ones: NaN in every type of float,
-    so that reading before writing shows.
-    """
+    """Memory for a tile, all bits set: floats are NaN, so reading before writing shows."""
     size = int(numpy.prod(shape)) * dtype.itemsize
     memory = numpy.full((programs, size), 0xFF, numpy.uint8).view(dtype)
     return SharedTile(memory.reshape(programs, *shape))
@@ -211,10 +207,8 @@ def scatter(
 
 
 def index(tile: SharedTile, position: Value, active: Active = None) -> SharedTile:
-    """One of the tiles along the first dimension.
-
-    Raises:
-        BufferOutsideAllocation: an active program asks for one that is not there.
+    """One of the tiles along the first dimension. Raises BufferOutsideAllocation: an active program
+    asks for one that is not there.
     """
     positions = numpy.asarray(position)
     extent = tile.shape[0]
@@ -387,10 +381,8 @@ def barrier_states(barrier: SharedTile, program: int = 0) -> list[BarrierState |
 
 
 def initialize(barrier: SharedTile, count: int, active: Active = None) -> None:
-    """A barrier whose every phase takes `count` arrivals; phase 0 is under way.
-
-    Raises:
-        NoBarrier: an active program has one there, which the PTX ISA leaves undefined.
+    """A barrier whose every phase takes `count` arrivals; phase 0 is under way. Raises NoBarrier:
+    an active program has one there, which the PTX ISA leaves undefined.
     """
     there = (load(barrier) != _NO_BARRIER).reshape(len(barrier.memory), -1).any(axis=1)
     there = narrowed(active, there, len(there))
@@ -401,10 +393,8 @@ def initialize(barrier: SharedTile, count: int, active: Active = None) -> None:
 
 
 def invalidate(barrier: SharedTile, active: Active = None) -> None:
-    """The memory may be used for something else.
-
-    Raises:
-        NoBarrier: an active program has no barrier there.
+    """The memory may be used for something else. Raises NoBarrier: an active program has no barrier
+    there.
     """
     _word(barrier, active)
     store(barrier, numpy.full(barrier.shape, _NO_BARRIER, numpy.int64), active)
@@ -439,10 +429,8 @@ def commit(barrier: SharedTile, arrivals: int, active: Active = None) -> None:
 
 
 def _word(barrier: SharedTile, active: Active) -> numpy.ndarray:
-    """The word of each program's barrier.
-
-    Raises:
-        NoBarrier: an active program has no barrier there, but nothing or other data.
+    """The word of each program's barrier. Raises NoBarrier: an active program has no barrier there,
+    but nothing or other data.
     """
     word = load(barrier)
     count = word >> _OF_EACH_PHASE & _COUNT
@@ -525,5 +513,4 @@ class Waiting:
     asks: Callable[[SharedTile, Value, Active], bool] = is_under_way
 
     def is_over(self) -> bool:
-        """Whether it need not wait any more."""
         return not self.asks(self.barrier, self.phase, self.active)

@@ -33,36 +33,13 @@ from kernellab.interpreter.execution.program import (
     program_of_text,
 )
 from kernellab.interpreter.memory.observers import DESCRIPTOR_BYTES, AccessObserver, ObservedAccess
-from kernellab.ir import mlir, tt, ttng
-from kernellab.ir.operations import (
-    DescriptorAccess,
-    Effect,
-    PointerAccess,
-    SharedWrite,
-    global_effect,
-    has,
-    parents,
-    trait_of,
-)
+from kernellab.ir import mlir, operations, tt, ttng
 from kernellab.ir.types import TensorDescType, bit_width, shape
 from kernellab.launch.argument_copies import copied
 from kernellab.launch.dispatch import interpret
 from kernellab.launch.preparation import EntryPoint, Grid, prepare_bound, refused, takes_launch
+from kernellab.profiling.accesses import requests
 from kernellab.profiling.accesses.records import Accesses, Action, GlobalAccess, Phase, SharedAccess
-from kernellab.profiling.accesses.requests import (
-    LINE,
-    SECTOR,
-    Instructions,
-    Messages,
-    RowCosts,
-    Runs,
-    RunsOfRows,
-    ScatteredRows,
-    SectorSet,
-    SectorsOfRows,
-    costs_of_rows,
-    messages_of,
-)
 from kernellab.profiling.accesses.shared_memory import (
     SharedCost,
     may_share,
@@ -119,14 +96,16 @@ def _by_pattern(
 ) -> Alike:
     """Programs whose addresses begin alike within a line, with the same elements on, cost alike."""
     bases = _of_programs(tile.base, programs)
-    phases = bases % LINE
+    phases = bases % requests.LINE
     ends = [] if mask is None else [end for interval in mask.intervals.values() for end in interval]
     told_apart = [phases, *(_of_programs(end, programs) for end in ends)]
     first, row_of = first_of_each(told_apart)
     rows = [row[first] for row in told_apart]
     offsets = _offsets(tile.strides, tile.extents, shape)
-    behind = -(min(int(offsets.min()), 0) // LINE * LINE)  # addresses are counted from 0 on
-    moved = (bases - rows[0][row_of] - behind) // SECTOR
+    behind = -(
+        min(int(offsets.min()), 0) // requests.LINE * requests.LINE
+    )  # addresses are counted from 0 on
+    moved = (bases - rows[0][row_of] - behind) // requests.SECTOR
     box = None
     if mask is not None:
         pairs = zip(mask.intervals, zip(rows[1::2], rows[2::2]))
@@ -174,7 +153,6 @@ def _offsets(strides: tuple[int, ...], extents: tuple[int, ...], shape: tuple[in
 
 
 def _one_by_one(seen: ObservedAccess, programs: Numbers) -> Rows:
-    """The rows of programs whose addresses or masks have no pattern."""
     shape = seen.shape
 
     def flat(value: Any) -> Any:
@@ -205,12 +183,12 @@ _FEW_RUNS = 4096
 class _Execution(NamedTuple):
     """One time that programs made the access: each touched a row's sectors, moved by so many."""
 
-    rows: SectorsOfRows
+    rows: requests.SectorsOfRows
     programs: Numbers
     row_of: Numbers
     moved: Numbers
 
-    def runs(self) -> Runs:
+    def runs(self) -> requests.Runs:
         """All sectors that it touches, those of programs that do the same once."""
         rows = self.rows.as_runs()
         if not self.moved.any():
@@ -227,7 +205,7 @@ class Touched:
 
     _executions: list[_Execution] = field(default_factory=list)
 
-    def add(self, programs: Alike, rows: SectorsOfRows) -> None:
+    def add(self, programs: Alike, rows: requests.SectorsOfRows) -> None:
         """Programs have made the access once more."""
         if len(self._executions) == _MOST_EXECUTIONS:
             self._executions = [self._as_one()]
@@ -235,16 +213,15 @@ class Touched:
             _Execution(rows, programs.programs, programs.row_of, programs.moved)
         )
 
-    def put_into(self, sectors: SectorSet) -> None:
-        """Put all sectors into a set."""
+    def put_into(self, sectors: requests.SectorSet) -> None:
         runs = []
         for execution in self._executions:
-            if isinstance(execution.rows, ScatteredRows) and not execution.moved.any():
+            if isinstance(execution.rows, requests.ScatteredRows) and not execution.moved.any():
                 sectors.add_numbers(execution.rows.numbers, execution.rows.origin)
             else:
                 runs.append(execution.runs())
         if runs:
-            sectors.add(Runs.joined(runs))
+            sectors.add(requests.Runs.joined(runs))
 
     def by_programs(self) -> int:
         """How many different sectors each program touched, added up."""
@@ -265,11 +242,13 @@ class Touched:
         rows, moved = self._by_time()
         once = self._merged(rows, moved)
         owners = once.starts >> _PROGRAM_BITS
-        runs = Runs(once.starts - (owners << _PROGRAM_BITS), once.stops - (owners << _PROGRAM_BITS))
+        runs = requests.Runs(
+            once.starts - (owners << _PROGRAM_BITS), once.stops - (owners << _PROGRAM_BITS)
+        )
         programs = numpy.arange(rows.shape[1])
         counts = numpy.bincount(owners, minlength=len(programs))
         sectors = numpy.bincount(owners, runs.lengths, minlength=len(programs)).astype(numpy.int64)
-        of_rows = RunsOfRows(runs, counts, sectors)
+        of_rows = requests.RunsOfRows(runs, counts, sectors)
         return _Execution(of_rows, programs, programs, numpy.zeros_like(programs))
 
     def _by_time(self) -> tuple[Numbers, Numbers]:
@@ -282,15 +261,15 @@ class Touched:
             moved[time, execution.programs] = execution.moved
         return rows, moved
 
-    def _merged(self, rows: Numbers, moved: Numbers) -> Runs:
+    def _merged(self, rows: Numbers, moved: Numbers) -> requests.Runs:
         """All that each column of `_by_time`, whose number is above _PROGRAM_BITS, touched."""
         parts = []
         for execution, row, shift in zip(self._executions, rows, moved):
             taking_part = numpy.flatnonzero(row != _NO_ROW)
             runs, owners = execution.rows.as_runs().chosen(row[taking_part], shift[taking_part])
             program = taking_part[owners] << _PROGRAM_BITS
-            parts.append(Runs(program + runs.starts, program + runs.stops))
-        return Runs.joined(parts).merged()
+            parts.append(requests.Runs(program + runs.starts, program + runs.stops))
+        return requests.Runs.joined(parts).merged()
 
 
 _MOST_RUNS_KEPT = 1 << 20
@@ -320,21 +299,21 @@ class Tally:
             dimension is looked at along which neighboring lanes lie.
     """
 
-    access: WarpAccess | Messages
+    access: WarpAccess | requests.Messages
     takes_turns: bool = False
     executions: int = 0
     counts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(_COUNTED, 0)))
     touched: int = 0
     at_once: int = 0
     steps: Steps | None = None
-    different: SectorSet = field(default_factory=SectorSet)
+    different: requests.SectorSet = field(default_factory=requests.SectorSet)
     _under_way: dict[Programs, Touched] = field(default_factory=dict)
-    _known: dict[Hashable, RowCosts] = field(default_factory=dict)
+    _known: dict[Hashable, requests.RowCosts] = field(default_factory=dict)
     _runs_kept: int = 0
-    _instructions: Instructions = field(init=False)
+    _instructions: requests.Instructions = field(init=False)
 
     def __post_init__(self) -> None:
-        self._instructions = Instructions.of(self.access)
+        self._instructions = requests.Instructions.of(self.access)
 
     def add(self, seen: ObservedAccess) -> None:
         """Count an access."""
@@ -367,11 +346,10 @@ class Tally:
             steps = tuple(new if new == was else None for new, was in zip(steps, self.steps))
         self.steps = None if steps is None or set(steps) == {None} else steps
 
-    def _costs(self, programs: Alike, size: int) -> RowCosts:
-        """What the rows of some programs cost; of rows that are met again it is kept."""
+    def _costs(self, programs: Alike, size: int) -> requests.RowCosts:
         if programs.key is not None and programs.key in self._known:
             return self._known[programs.key]
-        costs = costs_of_rows(*programs.rows(), size, self._instructions, self.takes_turns)
+        costs = requests.costs_of_rows(*programs.rows(), size, self._instructions, self.takes_turns)
         if programs.key is not None:
             self._runs_kept += costs.touched.entries
             if self._runs_kept > _MOST_RUNS_KEPT:
@@ -408,7 +386,7 @@ def _steps_along(
     return tuple(int(steps.flat[0]) if at == dimension else None for at in range(len(shape)))
 
 
-_BY_ENGINE: Mapping[Effect | None, Action] = {
+_BY_ENGINE: Mapping[operations.Effect | None, Action] = {
     "load": "TMA load",
     "store": "TMA store",
     "atomic": "TMA reduction",
@@ -512,7 +490,7 @@ def _counted(
     return counted.result(kernel.__name__, str(target), sizes, shared)
 
 
-Found = Mapping[Operation, WarpAccess | Messages]
+Found = Mapping[Operation, WarpAccess | requests.Messages]
 """The kernel's operations that access global memory, in order, and how lanes or TMA do."""
 
 
@@ -520,19 +498,19 @@ Found = Mapping[Operation, WarpAccess | Messages]
 def accesses_in(code: ProgramCode, target: Target) -> Found:
     """The accesses in a kernel's code; what AMD's buffer operations take at once is not known."""
     by_lanes = WarpAccesses(code.module, layouts_of, target)
-    accesses_by_op: dict[Operation, WarpAccess | Messages] = {}
+    accesses_by_op: dict[Operation, WarpAccess | requests.Messages] = {}
     for op in entry_of(code.module).walk():
-        by_pointer = trait_of(op, PointerAccess)
+        by_pointer = operations.trait_of(op, operations.PointerAccess)
         if by_pointer is not None and not by_pointer.has_offsets:
             accesses_by_op[op] = by_lanes[op]
-        elif has(op, DescriptorAccess) or isinstance(op, ttng.TensormapCreateOp):
-            accesses_by_op[op] = messages_of(op)
+        elif operations.has(op, operations.DescriptorAccess) or isinstance(
+            op, ttng.TensormapCreateOp
+        ):
+            accesses_by_op[op] = requests.messages_of(op)
     return accesses_by_op
 
 
 def _shared_costs_of(code: ProgramCode, lower: Callable[[], LoweredText]) -> tuple[SharedCost, ...]:
-    """What the operations of a kernel's code cost in shared memory, found once."""
-
     def costs() -> tuple[SharedCost, ...]:
         return shared_costs(code.module, lower()) if may_share(code.module) else ()
 
@@ -554,7 +532,6 @@ class Counting:
         """Whether programs that others ran after may run again."""
 
     def see(self, seen: ObservedAccess) -> None:
-        """Count an access, if it is one of those to count."""
         if (tally := self._tallies.get(seen.operation)) is None:
             return
         if seen.programs is not self._batch and not self._in_turns:
@@ -563,16 +540,15 @@ class Counting:
         tally.add(seen)
 
     def end_batch(self) -> None:
-        """The programs that were seen are done."""
         for tally in self._tallies.values():
             tally.end_batch()
 
     def fresh(self) -> dict[Operation, float]:
         """Of each access, the part of its different sectors that no earlier access goes to."""
-        seen: list[SectorSet] = []
+        seen: list[requests.SectorSet] = []
         shares, before = {}, 0
         for op, tally in self._tallies.items():
-            seen = [SectorSet.union([*seen, tally.different])]
+            seen = [requests.SectorSet.union([*seen, tally.different])]
             now, own = len(seen[0]), len(tally.different)
             shares[op] = (now - before) / own if own else 1.0
             before = now
@@ -584,23 +560,27 @@ class Counting:
 
     def spans(self) -> dict[str, int]:
         """Of each argument, the sectors from the first that is accessed to the last."""
-        together: dict[str, list[SectorSet]] = {}
+        together: dict[str, list[requests.SectorSet]] = {}
         for op, tally in self._tallies.items():
-            part = _by_lanes(op) if has(op, PointerAccess) else _by_engine(op)
+            part = _by_lanes(op) if operations.has(op, operations.PointerAccess) else _by_engine(op)
             together.setdefault(part.argument, []).append(tally.different)
-        return {name: SectorSet.union(sets).span for name, sets in together.items()}
+        return {name: requests.SectorSet.union(sets).span for name, sets in together.items()}
 
-    def read(self) -> dict[str, tuple[int, SectorSet]]:
+    def read(self) -> dict[str, tuple[int, requests.SectorSet]]:
         """Of each argument, the sectors that each program loads, added up, and those all load."""
         together: dict[str, list[Tally]] = {}
         for op, tally in self._tallies.items():
-            if global_effect(op) == "load":
-                part = _by_lanes(op) if has(op, PointerAccess) else _by_engine(op)
+            if operations.global_effect(op) == "load":
+                part = (
+                    _by_lanes(op)
+                    if operations.has(op, operations.PointerAccess)
+                    else _by_engine(op)
+                )
                 together.setdefault(part.argument, []).append(tally)
         return {
             name: (
                 sum(tally.touched for tally in tallies),
-                SectorSet.union(tally.different for tally in tallies),
+                requests.SectorSet.union(tally.different for tally in tallies),
             )
             for name, tallies in together.items()
         }
@@ -627,10 +607,10 @@ class Counting:
 
 
 def _access(op: Operation, tally: Tally, occurrence: int, phase: Phase) -> GlobalAccess:
-    part = _by_lanes(op) if has(op, PointerAccess) else _by_engine(op)
+    part = _by_lanes(op) if operations.has(op, operations.PointerAccess) else _by_engine(op)
     by_lanes = tally.access if isinstance(tally.access, WarpAccess) else None
     different = len(tally.different)
-    loops = (loop for loop in parents(op) if isinstance(loop, mlir.WhileOp))
+    loops = (loop for loop in operations.parents(op) if isinstance(loop, mlir.WhileOp))
     return GlobalAccess(
         operation=kind(op),
         action=_action(op),
@@ -657,11 +637,11 @@ def _access(op: Operation, tally: Tally, occurrence: int, phase: Phase) -> Globa
 def _action(op: Operation) -> Action:
     if isinstance(op, ttng.TensormapCreateOp):
         return "tensor map"
-    effect = global_effect(op)
-    if has(op, DescriptorAccess):
+    effect = operations.global_effect(op)
+    if operations.has(op, operations.DescriptorAccess):
         return _BY_ENGINE[effect]
     assert effect is not None
-    return "async copy" if has(op, SharedWrite) else effect
+    return "async copy" if operations.has(op, operations.SharedWrite) else effect
 
 
 class _Described(NamedTuple):
@@ -688,6 +668,6 @@ def _by_engine(op: Operation) -> _Described:
     return _Described(underlying_argument(descriptor), block.get_shape(), block.get_element_type())
 
 
-def _bytes(sectors: Sequence[SectorSet]) -> int:
+def _bytes(sectors: Sequence[requests.SectorSet]) -> int:
     """Of the different sectors among several accesses'."""
-    return SECTOR * len(SectorSet.union(sectors))
+    return requests.SECTOR * len(requests.SectorSet.union(sectors))

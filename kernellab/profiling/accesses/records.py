@@ -89,12 +89,10 @@ class SharedAccess(CountedAccess):
 
     @property
     def is_model(self) -> bool:
-        """Whether something is assumed."""
         return bool(self.assumed)
 
     @property
     def writes(self) -> bool:
-        """Whether it changes shared memory."""
         return self.kind in ("store", "stmatrix", "atomic", "async copy")
 
     def __str__(self) -> str:
@@ -229,12 +227,10 @@ class GlobalAccess(CountedAccess):
 
     @property
     def writes(self) -> bool:
-        """Whether it changes memory."""
         return "load" not in self.action and self.action != "async copy"
 
     @property
     def reads(self) -> bool:
-        """Whether it reads memory."""
         return not self.writes or self.action == "atomic"
 
     @property
@@ -401,7 +397,6 @@ class Accesses(HasCard):
 
     @property
     def shared_wavefronts(self) -> int:
-        """Turns of shared memory."""
         return sum(access.wavefronts for access in self.shared)
 
     @property

@@ -72,7 +72,6 @@ class Runs(NamedTuple):
 
     @staticmethod
     def joined(parts: Iterable[Runs]) -> Runs:
-        """The runs of all parts."""
         starts, stops = zip(*parts)
         return Runs(numpy.concatenate(starts), numpy.concatenate(stops))
 
@@ -92,7 +91,6 @@ class RunsOfRows(NamedTuple):
         return len(self.runs.starts)
 
     def as_runs(self) -> RunsOfRows:
-        """They are."""
         return self
 
     def chosen(self, rows: Numbers, moved: Numbers) -> tuple[Runs, Numbers]:
@@ -121,7 +119,6 @@ class ScatteredRows(NamedTuple):
         return len(self.numbers)
 
     def as_runs(self) -> RunsOfRows:
-        """A run for each of them."""
         starts = numpy.add(self.numbers, self.origin, dtype=numpy.int64)
         return RunsOfRows(Runs(starts, starts + 1), self.sectors, self.sectors)
 
@@ -187,7 +184,6 @@ class SectorSet:
 
     @property
     def span(self) -> int:
-        """Sectors from the first to the last."""
         if not self._pages:
             return 0
         first, last = min(self._pages), max(self._pages)
@@ -196,7 +192,6 @@ class SectorSet:
 
     @staticmethod
     def union(sets: Iterable[SectorSet]) -> SectorSet:
-        """What is in any of the sets."""
         union = SectorSet()
         for sector_set in sets:
             for number, page in sector_set._pages.items():
@@ -397,7 +392,6 @@ def _near(addresses: Numbers) -> tuple[Numbers, int]:
 
 
 def _sorted(numbers: Numbers) -> Numbers:
-    """In order along the last axis, which they mostly are already."""
     first = numbers[:1]
     if (first[..., 1:] >= first[..., :-1]).all() and (numbers[..., 1:] >= numbers[..., :-1]).all():
         return numbers
@@ -415,7 +409,6 @@ def _changes(ordered: Numbers) -> numpy.ndarray:
 
 
 def _count(marks: numpy.ndarray) -> Numbers:
-    """How many places along the last axis are marked."""
     lanes = marks.shape[-1]
     if lanes % 8:
         return numpy.asarray(numpy.count_nonzero(marks, axis=-1))

@@ -523,7 +523,6 @@ def shared_accesses(
     """
 
     def entered(block: Block) -> int:
-        """How often programs did."""
         function = block.parent_op()
         is_first = isinstance(function, tt.FuncOp) and function.body.blocks.first is block
         return programs if is_first else entries.get(block, 0)
@@ -576,7 +575,6 @@ def _name(op: Operation) -> str:
 
 
 def _sides(op: Operation) -> tuple[SSAValue | None, SSAValue | None]:
-    """The tile that an operation takes, and what becomes of it."""
     given = op.operands[1] if isinstance(op, _TILE_AND_BUFFER) else next(iter(op.results), None)
     return next(iter(op.operands), None), given
 

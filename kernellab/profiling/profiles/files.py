@@ -25,22 +25,8 @@ from kernellab.common.saved_files import (
     reading,
     text_in,
 )
+from kernellab.profiling.profiles import records
 from kernellab.profiling.profiles.profile import FORMAT, Profile
-from kernellab.profiling.profiles.records import (
-    COLUMNS,
-    COUNT,
-    PROTON,
-    TIME,
-    Device,
-    Events,
-    GrowingScope,
-    Machine,
-    Perturbation,
-    ProfiledKernel,
-    ProfiledLine,
-    Scope,
-    ScopeKind,
-)
 from kernellab.profiling.profiles.trees import MOST_LEVELS
 
 _MOST_MICROSECONDS = 1e12
@@ -78,25 +64,25 @@ class Interval:
     """Process and thread: events of two nest in none of the other's."""
     start: int
     end: int
-    kind: ScopeKind = "scope"
+    kind: records.ScopeKind = "scope"
 
 
-def nested(intervals: Iterable[Interval]) -> Scope:
+def nested(intervals: Iterable[Interval]) -> records.Scope:
     """The tree of intervals; equal names in one scope add up, less what those inside have."""
-    root = GrowingScope("ROOT", "root")
+    root = records.GrowingScope("ROOT", "root")
     ordered = sorted(
         intervals, key=lambda interval: (interval.track, interval.start, -interval.end)
     )
     for _, track in groupby(ordered, lambda interval: interval.track):
-        above: list[tuple[Interval, GrowingScope]] = []
+        above: list[tuple[Interval, records.GrowingScope]] = []
         for interval in track:
             while (above and above[-1][0].end < interval.end) or len(above) > MOST_LEVELS - 10:
                 above.pop()
             inside = above[-1][1] if above else root
             scope = inside.child(interval.name, interval.kind)
-            scope.add({TIME: interval.end - interval.start, COUNT: 1})
+            scope.add({records.TIME: interval.end - interval.start, records.COUNT: 1})
             if above:
-                inside.add({TIME: interval.start - interval.end})
+                inside.add({records.TIME: interval.start - interval.end})
             above.append((interval, scope))
     return root.grown()
 
@@ -113,7 +99,7 @@ def _intervals(given: list[Any]) -> Iterator[Interval]:
         )
         place = _number(event.get("pid"), where[0]), _number(event.get("tid"), where[1])
         name, start = str(event.get("name", ""))[:1000], _nanoseconds(event.get("ts"))
-        kind: ScopeKind = "kernel" if event.get("cat") == "kernel" else "scope"
+        kind: records.ScopeKind = "kernel" if event.get("cat") == "kernel" else "scope"
         if event["ph"] == "X":
             yield Interval(name, place, start, start + _nanoseconds(event.get("dur", 0)), kind)
         elif event["ph"] == "B":
@@ -136,7 +122,7 @@ def _nanoseconds(value: Any) -> int:
     return round(value * 1000)
 
 
-def _events_of_chrome(intervals: list[Interval]) -> Events | None:
+def _events_of_chrome(intervals: list[Interval]) -> records.Events | None:
     if not intervals:
         return None
     places: Mapping[str, int] = {
@@ -145,7 +131,7 @@ def _events_of_chrome(intervals: list[Interval]) -> Events | None:
     }
     rows = [(*each.track, places[each.name], each.start, each.end) for each in intervals]
     program, warp, scope, start, end = numpy.array(rows, numpy.int64).T
-    return Events(program, warp, scope, start, end, tuple(places), "ns")
+    return records.Events(program, warp, scope, start, end, tuple(places), "ns")
 
 
 # Proton's profiles: the JSON that llnl-hatchet reads as a literal, a list of trees, the second
@@ -183,17 +169,17 @@ def hatchet_in(content: bytes, measured_by: str) -> Profile:
     scopes = [_scope(root, 0, None) for root in roots]
     kept = [scope for scope in scopes if scope is not None]
     several = len(roots) > 1 or not kept
-    root = Scope("ROOT", "root", {}, tuple(kept)) if several else kept[0]
+    root = records.Scope("ROOT", "root", {}, tuple(kept)) if several else kept[0]
     # Proton writes 0 in the root for all metrics that add up.
     metrics = {name: number for name, number in root.metrics.items() if number}
     root = replace(root, kind="root", metrics=metrics)
     said = roots[0]["frame"].get("measured_by")  # in files that this lab wrote
     measured_by = said if isinstance(said, str) and said else measured_by
-    machine = Machine(devices=tuple(_devices(others[0] if others else {})))
+    machine = records.Machine(devices=tuple(_devices(others[0] if others else {})))
     return Profile(measured_by, root, machine, line_records=tuple(_lines(root)))
 
 
-def _scope(node: Any, level: int, above: ScopeKind | None) -> Scope | None:
+def _scope(node: Any, level: int, above: records.ScopeKind | None) -> records.Scope | None:
     """A node and all below it; None for what is Proton's own."""
     if level > MOST_LEVELS:
         raise BadFile(
@@ -208,20 +194,23 @@ def _scope(node: Any, level: int, above: ScopeKind | None) -> Scope | None:
     if name == _METADATA:
         return None
     metrics, labels = _metrics(given)
-    kind: ScopeKind = "root" if level == 0 else _kind(name, metrics, labels, above)
+    kind: records.ScopeKind = "root" if level == 0 else _kind(name, metrics, labels, above)
     scopes = (_scope(node, level + 1, kind) for node in inner)
     children = tuple(scope for scope in scopes if scope is not None)
     if level and not children and (inner or not (metrics or labels)):
         return None  # as proton-viewer: nothing was measured in it
-    return Scope(name, kind, metrics, children, labels)
+    return records.Scope(name, kind, metrics, children, labels)
 
 
 def _kind(
-    name: str, metrics: Mapping[str, float], labels: Mapping[str, str], above: ScopeKind | None
-) -> ScopeKind:
+    name: str,
+    metrics: Mapping[str, float],
+    labels: Mapping[str, str],
+    above: records.ScopeKind | None,
+) -> records.ScopeKind:
     if above in ("kernel", "line"):
         return "line"
-    if "device_id" in labels or (TIME in metrics and COUNT in metrics):
+    if "device_id" in labels or (records.TIME in metrics and records.COUNT in metrics):
         return "kernel"
     return "frame" if _PLACE.fullmatch(name) else "scope"
 
@@ -245,13 +234,13 @@ def _metrics(given: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]
     return numbers, labels
 
 
-def _devices(given: Mapping[str, Any]) -> list[Device]:
+def _devices(given: Mapping[str, Any]) -> list[records.Device]:
     listed = []
     for kind, devices in given.items():
         for index, facts in devices.items() if isinstance(devices, dict) else ():
             if isinstance(facts, dict):
                 listed.append(
-                    Device(
+                    records.Device(
                         kind,
                         index,
                         str(facts.get("arch", ""))[:40],
@@ -268,8 +257,7 @@ def _whole(value: Any) -> int:
     return value if type(value) is int and 0 <= value < 2**53 else 0
 
 
-def _lines(root: Scope) -> list[ProfiledLine]:
-    """What was sampled of kernels' lines, those of one line of one kernel together."""
+def _lines(root: records.Scope) -> list[records.ProfiledLine]:
     lines: dict[tuple[str, str, int], dict[str, float]] = {}
     whole: dict[str, float] = {}
     for kernel in root.walk():
@@ -284,7 +272,7 @@ def _lines(root: Scope) -> list[ProfiledLine]:
                 total[name] = total.get(name, 0) + number
             whole[kernel.name] = whole.get(kernel.name, 0) + scope.metrics[SAMPLES]
     return [
-        ProfiledLine(
+        records.ProfiledLine(
             file=file,
             line=line,
             operation="",
@@ -301,16 +289,14 @@ _READER = RecordReader()
 
 def profile_in(content: bytes, file: Path) -> Profile | None:
     """Return the profile that the bytes of a file hold, whoever wrote it; None if they hold none.
-
-    Raises:
-        ArchiveError: it is damaged, or of another version.
+    Raises ArchiveError: it is damaged, or of another version.
     """
     name = str(file)
     with reading(name):
         if FORMAT.begins(content):
             return _within_limits(_profile(FORMAT.unpacked(content, name)["profile"]))
         if is_hatchet(content):
-            return _within_limits(replace(hatchet_in(content, PROTON), name=file.name))
+            return _within_limits(replace(hatchet_in(content, records.PROTON), name=file.name))
         if is_chrome(content):
             return replace(chrome_in(content, "a trace in Chrome's form"), name=file.name)
     return None
@@ -338,7 +324,7 @@ def _profile(data: SavedData) -> Profile:
     data["kernels"].check_count(_MOST_KERNELS)
     scopes = [
         (
-            _READER.record(Scope, item, ["in"]),
+            _READER.record(records.Scope, item, ["in"]),
             None if (above := item["in"]).is_null() else above.count(),
         )
         for item in data["scopes"].items()
@@ -346,21 +332,19 @@ def _profile(data: SavedData) -> Profile:
     return Profile(
         measured_by=data["measured_by"].text(),
         root=tree_of(scopes, data["scopes"]),
-        machine=read(Machine, data["machine"]),
-        kernels=read(tuple[ProfiledKernel, ...], data["kernels"]),
+        machine=read(records.Machine, data["machine"]),
+        kernels=read(tuple[records.ProfiledKernel, ...], data["kernels"]),
         notes=read(tuple[str, ...], data["notes"]),
-        line_records=read(tuple[ProfiledLine, ...], data["lines"]),
+        line_records=read(tuple[records.ProfiledLine, ...], data["lines"]),
         events=None if data["events"].is_null() else _events(data["events"]),
-        perturbation=read(Perturbation | None, data["perturbation"]),
+        perturbation=read(records.Perturbation | None, data["perturbation"]),
         name=data["name"].text(),
     )
 
 
-def tree_of(flat: list[tuple[Scope, int | None]], data: SavedData) -> Scope:
+def tree_of(flat: list[tuple[records.Scope, int | None]], data: SavedData) -> records.Scope:
     """The tree of scopes of which each names the place of the one that it is in: one before it.
-
-    Raises:
-        SchemaError: they are not a tree, or the tree is too deep.
+    Raises SchemaError: they are not a tree, or the tree is too deep.
     """
     if not flat or flat[0][1] is not None:
         raise data.misfit("a list that begins with the root")
@@ -373,17 +357,17 @@ def tree_of(flat: list[tuple[Scope, int | None]], data: SavedData) -> Scope:
         if levels[-1] > MOST_LEVELS:
             raise data.misfit(f"a tree of at most {MOST_LEVELS} levels")
         children[inside].append(place)
-    made: list[Scope] = [flat[0][0]] * len(flat)
+    made: list[records.Scope] = [flat[0][0]] * len(flat)
     for place in reversed(range(len(flat))):
         node = flat[place][0]
         inner = tuple(made[child] for child in children[place])
-        made[place] = Scope(node.name, node.kind, node.metrics, inner, node.labels)
+        made[place] = records.Scope(node.name, node.kind, node.metrics, inner, node.labels)
     return made[0]
 
 
-def _events(data: SavedData) -> Events:
+def _events(data: SavedData) -> records.Events:
     names = tuple(item.text() for item in data["names"].items())
-    columns = program, warp, scope, start, end = [_column(data[name]) for name in COLUMNS]
+    columns = program, warp, scope, start, end = [_column(data[name]) for name in records.COLUMNS]
     if len({len(column) for column in columns}) != 1:
         raise data.misfit("columns of one length")
     if len(scope) and not (scope.min() >= 0 and scope.max() < len(names)):
@@ -393,7 +377,7 @@ def _events(data: SavedData) -> Events:
     ):
         raise data.misfit("events with times in range")
     unit = cast(Literal["cycles", "ns"], data["unit"].one_of("cycles", "ns"))
-    return Events(program, warp, scope, start, end, names, unit)
+    return records.Events(program, warp, scope, start, end, names, unit)
 
 
 _LATEST = 2**62

@@ -38,18 +38,8 @@ from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir.types import bit_width, element_type, shape
 from kernellab.launch.argument_copies import integers_of
 from kernellab.launch.dispatch import Instrumented, launches_watched
+from kernellab.profiling.profiles import records
 from kernellab.profiling.profiles.profile import Profile
-from kernellab.profiling.profiles.records import (
-    COUNT,
-    INTERPRETER,
-    IS_INTERPRETER,
-    TIME,
-    Events,
-    GrowingScope,
-    Machine,
-    ProfiledKernel,
-    ProfiledLine,
-)
 from kernellab.records import Run, Target
 from kernellab.records.launches import RunOptions
 from kernellab.triton_api import JITFunction, definition_of, is_in_library, options_of_launch
@@ -128,7 +118,6 @@ class OperationObserver(AccessObserver):
         mask: Value | None,
         active: Active,
     ) -> None:
-        """Count the bytes of an access."""
         del addresses
         began = time.perf_counter_ns()
         operation = located_at(frame.f_code, frame.f_lasti, self.operations)
@@ -139,7 +128,6 @@ class OperationObserver(AccessObserver):
         self._since += time.perf_counter_ns() - began
 
     def _lanes(self, elements: int, mask: Any, active: Active) -> int:
-        """How many lanes of all programs are on."""
         programs = self._taking_part(active)
         if mask is None:
             return elements * programs
@@ -152,7 +140,6 @@ class OperationObserver(AccessObserver):
         return self.programs.count if active is None else int(numpy.count_nonzero(active))
 
     def instrument(self) -> Instrument:
-        """What a launch is run with."""
         return Instrument(emit_passing_events, self)
 
 
@@ -247,7 +234,7 @@ _Line = tuple[str, int, str]
 class _Kernel:
     """A kernel of which launches were seen."""
 
-    facts: ProfiledKernel
+    facts: records.ProfiledKernel
     launches: int = 0
     lines: dict[_Line, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """Metrics of each operation of a line, and _EXECUTIONS."""
@@ -261,7 +248,7 @@ class InterpreterSession:
     def __init__(self, context: str, metadata_of: LaunchMetadata | None) -> None:
         self._metadata_of = metadata_of
         self._by_frames = context == "python"
-        self._root = GrowingScope("ROOT", "root")
+        self._root = records.GrowingScope("ROOT", "root")
         self._path = [self._root]
         self._kernels: dict[str, _Kernel] = {}
         self._notes: dict[str, None] = {}
@@ -285,7 +272,6 @@ class InterpreterSession:
         _watch.part(self)
 
     def enter(self, name: str, metrics: Mapping[str, float]) -> None:
-        """A scope begins."""
         scope = self._path[-1].child(name, "scope")
         scope.add(metrics)
         self._path.append(scope)
@@ -295,22 +281,23 @@ class InterpreterSession:
         self._path[-1].add(metrics)
 
     def leave(self) -> None:
-        """The innermost scope ends."""
         if len(self._path) > 1:
             self._path.pop()
 
     def finish(self, name: str) -> Profile:
-        """Everything that was measured."""
         self.deactivate()
         kernels = tuple(
             replace(kernel.facts, launches=kernel.launches) for kernel in self._kernels.values()
         )
         return Profile(
-            measured_by=INTERPRETER,
+            measured_by=records.INTERPRETER,
             root=self._root.grown(),
-            machine=Machine(self._target, platform.machine(), _versions()),
+            machine=records.Machine(self._target, platform.machine(), _versions()),
             kernels=kernels,
-            notes=(f"{IS_INTERPRETER[:1].upper()}{IS_INTERPRETER[1:]}.", *self._notes),
+            notes=(
+                f"{records.IS_INTERPRETER[:1].upper()}{records.IS_INTERPRETER[1:]}.",
+                *self._notes,
+            ),
             line_records=tuple(self._lines()),
             events=self._timeline(),
             name=name,
@@ -319,7 +306,6 @@ class InterpreterSession:
     # Launches
 
     def saw(self, launch: SeenLaunch) -> None:
-        """A launch was carried out."""
         said = named(
             launch.kernel, self._metadata_of, launch.grid, launch.options, launch.call.values
         )
@@ -334,7 +320,7 @@ class InterpreterSession:
             at = operation.position
             place = (at.file, at.line) if at is not None else ("", 0)
             kernel.lines[*place, operation.operation].update(
-                {TIME: operation.nanoseconds, _EXECUTIONS: operation.executions}
+                {records.TIME: operation.nanoseconds, _EXECUTIONS: operation.executions}
             )
             kernel.lines[*place, operation.operation].update(operation.metrics)
             by_line[place] += operation.nanoseconds
@@ -342,18 +328,18 @@ class InterpreterSession:
         scope = self._scope_of_caller().child(said.name, "kernel")
         of_lines = sum(by_line.values())
         own = max(launch.nanoseconds - of_lines, 0)
-        scope.add({TIME: own, COUNT: 1, **counted_here, **said.metrics})
+        scope.add({records.TIME: own, records.COUNT: 1, **counted_here, **said.metrics})
         for (file, line), nanoseconds in sorted(by_line.items()):
             if line:
                 title = _title(file, line, kernel.facts.file)
-                scope.child(title, "line").add({TIME: nanoseconds})
+                scope.child(title, "line").add({records.TIME: nanoseconds})
             else:
-                scope.add({TIME: nanoseconds})
+                scope.add({records.TIME: nanoseconds})
         if len(self._events) < _LAUNCHES_KEPT:
             start = launch.start - self._began
             self._events.append((said.name, start, start + launch.nanoseconds))
 
-    def _scope_of_caller(self) -> GrowingScope:
+    def _scope_of_caller(self) -> records.GrowingScope:
         """The scope that a launch is in: the user's, with context="python" the frames."""
         scope = self._path[-1]
         if self._by_frames:
@@ -361,28 +347,28 @@ class InterpreterSession:
                 scope = scope.child(f"{file}:{line}@{function}", "frame")
         return scope
 
-    def _lines(self) -> Iterator[ProfiledLine]:
+    def _lines(self) -> Iterator[records.ProfiledLine]:
         for name, kernel in self._kernels.items():
             known = {place: sums for place, sums in kernel.lines.items() if place[1]}
-            whole = sum(sums[TIME] for sums in known.values()) or 1
+            whole = sum(sums[records.TIME] for sums in known.values()) or 1
             for (file, line, operation), sums in known.items():
-                yield ProfiledLine(
+                yield records.ProfiledLine(
                     file=file,
                     line=line,
                     operation=operation,
-                    share=sums[TIME] / whole,
+                    share=sums[records.TIME] / whole,
                     executions=sums[_EXECUTIONS],
                     kernel=name,
                     metrics={metric: n for metric, n in sums.items() if metric != _EXECUTIONS},
                 )
 
-    def _timeline(self) -> Events | None:
+    def _timeline(self) -> records.Events | None:
         if not self._events:
             return None
         names = tuple(dict.fromkeys(name for name, _, _ in self._events))
         places = {name: place for place, name in enumerate(names)}
         nowhere = numpy.full(len(self._events), -1, numpy.int64)
-        return Events(
+        return records.Events(
             program=nowhere,
             warp=nowhere,
             scope=numpy.array([places[name] for name, _, _ in self._events], numpy.int64),
@@ -406,7 +392,7 @@ class SeenLaunch:
     nanoseconds: int
     operations: list[MeasuredOperation]
 
-    def facts(self, name: str) -> ProfiledKernel:
+    def facts(self, name: str) -> records.ProfiledKernel:
         """The kernel of the launch; its compilation is made when somebody asks for it."""
         place = definition_of(self.kernel)
         constants = {
@@ -415,7 +401,7 @@ class SeenLaunch:
             if len(path) == 1
         }
         call = replace(self.call, values={})  # without the tensors, whose memory it would keep
-        return ProfiledKernel(
+        return records.ProfiledKernel(
             name=name,
             options={
                 **constants,
@@ -444,7 +430,6 @@ class _Watch:
         self._open = ExitStack()
 
     def join(self, session: InterpreterSession) -> None:
-        """A session hears from now on."""
         if not self._sessions:
             self._open.enter_context(launches_watched(self))
             self._open.enter_context(scopes_reported(self))
@@ -452,7 +437,6 @@ class _Watch:
             self._sessions.append(session)
 
     def part(self, session: InterpreterSession) -> None:
-        """A session hears no more."""
         if session in self._sessions:
             self._sessions.remove(session)
             if not self._sessions:
@@ -466,7 +450,6 @@ class _Watch:
         options: RunOptions,
         run: Instrumented,
     ) -> Run:
-        """As `dispatch.LaunchWatcher`."""
         __tracebackhide__ = True
         del options
         observer = OperationObserver()
@@ -487,17 +470,14 @@ class _Watch:
         return done
 
     def enter(self, name: str, metrics: Mapping[str, float]) -> None:
-        """As `proton.ScopeListener`."""
         for session in self._sessions:
             session.enter(name, metrics)
 
     def measured(self, metrics: Mapping[str, float]) -> None:
-        """As `proton.ScopeListener`."""
         for session in self._sessions:
             session.measured(metrics)
 
     def leave(self) -> None:
-        """As `proton.ScopeListener`."""
         for session in self._sessions:
             session.leave()
 
@@ -531,7 +511,6 @@ _MOST_FRAMES = 64
 
 
 def _frames() -> list[tuple[str, str, int]]:
-    """The user's frames, the outermost first: file, function, line."""
     stack = ((at.f_code, line) for at, line in traceback.walk_stack(sys._getframe(1)))
     users = (
         (code.co_filename, code.co_name, line)

@@ -187,7 +187,6 @@ class _Group:
 
     @property
     def weight(self) -> int:
-        """How many operations on tiles there are."""
         return sum(map(is_tile_wide, self.operations))
 
     @property
@@ -216,10 +215,8 @@ def line_of(op: Operation) -> int:
 
 
 def mark(module: ModuleOp, detail: Detail) -> MarkedModule:
-    """Put marks into a module of TTGIR, which is changed.
-
-    Raises:
-        UnsupportedOperation: the module has several functions, or more scopes than there are names.
+    """Put marks into a module of TTGIR, which is changed. Raises UnsupportedOperation: the module
+    has several functions, or more scopes than there are names.
     """
     functions = [op for op in module.body.block.ops if isinstance(op, tt.FuncOp)]
     if len(functions) != 1:
@@ -359,7 +356,6 @@ def _kind_of_end(block: Block) -> str:
 
 
 def _is_entered(op: Operation) -> bool:
-    """Whether there are marks inside: in loops, and where there is something to be seen."""
     if isinstance(op, flow.LOOPS):
         return True
     if not isinstance(op, _ENTERED):

@@ -21,15 +21,7 @@ from kernellab.compiler.targets import local_target
 from kernellab.errors import GpuFault, NoGpu, ProfileError, UnsupportedOperation, compiled_text
 from kernellab.launch.argument_copies import tensors_in
 from kernellab.launch.preparation import EntryPoint, Grid, PreparedLaunch, prepare
-from kernellab.profiling.profiles.line_marks import (
-    DETAILS,
-    Detail,
-    MarkedKernel,
-    PlainKernel,
-    marked_kernel,
-    plain_kernel,
-    within_occupancy,
-)
+from kernellab.profiling.profiles import line_marks
 from kernellab.profiling.profiles.line_marks import Scope as LineScope
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import (
@@ -45,16 +37,7 @@ from kernellab.profiling.profiles.records import (
     code_hash,
 )
 from kernellab.records.launches import RUN_OPTION_NAMES
-from kernellab.triton_api import definition_of, load
-from kernellab.triton_api.proton import (
-    HEADER_WORDS,
-    MAGIC,
-    ReadingMemory,
-    launch_compiled,
-    launch_marked,
-    mark_of,
-    scratch_bytes,
-)
+from kernellab.triton_api import definition_of, load, proton
 
 Array = npt.NDArray[Any]
 
@@ -78,24 +61,21 @@ class Readings:
 
     @property
     def lost(self) -> int:
-        """Readings that newer ones took the place of."""
         return int((self.taken - self.kept).sum())
 
 
-def read(words: Array, memory: ReadingMemory) -> Readings:
+def read(words: Array, memory: proton.ReadingMemory) -> Readings:
     """The readings in the words of some programs: one row of unsigned 32-bit integers for each.
-
-    Raises:
-        ProfileError: they were not written by a marked kernel.
+    Raises ProfileError: they were not written by a marked kernel.
     """
-    if len(words) == 0 or not (words[:, 0] == MAGIC).all():
+    if len(words) == 0 or not (words[:, 0] == proton.MAGIC).all():
         raise ProfileError(
             "The readings of the launch are damaged: a program did not finish, or overwrote them."
         )
     warps = list(memory.noted)
-    first = HEADER_WORDS + memory.warps
+    first = proton.HEADER_WORDS + memory.warps
     size = memory.readings
-    taken = words[:, HEADER_WORDS:first][:, warps].astype(numpy.int64) // 2
+    taken = words[:, proton.HEADER_WORDS : first][:, warps].astype(numpy.int64) // 2
     kept = numpy.minimum(taken, size)
     noted = words[:, first : first + 2 * size * len(warps)].reshape(len(words), len(warps), size, 2)
     # The memory is a ring: where it is full, the oldest reading follows the newest.
@@ -107,7 +87,7 @@ def read(words: Array, memory: ReadingMemory) -> Readings:
         warps=tuple(warps),
         taken=taken,
         kept=kept,
-        marks=mark_of(numpy.take_along_axis(noted[..., 0], at, axis=2)).astype(numpy.int64),
+        marks=proton.mark_of(numpy.take_along_axis(noted[..., 0], at, axis=2)).astype(numpy.int64),
         clocks=numpy.take_along_axis(noted[..., 1], at, axis=2),
     )
 
@@ -200,14 +180,14 @@ class PlainLaunch:
 
     def __call__(self) -> None:
         """Launch once."""
-        launch_compiled(self.compiled, self.grid, self.values)
+        proton.launch_compiled(self.compiled, self.grid, self.values)
 
 
 @dataclass
 class MarkedLaunch:
     """A marked kernel, loaded, on one grid."""
 
-    marked: MarkedKernel
+    marked: line_marks.MarkedKernel
     grid: tuple[int, int, int]
     values: Sequence[Any]
     """The kernel's arguments, all of them, in order."""
@@ -219,7 +199,7 @@ class MarkedLaunch:
 
     def __call__(self) -> None:
         """Launch once."""
-        launch_marked(self.marked.compiled, self.grid, self.values, self._memory)
+        proton.launch_marked(self.marked.compiled, self.grid, self.values, self._memory)
 
     def _memory(self, size: int) -> torch.Tensor:
         if self.noted is None or self.noted.numel() != size:
@@ -228,11 +208,13 @@ class MarkedLaunch:
 
     def _rows(self) -> torch.Tensor:
         assert self.noted is not None, "the kernel was launched"
-        return self.noted.view(-1, scratch_bytes(self.marked.compiled)).view(torch.int32)
+        return self.noted.view(-1, proton.scratch_bytes(self.marked.compiled)).view(torch.int32)
 
     def most_readings(self) -> int:
         """How many readings the busiest warp took, kept or not."""
-        counts = self._rows()[:, HEADER_WORDS : HEADER_WORDS + self.marked.memory.warps]
+        counts = self._rows()[
+            :, proton.HEADER_WORDS : proton.HEADER_WORDS + self.marked.memory.warps
+        ]
         return int(counts.max().item()) // 2
 
     def readings(self, programs: int) -> Readings:
@@ -326,7 +308,7 @@ def gpu_faults_told(kernel: str) -> Iterator[None]:
 class Measured:
     """One marked launch, and what it noted."""
 
-    marked: MarkedKernel
+    marked: line_marks.MarkedKernel
     grid: tuple[int, int, int]
     readings: Readings
     perturbation: Perturbation
@@ -410,7 +392,6 @@ def _named(line: int, operation: str) -> str:
 
 
 def _parts(scopes: Sequence[LineScope], spans: Spans) -> tuple[Scope, ...]:
-    """The parts of the kernel, prologue, loops and so on, with their lines below them."""
     cycles = numpy.bincount(spans.scope, spans.cycles, len(scopes))
     executions = numpy.bincount(spans.scope, minlength=len(scopes))
     parts: dict[str, dict[str, list[float]]] = {}
@@ -446,7 +427,6 @@ def _events(spans: Spans, rows: Array, readings: Readings, names: Sequence[str])
 
 
 def _notes(measured: Measured) -> list[str]:
-    """What the numbers are of, and what the marks changed."""
     readings, marked = measured.readings, measured.marked
     x, y, z = measured.grid
     programs = x * y * z
@@ -478,7 +458,7 @@ def _notes(measured: Measured) -> list[str]:
     return notes
 
 
-def who_notes(marked: MarkedKernel) -> str:
+def who_notes(marked: line_marks.MarkedKernel) -> str:
     """The warps that noted the clock, in words."""
     noting = marked.memory.noting
     if not noting:
@@ -505,7 +485,7 @@ class LineOptions:
         programs: of how many, evenly spread over the grid, the clock's readings are taken.
     """
 
-    detail: Detail | None = None
+    detail: line_marks.Detail | None = None
     allow_occupancy_change: bool = False
     programs: int = 64
 
@@ -546,7 +526,7 @@ def profile_on_gpu(
         return _Profiled(prepared, options).profile()
 
 
-_Way = tuple[Detail, tuple[int, ...]]
+_Way = tuple[line_marks.Detail, tuple[int, ...]]
 """One way to put marks, and the warps that note; () for all."""
 
 
@@ -559,7 +539,9 @@ class _Profiled:
         self._grid = prepared.sizes()
         call = prepared.call
         self._values = [call.values[name] for name in prepared.kernel.arg_names]
-        self._plain: PlainKernel = plain_kernel(prepared.kernel, call, prepared.target)
+        self._plain: line_marks.PlainKernel = line_marks.plain_kernel(
+            prepared.kernel, call, prepared.target
+        )
         compiled = triton_api.compile_natively(
             prepared.kernel, call.specialization, prepared.target, call.options, for_launch=True
         )
@@ -613,10 +595,9 @@ class _Profiled:
         return best
 
     def _ways(self) -> Iterator[_Way]:
-        """From the finest: of all warps, then of one."""
         requested = self._options.detail
         one_warp = self._plain.warps == 1
-        for detail in DETAILS if requested is None else (requested,):
+        for detail in line_marks.DETAILS if requested is None else (requested,):
             yield detail, ()
             if not one_warp:
                 yield detail, (0,)
@@ -670,17 +651,15 @@ class _Profiled:
             launch()
         return launch
 
-    def _marked(self, way: _Way, readings: int) -> MarkedKernel:
-        """The kernel with marks, as many programs at once as without.
-
-        Raises:
-            UnsupportedOperation: there are not.
+    def _marked(self, way: _Way, readings: int) -> line_marks.MarkedKernel:
+        """The kernel with marks, as many programs at once as without. Raises UnsupportedOperation:
+        there are not.
         """
         detail, noting = way
-        marked = marked_kernel(self._plain, detail, readings, noting)
+        marked = line_marks.marked_kernel(self._plain, detail, readings, noting)
         if self._options.allow_occupancy_change:
             return marked
-        marked = within_occupancy(marked)
+        marked = line_marks.within_occupancy(marked)
         at_once = marked.programs_at_once()
         if at_once is not None and at_once[1] != at_once[0]:
             raise UnsupportedOperation(

@@ -147,7 +147,6 @@ class Counter:
 
     @property
     def ratio(self) -> float | None:
-        """Predicted over measured."""
         if self.predicted is None or not self.measured:
             return None
         return self.predicted / self.measured
@@ -241,10 +240,7 @@ class LaunchPage:
 
 def launch_pages(text: str) -> Iterator[LaunchPage]:
     """The launches of a source page, in order; none where the text has no table of instructions.
-
-    Raises:
-        csv.Error: the text is not CSV.
-        ValueError: a count in it is not a number.
+    Raises ValueError: a count in it is not a number.
     """
     kernel = ""
     columns: _Columns | None = None
@@ -277,7 +273,6 @@ class _Columns:
 
     @classmethod
     def of(cls, head: Sequence[str]) -> _Columns:
-        """Read the names of the columns."""
         address = head.index("Address")
         reasons = {}
         for at, name in enumerate(head):
@@ -301,7 +296,6 @@ class _Columns:
         )
 
     def read(self, row: Sequence[str]) -> SampledInstruction | None:
-        """The instruction of a row; None for a row of something else."""
         if len(row) != self.width or (address := _address(row[self.address])) is None:
             return None
         reasons = _summed((name, _number(row[at])) for at, name in self.reasons.items())
@@ -348,9 +342,7 @@ _MOST = 2**53
 
 def _number(cell: str) -> int:
     """A count: "1,234", "12.00"; 0 for "-", for nothing, and for what is not a finite number.
-
-    Raises:
-        ValueError: it is negative, or larger than any count.
+    Raises ValueError: it is negative, or larger than any count.
     """
     try:
         number = round(float(cell.replace(",", "")))
@@ -413,7 +405,6 @@ def _pages(text: str, file: Path) -> list[LaunchPage]:
 
 
 def _printed(file: Path, page: str, *options: str) -> str:
-    """A page of a report, as CSV."""
     if not os.path.exists(file):
         raise ProfileError(why_unreadable(file, FileNotFoundError()))
     if shutil.which("ncu") is None:
@@ -431,7 +422,6 @@ def _printed(file: Path, page: str, *options: str) -> str:
 
 
 def _chosen(pages: list[LaunchPage], file: Path, kernel: str, launch: int) -> LaunchPage:
-    """The launch that was asked for."""
     kernels = list(dict.fromkeys(page.kernel for page in pages if page.instructions))
     if not kernels:
         raise ProfileError(
@@ -504,10 +494,8 @@ class _Code:
 
 
 def lines_of(profile: SampledCode, compilation: Compilation) -> Mapping[int, SampledInstruction]:
-    """Line of the compilation's SASS -> what was measured of its instruction.
-
-    Raises:
-        ProfileError: the profile is of another kernel, options, or version of Triton.
+    """Line of the compilation's SASS -> what was measured of its instruction. Raises ProfileError:
+    the profile is of another kernel, options, or version of Triton.
     """
     if profile.kernel != compilation.kernel:
         raise ProfileError(
@@ -572,7 +560,6 @@ def _other_code(
     there: tuple[_Code, SampledInstruction] | None,
     counts: tuple[int, int],
 ) -> ProfileError:
-    """The error that says where two codes part."""
     ours = str(here[1]) if here else "no more"
     theirs = there[1].text if there else "no more"
     return ProfileError(

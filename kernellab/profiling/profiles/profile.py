@@ -19,19 +19,7 @@ import numpy
 from kernellab.common.saved_files import Format, kernellab_version
 from kernellab.common.system import save_whole, saved_path
 from kernellab.errors import ArchiveError, ArgumentError, visible
-from kernellab.profiling.profiles import trees
-from kernellab.profiling.profiles.records import (
-    COLUMNS,
-    INTERPRETER,
-    IS_INTERPRETER,
-    TIME,
-    Events,
-    ProfiledKernel,
-    ProfileRecord,
-    Scope,
-    Timeline,
-    chrome_trace,
-)
+from kernellab.profiling.profiles import records, trees
 from kernellab.profiling.profiles.trees import SECONDS, Filter, Metric, base
 from kernellab.profiling.profiles.trees import rows as rows_of
 from kernellab.records.display import PrintsAsCard, described, frame_of, plot, show
@@ -41,7 +29,7 @@ FORMAT = Format("kernellab.profile", "profile")
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-def save(record: ProfileRecord, path: str | os.PathLike[str]) -> Path:
+def save(record: records.ProfileRecord, path: str | os.PathLike[str]) -> Path:
     """See `Profile.save`."""
     file = saved_path(path, ArchiveError)
     if file.suffix in (".html", ".htm"):
@@ -57,11 +45,11 @@ def save(record: ProfileRecord, path: str | os.PathLike[str]) -> Path:
 # Our own
 
 
-def _whole(record: ProfileRecord) -> bytes:
+def _whole(record: records.ProfileRecord) -> bytes:
     return FORMAT.packed(profile=plain(record))
 
 
-def plain(record: ProfileRecord) -> dict[str, Any]:
+def plain(record: records.ProfileRecord) -> dict[str, Any]:
     """A profile in types that JSON has; compilations stay where they are."""
     kernels = [
         {
@@ -92,10 +80,10 @@ def _plain_value(value: Any) -> Any:
     return value if type(value) in (bool, int, float, str, type(None)) else str(value)
 
 
-def _scopes(root: Scope) -> list[dict[str, Any]]:
+def _scopes(root: records.Scope) -> list[dict[str, Any]]:
     """The tree as a list, each scope with the place of the one it is in: trees may be deep."""
     nodes: list[dict[str, Any]] = []
-    waiting: list[tuple[Scope, int | None]] = [(root, None)]
+    waiting: list[tuple[records.Scope, int | None]] = [(root, None)]
     while waiting:
         scope, inside = waiting.pop()
         place = len(nodes)
@@ -112,13 +100,13 @@ def _scopes(root: Scope) -> list[dict[str, Any]]:
     return nodes
 
 
-def _events(events: Events) -> dict[str, Any]:
+def _events(events: records.Events) -> dict[str, Any]:
     """The columns as base64 of their little-endian integers of 64 bits."""
     columns = {
         name: base64.b64encode(
             numpy.ascontiguousarray(getattr(events, name), dtype="<i8").tobytes()
         ).decode()
-        for name in COLUMNS
+        for name in records.COLUMNS
     }
     return {"unit": events.unit, "names": list(events.names), **columns}
 
@@ -126,7 +114,7 @@ def _events(events: Events) -> dict[str, Any]:
 # Proton's
 
 
-def _hatchet(record: ProfileRecord) -> bytes:
+def _hatchet(record: records.ProfileRecord) -> bytes:
     """The list that Proton writes and llnl-hatchet reads: the tree, and the devices."""
     names = record.root.totals
     tree = _literal(record.root)
@@ -145,7 +133,7 @@ def _hatchet(record: ProfileRecord) -> bytes:
     return json.dumps([tree, devices], indent=1).encode()
 
 
-def _literal(scope: Scope) -> dict[str, Any]:
+def _literal(scope: records.Scope) -> dict[str, Any]:
     metrics: Mapping[str, Any] = {**scope.metrics, **scope.labels}
     return {
         "children": [_literal(child) for child in scope.children],
@@ -157,7 +145,7 @@ def _literal(scope: Scope) -> dict[str, Any]:
 # speedscope's
 
 
-def _speedscope(record: ProfileRecord) -> bytes:
+def _speedscope(record: records.ProfileRecord) -> bytes:
     """A profile for each metric that adds up: stacks, as wide as each has of it."""
     frames: dict[str, int] = {}
     profiles = [_stacks(record.root, name, frames) for name in record.root.totals]
@@ -171,9 +159,9 @@ def _speedscope(record: ProfileRecord) -> bytes:
     return json.dumps(data).encode()
 
 
-def _stacks(root: Scope, metric: str, frames: dict[str, int]) -> dict[str, Any]:
+def _stacks(root: records.Scope, metric: str, frames: dict[str, int]) -> dict[str, Any]:
     samples, weights = [], []
-    waiting: list[tuple[Scope, tuple[int, ...]]] = [(root, ())]
+    waiting: list[tuple[records.Scope, tuple[int, ...]]] = [(root, ())]
     while waiting:
         scope, above = waiting.pop()
         stack = above if scope is root else (*above, frames.setdefault(scope.name, len(frames)))
@@ -196,10 +184,10 @@ def _stacks(root: Scope, metric: str, frames: dict[str, int]) -> dict[str, Any]:
 
 # Chrome's
 
-_FORMS: Mapping[str, Callable[[ProfileRecord], bytes]] = {
+_FORMS: Mapping[str, Callable[[records.ProfileRecord], bytes]] = {
     ".hatchet": _hatchet,
     ".speedscope.json": _speedscope,
-    ".trace.json": lambda record: chrome_trace(Timeline.of(record).events).encode(),
+    ".trace.json": lambda record: records.chrome_trace(records.Timeline.of(record).events).encode(),
     ".json": lambda record: FORMAT.text(profile=plain(record)),
 }
 """The end of a file's name -> what writes it."""
@@ -231,18 +219,18 @@ class ProfileDifference(PrintsAsCard):
     averages are computed in each, and then compared.
     """
 
-    first: ProfileRecord
-    second: ProfileRecord
+    first: records.ProfileRecord
+    second: records.ProfileRecord
 
     @classmethod
-    def of(cls, first: ProfileRecord, second: Any) -> ProfileDifference:
+    def of(cls, first: records.ProfileRecord, second: Any) -> ProfileDifference:
         """Two profiles side by side; the second may be the session that measured it.
 
         Raises:
             ArgumentError: the second is not a profile.
         """
         second = getattr(second, "profile", second)
-        if not isinstance(second, ProfileRecord):
+        if not isinstance(second, records.ProfileRecord):
             raise ArgumentError(
                 f"A profile is compared with another profile, got {described(second)}.",
                 advice="Subtract results of kernellab.profile or kernellab.load: a - b.",
@@ -260,12 +248,10 @@ class ProfileDifference(PrintsAsCard):
         )
 
     def rows(self, metrics: Any = None) -> tuple[tuple[str, ...], list[DifferenceRow]]:
-        """The names of the metrics, and the scopes of both, the first one's order first.
-
-        Raises:
-            OptionError: a metric that neither has.
+        """The names of the metrics, and the scopes of both, the first one's order first. Raises
+        OptionError: a metric that neither has.
         """
-        both = Scope("", "root", {}, (self.first.root, self.second.root))
+        both = records.Scope("", "root", {}, (self.first.root, self.second.root))
         chosen = trees.read(metrics, both, first_alone=metrics is None)
         here, there = (_values(record, chosen) for record in (self.first, self.second))
         nothing = (math.nan,) * len(chosen)
@@ -309,9 +295,8 @@ class ProfileDifference(PrintsAsCard):
 
 
 def _values(
-    record: ProfileRecord, metrics: tuple[Metric, ...]
+    record: records.ProfileRecord, metrics: tuple[Metric, ...]
 ) -> Mapping[ScopePath, tuple[float, ...]]:
-    """The metrics of every scope by its path."""
     values: dict[ScopePath, tuple[float, ...]] = {}
     times: Counter[ScopePath] = Counter()
     path: ScopePath = ()
@@ -332,7 +317,7 @@ LINE_COLUMNS = ("kernel", "line", "operation", "cycles", "share", "executions")
 
 
 @dataclass(frozen=True)
-class Profile(ProfileRecord, PrintsAsCard):
+class Profile(records.ProfileRecord, PrintsAsCard):
     """Measurements of launches, as a tree of scopes: the user's scopes, Python frames, kernels and
     their lines. A scope has its own metrics; tables and texts add up those of all scopes below it.
     """
@@ -340,7 +325,7 @@ class Profile(ProfileRecord, PrintsAsCard):
     @property
     def is_of_gpu(self) -> bool:
         """Whether times and cycles are a GPU's."""
-        return self.measured_by != INTERPRETER
+        return self.measured_by != records.INTERPRETER
 
     @property
     def origin(self) -> str:
@@ -348,7 +333,11 @@ class Profile(ProfileRecord, PrintsAsCard):
         where = self.machine.device or self.machine.target
         if not self.is_of_gpu:
             emulated = self.machine.target
-            return f"{IS_INTERPRETER}; {emulated} emulated" if emulated else IS_INTERPRETER
+            return (
+                f"{records.IS_INTERPRETER}; {emulated} emulated"
+                if emulated
+                else records.IS_INTERPRETER
+            )
         both = self.machine.device and self.machine.target
         return ", ".join(
             part for part in (self.measured_by, f"{where} ({both})" if both else where) if part
@@ -372,7 +361,7 @@ class Profile(ProfileRecord, PrintsAsCard):
         """The names of the metrics that were measured: "time (ns)", "count", ..."""
         return tuple(self.root.totals)
 
-    def kernel(self, name: str) -> ProfiledKernel | None:
+    def kernel(self, name: str) -> records.ProfiledKernel | None:
         """The kernel whose scopes are called so; None where the profile has none. A launch that
         its `launch_metadata` named is of the kernel that its name begins with.
         """
@@ -380,9 +369,9 @@ class Profile(ProfileRecord, PrintsAsCard):
         return next(filter(None, begun), None)
 
     @cached_property
-    def _kernels(self) -> Mapping[int, Mapping[str, ProfiledKernel]]:
+    def _kernels(self) -> Mapping[int, Mapping[str, records.ProfiledKernel]]:
         """The first kernel of each name by the name's length, the longest names first."""
-        kernels: dict[int, dict[str, ProfiledKernel]] = {}
+        kernels: dict[int, dict[str, records.ProfiledKernel]] = {}
         for kernel in sorted(self.kernels, key=lambda kernel: -len(kernel.name)):
             kernels.setdefault(len(kernel.name), {}).setdefault(kernel.name, kernel)
         return kernels
@@ -393,7 +382,7 @@ class Profile(ProfileRecord, PrintsAsCard):
         times: dict[str, float] = {}
         for scope in self.root.walk():
             if scope.kind == "kernel":
-                times[scope.name] = times.get(scope.name, 0.0) + scope.totals.get(TIME, 0.0)
+                times[scope.name] = times.get(scope.name, 0.0) + scope.totals.get(records.TIME, 0.0)
         return times
 
     def table(
@@ -467,13 +456,13 @@ class Profile(ProfileRecord, PrintsAsCard):
         chosen = trees.read(metric, self.root, first_alone=True)
         return replace(self, root=trees.filtered(self, chosen, keep))
 
-    def timeline(self, program: int | None = None) -> Timeline:
+    def timeline(self, program: int | None = None) -> records.Timeline:
         """The events of the profile over time: `.records`, `.plot()`, `.save("trace.json")`.
 
         Raises:
             ProfileError: the profile has no events.
         """
-        return Timeline.of(self, program)
+        return records.Timeline.of(self, program)
 
     def diff(self, other: Profile) -> ProfileDifference:
         """Compare this profile with another: by how much its numbers are larger.
@@ -509,5 +498,5 @@ class Profile(ProfileRecord, PrintsAsCard):
         """All of it in types that JSON has."""
         return plain(self)
 
-    def __iter__(self) -> Iterator[Scope]:
+    def __iter__(self) -> Iterator[records.Scope]:
         return self.root.walk()

@@ -54,7 +54,6 @@ class Scope:
     """What is not a number: "device_id", "device_type"."""
 
     def walk(self) -> Iterator[Scope]:
-        """It and all below it, in order."""
         waiting = [self]
         while waiting:
             scope = waiting.pop()
@@ -90,7 +89,6 @@ class GrowingScope:
             self.metrics[name] = self.metrics.get(name, 0) + number
 
     def grown(self) -> Scope:
-        """The scope as it is now."""
         inner = tuple(child.grown() for child in self.children.values())
         return Scope(self.name, self.kind, dict(self.metrics), inner)
 
@@ -148,10 +146,8 @@ class ProfiledKernel:
 
     @functools.cached_property
     def compilation(self) -> Any:
-        """Its Compilation, of the same machine code; None where its source is not at hand.
-
-        Raises:
-            ProfileError: its source now gives other machine code.
+        """Its Compilation, of the same machine code; None where its source is not at hand. Raises
+        ProfileError: its source now gives other machine code.
         """
         if self.compile is None:
             return None
@@ -230,7 +226,6 @@ class Events:
         return len(self.start)
 
     def at(self, places: numpy.ndarray) -> Events:
-        """Some of them, in the order of `places`."""
         return replace(self, **{name: getattr(self, name)[places] for name in COLUMNS})
 
 

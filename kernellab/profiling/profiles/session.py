@@ -17,14 +17,7 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeVar, cast
 import torch
 import triton
 
-from kernellab.common.arguments import (
-    check_choice,
-    check_flags,
-    check_whole,
-    is_one_of,
-    is_real,
-    parameters_first,
-)
+from kernellab.common import arguments
 from kernellab.common.saved_files import BadFile, SchemaError, kernellab_version
 from kernellab.common.text import shown
 from kernellab.compiler.binding import BoundCall
@@ -97,10 +90,8 @@ class ProfileSession:
     # From start to stop
 
     def start(self) -> ProfileSession:
-        """Begin to measure.
-
-        Raises:
-            ProfileError: nothing can be measured here; the session was started before.
+        """Begin to measure. Raises ProfileError: nothing can be measured here; the session was
+        started before.
         """
         if self._state != "new":
             raise ProfileError(
@@ -114,11 +105,7 @@ class ProfileSession:
         return self
 
     def activate(self) -> None:
-        """Go on after `deactivate`.
-
-        Raises:
-            ProfileError: the session was not started, or is over.
-        """
+        """Go on after `deactivate`. Raises ProfileError: the session is not started, or is over."""
         measuring = self._running("activate")
         if self._state == "paused":
             measuring.activate()
@@ -132,10 +119,8 @@ class ProfileSession:
             measuring.deactivate()
 
     def stop(self) -> Profile:
-        """End the session; the profile. Stopped again, it is the same.
-
-        Raises:
-            ProfileError: the session was not started, or nothing could be read.
+        """End the session; the profile. Stopped again, it is the same. Raises ProfileError: the
+        session was not started, or nothing could be read.
         """
         if self._profile is None:
             measuring = self._running("stop")
@@ -192,7 +177,7 @@ class ProfileSession:
         if not isinstance(name, str):
             raise ArgumentError(f"The name of a scope must be a string, got {shown(name)}.")
         for key, value in metrics.items():
-            if not is_real(value) and not hasattr(value, "data_ptr"):
+            if not arguments.is_real(value) and not hasattr(value, "data_ptr"):
                 raise ArgumentError(
                     f"The metric {key!r} of scope {name!r} must be a number, got {shown(value)}."
                 )
@@ -346,15 +331,12 @@ class GpuSession:
         self._scopes.append(scope)
 
     def leave(self) -> None:
-        """The innermost scope ends."""
         if self._scopes:
             self._scopes.pop().__exit__(None, None, None)
 
     def finish(self, name: str) -> Profile:
-        """Everything that was measured; whatever goes wrong, nothing is left on.
-
-        Raises:
-            ProfileError: Proton wrote nothing that can be read.
+        """Everything that was measured; whatever goes wrong, nothing is left on. Raises
+        ProfileError: Proton wrote nothing that can be read.
         """
         assert self._number is not None
         self._watching.close()
@@ -522,30 +504,28 @@ class _Options:
     lines: LineOptions
 
     def check(self) -> None:
-        """Raise OptionError for an option that is not valid."""
         proton, lines = self.proton, self.lines
         if lines.detail is not None:
-            check_choice("detail", lines.detail, DETAILS)
-        check_flags(allow_occupancy_change=lines.allow_occupancy_change)
-        check_whole("programs", lines.programs, 1)
+            arguments.check_choice("detail", lines.detail, DETAILS)
+        arguments.check_flags(allow_occupancy_change=lines.allow_occupancy_change)
+        arguments.check_whole("programs", lines.programs, 1)
         if not isinstance(self.name, str):
             raise OptionError(f"name must be a string, got {shown(self.name)}.")
         if proton.backend is not None:
-            check_choice("backend", proton.backend, BACKENDS)
-        check_choice("context", proton.context, CONTEXTS)
-        check_choice("data", proton.data, DATA)
+            arguments.check_choice("backend", proton.backend, BACKENDS)
+        arguments.check_choice("context", proton.context, CONTEXTS)
+        arguments.check_choice("data", proton.data, DATA)
         hook = proton.hook
-        if not (callable(hook) or hook is None or is_one_of(hook, ("triton",))):
+        if not (callable(hook) or hook is None or arguments.is_one_of(hook, ("triton",))):
             raise OptionError(
                 f'hook must be a function, "triton" or None, got {shown(hook)}.',
                 advice='Pass "triton", None, or a function of grid, metadata and arguments that '
                 'gives {"name": ..., "flops16": ..., "bytes": ...}.',
             )
         mode = "" if proton.mode is None else str(proton.mode)
-        check_choice("mode", mode, MODES, mode.partition(":")[0])
+        arguments.check_choice("mode", mode, MODES, mode.partition(":")[0])
 
     def session(self) -> ProfileSession:
-        """The requested session."""
         return ProfileSession(self._measuring, self.name)
 
     def _measuring(self) -> Measuring:
@@ -569,7 +549,7 @@ class _Options:
 MODES = ("", "pcsampling", "periodic_flushing")
 
 
-@parameters_first(parameter_names)
+@arguments.parameters_first(parameter_names)
 def profile(
     kernel: Any = None,
     grid: Grid = None,
@@ -671,14 +651,12 @@ class _SessionWithoutGpu(InterpreterSession):
     _interpreted: interpreted | None = None
 
     def activate(self) -> None:
-        """Begin, or go on."""
         if current_gpu() is None and current_emulation() is None:
             self._interpreted = interpreted()
             self._interpreted.__enter__()
         super().activate()
 
     def deactivate(self) -> None:
-        """Pause."""
         super().deactivate()
         if self._interpreted is not None:
             self._interpreted.__exit__(None, None, None)
@@ -708,14 +686,11 @@ class SessionOnBoth:
         self._on_gpu.enter(name, metrics)
 
     def leave(self) -> None:
-        """The innermost scope ends."""
         self._on_gpu.leave()
 
     def finish(self, name: str) -> Profile:
-        """Everything that was measured.
-
-        Raises:
-            ProfileError: Proton wrote nothing that can be read, and nothing ran on the interpreter.
+        """Everything that was measured. Raises ProfileError: Proton wrote nothing that can be read,
+        and nothing ran on the interpreter.
         """
         on_cpu = self._on_cpu.finish(name)
         launches = self._on_cpu.launches

@@ -86,7 +86,6 @@ def _texts(given: Any) -> list[str]:
 
 
 def _usual(names: tuple[str, ...]) -> list[str]:
-    """What is shown unless somebody asks for more: time first."""
     first = [f"{base(name)[0]}/ms" for name in names if base(name)[0] in ("time", "cpu_time")]
     first.sort(key=lambda metric: metric != "time/ms")
     rest = [name for name in names if base(name)[0] not in ("time", "cpu_time")]
@@ -123,7 +122,6 @@ def _metric(text: str, names: tuple[str, ...]) -> Metric:
 
 
 def _known(wanted_name: str, text: str, names: tuple[str, ...]) -> str:
-    """The measured metric of that name, with its unit or without."""
     for name in names:
         if wanted_name in (name.lower(), base(name)[0]):
             return name
@@ -237,10 +235,8 @@ class Filter:
 
 
 def filter_of(include: Any, exclude: Any, threshold: Any, depth: Any) -> Filter:
-    """A filter of what somebody gave.
-
-    Raises:
-        OptionError: a pattern is not valid, or `threshold` or `depth` is not a number.
+    """A filter of what somebody gave. Raises OptionError: a pattern is not valid, or `threshold` or
+    `depth` is not a number.
     """
     if threshold is not None:
         if not is_real(threshold) or threshold != threshold:

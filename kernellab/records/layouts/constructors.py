@@ -54,11 +54,8 @@ class _Key:
 
 
 _SWIZZLED = (
-    _Key("vec", _NUMBER),
-    _Key("perPhase", _NUMBER),
-    _Key("maxPhase", _NUMBER),
-    _Key("order", _LIST),
-)
+    *(_Key(name, _NUMBER) for name in ("vec", "perPhase", "maxPhase")), _Key("order", _LIST),
+)  # fmt: skip
 _NEEDED: dict[str, tuple[_Key, ...]] = {
     "#ttg.blocked": tuple(
         _Key(name, _LIST) for name in ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
@@ -196,14 +193,12 @@ _NAMED = re.compile(r"(\w+)\s*=\s*(.*)", re.DOTALL)
 
 
 def _entries(body: str) -> Iterator[tuple[str, str]]:
-    """Keys and values of a body."""
     for entry in _flat(body):
         if named := _NAMED.fullmatch(entry):
             yield named[1], named[2].strip()
 
 
 def _flat(body: str) -> Iterator[str]:
-    """Yield the entries in a body's braces, and beside them."""
     for entry in _split(body.strip()):
         braced = re.fullmatch(r"(?:\[.*\]\s*)?\{(.*)\}", entry, re.DOTALL)
         if braced:
@@ -213,7 +208,6 @@ def _flat(body: str) -> Iterator[str]:
 
 
 def _split(body: str) -> list[str]:
-    """Split at the commas that are not in brackets."""
     parts, start, place = [], 0, 0
     while place < len(body):
         if body[place] in "<[{(":
@@ -279,13 +273,11 @@ class MadeByHand:
 
         Raises LayoutError, here as in all that follow: what is given does not fit together.
         """
-        return _registers(
-            "ttg.blocked<{"
-            f"sizePerThread = {_list(size_per_thread)}, threadsPerWarp = "
-            f"{_list(threads_per_warp)}, warpsPerCTA = {_list(warps_per_cta)}, order = "
-            f"{_list(order)}}}>",
-            shape,
-        )
+        fields = _fields(
+            sizePerThread=_list(size_per_thread), threadsPerWarp=_list(threads_per_warp),
+            warpsPerCTA=_list(warps_per_cta), order=_list(order),
+        )  # fmt: skip
+        return _registers(f"ttg.blocked<{fields}>", shape)
 
     @staticmethod
     def slice(*, shape: Sizes, dim: int, parent: Layout) -> RegisterLayout:
@@ -302,29 +294,22 @@ class MadeByHand:
             operand: 0 for A, 1 for B.
             k_width: neighbors along K in a thread; for mma.sync 32 over the element's bits.
         """
-        width = f", kWidth = {k_width}" if k_width else ""
-        return _registers(
-            f"ttg.dot_op<{{opIdx = {operand}, parent = {_encoding(parent)}{width}}}>", shape
-        )
+        width = {"kWidth": k_width} if k_width else {}
+        fields = _fields(opIdx=operand, parent=_encoding(parent), **width)
+        return _registers(f"ttg.dot_op<{fields}>", shape)
 
     @staticmethod
     def nvidia_mma(
-        *,
-        shape: Sizes,
-        version: int,
-        warps_per_cta: Sizes,
-        instruction_shape: Sizes,
+        *, shape: Sizes, version: int, warps_per_cta: Sizes, instruction_shape: Sizes
     ) -> RegisterLayout:
         """The result of mma.sync (version 2, instruction shape [16, 8]) or wgmma (version 3, [16,
         N, K]: one warp's part).
 
         Blackwell's products (version 5) lie in tensor memory: `Layout.tensor_memory`.
         """
-        return _registers(
-            f"ttg.nvidia_mma<{{versionMajor = {version}, versionMinor = 0, "
-            f"warpsPerCTA = {_list(warps_per_cta)}, instrShape = {_list(instruction_shape)}}}>",
-            shape,
-        )
+        warps, size = _list(warps_per_cta), _list(instruction_shape)
+        fields = _fields(versionMajor=version, versionMinor=0, warpsPerCTA=warps, instrShape=size)
+        return _registers(f"ttg.nvidia_mma<{fields}>", shape)
 
     @staticmethod
     def amd_mfma(
@@ -337,19 +322,13 @@ class MadeByHand:
     ) -> RegisterLayout:
         """A CDNA result: version 2 is gfx90a, 3 gfx942, 4 gfx950; instruction shape [M, N, K]."""
         turned = _word("is_transposed", is_transposed)
-        return _registers(
-            f"ttg.amd_mfma<{{version = {version}, warpsPerCTA = {_list(warps_per_cta)}, "
-            f"instrShape = {_list(instruction_shape)}, isTransposed = {turned}}}>",
-            shape,
-        )
+        warps, size = _list(warps_per_cta), _list(instruction_shape)
+        fields = _fields(version=version, warpsPerCTA=warps, instrShape=size, isTransposed=turned)
+        return _registers(f"ttg.amd_mfma<{fields}>", shape)
 
     @staticmethod
     def amd_wmma(
-        *,
-        shape: Sizes,
-        version: int,
-        warp_bases: Sequence[Sizes] = (),
-        is_transposed: bool = False,
+        *, shape: Sizes, version: int, warp_bases: Sequence[Sizes] = (), is_transposed: bool = False
     ) -> RegisterLayout:
         """The 16x16 result of an RDNA matrix instruction: version 1 is gfx11, 2 gfx12.
 
@@ -357,11 +336,9 @@ class MadeByHand:
         lies. Triton 3.6 spells this encoding in another way: there, `parse` it.
         """
         turned = _word("is_transposed", is_transposed)
-        return _registers(
-            f"ttg.amd_wmma<{{version = {version}, isTranspose = {turned}, "
-            f"ctaLayout = {{warp = {_lists(warp_bases)}}}}}>",
-            shape,
-        )
+        layout = _fields(warp=_lists(warp_bases))
+        fields = _fields(version=version, isTranspose=turned, ctaLayout=layout)
+        return _registers(f"ttg.amd_wmma<{fields}>", shape)
 
     @staticmethod
     def linear(
@@ -373,11 +350,9 @@ class MadeByHand:
         block: Sequence[Sizes] = (),
     ) -> RegisterLayout:
         """Any linear layout of registers, by its basis vectors."""
-        return _registers(
-            f"ttg.linear<{{register = {_lists(register)}, lane = {_lists(lane)}, "
-            f"warp = {_lists(warp)}, block = {_lists(block)}}}>",
-            shape,
-        )
+        inputs = {"register": register, "lane": lane, "warp": warp, "block": block}
+        fields = _fields(**{name: _lists(vectors) for name, vectors in inputs.items()})
+        return _registers(f"ttg.linear<{fields}>", shape)
 
     @staticmethod
     def swizzled_shared(
@@ -392,38 +367,28 @@ class MadeByHand:
             max_phase: how many permutations there are; 1 for none.
             order: the dimensions, the fastest first.
         """
-        return _shared(
-            f"ttg.swizzled_shared<{{vec = {vector}, perPhase = {per_phase}, maxPhase = "
-            f"{max_phase}, order = {_list(order)}}}>",
-            shape,
-        )
+        fields = _fields(vec=vector, perPhase=per_phase, maxPhase=max_phase, order=_list(order))
+        return _shared(f"ttg.swizzled_shared<{fields}>", shape)
 
     @staticmethod
     def amd_rotating_shared(
         *, shape: Sizes, vector: int, per_phase: int, max_phase: int, order: Sizes
     ) -> SharedLayout:
         """As `swizzled_shared`, with other permutations after `max_phase` * `per_phase` rows."""
-        return _shared(
-            f"ttg.amd_rotating_shared<{{vec = {vector}, perPhase = {per_phase}, "
-            f"maxPhase = {max_phase}, order = {_list(order)}}}>",
-            shape,
-        )
+        fields = _fields(vec=vector, perPhase=per_phase, maxPhase=max_phase, order=_list(order))
+        return _shared(f"ttg.amd_rotating_shared<{fields}>", shape)
 
     @staticmethod
     def nvmma_shared(
-        *,
-        shape: Sizes,
-        swizzling_byte_width: int,
-        element_bit_width: int,
-        transposed: bool = False,
+        *, shape: Sizes, swizzling_byte_width: int, element_bit_width: int, transposed: bool = False
     ) -> SharedLayout:
         """Shared memory for TMA, wgmma and tcgen05, swizzled over 0, 32, 64 or 128 bytes."""
-        turned = _word("transposed", transposed)
-        return _shared(
-            f"ttg.nvmma_shared<{{swizzlingByteWidth = {swizzling_byte_width}, "
-            f"transposed = {turned}, elementBitWidth = {element_bit_width}}}>",
-            shape,
+        fields = _fields(
+            swizzlingByteWidth=swizzling_byte_width,
+            transposed=_word("transposed", transposed),
+            elementBitWidth=element_bit_width,
         )
+        return _shared(f"ttg.nvmma_shared<{fields}>", shape)
 
     @staticmethod
     def padded_shared(
@@ -431,25 +396,17 @@ class MadeByHand:
     ) -> SharedLayout:
         """Shared memory with `padding` elements after every `interval`, for each pair."""
         pairs = ", ".join(f"{interval}:+{padding}" for interval, padding in _pairs(paddings))
-        return _shared(
-            f"ttg.padded_shared<[{pairs}] {{order = {_list(order)}, shape = {_list(shape)}}}>",
-            shape,
-        )
+        fields = _fields(order=_list(order), shape=_list(shape))
+        return _shared(f"ttg.padded_shared<[{pairs}] {fields}>", shape)
 
     @staticmethod
     def shared_linear(
-        *,
-        shape: Sizes,
-        offset: Sequence[Sizes],
-        block: Sequence[Sizes] = (),
-        alignment: int = 16,
+        *, shape: Sizes, offset: Sequence[Sizes], block: Sequence[Sizes] = (), alignment: int = 16
     ) -> SharedLayout:
         """Any linear layout of shared memory, by its basis vectors; the alignment is in bytes."""
-        blocks = f", block = {_lists(block)}" if block else ""
-        return _shared(
-            f"ttg.shared_linear<{{offset = {_lists(offset)}{blocks}}}, alignment = {alignment}>",
-            shape,
-        )
+        blocks = {"block": _lists(block)} if block else {}
+        fields = _fields(offset=_lists(offset), **blocks)
+        return _shared(f"ttg.shared_linear<{fields}, alignment = {alignment}>", shape)
 
     @staticmethod
     def tensor_memory(
@@ -535,6 +492,10 @@ def _encoding(parent: object) -> str:
             advice="Make one with Layout.parse or a constructor.",
         )
     return parent.encoding
+
+
+def _fields(**fields: object) -> str:
+    return f"{{{', '.join(f'{name} = {value}' for name, value in fields.items())}}}"
 
 
 def _registers(encoding: str, shape: Sizes) -> RegisterLayout:

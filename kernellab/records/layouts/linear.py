@@ -49,7 +49,6 @@ class LinearTile:
 
     @property
     def bases(self) -> Mapping[str, Bases]:
-        """Input -> its basis vectors."""
         return {name: getattr(self, name) for name in self._inputs}
 
     @property
@@ -60,7 +59,6 @@ class LinearTile:
 
     @property
     def element_count(self) -> int:
-        """Elements of the tile."""
         return math.prod(self.shape)
 
     @property
@@ -72,14 +70,12 @@ class LinearTile:
         return f"{self.family.replace('_', ' ')} layout of {sizes(self.shape)}"
 
     def _title(self) -> str:
-        """What it is, as the beginning of a description."""
         words = str(self)
         return f"{words[:1].upper()}{words[1:]}"
 
     # The linear function
 
     def _size(self, name: str) -> int:
-        """How many numbers an input has."""
         return 1 << len(self.bases[name])
 
     def _number(self, index: Sequence[int]) -> int:
@@ -108,7 +104,6 @@ class LinearTile:
         return self._indices(outputs)
 
     def _asked(self, name: str, given: ArrayLike) -> Numbers:
-        """Numbers of an input, all of which it has."""
         inputs = numpy.asarray(given)
         if inputs.size and inputs.dtype.kind not in "iu":
             raise LayoutError(f"A {name} must be an integer, got {given!r}.")
@@ -136,7 +131,6 @@ class LinearTile:
         return numpy.argsort(self._element_numbers, kind="stable").reshape(self.element_count, -1)
 
     def _inputs_of(self, index: Sequence[int]) -> Numbers:
-        """The inputs that lead to one element."""
         try:
             given = tuple(operator.index(i) for i in at_most(index, len(self.shape)) or ())
         except (TypeError, ValueError):  # not a sequence of integers
