@@ -186,7 +186,7 @@ def capture_of(captured: Captured, name: str, gpu: Gpu, seconds: float) -> Graph
     functions = functions_in(captured.events)
     known = {code.frame.strip("[]"): (code.function, code.position) for code in captured.bytecode}
     places = {
-        frame: (name, None) if place.file.endswith(_WRAPPER) else (function, place)
+        frame: (name, None) if place and place.file.endswith(_WRAPPER) else (function, place)
         for frame, (function, place) in {**functions, **known}.items()
     }
     symbols = symbols_in(captured.events)
