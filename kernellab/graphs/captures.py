@@ -122,7 +122,7 @@ def tried() -> list[tuple[str, str, str, str, str]]:
 
     rows = []
     for name, (package, tags) in installed().items():
-        gives, error = _INDUCTORS, ""
+        gives, error = "all levels, down to kernels", ""
         if name not in OURS:
             gives, error = _tried(name)
         rows.append((name, package, " ".join(tags), gives, error))
@@ -131,8 +131,6 @@ def tried() -> list[tuple[str, str, str, str, str]]:
 
 _MOST_WORDS = 200
 """Characters of an error."""
-
-_INDUCTORS = "all levels, down to kernels"
 
 
 def _tried(name: str) -> tuple[str, str]:
