@@ -7,10 +7,9 @@ kernels on the interpreter.
 
 from __future__ import annotations
 
-import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +93,7 @@ def _session(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> _Se
     """
     from kernellab.torch_api.capture import compilation_id, compiled_by
 
-    compiled, frame = compiled_by(_callers()), compilation_id()
+    compiled, frame = compiled_by(), compilation_id()
     known = [s for s in _sessions if compiled is not None and s.compiled() is compiled]
     session = next((s for s in known if frame not in s.frames), None)
     _sessions[:] = [s for s in _sessions if s not in known]
@@ -106,14 +105,6 @@ def _session(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> _Se
     _claim(session)
     del _sessions[:-_MOST_SESSIONS]
     return session
-
-
-def _callers() -> Iterator[Any]:
-    """Yield the frames that called the backend, the innermost first."""
-    frame = sys._getframe(3)
-    while frame is not None:
-        yield frame
-        frame = frame.f_back  # type: ignore[assignment]
 
 
 def _backend(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> Backend:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -123,7 +122,7 @@ def tried() -> list[tuple[str, str, str, str, str]]:
 
     rows = []
     for name, (package, tags) in installed().items():
-        gives, error = _INDUCTORS, ""
+        gives, error = "all levels, down to kernels", ""
         if name not in OURS:
             gives, error = _tried(name)
         rows.append((name, package, " ".join(tags), gives, error))
@@ -132,8 +131,6 @@ def tried() -> list[tuple[str, str, str, str, str]]:
 
 _MOST_WORDS = 200
 """Characters of an error."""
-
-_INDUCTORS = "all levels, down to kernels"
 
 
 def _tried(name: str) -> tuple[str, str]:
@@ -158,19 +155,15 @@ def _tried(name: str) -> tuple[str, str]:
     return gives, " ".join(inner.split())[:_MOST_WORDS]
 
 
-@functools.cache
-def _names() -> tuple[str, ...]:
-    from kernellab.torch_api.capture import installed
-
-    return tuple(installed())
-
-
 def check_name(name: str) -> None:
     """Raise OptionError, with the nearest name, unless there is a backend of that name."""
-    if name not in _names():
+    from kernellab.torch_api.capture import installed
+
+    names = list(installed())
+    if name not in names:
         raise OptionError(
             f"torch.compile has no backend {name!r}.",
-            advice=suggestion(name, list(_names()), "Installed are"),
+            advice=suggestion(name, names, "Installed are"),
         )
 
 
@@ -190,8 +183,12 @@ def capture_of(captured: Captured, name: str, gpu: Gpu, seconds: float) -> Graph
 
     functions = functions_in(captured.events)
     known = {code.frame.strip("[]"): (code.function, code.position) for code in captured.bytecode}
+    places = {
+        frame: (name, None) if place and place.file.endswith(_WRAPPER) else (function, place)
+        for frame, (function, place) in {**functions, **known}.items()
+    }
     symbols = symbols_in(captured.events)
-    recompilations = recompilations_in(captured.events, {**functions, **known}, symbols)
+    recompilations = recompilations_in(captured.events, places, symbols)
     return GraphCapture(
         name=name,
         gpu=gpu.name,
@@ -210,6 +207,10 @@ def capture_of(captured: Captured, name: str, gpu: Gpu, seconds: float) -> Graph
         seconds=seconds,
         symbols=with_advice(symbols, recompilations),
     )
+
+
+_WRAPPER = "torch/_dynamo/external_utils.py"
+"""Where Dynamo has the function that calls a module of torch's own, such as `nn.Sequential`."""
 
 
 def _uncompiled(
@@ -259,7 +260,7 @@ def _why(captured: Captured) -> str:
             f"{captured.error}\nThe function names a GPU, but it is captured on the CPU, for any "
             "GPU: take devices from an argument, as in torch.ones(4, device=x.device)."
         )
-    if captured.frames or captured.error:
+    if captured.lowered or captured.error:
         return captured.error
     breaks = breaks_in(captured.events)
     if breaks:

@@ -41,7 +41,6 @@ from kernellab.torch_api.generated_code import (
     callable_in,
     launched,
     marks_of,
-    on_gradient,
     values_marked,
     watched,
 )
@@ -384,7 +383,8 @@ class _Kept(torch.fx.Interpreter):
             if n.op == "placeholder" and result.is_leaf and torch.is_grad_enabled():
                 result = result.view_as(result)  # whose gradient is that of this graph alone
             key = (self._number, "gradient", n.name)
-            on_gradient(result, lambda gradient: self._keep(key, gradient))
+            hooked: Any = result
+            hooked.register_hook(lambda gradient: self._keep(key, gradient))
         return result
 
     def _keep(self, key: Key, gradient: torch.Tensor) -> None:
@@ -720,13 +720,10 @@ class _FarBuffer:
     arguments: list[Any]
 
 
-def _placeholders(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
-    return [node for node in module.graph.nodes if node.op == "placeholder"]
-
-
 def _stores_to_inputs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, int]]:
     """What a graph writes to its inputs, and the numbers of those."""
-    places = {node: place for place, node in enumerate(_placeholders(module))}
+    inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
+    places = {node: place for place, node in enumerate(inputs)}
     for node in module.graph.nodes:
         if target_name(node) == "aten.copy_.default" and node.args[0] in places:
             yield node.args[1], places[node.args[0]]

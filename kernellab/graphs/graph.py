@@ -20,6 +20,8 @@ from kernellab.graphs.report import CapturedCall, GraphReport
 if TYPE_CHECKING:
     import pandas
 
+    from kernellab.torch_api.capture import CallArguments
+
 # `kernellab.graph`: capture everything that torch.compile makes of a call.
 
 
@@ -109,10 +111,6 @@ def graph(
     (first, named), *more = given_calls
     request = GraphOptions(gpu, backward, dynamic, mode, fullgraph, given, levels, backend, more)
     return graph_call(function, first, named, request)
-
-
-CallArguments = tuple[Sequence[Any], Mapping[str, Any]]
-"""The positional and the keyword arguments of a call."""
 
 
 def _calls(calls: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[CallArguments]:

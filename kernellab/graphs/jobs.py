@@ -515,9 +515,7 @@ def _warning(warned: Sequence[warnings.WarningMessage]) -> str:
     return f"it warned: {_shortened(str(ours[0].message))}" if ours else ""
 
 
-# --------------------------------------------------------------------------------------------------
-# Calls, and their effects
-# --------------------------------------------------------------------------------------------------
+# Calls, and their effects.
 
 
 def _seen(
@@ -601,9 +599,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-# --------------------------------------------------------------------------------------------------
-# Tracers
-# --------------------------------------------------------------------------------------------------
+# Tracers.
 
 
 def _jit_trace(function: Callable[..., Any], args: tuple[Any, ...]) -> _Program:

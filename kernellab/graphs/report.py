@@ -486,8 +486,6 @@ class ReportGraph:
             ArgumentError: no node of that name has a tensor.
             NotRecorded: a size is a symbol, or the operations call another graph.
         """
-        from kernellab.graphs.report import script
-
         return script(self.fx, node)
 
     def __repr__(self) -> str:
@@ -701,13 +699,14 @@ class GraphReport(PrintsAsCard):
         return show(self)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report to a file, which `kernellab.load` reads.
+        """Write the report to a file, which `kernellab.load` reads; an existing file is replaced
+        once the new one is complete.
 
         Raises:
             ArchiveError: the file cannot be written.
         """
-
-        return save(self.capture, path)
+        file = saved_path(path, ArchiveError)
+        return save_whole(file, FORMAT.packed(capture=self.capture), ArchiveError)
 
     def __repr__(self) -> str:
         return f"GraphReport({visible(self.capture.name)}, {counted(len(self.graphs), 'graph')})"
@@ -719,16 +718,6 @@ class GraphReport(PrintsAsCard):
 FORMAT = Format("kernellab.graphs", "report")
 
 _READER = RecordReader()
-
-
-def save(capture: GraphCapture, path: str | os.PathLike[str]) -> Path:
-    """Write a capture; an existing file is replaced once the new one is complete.
-
-    Raises:
-        ArchiveError: the file cannot be written.
-    """
-    file = saved_path(path, ArchiveError)
-    return save_whole(file, FORMAT.packed(capture=capture), ArchiveError)
 
 
 def capture_in_file(content: bytes, file: Path) -> GraphCapture:

@@ -224,7 +224,11 @@ _HINT = re.compile(r"^[ \t]*Hint: (?P<hint>.+?)(?=\n\s*Hint:|\n\n|\Z)", re.S | r
 _EXPLANATION = re.compile(
     r"^[ \t]*Explanation: (?P<text>.+?)(?=\n\s*Hint:|\n\n\s*Developer|\Z)", re.S | re.M
 )
-_RAISED = re.compile(r"^\s*Developer debug context: raised exception (?P<exception>.+)$", re.M)
+_RAISED = re.compile(
+    r"^\s*(?:Developer debug context: raised exception"
+    r"|Explanation: Backend compiler .+ failed with) (?P<exception>.+)$",
+    re.M,
+)
 
 
 def frame_of(metadata: dict[str, Any]) -> str:
@@ -295,8 +299,12 @@ def breaks_in(events: Iterable[Event]) -> tuple[GraphBreak, ...]:
     events = list(events)
     pointers = {(frame, place): words for frame, (place, words) in artifacts(events, POINTER)}
     breaks: dict[tuple[Any, ...], GraphBreak] = {}
-    for frame, text in artifacts(events, "dynamo_graph_break_reason"):
-        graph_break = replace(_break(str(text)), frame=frame)
+    texts = [(frame, str(text)) for frame, text in artifacts(events, "dynamo_graph_break_reason")]
+    explained = {frame for frame, text in texts if not text.startswith(_GIVEN_UP)}
+    for frame, text in texts:
+        if text.startswith(_GIVEN_UP) and frame in explained:
+            continue
+        graph_break = replace(_break(text), frame=frame)
         words = pointers.get((frame, graph_break.position))
         if words is not None and "unsupported operand type(s)" in graph_break.reason:
             graph_break = replace(
@@ -308,6 +316,8 @@ def breaks_in(events: Iterable[Event]) -> tuple[GraphBreak, ...]:
     return tuple(breaks.values())
 
 
+_GIVEN_UP = "WON'T CONVERT"
+"""How the text begins that Dynamo adds after the reason why it leaves a function to Python."""
 _OF_POINTERS = (
     "Dynamo traces with tensors that have no memory, so that it has no number for the address of a "
     "tensor, and reports the operation on it as one on operands of unsupported types."
@@ -333,7 +343,7 @@ def _break(text: str) -> GraphBreak:
     reason, explanation = _REASON.search(cause), _EXPLANATION.search(cause)
     hints = (on_one_line(hint["hint"]) for hint in _HINT.finditer(cause))
     headline = reason["reason"] if reason else cause.partition("\n")[0]
-    raised = _RAISED.search(cause)  # which the headline "Observed exception" leaves out
+    raised = _RAISED.search(cause)  # which headlines such as "Observed exception" leave out
     return GraphBreak(
         reason=on_one_line(f"{headline}: {raised['exception']}" if raised else headline),
         explanation=on_one_line(explanation["text"]) if explanation else text.strip(),

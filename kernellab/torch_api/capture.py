@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from importlib.metadata import entry_points
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch._dynamo
@@ -450,23 +450,11 @@ CallArguments = tuple[Sequence[Any], Mapping[str, Any]]
 """The positional and the keyword arguments of a call."""
 
 
-class Watching(Protocol):
-    """A backend that notes what it hears."""
-
-    captured: Captured
-
-    def listening(self) -> AbstractContextManager[None]:
-        """While active, what Dynamo says is kept."""
-
-    def __call__(self, module: torch.fx.GraphModule, inputs: Sequence[Any], **_: Any) -> Any:
-        """As torch.compile calls it."""
-
-
 def capture(
     function: Callable[..., Any],
     args: Sequence[Any],
     keywords: Mapping[str, Any],
-    backend: Watching,
+    backend: Backend | WatchedBackend,
     *,
     backward: bool,
     dynamic: bool | None,
@@ -757,16 +745,15 @@ def _graph_direction(inputs: Sequence[Any]) -> str:
     return "forward" if is_trained else "inference"
 
 
-def compiled_by(frames: Iterator[Any]) -> Any:
-    """What `torch.compile` made that a backend is called for, from the frames that called it; None
-    where something else calls it.
+def compiled_by() -> Any:
+    """What `torch.compile` made that the backend which calls this is called for; None where
+    something else calls it.
     """
     wrapper: Any = torch._TorchCompileWrapper
-    for frame in frames:
-        mine = frame.f_locals.get("self")
-        if isinstance(mine, wrapper):
-            return mine
-    return None
+    frame = inspect.currentframe()
+    while frame is not None and not isinstance(frame.f_locals.get("self"), wrapper):
+        frame = frame.f_back
+    return None if frame is None else frame.f_locals["self"]
 
 
 def compilation_id() -> str:

@@ -8,7 +8,7 @@ import ast
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -163,7 +163,6 @@ _async_compile: Any = torch._inductor.async_compile
 _codecache: Any = torch._inductor.codecache
 _cache_dirs: Any = torch._inductor.runtime.cache_dir_utils
 _helpers: Any = torch._inductor.runtime.triton_helpers
-_bindings: Any = torch._C
 _library: Any = torch.library
 
 Launch = Callable[[Any, Sequence[Any]], None]
@@ -264,35 +263,20 @@ def _restrided(
     return tensor
 
 
-class _NoGuard:
-    """A context that switches to no device."""
-
-    def __init__(self, *_args: Any) -> None:
-        """Any device."""
-
-    def __enter__(self) -> _NoGuard:
-        return self
-
-    def __exit__(self, *_error: Any) -> None:
-        """Nothing to switch back."""
-
-
 @contextmanager
 def _gpu_is_cpu() -> Iterator[None]:
     """While active, queries of generated code to its GPU are answered, and fused attention runs."""
-    with ExitStack() as stack:
-        stack.enter_context(
-            replaced(
-                torch.cuda,
-                _DeviceGuard=_NoGuard,
-                device=_NoGuard,
-                set_device=lambda _device: None,
-                synchronize=lambda _device=None: None,
-            )
-        )
-        raw_stream = (_bindings, "_cuda_getCurrentRawStream", lambda _device: 0)
-        stack.enter_context(all_replaced([raw_stream]))
-        stack.enter_context(replaced(_helpers, set_driver_to_gpu=lambda: None))
+    with (
+        replaced(
+            torch.cuda,
+            _DeviceGuard=nullcontext,
+            device=nullcontext,
+            set_device=lambda _device: None,
+            synchronize=lambda _device=None: None,
+        ),
+        all_replaced([(torch._C, "_cuda_getCurrentRawStream", lambda _device: 0)]),
+        replaced(_helpers, set_driver_to_gpu=lambda: None),
+    ):
         library = _library.Library("aten", "IMPL")
         try:
             for operation, written_out in ON_CPU.items():
@@ -323,11 +307,6 @@ def marks_of(node: torch.fx.Node) -> tuple[Mark, ...]:
     return tuple(node.meta.get(_KEY, ()))
 
 
-def on_gradient(value: Any, heard: Callable[[torch.Tensor], None]) -> None:
-    """Have a function called with the gradient of a value, once there is one."""
-    value.register_hook(heard)
-
-
 @contextmanager
 def values_marked() -> Iterator[None]:
     """While active, AOTAutograd's graphs have marks."""
@@ -339,7 +318,8 @@ def values_marked() -> Iterator[None]:
         if isinstance(result, torch.Tensor) and node.op != "output":
             _mark(result, ("value", node.name))
             if result.requires_grad and _proxies.get_proxy_mode() is not None:
-                on_gradient(result, lambda gradient: _mark(gradient, ("gradient", node.name)))
+                hooked: Any = result
+                hooked.register_hook(lambda gradient: _mark(gradient, ("gradient", node.name)))
         return result
 
     with replaced(interpreter, run_node=run_node):

@@ -10,11 +10,12 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch._decomp
@@ -59,7 +60,7 @@ from kernellab.torch_api.fx_graphs import (
     state_of,
     with_leaves,
 )
-from kernellab.torch_api.virtual_gpu import DEVICE
+from kernellab.torch_api.virtual_gpu import CPU, DEVICE
 
 # What max-autotune would choose from: each template of Inductor's in each config; torch's own
 # operation. Nothing is timed: the first template is taken.
@@ -69,7 +70,7 @@ _selection: Any = torch._inductor.select_algorithm
 
 @contextmanager
 def candidates_noted(candidates: list[Candidate]) -> Iterator[None]:
-    """While active, what Inductor would time is added to `found`, and the first template
+    """While active, what Inductor would time is added to `candidates`, and the first template
     is taken; where there is none, the first.
     """
     original = _selection.AlgorithmSelectorCache.__call__
@@ -177,7 +178,7 @@ class _PassWatch:
     """Notes each FX pass of Inductor's: texts are written of graphs that a pass has changed."""
 
     def __init__(self, passes: list[GraphPass]) -> None:
-        self._found = passes
+        self._passes = passes
         self._open: weakref.WeakKeyDictionary[Any, tuple[GraphState, str, float]]
         self._open = weakref.WeakKeyDictionary()
         self._known: weakref.WeakKeyDictionary[Any, tuple[GraphState, str]]
@@ -195,7 +196,7 @@ class _PassWatch:
         now = state_of(observer.gm)
         after = before if is_state(state, now) else self._text(observer.gm, now)
         texts = ("", "") if before == after else (before, after)
-        self._found.append(GraphPass(str(observer.passname), _stage(observer), *texts, seconds))
+        self._passes.append(GraphPass(str(observer.passname), _stage(observer), *texts, seconds))
 
     def _text(self, module: Any, state: GraphState) -> str:
         known = self._known.get(module)
@@ -206,7 +207,7 @@ class _PassWatch:
 
 @contextmanager
 def passes_watched(passes: list[GraphPass]) -> Iterator[None]:
-    """While active, each FX pass of Inductor's is added to `found`."""
+    """While active, each FX pass of Inductor's is added to `passes`."""
     observer, watch = _observing.GraphTransformObserver, _PassWatch(passes)
     enter, leave = observer.__enter__, observer.__exit__
 
@@ -611,7 +612,6 @@ def nothing_inlined() -> Iterator[None]:
 # A graph of ATen operations, written out in torch's primitive ones.
 
 _traceback: Any = torch.fx.traceback
-_CPU = torch.device("cpu")
 
 
 def primitives(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
@@ -623,7 +623,7 @@ def primitives(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
             if all(map(_is_plain, module.graph.nodes)):
                 return _WrittenOut(module).made()
             run = torch.fx.Interpreter(module).run
-            here = [of_device(value, DEVICE, _CPU) for value in inputs]
+            here = [of_device(value, DEVICE, CPU) for value in inputs]
             return make_fx(run, decomposition_table=_primitive_table())(*here)
 
     return level_or_error("prims", made)
@@ -674,25 +674,29 @@ def _is_of_known_size(value: Any) -> bool:
 
 
 class _WrittenOut:
-    """A graph whose operations are written out one by one, equal ones once: models repeat
-    themselves, and tracing is what takes the time.
+    """A graph whose operations are written out, equal ones once, and all in one trace: models
+    repeat themselves, and tracing is what takes the time.
     """
 
     def __init__(self, module: torch.fx.GraphModule) -> None:
         self._module = module
         self._graph = torch.fx.Graph()
         self._values: dict[torch.fx.Node, Any] = {}
-        self._traced: dict[Any, torch.fx.Graph] = {}
+        self._traced: dict[Any, _Traced] = {}
 
     def made(self) -> torch.fx.GraphModule:
         """The graph."""
-        for node in self._module.graph.nodes:
+        nodes = list(self._module.graph.nodes)
+        called = (node for node in nodes if node.op == "call_function")
+        kinds = {node: _kind_of(node) for node in called if node.target is not operator.getitem}
+        self._trace({kind: node for node, kind in kinds.items()})
+        for node in nodes:
             with _traceback.set_current_meta(node, "kernellab"):
-                self._values[node] = self._written(node)
+                self._values[node] = self._written(node, kinds.get(node))
         self._graph.eliminate_dead_code()
         return torch.fx.GraphModule(self._module, self._graph)
 
-    def _written(self, node: torch.fx.Node) -> Any:
+    def _written(self, node: torch.fx.Node, kind: Any) -> Any:
         if node.op != "call_function":
             copied = self._graph.node_copy(node, self._values.__getitem__)
             copied.meta.update(_traceback.get_current_meta())
@@ -700,39 +704,40 @@ class _WrittenOut:
         args, kwargs = _with_nodes(self._values.__getitem__, (node.args, node.kwargs))
         if node.target is operator.getitem:
             return args[0][args[1]]
-        return self._inlined(self._trace(node), list(_nodes_in((args, kwargs))))
+        traced = self._traced[kind]
+        values = dict(zip(traced.inputs, _nodes_in((args, kwargs)), strict=True))
+        for inner in traced.body:
+            values[inner] = self._copied(inner, values)
+        return torch.fx.node.map_arg(traced.result, values.__getitem__)
 
-    def _trace(self, node: torch.fx.Node) -> torch.fx.Graph:
-        """The graph of a node's operation alone."""
-        values = [value_node.meta["val"] for value_node in _nodes_in((node.args, node.kwargs))]
-        taken = [of_device(value, _CPU, _CPU) for value in values]  # x * x takes two tensors
-        kinds = tuple((value.shape, value.stride(), value.dtype, value.device) for value in taken)
-        blank = _with_nodes(lambda _one: _PLACE, (node.args, node.kwargs))
-        key = node.target, repr(blank), kinds
-        if key not in self._traced:
-            target: Any = node.target
+    def _trace(self, kinds: Mapping[Any, torch.fx.Node]) -> None:
+        """Trace one node of each kind."""
+        taken = [list(_nodes_in((node.args, node.kwargs))) for node in kinds.values()]
 
-            def call(*tensors: Any) -> Any:
-                remaining = iter(tensors)
-                args, kwargs = _with_nodes(lambda _one: next(remaining), (node.args, node.kwargs))
-                return target(*args, **kwargs)
+        def call(*tensors: Any) -> list[Any]:
+            remaining = iter(tensors)
+            return [_called(node, remaining) for node in kinds.values()]
 
-            with torch.fx.traceback.preserve_node_meta(enable=False):
-                traced = make_fx(call, decomposition_table=_primitive_table())(*taken)
-            self._traced[key] = traced.graph
-        return self._traced[key]
-
-    def _inlined(self, traced: torch.fx.Graph, inputs: list[torch.fx.Node]) -> Any:
-        remaining = iter(inputs)
-        values: dict[torch.fx.Node, torch.fx.Node] = {}
-        for node in traced.nodes:
-            if node.op == "placeholder":
-                values[node] = next(remaining)
-            elif node.op == "output":
-                return torch.fx.node.map_arg(node.args[0], values.__getitem__)
-            else:
-                values[node] = self._copied(node, values)
-        raise AssertionError("a graph has an output")
+        with torch.fx.traceback.preserve_node_meta(enable=False):
+            traced_call = make_fx(call, decomposition_table=_primitive_table())
+            module = traced_call(*map(_like, chain.from_iterable(taken)))
+        *nodes, output = module.graph.nodes
+        inputs = iter([node for node in nodes if node.op == "placeholder"])
+        results: Any = output.args[0]
+        owners: dict[torch.fx.Node, _Traced] = {}
+        for kind, given, result in zip(kinds, taken, results, strict=True):
+            traced = self._traced[kind] = _Traced(list(islice(inputs, len(given))), [], result)
+            owners.update(dict.fromkeys([*traced.inputs, *_nodes_in(result)], traced))
+        for node in reversed(nodes):
+            if node in owners:
+                owners.update(dict.fromkeys(node.all_input_nodes, owners[node]))
+        for node in nodes:
+            owner = owners.get(node) or next(
+                filter(None, map(owners.get, node.all_input_nodes)), None
+            )
+            if node.op != "placeholder" and owner is not None:  # others compute nothing of a result
+                owners[node] = owner
+                owner.body.append(node)
 
     def _copied(
         self, node: torch.fx.Node, values: dict[torch.fx.Node, torch.fx.Node]
@@ -744,6 +749,34 @@ class _WrittenOut:
         copied = self._graph.create_node("call_function", node.target, args, kwargs, name)
         copied.meta = {**_traceback.get_current_meta(), "val": node.meta.get("val")}
         return copied
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """An operation as it was traced: its tensors, and what computes the result."""
+
+    inputs: list[torch.fx.Node]
+    body: list[torch.fx.Node]
+    result: Any
+
+
+def _kind_of(node: torch.fx.Node) -> Any:
+    """What is the same for nodes that are written out alike."""
+    values = [value_node.meta["val"] for value_node in _nodes_in((node.args, node.kwargs))]
+    kinds = tuple((value.shape, value.stride(), value.dtype, value.device) for value in values)
+    blank = _with_nodes(lambda _one: _PLACE, (node.args, node.kwargs))
+    return node.target, repr(blank), kinds
+
+
+def _like(node: torch.fx.Node) -> Any:
+    """A new tensor like a node's value: `x * x` takes two."""
+    value = node.meta["val"]
+    return of_device(value, value.device, value.device)
+
+
+def _called(node: torch.fx.Node, tensors: Iterator[Any]) -> Any:
+    args, kwargs = _with_nodes(lambda _one: next(tensors), (node.args, node.kwargs))
+    return cast(Callable[..., Any], node.target)(*args, **kwargs)
 
 
 _PLACE = "<tensor>"

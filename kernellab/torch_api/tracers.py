@@ -242,7 +242,7 @@ def _noting_pointers(events: list[Event]) -> Callable[..., Any] | None:
 
 @contextmanager
 def bytecode_heard(bytecode: list[Bytecode]) -> Iterator[None]:
-    """While active, each function that Dynamo rewrites is added to `found`."""
+    """While active, each function that Dynamo rewrites is added to `bytecode`."""
 
     def hook(original: CodeType, rewritten: CodeType) -> None:
         frame = _guards.CompileContext.current_compile_id()

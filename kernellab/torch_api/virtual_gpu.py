@@ -10,7 +10,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ import torch.fx
 import torch.fx.experimental.proxy_tensor
 import torch.nn.attention.flex_attention
 import torch.utils._triton
+from torch._higher_order_ops.associative_scan import associative_scan
 
 from kernellab.common.patches import Replacement, all_replaced, replaced
 from kernellab.torch_api.emulation import (
@@ -218,13 +219,31 @@ def calls_on_gpu() -> Iterator[None]:
     with (
         replaced(_fakes.FakeTensorMode, __torch_dispatch__=_elsewhere(dispatch)),
         replaced(torch, set_autocast_enabled=following(lambda: _counts)),
-        replaced(_flex, _validate_device=lambda *_: None),  # refuses gradients on the CPU
+        replaced(_flex, _validate_device=_nothing_of_torchs),  # refuses gradients on the CPU
+        replaced(associative_scan, __code__=_of_any_device(associative_scan.__code__)),
     ):
         follow_autocast(torch.is_autocast_enabled(DEVICE.type), _counts)
         try:
             yield
         finally:
             follow_autocast(False, _counts)
+
+
+_nothing_of_torchs = FunctionType(
+    (lambda *_: None).__code__.replace(co_filename=str(_flex.__file__)), vars(_flex)
+)
+"""A function that does nothing, and that Dynamo traces: it skips those of `kernellab`."""
+
+
+def _of_any_device(code: CodeType) -> CodeType:
+    """The code of a function that refuses tensors unless they are on a GPU, without that."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, CodeType):
+            return _of_any_device(value)
+        return (*value, CPU.type, META.type) if value == ("cuda", "xpu") else value
+
+    return code.replace(co_consts=tuple(map(changed, code.co_consts)))
 
 
 def _elsewhere(dispatch: Callable[..., Any]) -> Callable[..., Any]:

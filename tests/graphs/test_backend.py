@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F  # noqa: N812 - as everyone writes it
 from torch.utils.checkpoint import checkpoint
 
@@ -236,3 +237,32 @@ def test_recompilations_have_each_guard_that_failed() -> None:
     failed = {(guard.frame, guard.source) for guard in report.guards if guard.failed}
     assert failed == {("0/0", "L['factor']"), ("0/1", "L['x']")}
     assert "\n" not in str(report.recompilations[0])
+
+
+# Looking changes nothing: no guard is added, and no random number drawn.
+
+
+@pytest.mark.slow
+def test_symbolic_sizes_stay_symbolic() -> None:
+    x = torch.rand(6, 8)
+    torch._dynamo.mark_dynamic(x, 0)
+    report = kernellab.graph(nn.Linear(8, 8), x, backward=True, levels=False)
+    assert report.error == ""
+    assert report.graphs[0].lowered.saved[-1].bytes == 6 * 8 * 4
+
+    torch._dynamo.reset()
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+    compiled = torch.compile(model, backend=kernellab_backend, dynamic=True)
+    for rows in (4, 5, 7, 9):
+        compiled(torch.rand(rows, 8)).sum().backward()
+    report = kernellab.last_report()
+    assert [graph.direction for graph in report.graphs] == ["forward", "backward"]
+    assert not report.recompilations
+
+
+def test_attention_without_dropout_draws_nothing() -> None:
+    query = torch.rand(1, 2, 16, 8)
+    compiled = torch.compile(F.scaled_dot_product_attention, backend=kernellab_backend)
+    before = torch.get_rng_state()
+    compiled(query, query, query)
+    assert torch.equal(torch.get_rng_state(), before)

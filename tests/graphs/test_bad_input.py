@@ -39,6 +39,11 @@ def no_tensors(x: torch.Tensor) -> int:
     return x.dim() + 1
 
 
+def indexed(x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    x.view(2, 2)[:, place] = 0
+    return x + 1
+
+
 def with_effects(x: torch.Tensor) -> torch.Tensor:
     seen.append(1)
     print("hi")
@@ -68,10 +73,12 @@ def aborting(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.slow
 def test_a_function_of_which_nothing_is_captured() -> None:
-    for function in (left_alone, no_tensors):
-        report = opened(function, torch.rand(4))
+    cases: list[Any] = [(left_alone,), (no_tensors,), (indexed, torch.tensor(1))]
+    for function, *more in cases:
+        report = opened(function, torch.rand(4), *more)
         assert report.graphs == ()
         assert "no graph was captured" in report.error
+        assert function is not indexed or "_local_scalar_dense" in report.error
         assert "It stopped" in str(report)
 
 

@@ -20,7 +20,10 @@ def report() -> GraphReport:
     return kernellab.graph(product, a, b, mode="max-autotune-no-cudagraphs", levels=False)
 
 
-def test_a_products_templates_are_compiled_and_the_first_is_taken(report: GraphReport) -> None:
+def test_a_products_templates_are_compiled_and_the_first_is_taken(
+    report: GraphReport, tmp_path: Path
+) -> None:
+    assert kernellab.load(report.save(tmp_path / "report.klgraph")).capture == report.capture
     (graph,) = report.graphs
     assert not graph.error
     candidates = graph.lowered.candidates
@@ -48,12 +51,6 @@ def test_a_products_templates_are_compiled_and_the_first_is_taken(report: GraphR
     resources = graph.candidate_kernels[0].compilation.resources
     assert resources is not None
     assert table.shared_bytes[1] == resources.shared_bytes
-
-
-def test_candidates_are_in_the_file(report: GraphReport, tmp_path: Path) -> None:
-    again = kernellab.load(report.save(tmp_path / "report.klgraph"))
-    assert again.capture == report.capture
-    assert len(again.graphs[0].candidate_kernels) == len(report.graphs[0].candidate_kernels)
 
 
 def test_without_max_autotune_there_is_nothing_to_choose_from() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.associative_scan import associative_scan
 from torch.nn import functional as F  # noqa: N812 - as everyone writes it
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
@@ -13,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import kernellab
 from kernellab.errors import ArgumentError, NotRecorded, OptionError
+from kernellab.graphs import backend  # noqa: F401 - after which Dynamo skips kernellab's functions
 from kernellab.graphs.report import GraphReport
 from tests.support.messages import Raised
 
@@ -209,6 +211,7 @@ def _layer_in_two_graphs(x: torch.Tensor) -> torch.Tensor:
     [
         (lambda q: F.scaled_dot_product_attention(q[0], q[0], q[0], HIDDEN), torch.float32, 1),
         (_stepped_in_place, torch.float32, 1),
+        (lambda q: associative_scan(torch.add, q[0, 0], 0), torch.float32, 1),
         (lambda q: _attend(_attend(q)), torch.float32, 1),
         (lambda q: _attend(q[0], 0.2), torch.float32, 2),
         (lambda q: _attend(_attend(q)), torch.bfloat16, 2),
@@ -267,6 +270,7 @@ def test_gradients_of_flex_attention_are_captured() -> None:
     q = torch.randn(1, 1, 128, 16, requires_grad=True)
     report = kernellab.graph(lambda q: flex_attention(q, q, q), q, backward=True, levels=False)
     assert report.error == ""
+    assert not report.breaks
     assert [len(graph.kernels) > 1 for graph in report.graphs] == [True, True]
 
 

@@ -83,6 +83,11 @@ def test_a_recompilation_has_both_values_the_line_and_what_to_change(what: str) 
     assert failure.position.line in (first_line, first_line + 1)
 
 
+def test_a_module_of_torchs_has_its_name_and_no_line_of_dynamos_own() -> None:
+    (again,) = captured(torch.nn.Sequential(torch.nn.Tanh()), ROWS, ROWS[:2]).recompilations
+    assert (again.function, again.failures[0].position) == ("Sequential", None)
+
+
 def test_a_symbolic_size_has_its_line_its_guard_and_what_to_mark() -> None:
     report = captured(branching, ROWS, torch.rand(8, 3), torch.rand(200, 3))
     line = branching.__code__.co_firstlineno + 1

@@ -1,5 +1,6 @@
 """What a capture has of the user's process: all of it, as it runs in a copy."""
 
+import linecache
 import subprocess
 import sys
 import threading
@@ -97,6 +98,10 @@ class Block(nn.Module):
 
 model = nn.Sequential(Block(), nn.ModuleDict({{"in": Block()}})["in"])
 model[0].register_forward_hook(lambda module, args, out: out + SCALE)
+
+def squared(x):
+    y = torch.sin(x)
+    return y * y
 """
 
 
@@ -113,6 +118,20 @@ def test_containers_of_modules_of_a_notebook_read_its_variables(
         report = opened(main.model, torch.rand(4, 8), backward=True)
         assert not report.breaks
         assert f", {scale})" in report.graphs[0].aten.text
+
+
+@pytest.mark.slow
+def test_lines_of_a_cell_go_along() -> None:
+    file, space = "/tmp/ipykernel_7/12.py", {"__name__": "__main__"}
+    cell = _CELL.format(scale=2.0)
+    linecache.cache[file] = len(cell), None, cell.splitlines(keepends=True), file
+    exec(compile(cell, file, "exec"), space)  # noqa: S102
+    function: Any = space["squared"]
+    (graph,) = opened(function, torch.rand(4)).graphs
+    assert "code: y = torch.sin(x)" in graph.fx.text
+    assert [str(node.position) for node in graph.fx.nodes if node.name == "y"]
+    found = kernellab.tracers(function, torch.rand(4)).set_index("tracer")
+    assert found.outcome["jit.script"] == "whole"
 
 
 def _trained(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
