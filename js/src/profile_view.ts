@@ -7,7 +7,7 @@ import { coloredLine } from "./highlight";
 import { bar, type BarKind, percentWords, stacked, swatch } from "./parts/bar";
 import { cardTable } from "./parts/table";
 import { slicesOf, Timeline } from "./parts/timeline";
-import { copyButton } from "./parts/toolbar";
+import { copyButton, radios, turnOn } from "./parts/toolbar";
 import type { Seen } from "./tabs";
 
 const KIND_WORDS: Readonly<Record<BarKind, string>> = {
@@ -175,21 +175,19 @@ export class ProfileExplorer implements Seen {
   private measures(): HTMLElement[] {
     const { measures } = this.data;
     if (measures.length < 2) return [];
-    const pick = (at: number) => (): void => {
-      this.measure = at;
+    const choices = measures.map((name, at) => ({
+      value: String(at),
+      words: name,
+      title: `Show shares of the ${name}`,
+    }));
+    const made = radios("Bars", choices, (at) => {
+      this.measure = Number(at);
       this.show(null);
       this.choose(null);
       this.legend.querySelector<HTMLElement>("[aria-checked=true]")?.focus();
-    };
-    const made = measures.map((name, at) => {
-      const one = button(name, `Show shares of the ${name}`, pick(at));
-      one.setAttribute("role", "radio");
-      one.setAttribute("aria-checked", String(at === this.measure));
-      return one;
     });
-    return [
-      element("span", { class: "kl-modes", role: "radiogroup", "aria-label": "Bars" }, ...made),
-    ];
+    turnOn(made, String(this.measure));
+    return [made];
   }
 
   // The timeline

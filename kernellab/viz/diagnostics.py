@@ -355,7 +355,6 @@ _COLUMNS = (
     "access", "line", "sectors", "", "useful", "requests", "a request", "elements at once",
     "programs a sector", "",
 )  # fmt: skip
-_LINE_COLUMNS = ("line", "accesses", "requests", "sectors")
 _SHARED_COLUMNS = (
     "in shared memory", "line", "wavefronts", "", "bank conflicts", "instructions", "each", "bytes",
     "",
@@ -377,9 +376,6 @@ def accesses_card(accesses: Accesses) -> Card:
     conflicts = f", {counted(accesses.bank_conflicts, 'bank conflict')}" if accesses.shared else ""
     sources = _Sources()
     tables = [_global_table(accesses, sources)]
-    if by_line := _by_line(accesses):
-        title = "Lines that became several accesses"
-        tables.append(Table(title, _LINE_COLUMNS, by_line, numbers=range(len(_LINE_COLUMNS))))
     if accesses.shared:
         tables.append(_shared_table(accesses, sources))
     waiting = dict.fromkeys(
@@ -517,24 +513,6 @@ def _row(access: GlobalAccess, sources: _Sources) -> tuple[str, ...]:
         f"{reuse:,.0f}" if reuse >= 100 else f"{reuse:.3g}",
         sources.text(place),
     )
-
-
-def _by_line(accesses: Accesses) -> list[tuple[str, ...]]:
-    """The totals of each line that became several accesses, as in a pipelined loop."""
-    lines: dict[tuple[str, int], list[GlobalAccess]] = {}
-    for access in accesses:
-        if access.position is not None:
-            lines.setdefault((access.position.file, access.position.line), []).append(access)
-    return [
-        (
-            str(line),
-            str(len(several)),
-            f"{sum(access.requests for access in several):,}",
-            f"{sum(access.sectors for access in several):,}",
-        )
-        for (_, line), several in lines.items()
-        if len(several) > 1
-    ]
 
 
 def _shared_row(access: SharedAccess, sources: _Sources) -> tuple[str, ...]:

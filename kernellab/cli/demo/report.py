@@ -156,7 +156,7 @@ def demo_report(results: Sequence[Result]) -> str:
     lead = page.paragraph(
         f"{right} of {len(results)} kernels gave torch's results. Each ran on the CPU, in "
         "KernelLab's interpreter, which executed the IR that Triton's own compiler made for "
-        f"{results[0].run.target}. Then the same compiler took it to machine code. No GPU took part."
+        f"{results[0].run.target}. The same compiler made machine code of it. No GPU took part."
     )
     head = [lead, page.table(results_table(results)), times_figure(results)]
     sections: list[Section] = []
