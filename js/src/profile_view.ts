@@ -10,15 +10,6 @@ import { slicesOf, Timeline } from "./parts/timeline";
 import { copyButton, radios, turnOn } from "./parts/toolbar";
 import type { Seen } from "./tabs";
 
-const KIND_WORDS: Readonly<Record<BarKind, string>> = {
-  wait: "wait",
-  copy: "copy",
-  dot: "dot",
-  other: "other",
-  used: "used",
-  lost: "lost",
-};
-
 /** What each name of the timeline took in its selection. */
 type Sums = ReadonlyMap<number, number>;
 
@@ -165,7 +156,7 @@ export class ProfileExplorer implements Seen {
       ...this.measures(),
       bar(total),
       ...total.map(({ stands_for, share }) =>
-        swatch(stands_for, `${KIND_WORDS[stands_for]} ${percentWords(share)}`),
+        swatch(stands_for, `${stands_for} ${percentWords(share)}`),
       ),
     );
     this.costsDom.classList.toggle("kl-of-selection", sums !== null);

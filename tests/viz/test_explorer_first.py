@@ -41,7 +41,7 @@ def out_and_in(page: Page) -> None:
     """Take the view out of its page and put it back, as JupyterLab does with cells out of sight."""
     page.locator(".kl-root").evaluate(
         "root => { const place = root.parentElement; root.remove(); "
-        "return new Promise((done) => setTimeout(() => done(place.append(root)), 100)); }"
+        "setTimeout(() => place.append(root), 100); }"
     )
 
 
