@@ -25,6 +25,7 @@ import urllib.request
 from pathlib import Path
 
 import nbformat
+from PIL import Image
 
 CHROMIUM_OPTIONS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -129,7 +130,7 @@ def photograph(notebook: Path, picture: Path, width: int, height: int) -> None:
                     *CHROMIUM_OPTIONS,
                     f"--user-data-dir={folder / 'chromium'}",
                     f"--window-size={width},{height}",
-                    "--force-device-scale-factor=1.5",
+                    "--force-device-scale-factor=1.2",
                     "--virtual-time-budget=30000",
                     f"--screenshot={picture.absolute()}",
                     f"{address}/doc/tree/{shown.name}",
@@ -140,6 +141,14 @@ def photograph(notebook: Path, picture: Path, width: int, height: int) -> None:
         finally:
             server.terminate()
             server.wait()
+    shrink(picture)
+
+
+def shrink(picture: Path) -> None:
+    """Save a picture with 128 colors: docs/images has none of more than 100 KB."""
+    with Image.open(picture) as taken:
+        few = taken.convert("RGB").quantize(128, dither=Image.Dither.NONE)
+    few.save(picture, optimize=True)
 
 
 def main() -> None:

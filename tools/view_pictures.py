@@ -36,9 +36,11 @@ from tests.viz import annotation_cases as thinned
 from tests.viz.browser import browser, opened
 from tests.viz.jupyter import jupyterlab, show_cell
 from tests.viz.test_grades_page import MISTAKES
+from tools.screenshot import shrink
 
 ROOT = Path(__file__).resolve().parent.parent
 SWEEP = ROOT / "notebooks/recorded/tuning_h200_matmul.json"
+PROFILE = SWEEP.parent / "profile_h200_lines.klprofile"
 IMAGES = ROOT / "docs/images"
 
 
@@ -91,7 +93,7 @@ def element_of_a_step(page: Any) -> None:
     page.get_by_label("Watch a variable").fill("acc[0, 3]")
     page.get_by_label("Watch a variable").press("Enter")
     page.locator(".kl-source-line .kl-stop").nth(-2).click()
-    page.locator('figure[data-name="b_ptr"] canvas').hover(position={"x": 20, "y": 100})
+    page.locator('figure[data-name="b_ptr"] canvas').hover(position={"x": 20, "y": 40})
 
 
 def config(page: Any) -> None:
@@ -251,6 +253,7 @@ def pictures_of_docs() -> None:
         ("tuning_view", sweep_of_a_product(), config, False),
         ("tuning_view_compared", sweep_of_a_product(), two_configs, True),
         ("stepper_live", product_in_steps(), element_of_a_step, False),
+        ("profile_view", kernellab.load(PROFILE), Page.bring_to_front, True),
     ]
     with tempfile.TemporaryDirectory() as folder, browser() as started:
         for name, record, act, dark in pictures:
@@ -262,6 +265,7 @@ def pictures_of_docs() -> None:
                 act(page)
                 page.wait_for_timeout(300)  # fonts and scrolling settle
                 page.locator(".kl-root").screenshot(path=str(IMAGES / f"{name}.png"))
+                shrink(IMAGES / f"{name}.png")
                 print(IMAGES / f"{name}.png")
 
 

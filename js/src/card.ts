@@ -9,6 +9,9 @@ import { cardTable, type TableWays, worded } from "./parts/table";
 import { tileRow } from "./parts/tile";
 import type { Beside, Seen } from "./tabs";
 
+/** Milliseconds. A kernel that runs all cells of a notebook answers after the last of them. */
+const A_DAY = 86_400_000;
+
 export class CardView implements Seen {
   private readonly content = element("div", { class: "kl-card-content" });
   private readonly ways: TableWays = {
@@ -44,12 +47,12 @@ export class CardView implements Seen {
       const waiting = element("div", { class: "kl-card-note kl-soft", role: "status" }, words);
       this.content.append(waiting);
       try {
-        const { content } = await this.request("complete", { part });
+        const { content } = await this.request("complete", { part }, undefined, A_DAY);
         if (this.isGone) return;
         this.draw(content["card"] as CardData);
       } catch {
         waiting.remove();
-        return; // the kernel is busy or gone: the card says what is known
+        return; // the kernel is gone: the card says what is known
       }
     }
   }

@@ -118,7 +118,14 @@ export class Sheet implements Chart {
       free = x + half + 6;
     }
     this.line(this.left, this.bottom, this.right, this.bottom, "kl-axis");
-    this.text(words, (this.left + this.right) / 2, this.height - 6, "middle", "kl-axis-name");
+    this.nameAcross(words);
+  }
+
+  /** Name the axis below; of a name that is longer than it, its last part goes. */
+  nameAcross(words: string): void {
+    const [x, fits] = [(this.left + this.right) / 2, LETTER * words.length < this.right];
+    const shown = fits ? words : words.slice(0, words.lastIndexOf(","));
+    this.text(shown || words, x, this.height - 6, "middle", "kl-axis-name");
   }
 
   up(scale: Scale, words: string, tickWords: (value: number) => string = numberWords): void {
@@ -128,8 +135,13 @@ export class Sheet implements Chart {
       this.text(tickWords(tick), this.left - 6, y + 4, "end");
     }
     this.line(this.left, this.top, this.left, this.bottom, "kl-axis");
+    this.nameUp(words);
+  }
+
+  /** Name the axis at the left; of a name that is longer than it, its first part, the unit, stays. */
+  nameUp(words: string): void {
     const middle = (this.top + this.bottom) / 2;
-    const name = LETTER * words.length > this.height ? words.split(",")[0]! : words; // the unit comes first
+    const name = LETTER * words.length > this.height ? words.split(",")[0]! : words;
     this.add(
       svg(
         "text",

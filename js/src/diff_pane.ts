@@ -5,7 +5,7 @@ import { EditorView } from "@codemirror/view";
 import { type Differences, differences, firstOperation, MOST_CHANGES } from "./differences";
 import type { Text } from "./side";
 import { Sliced } from "./slices";
-import { documentOf, type Margin, textExtensions, tooltipsAround } from "./text_pane";
+import { center, documentOf, type Margin, textExtensions, tooltipsAround } from "./text_pane";
 
 export interface DiffSide {
   text: Text;
@@ -73,10 +73,19 @@ export class DiffPane {
 
   /** Bring the first operation that differs into view. */
   showFirst(): void {
+    this.merge.b.dispatch({ effects: EditorView.scrollIntoView(this.first, { y: "center" }) });
+  }
+
+  /** Bring the change that the reader went to into view again, else the first one. */
+  reveal(): void {
+    const { b, dom } = this.merge;
+    center(b, b.state.selection.main.head || this.first, dom);
+  }
+
+  private get first(): number {
     const line = firstOperation(this.differences, this.right.text.lines);
-    const at = line > 0 ? this.merge.b.state.doc.line(line).from : this.merge.chunks[0]?.fromB;
-    if (at !== undefined)
-      this.merge.b.dispatch({ effects: EditorView.scrollIntoView(at, { y: "center" }) });
+    const { b, chunks } = this.merge;
+    return line > 0 ? b.state.doc.line(line).from : (chunks[0]?.fromB ?? 0);
   }
 
   destroy(): void {

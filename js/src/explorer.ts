@@ -77,7 +77,7 @@ export class Explorer implements Seen {
     this.list = this.rows.length > 0 ? new PassList(this.rows, names, () => this.draw()) : null;
     this.toolbar = this.makeToolbar();
     this.panes = this.makePanes();
-    this.width = followWidth(dom);
+    this.width = followWidth(dom, () => this.panes.reveal());
     dom.classList.add("kl-explorer");
     this.build();
     this.list?.select(firstRow(this.sides, this.rows), false);

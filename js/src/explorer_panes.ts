@@ -78,6 +78,14 @@ export class Panes {
     this.layout = "";
   }
 
+  /** Bring what is lit, or the difference that was looked at, into sight where a notebook took the view out of its page or changed its width. */
+  reveal(): void {
+    requestAnimationFrame(() => {
+      this.panes.forEach((pane) => pane.revealLit());
+      this.diff?.reveal();
+    });
+  }
+
   // What the reader does
 
   goToChange(forward: boolean): void {

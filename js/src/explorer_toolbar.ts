@@ -3,6 +3,7 @@ import type { IrView } from "./data";
 import { button, element } from "./dom";
 import type { Mode } from "./explorer_columns";
 import { metricChoice } from "./metrics";
+import { radios, turnOn } from "./parts/toolbar";
 
 /** What the controls call. */
 export interface ToolbarListener {
@@ -16,15 +17,21 @@ export interface ToolbarListener {
   find(): void;
 }
 
-const MODES: readonly { mode: Mode; words: string; title: string }[] = [
+const MODES: readonly { value: Mode; words: string; title: string }[] = [
   {
-    mode: "pass",
+    value: "pass",
     words: "After a pass",
     title: "The module after the selected pass, beside the source",
   },
-  { mode: "diff", words: "Before | after", title: "What the selected pass changed" },
-  { mode: "stages", words: "Stages", title: "Two to four texts side by side" },
+  { value: "diff", words: "Before | after", title: "What the selected pass changed" },
+  { value: "stages", words: "Stages", title: "Two to four texts side by side" },
 ];
+
+const BETWEEN_TWO = {
+  value: "diff" as const,
+  words: "Differences",
+  title: "What differs between the two",
+};
 
 const KEYS = [
   ["[  ]", "previous, next pass"],
@@ -50,7 +57,10 @@ export class Toolbar {
   private readonly helpButton: HTMLButtonElement;
 
   constructor(data: IrView, modes: readonly Mode[], metric: string, listener: ToolbarListener) {
-    this.modes = modeGroup(modes, data.sides.length === 2, (mode) => listener.setMode(mode));
+    const offered = MODES.filter(({ value }) => modes.includes(value)).map((one) =>
+      data.sides.length === 2 && one.value === "diff" ? BETWEEN_TWO : one,
+    );
+    this.modes = radios("What to show", offered, (mode) => listener.setMode(mode));
     this.paneCount = group(
       "panes",
       button("−", "One pane fewer", () => listener.resize(-1)),
@@ -88,11 +98,7 @@ export class Toolbar {
 
   /** Show which mode is on, whether long lines are wrapped, and whether control codes are shown; null where there are none to show. */
   show(mode: Mode, wraps: boolean, codes: boolean | null): void {
-    for (const one of this.modes.children) {
-      const is = (one as HTMLElement).dataset["mode"] === mode;
-      one.setAttribute("aria-checked", String(is));
-      (one as HTMLElement).tabIndex = is ? 0 : -1;
-    }
+    turnOn(this.modes, mode);
     this.paneCount.hidden = mode === "diff";
     this.change.hidden = mode !== "diff";
     this.wrap.setAttribute("aria-pressed", String(wraps));
@@ -114,41 +120,4 @@ function group(word: string, ...buttons: readonly HTMLElement[]): HTMLElement {
     ...buttons,
     element("span", { class: "kl-word" }, word),
   );
-}
-
-function modeGroup(
-  modes: readonly Mode[],
-  isComparison: boolean,
-  onchoose: (mode: Mode) => void,
-): HTMLElement {
-  const made = element("span", {
-    class: "kl-modes",
-    role: "radiogroup",
-    "aria-label": "What to show",
-  });
-  for (const { mode, words, title } of MODES.filter((one) => modes.includes(one.mode))) {
-    const compared = isComparison && mode === "diff";
-    const choice = button(
-      compared ? "Differences" : words,
-      compared ? "What differs between the two" : title,
-      () => onchoose(mode),
-    );
-    choice.setAttribute("role", "radio");
-    choice.addEventListener("keydown", (event) => arrowToRadio(event, made));
-    choice.dataset["mode"] = mode;
-    made.append(choice);
-  }
-  return made;
-}
-
-/** Arrow keys go from one choice of a group to the next, as they do among radio buttons. */
-function arrowToRadio(event: KeyboardEvent, group: HTMLElement): void {
-  const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-  if (by === undefined) return;
-  const radios = [...group.children] as HTMLElement[];
-  const at = radios.indexOf(event.currentTarget as HTMLElement);
-  const next = radios[(at + by + radios.length) % radios.length]!;
-  next.click();
-  next.focus();
-  event.preventDefault();
 }

@@ -1,6 +1,7 @@
 // torch.compile's levels: a drawn graph, the pairs that were fused or not, and texts, linked by provenance.
 import type { GraphChain, GraphView } from "./data";
 import { button, choice, element } from "./dom";
+import { radios, turnOn } from "./parts/toolbar";
 import { GraphCanvas } from "./graph_canvas";
 import { Fusions } from "./graph_fusions";
 import { type Chosen, endWords, Links, type Lit } from "./graph_links";
@@ -230,23 +231,18 @@ export class GraphExplorer implements Seen {
     );
     const modes = this.drawable().map(({ name, words, number }) => {
       const count = (this.lit.get(number) ?? []).length;
-      const made = button(
-        words,
-        name === FUSIONS ? "The pairs that the scheduler considered" : `Draw ${words}`,
-        () => this.draw(name),
-      );
-      made.setAttribute("role", "radio");
-      made.setAttribute("aria-checked", String(name === this.drawn));
-      if (count > 0) made.append(element("span", { class: "kl-graph-count" }, String(count)));
-      return made;
+      const title = name === FUSIONS ? "The pairs that the scheduler considered" : `Draw ${words}`;
+      return { value: name, words, title, count };
+    });
+    const drawn = radios("What is drawn", modes, (name) => this.draw(name));
+    turnOn(drawn, this.drawn);
+    modes.forEach(({ count }, at) => {
+      if (count > 0)
+        drawn.children[at]!.append(element("span", { class: "kl-graph-count" }, String(count)));
     });
     this.tools.replaceChildren(
       ...(chains.length > 1 ? [graphs] : []),
-      element(
-        "span",
-        { class: "kl-modes", role: "radiogroup", "aria-label": "What is drawn" },
-        ...modes,
-      ),
+      drawn,
       element("span", { class: "kl-space" }),
       element(
         "span",

@@ -41,11 +41,12 @@ export interface Answer {
   buffers: readonly DataView[];
 }
 
-/** Send a request; `heard` is called when the kernel begins with it. Rejects, with the reason in words, where it cannot be answered, and where no one answers. */
+/** Send a request; `heard` is called when the kernel begins with it, which may take `patience` milliseconds. Rejects, with the reason in words, where it cannot be answered, and where no one answers. */
 export type KernelRequest = (
   kind: string,
   wishes: Readonly<Record<string, unknown>>,
   heard?: () => void,
+  patience?: number,
 ) => Promise<Answer>;
 
 /** How long a kernel may take to hear, in milliseconds: a busy one hears after its cell; and how long it may then work. */
@@ -97,18 +98,18 @@ export function followKernel(
 }
 
 export function requester(model: Model, holder: Holder | null): KernelRequest {
-  return async (kind, wishes, heard) => {
+  return async (kind, wishes, heard, patience = PATIENCE.hear) => {
     if (isGone(holder)) throw new Silence(GONE);
     const request = ++requests;
     const finished = new AbortController();
     const answer = new Promise<Answer>((resolve, reject) => {
-      const giveUp = (patience: number): void =>
+      const giveUp = (waited: number): void =>
         reject(
           new Silence(
-            `the kernel did not answer within ${patience / 1000} seconds: it is busy, or another one by now`,
+            `the kernel did not answer within ${waited / 1000} seconds: it is busy, or another one by now`,
           ),
         );
-      let timer = setTimeout(giveUp, PATIENCE.hear, PATIENCE.hear);
+      let timer = setTimeout(giveUp, patience, patience);
       const listen = (message: Message, buffers: readonly DataView[]): void => {
         if (message.request !== request) return;
         if (message.kind === "heard") {

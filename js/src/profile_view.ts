@@ -7,17 +7,8 @@ import { coloredLine } from "./highlight";
 import { bar, type BarKind, percentWords, stacked, swatch } from "./parts/bar";
 import { cardTable } from "./parts/table";
 import { slicesOf, Timeline } from "./parts/timeline";
-import { copyButton } from "./parts/toolbar";
+import { copyButton, radios, turnOn } from "./parts/toolbar";
 import type { Seen } from "./tabs";
-
-const KIND_WORDS: Readonly<Record<BarKind, string>> = {
-  wait: "wait",
-  copy: "copy",
-  dot: "dot",
-  other: "other",
-  used: "used",
-  lost: "lost",
-};
 
 /** What each name of the timeline took in its selection. */
 type Sums = ReadonlyMap<number, number>;
@@ -165,7 +156,7 @@ export class ProfileExplorer implements Seen {
       ...this.measures(),
       bar(total),
       ...total.map(({ stands_for, share }) =>
-        swatch(stands_for, `${KIND_WORDS[stands_for]} ${percentWords(share)}`),
+        swatch(stands_for, `${stands_for} ${percentWords(share)}`),
       ),
     );
     this.costsDom.classList.toggle("kl-of-selection", sums !== null);
@@ -175,21 +166,19 @@ export class ProfileExplorer implements Seen {
   private measures(): HTMLElement[] {
     const { measures } = this.data;
     if (measures.length < 2) return [];
-    const pick = (at: number) => (): void => {
-      this.measure = at;
+    const choices = measures.map((name, at) => ({
+      value: String(at),
+      words: name,
+      title: `Show shares of the ${name}`,
+    }));
+    const made = radios("Bars", choices, (at) => {
+      this.measure = Number(at);
       this.show(null);
       this.choose(null);
       this.legend.querySelector<HTMLElement>("[aria-checked=true]")?.focus();
-    };
-    const made = measures.map((name, at) => {
-      const one = button(name, `Show shares of the ${name}`, pick(at));
-      one.setAttribute("role", "radio");
-      one.setAttribute("aria-checked", String(at === this.measure));
-      return one;
     });
-    return [
-      element("span", { class: "kl-modes", role: "radiogroup", "aria-label": "Bars" }, ...made),
-    ];
+    turnOn(made, String(this.measure));
+    return [made];
   }
 
   // The timeline

@@ -203,6 +203,13 @@ export function scrollTo(view: EditorView, line: number): void {
   view.dispatch({ effects: EditorView.scrollIntoView(at, { y: "center" }) });
 }
 
+/** Bring a position to the middle of what scrolls it; unlike an effect of CodeMirror, this leaves the notebook where it is. */
+export function center(view: EditorView, at: number, scroller: HTMLElement): void {
+  const { top } = scroller.getBoundingClientRect();
+  scroller.scrollTop +=
+    view.documentTop + view.lineBlockAt(at).top - top - scroller.clientHeight / 2;
+}
+
 export class TextPane {
   readonly view: EditorView;
   private text: Text | null = null;
@@ -225,6 +232,13 @@ export class TextPane {
     this.runs = lit.filter((line, at) => at === 0 || lit[at - 1] !== line - 1);
     this.run = 0;
     this.ruler.show(lit, this.view.state.doc.lines, overflows);
+  }
+
+  /** Scroll to a lit line where none is in sight. */
+  revealLit(): void {
+    const { view, runs } = this;
+    if (!anyVisible(view, runs))
+      center(view, view.state.doc.line(runs[this.run]!).from, view.scrollDOM);
   }
 
   /** Scroll to the next run of lit lines, or the one before; after the last comes the first. */

@@ -83,13 +83,7 @@ export function timesChart(state: TuningState, { width, height, log, against }: 
   for (const rank of new Set([1, ...ranks]))
     if (rank <= entries.length)
       sheet.text(String(rank), sheet.left + (rank - 0.5) * gap, sheet.bottom + 16);
-  sheet.text(
-    "configs, the fastest first",
-    (sheet.left + sheet.right) / 2,
-    sheet.height - 6,
-    "middle",
-    "kl-axis-name",
-  );
+  sheet.nameAcross("configs, the fastest first");
   sheet.nameBaselines();
   return sheet;
 }
@@ -224,13 +218,7 @@ export function resourceChart(
     estimate: "the fastest first",
   };
   const order = orders[measure.name] ?? "the least first";
-  sheet.text(
-    `configs (${names.join(", ")}), ${order}`,
-    (sheet.left + sheet.right) / 2,
-    sheet.height - 6,
-    "middle",
-    "kl-axis-name",
-  );
+  sheet.nameAcross(`configs (${names.join(", ")}), ${order}`);
   return sheet;
 }
 
@@ -337,27 +325,8 @@ export function heatChart(
   columns.forEach((value, column) =>
     map.text(clipped(value), map.left + (column + 0.5) * map.cellWidth, map.bottom + 16),
   );
-  map.text(
-    parameters[across]!,
-    (map.left + map.right) / 2,
-    map.height - 6,
-    "middle",
-    "kl-axis-name",
-  );
-  const middle = (map.top + map.bottom) / 2;
-  map.add(
-    svg(
-      "text",
-      {
-        x: 12,
-        y: middle,
-        "text-anchor": "middle",
-        class: "kl-axis-name",
-        transform: `rotate(-90 12 ${middle})`,
-      },
-      parameters[down]!,
-    ),
-  );
+  map.nameAcross(parameters[across]!);
+  map.nameUp(parameters[down]!);
   return map;
 }
 

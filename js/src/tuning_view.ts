@@ -8,7 +8,7 @@ import { Explorer } from "./explorer";
 import { type KernelRequest, Silence } from "./kernel";
 import { Openings } from "./openings";
 import { isWide, numberWords } from "./scales";
-import { copyButton } from "./parts/toolbar";
+import { copyButton, radios, turnOn } from "./parts/toolbar";
 import { splitter } from "./splitter";
 import {
   againstChart,
@@ -44,21 +44,21 @@ export interface TuningHost {
 
 type Plot = "sizes" | "times" | "heatmap" | "parallel" | "resource";
 
-const PLOTS: readonly { plot: Plot; words: string; title: string }[] = [
-  { plot: "sizes", words: "Sizes", title: "Each kernel's fastest config against the size" },
-  { plot: "times", words: "Times", title: "Every config, the fastest first" },
+const PLOTS: readonly { value: Plot; words: string; title: string }[] = [
+  { value: "sizes", words: "Sizes", title: "Each kernel's fastest config against the size" },
+  { value: "times", words: "Times", title: "Every config, the fastest first" },
   {
-    plot: "heatmap",
+    value: "heatmap",
     words: "Heat map",
     title: "The fastest config for each two values of two parameters",
   },
   {
-    plot: "parallel",
+    value: "parallel",
     words: "Parallel",
     title: "A line for each config through its values to its time",
   },
   {
-    plot: "resource",
+    value: "resource",
     words: "Resources",
     title: "Time against occupancy, registers, spills, shared memory",
   },
@@ -91,11 +91,7 @@ export class TuningExplorer {
   private against = "";
   /** Whether times are on a logarithmic axis; null until the reader says. */
   private log: boolean | null = null;
-  private readonly tabs = element("span", {
-    class: "kl-modes",
-    role: "radiogroup",
-    "aria-label": "Plot",
-  });
+  private tabs = element("span");
   private readonly options = element("span", { class: "kl-group" });
   private readonly filters = element("div", {
     class: "kl-tools kl-filters",
@@ -195,7 +191,7 @@ export class TuningExplorer {
     const untimed = this.state.entries.every(({ config }) => config.us === null);
     if (untimed)
       return this.resources().length > 0 && this.data.configs.length > 1 ? ["resource"] : [];
-    return PLOTS.map(({ plot }) => plot).filter(
+    return PLOTS.map(({ value }) => value).filter(
       (plot) => plot !== "sizes" || this.sizes.length > 0,
     );
   }
@@ -207,12 +203,8 @@ export class TuningExplorer {
   }
 
   private toolbar(): HTMLElement {
-    for (const { plot, words, title } of PLOTS.filter((one) => this.plots.includes(one.plot))) {
-      const made = button(words, title, () => this.setPlot(plot));
-      made.setAttribute("role", "radio");
-      made.dataset["plot"] = plot;
-      this.tabs.append(made);
-    }
+    const offered = PLOTS.filter(({ value }) => this.plots.includes(value));
+    this.tabs = radios("Plot", offered, (plot) => this.setPlot(plot));
     return element(
       "div",
       { class: "kl-tools", role: "toolbar", "aria-label": "Plots" },
@@ -346,8 +338,7 @@ export class TuningExplorer {
   }
 
   private drawPlot(): void {
-    for (const tab of this.tabs.children)
-      tab.setAttribute("aria-checked", String((tab as HTMLElement).dataset["plot"] === this.plot));
+    turnOn(this.tabs, this.plot);
     if (this.plots.length === 0) return;
     this.drawOptions();
     const [width, height] = [this.frame.dom.clientWidth, this.frame.dom.clientHeight];

@@ -33,10 +33,12 @@ def diagnostics_card(
     notes: Sequence[str] = (),
     tone: Tone = "",
 ) -> Card:
-    """One table a diagnostic, in the order in which they are given."""
+    """One table a diagnostic, errors first, else in the order in which they are given."""
     tables = [
         diagnostic_table(diagnostic, finding_links({"finding": number}, diagnostic))
-        for number, diagnostic in enumerate(diagnostics)
+        for number, diagnostic in sorted(
+            enumerate(diagnostics), key=lambda numbered: numbered[1].severity != "error"
+        )
     ]
     return Card(title, subtitle, tables, notes, tone)
 
@@ -240,7 +242,7 @@ _LABELS = {"evidence:": "evidence", "in": "where", "with": "values"}
 
 @card_of.register
 def findings_card(findings: Findings) -> Card:
-    """One table a finding, in the order of the kernel's lines."""
+    """One table a finding: errors first, each kind of severity in the order of the lines."""
     number = {0: "nothing found", 1: "1 finding"}.get(len(findings), f"{len(findings)} findings")
     return diagnostics_card(
         f"{findings.kernel}: {number}",
@@ -353,7 +355,6 @@ _COLUMNS = (
     "access", "line", "sectors", "", "useful", "requests", "a request", "elements at once",
     "programs a sector", "",
 )  # fmt: skip
-_LINE_COLUMNS = ("line", "accesses", "requests", "sectors")
 _SHARED_COLUMNS = (
     "in shared memory", "line", "wavefronts", "", "bank conflicts", "instructions", "each", "bytes",
     "",
@@ -367,12 +368,14 @@ _WASTED: Sequence[tuple[BarKind, str]] = (
 @card_of.register
 def accesses_card(accesses: Accesses) -> Card:
     """One row for each access, and the bytes of all together."""
-    in_shared = f", {len(accesses.shared)} to shared memory" if accesses.shared else ""
+    moved, useful = (
+        sum(getattr(access, name) for access in accesses)
+        for name in ("moved_bytes", "useful_bytes")
+    )
+    answer = f", {min(useful / moved, 1):.0%} of the bytes moved are useful" if moved else ""
+    conflicts = f", {counted(accesses.bank_conflicts, 'bank conflict')}" if accesses.shared else ""
     sources = _Sources()
     tables = [_global_table(accesses, sources)]
-    if by_line := _by_line(accesses):
-        title = "Lines that became several accesses"
-        tables.append(Table(title, _LINE_COLUMNS, by_line, numbers=range(len(_LINE_COLUMNS))))
     if accesses.shared:
         tables.append(_shared_table(accesses, sources))
     waiting = dict.fromkeys(
@@ -381,7 +384,7 @@ def accesses_card(accesses: Accesses) -> Card:
     places = [access.position for access in (*accesses, *accesses.shared) if access.position]
     assumed = dict.fromkeys(access.assumed for access in accesses.shared if access.assumed)
     return Card(
-        title=f"{accesses.kernel}: {len(accesses)} accesses to global memory{in_shared}",
+        title=f"{accesses.kernel}: {len(accesses)} accesses to global memory{answer}{conflicts}",
         subtitle=f"{accesses.target}, grid {joined_sizes(accesses.grid)}",
         tables=(_together(accesses), *tables),
         notes=(
@@ -464,8 +467,7 @@ def _shared_table(accesses: Accesses, sources: _Sources) -> Table:
         useful = 1 - access.conflicts / access.wavefronts if is_used else 1.0
         bars.append(_share_bar(access.wavefronts / most, useful))
     return Table(
-        f"{counted(accesses.shared_wavefronts, 'wavefront')} of shared memory, "
-        f"{counted(accesses.bank_conflicts, 'bank conflict')}",
+        f"{counted(accesses.shared_wavefronts, 'wavefront')} of shared memory",
         _SHARED_COLUMNS,
         [_shared_row(access, sources) for access in ordered],
         numbers=(1, 2, *range(4, len(_SHARED_COLUMNS) - 1)),
@@ -511,24 +513,6 @@ def _row(access: GlobalAccess, sources: _Sources) -> tuple[str, ...]:
         f"{reuse:,.0f}" if reuse >= 100 else f"{reuse:.3g}",
         sources.text(place),
     )
-
-
-def _by_line(accesses: Accesses) -> list[tuple[str, ...]]:
-    """The totals of each line that became several accesses, as in a pipelined loop."""
-    lines: dict[tuple[str, int], list[GlobalAccess]] = {}
-    for access in accesses:
-        if access.position is not None:
-            lines.setdefault((access.position.file, access.position.line), []).append(access)
-    return [
-        (
-            str(line),
-            str(len(several)),
-            f"{sum(access.requests for access in several):,}",
-            f"{sum(access.sectors for access in several):,}",
-        )
-        for (_, line), several in lines.items()
-        if len(several) > 1
-    ]
 
 
 def _shared_row(access: SharedAccess, sources: _Sources) -> tuple[str, ...]:

@@ -7,9 +7,10 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from statistics import mean
 from typing import Any
 
-from kernellab.common.text import counted
+from kernellab.common.text import counted, format_bytes
 from kernellab.errors import KernelLabError
 from kernellab.errors.sources import SourcePosition
 from kernellab.graphs.kernels import (
@@ -31,7 +32,7 @@ from kernellab.graphs.report import GraphReport, ReportGraph
 from kernellab.records.graphs import GraphBreak, GraphCapture, Level, with_origins
 from kernellab.viz.graph_data import GraphView
 from kernellab.viz.graph_levels import Levels
-from kernellab.viz.kit.data import At, Link, Tab, TabGroup
+from kernellab.viz.kit.data import At, Link, Tab, TabGroup, Tile
 from kernellab.viz.kit.view import Card, CardView, Table, View, card_of, view_of
 
 _MOST_ROWS = 12
@@ -55,6 +56,7 @@ def graph_card(report: GraphReport) -> Card:
                 "Graphs",
                 ("", "FX", "ATen", "primitive", "buffers", "fused", "calls", "bytes moved"),
                 [_graph_row(graph) for graph in report.graphs],
+                numbers=(1, 2, 3, 4, 6, 7),
             ),
             Table(
                 "Compiled again",
@@ -70,6 +72,7 @@ def graph_card(report: GraphReport) -> Card:
                 "Calls, in order",
                 ("", "bytes moved", "FLOPs", "lines of the model"),
                 _shortened(_call_rows(report)),
+                numbers=(1, 2),
             ),
             Table(
                 "Written by your own kernels",
@@ -80,10 +83,35 @@ def graph_card(report: GraphReport) -> Card:
                 "Not fused",
                 ("pair", "bytes it would save", "because"),
                 _shortened(_unfused_rows(report)),
+                numbers=(1,),
             ),
         ),
         notes=tuple(_notes(report)),
+        tiles=tuple(_tiles(report)),
     )
+
+
+def _tiles(report: GraphReport) -> Iterator[Tile]:
+    """What is launched and moved, what was fused, and where the graph broke."""
+    made = report.capture
+    launches = [launch for graph in made.lowered for launch in graph.launches]
+    if launches:
+        own = sum(launch.is_generated for launch in launches)
+        yield Tile("calls", str(len(launches)), f"{counted(own, 'generated kernel')} of them")
+        moved = [launch.moved_bytes for launch in launches if launch.moved_bytes is not None]
+        if moved:
+            yield Tile("bytes moved", format_bytes(sum(moved)), "counted by Inductor")
+    pairs = [fusion.fused for graph in made.lowered for fusion in graph.fusions]
+    if pairs:
+        yield Tile("fused", f"{sum(pairs)} of {counted(len(pairs), 'pair')}", share=mean(pairs))
+    if made.frames or made.breaks:  # a folder of Inductor's says nothing of Dynamo
+        yield Tile(
+            "graph breaks",
+            str(len(made.breaks)),
+            f"{counted(len(made.frames), 'Dynamo graph')}, {counted(len(made.guards), 'guard')}, "
+            f"{counted(len(made.recompilations), 'recompilation')}",
+            "warn" if made.breaks else "pass",
+        )
 
 
 def _device(made: GraphCapture) -> str:
@@ -94,14 +122,6 @@ def _notes(report: GraphReport) -> Iterator[str]:
     made = report.capture
     if made.error:
         yield f"It stopped: {made.error}"
-    if made.frames or made.breaks:  # a folder of Inductor's says nothing of Dynamo
-        yield (
-            f"{counted(len(made.frames), 'Dynamo graph')}, "
-            f"{counted(len(made.breaks), 'graph break')}, {counted(len(made.guards), 'guard')}, "
-            f"{counted(len(made.recompilations), 'recompilation')}."
-        )
-    if any(call.moved_bytes is not None for graph in made.lowered for call in graph.launches):
-        yield "Bytes and FLOPs are Inductor's own counts."
     for graph_break in made.breaks:
         yield from (f"{graph_break.position}: {hint}" for hint in graph_break.hints[:1])
     count = sum(len(graph.lowered.candidates) for graph in report.graphs)

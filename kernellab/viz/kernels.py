@@ -62,7 +62,8 @@ def _checks(findings: Findings | None) -> Tile:
 
 def _estimate(diagnosis: Diagnosis | None) -> Tile:
     if diagnosis is None or diagnosis.microseconds is None:
-        return Tile("estimated time", "not known", link=_DIAGNOSIS)
+        why = "the launch is not diagnosed yet" if diagnosis is None else ""
+        return Tile("estimated time", "not known", why, link=_DIAGNOSIS)
     time = f"about {time_text(diagnosis.microseconds)}"
     detail = ""
     if diagnosis.parts:

@@ -29,29 +29,12 @@ from kernellab.workshop.grader import Grade, Grades
 def stage_details(stage: Stage) -> Html:
     """One stage of a compilation, folded away; a binary one says its size only."""
     size = size_of(stage)
-    if isinstance(stage.content, bytes):
-        return Html(
-            f'<details><summary><code>{escape(stage.name)}</code><span class="soft">{size}, '
-            "binary</span></summary>"
-            f"<pre>{escape(_hexdump(stage.content))}</pre></details>"
-        )
+    content = stage.content
+    text = "" if isinstance(content, bytes) else f"<pre>{escape(content)}</pre>"
     return Html(
-        f"<details><summary><code>{escape(stage.name)}</code>"
-        f'<span class="soft">{size}</span></summary>'
-        f"<pre>{escape(stage.content)}</pre></details>"
+        f'<details><summary><code>{escape(stage.name)}</code><span class="soft">{size}'
+        f"{'' if text else ', binary'}</span></summary>{text}</details>"
     )
-
-
-def _hexdump(content: bytes, shown: int = 256) -> str:
-    """The first bytes of a binary, sixteen a line."""
-    lines = []
-    for start in range(0, min(len(content), shown), 16):
-        row = content[start : start + 16]
-        readable = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
-        lines.append(f"{start:08x}  {row.hex(' '):<47}  {readable}")
-    if len(content) > shown:
-        lines.append(f"... {len(content) - shown:,} more bytes")
-    return "\n".join(lines)
 
 
 def resources_table(compilations: Sequence[Compilation]) -> pandas.DataFrame:

@@ -536,7 +536,15 @@ def _data(profile: Profile) -> ProfileView:
         kernels=tuple(kernels),
         scopes=tables[0] if tables else None,
         timeline=timeline_of(profile.events),
-        notes=(*_method(profile), *options),
+        notes=(
+            *(
+                f"The source of {kernel.name} is neither in this profile nor on this machine."
+                for kernel in kernels
+                if not any(line.text for line in kernel.lines)
+            ),
+            *_method(profile),
+            *options,
+        ),
         text=card.text(),
     )
 

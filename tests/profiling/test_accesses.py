@@ -287,20 +287,6 @@ def test_a_finding_of_an_order_that_the_compiler_did_not_know() -> None:
     )
 
 
-def test_the_card_has_the_totals_of_a_line_that_a_pipeline_copied() -> None:
-    a, b, c = (torch.zeros(128, 128, dtype=torch.float16) for _ in range(3))
-    args = (kernels.matmul, (2, 2), a, b, c, 128, 128)
-    found = kernellab.accesses(*args, M=64, N=64, K=32, num_stages=3, target="sm_80")
-    copies = [one for one in found if one.action == "async copy"]  # of a and b, on one line
-    assert len(copies) > 1
-    assert copies[0].position is not None
-    rows = [table.rows for table in accesses_card(found).tables if "several" in table.title]
-    line, count, requests, sectors = rows[0][0]
-    assert (int(line), int(count)) == (copies[0].position.line, len(copies))
-    assert int(requests.replace(",", "")) == sum(one.requests for one in copies)
-    assert int(sectors.replace(",", "")) == sum(one.sectors for one in copies)
-
-
 def test_the_table_and_the_card_say_the_same() -> None:
     x, out = normal(8, 1000), torch.zeros(8, 1000)
     found = kernellab.accesses(softmax, (8,), x, out, 1000, 1000, BLOCK=1024, target="sm_90")
@@ -308,7 +294,9 @@ def test_the_table_and_the_card_say_the_same() -> None:
     assert list(table["sectors"]) == [one.sectors for one in found]
     assert len(table) == len(found) == 2
     card = accesses_card(found)
+    useful = sum(one.useful_bytes for one in found) / sum(one.moved_bytes for one in found)
     for text in (card.text(), card.html()):
+        assert f"{useful:.0%} of the bytes" in text
         assert f"{found.accesses[0].sectors:,}" in text
         assert "tl.load" in text
     assert "requests" in str(found.accesses[0])

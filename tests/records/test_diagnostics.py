@@ -233,9 +233,11 @@ def test_one_card_for_all() -> None:
     for shown in shown_alone:
         assert card_of(shown) == diagnostic_card(shown)
     assert remark()._repr_mimebundle_()["text/html"] == diagnostic_card(remark()).html()
-    together = diagnostics_card("everything", every_diagnostic()).text()
+    together = diagnostics_card("everything", every_diagnostic())
     for one in every_diagnostic():
-        assert one.what.splitlines()[0] in together
+        assert one.what.splitlines()[0] in together.text()
+    severe = [table.tone == "fail" for table in together.tables]
+    assert severe == sorted(severe, reverse=True)
 
 
 def test_a_card_escapes_what_is_said() -> None:

@@ -333,10 +333,11 @@ def test_the_still_of_a_view_says_what_the_view_says() -> None:
     assert "<script" not in view.still_html()
 
 
-def test_the_bundle_is_no_larger_than_promised() -> None:
+def test_the_bundle_and_the_pictures_are_no_larger_than_promised() -> None:
     bundle = ROOT / "kernellab/viz/static/views.js"
     assert bundle.stat().st_size <= 500_000
     assert "http://" not in bundle.read_text().replace("http://www.w3.org/", "")
+    assert max(one.stat().st_size for one in (ROOT / "docs/images").glob("*.png")) <= 100_000
 
 
 def test_hostile_names_are_text_in_the_still_and_in_the_widgets_bundle() -> None:

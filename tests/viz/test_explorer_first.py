@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Page, expect
 
 import kernellab
 from kernellab.profiling.profiles.nsight import lines_of
@@ -37,6 +37,14 @@ def is_whole_in(one: Locator, around: Locator) -> bool:
     )
 
 
+def out_and_in(page: Page) -> None:
+    """Take the view out of its page and put it back, as JupyterLab does with cells out of sight."""
+    page.locator(".kl-root").evaluate(
+        "root => { const place = root.parentElement; root.remove(); "
+        "setTimeout(() => place.append(root), 100); }"
+    )
+
+
 def test_the_first_changed_operation_is_lit_in_every_pane(
     open_page: OpenPage, pages: dict[str, Path]
 ) -> None:
@@ -46,6 +54,8 @@ def test_the_first_changed_operation_is_lit_in_every_pane(
     expect(chosen).to_be_in_viewport()
     expect(pane(page, 0).locator(".kl-lit")).to_contain_text("a = tl.load(a_ptrs")
     expect(page.locator(".kl-status")).to_contain_text("ttgir.accelerate_matmul line")
+    out_and_in(page)
+    expect(chosen).to_be_in_viewport()
     # Another pass shows what it changed, until the reader chooses a line.
     page.locator(".kl-root").press("}")
     before = lit_numbers(pane(page, 1))
@@ -101,6 +111,8 @@ def test_a_comparison_begins_with_its_deltas_at_the_largest_difference(
     expect(page.get_by_role("radio", name="Differences")).to_have_attribute("aria-checked", "true")
     expect(page.locator(".kl-facts b")).to_have_text("ttgir.accelerate_matmul")
     first = page.locator(".cm-merge-b .cm-changedLine", has_text="ttg.local_alloc").first
+    expect(first).to_be_in_viewport()
+    out_and_in(page)
     expect(first).to_be_in_viewport()
 
 

@@ -189,7 +189,8 @@ def test_a_narrow_place(open_page: OpenPage, matmul_page: Path) -> None:
         "root.getBoundingClientRect().right + 1).length"
     )
     assert over == 0
-    assert page.locator(".kl-general").first.evaluate("one => (one.clientHeight - 6) % 17") == 0
+    notes = page.locator(".kl-general").first
+    assert notes.evaluate("one => one.scrollHeight < one.clientHeight + 2")
     assert page.locator(".kl-origin").evaluate("one => one.scrollWidth <= one.clientWidth + 1")
 
 

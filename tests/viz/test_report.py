@@ -30,12 +30,8 @@ def test_titles_and_cells_are_escaped() -> None:
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;&amp;&quot;&#x27;") == 6
 
 
-def test_a_binary_stage_shows_its_size_and_its_first_bytes() -> None:
-    shown = stage_details(Stage("cubin", "elf", b"\x7fELF" + bytes(1000)))
-    assert "1,004 bytes, binary" in shown
-    assert "7f 45 4c 46" in shown
-    assert ".ELF" in shown
-    assert "... 748 more bytes" in shown
+def test_a_binary_stage_shows_its_size() -> None:
+    assert "1,004 bytes, binary" in stage_details(Stage("cubin", "elf", bytes(1004)))
 
 
 @pytest.mark.parametrize(

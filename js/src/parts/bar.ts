@@ -3,11 +3,13 @@ import "./bar.css";
 import type { BarPart } from "../data";
 import { element } from "../dom";
 
-/** What a part of a bar stands for: a class of its own and a color of its own, `--kl-wait` and so on. */
+/** What a part of a bar stands for: it has a color, `--kl-wait` and so on. */
 export type BarKind = BarPart["stands_for"];
 
 /** What warps do, in the order in which bars are stacked. */
 export const WORK: readonly BarKind[] = ["wait", "copy", "dot", "other"];
+
+const colorOf = (kind: BarKind): string => `background:var(--kl-${kind})`;
 
 /** A bar whose parts have their shares of its whole length. Its numbers are beside it in words, so that nothing is read aloud. */
 export function bar(parts: readonly BarPart[]): HTMLElement {
@@ -16,8 +18,7 @@ export function bar(parts: readonly BarPart[]): HTMLElement {
     { class: "kl-stack", "aria-hidden": "true" },
     ...parts.map(({ stands_for, share }) =>
       element("i", {
-        class: `kl-of-${stands_for}`,
-        style: `width:${(100 * Math.max(0, Math.min(1, share))).toFixed(2)}%`,
+        style: `width:${(100 * Math.max(0, Math.min(1, share))).toFixed(2)}%;${colorOf(stands_for)}`,
       }),
     ),
   );
@@ -34,7 +35,7 @@ export function stacked(parts: readonly BarPart[], whole = 1): BarPart[] {
 
 /** A color with the words of what it stands for. */
 export function swatch(kind: BarKind, words: string): HTMLElement {
-  return element("span", { class: "kl-swatch" }, element("i", { class: `kl-of-${kind}` }), words);
+  return element("span", { class: "kl-swatch" }, element("i", { style: colorOf(kind) }), words);
 }
 
 /** A share in percent, of three digits, as the still has it. */

@@ -370,6 +370,9 @@ export class Timeline {
   ): void {
     const { from, to } = this.window;
     const count = Math.max(2, Math.floor((width - this.left) / 110));
+    context.fillStyle = color("soft");
+    context.textAlign = "left";
+    context.fillText(this.data.unit, 2, 12);
     context.textAlign = "center";
     for (const tick of roundNumbers(from, to, count)) {
       const x = this.x(tick);

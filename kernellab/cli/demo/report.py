@@ -152,10 +152,11 @@ COLORS = {"interpreter": BLUE, "torch, one thread": ORANGE}
 
 def demo_report(results: Sequence[Result]) -> str:
     """The whole page: the table, the times as a figure, then each kernel to look into."""
+    right = sum(result.passed for result in results)
     lead = page.paragraph(
-        "Each kernel ran on the CPU, in KernelLab's interpreter, which executed the IR that "
-        f"Triton's own compiler made for {results[0].run.target}; the outputs were compared with "
-        "torch. Then the same compiler took it to machine code. No GPU took part."
+        f"{right} of {len(results)} kernels gave torch's results. Each ran on the CPU, in "
+        "KernelLab's interpreter, which executed the IR that Triton's own compiler made for "
+        f"{results[0].run.target}. The same compiler made machine code of it. No GPU took part."
     )
     head = [lead, page.table(results_table(results)), times_figure(results)]
     sections: list[Section] = []
