@@ -96,6 +96,7 @@ class Pair:
             counts.
         predicted: how many times faster the twin is, as its author predicted before any GPU timed
             it; None for the pairs that were written before their times were predicted.
+        line: a part of the line of the slow kernel that the finding has to name; "" for any line.
     """
 
     name: str
@@ -108,3 +109,4 @@ class Pair:
     tolerance: float = 1e-3
     counted: tuple[Variant, Variant] | None = None
     predicted: float | None = None
+    line: str = ""

@@ -164,7 +164,7 @@ def test_every_kind_of_the_corpus_is_a_rule_of_its_own_and_documented() -> None:
 def test_on_an_h200_the_advice_makes_most_of_them_faster() -> None:
     """The recording: outputs agree, at least 65 are 1.2 times faster; the page says how many."""
     pairs = {one["name"]: one for one in RECORDED["pairs"]}
-    assert set(pairs) == {one.name for one in (*PAIRS, *HELD_OUT)}
+    assert set(pairs) >= {one.name for one in (*PAIRS, *HELD_OUT)}
     # Not known which kernel of this pair is wrong under Triton 3.6, and why.
     assert [name for name, one in pairs.items() if not one["agree"]] == ["band-times-all-blocks"]
     faster = [one for one in pairs.values() if one["ratio"] >= 1.2]
