@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     CallSiteLoc,
     ComplexType,
+    DenseIntOrFPElementsAttr,
     FileLineColLoc,
     FunctionType,
     FusedLoc,
@@ -59,6 +60,7 @@ _OPERATION_TEXT = re.compile(
     rf" : ({_SIGNATURE_TEXT.pattern}) {_ALIAS_LOCATION.pattern}"
 )
 """What follows the name of an op without successors, regions and attributes: most ops."""
+_SPLAT = re.compile(r"<[\w.+-]+> *:")
 _LOCATION_DEFINITION = re.compile(
     r'(#[\w$]+) = loc\((?:"([^"\\]*)"(?::(\d+):(\d+)|\((#[\w$]+)\))'
     r"|callsite\((#[\w$]+) at (#[\w$]+)\))\)"
@@ -240,6 +242,20 @@ class ModuleParser(Parser):
         ):
             self.raise_error("a dense literal is a tensor, vector or memref of known shape")
         return cast("RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]", type)
+
+    def parse_dense_int_or_fp_elements_attr(
+        self, type: RankedStructure[Any] | None
+    ) -> DenseIntOrFPElementsAttr[Any]:
+        """As xDSL's, which checks the value of a splat once for each element of its type."""
+        if type is not None or not _SPLAT.match(self._text, self._current_token.span.start):
+            return super().parse_dense_int_or_fp_elements_attr(type)
+        self.parse_punctuation("<")
+        element = self._parse_tensor_literal_element()
+        self.parse_punctuation(">")
+        self.parse_punctuation(":")
+        type = self._parse_dense_literal_type()
+        value = element.to_type(self, type.element_type)
+        return DenseIntOrFPElementsAttr[Any].from_list(type, [value])  # type: ignore[list-item]
 
     def parse_optional_location(self) -> LocationAttr | None:
         """As xDSL's, with a look-up of `loc(#loc12)`."""
