@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import linecache
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,10 +26,10 @@ import triton
 import triton.testing
 
 from benchmarks.diagnosed.corpus import PAIRS
-from benchmarks.diagnosed.held_out import BLIND, HELD_OUT
+from benchmarks.diagnosed.held_out import HELD_OUT
 from benchmarks.diagnosed.pairs import DTYPES, Pair, Tensor, Variant
 
-ALL = (*PAIRS, *HELD_OUT, *BLIND)
+ALL = (*PAIRS, *HELD_OUT)
 _ROUNDS = 2
 _WARM_UP, _MEASURED = 4, 16
 """Milliseconds of a round."""
@@ -137,13 +138,18 @@ def diagnosed(variant: Variant) -> Any:
 def replayed(pair: Pair, known: dict[str, Any]) -> dict[str, Any]:
     """What is estimated and promised with no GPU, over what was measured."""
     slow, good = map(diagnosed, (pair.slow, pair.good))
-    promised = [1 / max(1 - one.cost, 1e-3) for one in slow if one.kind == pair.kind]
+    of_kind = [one for one in slow if one.kind == pair.kind]
+    promised = [1 / max(1 - one.cost, 1e-3) for one in of_kind]
+    places = (one.position for one in of_kind if one.position is not None)
+    lines = [linecache.getline(place.file, place.line) for place in places]
     return {
         "name": pair.name,
         "ratio": known["ratio"],
         "slow": round(slow.microseconds / known["slow_us"], 3),
         "good": round(good.microseconds / known["good_us"], 3),
         "gain": round(promised[0] / known["ratio"], 3) if promised else None,
+        "on the line": bool(of_kind)
+        and (not pair.line or any(pair.line in line for line in lines)),
         "is first": bool(len(slow)) and slow[0].kind == pair.kind,
         "warnings on the twin": [one.kind for one in good.severe],
     }
@@ -177,6 +183,7 @@ def summarize(rows: list[dict[str, Any]]) -> None:
     right = sum(row["slow"] * row["ratio"] > row["good"] for row in apart)
     alarmed = [row["name"] for row in rows if row["warnings on the twin"]]
     print(f"of those that gain 1.2 times: named {len(gains)} of {len(fast)}, ", end="")
+    print(f"on the line {sum(row['on the line'] for row in fast)}, ", end="")
     print(f"promised gains within 1.5 times {near} of {len(gains)}")
     print(f"of those that gain 1.1 times: faster kernel right in {right} of {len(apart)}")
     print(f"twins with a warning: {len(alarmed)} ({', '.join(alarmed)})")

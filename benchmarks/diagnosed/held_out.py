@@ -1,5 +1,5 @@
-"""Pairs of known kinds that are left out of every fit and rule: their gain was predicted, by their
-author and by `kernellab.diagnose`, before any GPU timed them.
+"""Pairs that are left out of every fit. Their gains were predicted by their author, before any GPU
+timed them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _blend(offset: int) -> Variant:
     return Variant(kernels.blended, arguments, (_MANY // 1024,), {"BLOCK": 4096})
 
 
-HELD_OUT = (
+_FIRST = (
     Pair(
         "rotary-by-token", "strided-access",
         Variant(kernels.rotated_by_token, _ROTATED, (64, 512), {"BLOCK": 256}),
@@ -431,4 +431,8 @@ BLIND = tuple(
         ),
     )
 )  # fmt: skip
-"""Not timed yet: kinds that kernel authors meet, the last two without a rule."""
+"""Kinds that kernel authors meet, the last two without a rule. Their author had not read the rules
+when they were committed; some rules were changed after their times were known, by what they showed.
+"""
+
+HELD_OUT = (*_FIRST, *BLIND)
