@@ -2,7 +2,9 @@
 
     python -m benchmarks.diagnosed_on_gpu --json notebooks/recorded/diagnosed_h200.json
 
-Both run once and their outputs are compared; then they are timed in turns, slow, good, slow, good,
+What is measured replaces what the file has of the same pairs, and is added to it; `--untimed`
+measures the pairs that it does not have. Both kernels of a
+pair run once and their outputs are compared; then they are timed in turns, slow, good, slow, good,
 each time the median of `triton.testing.do_bench`, which empties the L2 cache before each run. With
 `--rehearse`, everything but the GPU: both are compiled for sm_90. With `--replay FILE`, both are
 diagnosed with no GPU, and compared with what is recorded there.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import linecache
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +29,7 @@ from benchmarks.diagnosed.corpus import PAIRS
 from benchmarks.diagnosed.held_out import HELD_OUT
 from benchmarks.diagnosed.pairs import DTYPES, Pair, Tensor, Variant
 
+ALL = (*PAIRS, *HELD_OUT)
 _ROUNDS = 2
 _WARM_UP, _MEASURED = 4, 16
 """Milliseconds of a round."""
@@ -134,13 +138,18 @@ def diagnosed(variant: Variant) -> Any:
 def replayed(pair: Pair, known: dict[str, Any]) -> dict[str, Any]:
     """What is estimated and promised with no GPU, over what was measured."""
     slow, good = map(diagnosed, (pair.slow, pair.good))
-    promised = [1 / max(1 - one.cost, 1e-3) for one in slow if one.kind == pair.kind]
+    of_kind = [one for one in slow if one.kind == pair.kind]
+    promised = [1 / max(1 - one.cost, 1e-3) for one in of_kind]
+    places = (one.position for one in of_kind if one.position is not None)
+    lines = [linecache.getline(place.file, place.line) for place in places]
     return {
         "name": pair.name,
         "ratio": known["ratio"],
         "slow": round(slow.microseconds / known["slow_us"], 3),
         "good": round(good.microseconds / known["good_us"], 3),
         "gain": round(promised[0] / known["ratio"], 3) if promised else None,
+        "on the line": bool(of_kind)
+        and (not pair.line or any(pair.line in line for line in lines)),
         "is first": bool(len(slow)) and slow[0].kind == pair.kind,
         "warnings on the twin": [one.kind for one in good.severe],
     }
@@ -150,7 +159,7 @@ def replay(file: Path, names: list[str]) -> None:
     """Print each pair's estimates and promised gain over the measured ones, and a summary."""
     rows = []
     for known in json.loads(file.read_text())["pairs"]:
-        (pair,) = (one for one in (*PAIRS, *HELD_OUT) if one.name == known["name"])
+        (pair,) = (one for one in ALL if one.name == known["name"])
         if not names or any(word in pair.name for word in names):
             rows.append(replayed(pair, known))
             print(json.dumps(rows[-1]), flush=True)
@@ -174,6 +183,7 @@ def summarize(rows: list[dict[str, Any]]) -> None:
     right = sum(row["slow"] * row["ratio"] > row["good"] for row in apart)
     alarmed = [row["name"] for row in rows if row["warnings on the twin"]]
     print(f"of those that gain 1.2 times: named {len(gains)} of {len(fast)}, ", end="")
+    print(f"on the line {sum(row['on the line'] for row in fast)}, ", end="")
     print(f"promised gains within 1.5 times {near} of {len(gains)}")
     print(f"of those that gain 1.1 times: faster kernel right in {right} of {len(apart)}")
     print(f"twins with a warning: {len(alarmed)} ({', '.join(alarmed)})")
@@ -183,6 +193,7 @@ def main() -> None:
     """Measure all pairs, or those of some names; what is known is written after each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--untimed", action="store_true", help="only what the file does not have")
     parser.add_argument("--rehearse", action="store_true", help="compile only, with no GPU")
     parser.add_argument("--replay", type=Path, help="diagnose what this file has the times of")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no pair after so long")
@@ -192,7 +203,15 @@ def main() -> None:
         replay(given.replay, given.names)
         return
     started = time.monotonic()
-    results: list[dict[str, Any]] = []
+    results: dict[str, dict[str, Any]] = {}
+    if given.json is not None and given.json.exists():
+        results = {one["name"]: one for one in json.loads(given.json.read_text())["pairs"]}
+    chosen = [
+        pair
+        for pair in ALL
+        if (not given.names or any(word in pair.name for word in given.names))
+        and not (given.untimed and pair.name in results)
+    ]
     on_gpu = not given.rehearse
     about = {
         "gpu": torch.cuda.get_device_name() if on_gpu else "none",
@@ -200,21 +219,22 @@ def main() -> None:
         "triton": triton.__version__,
         "method": f"do_bench, cold L2, median; {_ROUNDS} rounds in turns",
     }
-    for pair in (*PAIRS, *HELD_OUT):
-        if given.names and not any(word in pair.name for word in given.names):
-            continue
+    for pair in chosen:
         if time.monotonic() - started > given.seconds:
             break
         try:
             found = (measured if on_gpu else rehearsed)(pair)
         except Exception as error:
             found = {"name": pair.name, "kind": pair.kind, "error": repr(error)[:500]}
-        results.append(found)
+        results[pair.name] = found
         print(json.dumps(found), flush=True)
         if given.json is not None:
-            given.json.write_text(json.dumps({**about, "pairs": results}, indent=1) + "\n")
-    fast = sum(one.get("ratio", 0) >= 1.2 and one["agree"] for one in results)
-    print(f"{fast} of {len(results)} at least 1.2 times faster, {time.monotonic() - started:.0f} s")
+            given.json.write_text(
+                json.dumps({**about, "pairs": list(results.values())}, indent=1) + "\n"
+            )
+    ratios = [results[pair.name].get("ratio", 0) for pair in chosen if pair.name in results]
+    fast, seconds = sum(ratio >= 1.2 for ratio in ratios), time.monotonic() - started
+    print(f"{fast} of {len(ratios)} at least 1.2 times faster, {seconds:.0f} s")
 
 
 if __name__ == "__main__":

@@ -508,18 +508,6 @@ EXCHANGES = (
             (COLUMNS // 32, ROWS // 32), {"SIZE": 32, "MOST": 32},
         ),
         "a swizzled shared layout", ("out",),
-        counted=(
-            Variant(
-                gluon.transpose,
-                {"x": Tensor("fp32", (64, 64)), "out": Tensor("fp32", (64, 64), "zeros"), "N": 64},
-                (2, 2), {"SIZE": 32, "MOST": 1},
-            ),
-            Variant(
-                gluon.transpose,
-                {"x": Tensor("fp32", (64, 64)), "out": Tensor("fp32", (64, 64), "zeros"), "N": 64},
-                (2, 2), {"SIZE": 32, "MOST": 32},
-            ),
-        ),
     ),
     Pair(
         "one-total", "atomic-contention",

@@ -4,6 +4,7 @@
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 
 @triton.jit
@@ -331,3 +332,452 @@ def distances_to_centers(
     apart = tl.load(x + point[:, None] * WIDTH + along[None, :])
     apart -= tl.load(centers + center * WIDTH + along)[None, :]
     tl.store(out + center * POINTS + point, tl.sqrt(tl.sum(apart * apart, 1)))
+
+
+@triton.jit
+def channels_last_by_pixel(x, out, PIXELS, CHANNELS: tl.constexpr):
+    """[batch, channel, pixel] to [batch, pixel, channel]; a program has one pixel."""
+    pixel, channel = tl.program_id(0), tl.arange(0, CHANNELS)
+    image = tl.program_id(1) * PIXELS * CHANNELS
+    value = tl.load(x + image + channel * PIXELS + pixel)
+    tl.store(out + image + pixel * CHANNELS + channel, value)
+
+
+@triton.jit
+def channels_last_by_tile(x, out, PIXELS, CHANNELS, TALL: tl.constexpr, WIDE: tl.constexpr):
+    """The same; a program has TALL pixels of WIDE channels."""
+    pixel = tl.program_id(0) * TALL + tl.arange(0, TALL)
+    channel = tl.program_id(2) * WIDE + tl.arange(0, WIDE)
+    image = tl.program_id(1) * PIXELS * CHANNELS
+    value = tl.load(x + image + channel[:, None] * PIXELS + pixel[None, :])
+    tl.store(out + image + pixel[:, None] * CHANNELS + channel[None, :], tl.trans(value))
+
+
+@triton.jit
+def complex_by_part(z, w, out, BLOCK: tl.constexpr):
+    """Products of complex numbers, the two parts of each next to each other."""
+    at = 2 * (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
+    a, b = tl.load(z + at), tl.load(z + at + 1)
+    c, d = tl.load(w + at), tl.load(w + at + 1)
+    tl.store(out + at, a * c - b * d)
+    tl.store(out + at + 1, a * d + b * c)
+
+
+@triton.jit
+def complex_by_number(z, w, out, BLOCK: tl.constexpr):
+    """The same; both parts are loaded at once, then split."""
+    at = 2 * (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))[:, None] + tl.arange(0, 2)[None, :]
+    a, b = tl.split(tl.load(z + at))
+    c, d = tl.split(tl.load(w + at))
+    tl.store(out + at, tl.join(a * c - b * d, a * d + b * c))
+
+
+@triton.jit
+def paged_by_token(q, keys, table, out, PAGES, WIDTH, BLOCK: tl.constexpr):
+    """q @ keys.T of a cache in pages of 16 tokens; lanes are tokens."""
+    token = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    page = tl.load(table + tl.program_id(1) * PAGES + token // 16)
+    at = (page * 16 + token % 16) * WIDTH
+    total = tl.zeros((BLOCK,), tl.float32)
+    for along in range(WIDTH):
+        one = tl.load(q + tl.program_id(1) * WIDTH + along).to(tl.float32)
+        total += one * tl.load(keys + at + along)
+    tl.store(out + tl.program_id(1) * PAGES * 16 + token, total)
+
+
+@triton.jit
+def paged_by_row(q, keys, table, out, PAGES, WIDTH: tl.constexpr, BLOCK: tl.constexpr):
+    """The same; lanes run along the rows of the pages."""
+    token, along = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    page = tl.load(table + tl.program_id(1) * PAGES + token // 16)
+    at = (page * 16 + token % 16) * WIDTH
+    one = tl.load(q + tl.program_id(1) * WIDTH + along).to(tl.float32)
+    key = tl.load(keys + at[:, None] + along[None, :])
+    tl.store(out + tl.program_id(1) * PAGES * 16 + token, tl.sum(key * one[None, :], 1))
+
+
+@triton.jit
+def padded(x, out, COLUMNS, STRIDE, PAD, BLOCK: tl.constexpr):
+    """Rows with PAD elements in front of them."""
+    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + tl.program_id(1) * COLUMNS + column)
+    tl.store(out + tl.program_id(1) * STRIDE + PAD + column, value)
+
+
+@triton.jit
+def padded_by_constant(x, out, COLUMNS, STRIDE, PAD: tl.constexpr, BLOCK: tl.constexpr):
+    """The same, where the compiler knows PAD."""
+    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + tl.program_id(1) * COLUMNS + column)
+    tl.store(out + tl.program_id(1) * STRIDE + PAD + column, value)
+
+
+@triton.jit
+def rms_norm(x, weight, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """RMS norm of ROWS rows."""
+    row, column = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLUMNS)
+    at = row[:, None] * COLUMNS + column[None, :]
+    value = tl.load(x + at).to(tl.float32)
+    scale = tl.rsqrt(tl.sum(value * value, 1) / COLUMNS + 1e-6)
+    value = value * scale[:, None] * tl.load(weight + column)[None, :]
+    tl.store(out + at, value.to(tl.float16))
+
+
+@triton.jit
+def experts_of_tokens(logits, gate, expert, TOKENS: tl.constexpr, EXPERTS: tl.constexpr):
+    """The best expert of each token, and its softmax."""
+    token, at = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS), tl.arange(0, EXPERTS)
+    score = tl.load(logits + token[:, None] * EXPERTS + at[None, :])
+    most, best = tl.max(score, 1, return_indices=True)
+    tl.store(gate + token, 1 / tl.sum(tl.exp(score - most[:, None]), 1))
+    tl.store(expert + token, best)
+
+
+@triton.jit
+def running_sums_one_by_one(x, out, COLUMNS):
+    """Running sums of a row."""
+    row, total = tl.program_id(0) * COLUMNS, 0.0
+    for column in range(COLUMNS):
+        total += tl.load(x + row + column)
+        tl.store(out + row + column, total)
+
+
+@triton.jit
+def running_sums(x, out, COLUMNS: tl.constexpr):
+    """The same as a scan of the whole row."""
+    at = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    tl.store(out + at, tl.cumsum(tl.load(x + at), 0))
+
+
+@triton.jit
+def group_statistics(x, out, COUNT, BLOCK: tl.constexpr):
+    """The sum of each group and of its squares; the second axis of the grid divides a group."""
+    group, part = tl.program_id(0), COUNT // tl.num_programs(1)
+    first = group * COUNT + tl.program_id(1) * part
+    total = tl.zeros((BLOCK,), tl.float32)
+    squares = tl.zeros((BLOCK,), tl.float32)
+    for step in tl.range(0, part, BLOCK, num_stages=4):
+        value = tl.load(x + first + step + tl.arange(0, BLOCK))
+        total += value
+        squares += value * value
+    tl.atomic_add(out + 2 * group, tl.sum(total), sem="relaxed")
+    tl.atomic_add(out + 2 * group + 1, tl.sum(squares), sem="relaxed")
+
+
+@triton.jit
+def matrix_by_vector(a, x, out, COLUMNS, BM: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr):
+    """a @ x; a program has BM rows."""
+    row = tl.program_id(0) * BM + tl.arange(0, BM)
+    total = tl.zeros((BM,), tl.float32)
+    for first in tl.range(0, COLUMNS, BK, num_stages=STAGES):
+        column = first + tl.arange(0, BK)
+        tile = tl.load(a + row[:, None] * COLUMNS + column[None, :])
+        total += tl.sum(tile.to(tl.float32) * tl.load(x + column).to(tl.float32)[None, :], 1)
+    tl.store(out + row, total)
+
+
+@triton.jit
+def distances_loading_points(
+    x, centers, out, POINTS, CENTERS, BLOCK: tl.constexpr, WIDTH: tl.constexpr
+):
+    """How far each point is from each center; the points are loaded for each center."""
+    point, along = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    for center in range(CENTERS):
+        here = tl.load(x + point[:, None] * WIDTH + along[None, :])
+        apart = here - tl.load(centers + center * WIDTH + along)[None, :]
+        tl.store(out + center * POINTS + point, tl.sum(apart * apart, 1))
+
+
+@triton.jit
+def distances_keeping_points(
+    x, centers, out, POINTS, CENTERS, BLOCK: tl.constexpr, WIDTH: tl.constexpr
+):
+    """The same; the points are loaded once."""
+    point, along = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    here = tl.load(x + point[:, None] * WIDTH + along[None, :])
+    for center in range(CENTERS):
+        apart = here - tl.load(centers + center * WIDTH + along)[None, :]
+        tl.store(out + center * POINTS + point, tl.sum(apart * apart, 1))
+
+
+@triton.jit
+def gated_products(x, gate, up, out, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """silu(x @ gate) * (x @ up)."""
+    row = tl.program_id(0) * BM + tl.arange(0, BM)
+    column = tl.program_id(1) * BN + tl.arange(0, BN)
+    gates = tl.zeros((BM, BN), tl.float32)
+    ups = tl.zeros((BM, BN), tl.float32)
+    for first in range(0, K, BK):
+        depth = first + tl.arange(0, BK)
+        tile = tl.load(x + row[:, None] * K + depth[None, :])
+        gates = tl.dot(tile, tl.load(gate + depth[:, None] * N + column[None, :]), gates)
+        ups = tl.dot(tile, tl.load(up + depth[:, None] * N + column[None, :]), ups)
+    result = gates * tl.sigmoid(gates) * ups
+    tl.store(out + row[:, None] * N + column[None, :], result.to(tl.float16))
+
+
+@triton.jit
+def covariance(x, out, ROWS, COLUMNS, BN: tl.constexpr, BK: tl.constexpr, PRECISION: tl.constexpr):
+    """x.T @ x."""
+    row = tl.program_id(0) * BN + tl.arange(0, BN)
+    column = tl.program_id(1) * BN + tl.arange(0, BN)
+    total = tl.zeros((BN, BN), tl.float32)
+    for first in range(0, ROWS, BK):
+        depth = (first + tl.arange(0, BK)) * COLUMNS
+        left = tl.load(x + depth[None, :] + row[:, None])
+        right = tl.load(x + depth[:, None] + column[None, :])
+        total = tl.dot(left, right, total, input_precision=PRECISION)
+    tl.store(out + row[:, None] * COLUMNS + column[None, :], total)
+
+
+@triton.jit
+def linear_attention_by_token(q, k, v, out, N, WIDTH: tl.constexpr):
+    """Causal linear attention; each token updates the state of its head."""
+    head, along = tl.program_id(0) * N * WIDTH, tl.arange(0, WIDTH)
+    state = tl.zeros((WIDTH, WIDTH), tl.float32)
+    for token in range(N):
+        at = head + token * WIDTH + along
+        key, value = tl.load(k + at).to(tl.float32), tl.load(v + at).to(tl.float32)
+        state += key[:, None] * value[None, :]
+        found = tl.sum(tl.load(q + at).to(tl.float32)[:, None] * state, 0)
+        tl.store(out + at, found.to(tl.float16))
+
+
+@triton.jit
+def linear_attention_by_chunk(q, k, v, out, N, WIDTH: tl.constexpr, CHUNK: tl.constexpr):
+    """The same; chunks of tokens update it, by tl.dot."""
+    head, along, token = tl.program_id(0) * N * WIDTH, tl.arange(0, WIDTH), tl.arange(0, CHUNK)
+    state = tl.zeros((WIDTH, WIDTH), tl.float32)
+    for first in range(0, N, CHUNK):
+        at = head + (first + token[:, None]) * WIDTH + along[None, :]
+        asked, key, value = tl.load(q + at), tl.load(k + at), tl.load(v + at)
+        score = tl.where(token[:, None] >= token[None, :], tl.dot(asked, tl.trans(key)), 0.0)
+        found = tl.dot(score.to(tl.float16), value) + tl.dot(asked, state.to(tl.float16))
+        state += tl.dot(tl.trans(key), value)
+        tl.store(out + at, found.to(tl.float16))
+
+
+@triton.jit
+def attention(
+    q, k, v, out, N, BM: tl.constexpr, BN: tl.constexpr, WIDTH: tl.constexpr,
+    CAUSAL: tl.constexpr, WIDE: tl.constexpr, LONG_FIRST: tl.constexpr,
+):  # fmt: skip
+    """Attention of heads of N rows; with WIDE, of operands that are converted to fp32."""
+    block = tl.num_programs(1) - 1 - tl.program_id(1) if LONG_FIRST else tl.program_id(1)
+    row, column = block * BM + tl.arange(0, BM), tl.arange(0, BN)
+    along, head = tl.arange(0, WIDTH), tl.program_id(0) * N * WIDTH
+    x = tl.load(q + head + row[:, None] * WIDTH + along[None, :])
+    most = tl.full((BM,), float("-inf"), tl.float32)
+    sums = tl.zeros((BM,), tl.float32)
+    total = tl.zeros((BM, WIDTH), tl.float32)
+    for first in range(0, (block + 1) * BM if CAUSAL else N, BN):
+        at = head + (first + column[:, None]) * WIDTH + along[None, :]
+        y, z = tl.load(k + at), tl.load(v + at)
+        if WIDE:
+            score = tl.dot(x.to(tl.float32), tl.trans(y.to(tl.float32))) * 0.18
+        else:
+            score = tl.dot(x, tl.trans(y)) * 0.18
+        if CAUSAL:
+            score = tl.where(row[:, None] >= first + column[None, :], score, float("-inf"))
+        now = tl.maximum(most, tl.max(score, 1))
+        power, less = tl.exp2(score - now[:, None]), tl.exp2(most - now)
+        sums = sums * less + tl.sum(power, 1)
+        total *= less[:, None]
+        if WIDE:
+            total = tl.dot(power, z.to(tl.float32), total)
+        else:
+            total = tl.dot(power.to(tl.float16), z, total)
+        most = now
+    at = head + row[:, None] * WIDTH + along[None, :]
+    tl.store(out + at, (total / sums[:, None]).to(tl.float16))
+
+
+@triton.jit
+def grouped_scores(
+    q, keys, out, TOKENS, HEADS, GROUP_FIRST: tl.constexpr, GROUP: tl.constexpr,
+    BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Scores of one token of each query head; GROUP of them share the keys of a head."""
+    if GROUP_FIRST:
+        member, block, head = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    else:
+        block, head, member = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    token, along = block * BLOCK + tl.arange(0, BLOCK), tl.arange(0, WIDTH)
+    asked = tl.load(q + (head * GROUP + member) * WIDTH + along).to(tl.float32)
+    key = tl.load(keys + (head * TOKENS + token)[:, None].to(tl.int64) * WIDTH + along[None, :])
+    score = tl.sum(key.to(tl.float32) * asked[None, :], 1)
+    tl.store(out + (head * GROUP + member) * TOKENS + token, score)
+
+
+@triton.jit
+def segments_by_element(x, out, BLOCK: tl.constexpr):
+    """Sums of segments of 256 elements, by an atomic for each element."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(out + at // 256, tl.load(x + at), sem="relaxed")
+
+
+@triton.jit
+def segments_by_row(x, out, ROWS: tl.constexpr):
+    """The same; each row of a tile is a segment."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    value = tl.load(x + row[:, None] * 256 + tl.arange(0, 256)[None, :])
+    tl.store(out + row, tl.sum(value, 1))
+
+
+@triton.jit
+def softmax_in_three_passes(x, out, COLUMNS, BLOCK: tl.constexpr):
+    """Softmax of a long row: its maximum, its sum, then the result."""
+    row = tl.program_id(0) * COLUMNS + tl.arange(0, BLOCK)
+    highest = tl.full((BLOCK,), float("-inf"), tl.float32)
+    for first in range(0, COLUMNS, BLOCK):
+        highest = tl.maximum(highest, tl.load(x + row + first))
+    most = tl.max(highest, 0)
+    sums = tl.zeros((BLOCK,), tl.float32)
+    for first in range(0, COLUMNS, BLOCK):
+        sums += tl.exp(tl.load(x + row + first) - most)
+    total = tl.sum(sums, 0)
+    for first in range(0, COLUMNS, BLOCK):
+        tl.store(out + row + first, tl.exp(tl.load(x + row + first) - most) / total)
+
+
+@triton.jit
+def softmax_of_a_tile(x, out, COLUMNS: tl.constexpr):
+    """The same; the row stays in registers."""
+    at = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    value = tl.load(x + at)
+    power = tl.exp(value - tl.max(value, 0))
+    tl.store(out + at, power / tl.sum(power, 0))
+
+
+@triton.jit
+def sinkhorn(x, out, TURNS, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Rows and columns of a matrix that in turns are divided by their sums."""
+    at = tl.program_id(0) * ROWS * COLUMNS
+    at += tl.arange(0, ROWS)[:, None] * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    value = tl.exp(tl.load(x + at))
+    for _ in range(TURNS):
+        value = value * (1 / tl.sum(value, 1))[:, None]
+        value = value * (1 / tl.sum(value, 0))[None, :]
+    tl.store(out + at, value)
+
+
+@triton.jit
+def convolution(
+    x, weight, out, SIDE, OUTPUTS, CHANNELS, TAPS, DEPTH, BM: tl.constexpr, BN: tl.constexpr,
+    BK: tl.constexpr,
+):  # fmt: skip
+    """Convolution of images in channels-last format as a matmul; each row is a pixel."""
+    row = tl.program_id(0) * BM + tl.arange(0, BM)
+    output = tl.program_id(1) * BN + tl.arange(0, BN)
+    inner = SIDE - TAPS + 1
+    image, y, x_of = row // (inner * inner), row // inner % inner, row % inner
+    total = tl.zeros((BM, BN), tl.float32)
+    for first in range(0, DEPTH, BK):
+        depth = first + tl.arange(0, BK)
+        channel, tap = depth % CHANNELS, depth // CHANNELS
+        above, left = tap // TAPS, tap % TAPS
+        pixel = ((image * SIDE + y) * SIDE + x_of)[:, None] + (above * SIDE + left)[None, :]
+        tile = tl.load(x + pixel * CHANNELS + channel[None, :])
+        total = tl.dot(tile, tl.load(weight + depth[:, None] * OUTPUTS + output[None, :]), total)
+    tl.store(out + row[:, None] * OUTPUTS + output[None, :], total.to(tl.float16))
+
+
+@triton.jit
+def convolution_by_tap(
+    x, weight, out, SIDE, OUTPUTS, CHANNELS: tl.constexpr, TAPS: tl.constexpr, BM: tl.constexpr,
+    BN: tl.constexpr,
+):  # fmt: skip
+    """The same; each iteration has all channels of one tap."""
+    row = tl.program_id(0) * BM + tl.arange(0, BM)
+    output = tl.program_id(1) * BN + tl.arange(0, BN)
+    inner = SIDE - TAPS + 1
+    image, y, x_of = row // (inner * inner), row // inner % inner, row % inner
+    channel = tl.arange(0, CHANNELS)
+    total = tl.zeros((BM, BN), tl.float32)
+    for tap in range(TAPS * TAPS):
+        pixel = (image * SIDE + y + tap // TAPS) * SIDE + x_of + tap % TAPS
+        tile = tl.load(x + pixel[:, None] * CHANNELS + channel[None, :])
+        depth = tap * CHANNELS + channel
+        total = tl.dot(tile, tl.load(weight + depth[:, None] * OUTPUTS + output[None, :]), total)
+    tl.store(out + row[:, None] * OUTPUTS + output[None, :], total.to(tl.float16))
+
+
+@triton.jit
+def density_by_division(x, samples, out, COUNT, width, BLOCK: tl.constexpr, WIDE: tl.constexpr):
+    """The density at each point: a Gauss curve around each sample."""
+    here = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
+    total = tl.zeros((BLOCK, WIDE), tl.float32)
+    for first in range(0, COUNT, WIDE):
+        apart = here[:, None] - tl.load(samples + first + tl.arange(0, WIDE))[None, :]
+        apart = apart / width
+        total += tl.exp2(-apart * apart)
+    tl.store(out + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.sum(total, 1))
+
+
+@triton.jit
+def density_by_product(x, samples, out, COUNT, width, BLOCK: tl.constexpr, WIDE: tl.constexpr):
+    """The same by the reciprocal of the width."""
+    here = tl.load(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))
+    total = tl.zeros((BLOCK, WIDE), tl.float32)
+    narrow = 1 / width
+    for first in range(0, COUNT, WIDE):
+        apart = here[:, None] - tl.load(samples + first + tl.arange(0, WIDE))[None, :]
+        apart = apart * narrow
+        total += tl.exp2(-apart * apart)
+    tl.store(out + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.sum(total, 1))
+
+
+@triton.jit
+def gelu(x, out, POWER: tl.constexpr, BLOCK: tl.constexpr):
+    """The approximation of GELU by tanh; with POWER, its cube is a call of pow."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at).to(tl.float32)
+    if POWER:
+        cube = libdevice.pow(value, 3.0)
+    else:
+        cube = value * value * value
+    result = value * tl.sigmoid(1.5957691 * (value + 0.044715 * cube))
+    tl.store(out + at, result.to(tl.float16))
+
+
+@triton.jit
+def sums_of_exponentials(x, lengths, out, STRIDE, SKIPS: tl.constexpr, BLOCK: tl.constexpr):
+    """Of padded rows; with SKIPS, the loop ends with the row."""
+    row = tl.program_id(0)
+    length = tl.load(lengths + row)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for first in range(0, length if SKIPS else STRIDE, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        value = tl.load(x + row.to(tl.int64) * STRIDE + at, mask=at < length, other=float("-inf"))
+        total += tl.exp(value.to(tl.float32))
+    tl.store(out + row, tl.sum(total, 0))
+
+
+@triton.jit
+def best_two_by_sort(x, out, WIDTH: tl.constexpr):
+    """The sum of the two largest numbers of a row."""
+    at = tl.arange(0, WIDTH)
+    value = tl.sort(tl.load(x + tl.program_id(0) * WIDTH + at), descending=True)
+    tl.store(out + tl.program_id(0), tl.sum(tl.where(at < 2, value, 0.0), 0))
+
+
+@triton.jit
+def best_two_by_max(x, out, WIDTH: tl.constexpr):
+    """The same by two maxima."""
+    at = tl.arange(0, WIDTH)
+    value = tl.load(x + tl.program_id(0) * WIDTH + at)
+    first, place = tl.max(value, 0, return_indices=True)
+    second = tl.max(tl.where(at == place, float("-inf"), value), 0)
+    tl.store(out + tl.program_id(0), first + second)
+
+
+@triton.jit
+def blurred(x, out, STRIDE, WIDTH, CACHE: tl.constexpr, BLOCK: tl.constexpr):
+    """Means of 5 x 5 pixels."""
+    column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for down in tl.static_range(5):
+        for right in tl.static_range(5):
+            at = (tl.program_id(1) + down) * STRIDE + column + right
+            total += tl.load(x + at, cache_modifier=CACHE)
+    tl.store(out + tl.program_id(1) * WIDTH + column, total / 25)

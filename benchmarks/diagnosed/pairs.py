@@ -92,10 +92,9 @@ class Pair:
         edit: what leads from the slow one to its twin, as the finding's advice says it.
         outputs: the arguments that both have to agree on, up to `compared` elements.
         tolerance: how far apart they may be, of the largest.
-        counted: a smaller launch of each that is run on the interpreter, where the finding needs
-            counts.
         predicted: how many times faster the twin is, as its author predicted before any GPU timed
             it; None for the pairs that were written before their times were predicted.
+        line: a part of the line of the slow kernel that the finding has to name; "" for any line.
     """
 
     name: str
@@ -106,5 +105,5 @@ class Pair:
     outputs: tuple[str, ...]
     compared: int | None = None
     tolerance: float = 1e-3
-    counted: tuple[Variant, Variant] | None = None
     predicted: float | None = None
+    line: str = ""

@@ -68,8 +68,12 @@ class ConstantOp(IRDLOperation):
             case builtin.IntegerAttr() | builtin.FloatAttr() as one:
                 data: int | float = one.value.data
                 return data
-            case builtin.DenseIntOrFPElementsAttr() as many if many.is_splat():
-                first: object = many.get_values()[0]
+            case builtin.DenseIntOrFPElementsAttr() as many:
+                element = many.get_element_type()
+                several, size = many.data.data, element.compile_time_size
+                if several[size:] != several[:-size]:
+                    return None
+                (first,) = element.unpack(several[:size], 1)
                 return first if isinstance(first, int | float) else None
             case _:
                 return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from io import StringIO
@@ -19,6 +20,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     CallSiteLoc,
     ComplexType,
+    DenseIntOrFPElementsAttr,
     FileLineColLoc,
     FunctionType,
     FusedLoc,
@@ -59,6 +61,7 @@ _OPERATION_TEXT = re.compile(
     rf" : ({_SIGNATURE_TEXT.pattern}) {_ALIAS_LOCATION.pattern}"
 )
 """What follows the name of an op without successors, regions and attributes: most ops."""
+_SPLAT = re.compile(r"<[\w.+-]+> *:")
 _LOCATION_DEFINITION = re.compile(
     r'(#[\w$]+) = loc\((?:"([^"\\]*)"(?::(\d+):(\d+)|\((#[\w$]+)\))'
     r"|callsite\((#[\w$]+) at (#[\w$]+)\))\)"
@@ -133,47 +136,32 @@ class ModuleParser(Parser):
             _known_everywhere.clear()
         _known_everywhere[match.group()] = read
 
-    def parse_optional_type(self) -> TypeAttribute | None:
-        """As xDSL's, with a look-up of types that were read before."""
-        match = _TYPE_TEXT.match(self._text, self._current_token.span.start)
-        if match is None:
-            return super().parse_optional_type()
-        known: TypeAttribute | None = self._recall(match.group())
-        if known is not None:
+    def _looked_up(self, pattern: re.Pattern[str], read: Callable[[], Any]) -> Any:
+        """What is read next, or was read before of the same text."""
+        match = pattern.match(self._text, self._current_token.span.start)
+        known = None if match is None else self._recall(match.group())
+        if match is not None and known is not None:
             self._resume_from(match.end())
             return known
-        read = super().parse_optional_type()
-        if read is not None:
-            self._remember(match, read)
-        return read
+        value = read()
+        if match is not None and value is not None:
+            self._remember(match, value)
+        return value
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        """As xDSL's, with a look-up of types that were read before."""
+        read = super().parse_optional_type
+        return cast("TypeAttribute | None", self._looked_up(_TYPE_TEXT, read))
 
     def parse_function_type(self) -> FunctionType:
         """As xDSL's, with a look-up of signatures that were read before;
         one ends where the op's location begins.
         """
-        match = _SIGNATURE_TEXT.match(self._text, self._current_token.span.start)
-        if match is None:
-            return super().parse_function_type()
-        known: FunctionType | None = self._recall(match.group())
-        if known is not None:
-            self._resume_from(match.end())
-            return known
-        read = super().parse_function_type()
-        self._remember(match, read)
-        return read
+        return cast(FunctionType, self._looked_up(_SIGNATURE_TEXT, super().parse_function_type))
 
     def parse_optional_properties_dict(self) -> dict[str, Attribute]:
         """As xDSL's, with a look-up of properties that were read before."""
-        match = _PROPERTIES_TEXT.match(self._text, self._current_token.span.start)
-        if match is None:
-            return super().parse_optional_properties_dict()
-        known: dict[str, Attribute] | None = self._recall(match.group())
-        if known is None:
-            known = super().parse_optional_properties_dict()
-            self._remember(match, known)
-        else:
-            self._resume_from(match.end())
-        return dict(known)
+        return dict(self._looked_up(_PROPERTIES_TEXT, super().parse_optional_properties_dict))
 
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
         """As xDSL's; an op whose text has the usual form is made without reading its tokens."""
@@ -236,6 +224,20 @@ class ModuleParser(Parser):
         ):
             self.raise_error("a dense literal is a tensor, vector or memref of known shape")
         return cast("RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]", type)
+
+    def parse_dense_int_or_fp_elements_attr(
+        self, type: RankedStructure[Any] | None
+    ) -> DenseIntOrFPElementsAttr[Any]:
+        """As xDSL's, which checks the value of a splat once for each element of its type."""
+        if type is not None or not _SPLAT.match(self._text, self._current_token.span.start):
+            return super().parse_dense_int_or_fp_elements_attr(type)
+        self.parse_punctuation("<")
+        element = self._parse_tensor_literal_element()
+        self.parse_punctuation(">")
+        self.parse_punctuation(":")
+        type = self._parse_dense_literal_type()
+        value = element.to_type(self, type.element_type)
+        return DenseIntOrFPElementsAttr[Any].from_list(type, [value])
 
     def parse_optional_location(self) -> LocationAttr | None:
         """As xDSL's, with a look-up of `loc(#loc12)`."""

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,9 +12,10 @@ import triton.language as tl
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
+from benchmarks import diagnosed_on_gpu
 from benchmarks.diagnosed.corpus import PAIRS
 from benchmarks.diagnosed.held_out import HELD_OUT
-from benchmarks.diagnosed.pairs import DTYPES, Tensor, Variant
+from benchmarks.diagnosed.pairs import Variant
 from kernellab.errors import ArgumentError, Diagnostic, OptionError
 from kernellab.graphs.report import GraphReport
 from kernellab.ir.syntax import read_module
@@ -35,27 +35,12 @@ _kept: dict[str, Diagnosis] = {}
 compiled: Any = kernellab.compile
 
 
-def diagnosed(variant: Variant, counted: Variant | None = None) -> Diagnosis:
-    """Of a launch that is only described; twins that several pairs share are diagnosed once."""
+def diagnosed(variant: Variant) -> Diagnosis:
+    """Of a launch whose floats have no values; a twin of several pairs is diagnosed once."""
     key = repr((variant.kernel.__name__, *vars(variant).items()))
-    if key in _kept and counted is None:
-        return _kept[key]
-    if counted is not None:
-        launch = {**counted.values("cpu"), **counted.constants, **counted.options}
-        counts = kernellab.accesses(counted.kernel, counted.grid, target="sm_90", **launch)
-        whole = {**variant.types, **variant.constants, **variant.options}
-        found = diagnosis(variant.kernel, grid=variant.grid, target="sm_90", counts=counts, **whole)
-    else:
-        compilation = kernellab.compile(
-            variant.kernel, constants=dict(variant.constants), options=dict(variant.options),
-            target="sm_90", record="stages", **variant.types,
-        )  # fmt: skip
-        numbers: dict[str, Any] = {
-            name: one for name, one in variant.types.items() if isinstance(one, int)
-        }
-        found = diagnosis(compilation, grid=variant.grid, **numbers)
-    _kept[key] = found
-    return found
+    if key not in _kept:
+        _kept[key] = diagnosed_on_gpu.diagnosed(variant)
+    return _kept[key]
 
 
 def diagnosis(*arguments: Any, **keywords: Any) -> Diagnosis:
@@ -64,11 +49,8 @@ def diagnosis(*arguments: Any, **keywords: Any) -> Diagnosis:
     return found
 
 
-@cache
 def both(number: int) -> tuple[Diagnosis, Diagnosis]:
-    pair = PAIRS[number]
-    slow, good = pair.counted or (None, None)
-    return diagnosed(pair.slow, slow), diagnosed(pair.good, good)
+    return diagnosed(PAIRS[number].slow), diagnosed(PAIRS[number].good)
 
 
 @pytest.mark.slow
@@ -92,25 +74,11 @@ def test_the_right_finding_comes_first_and_good_twins_have_no_severe_one() -> No
     assert not failed
 
 
-def described(variant: Variant) -> dict[str, Any]:
-    """The arguments of a launch: tensors without values, but for integers."""
-    return {
-        name: value.made(name, "meta" if DTYPES[value.type].is_floating_point else "cpu")
-        if isinstance(value, Tensor)
-        else value
-        for name, value in variant.arguments.items()
-    }
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(PAIRS)), ids=[pair.name for pair in PAIRS])
 def test_a_diagnosis_and_an_estimate_are_the_same_number(number: int) -> None:
     for variant in (PAIRS[number].slow, PAIRS[number].good):
-        compilation = compiled(
-            variant.kernel, constants=dict(variant.constants), options=dict(variant.options),
-            target="sm_90", record="stages", **variant.types,
-        )  # fmt: skip
-        values = described(variant)
+        compilation, values = diagnosed_on_gpu.compiled_with_values(variant)
         found = diagnosis(compilation, grid=variant.grid, **values)
         estimate = compilation.estimate(variant.grid, **values)
         assert found.estimate is not None

@@ -282,10 +282,7 @@ def _of_accesses(counts: Accesses, request: Asked) -> Any:
             "These accesses were counted from a saved text, which does not have its launch.",
             advice="Count those of a kernel: kernellab.accesses(kernel, grid, ...).",
         )
-    launch = counts.launch
-    return diagnosed(
-        launch.kernel, Asked(launch.args, launch.grid, launch.target, counts, dict(launch.keywords))
-    )
+    return _of_launch(counts.launch, replace(request, counts=counts))
 
 
 @diagnosed.register

@@ -59,7 +59,7 @@ _MISSED = 0.1
 _SPILL_SLOTS = 8.0
 """Issue slots that an access to local memory costs, with what waits for it."""
 _NEAR = 0.3
-"""The share of a load's latency if all threads load one element, which L1 soon has."""
+"""The share of a load's latency if L1 soon has it: one element, or what all programs load."""
 ASSUMED_WAVES = 4
 """How many times a launch fills the GPU if its grid is unknown."""
 
@@ -493,16 +493,18 @@ class Evidence:
         Args:
             stages: as if it were pipelined so; None means as it is.
         """
-        if not self.loads_in(loop):
+        loads, body = self.loads_in(loop), self.body_cycles(loop)
+        if not loads:
             return 0.0
         if stages is None:
             stages = max(self.stages_of(loop), 2) if self.is_asynchronous(loop.op) else 1
         if stages == 1:
-            tiles = any(load.shape for load in self.loads_in(loop)) or not self.computes_tiles(loop)
-            near = 1.0 if tiles else _NEAR
-            each = near * LOAD_LATENCY * max(1, self.chained(loop.op)) + self.body_cycles(loop)
+            tiles = any(load.shape for load in loads) or not self.computes_tiles(loop)
+            far = tiles and any(self.missed(load) == 1 for load in loads)
+            waits = LOAD_LATENCY * max(1, self.chained(loop.op))
+            each = (1.0 if far else _NEAR) * waits + body
         else:
-            each = max(LOAD_LATENCY / (stages - 1) - self.body_cycles(loop), 0)
+            each = max(LOAD_LATENCY / (stages - 1), body)
         return loop.times * loop.turns * each
 
     def computes_tiles(self, loop: Loop) -> bool:

@@ -224,18 +224,6 @@ class Roofline(HasCard):
         return {**asdict(self), "intensity": dict(self.intensity), "reached": self.reached}
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """A launch of a compilation, counted."""
-
-    kernel: str
-    gpu: Gpu
-    grid: tuple[int, int, int]
-    counts: LaunchCounts
-    notes: tuple[str, ...]
-    accesses: Accesses
-
-
 def estimate(
     compilation: Compilation,
     grid: Any,
@@ -244,37 +232,37 @@ def estimate(
     gpu: str | None = None,
 ) -> Estimate:
     """See `Compilation.estimate`."""
-    counted = _counted(compilation, grid, args, keywords, gpu)
-    estimated = estimate_of(
-        counted.counts, counted.gpu, counted.kernel, counted.grid, counted.notes
-    )
-    return replace(estimated, accesses=counted.accesses)
-
-
-def estimate_of(
-    counts: LaunchCounts,
-    gpu: Gpu,
-    kernel: str,
-    grid: tuple[int, int, int],
-    notes: tuple[str, ...] = (),
-) -> Estimate:
-    """The estimate of a launch that was counted."""
-    model = Model([counts], gpu)
-    times = {name: float(took[0]) for name, took in model.parts(CALIBRATION).items()}
-    least, words = bounds_of(counts, gpu), _in_words(counts)
+    chosen = estimated_gpu(compilation.target, gpu)
+    kernel = compilation.sources.kernel
+    if kernel is None:
+        raise NotRecorded(
+            "An estimate runs a few programs of the kernel, and the record of "
+            f"{compilation.kernel!r} does not contain it.",
+            advice="Compile the kernel here: kernellab.compile(kernel, ...).estimate(grid, ...).",
+        )
+    given = _values(compilation, kernel, args, keywords)
+    call = BoundCall(compilation.specialization, with_memory(given), {})
+    sizes = check_grid(grid, call.values)
+    whole = _with_lines(compilation, kernel)
+    counts, accesses = count_with_accesses(whole, kernel, sizes, call)
+    model = Model([counts], chosen)
+    least, words = bounds_of(counts, chosen), _in_words(counts)
     parts = [
-        BusyPart(name, max(took, least.get(name, 0.0)), least.get(name, 0.0), words.get(name, ""))
-        for name, took in times.items()
+        BusyPart(
+            name, max(float(took[0]), bound := least.get(name, 0.0)), bound, words.get(name, "")
+        )
+        for name, took in model.parts(CALIBRATION).items()
     ]
     return Estimate(
-        kernel,
-        gpu,
-        grid,
+        compilation.kernel,
+        chosen,
+        sizes,
         float(model.microseconds(CALIBRATION)[0]),
         tuple(sorted(parts, key=lambda part: -part.microseconds)),
         counts,
         MEDIAN_ERROR,
-        notes,
+        (*notes_on(chosen), *_notes(given)),
+        accesses,
     )
 
 
@@ -289,16 +277,13 @@ def roofline(
     """See `Compilation.roofline`."""
     if microseconds is not None:
         check_duration("microseconds", microseconds, 52.6, "microseconds")
-    counted = _counted(compilation, grid, args, keywords, gpu)
-    counts, of = counted.counts, counted.gpu
-    took = microseconds
-    if took is None:
-        took = estimate_of(counts, of, counted.kernel, counted.grid).microseconds
+    estimated = estimate(compilation, grid, args, keywords, gpu)
+    counts, of = estimated.counts, estimated.gpu
     every_sector = float(SECTOR * counts.programs)
     return Roofline(
-        counted.kernel,
+        estimated.kernel,
         of,
-        counted.grid,
+        estimated.grid,
         tuple(_operations(counts, of)),
         tuple(
             Roof(name, rate, amount)
@@ -310,9 +295,9 @@ def roofline(
             if rate is not None
         ),
         {name: often * counts.programs for name, often in counts.instructions.items()},
-        float(took),
+        float(estimated.microseconds if microseconds is None else microseconds),
         "estimated" if microseconds is None else "given",
-        counted.notes,
+        estimated.notes,
     )
 
 
@@ -381,30 +366,6 @@ def _in_words(counts: LaunchCounts) -> Mapping[str, str]:
         "atomics": f"{counts.atomic_sectors * many:,.0f} sectors",
         "stores of parts of sectors": f"{counts.partial_stores * many:,.0f} lines",
     }
-
-
-def _counted(
-    compilation: Compilation,
-    grid: Any,
-    args: Sequence[Any],
-    keywords: Mapping[str, Any],
-    gpu: str | None,
-) -> _Counted:
-    chosen = estimated_gpu(compilation.target, gpu)
-    kernel = compilation.sources.kernel
-    if kernel is None:
-        raise NotRecorded(
-            "An estimate runs a few programs of the kernel, and the record of "
-            f"{compilation.kernel!r} does not contain it.",
-            advice="Compile the kernel here: kernellab.compile(kernel, ...).estimate(grid, ...).",
-        )
-    given = _values(compilation, kernel, args, keywords)
-    call = BoundCall(compilation.specialization, with_memory(given), {})
-    sizes = check_grid(grid, call.values)
-    whole = _with_lines(compilation, kernel)
-    counts, accesses = count_with_accesses(whole, kernel, sizes, call)
-    notes = (*notes_on(chosen), *_notes(given))
-    return _Counted(compilation.kernel, chosen, sizes, counts, notes, accesses)
 
 
 def _with_lines(compilation: Compilation, kernel: Any) -> Compilation:

@@ -257,6 +257,13 @@ def no_tensor_cores(evidence: Evidence) -> Iterator[CostFinding]:
         )
         element = str(element_type(op.operands[0].type))
         why, advice = _why_scalar(op, element, evidence)
+        if element == "f32" and _is_turned(op, evidence):
+            cost = 0.0
+            advice += (
+                " Lay both operands out with K as their dimension of stride 1 first: the tensor "
+                "cores take tf32 in no other way, and on an H200, a product whose operands both "
+                "had to be turned took 1.3 times as long in tf32."
+            )
         yield finding(
             "no-tensor-cores",
             f"this matmul of {element} runs on ordinary multiply-adds, not on tensor cores: {why}",
@@ -266,6 +273,14 @@ def no_tensor_cores(evidence: Evidence) -> Iterator[CostFinding]:
             {**_sizes(op), "type": element, "input precision": _precision(op)},
             _SOURCE_OF_PRODUCTS,
         )
+
+
+def _is_turned(op: Operation, evidence: Evidence) -> bool:
+    """Whether the operands of a product are loaded along M and N, by tiles of their shapes."""
+    along_k = {shape(op.operands[0].type): 1, shape(op.operands[1].type): 0}
+    tiles = [access for access in evidence.accesses if access.reads and access.shape in along_k]
+    turned = [access.dimension != along_k[access.shape] for access in tiles]
+    return len(along_k) == 2 and bool(turned) and all(turned)
 
 
 def _why_scalar(op: Operation, element: str, evidence: Evidence) -> tuple[str, str]:
@@ -327,8 +342,9 @@ def _saved_by_dot(
     """
     m, n = tile[-2:]
     work, less = evidence.work, min(1.0, 2 * m * n / (m + n) / _TILE)
+    instructions = sum(evidence.costs.counts.instructions.values())
     return evidence.costs.saved_leaving(
-        2 / _TILE,
+        min(2 / _TILE, macs / _MACS_A_SLOT / instructions),
         "shared",
         "moves",
         cache=work.cache * less,
@@ -339,6 +355,10 @@ def _saved_by_dot(
 
 _TILE = 128
 """The sides of a tile with which a matmul is bound by the tensor cores of large GPUs."""
+_MACS_A_SLOT = 1_300
+"""Multiply-adds for each instruction of a warp in such matmuls: 1,210 to 1,380 in most of them."""
+_MACS_A_WAVEFRONT = 1_600
+"""The same for each wavefront of shared memory, of 16-bit operands: 1,490 to 1,630."""
 
 
 def _is_broadcast_product(value: SSAValue) -> bool:
@@ -489,28 +509,46 @@ def _why_older(op: Operation, element: str, evidence: Evidence) -> tuple[str, st
 @rule("widened-product")
 def widened_product(evidence: Evidence) -> Iterator[CostFinding]:
     """Operands that were loaded in 16 bits and made fp32 for the product."""
-    for op in evidence.dots:
-        narrow = [_widened_from(operand) for operand in op.operands[:2]]
-        if not all(narrow):
-            continue
-        cycles = (evidence.dot_cycles(op) or evidence.scalar_slots(op) / 4) * evidence.times(op)
-        work, costs = evidence.work, evidence.costs
-        turned = costs.counts.conflicts / max(costs.counts.wavefronts, 1)
-        cost = (
-            costs.saved_by(matrix=work.matrix - cycles / 2, shared=work.shared * (1 - turned) / 2)
-            if evidence.dot_cycles(op)
-            else costs.saved_by(issue=work.issue - 2 * cycles)
+    from_narrow = {
+        op: [_widened_from(operand) for operand in op.operands[:2]] for op in evidence.dots
+    }
+    op = next((op for op, narrow in from_narrow.items() if all(narrow)), None)
+    if op is None:
+        return
+    wide = [op for op, narrow in from_narrow.items() if any(narrow)]
+    cycles = sum(evidence.dot_cycles(op) * evidence.times(op) for op in wide)
+    work, costs = evidence.work, evidence.costs
+    shared = work.shared * (1 - costs.counts.conflicts / max(costs.counts.wavefronts, 1)) / 2
+    if len(wide) == len(from_narrow):
+        macs = sum(cost_model.flops(op) / 2 * evidence.times(op) for op in wide)
+        shared = min(shared, macs / _MACS_A_WAVEFRONT)
+    exchanges = cost_model.BARRIER * sum(map(evidence.times, wide))
+    converted = sum(
+        evidence.slots_of(each) * evidence.times(each)
+        for each in evidence.of_class(mlir.ExtFOp)
+        if evidence.loop_of(each) is not None
+    )
+    cost = (
+        costs.saved_by(
+            issue=work.issue - converted,
+            matrix=work.matrix - cycles / 2,
+            shared=shared,
+            latency=work.latency - cycles / 2 - exchanges,
         )
-        yield finding(
-            "widened-product",
-            f"both operands are {narrow[0]} in memory and are made f32 before the matmul, which "
-            "halves its rate and doubles its shared memory",
-            cost,
-            position_of(op),
-            f"Give tl.dot the {narrow[0]} tiles as they are: it adds up in fp32 anyway.",
-            {**_sizes(op), "in memory": narrow[0], "in the product": "f32"},
-            "the TTGIR",
-        )
+        if cycles
+        else costs.saved_by(issue=work.issue - evidence.scalar_slots(op) * evidence.times(op) / 2)
+    )
+    narrow = from_narrow[op][0]
+    yield finding(
+        "widened-product",
+        f"both operands are {narrow} in memory and are made f32 before the matmul, which "
+        "halves its rate and doubles its shared memory",
+        cost,
+        position_of(op),
+        f"Give tl.dot the {narrow} tiles as they are: it adds up in fp32 anyway.",
+        {**_sizes(op), "in memory": narrow, "in the product": "f32"},
+        "the TTGIR",
+    )
 
 
 def _widened_from(value: SSAValue) -> str:

@@ -245,9 +245,15 @@ _SOURCE_OF_EXCHANGES = "the layouts of the TTGIR, and the loop's trip count"
 
 def _saved(evidence: Evidence, conversion: Conversion, times: float) -> float:
     """The share of the time that an exchange takes, so many times."""
-    work = evidence.work
+    work, counts = evidence.work, evidence.counts
     wavefronts = 2 * conversion.shared_bytes / 128 * times
     slots = evidence.moves_of(conversion) * times
+    if counts is not None and conversion.operation != "ttg.convert_layout":
+        here = [each for each in counts.shared if each.position == conversion.position]
+        line = [each for each in here if each.action in ("reduction", "scan")]
+        programs = max(prod(counts.grid), 1)
+        wavefronts = max(wavefronts, sum(each.wavefronts for each in line) / programs)
+        slots = max(slots, sum(each.instructions for each in line) / programs)
     return evidence.costs.saved_by(
         shared=work.shared - wavefronts,
         moves=work.moves - slots,

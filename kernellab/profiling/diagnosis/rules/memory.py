@@ -47,7 +47,7 @@ def spread_access(evidence: Evidence) -> Iterator[CostFinding]:
     for bad in alike.values():
         access = bad[0]
         lines = sorted({each.position.line for each in bad if each.position is not None})
-        cost = _cost(evidence, bad, _gathered)
+        cost = _cost(evidence, bad, lambda access: _gathered(evidence, access))
         each = max(access.requests, 1)
         words = (
             f"{access.sectors / each:.3g} sectors per request where "
@@ -83,14 +83,16 @@ def _is_spread(access: Traffic) -> bool:
     )
 
 
-def _gathered(access: Traffic) -> Traffic:
-    """The same, if neighboring lanes took neighboring elements."""
-    share = access.best_sectors / access.sectors
+def _gathered(evidence: Evidence, access: Traffic) -> Traffic:
+    """The same, if neighboring lanes took neighboring elements, each up to 16 bytes at once."""
+    held = evidence.registers(pointers_of(access.op))
+    requests = access.requests / max(1, min(_WIDEST // access.element_bytes, held))
     return replace(
         access,
+        requests=requests,
         sectors=access.best_sectors,
         different=min(access.different, access.best_sectors),
-        lines=max(access.lines * share, access.requests),
+        lines=max(access.best_sectors * SECTOR / LINE, requests),
     )
 
 
@@ -391,17 +393,20 @@ def _in_blocks(
 
 @rule("atomic-contention")
 def contended_atomics(evidence: Evidence) -> Iterator[CostFinding]:
-    """Atomics that take turns on the same elements, which takes longer than sending them."""
+    """Atomics that take turns on the same elements: those of one request, or of many programs
+    where that takes longer than sending them.
+    """
     counts = evidence.costs.counts
     sent = CALIBRATION.atomics * counts.atomic_sectors * counts.programs
-    if CALIBRATION.contention * counts.atomic_turns < sent:
-        return
+    contended = CALIBRATION.contention * counts.atomic_turns >= sent
     for access in evidence.accesses:
         if not access.is_atomic or isinstance(access.op, tt.AtomicCASOp):
             continue
         updates = prod(access.shape or (1,)) * access.times * evidence.programs
         different = evidence.different_of(access)
-        in_turns = access.repeated_sectors > 0 or updates / different >= _CROWD
+        repeated = access.repeated_sectors
+        crowded = contended and (repeated > 0 or updates / different >= _CROWD)
+        in_turns = crowded or repeated > access.sectors / 2
         if not in_turns:
             continue
         alone = [each for each in evidence.accesses if each is not access]

@@ -11,10 +11,11 @@ from kernellab.compiler.modules import position_of
 from kernellab.errors import SourcePosition
 from kernellab.ir import tt
 from kernellab.ir.types import shape
-from kernellab.profiling.diagnosis.cost_model import LOAD_LATENCY
+from kernellab.profiling.diagnosis.cost_model import LOAD_LATENCY, divided
 from kernellab.profiling.diagnosis.evidence import Evidence, Loop, with_stages
 from kernellab.profiling.diagnosis.records import SEVERE, CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
+from kernellab.profiling.estimates.counts import LaunchCounts
 from kernellab.profiling.estimates.model import CALIBRATION
 
 _OF_GRID = "the launch's grid, and a usual GPU of the target"
@@ -129,12 +130,17 @@ def idle_threads(evidence: Evidence) -> Iterator[CostFinding]:
     fits = evidence.blocks
     if evidence.compilation.can_answer("occupancy"):
         fits = max(evidence.compilation.occupancy(warps=wanted).blocks, fits)
-    cost = evidence.costs.saved_by(
-        warps=wanted,
-        resident=fits,
-        issue=work.issue * share,
-        shared=work.shared * share,
-        requests=work.requests * share,
+    few = largest < evidence.lanes  # also of a single warp
+    cost = (
+        evidence.costs.saved_with(_filled(evidence.costs.counts, share))
+        if few
+        else evidence.costs.saved_by(
+            warps=wanted,
+            resident=fits,
+            issue=work.issue * share,
+            shared=work.shared * share,
+            requests=work.requests * share,
+        )
     )
     place = next((access.position for access in evidence.accesses if access.shape), None)
     yield finding(
@@ -143,10 +149,19 @@ def idle_threads(evidence: Evidence) -> Iterator[CostFinding]:
         f"{1 - share:.0%} of them repeat what others do",
         cost,
         place,
-        f"Compile with num_warps={wanted}, or give each program a larger tile.",
+        f"Give each program a tile of at least {evidence.threads:,} elements, such as several rows."
+        if few
+        else f"Compile with num_warps={wanted}, or give each program a larger tile.",
         {"elements": largest, "threads": evidence.threads, "num_warps": evidence.warps},
         _SOURCE,
     )
+
+
+def _filled(counts: LaunchCounts, share: float) -> LaunchCounts:
+    """Return the counts if a program's instructions served all its threads, not this share."""
+    fewer = divided(counts, share, path=False)
+    same = ("instructions", "requests", "lines", "wavefronts", "conflicts")
+    return replace(fewer, **{name: getattr(counts, name) for name in same})
 
 
 @rule("scalar-work")
@@ -193,8 +208,8 @@ def small_tile(evidence: Evidence) -> Iterator[CostFinding]:
             costs.saved_by(
                 latency=work.latency - waited * (1 - each / _ENOUGH), issue=work.issue * 0.7
             )
-            if turns > 1
-            else costs.saved_dividing(each / _ENOUGH, path=False)
+            if turns > 1  # else larger still, if the starts of programs are what takes time
+            else max(costs.saved_dividing(each / _ENOUGH / by, path=False) for by in (1, 2, 4))
         )
         yield finding(
             "small-tile",
@@ -218,6 +233,13 @@ def _waits(evidence: Evidence) -> Iterator[tuple[SourcePosition | None, float, f
     for loop in evidence.loops.values():
         loads = [load for load in evidence.loads_in(loop) if load.shape]
         if loads and loop.turns >= _FEW_TURNS and not evidence.is_asynchronous(loop.op):
+            results = (value.type for op in loop.op.walk() for value in op.results)
+            most, largest = (
+                max(map(prod, shapes))
+                for shapes in ([load.shape for load in loads], map(shape, results))
+            )
+            if largest > 2 * most and 4 * largest >= _ENOUGH * evidence.threads:
+                continue  # the load becomes a larger tile, with enough to do for each thread
             each = sum(load.bytes for load in loads) / evidence.threads
             waited = evidence.waiting_in(loop)
             yield loads[0].position, each, loop.turns, waited, "each iteration of this loop"
