@@ -118,7 +118,7 @@ _BY_HAND: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "the last maximum": (
             "tl.argmax(x, axis=0)",
             "tl.max(tl.where(x == tl.max(x, axis=0), lanes, -1), axis=0)",
-        )
+        ),
     },
     "softmax": {
         **_FINITE_BOUND,
