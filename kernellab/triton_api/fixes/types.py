@@ -95,7 +95,6 @@ def _permuted(refused: Refusal, match: re.Match[str]) -> Fix:
 
 @rule(r"'<=' not supported between instances of 'int' and 'NoneType'")
 def _flipped(refused: Refusal, _: re.Match[str]) -> Fix | None:
-    """`tl.flip` of Triton 3.6 to 3.9, whose default no tile has."""
     if "flip(" not in refused.text():
         return None
     return Fix("tl.flip needs the axis along which it reverses.", "Pass it: tl.flip(x, 0).")
