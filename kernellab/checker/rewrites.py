@@ -150,6 +150,7 @@ _NEUTRAL = ("0.0", '-float("inf")', 'float("inf")', "1.0")
 
 _CHOICES: Mapping[str, Callable[[Source], Sequence[str]]] = {
     "size": lambda source: source.numbers,
+    "area": lambda source: list(map(" * ".join, itertools.combinations(_plain(source), 2))),
     "number": _plain,
     "block": lambda source: source.constants,
     "other": lambda _: _NEUTRAL,
@@ -635,7 +636,11 @@ def positions_in_the_tile(source: Source) -> Iterator[_Change]:
     """The position in the tile in place of the position in the tensor, in a whole line."""
     calls = source.calls("arange")
     ranges = {source.of(call) for call in calls}
-    ranges |= {name for name, value in source.assigned.items() if value in calls}
+    ranges |= {
+        name
+        for name, value in source.assigned.items()
+        if (value.value if isinstance(value, ast.Subscript) else value) in calls
+    }
     whole = {
         source.of(part): name
         for name, value in source.assigned.items()

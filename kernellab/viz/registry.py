@@ -7,23 +7,28 @@ matplotlib. Functions say by the type of their first argument which records they
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# Imported for what they register.
-import kernellab.viz.diagnostics
-import kernellab.viz.kernels
-import kernellab.viz.layouts  # noqa: F401
 from kernellab.errors import ArgumentError, OptionError, suggestion
 from kernellab.records.display import described
 from kernellab.viz.kit.view import Card, View, card_of, view_of
+
+
+def _import_cards() -> None:
+    """Cards are registered when the first is asked for: figures need none of what they import."""
+    import kernellab.viz.diagnostics
+    import kernellab.viz.kernels
+    import kernellab.viz.layouts  # noqa: F401
 
 
 def _import_views() -> None:
     """Views are registered when the first is asked for, and with them the card of a sweep: other
     cards need neither xDSL nor the interpreter, whose import takes longer than a card.
     """
+    _import_cards()
     import kernellab.viz.exercises
     import kernellab.viz.explorer
     import kernellab.viz.graphs
@@ -33,15 +38,9 @@ def _import_views() -> None:
     import kernellab.viz.sweeps  # noqa: F401
 
 
-def _import_figures() -> None:
-    """Figures are registered when the first is asked for: matplotlib takes long to import."""
-    import kernellab.viz.allocation_figure
-    import kernellab.viz.layout_figure
-    import kernellab.viz.performance_figures  # noqa: F401
-
-
 def card(record: Any) -> Card | None:
     """The card of a record; None where it has none."""
+    _import_cards()
     if card_of.dispatch(type(record)) is card_of.dispatch(object):
         _import_views()
     return card_of(record)
@@ -73,11 +72,14 @@ def can_show(record: Any) -> bool:
 
 def plot(record: Any, **options: Any) -> Any:
     """See `kernellab.records.display.plot`."""
-    _import_figures()
     from kernellab.viz.kit.figure import figure_of
 
-    maker = figure_of.dispatch(type(record))
-    if maker is figure_of.dispatch(object):
+    maker = none = figure_of.dispatch(object)
+    for name in ("layout_figure", "allocation_figure", "performance_figures"):  # by their imports
+        if maker is none:
+            importlib.import_module(f"kernellab.viz.{name}")
+            maker = figure_of.dispatch(type(record))
+    if maker is none:
         raise ArgumentError(f"There is no figure of {described(record)}.")
     _check_options(record, maker, options, "figure")
     return maker(record, **options)

@@ -107,10 +107,6 @@ def not_an_answer(exercise: Exercise, kernel: Any) -> Diagnostic | None:
     return None
 
 
-# `kernellab.exercise`: run a student's kernel on hidden launches, and check in order whether it
-# compiles, is safe, gives right results, and stays within budget.
-
-
 TARGET = "sm_90"
 """The GPU that the exercises are for."""
 
@@ -247,7 +243,8 @@ class _Answering:
             return self._ended(reached, diagnostics, count, count)
         if costs:
             return self._ended("right", costs, count, count)
-        return self._ended(RUNGS[-1], [self._better()], count, count)
+        better = Diagnostic("remark", "better", self.exercise.better)
+        return self._ended(RUNGS[-1], [better], count, count)
 
     def _costs(
         self, kernel: Any, case: Case, compiled: Compilation, cases: Sequence[Case]
@@ -388,9 +385,6 @@ class _Answering:
             definition_of(self.kernel),
             advice="Check what its loops wait for, and how many iterations they take.",
         )
-
-    def _better(self) -> Diagnostic:
-        return Diagnostic("remark", "better", self.exercise.better)
 
     def _ended(
         self, reached: str, diagnostics: Sequence[Diagnostic], cases: int = 0, passed: int = 0

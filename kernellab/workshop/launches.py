@@ -326,17 +326,23 @@ def gathered_rows(draw: Draw) -> Iterator[Case]:
 
 def _rows(draw: Draw, rows: int, columns: int, block: int, **outputs: torch.Tensor) -> Case:
     """Return a launch with one program per row of a table whose numbers are mostly negative, in the
-    first row all of them. The maximum is at the end of the first row, at the start of the second,
-    and twice in the last one.
+    first row all of them, and of both signs in every other row; those of the third row are far
+    below any number that stands for minus infinity. The maximum is at the end of the first row, at
+    the start of the second, and twice in the last one.
     """
     x = draw.normal(rows, columns) - 3
     x[0] = -1 - x[0].abs()
     x[0, -1] = -0.5
-    x[1:2, 0] = 4
+    x[1::2] += 3
+    x[1:2, 0] = 6
+    x[2:3] = -_FAR * (1 + x[2:3].abs())
     if columns > 1:
         x[-1, (int(x[-1].argmax()) + draw.size(1, columns - 1)) % columns] = x[-1].max()
     return _by_rows(rows, block, {"x_ptr": x, **outputs, "columns": columns}, *outputs)
 
+
+_FAR = 1e12
+"""Farther from 0 than what is written for infinity in other kernels."""
 
 _Outputs = Callable[[int, int], dict[str, torch.Tensor]]
 """Makes the outputs for a number of rows and columns."""
@@ -462,11 +468,13 @@ def _row_sizes(
 
 def _values(draw: Draw, rows: int, columns: int, spread: float) -> torch.Tensor:
     """Return a table of mostly negative numbers; every other row has a mean of about 0. Of several
-    rows, the first is mostly positive, its first number being the largest by far, and the last one
-    is tiny.
+    rows, the first is mostly positive, its first number being the largest by far, the second one
+    is far below 0 if numbers are large, and the last one is tiny.
     """
     x = (draw.normal(rows, columns) - 5) * spread
     x[1::2] += 5 * spread
+    if spread > 1:
+        x[1:2] -= 1e5
     if rows > 1:
         x[0] = -x[0]
         x[0, 0] = 15 * spread
@@ -741,6 +749,7 @@ def sorted_rows(draw: Draw) -> Iterator[Case]:
         (draw.size(9, 40), draw.size(1, 16), draw.of((16, 32))),
     ):
         x = draw.normal(rows, columns)
+        x[-1] *= _FAR
         arguments = {"x_ptr": x, "z_ptr": torch.zeros_like(x), "columns": columns}
         yield _by_rows(rows, block, arguments)
 

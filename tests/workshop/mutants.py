@@ -98,18 +98,32 @@ EQUIVALENT: Mapping[str, Mapping[str, str]] = {
 """Rewritten kernels that are right, by exercise and name, with the reason."""
 
 
+_LEAST_SUM = {"the least sum": ("tl.sum(x, axis=0)", "tl.min(tl.cumsum(x, axis=0), axis=0)")}
+_FINITE_BOUND = {"a finite number for infinity": ("float('inf')", "10000.0")}
+
 _BY_HAND: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "clamp": {"one limit for both": ("tl.maximum(x, low)", "tl.maximum(x, -high)")},
     "silu_gate": {
         "an exponential that overflows": ("tl.sigmoid(x)", "(tl.exp(x) / (1.0 + tl.exp(x)))")
     },
+    "sum_rows": _LEAST_SUM,
+    "running_sum": _LEAST_SUM,
+    "max_rows": _FINITE_BOUND,
+    "log_softmax": _FINITE_BOUND,
+    "online_softmax": _FINITE_BOUND,
+    "cross_entropy": _FINITE_BOUND,
+    "sort_rows": _FINITE_BOUND,
     "argmax_rows": {
+        **_FINITE_BOUND,
         "the last maximum": (
             "tl.argmax(x, axis=0)",
             "tl.max(tl.where(x == tl.max(x, axis=0), lanes, -1), axis=0)",
-        )
+        ),
     },
-    "softmax": {"exponentials that overflow": ("x - tl.max(x, axis=0)", "x")},
+    "softmax": {
+        **_FINITE_BOUND,
+        "exponentials that overflow": ("x - tl.max(x, axis=0)", "x"),
+    },
     "flash_attention": {
         "no running maximum": (
             "tl.maximum(largest, tl.max(scores, axis=1))",

@@ -93,6 +93,13 @@ def _permuted(refused: Refusal, match: re.Match[str]) -> Fix:
     )
 
 
+@rule(r"'<=' not supported between instances of 'int' and 'NoneType'")
+def _flipped(refused: Refusal, _: re.Match[str]) -> Fix | None:
+    if "flip(" not in refused.text():
+        return None
+    return Fix("tl.flip needs the axis along which it reverses.", "Pass it: tl.flip(x, 0).")
+
+
 @rule(r"reshape\(\) cannot change total number of elements")
 def _reshape(refused: Refusal, _: re.Match[str]) -> Fix | None:
     if "topk(" in refused.text():
