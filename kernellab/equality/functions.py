@@ -116,8 +116,8 @@ class Conditions:
                 return
             if isinstance(op, EXTREMES) and residues.with_terms():
                 compared = functools.partial(self.note_order, numbers[op])
-                values = (emit[value] for value in op.operands)
-                emit.evaluate(None, emit.constant(compared, hint="note")(*values))
+                operands = (emit[value] for value in op.operands)
+                emit.evaluate(None, emit.constant(compared, hint="note")(*operands))
             if isinstance(op, _CONDITIONS) and _is_free(trees.get(op.results[0], ...)):
                 own, around = op.results[0], _branches_around(op, trees)
                 around = (each for each in around if emit.rank(each[0]) == emit.rank(own))
