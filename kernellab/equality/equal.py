@@ -206,8 +206,10 @@ class Comparison:
         special = () if self.inputs == "finite" else (*NAN, *INFINITY)
         usual = GIVEN, NORMAL, ORDERED[0], SMALL, ZEROS, *compared, *special
         off = self._off_for(usual)
-        if off is None:
-            off = self._off_in_pieces() if by_residues else self._off_for(OF_FEW)
+        if off is None or off.verdict == "not decided":
+            pieces = self._off_in_pieces() if by_residues else self._off_for(OF_FEW)
+            if pieces is not None and (off is None or pieces.verdict == "different"):
+                off = pieces
         if off is None:
             off = self._unseen(floats=not is_known)
         if off is None:

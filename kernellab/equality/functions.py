@@ -841,7 +841,8 @@ class _ExactMode(OperationMode):
             if result is not NotImplemented:
                 return result
         result = func(*args, **kwargs)
-        if all(self._tensors.has(tensor) for tensor in nested_tensors(result)):
+        made = list(nested_tensors(result))
+        if made and all(map(self._tensors.has, made)):
             return result  # a view, of memory that residues stand for already
         raise UnsupportedOperation(
             f"torch's operation {name!r} has no exact form here.",

@@ -15,6 +15,7 @@ import kernellab
 from kernellab.cli.demo import kernels
 from kernellab.equality.records import Equality
 from kernellab.errors import ArgumentError, OptionError
+from tests.support.equal_expressions import SIZE, compared
 from tests.support.messages import Raised
 
 ROWS, COLUMNS = 16, 100
@@ -53,8 +54,6 @@ def applied(x_ptr, y_ptr, n, FUNCTION: tl.constexpr, BLOCK: tl.constexpr):
         x = tl.log(-x)
     elif FUNCTION == "eighth":
         x = x * x * x * x * x * x * x * x
-    elif FUNCTION == "bits":
-        x = (x.to(tl.int32, bitcast=True) ^ 1).to(tl.float32, bitcast=True)
     elif FUNCTION == "whole":
         x = x.to(tl.int32).to(tl.float32)
     tl.store(y_ptr + offsets, x, mask=offsets < n)
@@ -190,12 +189,31 @@ def test_kept_rounding_tells_where_a_kernel_rounds(wide: bool) -> None:
     assert found(lambda x, y: (x * 2 + y) * y, rounding="kept").verdict == "different"
 
 
-def test_what_has_no_exact_form_is_not_decided() -> None:
-    found = elementwise("bits", torch.sin)
-    assert found.verdict == "not decided"
-    assert found.position is not None
-    assert "x.to(tl.int32" in SOURCE[found.position.line - 1]
-    assert elementwise("sin", lambda x: x.sort().values).verdict == "not decided"
+ASSEMBLY = 'tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], tl.float32, True, 1)'
+BITS = "(x.to(tl.int32, bitcast=True) ^ 1).to(tl.float32, bitcast=True)"
+BRANCH = "x if tl.load(x_ptr) > 0 else -x"
+
+BAD_INPUT: list[tuple[str, Any, str, str]] = [
+    ("tl.rand(7, place)", "tl.rand(7, place)", "equal", ""),
+    ("tl.rand(7, place)", "tl.rand(8, place)", "different", ""),
+    ("tl.rand(7, place)", lambda x, y: torch.rand(SIZE), "different", ""),
+    (ASSEMBLY, ASSEMBLY, "not decided", "inline_asm"),
+    (BITS, torch.sin, "not decided", "bits"),
+    ("tl.sort(x)", "tl.sort(x)", "not decided", "bits"),
+    ("x", lambda x, y: x.sort().values, "not decided", "sort"),
+    ("x", lambda x, y: x if x[0].item() < 7 else -x, "not decided", "_local_scalar_dense"),
+    (BRANCH, lambda x, y: torch.where(x[0] > 0, x, -x), "equal", ""),
+    (BRANCH, "x", "different", ""),
+    ("x", lambda x, y: x if x[0] > 0 else -x, "different", ""),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "verdict", "word"), BAD_INPUT)
+def test_bad_input(first: str, second: Any, verdict: str, word: str, tmp_path: Path) -> None:
+    equality = compared("f32", first, second, tmp_path)
+    assert equality.verdict == verdict, equality
+    assert word in equality.reason
+    assert equality.position is not None or first == "x" or verdict == "equal"
 
 
 ORDERS = {
