@@ -34,6 +34,7 @@ from kernellab.equality.sides import (
     INFINITY,
     NAN,
     NORMAL,
+    OF_FEW,
     ORDERED,
     OTHER_ORDERS,
     SMALL,
@@ -188,11 +189,12 @@ class Comparison:
                 return self._unequal(pair, ~pair.decided, _without_residue(pair))
         return self.after_floats()
 
-    def after_floats(self, *, is_known: bool = False) -> Equality:
+    def after_floats(self, *, by_residues: bool = True, is_known: bool = False) -> Equality:
         """The verdict if all residues or expressions agree: other orders of the programs and runs
         with floats may show the rest.
 
         Args:
+            by_residues: whether residues agree, or else expressions do.
             is_known: whether expressions say what every outcome of a condition leads to.
         """
         for side, names in self._of_orders():
@@ -204,8 +206,12 @@ class Comparison:
         special = () if self.inputs == "finite" else (*NAN, *INFINITY)
         usual = GIVEN, NORMAL, ORDERED[0], SMALL, ZEROS, *compared, *special
         off = self._off_for(usual)
-        if off is None and not is_known and (unseen := _unseen(self.first, self.second)):
-            return self._verdict("not decided", f"{unseen[0]}, {_NOT_SEEN}", position=unseen[1])
+        if off is None or off.verdict == "not decided":
+            pieces = self._off_in_pieces() if by_residues else self._off_for(OF_FEW)
+            if pieces is not None and (off is None or pieces.verdict == "different"):
+                off = pieces
+        if off is None:
+            off = self._unseen(floats=not is_known)
         if off is None:
             outstanding = self._outstanding(special, is_known=is_known)
             if outstanding is None:
@@ -213,6 +219,38 @@ class Comparison:
                 return self._verdict("not decided", f"{_HIDDEN}{advice}")
             off = self._off_for(outstanding)
         return self._verdict("equal") if off is None else off
+
+    def _off_in_pieces(self) -> Equality | None:
+        """The verdict if residues differ where tensors hold few different numbers, which meet more
+        of the conditions on two elements.
+        """
+        if not any(side.conditions.are_noted() for side in (self.first, self.second)):
+            return None
+        for inputs in (SMALL, *OF_FEW):
+            agreements: dict[ResultPair, Any] = {}
+            with suppress(Exception), self.holding(inputs):  # an index or a function of torch
+                agreements = self._agreements(given=True)
+            for pair, (same, known) in agreements.items():
+                if (known & ~same).any():
+                    reason = f"{_IN_PIECES} {inputs.words} differ"
+                    return self._unequal(pair, known & ~same, reason, inputs)
+        return None
+
+    def _unseen(self, *, floats: bool) -> Equality | None:
+        """The verdict if a condition always had one outcome.
+
+        Args:
+            floats: whether conditions on floats count.
+        """
+        tensors = {t.data_ptr(): t for side in (self.first, self.second) for _, t in side.tensors()}
+        varied = (t for place, t in tensors.items() if place not in self._fixed)
+        integers = any(not t.is_floating_point() for t in varied)
+        for side in (self.first, self.second):
+            unseen = side.unseen_condition(lambda of_integers: integers if of_integers else floats)
+            if unseen is not None:
+                reason = f"{unseen[0]}, {_NOT_SEEN}"
+                return self._verdict("not decided", reason, position=unseen[1])
+        return None
 
     def _off_for(self, several: Iterable[Inputs]) -> Equality | None:
         """The verdict if a run with floats differs: "different" where residues of the same numbers
@@ -442,7 +480,7 @@ class Comparison:
                 if make is None or place in self._fixed or not tensor.numel():
                     continue
                 before.append((tensor, tensor.detach().clone()))
-                generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+                generator = torch.Generator().manual_seed(zlib.crc32(name.encode()) + inputs.seed)
                 normal = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
                 made = make(normal, tensor.dtype, self._constants)
                 far = inputs.outstanding
@@ -453,11 +491,6 @@ class Comparison:
         finally:
             for tensor, contents in before:
                 tensor.detach().copy_(contents)
-
-
-def _unseen(*sides: Side) -> tuple[str, SourcePosition | None] | None:
-    """A condition on floats that always had one outcome."""
-    return next(filter(None, (side.unseen_condition() for side in sides)), None)
 
 
 def _farthest(off: torch.Tensor, results: Floats) -> FloatPair:
@@ -614,6 +647,8 @@ def _compared(first: Side, second: Side, seeds: int, inputs: Domain, *, rounds: 
 
 _ONLY_FLOATS = "The exact values agree, and a run with"
 
+_IN_PIECES = "The exact values of"
+
 _NOT_VISIBLE = "The exact values differ, and runs with floats show no difference"
 
 
@@ -621,7 +656,10 @@ def _may_be_proved(equality: Equality) -> bool:
     """Whether expressions may decide what residues and floats do not."""
     reason = equality.reason
     of_given = f"{_ONLY_FLOATS} {GIVEN.words}"
-    hopes = reason.startswith((_NOT_VISIBLE, _HIDDEN, of_given)), reason.endswith(_NOT_SEEN)
+    hopes = (
+        reason.startswith((_NOT_VISIBLE, _IN_PIECES, _HIDDEN, of_given)),
+        reason.endswith(_NOT_SEEN),
+    )
     return any(hopes) or _NO_RESIDUE in reason
 
 
@@ -656,7 +694,7 @@ def _with_proof(
         if points and off is None and _may_be_proved(equality):
             comparison.saw(first, second, also_before=equality.reason.endswith(_NOT_SEEN))
     if (points or not why) and off is None and _may_be_proved(equality):
-        equality = comparison.after_floats(is_known=not why)
+        equality = comparison.after_floats(by_residues=False, is_known=not why)
     if why and (equality or off is None):
         seen = f" At {counted(points, 'random point')} they agree." if points and not off else ""
         equality = replace(equality, notes=(*equality.notes, f"Not proved: {why}{seen}"))

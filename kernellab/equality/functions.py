@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from kernellab import triton_api
 from kernellab.equality import residues
-from kernellab.equality.lowering import rule_of, rule_with_rounding
+from kernellab.equality.lowering import chooses, has_residues, rule_of, rule_with_rounding
 from kernellab.equality.residues import ONE, ZERO
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.codegen.emitter import AfterOperation, Emitter
@@ -30,7 +30,7 @@ from kernellab.interpreter.lowering.asynchrony import deferred
 from kernellab.interpreter.memory.address_space import is_pointer, memory_behind
 from kernellab.interpreter.memory.observers import RunObserver
 from kernellab.ir import flow, mlir, tt
-from kernellab.ir.operations import in_region_of_elements
+from kernellab.ir.operations import Atomic, GlobalAccess, has, in_region_of_elements
 from kernellab.ir.syntax import read_module
 from kernellab.ir.types import MemDescType, PointerType, ResidueType, TensorDescType, dtype
 from kernellab.launch.argument_copies import tensors_in
@@ -56,65 +56,85 @@ class Conditions:
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
+        self._of_integers: set[Any] = set()
         self._seen: dict[tuple[Any, ...], bool] = {}
 
-    def never(self) -> Iterator[tuple[Any, bool]]:
-        """The conditions that never had an outcome, and the outcomes."""
-        return ((key[-2], key[-1]) for key, seen in self._seen.items() if not seen)
+    def never(self, counts: Callable[[bool], bool]) -> Iterator[tuple[Any, bool]]:
+        """The conditions that never had an outcome, and the outcomes.
+
+        Args:
+            counts: whether a condition does, on integers of memory or not.
+        """
+        several = ((key[-2], key[-1]) for key, seen in self._seen.items() if not seen)
+        return (each for each in several if counts(each[0] in self._of_integers))
+
+    def are_noted(self) -> bool:
+        """Whether there is any condition."""
+        return bool(self._seen)
 
     def add(self, others: Conditions) -> None:
         """Add what other runs of the same computation have seen."""
         for key, seen in others._seen.items():
             self._seen[key] = seen or self._seen.get(key, False)
 
-    def note(self, *key: Any, holds: Any, around: Any = True) -> None:
+    def note(self, *key: Any, holds: Any, around: Any = True, of_integers: bool = False) -> None:
         """Note both outcomes of a condition.
 
         Args:
             around: where it decides something.
         """
+        if of_integers:
+            self._of_integers.add(key[-1])
         for outcome in (True, False):
-            seen = self._seen.get((*key, outcome), False)
-            here = numpy.equal(holds, outcome) & around
-            self._seen[*key, outcome] = seen or bool(numpy.any(here))
+            if not self._seen.get((*key, outcome)):
+                self._seen[*key, outcome] = bool(numpy.any(numpy.equal(holds, outcome) & around))
 
     def watched(self, module: ModuleOp) -> AfterOperation:
         """What notes the conditions of a module as they are computed; the inner one of two `where`
-        only where it decides something.
+        or `if` only where it decides something.
         """
-        self.operations, known = list(module.walk()), dict[Any, int]()
-        for number, op in enumerate(self.operations):
-            if isinstance(op, mlir.CmpFOp):
-                is_known = op.lhs is not op.rhs and not any(map(_is_infinite, op.operands))
-            else:
-                logical = isinstance(op, mlir.AndIOp | mlir.OrIOp | mlir.XOrIOp)
-                is_known = logical and all(each.owner in known for each in op.operands)
-            if is_known:
-                known[op] = number
+        self.operations = list(module.walk())
+        numbers, trees = {op: n for n, op in enumerate(self.operations)}, _trees(self.operations)
+        self._of_integers = {
+            numbers[op]
+            for op in self.operations
+            if isinstance(op, mlir.CmpIOp | mlir.AndIOp | mlir.OrIOp | mlir.XOrIOp)
+            and any(map(_is_loaded_integer, flow.backward(op.operands, is_loaded)))
+        }
 
         def inner(op: mlir.SelectOp) -> Iterator[tuple[tuple[SSAValue, bool], ...]]:
             """For each `where` in an arm: the conditions and outcomes around it, and its own."""
             for outcome, arm in ((True, op.true_value), (False, op.false_value)):
                 each = arm.owner
-                if isinstance(each, mlir.SelectOp) and each.condition.owner in known:
+                if isinstance(each, mlir.SelectOp) and _is_free(trees.get(each.condition, ...)):
                     yield (op.condition, outcome), (each.condition, True)
                     yield from (((op.condition, outcome), *path) for path in inner(each))
 
         def note(emit: Emitter, op: Operation) -> None:
             paths: list[Any] = []
-            if isinstance(op, EXTREMES) and residues.with_terms() and not in_region_of_elements(op):
-                compared = functools.partial(self.note_order, self.operations.index(op))
-                values = (emit[value] for value in op.operands)
-                emit.evaluate(None, emit.constant(compared, hint="note")(*values))
-            if op in known:
-                paths = [((op.results[0], True),)]
-            elif isinstance(op, mlir.SelectOp) and op.condition.owner in known:
+            if in_region_of_elements(op):
+                return
+            if isinstance(op, EXTREMES) and residues.with_terms():
+                compared = functools.partial(self.note_order, numbers[op])
+                operands = (emit[value] for value in op.operands)
+                emit.evaluate(None, emit.constant(compared, hint="note")(*operands))
+            if isinstance(op, _CONDITIONS) and _is_free(trees.get(op.results[0], ...)):
+                own, around = op.results[0], _branches_around(op, trees)
+                around = (each for each in around if emit.rank(each[0]) == emit.rank(own))
+                paths = [(*around, (own, True))]
+            elif isinstance(op, mlir.SelectOp) and _is_free(trees.get(op.condition, ...)):
                 paths = [path for path in inner(op) if len({emit.rank(v) for v, _ in path}) == 1]
-            for path in () if in_region_of_elements(op) else paths:
-                numbers = tuple(known[value.owner] for value, _ in path)
-                key = (numbers[:-1], tuple(outcome for _, outcome in path), numbers[-1])
-                noted = emit.constant(functools.partial(self._note_path, key), hint="note")
-                emit.evaluate(None, noted(*(emit[value] for value, _ in path)))
+            for path in paths:
+                own = path[-1][0]
+                leaves, tree = _numbered(trees[own])
+                key = (
+                    tuple(numbers[value.owner] for value, _ in path[:-1]),
+                    tuple(outcome for _, outcome in path),
+                    numbers[own.owner],
+                )
+                noted = emit.constant(functools.partial(self._note_path, key, tree), hint="note")
+                values = (*(value for value, _ in path), *leaves)
+                emit.evaluate(None, noted(*(emit[value] for value in values)))
 
         return note
 
@@ -126,9 +146,157 @@ class Conditions:
             for name in ("ogt", "olt"):
                 self.note(number, name, place, holds=residues.compare(name, value, other))
 
-    def _note_path(self, key: Any, *holds: Any) -> None:
-        around = (numpy.equal(each, outcome) for each, outcome in zip(holds[:-1], key[1]))
-        self.note(*key, holds=holds[-1], around=functools.reduce(numpy.logical_and, around, True))
+    def _note_path(self, key: Any, tree: Any, *values: Any) -> None:
+        if all(self._seen.get((*key, outcome)) for outcome in (True, False)):
+            return
+        holds = [numpy.not_equal(each, 0) for each in values]
+        here = holds[: len(key[1])]
+        around = functools.reduce(
+            numpy.logical_and,
+            map(numpy.equal, here[:-1], key[1]),
+            open_places(tree, holds[len(here) :]),
+        )
+        if numpy.any(open_places(tree, holds[len(here) :])):
+            self.note(*key, holds=here[-1], around=around)
+
+
+# What a condition depends on: None is an outcome that floats or integers of memory decide, and a
+# value is one that only indices and sizes do; ("and", a, b) is made of others.
+
+_LOGICAL_OPERATIONS = {mlir.AndIOp: "and", mlir.OrIOp: "or", mlir.XOrIOp: "xor"}
+_PRODUCTS = mlir.MulFOp | mlir.MulIOp
+_CONDITIONS = mlir.CmpFOp | mlir.CmpIOp | mlir.AndIOp | mlir.OrIOp | mlir.XOrIOp | _PRODUCTS
+_SPREADING = tt.SplatOp | tt.ExpandDimsOp | tt.BroadcastOp
+_NUMBERS_OF_BOOLS = mlir.ExtUIOp | mlir.ExtSIOp | mlir.SIToFPOp | mlir.UIToFPOp
+
+
+def _trees(operations: Iterable[Operation]) -> dict[SSAValue, Any]:
+    """What each bool, and each number that is 0 where a bool is false, depends on."""
+    trees: dict[SSAValue, Any] = {}
+    for op in operations:
+        if len(op.results) == 1 and (made := _tree_of(op, trees)) is not ...:
+            trees[op.results[0]] = made
+    return trees
+
+
+def _tree_of(op: Operation, trees: Mapping[SSAValue, Any]) -> Any:
+    result = op.results[0]
+    if isinstance(op, mlir.CmpFOp):
+        return ... if op.lhs is op.rhs or any(map(_is_infinite, op.operands)) else None
+    if isinstance(op, mlir.CmpIOp):
+        slice = flow.backward(op.operands, is_loaded)
+        return None if any(_is_loaded_integer(v) or _is_of_floats(v) for v in slice) else ...
+    if isinstance(op, _CONDITIONS):
+        if not _is_bool(result) and not all(part in trees for part in op.operands):
+            return ...
+        parts = (trees.get(part, part) for part in op.operands)
+        made = (_LOGICAL_OPERATIONS.get(type(op), "and"), *parts)
+        return made if _is_free(made) else ...
+    if isinstance(op, _SPREADING) and op.operands[0] in trees:
+        return None if _is_free(trees[op.operands[0]]) else result
+    if isinstance(op, _NUMBERS_OF_BOOLS):
+        return trees.get(op.operands[0], result if _is_bool(op.operands[0]) else ...)
+    if isinstance(op, mlir.SelectOp) and _is_zero(op.false_value):
+        return trees.get(op.condition, result) if _constant_of(op.true_value) else ...
+    return ...
+
+
+def _branches_around(
+    op: Operation, trees: Mapping[SSAValue, Any]
+) -> Iterator[tuple[SSAValue, bool]]:
+    """The conditions of the `if` that an operation is in, and whether it is where they hold."""
+    while (parent := op.parent_op()) is not None:
+        if isinstance(parent, mlir.IfOp) and _is_free(trees.get(parent.condition, ...)):
+            yield parent.condition, op.parent_region() is parent.regions[0]
+        op = parent
+
+
+def is_loaded(value: SSAValue) -> bool:
+    """Whether a value comes from memory, or is a matmul of such values."""
+    op = value.owner
+    return isinstance(op, Operation) and (has(op, GlobalAccess) or isinstance(op, tt.DotOp))
+
+
+def _is_loaded_integer(value: SSAValue) -> bool:
+    """Whether a value is an integer of memory that a run may change."""
+    op = value.owner
+    return (
+        isinstance(op, Operation)
+        and has(op, GlobalAccess)
+        and not has(op, Atomic)
+        and not has_residues(value)
+        and not any(map(chooses, flow.forward(op.results)))
+    )
+
+
+def _is_of_floats(value: SSAValue) -> bool:
+    """Whether an operation makes an integer of floats."""
+    op = value.owner
+    return (
+        isinstance(op, Operation)
+        and not has(op, GlobalAccess)
+        and not has_residues(value)
+        and any(map(has_residues, op.operands))
+    )
+
+
+def _is_bool(value: SSAValue) -> bool:
+    return dtype(value.type).kind == "b"
+
+
+def _constant_of(value: SSAValue) -> mlir.ConstantOp | None:
+    op = value.owner
+    if isinstance(op, tt.SplatOp):
+        op = op.operands[0].owner
+    return op if isinstance(op, mlir.ConstantOp) else None
+
+
+def _is_zero(value: SSAValue) -> bool:
+    op = _constant_of(value)
+    match op.value if op is not None else None:
+        case builtin.FloatAttr() | builtin.IntegerAttr() as number:
+            return number.value.data == 0
+        case builtin.DenseIntOrFPElementsAttr() as numbers:
+            return not numpy.frombuffer(numbers.data.data, dtype(numbers.get_element_type())).any()
+    return False
+
+
+def _is_free(tree: Any) -> bool:
+    """Whether floats or integers of memory decide something in a tree."""
+    return tree is None or (isinstance(tree, tuple) and any(map(_is_free, tree[1:])))
+
+
+def _numbered(tree: Any) -> tuple[list[SSAValue], Any]:
+    """The values in a tree, and the tree with their numbers in place of them."""
+    leaves: list[SSAValue] = []
+
+    def numbered(tree: Any) -> Any:
+        if isinstance(tree, SSAValue):
+            leaves.append(tree)
+            return len(leaves) - 1
+        return tree if tree is None else (tree[0], *map(numbered, tree[1:]))
+
+    return leaves, numbered(tree)
+
+
+def _outcomes(tree: Any, values: Any) -> tuple[Any, Any]:
+    """Where a condition may hold, and where it may not."""
+    if tree is None:
+        return True, True
+    if isinstance(tree, int):
+        return values[tree], ~values[tree]
+    (yes, no), (also, neither) = (_outcomes(each, values) for each in tree[1:])
+    match tree[0]:
+        case "and":
+            return yes & also, no | neither
+        case "or":
+            return yes | also, no & neither
+    return (yes & neither) | (no & also), (yes & also) | (no & neither)
+
+
+def open_places(tree: Any, values: Any) -> Any:
+    """Where both outcomes of a condition are possible."""
+    return numpy.logical_and(*_outcomes(tree, values))
 
 
 EXTREMES = mlir.MaxNumFOp | mlir.MinNumFOp | mlir.MaximumFOp | mlir.MinimumFOp | tt.ClampFOp
@@ -136,10 +304,8 @@ EXTREMES = mlir.MaxNumFOp | mlir.MinNumFOp | mlir.MaximumFOp | mlir.MinimumFOp |
 
 
 def _is_infinite(value: SSAValue) -> bool:
-    op = value.owner
-    if isinstance(op, tt.SplatOp):
-        op = op.operands[0].owner
-    match op.value if isinstance(op, mlir.ConstantOp) else None:
+    op = _constant_of(value)
+    match op.value if op is not None else None:
         case builtin.FloatAttr() as number:
             return math.isinf(number.value.data)
         case builtin.DenseIntOrFPElementsAttr() as numbers if _is_float(numbers.get_element_type()):
@@ -628,7 +794,9 @@ class _ExactMode(OperationMode):
         super().__init__()
         self._tensors = tensors
         self._conditions = conditions
-        self._noted: dict[int, tuple[torch.Tensor, str]] = {}
+        self._noted: dict[int, tuple[torch.Tensor, Any, str]] = {}
+        self._integers: dict[int, torch.Tensor] = {}
+        self._leaves: list[numpy.ndarray] = []
         self._pieces: dict[int, tuple[torch.Tensor, list[tuple[Any, torch.Tensor]]]] = {}
         self._calls = 0
 
@@ -647,15 +815,17 @@ class _ExactMode(OperationMode):
         self._note(name, (*args, *kwargs.values()))
         if name in _CHOOSE:
             self._tensors.choices.add("minimum" if "min" in name else "maximum")
-        if name in _LOGICAL and all(id(arg) in self._noted for arg in args):
-            return self._noted_condition(func(*args, **kwargs))
+        if (name in _LOGICAL or name == "mul") and any(id(arg) in self._noted for arg in args):
+            result = func(*args, **kwargs)
+            return self._of_conditions(name, result, args) if result.dtype == torch.bool else result
         if name in CREATES or not any(
             map(
                 self._tensors.has,
                 (tensor for tensor in nested_tensors(args, kwargs) if tensor.is_floating_point()),
             )
         ):
-            result = func(*args, **kwargs)  # constants
+            result = func(*args, **kwargs)  # constants, integers
+            self._note_integers(name, result, args)
             known = name in FUNCTIONS or name in MOVES
             if known and self._tensors.has_unknown_integers and _is_floating(result):
                 return self._result(name, func, args, kwargs)
@@ -671,7 +841,8 @@ class _ExactMode(OperationMode):
             if result is not NotImplemented:
                 return result
         result = func(*args, **kwargs)
-        if all(self._tensors.has(tensor) for tensor in nested_tensors(result)):
+        made = list(nested_tensors(result))
+        if made and all(map(self._tensors.has, made)):
             return result  # a view, of memory that residues stand for already
         raise UnsupportedOperation(
             f"torch's operation {name!r} has no exact form here.",
@@ -701,6 +872,7 @@ class _ExactMode(OperationMode):
                 self._tensors.put(tensor, self._tensors.rounded(value, tensor.dtype))
             else:
                 tensor.copy_(value)
+                self._integers[id(tensor)] = tensor
         bounds = [arg for arg in (*args[1:], *kwargs.values()) if arg is not None] or [0.0]
         if name in _ORDERING and (terms := residues.with_terms()) and terms.is_at_point:
             operands = map(self._operand, (args[0], *bounds))
@@ -714,11 +886,40 @@ class _ExactMode(OperationMode):
             self._note_pieces(result[0], *args)
         return result if len(result) > 1 else result[0]
 
-    def _noted_condition(self, holds: torch.Tensor) -> torch.Tensor:
-        name = f"comparison {len(self._noted) + 1}"
-        self._conditions.note(name, holds=holds.numpy())
-        self._noted[id(holds)] = holds, name
+    def _noted_condition(
+        self, holds: torch.Tensor, tree: Any = None, *, of_integers: bool = False
+    ) -> torch.Tensor:
+        name, values = f"comparison {len(self._noted) + 1}", holds.numpy()
+        around = open_places(tree, self._leaves)
+        if numpy.any(around):
+            self._conditions.note(name, holds=values, around=around, of_integers=of_integers)
+        self._noted[id(holds)] = holds, tree, name
         return holds
+
+    def _of_conditions(self, name: str, holds: torch.Tensor, args: Any) -> torch.Tensor:
+        """Note what is made of conditions, and of masks that indices and sizes decide."""
+
+        def tree_of(value: Any) -> Any:
+            if id(value) in self._noted:
+                return self._noted[id(value)][1]
+            self._leaves.append(numpy.asarray(value, numpy.bool_))
+            return len(self._leaves) - 1
+
+        kind = {"mul": "and", "not": "xor"}.get(plain := name.rpartition("_")[2], plain)
+        both = (*args, True) if plain == "not" else args
+        return self._noted_condition(holds, (kind, *map(tree_of, both)))
+
+    def _note_integers(self, name: str, result: Any, args: Any) -> None:
+        """Note integers that are made of floats, of conditions or of memory, and comparisons of
+        these.
+        """
+        made = [id(arg) for arg in args if id(arg) in self._integers or id(arg) in self._noted]
+        read = any(isinstance(arg, torch.Tensor) and self._tensors.has(arg) for arg in args)
+        if isinstance(result, torch.Tensor) and (made or read):
+            if name in COMPARISONS:
+                self._noted_condition(result, of_integers=read)
+            elif not result.is_floating_point():
+                self._integers[id(result)] = result
 
     def _note_pieces(self, result: torch.Tensor, condition: torch.Tensor, *arms: Any) -> None:
         """Note the conditions of `where` inside another only where these decide something."""
@@ -729,7 +930,7 @@ class _ExactMode(OperationMode):
             pieces += [(here & around, each) for around, each in inner]
         self._pieces[id(result)] = result, pieces
         for place, (around, each) in enumerate(pieces[1:]):
-            key = "where", self._calls, place, self._noted[id(each)][1]
+            key = "where", self._calls, place, self._noted[id(each)][2]
             self._conditions.note(*key, holds=each.numpy(), around=around)
 
     def _exact_result(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:

@@ -57,7 +57,7 @@ def rule_with_rounding(op: Operation) -> LoweringRule | None:
 
 
 def _bits(value: SSAValue) -> int:
-    kind = element_type(value.type) if _has_residues(value) else None
+    kind = element_type(value.type) if has_residues(value) else None
     if not isinstance(kind, ResidueType):
         return residues.FLOAT32_BITS
     return residues.bits_of(dtype(kind.stands_for))
@@ -82,7 +82,7 @@ def rule_of(op: Operation) -> LoweringRule | None:
     if isinstance(op, tt.PrintOp):
         return LoweringRule(_print_nothing, pure=False, rounds=False)
     values = (*op.operands, *op.results)
-    if not any(map(_has_residues, values)) and not isinstance(op, mlir.CmpFOp):
+    if not any(map(has_residues, values)) and not isinstance(op, mlir.CmpFOp):
         return RULES.get(type(op))
     lower = _LOWERINGS.get(type(op))
     if lower is not None:
@@ -99,7 +99,8 @@ def _refuse(op: Operation, value: Emitter) -> None:
     raise value.unsupported(f"an exact form of {operation_name(op)}")
 
 
-def _has_residues(value: SSAValue) -> bool:
+def has_residues(value: SSAValue) -> bool:
+    """Whether residues stand for a value's elements."""
     try:
         return not is_pointer(value.type) and dtype(value.type) == residues.PAIR
     except KeyError:  # a type without elements
@@ -195,8 +196,8 @@ def _convert(op: mlir.ExtFOp, value: Emitter) -> Expression:
 @_lowers(mlir.BitcastOp, tt.BitcastOp)
 def _from_bits(op: mlir.BitcastOp, value: Emitter) -> Expression:
     """The bits of a float are known where they come from an integer."""
-    if _has_residues(op.operand):
-        if _has_residues(op.result):
+    if has_residues(op.operand):
+        if has_residues(op.result):
             return value[op.operand]
         raise value.unsupported("the bits of a float, which residues do not have")
     floats = numerics.reinterpret(value[op.operand], _floats_of(op.result, value))
@@ -328,7 +329,7 @@ def _named_function(op: Operation, value: Emitter) -> Expression:
 
 @_lowers(tt.ExternElementwiseOp)
 def _device_function(op: tt.ExternElementwiseOp, value: Emitter) -> Expression:
-    if not all(map(_has_residues, (*op.sources, op.result))):
+    if not all(map(has_residues, (*op.sources, op.result))):
         raise value.unsupported(f"{op.symbol.data!r} of floats and integers where exact values run")
     name = residues.plain_name(op.symbol.data)
     return _calls(residues.function, value)(name, *(value[source] for source in op.sources))

@@ -22,6 +22,7 @@ from kernellab.equality.functions import (
     Conditions,
     ExactLaunch,
     ExactTensors,
+    is_loaded,
     run_exactly,
 )
 from kernellab.equality.lowering import chooses
@@ -103,8 +104,14 @@ class Side(Protocol):
         "minimum" for all those of floats.
         """
 
-    def unseen_condition(self) -> tuple[str, SourcePosition | None] | None:
-        """A condition on floats that always had one outcome in the runs so far, and its line."""
+    def unseen_condition(
+        self, counts: Callable[[bool], bool]
+    ) -> tuple[str, SourcePosition | None] | None:
+        """A condition that always had one outcome in the runs so far, and its line.
+
+        Args:
+            counts: whether a condition does, on integers of memory or on floats.
+        """
 
 
 def side_of(
@@ -246,8 +253,10 @@ class KernelSide:
         operations = self._launch.code.module.walk()
         return {number for op in operations for number in _compared_numbers(op)}
 
-    def unseen_condition(self) -> tuple[str, SourcePosition | None] | None:
-        for number, outcome in self.conditions.never():
+    def unseen_condition(
+        self, counts: Callable[[bool], bool]
+    ) -> tuple[str, SourcePosition | None] | None:
+        for number, outcome in self.conditions.never(counts):
             position = _line_of(self.conditions.operations[number])
             line = "" if position is None else f" on line {position.line}"
             return f"A condition of {self.name}{line} is never {outcome}", position
@@ -310,16 +319,14 @@ def _is_choice(op: Operation) -> bool:
         return False
     parent = function_of_elements(op)
     values = op.operands if parent is None else parent.operands
-    slice = [*flow.backward(values, _is_loaded)]
+    slice = [*flow.backward(values, is_loaded)]
     if isinstance(op, mlir.MulFOp) and not any(isinstance(v.owner, mlir.CmpFOp) for v in slice):
         return False  # only a condition makes one element 0
     if parent is not None:
         return True
-    deciding = (
-        flow.backward(op.operands[:1], _is_loaded) if isinstance(op, mlir.SelectOp) else slice
-    )
+    deciding = flow.backward(op.operands[:1], is_loaded) if isinstance(op, mlir.SelectOp) else slice
     counts = isinstance(op, mlir.CmpIOp) and any(isinstance(v.owner, tt.ReduceOp) for v in slice)
-    return any(map(_is_loaded, deciding)) and (counts or any(map(_is_carried, slice)))
+    return any(map(is_loaded, deciding)) and (counts or any(map(_is_carried, slice)))
 
 
 def _kind_of_choice(op: Operation) -> str:
@@ -332,11 +339,6 @@ _CHOICES = (
     mlir.CmpFOp | mlir.CmpIOp | mlir.SelectOp | mlir.AndIOp | mlir.OrIOp
     | mlir.MaxSIOp | mlir.MinSIOp | mlir.MaxUIOp | mlir.MinUIOp | mlir.MulIOp
 )  # fmt: skip
-
-
-def _is_loaded(value: SSAValue) -> bool:
-    op = value.owner
-    return isinstance(op, Operation) and (has(op, GlobalAccess) or isinstance(op, tt.DotOp))
 
 
 def _is_carried(value: SSAValue) -> bool:
@@ -461,8 +463,10 @@ class FunctionSide:
     def choices(self) -> set[str]:
         return self._tensors.choices
 
-    def unseen_condition(self) -> tuple[str, SourcePosition | None] | None:
-        for place, outcome in self.conditions.never():
+    def unseen_condition(
+        self, counts: Callable[[bool], bool]
+    ) -> tuple[str, SourcePosition | None] | None:
+        for place, outcome in self.conditions.never(counts):
             return f"In {self.name}, {place} is never {outcome}", None
         return None
 
@@ -558,7 +562,7 @@ class Outstanding:
         counts = INFINITY[0].counts if math.isinf(self.number) else NAN[0].counts
         counts = GIVEN.counts if math.isfinite(self.number) else counts
         fill = functools.partial(_filled, other)
-        return Inputs(words, "", fill, fill, counts, self)
+        return Inputs(words, "", fill, fill, counts=counts, outstanding=self)
 
 
 @dataclass(frozen=True)
@@ -570,6 +574,7 @@ class Inputs:
         why: what a difference that only this run shows comes from.
         floats, integers: make the elements of a tensor, from normal numbers of its shape, its
             dtype, and the numbers that the code compares with; None for those that are given.
+        seed: of the normal numbers.
         counts: which elements of two results count.
         outstanding: what some elements are that are far from all others.
     """
@@ -578,6 +583,7 @@ class Inputs:
     why: str
     floats: Make | None = None
     integers: Make | None = None
+    seed: int = 0
     counts: Callable[[torch.Tensor, torch.Tensor], Any] = lambda *_: True
     outstanding: Outstanding | None = None
 
@@ -664,6 +670,26 @@ SMALL = Inputs(
 )
 ZEROS = Inputs("zeros", "", lambda normal, *_: normal * 0.0)
 CONSTANTS = Inputs("constants that the code compares with", "", _compared_with)
+
+
+def _of_few(seed: int) -> Inputs:
+    """Whole numbers of which many are equal or opposite, so that two elements have every order and
+    every pair of signs in some of several such inputs.
+    """
+    few = numpy.random.default_rng(seed).choice(range(2, 31), 1 + seed % 3, replace=False)
+
+    def make(normal: torch.Tensor, kind: torch.dtype, _: Any) -> torch.Tensor:
+        if kind == torch.bool:
+            return normal > 0
+        signed = kind.is_floating_point or kind in _SIGNED
+        return _one_of(normal, [*map(float, few), *(-float(each) for each in few if signed)])
+
+    return Inputs("few different numbers", "", make, make, seed)
+
+
+_SIGNED = {torch.int8, torch.int16, torch.int32, torch.int64}
+
+OF_FEW = tuple(map(_of_few, range(1, 25)))
 
 
 def _with(words: str, numbers: Sequence[float], counts: Any) -> tuple[Inputs, ...]:

@@ -121,6 +121,42 @@ def test_what_differs_in_a_narrow_place_is_not_equal(
     assert equality.verdict != "equal", equality
 
 
+THIRD, SEVENTH, LAST = (f"tl.load(x_ptr + {place})" for place in (3, 7, 63))
+FEW = torch.arange(SIZE)
+
+OF_TWO: list[tuple[str, str | Function]] = [
+    ("f32", f"tl.where(({THIRD} > 0) & ({SEVENTH} < 0), x + 1, x)"),
+    ("f32", f"tl.where({THIRD} == {SEVENTH}, x + 1, x)"),
+    ("f32", f"tl.where({THIRD} + {SEVENTH} == 0, 0.0, x)"),
+    ("f32", f"tl.where({THIRD} == tl.max(x, 0), 0.0, x)"),
+    ("f32", f"tl.where((tl.argmax(x, 0) == 29) & ({LAST} > 0), x + 1, x)"),
+    ("f32", "tl.where(tl.argmax(x, 0) == tl.argmax(y, 0), 0.0, x)"),
+    ("f32", "tl.where((place == 3) & (x > 0) & (y < 0), x * 1.0001, x)"),
+    ("f32", "tl.where(x > 0, tl.where((y < 0) & (place == 40), 0.0, x), x)"),
+    (
+        "f32",
+        "x + (x > 0).to(tl.float32) * (y < 0).to(tl.float32) * tl.where(place == 17, 1.0, 0.0)",
+    ),
+    ("f32", f"tl.where(({THIRD} > 0).to(tl.int32) + ({SEVENTH} < 0).to(tl.int32) == 2, 0.0, x)"),
+    ("f32", "tl.where(tl.sum((x > y).to(tl.int32), 0) == 5, 0.0, x)"),
+    ("f32", lambda x, y: torch.where((x[3] > 0) & (x[7] < 0), x + 1, x)),
+    ("f32", lambda x, y: torch.where((x.argmax() == 29) & (x[63] > 0), x + 1, x)),
+    ("f32", lambda x, y: torch.where((x > 0) & (y < 0) & (FEW == 3), x + 1, x)),
+    ("f32", lambda x, y: torch.where((x > 0).sum() == 1, x + 1, x)),
+    ("f32", lambda x, y: x + (x > 0) * (y < 0) * (FEW == 17)),
+    ("i32", "tl.where(tl.sum(x, 0) == 100, 0, x)"),
+    ("i32", f"tl.where(({THIRD} > 5) & ({SEVENTH} < -5), 0, x)"),
+]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize(("kind", "second"), OF_TWO)
+def test_what_two_elements_decide_is_compared(
+    kind: str, second: str | Function, tmp_path: Path
+) -> None:
+    assert compared(kind, "x", second, tmp_path).verdict != "equal"
+
+
 @pytest.mark.sampled(7)
 @pytest.mark.parametrize(("kind", "first", "second"), EQUAL)
 def test_what_is_equal_for_all_inputs_is_equal(

@@ -6,7 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from kernellab.records import BoundLaunch
 from tests.cases.case import normal, rotated, whole
 from tests.corpus import attention, matmuls, rows
 from tests.kernels import equal as kernels
+from tests.kernels import helion
 from tests.support.imported import imported
 from tests.support.rewrites import Names, rewritten
 
@@ -201,6 +202,13 @@ def _centered(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return functional.layer_norm(x, [N], w, b, 1e-5)
 
 
+def beside(pair: Pair, kernel: Any, grid: tuple[int, ...], **constants: int) -> Pair:
+    """A pair whose kernel is compared with one that takes the same tensors and nothing else."""
+    given = (pair.arguments.get(name) for name in pair.kernel.arg_names)
+    tensors = (value for value in given if isinstance(value, Tensor))
+    return replace(pair, other=kernellab.bind(kernel, grid, *tensors, **constants))
+
+
 _INPUTS: dict[str, Any] = {"a_ptr": normal(M, K), "b_ptr": normal(M, K, seed=1)}
 _BY_STEPS = {**_INPUTS, "n": K, "out_ptr": torch.zeros(M, K)}
 _ONE: dict[str, Any] = {"out_ptr": torch.zeros(M)}
@@ -211,6 +219,8 @@ PAIRS: Mapping[str, Pair] = {
     "softmax online": _rows(kernels.softmax_online, lambda x: x.softmax(1), BLOCK=32),
     "softmax online in other blocks": _rows(kernels.softmax_online,
         (kernels.softmax_online, (M,), {"BLOCK": 64}), BLOCK=16),
+    "softmax by Helion": beside(_rows(kernels.softmax_online, None, BLOCK=32),
+        helion._helion_softmax, (1,)),
     "softmax persistent": _rows(kernels.softmax_persistent, lambda x: x.softmax(1), grid=4,
         BLOCK=128),
     "softmax persistent and online": _rows(kernels.softmax_persistent,
@@ -241,6 +251,8 @@ PAIRS: Mapping[str, Pair] = {
     "matmul by sums and by tiles": _product(kernels.matmul_by_sums,
         (kernels.matmul_split, (2, 1, 1), {"BLOCK": 32, "SPLIT": 1}), (40, 2)),
     "matmul transposed": _product(kernels.matmul_transposed, torch.mm),
+    "matmul by Helion": beside(_product(kernels.matmul_transposed, None), helion._helion_matmul,
+        (6,)),
     "linear, fused": _product(kernels.linear_fused,
         lambda a, b, bias: (a @ b + bias).relu() * 0.5, bias_ptr=normal(24, seed=2)),
     "layer norm in one pass": _norm(kernels.norm_one_pass, _centered, BLOCK=32),
@@ -308,16 +320,10 @@ PAIRS: Mapping[str, Pair] = {
 """By name. Of every size, a block divides none, so that each kernel has masked elements."""
 
 
-@dataclass(frozen=True)
-class WrongKernel:
-    """A kernel of a pair with one node of its source replaced: what is wrong, and the kernel."""
-
-    name: str
-    kernel: Any
-
-
-def mutants(pair: Pair, folder: Path) -> Iterator[WrongKernel]:
-    """Yield what the rules of `tests.support.rewrites` make of a pair's kernel."""
+def mutants(pair: Pair, folder: Path) -> Iterator[tuple[str, Any, Any]]:
+    """Yield what the rules of `tests.support.rewrites` make of a pair's kernel, each with what is
+    wrong and with the same kernel for float64.
+    """
     text = _source(pair.kernel)
     tensors = [name for name, value in pair.arguments.items() if isinstance(value, Tensor)]
     names = Names(
@@ -327,8 +333,17 @@ def mutants(pair: Pair, folder: Path) -> Iterator[WrongKernel]:
         frozenset(int(axis) for axis in re.findall(r"program_id\((\d)\)", text)),
     )
     for number, (name, wrong) in enumerate(rewritten(text, names)):
-        module = imported(folder / f"mutant_{number}.py", f"{_IMPORTS}{wrong}\n")
-        yield WrongKernel(name, getattr(module, pair.kernel.__name__))
+        file = folder / f"mutant_{number}.py"
+        yield name, _kernel(pair, wrong, file), wide(pair, folder / f"wide_{number}.py", wrong)
+
+
+def wide(pair: Pair, file: Path, text: str = "") -> Any:
+    """A pair's kernel, or what is made of it, with float64 in place of float32."""
+    return _kernel(pair, (text or _source(pair.kernel)).replace("float32", "float64"), file)
+
+
+def _kernel(pair: Pair, text: str, file: Path) -> Any:
+    return getattr(imported(file, f"{_IMPORTS}{text}\n"), pair.kernel.__name__)
 
 
 _IMPORTS = "import triton\nimport triton.language as tl\n\n\n"
