@@ -565,13 +565,14 @@ def advice_for(op: Operation) -> str:
     if any(isinstance(use, DIVISIONS) for use in alone):
         return (
             "Use exponentials of negative numbers only, which do not overflow: with "
-            "e = tl.exp(-tl.abs(x)), a sigmoid is tl.where(x >= 0, 1, e) / (1 + e). Compute a "
-            "hyperbolic tangent in the same way, with e = tl.exp(-2 * tl.abs(x))."
+            "e = tl.exp(-tl.abs(x)), a sigmoid is tl.where(x >= 0, 1, e) / (1 + e). With "
+            "e = tl.exp(-2 * tl.abs(x)), a hyperbolic tangent is "
+            "tl.where(x >= 0, 1 - e, e - 1) / (1 + e)."
         )
     limit = f"{_limit(op):.4g}"
     return (
-        f"Keep the argument below {limit}: tl.minimum({name or 'x'}, {limit}). Or compute with the "
-        "logarithm of the result, which is the argument itself."
+        f"Keep the argument below {limit}: tl.minimum({name or 'x'}, {limit}). Or compute "
+        "with logarithms: the logarithm of this result is its argument."
     )
 
 

@@ -37,7 +37,7 @@ DISK_ADVICE = (
     "Free disk space, or set TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (its temporary "
     "files) to writable folders with free space."
 )
-LIMITS_ADVICE = "Look at this process's limits of open files and of processes: ulimit -a."
+LIMITS_ADVICE = "Raise the limits of open files (ulimit -n) and of processes (ulimit -u)."
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FOLDERS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST)
@@ -378,7 +378,8 @@ def check_place(
         ) from error
     if not os.path.isdir(folder):
         raise refused(
-            f"There is no folder {folder} to write {file.name} in.", advice="Create it first."
+            f"{file.name!r} cannot be written: the folder {folder} does not exist.",
+            advice="Create the folder first.",
         )
 
 

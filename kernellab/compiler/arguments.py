@@ -73,7 +73,7 @@ def _promised(text: str, type_name: str, promise: str | None) -> tuple[Any, Any]
     if promise == "1" and is_integer:
         return "constexpr", 1
     raise ArgumentError(
-        f"{shown(text)} promises {shown(promise)}, which does not apply to {type_name!r}.",
+        f"{shown(text)} has the suffix ':{promise}', which does not apply to {type_name!r}.",
         advice=(
             '":16" says that a pointer or an integer is divisible by 16, ":1" that an integer is 1.'
         ),
@@ -85,8 +85,8 @@ def _descriptor(text: str) -> tuple[Any, Any]:
         triton_api.triton_type(text)
     except Exception as error:  # Triton's parser raises what its `eval` does
         raise ArgumentError(
-            f"{shown(text)} is not the type of a tensor descriptor.",
-            advice='Write the element type and the block shape: "tensordesc<fp16[128,64]>".',
+            f"{shown(text)} does not name the type and the block shape of a tensor descriptor.",
+            advice='Write both: "tensordesc<fp16[128,64]>".',
         ) from error
     return text, None
 

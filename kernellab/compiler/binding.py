@@ -328,17 +328,18 @@ class CarefulBinding:
             verb = "is a tl.constexpr" if len(constexprs) == 1 else "are tl.constexpr"
             example = ", ".join(f"{name}=..." for name in constexprs)
             advice.append(f"{_listed(constexprs)} {verb}: give the value by name ({example}).")
-        if len(constexprs) < len(missing):
+        others = [parameter.name for parameter in missing if not parameter.is_constexpr]
+        if others:
             advice.append(
-                "Pass a tensor, an array or a number; to compile without values, a type such as "
-                '"*fp32:16" or "i32".'
+                f"For {_listed(others)}, pass a tensor, an array or a number; to compile without "
+                'values, pass a type such as "*fp32:16" or "i32".'
             )
         raise MissingArguments(
             f"{self.known.name!r} is missing the argument{'s' * (len(missing) > 1)} {names}.",
             advice=" ".join(advice),
             position=triton_api.parameter_position(self.kernel, missing[0].name),
             constexprs=constexprs,
-            others=[parameter.name for parameter in missing if not parameter.is_constexpr],
+            others=others,
         )
 
     # -- values and types --------------------------------------------------------------------------

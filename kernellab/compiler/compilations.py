@@ -346,8 +346,8 @@ class Compilation(HasCard):
         raise NotRecorded(
             f"The record of {self.kernel!r} has no pass {beginning!r}."
             if self.passes
-            else f"The record of {self.kernel!r} has no passes.",
-            advice='Compile with record="passes", and do not stop before this pass.',
+            else f"The record of {self.kernel!r} has no passes, so not {beginning!r}.",
+            advice=f'Compile with record="passes", and do not stop before {beginning!r}.',
         )
 
     # Analyses

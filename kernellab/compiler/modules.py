@@ -188,11 +188,11 @@ def open_module(compilation: Compilation, name: str) -> ModuleOp:
 
 
 def _what_opens(stages: Iterable[str], labels: Collection[str]) -> str:
-    opens = f"Stages that open: {', '.join(stages)}."
+    opens = f"Pass one of the stages {', '.join(stages)}"
     if not labels:
-        return f'{opens} Passes open too, of a compilation with record="passes".'
+        return f'{opens}, or compile with record="passes" and pass the label of a pass.'
     some = ", ".join(itertools.islice(labels, _LABELS_SHOWN))
-    return f"{opens} Passes open too, by the labels in .passes: {some}, ..."
+    return f"{opens}, or the label of a pass: {some}, ..."
 
 
 class OpenedModules:

@@ -571,7 +571,7 @@ class Deadlock(KernelFault):
         self.proven = proven
         advice = (
             "Look for a lock that some path does not release, a flag that no one sets, or a "
-            "barrier that counts another number of programs than the grid has."
+            "barrier that expects a different number of programs than the grid has."
         )
         super().__init__(self._words(grid), advice=advice, position=position, grid=grid)
         self.programs = tuple(program.program for program in self.waiting)

@@ -172,8 +172,8 @@ def is_edited(file: str, compiled: CompiledLines) -> bool:
 def format_edited(file: str, function: str) -> str:
     """What is said of a function whose file was edited, in a sentence or two."""
     return (
-        f"{function} has changed in {file} since it was imported: what runs, and is shown, is what "
-        "was imported. Import it again, or restart, for what the file says now."
+        f"{function!r} in {file} has changed since it was imported: what runs, and is shown, is "
+        "what was imported. Import it again, or restart, to run the file as it is now."
     )
 
 

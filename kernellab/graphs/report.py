@@ -233,8 +233,8 @@ class CapturedCall(GivenCall):
 
         if not has_values(self.function, self.args, self.keywords):
             raise ArgumentError(
-                f"{what} needs the values of all tensors, but one is on the meta device, or fake.",
-                advice="Call kernellab.graph with tensors and parameters that have values.",
+                f"{what} needs the values of all tensors, but one is a meta or a fake tensor.",
+                advice="Pass tensors and parameters with values to kernellab.graph.",
             )
 
     def ablation(self, rounds: int) -> Ablation:

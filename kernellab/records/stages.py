@@ -41,7 +41,7 @@ class FunctionSource:
         ):
             return ""
         return (
-            f"{self.name} has changed in {self.file} since it was compiled; the lines shown are "
+            f"{self.name!r} in {self.file} has changed since it was compiled; the lines shown are "
             "the compiled ones."
         )
 

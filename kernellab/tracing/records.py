@@ -695,7 +695,7 @@ def _number_of(step: Any) -> int:
     except TypeError as error:
         raise errors.ArgumentError(
             f"step must be a Step or its number, got {shown(step)}.",
-            advice="trace.at(5), or trace.at(trace[5]); negative numbers count from the end.",
+            advice="Write trace.at(5) or trace.at(trace[5]). Negative numbers count from the end.",
         ) from error
 
 

@@ -765,8 +765,8 @@ def _header(node: ast.For | ast.While) -> str:
 def changed_sources(sources: Sequence[SourceText]) -> list[str]:
     """A sentence for each source that is not what it was when it was recorded."""
     return [
-        f"{source.function} has changed in {source.file} since this trace was recorded; the lines "
-        "shown are the recorded ones."
+        f"{source.function!r} in {source.file} has changed since this trace was recorded; the "
+        "lines shown are the recorded ones."
         for source in sources
         if is_edited(source.file, CompiledLines(source.function, source.first_line, source.lines))
     ]

@@ -295,7 +295,7 @@ def _two_axes(points: Sequence[Point], x: str | None, y: str | None) -> tuple[st
         others = [name for name in names if name != x]
         raise ArgumentError(
             f"A heat map needs two different parameters, but x and y are both {x!r}.",
-            advice=suggestion("", others, "The other parameters that vary are")
+            advice=f"Use another parameter that varies for x or y: {', '.join(others)}."
             if others
             else "No other parameter varies.",
         )

@@ -98,7 +98,7 @@ def check_subject(
         raise ArgumentError(
             f"{what} belong to another definition of {kernel!r} than this compilation: the source "
             "lines differ.",
-            advice="Run it again with the kernel as it is now, or compile the kernel again.",
+            advice="Call kernellab.check, accesses or profile again, or compile the kernel again.",
             position=subject.definition,
         )
 

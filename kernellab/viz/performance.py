@@ -164,7 +164,7 @@ def to_measure(tuning: Tuning) -> list[Trial]:
 
 
 TO_EXPLORE_ALL = ".show() opens the sweeps: times over the key, and each sweep's plots and configs."
-TO_EXPLORE = ".show() opens the sweep: plots and table, linked, and the IR of every config."
+TO_EXPLORE = ".show() displays the sweep as linked plots and a table, with the IR of every config."
 
 
 @card_of.register

@@ -634,4 +634,4 @@ def _heading(trace: Trace) -> str:
     unit = "operation" if facts.operations else "step"
     who = f"program {programs[0]}" if len(programs) == 1 else f"{len(programs):,} programs"
     steps = counted(len(trace), unit)
-    return f"{steps} of {who}, grid {facts.grid}, on the CPU as {facts.target} would"
+    return f"{steps} of {who}, grid {facts.grid}, run on the CPU, emulating {facts.target}"

@@ -241,7 +241,7 @@ def _error(
             return KernelFault(what, advice=advice, position=position, **where)
         case PhaseNeverCompletes():
             what = (
-                f"a wait that never ends: {_phase(fault, code)}, and no operation in flight can "
+                f"this wait never ends: {_phase(fault, code)}, and no operation in flight can "
                 "complete it"
             )
             for other in fault.others:

@@ -67,11 +67,11 @@ def check_grid(
                 advice="triton.cdiv(n, BLOCK) divides and rounds up to an integer.",
             )
         if not least <= number <= limit:
-            advice = "" if number else "A grid of no programs runs nothing. Skip the launch."
+            advice = "" if number else "A grid of no programs runs nothing: skip the launch."
             if number > limit and axis:
                 advice = "Only the first size of a grid can be larger: make this axis the first."
             raise GridError(
-                f"Size {axis} of the grid must be from 1 to {limit:,}, got the grid "
+                f"grid[{axis}] must be from 1 to {limit:,}, got {shown(number)} in the grid "
                 f"{shown(tuple(sizes))}.",
                 advice=advice,
             )

@@ -431,7 +431,7 @@ class SharedLayout(Layout):
         free = (plain >= len(taken)) | (taken[numpy.minimum(plain, len(taken) - 1)] != offsets)
         if free.any():
             first = int(numpy.atleast_1d(offsets)[numpy.atleast_1d(free)][0])
-            raise LayoutError(f"A {self} has nothing at offset {first}.")
+            raise LayoutError(f"Offset {first} of a {self} is padding, and holds no element.")
         return self._elements(offset=plain, block=block)
 
     def _places(self, inputs: Numbers) -> Numbers:

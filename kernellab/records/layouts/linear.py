@@ -138,7 +138,7 @@ class LinearTile:
         if len(given) != len(self.shape) or any(not 0 <= i < n for i, n in zip(given, self.shape)):
             raise LayoutError(
                 f"A tile of {sizes(self.shape)} has no element {shown(index)}.",
-                advice=f"An index has {len(self.shape)} integers, each below the tile's size.",
+                advice=f"An index has {len(self.shape)} integers, each below the size of its axis.",
             )
         return cast(Numbers, self._inputs_by_element[self._number(given)])
 
@@ -156,7 +156,7 @@ class LinearTile:
             raise LayoutError(
                 f"Indices into a tile of {sizes(self.shape)} must be integers of shape (..., "
                 f"{rank}), got {inputs.dtype} of shape {inputs.shape}.",
-                advice=f"The last axis has the {rank} numbers of one index.",
+                advice=f"Each row of the array is an index of {rank} integers.",
             )
         outside = ((inputs < 0) | (inputs >= numpy.array(self.shape))).any(axis=-1)
         if outside.any():

@@ -326,14 +326,12 @@ def _no_pointer(refused: Refusal, match: re.Match[str]) -> Fix:
     parameters = [name for name in refused.names() if refused.is_parameter(name)]
     what = f"{written or 'its first argument'} is {kind_of(pointer)}"
     if (swapped := _swapped(refused)) is not None:
-        return Fix(f"tl.{operation} takes an address first, and {what}.", f"Write {swapped}.")
+        return Fix(f"tl.{operation} takes a pointer first, and {what}.", f"Write {swapped}.")
     advice = "It is made by a tensor of the launch and offsets: x_ptr + offsets."
     if parameters:
         order = ", ".join(refused.function.arg_names)
-        advice = (
-            f"Give a tensor for {parameters[0]} at the launch; its order of arguments is {order}."
-        )
-    return Fix(f"tl.{operation} takes an address, and {what}.", advice)
+        advice = f"Pass a tensor for {parameters[0]}: the parameters of the kernel are {order}."
+    return Fix(f"tl.{operation} takes a pointer, and {what}.", advice)
 
 
 def _swapped(refused: Refusal) -> str | None:

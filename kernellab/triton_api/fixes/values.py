@@ -353,12 +353,12 @@ def _topk(refused: Refusal, _: re.Match[str]) -> Fix | None:
             if isinstance(number, int) and (number < 2 or "reshape" in refused.words):
                 name = refused.text(given[0]) if isinstance(given[0], ast.Name) else "k"
                 reason = (
-                    f"{name} is {number}, and tl.topk needs a power of two, from 2 to the size of "
+                    f"{name} is {number}, and tl.topk takes a power of two from 2 to the size of "
                     "the last axis."
                 )
                 attempts = tuple(_instead_of_topk(refused, node, number)) if number < 2 else ()
-                limit = "smallest k is 2" if number < 2 else "largest k is the axis's size"
-                return Fix(reason, f"The {limit}.", replaces=True, attempts=attempts)
+                limit = "2 or more" if number < 2 else "at most the size of the last axis"
+                return Fix(reason, f"Pass {limit}.", replaces=True, attempts=attempts)
     return None
 
 
