@@ -18,6 +18,7 @@ from kernellab.errors.exceptions import (
     LayoutError,
     MachineError,
     MissingArguments,
+    MissingWait,
     NoGpu,
     NoGrid,
     NoSuchStage,

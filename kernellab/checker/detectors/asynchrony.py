@@ -21,7 +21,7 @@ from kernellab.interpreter.codegen.indices import memory_name
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import is_asynchronous
 from kernellab.interpreter.memory import shared_memory
-from kernellab.interpreter.memory.asynchrony import Flight, Flights
+from kernellab.interpreter.memory.asynchrony import Flight, Flights, NeverWaitedFor
 from kernellab.interpreter.memory.shared_memory import SharedTile
 from kernellab.interpreter.tiles import Active, Value, narrowed
 from kernellab.ir import mlir, ttg, ttng
@@ -458,7 +458,7 @@ class MissingWait(Detector):
         elif barrier is not None:
             flight = barrier.arrivals[-1].flight
         else:
-            flight = batch.flights.issue(queue, _nothing, active)
+            flight = self._in_group(use, queue)
             if not queue.startswith("copies"):
                 batch.flights.commit(queue, active)
         self._forget(use)
@@ -476,6 +476,16 @@ class MissingWait(Detector):
                 batch.clocks.arrive(watched.group, use.values[counting], active)
         return watched
 
+    def _in_group(self, use: _Use, queue: str) -> Flight:
+        """Issue an operation of a queue; report that too many are in flight."""
+        flights = use.batch.flights
+        try:
+            return flights.issue(queue, _nothing, use.active)
+        except NeverWaitedFor as fault:
+            self._add(use, use.operation, use.here, fault.what, fault.advice)
+            flights.before(queue)(None)
+            return flights.issue(queue, _nothing, use.active)
+
     def _keep(self, use: _Use) -> None:
         """Keep what a group of warps reads or writes at once."""
         operation, batch, group = use.operation, use.batch, _group(use.operation)
@@ -492,25 +502,33 @@ class MissingWait(Detector):
 
     def _forget(self, use: _Use) -> None:
         """Forget what is complete; where groups of warps may still have to learn of it, only what
-        the operation did to the same tiles before. What nothing counts yet, and happens again for
-        the same programs and tiles, completes no earlier than that: once is enough.
+        the operation did to the same tiles before. What happens again for the same programs and
+        tiles completes no earlier than that, since queues and barriers keep the order: once is
+        enough.
         """
-        queue = _queue(use.operation)
+        barrier = _barrier(use.operation, use.values)
+        again = [
+            each
+            for each in use.batch.watched
+            if each.operation is use.operation and each.is_of(use.tiles)
+        ]
+        covered = [
+            each
+            for each in again
+            if not (each.pending & ~use.here).any()
+            and (each.result is None or any(each.result is value for value in use.values.values()))
+            and (
+                barrier is None
+                or each.barrier is None
+                or (each.barrier.addresses == barrier.addresses).all()
+            )
+        ]
         use.batch.watched = [
             each
             for each in use.batch.watched
-            if (
-                each.pending.any()
-                and not (
-                    queue.startswith("tcgen05")
-                    and each.operation is use.operation
-                    and not each.arrivals
-                    and not (each.pending & ~use.here).any()
-                    and each.is_of(use.tiles)
-                )
-            )
+            if (each.pending.any() and not any(each is other for other in covered))
             or (each.led is not None and each.led.any())
-            or (each.group and not (each.operation is use.operation and each.is_of(use.tiles)))
+            or (each.group and not any(each is other for other in again))
         ]
 
     def _look(self, use: _Use) -> None:
@@ -740,12 +758,14 @@ def _pending(operation: Operation) -> int:
     return int(operation.pending.value.data)
 
 
+@functools.lru_cache(256)
 def _queue(operation: Operation) -> str:
     """The queue of an operation; the groups of warps that run separate code have separate ones."""
     trait = trait_of(operation, OfQueue)
     return f"{trait.queue if trait else ''} {_group(operation)}".rstrip()
 
 
+@functools.lru_cache(256)
 def _group(operation: Operation) -> str:
     """The group of warps that runs an operation; "" outside of warp-specialized code."""
     for inside in (operation, *parents(operation)):

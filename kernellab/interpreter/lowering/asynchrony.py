@@ -98,9 +98,13 @@ def _wait_for_products(op: ttng.WarpGroupDotWaitOp, emit: Emitter) -> tuple[Expr
 
 
 def _tensor_product(lower: Callable[..., Any], op: ttng.TensorCoreOp, emit: Emitter) -> Any:
-    """At once where nothing in the kernel learns when it completes: the compiler will wait."""
+    """At once where nothing in the kernel learns when it completes, and a later pass will see to
+    that: until then it has a token of the operation before it.
+    """
     is_async = ttng.is_set(op.properties.get("is_async")) or bool(ttng.committed_to(op)[0])
-    if is_async or any(isinstance(each, ttng.Tcgen5CommitOp) for each in emit.function.walk()):
+    is_last = not isinstance(op, ttng.TmemCopyOp) and op.dependency is None
+    commits = (isinstance(each, ttng.Tcgen5CommitOp) for each in emit.function.walk())
+    if is_async or is_last or any(commits):
         return lower(op, emit, _put_later)
     return lower(op, emit)
 

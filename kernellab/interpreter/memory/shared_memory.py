@@ -8,6 +8,7 @@ reads and writes on the chip passes through `load`, `operand` and `store`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
@@ -133,7 +134,7 @@ class SharedTile(Composite):
         """Another tile of the same allocation."""
         return SharedTile(memory, chosen, self.allocation)
 
-    @property
+    @functools.cached_property
     def addresses(self) -> numpy.ndarray:
         """Where the tile of each program begins, in bytes."""
         of_program, *of_choices = self.memory.strides
