@@ -28,6 +28,7 @@ from kernellab.ir import mlir, ttg, ttng
 from kernellab.ir.operations import (
     Asynchronous,
     Commits,
+    Counts,
     OfQueue,
     OrdersWarpGroups,
     SharedRead,
@@ -45,10 +46,10 @@ from kernellab.ir.types import MemDescType
 Array = numpy.ndarray
 _WORDS = {
     "copies": ("copy", "async_copy.wait_group({left})"),
-    "loads": ("TMA load", "mbarrier.wait(barrier, {left}) with its barrier"),
+    "loads": ("TMA load", ""),
     "stores": ("TMA store", "tma.store_wait({left})"),
     "products": ("matmul", "warpgroup_mma_wait(num_outstanding={left}, ...)"),
-    "tcgen05": ("matmul", "mbarrier.wait(barrier, {left}) with its barrier"),
+    "tcgen05": ("matmul", ""),
     "": ("", ""),
 }
 """What an operation of each queue is called, and what waits for it in Gluon."""
@@ -289,7 +290,7 @@ class _Batch:
                             each.led = None if each.led is None else each.led & ~done
 
     def count(self, operation: Operation, queue: str, barrier: SharedTile) -> None:
-        """Let a barrier count the operations of a queue of tcgen05, which complete in order."""
+        """Let a barrier count the operations of a queue, which complete in order."""
         arrival = barrier.arrivals[-1].flight
         for watched in self.watched:
             if watched.queue == queue and watched.pending.any():
@@ -397,7 +398,7 @@ class MissingWait(Detector):
                     watched.fenced[... if active is None else active] = True
         elif active is not None and not active.any():
             return
-        elif isinstance(operation, ttng.Tcgen5CommitOp):
+        elif has(operation, Counts):
             use = _Use(computed, batch, {}, {}, values, active)
             self._look_in_cluster(use)
             batch.count(operation, queue, values[operation.barrier])
@@ -659,6 +660,8 @@ class MissingWait(Detector):
     ) -> None:
         """Report a use of memory, or of a product's result if the memory has no name."""
         what, wait = _WORDS[watched.queue.partition(" ")[0]]
+        if not wait or watched.barrier is not None:
+            wait = "mbarrier.wait(barrier, {left}) with its barrier"
         if isinstance(watched.operation, ttng.TmemCopyOp):
             what = "copy"
         what += _line(watched.operation)

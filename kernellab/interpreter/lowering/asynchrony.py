@@ -13,10 +13,12 @@ from typing import Any
 from xdsl.ir import Operation
 
 from kernellab.interpreter.codegen.emitter import Emitter, LoweringRule, RuleOf, rule_of
-from kernellab.interpreter.codegen.expressions import Expression, given, transfers
+from kernellab.interpreter.codegen.expressions import Expression, given, mbarriers, transfers
 from kernellab.interpreter.lowering.amd import loaded_buffer
 from kernellab.interpreter.lowering.ttg import TOKEN, loaded_globally
 from kernellab.interpreter.lowering.ttng import (
+    arrivals_of_copies,
+    at_barrier,
     commit_to,
     run_as_one,
     sent_to_global,
@@ -120,6 +122,11 @@ def _commit_products(_: _Lower, op: ttng.Tcgen5CommitOp, emit: Emitter) -> None:
     commit_to(op, emit, _flights(emit).before(_queue(op, emit)))
 
 
+def _count_copies(_: _Lower, op: ttng.AsyncCopyMbarrierArriveOp, emit: Emitter) -> None:
+    first = _flights(emit).before(_queue(op, emit))
+    at_barrier(mbarriers.count_copies, op.barrier, emit, arrivals_of_copies(op), first)
+
+
 def _select(lower: _Lower, op: mlir.SelectOp, emit: Emitter) -> Expression:
     """Where a product's registers are moved, ptxas waits for it (its warning C7510)."""
     active = given(active=emit.active_programs())
@@ -163,6 +170,7 @@ _COMPUTING: dict[type[Operation], Callable[[_Lower, Any, Emitter], Any]] = {
     ttng.Tcgen5MmaOp: _tensor_product,
     ttng.Tcgen5MmaScaledOp: _tensor_product,
     ttng.Tcgen5CommitOp: _commit_products,
+    ttng.AsyncCopyMbarrierArriveOp: _count_copies,
     mlir.SelectOp: _select,
 }
 """Operations that also do what the other rules say."""

@@ -281,6 +281,26 @@ class LateBarriers:
 
         self._issue(barrier, complete, active)
 
+    def count_copies(
+        self,
+        barrier: SharedTile,
+        arrivals: int,
+        first: Effect = _nothing,
+        active: Active = None,
+    ) -> None:
+        """As `shared_memory.count_copies`, later, and after `first`: the phase waits for it, as for
+        a byte.
+        """
+        shared_memory.check_arrivals(barrier, arrivals, active)
+        shared_memory.receive(barrier, -1, active)
+
+        def complete(done: Active) -> None:
+            first(done)
+            shared_memory.receive(barrier, 1, done)
+            shared_memory.arrive(barrier, arrivals, done)
+
+        self._issue(barrier, complete, active, is_copy=True)
+
     def _issue(
         self, barrier: SharedTile, effect: Effect, active: Active, *, is_copy: bool = False
     ) -> None:

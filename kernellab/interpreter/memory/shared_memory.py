@@ -439,6 +439,11 @@ def commit(barrier: SharedTile, arrivals: int, active: Active = None) -> None:
     arrive(barrier, arrivals, active)
 
 
+def count_copies(barrier: SharedTile, arrivals: int, active: Active = None) -> None:
+    """Arrive when the copies that were issued before are done; with no arrivals, only wait."""
+    _count(barrier, arrivals, 0, active)
+
+
 def _word(barrier: SharedTile, active: Active) -> numpy.ndarray:
     """The word of each program's barrier.
 
