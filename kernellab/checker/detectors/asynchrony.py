@@ -78,11 +78,13 @@ class _Cluster:
     Attributes:
         before: since then.
         arrived: before this CTA arrived at the barrier that it has not waited at.
+        handed: before it arrived at an mbarrier that CTAs share, for which it has not waited.
         is_fenced: whether initialized barriers are visible where CTAs have only met, too.
     """
 
     before: list[_Touch] = field(default_factory=list)
     arrived: list[_Touch] = field(default_factory=list)
+    handed: list[_Touch] = field(default_factory=list)
     is_fenced: bool = False
 
     def use(
@@ -100,6 +102,12 @@ class _Cluster:
                 if each.operation is not operation or (each.tile.addresses != tile.addresses).any()
             ]
             self.before.append(_Touch(operation, tile, here, watched))
+
+    def wait(self) -> None:
+        """Forget what the other CTAs did before they arrived at an mbarrier."""
+        done = [each for each in self.handed if not isinstance(each.operation, ttng.InitBarrierOp)]
+        self.before = [use for use in self.before if not any(use is each for each in done)]
+        self.handed = []
 
     def order(self, operation: Operation) -> None:
         """Follow a fence, an arrival or a wait. After a relaxed arrival only fenced barriers are
@@ -390,8 +398,12 @@ class MissingWait(Detector):
         elif isinstance(operation, ttng.WaitBarrierOp):
             is_paired = self._is_shared(operation.barrier) if self._ctas > 1 else None
             batch.wait(group, values[operation.barrier], active, is_paired)
+            if is_paired:
+                batch.cluster.wait()
         elif isinstance(operation, ttng.ArriveBarrierOp | ttng.BarrierExpectOp):
             batch.clocks.arrive(group, values[operation.barrier], active)
+            if self._ctas > 1 and self._is_shared(operation.barrier):
+                batch.cluster.handed = [*batch.cluster.before]
         elif isinstance(operation, ttng.FenceAsyncSharedOp):
             for watched in batch.watched:
                 if watched.fenced is not None and watched.group == group:
@@ -419,6 +431,8 @@ class MissingWait(Detector):
                 tiles = use.tiles
                 if isinstance(operation, ttng.InitBarrierOp):
                     tiles = (values[operation.barrier],)
+                elif isinstance(operation, ttg.LocalAllocOp | ttng.TmemAllocOp):
+                    tiles = computed.results[: len(operation.operands)]
                 if not self._is_multicast(operation):
                     batch.cluster.use(operation, tiles, use.here, issued)
             if group and not has(operation, Asynchronous):
@@ -589,22 +603,30 @@ class MissingWait(Detector):
         }
         written = use.writes if self._is_multicast(operation) else {}
         touched = {**written, **{barrier: use.values[barrier] for barrier in reached}}
+        is_pair = ttng.is_set(operation.properties.get("two_ctas"))
         if self._ctas == 1 or isinstance(operation, ttng.InitBarrierOp):
             return
         cluster = use.batch.cluster
-        for (value, tile), other in itertools.product(
-            touched.items(), cluster.before + cluster.arrived
-        ):
-            faulty = use.here & other.unknown & _shared(tile, other.tile)
-            if faulty.any():
-                self._report_in_cluster(use, other.operation, _name(value), faulty)
+        for other in cluster.before + cluster.arrived:
+            used = dict(touched)
+            if is_pair and has(operation, Asynchronous) and not has(other.operation, Asynchronous):
+                is_write = has(other.operation, SharedWrite, TensorWrite)
+                used |= {**use.writes, **(use.reads if is_write else {})}
+            for value, tile in used.items():
+                faulty = use.here & other.unknown & _shared(tile, other.tile)
+                if faulty.any():
+                    self._report_in_cluster(use, other.operation, value, faulty)
 
-    def _report_in_cluster(self, use: _Use, other: Operation, name: str, faulty: Array) -> None:
-        deed = "writes to" if has(other, SharedWrite) else "reads"
+    def _report_in_cluster(
+        self, use: _Use, other: Operation, value: SSAValue, faulty: Array
+    ) -> None:
+        name = _name(value)
+        deed = "writes to" if has(other, SharedWrite, TensorWrite) else "reads"
+        verb = "read" if value in use.reads else "overwritten"
         message = (
-            f"{name} is overwritten here in each CTA of the cluster, and another CTA may still"
+            f"{name} is {verb} here in each CTA of the cluster, and another CTA may still"
+            f" be before the operation that {deed} it{_line(other)}"
         )
-        message += f" be before the operation that {deed} it{_line(other)}"
         would = "gl.barrier(cluster=True)"
         if isinstance(other, ttng.InitBarrierOp):
             message = (
