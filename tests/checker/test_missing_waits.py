@@ -15,7 +15,7 @@ from kernellab import triton_api
 from kernellab.checker import fixes
 from kernellab.checker.records import Findings
 from kernellab.errors import CompileError
-from tests.kernels import asynchronous, handed_on, pipelines, reported
+from tests.kernels import asynchronous, handed_on, patterns, pipelines, reported
 from tests.kernels.asynchronous import is_right, launch_of
 from tests.support.broken_kernels import (
     broken,
@@ -46,7 +46,9 @@ def checked(kernels: Any, name: str) -> Findings:
 clusters: Any = None
 if hasattr(mbarrier, "sync_cluster_init"):  # from Triton 3.7 on
     from tests.kernels import clusters
-KERNELS = [each for each in (asynchronous, handed_on, reported, clusters) if each is not None]
+KERNELS = [
+    each for each in (asynchronous, handed_on, reported, patterns, clusters) if each is not None
+]
 ALL = [(kernels, name) for kernels in KERNELS for name in kernels.NAMES]
 
 

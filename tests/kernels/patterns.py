@@ -65,7 +65,7 @@ def copies_keys_values(k_ptr, v_ptr, out_ptr, TILES: gl.constexpr):
             copy_to_shared(keys, k_ptr + (number + 1) * 512 + lanes)
         async_copy.commit_group()
         async_copy.wait_group(1)  # D (1) -> (2)
-        gl.store(out_ptr + number * 512 + lanes, key * values.load(layout))  # missing-wait with D
+        gl.store(out_ptr + number * 512 + lanes, key * values.load(layout))  # missing-wait with B, D
 
 
 @gluon.jit
@@ -74,7 +74,7 @@ def counted__copy(x_ptr, stages, filled, emptied, TILES: gl.constexpr):
     lanes = gl.arange(0, 512, layout=layout)
     for number in range(TILES):
         stage = number % 2
-        mbarrier.wait(emptied.index(stage), (number // 2 & 1) ^ 1)  # A removed
+        mbarrier.wait(emptied.index(stage), (number // 2 & 1) ^ 1)  # A removed; endless-wait with D
         copy_to_shared(stages.index(stage), x_ptr + number * 512 + lanes)  # missing-wait with A
         async_copy.mbarrier_arrive(filled.index(stage), increment_count=False)  # B async_copy.mbarrier_arrive(filled.index(stage), increment_count=False) -> mbarrier.arrive(filled.index(stage), count=128); extra-arrival with C
 
@@ -92,7 +92,7 @@ def counted__use(out_ptr, stages, filled, emptied, TILES: gl.constexpr):
 
 
 @gluon.jit
-def counted(x_ptr, out_ptr, TILES: gl.constexpr):
+def counted(x_ptr, out_ptr, TILES: gl.constexpr):  # extra-arrival with A
     """A group of warps copies by cp.async, which mbarriers count: each thread arrives."""
     stages = gl.allocate_shared_memory(gl.float32, [2, 512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
@@ -125,7 +125,7 @@ def released__load(a, b, stages_a, stages_b, filled, emptied, TILES: gl.constexp
         mbarrier.wait(emptied.index(stage), (number // 3 & 1) ^ 1)
         mbarrier.expect(filled.index(stage), a.block_type.nbytes + b.block_type.nbytes)
         tma_load(a, [0, number * 64], filled.index(stage), stages_a.index(stage))  # missing-wait with A, B
-        tma_load(b, [number * 64, 0], filled.index(stage), stages_b.index(stage))  # missing-wait with A, B
+        tma_load(b, [number * 64, 0], filled.index(stage), stages_b.index(stage))
 
 
 @gluon.jit
@@ -133,8 +133,8 @@ def released__multiply(stages_a, stages_b, filled, emptied, out_ptr, TILES: gl.c
     layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 64, 16])
     sums = gl.zeros((64, 64), gl.float32, layout)
     for number in range(TILES):
-        mbarrier.wait(filled.index(number % 3), number // 3 & 1)  # D number // 3 & 1 -> number & 1; endless-wait with D
-        sums = warpgroup_mma(stages_a.index(number % 3), stages_b.index(number % 3), sums, is_async=True)
+        mbarrier.wait(filled.index(number % 3), number // 3 & 1)  # D number // 3 & 1 -> number & 1
+        sums = warpgroup_mma(stages_a.index(number % 3), stages_b.index(number % 3), sums, is_async=True)  # missing-wait with D
         sums = warpgroup_mma_wait(num_outstanding=1, deps=(sums,))  # B =1 -> =2
         last = number - 1  # A number - 1 -> number
         mbarrier.arrive(emptied.index((last + 3) % 3), count=1, pred=last >= 0)
@@ -161,8 +161,8 @@ def released(a, b, out_ptr, TILES: gl.constexpr):
 def tensor_epilogue__multiply(tile_a, tile_b, sums, ready, free, TILES: gl.constexpr):
     for number in range(TILES):
         stage = number % 2
-        mbarrier.wait(free.index(stage), (number // 2 & 1) ^ 1)  # A removed
-        blackwell.tcgen05_mma(tile_a, tile_b, sums.index(stage), use_acc=False)  # missing-wait with A, C
+        mbarrier.wait(free.index(stage), (number // 2 & 1) ^ 1)  # A removed; endless-wait with B
+        blackwell.tcgen05_mma(tile_a, tile_b, sums.index(stage), use_acc=False)  # missing-wait with C
         blackwell.tcgen05_commit(ready.index(stage))  # D ready.index(stage) -> ready.index(0); E removed
 
 
@@ -172,9 +172,9 @@ def tensor_epilogue__store(sums, ready, free, out_ptr, layout: gl.constexpr, reg
     columns = gl.arange(0, 64, layout=gl.SliceLayout(0, layout))
     for number in range(TILES):
         stage = number % 2
-        mbarrier.wait(ready.index(stage), number // 2 & 1)  # B removed; endless-wait with E
+        mbarrier.wait(ready.index(stage), number // 2 & 1)  # B removed; endless-wait with D, E
         pass  # C pass -> mbarrier.arrive(free.index(stage), count=1)  # noqa: PIE790
-        total = gl.convert_layout(sums.index(stage).load(registers), layout)  # missing-wait with B
+        total = gl.convert_layout(sums.index(stage).load(registers), layout)  # missing-wait with A, B
         mbarrier.arrive(free.index(stage), count=1)  # C removed
         gl.store(out_ptr + number * 4096 + rows[:, None] * 64 + columns[None, :], total + 1.0)
 
@@ -202,8 +202,8 @@ def tensor_epilogue(a_ptr, b_ptr, out_ptr, TILES: gl.constexpr):
 def tensor_weights__multiply(tile_a, tile_b, scores, weights, sums, scored, weighed, done, TILES: gl.constexpr):
     for number in range(TILES):
         blackwell.tcgen05_mma(tile_a, tile_b, scores, use_acc=False, mbarriers=[scored])  # missing-wait with D
-        mbarrier.wait(weighed, number & 1)  # A removed
-        blackwell.tcgen05_mma(weights, tile_b, sums, use_acc=number > 0, mbarriers=[done])  # missing-wait with A, B
+        mbarrier.wait(weighed, number & 1)  # A removed; endless-wait with C
+        blackwell.tcgen05_mma(weights, tile_b, sums, use_acc=number > 0, mbarriers=[done])  # missing-wait with B
         mbarrier.wait(done, number & 1)  # E & 1 -> & 1 ^ 1
 
 
@@ -213,7 +213,7 @@ def tensor_weights__weigh(scores, weights, scored, weighed, registers: gl.conste
         mbarrier.wait(scored, number & 1)  # C removed
         x = scores.load(registers)  # missing-wait with C
         pass  # B pass -> mbarrier.arrive(weighed, count=1)  # noqa: PIE790
-        weights.store((x * 0.125).to(gl.float16))
+        weights.store((x * 0.125).to(gl.float16))  # missing-wait with A
         mbarrier.arrive(weighed, count=1)  # B removed
 
 
@@ -257,7 +257,7 @@ def direct_keys_values(k_ptr, v_ptr, out_ptr, TILES: gl.constexpr):
         direct.buffer_load_to_shared(keys, k_ptr, (number + 1) % TILES * 1024 + lanes)
         direct.commit_group()  # C removed
         direct.wait_group(1)  # D removed
-        gl.store(out_ptr + number * 1024 + lanes, key * values.load(layout))  # missing-wait with C, D
+        gl.store(out_ptr + number * 1024 + lanes, key * values.load(layout))  # missing-wait with A, C, D
 
 
 NAMES = ("copies_ring", "copies_keys_values", "counted", "staged_stores", "released", "tensor_epilogue", "tensor_weights", "direct_keys_values")
