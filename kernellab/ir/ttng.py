@@ -29,7 +29,6 @@ from kernellab.ir import types
 from kernellab.ir.operations import (
     Asynchronous,
     Atomic,
-    Commits,
     Counts,
     DescriptorAccess,
     DotLike,

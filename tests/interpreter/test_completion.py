@@ -3,7 +3,6 @@ and a missing wait shows in the results.
 """
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,14 +12,12 @@ from kernellab.errors import (
     EndlessWait,
     ExtraArrival,
     InvalidBarrier,
-    KernelFault,
     OptionError,
 )
 from tests.corpus.elementwise import vector_add
 from tests.kernels import asynchronous
 from tests.kernels.asynchronous import is_right
 from tests.support.broken_kernels import broken, faults_of
-from tests.support.compiled import source_line
 from tests.support.messages import Raised
 
 
@@ -58,13 +55,6 @@ def test_operations_that_complete_early_or_late_by_chance(tmp_path: Path) -> Non
     kernels, _found = broken(asynchronous, "copies", "D", tmp_path)
     right = [is_right(kernels, "copies", "shuffled", seed=seed) for seed in range(4)]
     assert not all(right)
-
-
-def test_a_kernel_that_never_waits(raised: Raised) -> None:
-    launch: Any = kernellab.run, asynchronous.never_waits, (1,), torch.zeros(512)
-    kernellab.run(*launch[1:], 100, completion="late")
-    fault = raised(KernelFault, *launch, 100_000, completion="late")
-    assert source_line(fault.position).startswith("copy_to_shared(")
 
 
 def test_ttir_has_nothing_that_completes_late(raised: Raised) -> None:
