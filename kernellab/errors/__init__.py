@@ -68,10 +68,10 @@ __all__ = [
     "MachineError", "MissingArguments", "MissingWait", "NoGpu", "NoGrid", "NoSuchStage",
     "NoSuchStep", "NotRecorded", "Occurrence", "OptionError", "OutOfBounds", "ProfileError",
     "ProgramId", "Severity", "SourcePosition", "TargetError", "UnsupportedOperation",
-    "WaitingProgram", "WorkerError", "WorkerLost", "changes_between", "clipped", "compiled_at", "compiled_text",
-    "file_in_traceback", "format_edited", "frame_at", "is_edited", "json_value", "keep_compiled",
-    "label_file", "label_files_by", "nearest", "raise_at", "show_no_other_lines", "source_line",
-    "source_lines", "suggestion", "visible",
+    "WaitingProgram", "WorkerError", "WorkerLost", "changes_between", "clipped", "compiled_at",
+    "compiled_text", "file_in_traceback", "format_edited", "frame_at", "is_edited", "json_value",
+    "keep_compiled", "label_file", "label_files_by", "nearest", "raise_at", "show_no_other_lines",
+    "source_line", "source_lines", "suggestion", "visible",
 ]  # fmt: skip
 
 # A traceback names an error by its module: all of them by the one that people import them from.
