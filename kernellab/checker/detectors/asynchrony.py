@@ -411,10 +411,11 @@ class MissingWait(Detector):
         elif active is not None and not active.any():
             return
         elif has(operation, Counts):
+            (counting,) = _barriers(operation)
             use = _Use(computed, batch, {}, {}, values, active)
             self._look_in_cluster(use)
-            batch.count(operation, queue, values[operation.barrier])
-            batch.clocks.arrive(group, values[operation.barrier], active)
+            batch.count(operation, queue, values[counting])
+            batch.clocks.arrive(group, values[counting], active)
         elif has(operation, Commits):
             batch.flights.commit(queue, active)
         else:
@@ -428,7 +429,7 @@ class MissingWait(Detector):
             self._look_in_cluster(use)
             issued = self._issue(use) if has(operation, Asynchronous) else None
             if self._ctas > 1:
-                tiles = use.tiles
+                tiles: Sequence[SharedTile] = use.tiles
                 if isinstance(operation, ttng.InitBarrierOp):
                     tiles = (values[operation.barrier],)
                 elif isinstance(operation, ttg.LocalAllocOp | ttng.TmemAllocOp):
