@@ -2,8 +2,9 @@
 (ConSan) finds on a GPU, whether a plain launch there shows them, and what late completion costs.
 
 `python -m benchmarks.missing_waits` prints the recorded numbers beside those of the check, which
-runs anew; with `--record FILE.json`, on a machine with a Hopper GPU, it records them. Each fault of
-`tests/kernels` is launched in processes of its own, because a failed assertion of
+runs anew; with `--record FILE.json`, on a machine with a Hopper GPU, it records them, case by case,
+until `--seconds` have passed; a second call goes on with the cases that the file does not have.
+Each fault of `tests/kernels` is launched in processes of its own, because a failed assertion of
 ConSan ends the use of the GPU in its process.
 
 With `--times` it runs TTGIR with `completion="late"` and without, and checks it with the detector
@@ -42,16 +43,17 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 import kernellab
 from benchmarks.harness import Sample, print_report, take_turns, timed
 from kernellab.checker.detectors.asynchrony import MissingWait
-from tests.corpus.entries import ENTRIES
-from tests.corpus.launches import LAUNCHES as CORPUS
-from tests.kernels import asynchronous, handed_on, reported
+from tests.kernels import asynchronous, handed_on, patterns, reported
 from tests.support.broken_kernels import broken, faults_of
 
 RECORDED = Path(__file__).parent / "data/missing_waits_h200.json"
 LAUNCHES = 200
 """Of a plain run: its results are compared after each."""
-SECONDS = 60
+SECONDS = 30
 """What hangs is stopped after."""
+
+
+_HAS_CLUSTERS = hasattr(mbarrier, "sync_cluster_init")  # from Triton 3.7 on
 
 
 def _on_gpu(argument: Any) -> Any:
@@ -65,8 +67,8 @@ def _on_gpu(argument: Any) -> Any:
 
 def _modules() -> list[Any]:
     """The modules of kernels that this Triton runs."""
-    modules = [asynchronous, handed_on, reported]
-    if hasattr(mbarrier, "sync_cluster_init"):  # from Triton 3.7 on
+    modules = [asynchronous, handed_on, reported, patterns]
+    if _HAS_CLUSTERS:
         from tests.kernels import clusters
 
         modules.append(clusters)
@@ -131,27 +133,33 @@ def cases() -> list[tuple[str, str]]:
     return chosen
 
 
-def record(file: Path) -> None:
-    """Launch every case on the GPU and write what came of it."""
-
-    def both(case: tuple[str, str]) -> dict[str, Any]:
-        name, fault = case
-        plain = outcome(name, fault, sanitized=False)
-        return {
-            "kernel": name,
-            "fault": fault,
-            "plain": plain,
-            "consan": outcome(name, fault, sanitized=True),
-        }
-
-    with ThreadPoolExecutor(4) as pool:
-        rows = list(pool.map(both, cases()))
+def record(file: Path, seconds: float) -> None:
+    """Launch the cases that a file does not have on the GPU, and write what came of each."""
+    started = time.monotonic()
+    rows: list[dict[str, Any]] = json.loads(file.read_text())["cases"] if file.exists() else []
     machine = {
         "gpu": torch.cuda.get_device_name(),
         "triton": importlib.metadata.version("triton"),
         "torch": torch.__version__,
     }
-    file.write_text(json.dumps({"machine": machine, "cases": rows}, indent=1) + "\n")
+
+    def both(case: tuple[str, str]) -> dict[str, Any] | None:
+        if time.monotonic() - started > seconds:
+            return None
+        name, fault = case
+        plain = outcome(name, fault, sanitized=False)
+        consan = outcome(name, fault, sanitized=True)
+        return {"kernel": name, "fault": fault, "plain": plain, "consan": consan}
+
+    there = {(row["kernel"], row["fault"]) for row in rows}
+    left = [case for case in cases() if case not in there]
+    with ThreadPoolExecutor(min(12, os.cpu_count() or 1)) as pool:
+        for row in pool.map(both, left):
+            rows += [] if row is None else [row]
+            file.write_text(json.dumps({"machine": machine, "cases": rows}, indent=1) + "\n")
+    missing = len(left) + len(there) - len(rows)
+    without = "" if _HAS_CLUSTERS else " Clusters need Triton 3.7: their kernels are left out."
+    print(f"{len(rows)} cases, {missing} left.{without}")
 
 
 def checked(name: str, fault: str) -> str:
@@ -192,6 +200,9 @@ GOAL = 3
 
 def _timed_launches() -> Iterator[tuple[str, str, tuple[Any, ...], dict[str, Any]]]:
     """Name, target, positional arguments of `kernellab.run`, and keywords."""
+    from tests.corpus.entries import ENTRIES
+    from tests.corpus.launches import LAUNCHES as CORPUS
+
     for name in asynchronous.NAMES:
         launch, keywords = asynchronous.launch_of(asynchronous, name)
         yield name, keywords.pop("target"), launch, keywords
@@ -243,6 +254,7 @@ def times(rounds: int) -> pandas.DataFrame:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", metavar="FILE", type=Path)
+    parser.add_argument("--seconds", type=float, default=240)
     parser.add_argument("--case", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--times", action="store_true")
     parser.add_argument("--rounds", type=int, default=9)
@@ -257,7 +269,7 @@ def main() -> None:
         name, fault, launches = options.case
         return launch(name, fault, int(launches))
     if options.record:
-        return record(options.record)
+        return record(options.record, options.seconds)
     recorded = json.loads(RECORDED.read_text())
     rows = recorded["cases"]
     alarms = [row["kernel"] for row in rows if not row["fault"] and checked(row["kernel"], "")]

@@ -408,10 +408,10 @@ def _checked(launch: WatchedLaunch, copies: dict[str, object], died: str) -> Gpu
     errors = [finding for finding in findings if finding.severity == "error"]
     if not errors:
         return GpuFault(
-            f"{what}. A CPU check, on copies of its arguments, finds no fault.",
+            f"{what}. A check on the CPU, on copies of its arguments, finds no fault.",
             advice=(
-                f"{_RESTART} The compiler may have generated wrong code: kernellab.bisect names the "
-                "pass that changes the results."
+                f"{_RESTART} The compiler may have generated wrong code: kernellab.bisect names "
+                "the pass that changes the results."
             ),
             position=None,
             kernel=name,

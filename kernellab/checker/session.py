@@ -23,7 +23,14 @@ from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.checker.shadow_memory import fetch
 from kernellab.compiler.machine_code.resources import most_resident
 from kernellab.compiler.targets import device_name
-from kernellab.errors import Deadlock, EndlessWait, ExtraArrival, InvalidBarrier, KernelFault
+from kernellab.errors import (
+    Deadlock,
+    EndlessWait,
+    ExtraArrival,
+    InvalidBarrier,
+    KernelFault,
+    MissingWait,
+)
 from kernellab.interpreter.affine import AffineTile
 from kernellab.interpreter.codegen.analyses import switch_points
 from kernellab.interpreter.codegen.code_writer import is_among, located_at
@@ -626,7 +633,7 @@ class CheckSession:
             )
         except Deadlock as deadlock:
             raise Stopped(_deadlock_finding(deadlock)) from deadlock
-        except (EndlessWait, ExtraArrival, InvalidBarrier) as fault:
+        except (EndlessWait, ExtraArrival, InvalidBarrier, MissingWait) as fault:
             raise Stopped(_barrier_finding(fault, run.kernel.is_gluon())) from fault
         finally:
             self.work.append(dispatcher.work)

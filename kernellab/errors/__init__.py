@@ -18,6 +18,7 @@ from kernellab.errors.exceptions import (
     LayoutError,
     MachineError,
     MissingArguments,
+    MissingWait,
     NoGpu,
     NoGrid,
     NoSuchStage,
@@ -64,13 +65,13 @@ __all__ = [
     "WITHOUT_SOURCE", "ArchiveError", "ArgumentError", "Change", "CompilationStopped",
     "CompileError", "CompiledLines", "Deadlock", "Diagnostic", "EndlessWait", "ExtraArrival",
     "GpuFault", "GridError", "InvalidBarrier", "KernelFault", "KernelLabError", "LayoutError",
-    "MachineError", "MissingArguments", "NoGpu", "NoGrid", "NoSuchStage", "NoSuchStep",
-    "NotRecorded", "Occurrence", "OptionError", "OutOfBounds", "ProfileError", "ProgramId",
-    "Severity", "SourcePosition", "TargetError", "UnsupportedOperation", "WaitingProgram",
-    "WorkerError", "WorkerLost", "changes_between", "clipped", "compiled_at", "compiled_text",
-    "file_in_traceback", "format_edited", "frame_at", "is_edited", "json_value", "keep_compiled",
-    "label_file", "label_files_by", "nearest", "raise_at", "show_no_other_lines", "source_line",
-    "source_lines", "suggestion", "visible",
+    "MachineError", "MissingArguments", "MissingWait", "NoGpu", "NoGrid", "NoSuchStage",
+    "NoSuchStep", "NotRecorded", "Occurrence", "OptionError", "OutOfBounds", "ProfileError",
+    "ProgramId", "Severity", "SourcePosition", "TargetError", "UnsupportedOperation",
+    "WaitingProgram", "WorkerError", "WorkerLost", "changes_between", "clipped", "compiled_at",
+    "compiled_text", "file_in_traceback", "format_edited", "frame_at", "is_edited", "json_value",
+    "keep_compiled", "label_file", "label_files_by", "nearest", "raise_at", "show_no_other_lines",
+    "source_line", "source_lines", "suggestion", "visible",
 ]  # fmt: skip
 
 # A traceback names an error by its module: all of them by the one that people import them from.

@@ -613,6 +613,10 @@ class InvalidBarrier(KernelFault):
     """
 
 
+class MissingWait(KernelFault):
+    """More asynchronous operations in flight than shared memory has tiles for."""
+
+
 class OutOfBounds(KernelFault, IndexError):
     """A load, store or atomic accesses an address outside its tensor.
 

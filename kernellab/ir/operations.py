@@ -211,6 +211,10 @@ class Commits(OfQueue):
     """Makes one group of the operations issued before it."""
 
 
+class Counts(OfQueue):
+    """Lets an mbarrier count the operations issued before it."""
+
+
 class WaitsFor(OfQueue):
     """Waits until no more than the last groups of the queue go on."""
 

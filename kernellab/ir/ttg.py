@@ -37,7 +37,24 @@ from kernellab.ir.types import AsyncTokenType, MemDescType
 
 def cta_count(module: Operation) -> int:
     """The CTAs of each program of a module: more than one form a cluster."""
-    count = module.attributes.get("ttg.num-ctas")
+    return _count(module, "ttg.num-ctas")
+
+
+def threads_at(op: Operation) -> int:
+    """How many threads of a CTA run an operation: those of its program or group of warps."""
+    inside = op
+    for outer in operations.parents(op):
+        if isinstance(outer, WarpSpecializePartitionsOp):
+            specialize, region = outer.parent_op(), inside.parent_region()
+            assert isinstance(specialize, WarpSpecializeOp)
+            number = next(i for i, each in enumerate(outer.regions) if each is region)
+            return 32 * int(specialize.partition_num_warps.get_values()[number])
+        inside = outer
+    return _count(inside, "ttg.num-warps") * _count(inside, "ttg.threads-per-warp")
+
+
+def _count(module: Operation, name: str) -> int:
+    count = module.attributes.get(name)
     return count.value.data if isinstance(count, builtin.IntegerAttr) else 1
 
 

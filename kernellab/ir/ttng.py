@@ -29,7 +29,7 @@ from kernellab.ir import types
 from kernellab.ir.operations import (
     Asynchronous,
     Atomic,
-    Commits,
+    Counts,
     DescriptorAccess,
     DotLike,
     GlobalRead,
@@ -134,6 +134,15 @@ class ArriveBarrierOp(IRDLOperation):
     count = prop_def(builtin.IntegerAttr)
     from_cta = opt_prop_def(prop_name="fromCTA")
     multicast_cta = opt_prop_def(prop_name="multicastCTA")
+
+
+class AsyncCopyMbarrierArriveOp(IRDLOperation):
+    """Each thread arrives when its copies by `cp.async` that were issued before are complete."""
+
+    name = "ttng.async_copy_mbarrier_arrive"
+    traits = traits_def(Ordered(), Counts("copies"))
+    barrier = operand_def()
+    no_increment = opt_prop_def(prop_name="noIncrement")
 
 
 class FenceAsyncSharedOp(IRDLOperation):
@@ -470,7 +479,7 @@ class Tcgen5CommitOp(IRDLOperation):
     """
 
     name = "ttng.tc_gen5_commit"
-    traits = traits_def(Ordered(), Commits("tcgen05"))
+    traits = traits_def(Ordered(), Counts("tcgen05"))
     arguments = var_operand_def()
     two_ctas = opt_prop_def()
     segment_sizes = opt_prop_def(prop_name="operandSegmentSizes")

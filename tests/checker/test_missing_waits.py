@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 import torch
+from triton.experimental.gluon.language.nvidia import blackwell
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 import kernellab
 from kernellab import triton_api
 from kernellab.checker import fixes
 from kernellab.checker.records import Findings
-from kernellab.errors import CompileError
-from tests.kernels import asynchronous, handed_on, pipelines, reported
+from kernellab.errors import CompileError, KernelLabError
+from tests.kernels import asynchronous, handed_on, patterns, pipelines, reported
 from tests.kernels.asynchronous import is_right, launch_of
 from tests.support.broken_kernels import broken, faults_of, waits_of, with_changes, without_wait
 from tests.support.compiled import source_line
@@ -39,7 +40,9 @@ def checked(kernels: Any, name: str) -> Findings:
 clusters: Any = None
 if hasattr(mbarrier, "sync_cluster_init"):  # from Triton 3.7 on
     from tests.kernels import clusters
-KERNELS = [each for each in (asynchronous, handed_on, reported, clusters) if each is not None]
+KERNELS = [
+    each for each in (asynchronous, handed_on, reported, patterns, clusters) if each is not None
+]
 ALL = [(kernels, name) for kernels in KERNELS for name in kernels.NAMES]
 
 
@@ -196,13 +199,26 @@ def test_triton_refuses_to_load_from_another_cta() -> None:
     assert "load(LAYOUT)" in source_line(caught.value.position)
 
 
-@pytest.mark.slow
+MANY = 100_000
+BAD: list[tuple[Any, tuple[Any, ...], str, str, str]] = [
+    (asynchronous.never_waits, (5,), "sm_80", "missing-wait", "copy_to_shared("),
+    (asynchronous.never_waits, (MANY,), "sm_80", "missing-wait", "copy_to_shared("),
+    (asynchronous.never_commits, (MANY,), "sm_100", "missing-wait", "blackwell.tcgen05_mma("),
+    (handed_on.misused, ("initialized", "arrive", 1), "sm_90", "endless-wait", "mbarrier.wait("),
+    (handed_on.misused, ("data", "wait", 1), "sm_90", "invalid-barrier", "mbarrier.wait("),
+    (asynchronous.reduces, (), "sm_100", "unsupported-operation", "tile.load_min("),
+][: 6 if hasattr(blackwell.tensor_memory_descriptor, "load_min") else 5]  # from Triton 3.7 on
+
+
 @pytest.mark.usefixtures("_no_tries")
-@pytest.mark.parametrize(
-    ("kernel", "target"),
-    [(asynchronous.never_waits, "sm_90"), (asynchronous.never_commits, "sm_100")],
-)
-def test_a_kernel_that_never_waits(kernel, target) -> None:
-    found = kernellab.check(kernel, (1,), torch.zeros(512), 3_000, target=target)
-    assert found.of_kind("missing-wait")
-    assert not any(" failed: " in note for note in found.notes), found.notes
+@pytest.mark.parametrize(("kernel", "arguments", "target", "kind", "line"), BAD)
+def test_bad_input(kernel, arguments, target, kind, line) -> None:
+    launch: Any = kernel, (1,), torch.zeros(512), *arguments
+    said: list[Any] = []
+    try:
+        kernellab.run(*launch, target=target, completion="late")
+        if MANY not in arguments:  # which a check takes minutes for
+            said += kernellab.check(*launch, target=target)
+    except KernelLabError as error:
+        said.append(error.diagnostic)
+    assert (kind, True) in {(one.kind, line in source_line(one.position)) for one in said}

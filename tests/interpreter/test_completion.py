@@ -2,18 +2,15 @@
 and a missing wait shows in the results.
 """
 
-from typing import Any
-
 import pytest
 import torch
 
 import kernellab
-from kernellab.errors import EndlessWait, ExtraArrival, InvalidBarrier, KernelFault, OptionError
+from kernellab.errors import EndlessWait, ExtraArrival, InvalidBarrier, OptionError
 from tests.corpus.elementwise import vector_add
 from tests.kernels import asynchronous
 from tests.kernels.asynchronous import is_right
 from tests.support.broken_kernels import broken, faults_of
-from tests.support.compiled import source_line
 
 
 @pytest.mark.sampled(6)
@@ -50,13 +47,6 @@ def test_operations_that_complete_early_or_late_by_chance(tmp_path) -> None:
     kernels, _found = broken(asynchronous, "copies", "D", tmp_path)
     right = [is_right(kernels, "copies", "shuffled", seed=seed) for seed in range(4)]
     assert not all(right)
-
-
-def test_a_kernel_that_never_waits(raised) -> None:
-    launch: Any = kernellab.run, asynchronous.never_waits, (1,), torch.zeros(512)
-    kernellab.run(*launch[1:], 100, completion="late")
-    fault = raised(KernelFault, *launch, 100_000, completion="late")
-    assert source_line(fault.position).startswith("copy_to_shared(")
 
 
 def test_ttir_has_nothing_that_completes_late(raised) -> None:

@@ -472,6 +472,16 @@ def never_commits(x_ptr, products):
     tile.store(gl.full([64, 16], 0.0, gl.float16, gl.BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])))
 
 
+@gluon.jit
+def reduces(out_ptr):
+    """A load that the interpreter does not run."""
+    layout: gl.constexpr = blackwell.TensorMemoryLayout([128, 64], col_stride=1)
+    registers: gl.constexpr = blackwell.get_tmem_reg_layout(gl.float32, (128, 64), layout, 4)
+    tile = blackwell.allocate_tensor_memory(gl.float32, [128, 64], layout)
+    _, least = tile.load_min(registers)
+    gl.store(out_ptr + gl.arange(0, 128, layout=gl.SliceLayout(1, registers)), least)
+
+
 NAMES = (
     "copies", "direct_loads", "direct_products", "tma_copies", "products", "fresh_barriers", "tensor_products",
     "specialized", "handed_over", "sent", "passed_on", "tensor_groups",

@@ -8,7 +8,7 @@ import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia import blackwell
-from triton.experimental.gluon.language.nvidia.hopper import cluster, mbarrier
+from triton.experimental.gluon.language.nvidia.hopper import cluster, fence_async_shared, mbarrier
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from tests.cases.case import normal
@@ -93,9 +93,35 @@ def tensor_sharing(a, b, LAYOUT: gl.constexpr, TENSOR: gl.constexpr, out_ptr, TI
     gl.store(out_ptr + rows * 128 + columns, total + 1.0)
 
 
+@gluon.jit
+def tensor_stores(a_ptr, b_ptr, LAYOUT: gl.constexpr, TENSOR: gl.constexpr, out_ptr, TILES: gl.constexpr):
+    """Each CTA of a pair stores its part of the tiles that the first one multiplies."""
+    registers: gl.constexpr = blackwell.get_tmem_reg_layout(gl.float32, (256, 128), TENSOR, 4, cga_layout=[[1, 0]])
+    split: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0], cga_layout=[[0, 1]])
+    rows = gl.arange(0, 256, layout=gl.SliceLayout(1, LAYOUT))[:, None]
+    inner = gl.arange(0, 64, layout=gl.SliceLayout(0, LAYOUT))[None, :]
+    place_b = gl.arange(0, 64, layout=gl.SliceLayout(1, split))[:, None] * 128 + gl.arange(0, 128, layout=gl.SliceLayout(0, split))[None, :]
+    tile_a = gl.allocate_shared_memory(gl.float16, [256, 64], gl.NVMMASharedLayout(128, 16, rank=2, cga_layout=[[1, 0]]))
+    tile_b = gl.allocate_shared_memory(gl.float16, [64, 128], gl.NVMMASharedLayout(128, 16, rank=2, cga_layout=[[0, 1]]))
+    done = mbarrier.allocate_mbarrier()
+    mbarrier.init(done, count=1)
+    mbarrier.sync_cluster_init()
+    sums = blackwell.allocate_tensor_memory(gl.float32, [256, 128], TENSOR)
+    for number in range(TILES):
+        tile_a.store(gl.load(a_ptr + rows * (64 * TILES) + number * 64 + inner))  # missing-wait with B
+        tile_b.store(gl.load(b_ptr + number * 64 * 128 + place_b))
+        fence_async_shared(cluster=True)
+        gl.barrier(cluster=True)  # A removed
+        blackwell.tcgen05_mma(tile_a, tile_b, sums, use_acc=number > 0, mbarriers=[done])  # missing-wait with A
+        mbarrier.wait(done, number & 1)  # B removed
+    total = gl.convert_layout(sums.load(registers), LAYOUT)  # missing-wait with B
+    columns = gl.arange(0, 128, layout=gl.SliceLayout(0, LAYOUT))[None, :]
+    gl.store(out_ptr + rows * 128 + columns, total + 1.0)
+
+
 NAMES: tuple[str, ...] = ("multicast",)
 if "cta_split_num" in blackwell.TensorMemoryLayout.__dataclass_fields__:  # Triton 3.7
-    NAMES = (*NAMES, "tensor_pairs", "tensor_sharing")
+    NAMES = (*NAMES, "tensor_pairs", "tensor_sharing", "tensor_stores")
 CTAS = 2
 """The kernels that are launched, and the CTAs of each program."""
 
@@ -111,8 +137,10 @@ def launched(name: str, *, splits: bool = False) -> tuple[Any, tuple[Any, ...], 
         x = normal(128 * TILES, 64, dtype=half)
         return kernel, (_described(x, [128, 64], [parts, 0]), layout, torch.zeros_like(x)), x + x
     a, b = normal(256, 64 * TILES, dtype=half, seed=1), normal(64 * TILES, 128, dtype=half)
-    is_pair = name == "tensor_pairs"
+    is_pair = name != "tensor_sharing"
     tensor = blackwell.TensorMemoryLayout([128, 128], 1, cta_split_num=(2, 1), two_ctas=is_pair)
+    if name == "tensor_stores":
+        return kernel, (a, b, layout, tensor, torch.zeros(256, 128)), a.float() @ b.float() + 1
     operands = _described(a, [256, 64], [1, 0]), _described(b, [64, 128], [0, int(is_pair)])
     return kernel, (*operands, layout, tensor, torch.zeros(256, 128)), a.float() @ b.float() + 1
 

@@ -21,13 +21,14 @@ from kernellab.interpreter.codegen.indices import memory_name
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import is_asynchronous
 from kernellab.interpreter.memory import shared_memory
-from kernellab.interpreter.memory.asynchrony import Flight, Flights
+from kernellab.interpreter.memory.asynchrony import Flight, Flights, NeverWaitedFor
 from kernellab.interpreter.memory.shared_memory import SharedTile
 from kernellab.interpreter.tiles import Active, Value, narrowed
 from kernellab.ir import mlir, ttg, ttng
 from kernellab.ir.operations import (
     Asynchronous,
     Commits,
+    Counts,
     OfQueue,
     OrdersWarpGroups,
     SharedRead,
@@ -45,10 +46,10 @@ from kernellab.ir.types import MemDescType
 Array = numpy.ndarray
 _WORDS = {
     "copies": ("copy", "async_copy.wait_group({left})"),
-    "loads": ("TMA load", "mbarrier.wait(barrier, {left}) with its barrier"),
+    "loads": ("TMA load", ""),
     "stores": ("TMA store", "tma.store_wait({left})"),
     "products": ("matmul", "warpgroup_mma_wait(num_outstanding={left}, ...)"),
-    "tcgen05": ("matmul", "mbarrier.wait(barrier, {left}) with its barrier"),
+    "tcgen05": ("matmul", ""),
     "": ("", ""),
 }
 """What an operation of each queue is called, and what waits for it in Gluon."""
@@ -77,11 +78,13 @@ class _Cluster:
     Attributes:
         before: since then.
         arrived: before this CTA arrived at the barrier that it has not waited at.
+        handed: before it arrived at an mbarrier that CTAs share, for which it has not waited.
         is_fenced: whether initialized barriers are visible where CTAs have only met, too.
     """
 
     before: list[_Touch] = field(default_factory=list)
     arrived: list[_Touch] = field(default_factory=list)
+    handed: list[_Touch] = field(default_factory=list)
     is_fenced: bool = False
 
     def use(
@@ -99,6 +102,12 @@ class _Cluster:
                 if each.operation is not operation or (each.tile.addresses != tile.addresses).any()
             ]
             self.before.append(_Touch(operation, tile, here, watched))
+
+    def wait(self) -> None:
+        """Forget what the other CTAs did before they arrived at an mbarrier."""
+        done = [each for each in self.handed if not isinstance(each.operation, ttng.InitBarrierOp)]
+        self.before = [use for use in self.before if not any(use is each for each in done)]
+        self.handed = []
 
     def order(self, operation: Operation) -> None:
         """Follow a fence, an arrival or a wait. After a relaxed arrival only fenced barriers are
@@ -289,7 +298,7 @@ class _Batch:
                             each.led = None if each.led is None else each.led & ~done
 
     def count(self, operation: Operation, queue: str, barrier: SharedTile) -> None:
-        """Let a barrier count the operations of a queue of tcgen05, which complete in order."""
+        """Let a barrier count the operations of a queue, which complete in order."""
         arrival = barrier.arrivals[-1].flight
         for watched in self.watched:
             if watched.queue == queue and watched.pending.any():
@@ -389,19 +398,24 @@ class MissingWait(Detector):
         elif isinstance(operation, ttng.WaitBarrierOp):
             is_paired = self._is_shared(operation.barrier) if self._ctas > 1 else None
             batch.wait(group, values[operation.barrier], active, is_paired)
+            if is_paired:
+                batch.cluster.wait()
         elif isinstance(operation, ttng.ArriveBarrierOp | ttng.BarrierExpectOp):
             batch.clocks.arrive(group, values[operation.barrier], active)
+            if self._ctas > 1 and self._is_shared(operation.barrier):
+                batch.cluster.handed = [*batch.cluster.before]
         elif isinstance(operation, ttng.FenceAsyncSharedOp):
             for watched in batch.watched:
                 if watched.fenced is not None and watched.group == group:
                     watched.fenced[... if active is None else active] = True
         elif active is not None and not active.any():
             return
-        elif isinstance(operation, ttng.Tcgen5CommitOp):
+        elif has(operation, Counts):
+            (counting,) = _barriers(operation)
             use = _Use(computed, batch, {}, {}, values, active)
             self._look_in_cluster(use)
-            batch.count(operation, queue, values[operation.barrier])
-            batch.clocks.arrive(group, values[operation.barrier], active)
+            batch.count(operation, queue, values[counting])
+            batch.clocks.arrive(group, values[counting], active)
         elif has(operation, Commits):
             batch.flights.commit(queue, active)
         else:
@@ -415,9 +429,11 @@ class MissingWait(Detector):
             self._look_in_cluster(use)
             issued = self._issue(use) if has(operation, Asynchronous) else None
             if self._ctas > 1:
-                tiles = use.tiles
+                tiles: Sequence[SharedTile] = use.tiles
                 if isinstance(operation, ttng.InitBarrierOp):
                     tiles = (values[operation.barrier],)
+                elif isinstance(operation, ttg.LocalAllocOp | ttng.TmemAllocOp):
+                    tiles = computed.results[: len(operation.operands)]
                 if not self._is_multicast(operation):
                     batch.cluster.use(operation, tiles, use.here, issued)
             if group and not has(operation, Asynchronous):
@@ -458,7 +474,7 @@ class MissingWait(Detector):
         elif barrier is not None:
             flight = barrier.arrivals[-1].flight
         else:
-            flight = batch.flights.issue(queue, _nothing, active)
+            flight = self._in_group(use, queue)
             if not queue.startswith("copies"):
                 batch.flights.commit(queue, active)
         self._forget(use)
@@ -476,6 +492,16 @@ class MissingWait(Detector):
                 batch.clocks.arrive(watched.group, use.values[counting], active)
         return watched
 
+    def _in_group(self, use: _Use, queue: str) -> Flight:
+        """Issue an operation of a queue; report that too many are in flight."""
+        flights = use.batch.flights
+        try:
+            return flights.issue(queue, _nothing, use.active)
+        except NeverWaitedFor as fault:
+            self._add(use, use.operation, use.here, fault.what, fault.advice)
+            flights.before(queue)(None)
+            return flights.issue(queue, _nothing, use.active)
+
     def _keep(self, use: _Use) -> None:
         """Keep what a group of warps reads or writes at once."""
         operation, batch, group = use.operation, use.batch, _group(use.operation)
@@ -492,25 +518,33 @@ class MissingWait(Detector):
 
     def _forget(self, use: _Use) -> None:
         """Forget what is complete; where groups of warps may still have to learn of it, only what
-        the operation did to the same tiles before. What nothing counts yet, and happens again for
-        the same programs and tiles, completes no earlier than that: once is enough.
+        the operation did to the same tiles before. What happens again for the same programs and
+        tiles completes no earlier than that, since queues and barriers keep the order: once is
+        enough.
         """
-        queue = _queue(use.operation)
+        barrier = _barrier(use.operation, use.values)
+        again = [
+            each
+            for each in use.batch.watched
+            if each.operation is use.operation and each.is_of(use.tiles)
+        ]
+        covered = [
+            each
+            for each in again
+            if not (each.pending & ~use.here).any()
+            and (each.result is None or any(each.result is value for value in use.values.values()))
+            and (
+                barrier is None
+                or each.barrier is None
+                or (each.barrier.addresses == barrier.addresses).all()
+            )
+        ]
         use.batch.watched = [
             each
             for each in use.batch.watched
-            if (
-                each.pending.any()
-                and not (
-                    queue.startswith("tcgen05")
-                    and each.operation is use.operation
-                    and not each.arrivals
-                    and not (each.pending & ~use.here).any()
-                    and each.is_of(use.tiles)
-                )
-            )
+            if (each.pending.any() and not any(each is other for other in covered))
             or (each.led is not None and each.led.any())
-            or (each.group and not (each.operation is use.operation and each.is_of(use.tiles)))
+            or (each.group and not any(each is other for other in again))
         ]
 
     def _look(self, use: _Use) -> None:
@@ -570,22 +604,30 @@ class MissingWait(Detector):
         }
         written = use.writes if self._is_multicast(operation) else {}
         touched = {**written, **{barrier: use.values[barrier] for barrier in reached}}
+        is_pair = ttng.is_set(operation.properties.get("two_ctas"))
         if self._ctas == 1 or isinstance(operation, ttng.InitBarrierOp):
             return
         cluster = use.batch.cluster
-        for (value, tile), other in itertools.product(
-            touched.items(), cluster.before + cluster.arrived
-        ):
-            faulty = use.here & other.unknown & _shared(tile, other.tile)
-            if faulty.any():
-                self._report_in_cluster(use, other.operation, _name(value), faulty)
+        for other in cluster.before + cluster.arrived:
+            used = dict(touched)
+            if is_pair and has(operation, Asynchronous) and not has(other.operation, Asynchronous):
+                is_write = has(other.operation, SharedWrite, TensorWrite)
+                used |= {**use.writes, **(use.reads if is_write else {})}
+            for value, tile in used.items():
+                faulty = use.here & other.unknown & _shared(tile, other.tile)
+                if faulty.any():
+                    self._report_in_cluster(use, other.operation, value, faulty)
 
-    def _report_in_cluster(self, use: _Use, other: Operation, name: str, faulty: Array) -> None:
-        deed = "writes to" if has(other, SharedWrite) else "reads"
+    def _report_in_cluster(
+        self, use: _Use, other: Operation, value: SSAValue, faulty: Array
+    ) -> None:
+        name = _name(value)
+        deed = "writes to" if has(other, SharedWrite, TensorWrite) else "reads"
+        verb = "read" if value in use.reads else "overwritten"
         message = (
-            f"{name} is overwritten here in each CTA of the cluster, and another CTA may still"
+            f"{name} is {verb} here in each CTA of the cluster, and another CTA may still"
+            f" be before the operation that {deed} it{_line(other)}"
         )
-        message += f" be before the operation that {deed} it{_line(other)}"
         would = "gl.barrier(cluster=True)"
         if isinstance(other, ttng.InitBarrierOp):
             message = (
@@ -641,6 +683,8 @@ class MissingWait(Detector):
     ) -> None:
         """Report a use of memory, or of a product's result if the memory has no name."""
         what, wait = _WORDS[watched.queue.partition(" ")[0]]
+        if not wait or watched.barrier is not None:
+            wait = "mbarrier.wait(barrier, {left}) with its barrier"
         if isinstance(watched.operation, ttng.TmemCopyOp):
             what = "copy"
         what += _line(watched.operation)
@@ -740,12 +784,14 @@ def _pending(operation: Operation) -> int:
     return int(operation.pending.value.data)
 
 
+@functools.lru_cache(256)
 def _queue(operation: Operation) -> str:
     """The queue of an operation; the groups of warps that run separate code have separate ones."""
     trait = trait_of(operation, OfQueue)
     return f"{trait.queue if trait else ''} {_group(operation)}".rstrip()
 
 
+@functools.lru_cache(256)
 def _group(operation: Operation) -> str:
     """The group of warps that runs an operation; "" outside of warp-specialized code."""
     for inside in (operation, *parents(operation)):

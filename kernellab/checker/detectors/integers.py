@@ -431,10 +431,12 @@ def _stores_of(conversion: Operation) -> Iterator[Operation]:
     """Yield the stores and atomics that a conversion belongs to: those with the same location."""
     pending = [*conversion.results[0].uses]
     while pending:
-        user = pending.pop().operation
+        use = pending.pop()
+        user, value = use.operation, use.operation.operands[use.index]
         access = operations.trait_of(user, operations.GlobalAccess)
         if access is not None and user.location == conversion.location:
-            yield user
+            if access.value_of(user) is value:  # and no offset of AMD's buffer instructions
+                yield user
         elif operations.has(user, operations.KeepsElements):
             pending += user.results[0].uses
 

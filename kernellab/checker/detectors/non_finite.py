@@ -40,6 +40,7 @@ from kernellab.interpreter.execution.program import (
     per_code,
 )
 from kernellab.interpreter.memory.global_memory import Atomic, Load, Store
+from kernellab.interpreter.memory.shared_memory import SharedTile
 from kernellab.interpreter.numerics import widen
 from kernellab.interpreter.tiles import Value
 from kernellab.ir import mlir, operations, tt
@@ -305,9 +306,8 @@ def _of_finite(computed: Computed, bad: Array) -> Array:
     op = computed.operation
     for position, (value, operand) in enumerate(zip(computed.operands, op.operands)):
         if is_float(operand):
-            elements = with_program_axis(
-                nan_sources.not_finite(numpy.asarray(value)), len(shape(operand.type))
-            )
+            numbers = value.read() if isinstance(value, SharedTile) else numpy.asarray(value)
+            elements = with_program_axis(nan_sources.not_finite(numbers), len(shape(operand.type)))
             bad = bad & ~reach(op, position, elements)
     return bad
 

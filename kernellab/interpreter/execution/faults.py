@@ -24,6 +24,7 @@ from kernellab.errors import (
     InvalidBarrier,
     KernelFault,
     KernelLabError,
+    MissingWait,
     Occurrence,
     OutOfBounds,
     SourcePosition,
@@ -46,7 +47,7 @@ from kernellab.interpreter.execution.runtime import FailedAssertion
 from kernellab.interpreter.execution.scheduler import DeadlockDetected, Waiting
 from kernellab.interpreter.memory import global_memory
 from kernellab.interpreter.memory.address_space import Elements, WildAddress
-from kernellab.interpreter.memory.asynchrony import MOST_IN_FLIGHT, NeverWaitedFor
+from kernellab.interpreter.memory.asynchrony import NeverWaitedFor
 from kernellab.interpreter.memory.buffers import Buffer, OutOfBoundsAccess, ReadOnlyStore
 from kernellab.interpreter.memory.global_memory import Memory, MemoryAccess, MemoryLayer
 from kernellab.interpreter.memory.observers import DescriptorsThrough, WatchedMemory
@@ -236,9 +237,7 @@ def _error(
                 what = "the barrier is initialized again, and was not invalidated"
             return InvalidBarrier(what, position=position, **where)
         case NeverWaitedFor():
-            what = f"more than {MOST_IN_FLIGHT:,} asynchronous operations are in flight"
-            advice = "Wait for earlier ones: a wait is missing, or it is before the commit."
-            return KernelFault(what, advice=advice, position=position, **where)
+            return MissingWait(fault.what, advice=fault.advice, position=position, **where)
         case PhaseNeverCompletes():
             what = (
                 f"this wait never ends: {_phase(fault, code)}, and no operation in flight can "

@@ -13,10 +13,12 @@ from typing import Any
 from xdsl.ir import Operation
 
 from kernellab.interpreter.codegen.emitter import Emitter, LoweringRule, RuleOf, rule_of
-from kernellab.interpreter.codegen.expressions import Expression, given, transfers
+from kernellab.interpreter.codegen.expressions import Expression, given, mbarriers, transfers
 from kernellab.interpreter.lowering.amd import loaded_buffer
 from kernellab.interpreter.lowering.ttg import TOKEN, loaded_globally
 from kernellab.interpreter.lowering.ttng import (
+    arrivals_of_copies,
+    at_barrier,
     commit_to,
     run_as_one,
     sent_to_global,
@@ -98,9 +100,13 @@ def _wait_for_products(op: ttng.WarpGroupDotWaitOp, emit: Emitter) -> tuple[Expr
 
 
 def _tensor_product(lower: Callable[..., Any], op: ttng.TensorCoreOp, emit: Emitter) -> Any:
-    """At once where nothing in the kernel learns when it completes: the compiler will wait."""
+    """At once where nothing in the kernel learns when it completes, and a later pass will see to
+    that: until then it has a token of the operation before it.
+    """
     is_async = ttng.is_set(op.properties.get("is_async")) or bool(ttng.committed_to(op)[0])
-    if is_async or any(isinstance(each, ttng.Tcgen5CommitOp) for each in emit.function.walk()):
+    is_last = not isinstance(op, ttng.TmemCopyOp) and op.dependency is None
+    commits = (isinstance(each, ttng.Tcgen5CommitOp) for each in emit.function.walk())
+    if is_async or is_last or any(commits):
         return lower(op, emit, _put_later)
     return lower(op, emit)
 
@@ -114,6 +120,11 @@ def _put_later(op: ttng.TensorCoreOp, tile: Expression, emit: Emitter) -> None:
 def _commit_products(_: _Lower, op: ttng.Tcgen5CommitOp, emit: Emitter) -> None:
     run_as_one(op, emit)
     commit_to(op, emit, _flights(emit).before(_queue(op, emit)))
+
+
+def _count_copies(_: _Lower, op: ttng.AsyncCopyMbarrierArriveOp, emit: Emitter) -> None:
+    first = _flights(emit).before(_queue(op, emit))
+    at_barrier(mbarriers.count_copies, op.barrier, emit, arrivals_of_copies(op), first)
 
 
 def _select(lower: _Lower, op: mlir.SelectOp, emit: Emitter) -> Expression:
@@ -159,6 +170,7 @@ _COMPUTING: dict[type[Operation], Callable[[_Lower, Any, Emitter], Any]] = {
     ttng.Tcgen5MmaOp: _tensor_product,
     ttng.Tcgen5MmaScaledOp: _tensor_product,
     ttng.Tcgen5CommitOp: _commit_products,
+    ttng.AsyncCopyMbarrierArriveOp: _count_copies,
     mlir.SelectOp: _select,
 }
 """Operations that also do what the other rules say."""

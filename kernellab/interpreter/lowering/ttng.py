@@ -86,12 +86,12 @@ def _ctas(op: Operation) -> int:
 
 @lowers(ttng.InitBarrierOp)
 def initialize_barrier(op: ttng.InitBarrierOp, value: Emitter) -> None:
-    _at_barrier(mbarriers.initialize, op.barrier, value, op.count.value.data)
+    at_barrier(mbarriers.initialize, op.barrier, value, op.count.value.data)
 
 
 @lowers(ttng.InvalBarrierOp)
 def invalidate_barrier(op: ttng.InvalBarrierOp, value: Emitter) -> None:
-    _at_barrier(mbarriers.invalidate, op.barrier, value)
+    at_barrier(mbarriers.invalidate, op.barrier, value)
 
 
 @lowers(ttng.BarrierExpectOp)
@@ -99,7 +99,7 @@ def expect_bytes(op: ttng.BarrierExpectOp, value: Emitter) -> None:
     run_as_one(op, value)
     size = op.size.value.data
     with where(op.predicate, value):
-        _at_barrier(mbarriers.expect, op.barrier, value, size)
+        at_barrier(mbarriers.expect, op.barrier, value, size)
 
 
 @lowers(ttng.ArriveBarrierOp)
@@ -107,10 +107,20 @@ def arrive(op: ttng.ArriveBarrierOp, value: Emitter) -> None:
     run_as_one(op, value)
     count = op.count.value.data
     with where(op.predicate, value):
-        _at_barrier(mbarriers.arrive, op.barrier, value, count)
+        at_barrier(mbarriers.arrive, op.barrier, value, count)
 
 
-def _at_barrier(function: Expression, barrier: SSAValue, value: Emitter, *arguments: Any) -> None:
+def arrivals_of_copies(op: ttng.AsyncCopyMbarrierArriveOp) -> int:
+    """One of each thread, or none where each is counted beyond those of the phase."""
+    return ttg.threads_at(op) if ttng.is_set(op.no_increment) else 0
+
+
+@lowers(ttng.AsyncCopyMbarrierArriveOp)
+def count_copies(op: ttng.AsyncCopyMbarrierArriveOp, value: Emitter) -> None:
+    at_barrier(mbarriers.count_copies, op.barrier, value, arrivals_of_copies(op))
+
+
+def at_barrier(function: Expression, barrier: SSAValue, value: Emitter, *arguments: Any) -> None:
     active = given(active=value.active_programs())
     value.evaluate(None, function(value[barrier], *arguments, **active))
 
@@ -224,7 +234,7 @@ def commit_to(
     arrivals = ttng.arrivals_of_commit(op, _ctas(op))
     for barrier, condition in zip(*ttng.committed_to(op)):
         with where(condition, value):
-            _at_barrier(mbarriers.commit, barrier, value, arrivals, *first)
+            at_barrier(mbarriers.commit, barrier, value, arrivals, *first)
 
 
 @lowers(ttng.Tcgen5CommitOp)
@@ -272,7 +282,7 @@ def _arrive_with(tile: Expression, memory: SSAValue, barrier: SSAValue, emit: Em
     assert isinstance(memory.type, MemDescType)
     size = math.prod(emit.shape(memory)) * bit_width(element_type(memory.type)) // 8
     size //= memory.type.cta_splits
-    _at_barrier(mbarriers.deliver, barrier, emit, emit[memory], tile, size)
+    at_barrier(mbarriers.deliver, barrier, emit, emit[memory], tile, size)
 
 
 @lowers(ttng.AsyncTmaCopyLocalToGlobalOp, ttng.AsyncTmaScatterOp)

@@ -34,6 +34,9 @@ class NeverWaitedFor(Exception):
     program: int
     """Position of the first program that takes part."""
 
+    what = f"{MOST_IN_FLIGHT:,} asynchronous operations are in flight, and this is one more"
+    advice = "Wait for earlier ones: a wait is missing, or it is before the commit."
+
 
 class Flight:
     """An asynchronous operation, from its issue until it is complete for every program.
@@ -278,11 +281,32 @@ class LateBarriers:
 
         self._issue(barrier, complete, active)
 
+    def count_copies(
+        self,
+        barrier: SharedTile,
+        arrivals: int,
+        first: Effect = _nothing,
+        active: Active = None,
+    ) -> None:
+        """As `shared_memory.count_copies`, later, and after `first`: the phase waits for it, as for
+        a byte.
+        """
+        shared_memory.check_arrivals(barrier, arrivals, active)
+        shared_memory.receive(barrier, -1, active)
+
+        def complete(done: Active) -> None:
+            first(done)
+            shared_memory.receive(barrier, 1, done)
+            shared_memory.arrive(barrier, arrivals, done)
+
+        self._issue(barrier, complete, active, is_copy=True)
+
     def _issue(
         self, barrier: SharedTile, effect: Effect, active: Active, *, is_copy: bool = False
     ) -> None:
         arrivals = barrier.arrivals
-        arrivals[:] = [arrival for arrival in arrivals if arrival.to_come.any()]
+        if len(arrivals) == MOST_IN_FLIGHT:
+            _keep_to_come(arrivals)
         if len(arrivals) == MOST_IN_FLIGHT:
             raise NeverWaitedFor(0 if active is None else int(numpy.argmax(active)))
         flight = Flight(effect, active, len(barrier.memory))
@@ -291,6 +315,7 @@ class LateBarriers:
         if self._chance is not None:
             for arrival in arrivals[: self._chance.integers(len(arrivals) + 1)]:
                 arrival.flight.complete(arrival.to_come)
+            _keep_to_come(arrivals)
 
     def is_under_way(self, barrier: SharedTile, phase: Value, active: Active = None) -> bool:
         """Return True: at every wait, a group of warps lets the others go on first."""
@@ -318,8 +343,9 @@ class LateBarriers:
         for arrival in barrier.arrivals:
             waiting = shared_memory.waiting_programs(barrier, phase, active)
             if not waiting.any():
-                return
+                break
             arrival.flight.complete(waiting & (arrival.addresses == addresses))
+        _keep_to_come(barrier.arrivals)
 
 
 _LOST = -1
@@ -344,6 +370,10 @@ class Arrival:
         """For each program, whether it will arrive."""
         to_come: numpy.ndarray = self.flight.pending & (self.addresses != _LOST)
         return to_come
+
+
+def _keep_to_come(arrivals: list[Arrival]) -> None:
+    arrivals[:] = [arrival for arrival in arrivals if arrival.to_come.any()]
 
 
 def late_modules(completion: str, seed: int, issued: Issued | None = None) -> dict[str, Any]:

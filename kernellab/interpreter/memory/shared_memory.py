@@ -8,6 +8,7 @@ reads and writes on the chip passes through `load`, `operand` and `store`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType
@@ -131,7 +132,7 @@ class SharedTile(Composite):
     def view(self, memory: numpy.ndarray, chosen: tuple[Choice, ...]) -> SharedTile:
         return SharedTile(memory, chosen, self.allocation)
 
-    @property
+    @functools.cached_property
     def addresses(self) -> numpy.ndarray:
         """Where the tile of each program begins, in bytes."""
         of_program, *of_choices = self.memory.strides
@@ -426,6 +427,11 @@ def deliver(
 def commit(barrier: SharedTile, arrivals: int, active: Active = None) -> None:
     """Arrive when the products of tensor cores that were issued before are done."""
     arrive(barrier, arrivals, active)
+
+
+def count_copies(barrier: SharedTile, arrivals: int, active: Active = None) -> None:
+    """Arrive when the copies that were issued before are done; with no arrivals, only wait."""
+    _count(barrier, arrivals, 0, active)
 
 
 def _word(barrier: SharedTile, active: Active) -> numpy.ndarray:
