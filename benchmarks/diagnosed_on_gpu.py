@@ -27,7 +27,7 @@ import triton.testing
 
 from benchmarks.diagnosed.corpus import PAIRS
 from benchmarks.diagnosed.held_out import HELD_OUT
-from benchmarks.diagnosed.pairs import DTYPES, Pair, Tensor, Variant
+from benchmarks.diagnosed.pairs import Pair, Variant, diagnosed
 
 ALL = (*PAIRS, *HELD_OUT)
 _ROUNDS = 2
@@ -108,31 +108,6 @@ def rehearsed(pair: Pair) -> dict[str, Any]:
             record="stages", **one.types,
         )  # fmt: skip
     return {"name": pair.name, "kind": pair.kind, "ratio": 0.0, "agree": True}
-
-
-def compiled_with_values(variant: Variant) -> tuple[Any, dict[str, Any]]:
-    """The compilation of a launch, and its arguments, whose floats have no values."""
-    import kernellab
-
-    values = {
-        name: one.made(name, "meta" if DTYPES[one.type].is_floating_point else "cpu")
-        if isinstance(one, Tensor)
-        else one
-        for name, one in variant.arguments.items()
-    }
-    made = kernellab.compile(
-        variant.kernel, constants=dict(variant.constants), options=dict(variant.options),
-        target="sm_90", record="stages", **variant.types,
-    )  # fmt: skip
-    return made, values
-
-
-def diagnosed(variant: Variant) -> Any:
-    """The diagnosis of a launch whose floats have no values."""
-    import kernellab
-
-    made, values = compiled_with_values(variant)
-    return kernellab.diagnose(made, grid=variant.grid, **values)
 
 
 def replayed(pair: Pair, known: dict[str, Any]) -> dict[str, Any]:

@@ -107,3 +107,28 @@ class Pair:
     tolerance: float = 1e-3
     predicted: float | None = None
     line: str = ""
+
+
+def compiled_with_values(variant: Variant) -> tuple[Any, dict[str, Any]]:
+    """The compilation of a launch, and its arguments, whose floats have no values."""
+    import kernellab
+
+    values = {
+        name: one.made(name, "meta" if DTYPES[one.type].is_floating_point else "cpu")
+        if isinstance(one, Tensor)
+        else one
+        for name, one in variant.arguments.items()
+    }
+    made = kernellab.compile(
+        variant.kernel, constants=dict(variant.constants), options=dict(variant.options),
+        target="sm_90", record="stages", **variant.types,
+    )  # fmt: skip
+    return made, values
+
+
+def diagnosed(variant: Variant) -> Any:
+    """The diagnosis of a launch whose floats have no values."""
+    import kernellab
+
+    made, values = compiled_with_values(variant)
+    return kernellab.diagnose(made, grid=variant.grid, **values)

@@ -86,7 +86,7 @@ def _descriptor(text: str) -> tuple[Any, Any]:
     except Exception as error:  # Triton's parser raises what its `eval` does
         raise ArgumentError(
             f"{shown(text)} does not name the type and the block shape of a tensor descriptor.",
-            advice='Write both: "tensordesc<fp16[128,64]>".',
+            advice='"tensordesc<fp16[128,64]>", for example, has the block shape [128, 64].',
         ) from error
     return text, None
 

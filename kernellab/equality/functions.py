@@ -337,7 +337,9 @@ def exact_code(
     _replace_floats(module)
     rules = rule_with_rounding if rounds else rule_of
     after = None if conditions is None else conditions.watched(module)
-    return program_of_module(module, kernel, after, rules=deferred(rules) if is_late else rules)
+    return program_of_module(
+        module, kernel, after, rules=deferred(kernel, rules) if is_late else rules
+    )
 
 
 def _replace_floats(module: ModuleOp) -> None:

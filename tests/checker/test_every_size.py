@@ -57,7 +57,7 @@ def test_a_kernel_is_proved_right(name) -> None:
 @pytest.mark.parametrize("fault", ["dropped mask", "off by one"])
 def test_a_twin_with_a_fault_is_refuted_by_a_launch(name, fault, tmp_path) -> None:
     """An access without its mask, or an element too far, is out of bounds for some size."""
-    twin = next(one for one in mutants(PAIRS[name], tmp_path) if one.name.startswith(fault))
-    findings = _checked(name, twin.kernel)
-    assert findings.every_size == "refuted", (twin.name, findings.notes)
+    twin = next(one for one in mutants(PAIRS[name], tmp_path) if one[0].startswith(fault))
+    findings = _checked(name, twin[1])
+    assert findings.every_size == "refuted", (twin[0], findings.notes)
     assert "out-of-bounds" in findings.kinds

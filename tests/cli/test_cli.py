@@ -194,7 +194,7 @@ BAD_INPUT = {
     ],
     "kernels.py::scale SCALE --num-warps 3": ["--num-warps", "'3'"],
     "kernels.py::scale --constexpr BLOCK": ["--constexpr", "'BLOCK'", "NAME=VALUE"],
-    "kernels.py::scale SCALE -o nowhere/report.html": ["no folder", "nowhere"],
+    "kernels.py::scale SCALE -o nowhere/report.html": ["the folder", "nowhere"],
     "kernels.py::scale SCALE -o .": [" . "],
 }  # fmt: skip
 """Arguments of `kernellab compile`, with SCALE for the kernel's types -> words of the answer."""

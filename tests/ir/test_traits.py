@@ -38,7 +38,7 @@ def test_it_says_what_it_does_to_memory(kind: type[Operation]) -> None:
 
 ACCESS_NAME = re.compile(
     r"(tt\.(load|store|atomic|descriptor)|(ttg|ttng|amdg)\.\w*(load|store|atomic|copy|gather|scatter|tma_reduce))"
-    r"(?!\w*_wait)"
+    r"(?!\w*_(wait|mbarrier_arrive))"
 )
 GLOBAL_NAME = re.compile(
     r"tt\.(load|store|atomic|descriptor)|.*global|.*_tma_(?!store_wait)|amdg\.buffer"

@@ -12,10 +12,9 @@ import triton.language as tl
 from syrupy.assertion import SnapshotAssertion
 
 import kernellab
-from benchmarks import diagnosed_on_gpu
+from benchmarks.diagnosed import pairs
 from benchmarks.diagnosed.corpus import PAIRS
 from benchmarks.diagnosed.held_out import HELD_OUT
-from benchmarks.diagnosed.pairs import Variant
 from kernellab.errors import ArgumentError, Diagnostic, OptionError
 from kernellab.graphs.report import GraphReport
 from kernellab.ir.syntax import read_module
@@ -35,11 +34,11 @@ _kept: dict[str, Diagnosis] = {}
 compiled: Any = kernellab.compile
 
 
-def diagnosed(variant: Variant) -> Diagnosis:
+def diagnosed(variant: pairs.Variant) -> Diagnosis:
     """Of a launch whose floats have no values; a twin of several pairs is diagnosed once."""
     key = repr((variant.kernel.__name__, *vars(variant).items()))
     if key not in _kept:
-        _kept[key] = diagnosed_on_gpu.diagnosed(variant)
+        _kept[key] = pairs.diagnosed(variant)
     return _kept[key]
 
 
@@ -78,7 +77,7 @@ def test_the_right_finding_comes_first_and_good_twins_have_no_severe_one() -> No
 @pytest.mark.parametrize("number", range(len(PAIRS)), ids=[pair.name for pair in PAIRS])
 def test_a_diagnosis_and_an_estimate_are_the_same_number(number: int) -> None:
     for variant in (PAIRS[number].slow, PAIRS[number].good):
-        compilation, values = diagnosed_on_gpu.compiled_with_values(variant)
+        compilation, values = pairs.compiled_with_values(variant)
         found = diagnosis(compilation, grid=variant.grid, **values)
         estimate = compilation.estimate(variant.grid, **values)
         assert found.estimate is not None

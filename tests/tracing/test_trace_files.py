@@ -122,7 +122,7 @@ def test_a_source_that_has_changed_is_a_notice(events: Events, tmp_path: Path) -
     file.write_text(file.read_text().replace("w = v + v", "w = v * 2 "))
     loaded = kernellab.load(path)
     (notice,) = loaded.notices
-    assert notice.startswith("double has changed in ")
+    assert notice.startswith("'double' in ")
     assert "    w = v + v" in loaded.sources[1].lines
     assert notice in loaded.show().text()
     file.unlink()

@@ -232,7 +232,7 @@ def test_evidence_of_an_earlier_definition_is_refused(raised: Raised) -> None:
                 dataclasses.replace(evidence, subject=earlier),
                 match="of 'thinned'",
             )
-            assert "Run it again" in caught.advice
+            assert "again" in caught.advice
 
 
 @pytest.mark.slow

@@ -468,7 +468,7 @@ def make_program(
         triton_api.note_compiled(kernel)
         return _program_of_stored(stored, kernel)
     text = _generic_text(kernel, call, target, stage)
-    made = program_of_text(text, kernel, after, deferred() if is_late else emitter.rule_of)
+    made = program_of_text(text, kernel, after, deferred(kernel) if is_late else emitter.rule_of)
     if file is not None:
         save_stored(file, _stored(made, text))
     return made

@@ -176,7 +176,7 @@ class Preemption:
 
 @dataclass(frozen=True)
 class Residency:
-    """How many programs a GPU has room for: the next ones begin as others end."""
+    """How many programs fit on a GPU at a time: the next ones begin as others end."""
 
     most: int
 

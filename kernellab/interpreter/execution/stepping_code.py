@@ -260,7 +260,7 @@ def _made(
     )
     with triton_api.freed_after(module):
         read = read_module(triton_api.generic_text(module))
-    rules = deferred() if is_late else rule_of
+    rules = deferred(kernel) if is_late else rule_of
     return _Maker(read, records, batch, traced, traces_operations, rules).code()
 
 

@@ -24,17 +24,20 @@ from kernellab.interpreter.lowering.ttng import (
     sent_to_global,
 )
 from kernellab.ir import amd, mlir, ttg, ttng
-from kernellab.ir.operations import OfQueue, trait_of
+from kernellab.ir.operations import OfQueue, parents, trait_of
 
 _Lower = Callable[[Any, Emitter], Any]
 
 
-def deferred(rules: RuleOf = rule_of) -> RuleOf:
+def deferred(kernel: Any, rules: RuleOf = rule_of) -> RuleOf:
     """The rules of a run in which operations complete late; `rules` says what they compute."""
+    is_gluon = kernel.is_gluon()
 
     def rule_of(op: Operation) -> LoweringRule | None:
         plain = rules(op)
         if isinstance(op, mlir.SelectOp) and not _moves_product(op):
+            return plain
+        if isinstance(op, ttng.TensorCoreOp) and not is_gluon and _will_be_waited_for(op):
             return plain
         lower = _LOWERINGS.get(type(op))
         if type(op) in _COMPUTING and plain is not None:
@@ -99,16 +102,16 @@ def _wait_for_products(op: ttng.WarpGroupDotWaitOp, emit: Emitter) -> tuple[Expr
     return tuple(emit[operand] for operand in op.inputs)
 
 
-def _tensor_product(lower: Callable[..., Any], op: ttng.TensorCoreOp, emit: Emitter) -> Any:
-    """At once where nothing in the kernel learns when it completes, and a later pass will see to
-    that: until then it has a token of the operation before it.
-    """
+def _will_be_waited_for(op: ttng.TensorCoreOp) -> bool:
+    """Whether nothing learns when it completes yet: a later pass of the compiler adds the wait."""
     is_async = ttng.is_set(op.properties.get("is_async")) or bool(ttng.committed_to(op)[0])
-    is_last = not isinstance(op, ttng.TmemCopyOp) and op.dependency is None
-    commits = (isinstance(each, ttng.Tcgen5CommitOp) for each in emit.function.walk())
-    if is_async or is_last or any(commits):
-        return lower(op, emit, _put_later)
-    return lower(op, emit)
+    *_, module = parents(op)
+    commits = (isinstance(each, ttng.Tcgen5CommitOp) for each in module.walk())
+    return not is_async and not any(commits)
+
+
+def _tensor_product(lower: Callable[..., Any], op: ttng.TensorCoreOp, emit: Emitter) -> Any:
+    return lower(op, emit, _put_later)
 
 
 def _put_later(op: ttng.TensorCoreOp, tile: Expression, emit: Emitter) -> None:
