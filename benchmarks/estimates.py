@@ -26,8 +26,7 @@ import torch
 
 from benchmarks.diagnosed.corpus import PAIRS
 from benchmarks.diagnosed.held_out import HELD_OUT
-from benchmarks.diagnosed.pairs import Variant
-from benchmarks.diagnosed_on_gpu import compiled_with_values
+from benchmarks.diagnosed.pairs import Variant, compiled_with_values
 from benchmarks.estimate_cases import CASES, Launch
 from benchmarks.estimate_fit import BEGIN, Recorded, Verdict, left_out, verdicts
 from benchmarks.fidelity_outputs import DATA
