@@ -13,7 +13,9 @@ from tests.workshop.mutants import wrong_kernels
 from tests.workshop.references import NOT_DECIDED, REFERENCES, bound, solution
 from tests.workshop.trials import Launches, trials_of
 
-ROUNDS_OR_OVERFLOWS = r"^narrow accumulator|overflow|^no maximum|tl\.max\(.* -> pass|tl\.max\(.* -> tl\.sum\("
+ROUNDS_OR_OVERFLOWS = (
+    r"^narrow accumulator|overflow|^no maximum|tl\.max\(.* -> pass|tl\.max\(.* -> tl\.sum\("
+)
 """Mutants that are right over the real numbers: a softmax may subtract anything from a row."""
 
 
