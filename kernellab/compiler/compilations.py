@@ -343,11 +343,12 @@ class Compilation(HasCard):
         for run in self.passes:
             if run.name.startswith(beginning):
                 return run
+        stop = f", and do not stop before {beginning!r}" if beginning else ""
         raise NotRecorded(
             f"The record of {self.kernel!r} has no pass {beginning!r}."
             if self.passes
-            else f"The record of {self.kernel!r} has no passes, so not {beginning!r}.",
-            advice=f'Compile with record="passes", and do not stop before {beginning!r}.',
+            else f"The record of {self.kernel!r} has no passes.",
+            advice=f'Compile with record="passes"{stop}.',
         )
 
     # Analyses

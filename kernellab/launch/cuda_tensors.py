@@ -347,7 +347,9 @@ class Generator(torch.Generator, metaclass=StandIn):
         """Go on from there."""
         state = bytes(new_state.cpu().tolist())
         if new_state.dtype != torch.uint8 or len(state) != _STATE.size:
-            raise RuntimeError("RNG state is wrong size: a GPU's has 16 bytes, seed and offset")
+            raise RuntimeError(
+                "RNG state is wrong size: that of a GPU has 16 bytes, the seed and the offset"
+            )
         self._seed, self._offset = _STATE.unpack(state)
         return self
 

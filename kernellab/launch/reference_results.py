@@ -186,8 +186,8 @@ def _called(
         if usage is None:
             names = [*kernel.arg_names[: len(args)], *(f"{name}={name}" for name in keywords)]
             advice = (
-                f"It is called as the kernel is, with ({', '.join(names)}), and returns the "
-                "expected results by parameter."
+                f"It must take the kernel's arguments, ({', '.join(names)}), and return the "
+                "expected tensors by parameter name."
             )
         else:
             names = [

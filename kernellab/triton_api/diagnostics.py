@@ -79,7 +79,8 @@ def machine_error(error: Exception, lead: str, printed: str = "") -> MachineErro
         tool = missing[1]
         return MachineError(
             f"{lead}: {tool} is missing or cannot run on this machine.",
-            advice=f"It comes with Triton: reinstall Triton, or set {_variable(tool)} to another.",
+            advice=f"Reinstall Triton, which includes it, or set {_variable(tool)} to the path of "
+            "another.",
         )
     if isinstance(error, PTXASError) and (ended := _ENDED.search(words)):
         advice = DISK_ADVICE if int(ended[1]) == _NO_ROOM else MEMORY_ADVICE

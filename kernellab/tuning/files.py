@@ -298,7 +298,7 @@ def _digest(data: Any) -> str:
 FORMAT = saved_files.Format(
     "kernellab.tuning",
     "sweep",
-    advice="tuning.save writes saved sweeps; kernellab.load also reads saved compilations and "
+    advice="Pass a file that tuning.save wrote. kernellab.load reads saved compilations and "
     "traces.",
 )
 

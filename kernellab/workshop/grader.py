@@ -90,7 +90,7 @@ def not_an_answer(exercise: Exercise, kernel: Any) -> Diagnostic | None:
             f"{kernel.__name__} has the parameters {', '.join(own)}, but the exercise passes "
             f"{', '.join(exercise.parameters)}",
             definition_of(kernel),
-            advice=f"Start the kernel as the stub does: {exercise.first_line}",
+            advice=f"Define the kernel as the stub does: {exercise.first_line}",
         )
     for function in (kernel, *reachable_functions(kernel)):
         place = definition_of(function)

@@ -623,8 +623,9 @@ class RepeatedRandom(Detector):
     @classmethod
     def observes(cls, operation: Operation) -> bool:
         """Return whether the operation belongs to Triton's random numbers."""
-        files = [frame.file for frame in operations.locate(operation.location).frames]
-        return isinstance(operation, tt.MulhiUIOp) and any(map(_IN_RANDOM.search, files))
+        return isinstance(operation, tt.MulhiUIOp) and any(
+            _IN_RANDOM.search(frame.file) for frame in operations.locate(operation.location).frames
+        )
 
     def computed(self, computed: Computed) -> None:
         """Compare the programs' tiles in a round: in some, they differ if seeds or offsets do."""

@@ -445,8 +445,8 @@ def _chosen(pages: list[LaunchPage], file: Path, kernel: str, launch: int) -> La
         )
     if not 1 <= launch <= len(launches):
         raise ProfileError(
-            f"launch must be from 1 to {len(launches)}, the launches of {wanted} in {file.name}, "
-            f"got {launch}."
+            f"launch must be from 1 to {len(launches)}, got {launch}: {file.name} has "
+            f"{len(launches)} launches of {wanted!r}."
         )
     return launches[launch - 1]
 
