@@ -17,6 +17,7 @@ import torch
 from xdsl.dialects import builtin
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from kernellab import triton_api
 from kernellab.equality import residues
@@ -334,12 +335,44 @@ def exact_code(
             the kernel's line.
     """
     module = read_module(text)
+    _name_extremes(module)
     _replace_floats(module)
     rules = rule_with_rounding if rounds else rule_of
     after = None if conditions is None else conditions.watched(module)
     return program_of_module(
         module, kernel, after, rules=deferred(kernel, rules) if is_late else rules
     )
+
+
+def _name_extremes(module: ModuleOp) -> None:
+    """Turn `where((a > b) | (a != a), a, b)`, as Inductor writes it, into a maximum, and the same
+    with `<` into a minimum: both have laws, and comparisons have none.
+    """
+    for op in [*module.walk()]:
+        if not isinstance(op, mlir.SelectOp) or not isinstance(op.condition.owner, mlir.OrIOp):
+            continue
+        condition, a, b = op.condition.owner, op.true_value, op.false_value
+        asked = {_asked_of(side.owner, a, b) for side in condition.operands}
+        extreme = mlir.MaximumFOp if ">" in asked else mlir.MinimumFOp
+        if asked not in ({">", "is NaN"}, {"<", "is NaN"}):
+            continue
+        made = extreme.create(operands=[a, b], result_types=op.result_types, location=op.location)
+        Rewriter.replace_op(op, made)
+        for unused in (condition, *(side.owner for side in condition.operands)):
+            if isinstance(unused, Operation) and not any(each.uses for each in unused.results):
+                Rewriter.erase_op(unused)
+
+
+def _asked_of(op: Any, a: SSAValue, b: SSAValue) -> str:
+    """What a comparison asks of two values: whether a is NaN, or how it stands to b."""
+    if not isinstance(op, mlir.CmpFOp):
+        return ""
+    predicate = mlir.FLOAT_PREDICATES[op.predicate.value.data]
+    if op.lhs is a and op.rhs is a:
+        return "is NaN" if predicate in ("une", "uno") else ""
+    if predicate not in ("ogt", "oge", "olt", "ole") or {op.lhs, op.rhs} != {a, b}:
+        return ""
+    return ">" if predicate.startswith("og") == (op.lhs is a) else "<"
 
 
 def _replace_floats(module: ModuleOp) -> None:

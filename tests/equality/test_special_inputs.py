@@ -59,6 +59,7 @@ UNEQUAL: list[tuple[str, str, str | Function]] = [
     ("f32", "tl.where(x != x, 0.0, x)", "x"),
     ("f32", "tl.maximum(x, 0.0)", lambda x, y: x.relu()),
     ("f32", "tl.maximum(x, y)", torch.maximum),
+    ("f32", "tl.where((x > y) | (y != y), x, y)", torch.maximum),
     ("f32", "tl.where(x > y, x, y)", "tl.where(y > x, y, x)"),
     ("f32", "tl.min(x, 0) * ones", lambda x, y: x.amin().expand(SIZE)),
     ("f32", "tl.where(x == float('inf'), 0.0, x)", "x"),

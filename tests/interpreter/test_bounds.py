@@ -320,7 +320,9 @@ def test_the_cause_is_true_of_the_kernel(name, messages) -> None:
     advice = caught.value.advice.rpartition(" Nothing ")[0]  # was written outside
     found = kernellab.check(*positional, **constants)
     first = next(one for one in found if one.kind == "out-of-bounds")
-    facts = re.split(" (?:No mask requires|Its mask does not require|kernellab.check) ", advice)[0]
+    facts = re.split(
+        " (?:No mask requires|Its mask does not require|Run kernellab.check) ", advice
+    )[0]
     assert first.advice.startswith(facts)
     assert first.verified == (first.advice != facts)  # a change is shown only if it was tried
     missing = re.search(r"(?:No mask requires|does not require) (.+)\. kernellab", advice)

@@ -51,7 +51,9 @@ def test_the_stepper_is_what_the_cell_gives(lab: NotebookSession) -> None:
     assert "# <b>half</b> & half" in page.words
     assert "Cell In[3], line 9" in page.words
     text = outcome.still["text/plain"]
-    assert text.startswith("scale  6 steps of program (1, 0, 0), grid (4, 1, 1), on the CPU as ")
+    assert text.startswith(
+        "scale  6 steps of program (1, 0, 0), grid (4, 1, 1), run on the CPU, emulating "
+    )
     assert "->    9 |     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)" in text
     assert re.search(r"\*  offsets  int32\[16\]  16 .. 31", text)
     assert lab.ask("y.any().item()") == "False"

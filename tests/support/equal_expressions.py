@@ -65,6 +65,8 @@ EQUAL: list[tuple[str, str, str | Function]] = [
     ("f32", "tl.cumsum(x, 0)", "tl.sum(tl.where(place <= place[:, None], x, 0.0), 1)"),
     ("f32", "tl.sum(tl.cumsum(x, 0), 0) * ones", "tl.sum(x * (64 - place), 0) * ones"),
     ("f32", "tl.maximum(x, -x)", "tl.abs(x)"),
+    ("f32", "tl.where((x > y) | (x != x), x, y)", torch.maximum),  # as Inductor writes it
+    ("f32", "tl.where((y > x) | (x != x), x, y)", torch.minimum),
     ("f32", "tl.minimum(x, y)", torch.fmin),
     ("f32", "tl.maximum(x, 0.0)", lambda x, y: torch.fmax(x, torch.zeros(SIZE))),
     ("f32", "tl.log(tl.abs(x * y))", "tl.log(tl.abs(x)) + tl.log(tl.abs(y))"),
