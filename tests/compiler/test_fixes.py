@@ -53,6 +53,8 @@ MISTAKES = {
         "j = tl.arange(0, 64)\ntl.store(y_ptr + j, x)"),
     "a program's number along no axis": ("tl.store(y_ptr + i + tl.program_id(), x)",
         "tl.store(y_ptr + i + tl.program_id(0), x)"),
+    "flipped along no axis": ("tl.store(y_ptr + i, tl.flip(x))",
+        "tl.store(y_ptr + i, tl.flip(x, 0))"),
     "while True": ("while True:\n    x += 1\ntl.store(y_ptr + i, x)",
         "k = 0\nwhile k < n:\n    x += 1\n    k += 1\ntl.store(y_ptr + i, x)"),
     "power by ^": ("tl.store(y_ptr + i, x ^ 2)", "tl.store(y_ptr + i, x * x)"),
