@@ -11,12 +11,11 @@ from triton.compiler import ASTSource
 
 import kernellab.triton_api.pipeline
 from kernellab.compiler.binding import bind
-from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.passes import ACTS_ON, PassRecorder, pass_notes
 from kernellab.compiler.pipeline import compile, compile_bound
-from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
+from kernellab.compiler.targets import SUPPORTED_TARGETS
 from kernellab.errors import CompileError
-from kernellab.records import DeferredText, Target
+from kernellab.records import Target
 from kernellab.triton_api.pipeline import list_passes
 from tests.corpus.loader import case_name, cases, entry
 from tests.kernels import faulty
@@ -188,14 +187,6 @@ def test_the_first_and_the_last_entries(matmul):
     assert amd.passes[-1].text.read() == amd.stages["amdgcn"].text
 
 
-@pytest.mark.slow
-def test_sass_is_disassembled_when_asked_for(matmul):
-    fresh = recorded("vector_add", HOPPER)
-    assert isinstance(fresh.passes[-1].text, DeferredText)
-    assert repr(fresh.passes[-1].text) == "DeferredText()"
-    assert "EXIT" in fresh.passes[-1].text.read()
-
-
 def test_the_last_pass_of_a_stage_leaves_the_stages_text(matmul):
     for stage in ("ttir", "ttgir"):
         last = [run for run in matmul.passes if run.stage == stage][-1]
@@ -311,18 +302,3 @@ def test_notes_are_paragraphs():
         assert "\n" not in note.text
         assert 60 < len(note.text) < 700, note.name
         assert note.text.endswith(".")
-
-
-@pytest.mark.slow
-def test_thirteen_targets_are_compiled_at_once():
-    one = entry("matmul_small")
-    compilations = compile(
-        one.kernel, *one.types, constants=one.constants, options=one.options,
-        target=SUPPORTED_TARGETS,
-    )  # fmt: skip
-    assert isinstance(compilations, dict)
-    assert list(compilations) == [target.name for target in SUPPORTED_TARGETS]
-    for name, compilation in compilations.items():
-        assert isinstance(compilation, Compilation)
-        assert compilation.target == parse_target(name)
-        assert len(compilation.passes) > 50

@@ -164,16 +164,6 @@ def pictures_by_step(view: StepperView, name: str) -> Iterator[numpy.ndarray]:
         yield shown
 
 
-def test_a_window_begins_after_what_other_programs_wrote() -> None:
-    x, z = torch.rand(120, 50), torch.zeros(120, 50)
-    trace = kernellab.trace(filled, (4,), x, z, x.numel(), BLOCK=512, programs=[1, 3])
-    begin = next(step.number for step in trace if step.program == (3, 0, 0))
-    view = step_view(trace, begin + 4, most_steps=8)
-    assert view.first == begin
-    for number, shown in enumerate(pictures_by_step(view, "z_ptr"), begin):
-        numpy.testing.assert_array_equal(shown, trace.memory("z_ptr", number))
-
-
 @pytest.fixture(scope="module")
 def large() -> Trace:
     """Two of four programs that fill a tensor with more elements than are drawn."""

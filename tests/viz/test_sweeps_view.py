@@ -534,21 +534,6 @@ def test_rows_have_one_line_and_the_configs_columns_stay(
 
 
 @pytest.mark.slow
-def test_a_rectangle_selects_what_it_holds(sweep_page: Page) -> None:
-    page = sweep_page
-    boxes = [page.locator(".kl-plot .kl-point circle").nth(at).bounding_box() for at in (0, 3)]
-    first, last = (box for box in boxes if box is not None)
-    page.mouse.move(first["x"] - 4, last["y"] - 8)
-    page.mouse.down()
-    page.mouse.move(last["x"] + 12, first["y"] + 14, steps=4)
-    page.mouse.up()
-    expect(page.locator('tr[aria-selected="true"]')).to_have_count(4)
-    expect(page.locator(".kl-chosen-configs")).to_contain_text("4 configs selected")
-    page.keyboard.press("Escape")
-    expect(page.locator('tr[aria-selected="true"]')).to_have_count(0)
-
-
-@pytest.mark.slow
 def test_a_click_opens_the_ir_a_second_config_the_comparison_and_escape_leads_back(
     sweep_page: Page, recorded: kernellab.Tuning
 ) -> None:
