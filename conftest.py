@@ -148,10 +148,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give each test its markers and its limit, and put files with long tests first."""
     if not WHOLE_CORPUS:
-        left_out = set(_with_known_values(items))
+        left_out = {*_with_known_values(items), *_outside_the_sample(items, "thinned")}
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
-    slow = _repeats_for_other_targets(items), _outside_the_sample(items), _long_cells(items)
+    slow = (
+        _repeats_for_other_targets(items),
+        _outside_the_sample(items, "sampled"),
+        _long_cells(items),
+    )
     for item in chain(*slow):
         item.add_marker("slow")
     long_files = set()
@@ -225,11 +229,13 @@ def _repeats_for_other_targets(items: list[pytest.Item]) -> Iterator[pytest.Item
         yield from (item for item in several if item not in quick)
 
 
-def _outside_the_sample(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Yield the tests that the marker `sampled` leaves to `make test-all`."""
+def _outside_the_sample(items: list[pytest.Item], name: str) -> Iterator[pytest.Item]:
+    """Yield all but every n-th test of each function with a marker: those that `sampled` leaves to
+    `make test-all`, or that `thinned` leaves to KERNELLAB_CORPUS=all.
+    """
     seen: Counter[object] = Counter()
     for item in items:
-        if marker := item.get_closest_marker("sampled"):
+        if marker := item.get_closest_marker(name):
             function = getattr(item, "function", None)
             if seen[function] % marker.args[0]:
                 yield item

@@ -34,7 +34,6 @@ from kernellab.viz.kernels import (
 )
 from kernellab.viz.kit.view import Card, Table, card_of
 from tests.kernels import basic
-from tests.support.notebook_session import StartNotebook
 
 SM_90 = Target("cuda", "90")
 
@@ -232,19 +231,3 @@ def _below(kind: type[Any]) -> Iterator[type[Any]]:
     for subclass in kind.__subclasses__():
         yield subclass
         yield from _below(subclass)
-
-
-@pytest.mark.slow
-def test_a_notebook_without_the_extension_shows_cards(notebook: StartNotebook) -> None:
-    lab = notebook("import kernellab")
-    shown = lab.run("kernellab.Resources(40, 0, 0, 24)").result
-    assert shown is not None
-    assert set(shown) == {"text/plain", "text/html"}
-    assert re.search(r"registers per thread +40", shown["text/plain"])
-    assert "<table" in shown["text/html"]
-    inside = lab.run("[kernellab.Resources(40, 0, 0, 24)]").result
-    assert inside is not None
-    assert inside["text/plain"].startswith("[Resources(registers=40")
-    lab.run("%load_ext kernellab")
-    assert lab.run("kernellab.Resources(40, 0, 0, 24)").result == shown
-    assert lab.ask("kernellab.Resources(40, 0, 0, 24)").startswith("Resources(registers=40")

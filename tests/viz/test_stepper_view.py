@@ -509,7 +509,6 @@ def test_bars_show_what_is_in_flight_and_lead_to_its_issue(open_page: OpenPage, 
     expect(number).to_have_value(str(completed - 1))
 
 
-@pytest.mark.slow
 def test_programs_are_picked_on_the_map(open_page: OpenPage, tmp_path: Path) -> None:
     events = Events(tmp_path)
     events.run(program=(0, 0, 0))

@@ -253,7 +253,11 @@ def test_a_page_of_the_recorded_sweep_is_small(page_file: Path) -> None:
     assert page_file.stat().st_size < 1_500_000
 
 
-def test_the_table_and_the_picture_are_saved(sweep_page: Page, recorded: kernellab.Tuning) -> None:
+def test_the_table_and_the_picture_are_saved(
+    open_page: OpenPage, recorded: kernellab.Tuning
+) -> None:
+    sweep_page = open_page(kernellab.Tuning.load(RECORDED).show())
+    sweep_page.wait_for_selector(".kl-tuning[data-ready]")
     sweep_page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     sweep_page.get_by_role("button", name="Save", exact=True).click()
     sweep_page.get_by_role("button", name="Copy CSV").click()

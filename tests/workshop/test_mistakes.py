@@ -69,6 +69,7 @@ def test_a_fix_makes_the_answer_right_when_it_is_followed(
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", [*sorted(UNFIXED), *OWN_WORDS])
 def test_no_fix_is_shown_that_does_not_help(name: str) -> None:
     mistake = NAMED[name]
