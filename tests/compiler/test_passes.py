@@ -68,16 +68,6 @@ def test_every_stage_is_what_a_bare_compile_makes(target, monkeypatch):
         assert ours.stages[name].content == content, f"{name} differs"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["attention_forward", "layer_norm_backward"])
-@pytest.mark.parametrize("target", [HOPPER, Target("hip", "gfx942")], ids=str)
-def test_larger_kernels_too(name, target, monkeypatch):
-    theirs = bare(name, target, monkeypatch)
-    ours = recorded(name, target, ttgir_lines=False)
-    for stage, content in theirs.items():
-        assert ours.stages[stage].content == content, f"{stage} differs"
-
-
 def test_a_recorded_compilation_has_the_options_and_resources_of_another(matmul):
     kernel, call = bound("matmul", HOPPER)
     plain = compile_bound(kernel, call, HOPPER, record="stages")

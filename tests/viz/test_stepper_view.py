@@ -23,7 +23,7 @@ from kernellab.viz.stepper_data import ElementsData, SmallTensor, StepperView
 from kernellab.viz.stepper_steps import lightened, lightened_steps, step_view
 from tests.kernels.asynchronous import TILES, launched
 from tests.kernels.basic import matmul
-from tests.kernels.traced import beyond, counted, filled, nothing
+from tests.kernels.traced import beyond, counted, filled
 from tests.support.trace_events import Events
 from tests.viz.browser import OpenPage, box_of
 
@@ -592,27 +592,6 @@ def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
     (tmp_path / "empty").mkdir()
     page = open_page(Events(tmp_path / "empty").trace().show())
     expect(page.locator(".kl-root[data-ready]")).to_contain_text("There are no steps")
-
-
-@pytest.mark.slow
-def test_kernels_without_a_line_and_tensors_without_elements(open_page: OpenPage) -> None:
-    for tensor, words in (
-        (torch.zeros(0, 4), "no elements"),
-        (torch.tensor(2.5), ""),
-        (torch.ones(1, 1), ""),
-    ):
-        trace = kernellab.trace(nothing, (1,), tensor)
-        assert "there are no steps" in trace.show().text() or len(trace) == 1
-        page = open_page(trace.show())
-        page.wait_for_selector("[data-ready]")
-        figure = page.locator('figure[data-name="x_ptr"]')
-        expect(figure).to_contain_text(words)
-        if not words:
-            figure.locator("canvas").press("ArrowRight")
-            index = ", ".join("0" * tensor.ndim)
-            expect(page.locator(".kl-status")).to_have_text(
-                f"x_ptr[{index}] = {tensor.item():g} · read never, written never so far"
-            )
 
 
 @pytest.mark.slow
