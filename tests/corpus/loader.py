@@ -55,6 +55,11 @@ def launched(targets: Sequence[str]) -> list[tuple[Entry, str]]:
     ]
 
 
+def name_of(value: Entry | str) -> str:
+    """What pytest calls an entry or a target."""
+    return value if isinstance(value, str) else value.name
+
+
 def chosen(one: Entry) -> list[Target]:
     """The targets that this test run compiles the entry for."""
     return accepting(one) if WHOLE else [parse_target(name) for name in one.targets]

@@ -10,7 +10,7 @@ import torch
 import kernellab
 from kernellab.cli.demo import kernels
 from tests.corpus.launches import LAUNCHES
-from tests.corpus.loader import launched
+from tests.corpus.loader import launched, name_of
 from tests.support.compiled import plant
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
@@ -66,7 +66,7 @@ def layer_norm() -> Any:
 
 @pytest.mark.slow
 @pytest.mark.covering
-@pytest.mark.parametrize(("entry", "target"), launched(TARGETS))
+@pytest.mark.parametrize(("entry", "target"), launched(TARGETS), ids=name_of)
 def test_no_pass_changes_a_kernel_of_the_corpus(entry: Any, target: str) -> None:
     launch = LAUNCHES[entry.name]
     constants = {**entry.constants, **entry.options}

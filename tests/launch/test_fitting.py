@@ -7,12 +7,14 @@ from kernellab.interpreter.execution.program import program_code
 from kernellab.launch.preparation import EntryPoint, prepare
 from kernellab.triton_api.pipeline import shared_bytes
 from tests.corpus.launches import LAUNCHES
-from tests.corpus.loader import launched
+from tests.corpus.loader import launched, name_of
 
 
 @pytest.mark.slow
 @pytest.mark.covering
-@pytest.mark.parametrize(("entry", "target"), launched(("sm_80", "sm_90", "sm_100", "gfx942")))
+@pytest.mark.parametrize(
+    ("entry", "target"), launched(("sm_80", "sm_90", "sm_100", "gfx942")), ids=name_of
+)
 def test_no_kernel_needs_more_shared_memory_than_is_estimated(entry, target) -> None:
     launch, constants = LAUNCHES[entry.name], {**entry.constants, **entry.options}
     prepared = prepare(
