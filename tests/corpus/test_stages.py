@@ -82,6 +82,7 @@ def test_ttgir_gives_what_ttir_gives(pair: tuple[Entry, str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.covering
 @pytest.mark.parametrize("completion", ["late", "shuffled"])
 @pytest.mark.parametrize("pair", CHOSEN, ids=lambda pair: f"{pair[0].name}-{pair[1]}")
 def test_late_completion_changes_no_result(pair: tuple[Entry, str], completion: str) -> None:
