@@ -1,7 +1,7 @@
 # Two commands do all the set-up on a machine that has Python 3.11 to 3.13 and make:
 #
 #   make demo    run the five demo kernels and write kernellab-demo.html
-#   make test    run the quick tests, the notebooks included (7 minutes on two cores)
+#   make test    run the quick tests, the notebooks included (6 minutes on two cores)
 #   make test-all  run every test
 #   make docs    build the docs site into site/: open site/index.html
 #

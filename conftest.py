@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -80,15 +81,10 @@ processor takes longer, so a longer test is only listed at the end, and fails un
 """
 
 LONG_FOR_A_REASON = {
-    "notebooks/04_stepping_and_time_travel.ipynb::Cell 14": "searches a fix of a wrong answer",
-    "notebooks/05_matmul.ipynb::Cell 15": "estimates four compilations of large tiles",
     "notebooks/08_autotuning.ipynb::Cell 2": "compiles the twelve configs of a sweep",
-    "notebooks/11_low_precision.ipynb::Cell 11": "compiles for three GPUs in six precisions",
     "notebooks/15_many_targets.ipynb::Cell 2": "compiles for every target",
     "notebooks/16_an_agent_and_the_judge.ipynb::Cell 4": "searches a fix of a wrong answer",
     "notebooks/16_an_agent_and_the_judge.ipynb::Cell 6": "judges five answers",
-    "notebooks/16_an_agent_and_the_judge.ipynb::Cell 8": "judges eight answers",
-    "notebooks/17_asynchrony.ipynb::Cell 4": "tries changes of the waits of five kernels",
 }
 """The tests of `make test` that may take longer, each with what takes it so long."""
 
@@ -109,6 +105,22 @@ QUICK_TARGETS = {"sm_90", "sm_100", "gfx942"}
 """Targets for which `make test` runs tests with a parameter named `target`; if a test has none of
 them, its first target. Tests of the others are slow.
 """
+
+ONLY_IN_TEST_ALL = {
+    "notebooks/03_softmax_and_fusion.ipynb": (12,),
+    "notebooks/04_stepping_and_time_travel.ipynb": (14, 15),
+    "notebooks/05_matmul.ipynb": (15, 16, 17),
+    "notebooks/10_flash_attention.ipynb": (8, 9),
+    "notebooks/11_low_precision.ipynb": (11, 12, 13),
+    "notebooks/12_torch_compile.ipynb": (16, 17, 26, 27),
+    "notebooks/16_an_agent_and_the_judge.ipynb": (8,),
+    "notebooks/17_asynchrony.ipynb": (4,),
+}
+"""Notebook -> its cells that take long, without whose results its other cells run, and of whose
+features other tests of `make test` are.
+"""
+
+WHOLE_CORPUS = os.environ.get("KERNELLAB_CORPUS") == "all"
 
 FIRST = ("notebook", "browser", "slow")
 """Markers of the files that start first, so that no worker ends with a long file."""
@@ -135,9 +147,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at the markers
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Give each test its markers and its limit, and put files with long tests first."""
-    for item in (*_repeats_for_other_targets(items), *_outside_the_sample(items)):
+    if not WHOLE_CORPUS:
+        left_out = {*_with_known_values(items), *_outside_the_sample(items, "thinned")}
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+    slow = (
+        _repeats_for_other_targets(items),
+        _outside_the_sample(items, "sampled"),
+        _long_cells(items),
+    )
+    for item in chain(*slow):
         item.add_marker("slow")
     long_files = set()
     for item in items:
@@ -171,23 +192,52 @@ def _markers_of(item: pytest.Item) -> set[str]:
     return markers | {"floats"} if place.startswith(FLOATS) else markers
 
 
+def _with_known_values(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield the tests of a product, marked `covering`, whose parameters all had their values in
+    tests before them: the first kernel is tested for every target, the others for one.
+    """
+    known: set[tuple[object, str, str]] = set()
+    for item in items:
+        if item.get_closest_marker("covering"):
+            function, parameters = getattr(item, "function", None), _parameters_of(item)
+            values = {
+                (function, name, str(getattr(value, "name", value)))
+                for name, value in parameters.items()
+            }
+            if values <= known:
+                yield item
+            known |= values
+
+
+def _long_cells(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    for item in items:
+        file, _, cell = item.nodeid.partition("::Cell ")
+        if cell and int(cell) in ONLY_IN_TEST_ALL.get(file, ()):
+            yield item
+
+
+def _parameters_of(item: pytest.Item) -> dict[str, object]:
+    return dict(item.callspec.params) if hasattr(item, "callspec") else {}
+
+
 def _repeats_for_other_targets(items: list[pytest.Item]) -> Iterator[pytest.Item]:
     """Yield the tests for targets outside `QUICK_TARGETS` of functions that keep a quick one."""
     by_function: dict[object, list[pytest.Item]] = {}
     for item in items:
-        parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        if "target" in parameters:
+        if "target" in _parameters_of(item):
             by_function.setdefault(getattr(item, "function", None), []).append(item)
     for several in by_function.values():
         quick = [item for item in several if _target_of(item) in QUICK_TARGETS] or several[:1]
         yield from (item for item in several if item not in quick)
 
 
-def _outside_the_sample(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Yield the tests that the marker `sampled` leaves to `make test-all`."""
+def _outside_the_sample(items: list[pytest.Item], name: str) -> Iterator[pytest.Item]:
+    """Yield all but every n-th test of each function with a marker: those that `sampled` leaves to
+    `make test-all`, or that `thinned` leaves to KERNELLAB_CORPUS=all.
+    """
     seen: Counter[object] = Counter()
     for item in items:
-        if marker := item.get_closest_marker("sampled"):
+        if marker := item.get_closest_marker(name):
             function = getattr(item, "function", None)
             if seen[function] % marker.args[0]:
                 yield item
@@ -195,7 +245,7 @@ def _outside_the_sample(items: list[pytest.Item]) -> Iterator[pytest.Item]:
 
 
 def _target_of(item: pytest.Item) -> str:
-    target = getattr(item, "callspec").params["target"]  # noqa: B009 - pytest types no item with it
+    target = _parameters_of(item)["target"]
     return str(getattr(target, "name", target))
 
 

@@ -35,7 +35,7 @@ from tests.support.compiled import of_corpus
 from tests.viz import annotation_cases as thinned
 from tests.viz.browser import browser, opened
 from tests.viz.jupyter import jupyterlab, show_cell
-from tests.viz.test_grades_page import MISTAKES
+from tests.viz.test_card_page import MISTAKES
 from tools.screenshot import shrink
 
 ROOT = Path(__file__).resolve().parent.parent

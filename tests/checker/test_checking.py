@@ -14,10 +14,12 @@ import triton.language as tl
 import kernellab
 from benchmarks.eleven_kernels import cleared, eleven_cases
 from kernellab.checker.detectors import DETECTORS
-from kernellab.errors import ArgumentError, CompileError, GridError, OptionError
+from kernellab.errors import ArgumentError, CompileError, GridError, KernelFault, OptionError
 from kernellab.interpreter.execution import scheduler
 from kernellab.viz.diagnostics import findings_card
 from tests.checker.corpus import orders, races
+from tests.checker.corpus.lints import doubles, halves_into_integers, sums_rows
+from tests.checker.launches import normal, zeros
 from tests.kernels.interp import waiting
 from tests.support.compiled import source_line
 from tests.support.source_files import ROOT
@@ -269,3 +271,116 @@ def test_tilecheck_in_a_notebook(notebook) -> None:
     assert kept.streams["stdout"] == "('out-of-bounds',) tensor(0.)\n"
     refused = session.run("%tilecheck --output out_ptr copy[(4,)](x, out, 1000, BLOCK=256)")
     assert "--outputs" in refused.message
+
+
+# Assertions count in a check, a trace and a debugger, whatever the launch says of debugging
+
+
+@triton.jit
+def is_share(x):
+    tl.device_assert(x <= 1, "a share is at most 1")
+    return x
+
+
+@triton.jit
+def shares(x_ptr, total_ptr, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + offsets, mask=offsets < n, other=0.0)
+    assert n > 0, "nothing to add"
+    tl.atomic_add(total_ptr, tl.sum(is_share(x)))
+
+
+@triton.jit
+def hashed(x_ptr, BLOCK: tl.constexpr):
+    numbers = tl.arange(0, BLOCK) * 2654435
+    numbers = numbers * numbers * 31  # wraps, and may
+    tl.device_assert(numbers == numbers)
+    tl.store(x_ptr + tl.arange(0, BLOCK), (numbers & 7).to(tl.float32))
+
+
+def faulty() -> torch.Tensor:
+    x = torch.full((40,), 0.5)
+    x[[21, 35]] = 2
+    return x
+
+
+def test_a_check_finds_what_is_asserted_and_goes_on(messages) -> None:
+    x, total = faulty(), torch.zeros(1)
+    found = kernellab.check(shares, (5,), x, total, 40, BLOCK=8)
+    assert found.kinds == ("failed-assertion",)
+    one = found[0]
+    assert one.message == messages
+    assert one.position is not None
+    assert "device_assert" in one.position.excerpt()
+    assert [call.excerpt().count("is_share(x)") for call in one.calls] == [1]
+    assert (one.programs, one.lane, one.count) == (((2, 0, 0), (4, 0, 0)), (5,), 2)
+    assert one.values["x"] == 2.0
+    assert not kernellab.check(shares, (5,), torch.full((40,), 0.5), total, 40, BLOCK=8)
+
+
+def test_an_assert_statement_counts(messages) -> None:
+    found = kernellab.check(shares, (1,), torch.zeros(0), torch.zeros(1), 0, BLOCK=8)
+    assert [one.message for one in found] == messages
+
+
+def test_a_trace_ends_where_it_fails() -> None:
+    trace = kernellab.trace(shares, (5,), faulty(), torch.zeros(1), 40, BLOCK=8, programs=2)
+    assert "a share is at most 1" in str(trace.fault)
+
+
+def test_a_launch_leaves_assertions_out_as_triton_does(raised) -> None:
+    total = torch.zeros(1)
+    kernellab.run(shares, (5,), faulty(), total, 40, BLOCK=8)
+    assert total.item() == 23
+    assert not kernellab.check(shares, (5,), faulty(), total, 40, BLOCK=8, debug=False)
+    raised(KernelFault, kernellab.run, shares, (5,), faulty(), total, 40, BLOCK=8, debug=True)
+
+
+def test_triton_checks_of_overflow_stay_off() -> None:
+    assert not kernellab.check(hashed, (1,), torch.zeros(64), BLOCK=64)
+
+
+def test_what_a_finding_opens_is_the_launch_as_it_was_written() -> None:
+    found = kernellab.check(shares, (5,), faulty(), torch.zeros(1), 40, BLOCK=8)
+    assert found.subject is not None
+    assert found.subject.options["debug"] is False
+
+
+# What is said of launches that are no fault of memory's
+
+
+def test_a_transposed_tensor_read_flat_is_told_with_its_strides_and_two_fixes(messages) -> None:
+    x = normal(24, 32).T
+    (found,) = kernellab.check(doubles, (12,), x, zeros(32, 24), x.numel(), BLOCK=64)
+    assert found.message == messages
+    assert ".contiguous()" in found.advice
+    assert ".stride(0)" in found.advice
+    rows = x.contiguous()
+    assert not kernellab.check(doubles, (12,), rows, zeros(32, 24), x.numel(), BLOCK=64)
+
+
+def test_an_expanded_tensor_is_told_as_that_and_not_as_out_of_bounds() -> None:
+    x = normal(32).expand(24, 32)
+    found = kernellab.check(doubles, (12,), x, zeros(24, 32), x.numel(), BLOCK=64)
+    assert [one.kind for one in found] == ["ignored-strides"]
+
+
+def test_a_row_stride_alone_does_not_tell_the_columns(messages) -> None:
+    x = normal(32, 32).T
+    (found,) = kernellab.check(sums_rows, (32,), x, zeros(32), x.stride(0), 32, BLOCK=32)
+    assert found.advice == messages
+
+
+def test_a_float_in_a_tensor_of_integers_is_told_with_both_numbers(messages) -> None:
+    x, out = torch.arange(64.0), zeros(64, dtype=torch.int32)
+    (found,) = kernellab.check(halves_into_integers, (2,), x, out, 64, BLOCK=32)
+    assert found.message == messages
+    assert "keeps 0" in found.message
+    assert "half.to(tl.int32)" in found.advice
+    assert not kernellab.check(halves_into_integers, (2,), x, zeros(64), 64, BLOCK=32)
+
+
+def test_a_launch_of_which_no_lane_stores_says_so() -> None:
+    found = kernellab.check(doubles, (2,), normal(64), zeros(64), 0, BLOCK=32)
+    assert not found
+    assert "stores nothing" in found.notes[0]

@@ -15,7 +15,7 @@ from kernellab.checker.records import Finding, Findings
 from kernellab.errors import CompileError
 from tests.checker.launches import indices, normal, zeros
 
-pytestmark = pytest.mark.sampled(5)
+pytestmark = pytest.mark.sampled(10)
 
 # fmt: off
 

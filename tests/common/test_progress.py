@@ -9,7 +9,6 @@ import subprocess
 import sys
 import termios
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -361,32 +360,3 @@ def test_an_interrupt_ends_long_work_soon_and_says_what_is_kept(lab, call, kept)
         assert lab.ask("float(y.abs().sum())") == "0.0"
     again = lab.run("slow[(4,)](x, y, TURNS=3, BLOCK=128); print(float(y[0]) > 1)")
     assert again.streams["stdout"] == "True\n"
-
-
-SWEEP = """
-import pathlib, tempfile, threading
-os.environ["KERNELLAB_CACHE_DIR"] = folder = tempfile.mkdtemp()
-
-def tell():
-    while len(list(pathlib.Path(folder).rglob("*.json"))) < 3:
-        time.sleep(0.05)
-    print("go", flush=True)
-
-threading.Thread(target=tell).start()
-tuning = kernellab.tune(slow, grid, "*fp32:16", "*fp32:16", workers=1, space={"TURNS": list(range(2, 60)), "BLOCK": [64, 128, 256, 512]})
-"""
-
-
-@pytest.mark.slow
-def test_an_interrupted_sweep_keeps_its_table_and_no_process(lab) -> None:
-    before = lab.ask("children()")
-    outcome = lab.run(SWEEP, interrupt_after="go")
-    assert not outcome.error, outcome.traceback
-    assert outcome.seconds < 4
-    assert "of 232 configs were not tried" in lab.ask("tuning.notes")
-    assert 3 <= int(lab.ask("len(tuning.table)")) < 232
-    until = time.monotonic() + 20  # on a busy machine a process takes a while to end
-    while (left := lab.ask("children()")) != before and time.monotonic() < until:
-        time.sleep(0.2)
-    assert left == before
-    assert lab.ask("list(pathlib.Path(folder).rglob('*.part'))") == "[]"

@@ -37,6 +37,7 @@ from kernellab.errors import (
 from kernellab.judging.records import Verdict
 from kernellab.tracing.steps import TracedArgument
 from kernellab.workshop.course import cells_of
+from tests.corpus.loader import WHOLE
 from tests.support import damages, fuzzed_files, hostile_files
 from tests.support.source_files import ROOT
 from tests.support.trace_events import Events
@@ -58,7 +59,7 @@ def refusal(path: Any) -> str:
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", list(fuzzed_files.KINDS))
-@pytest.mark.parametrize("count", [1, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, pytest.param(300 if WHOLE else 100, marks=pytest.mark.slow)])
 def test_damaged_files_are_refused_or_can_be_looked_at(kind, count, tmp_path) -> None:
     seeds = (f"test {number}" for number in range(count))
     found = list(fuzzed_files.findings(kind, seeds, tmp_path / "files"))

@@ -71,12 +71,6 @@ def test_a_loaded_record_answers_the_analyses_and_compares_as_equal(tmp_path) ->
     assert again.passes == loaded.passes
 
 
-@pytest.mark.slow
-def test_the_largest_of_the_tuned_kernels_stays_small(tmp_path) -> None:
-    path = of_corpus("attention_backward", "sm_90").save(tmp_path / "large")
-    assert os.path.getsize(path) < 1.5 * MEGABYTE
-
-
 def test_a_record_of_stages_alone(tmp_path, raised) -> None:
     saved = compiled(
         analyzed.scaled_sums, "*fp32:16", "*fp32:16", BLOCK=64, STEPS=2, record="stages"

@@ -4,7 +4,6 @@ independent readings.
 
 import builtins
 import inspect
-import linecache
 import re
 import struct
 import subprocess
@@ -160,20 +159,6 @@ def test_sass_is_disassembled_when_first_asked_for(monkeypatch):
     assert [command[0].rsplit("/")[-1] for command in ran] == ["nvdisasm", "cuobjdump"]
 
 
-@pytest.mark.slow
-def test_sass_names_the_kernels_lines():
-    # Recorded pass by pass, locations after TTGIR name its lines instead
-    # (tests/compiler/test_passes.py).
-    compilation = compiled(basic.add, *ADD, BLOCK=1024, target="sm_90", record="stages")
-    sass = compilation.stages["sass"].text
-    file, first = str(basic.__file__), inspect.getsourcelines(basic.add.fn)[1]
-    lines = {int(line) for line in re.findall(rf'File "{re.escape(file)}", line (\d+)', sass)}
-    source = linecache.getlines(file)
-    store = next(number for number, text in enumerate(source, 1) if "tl.store(z_ptr" in text)
-    assert store in lines
-    assert min(lines) >= first
-
-
 def test_a_cubin_that_is_none(raised):
     raised(CompileError, disassemble, b"not a cubin")
 
@@ -204,6 +189,7 @@ def ptxas_report(compilation, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.covering
 @pytest.mark.parametrize("target", NVIDIA, ids=str)
 @pytest.mark.parametrize("limit", [None, pytest.param(32, marks=pytest.mark.slow)])
 def test_resources_are_what_ptxas_reports(target, limit, tmp_path):

@@ -343,17 +343,6 @@ def test_reductions_in_loops_hand_on_what_is_said() -> None:
     assert "tt.dot" in [neighbor.operation for neighbor in largest.forced_by]
 
 
-@pytest.mark.slow
-def test_reductions_over_warps() -> None:
-    one, *_ = of_corpus("softmax", "sm_90").conversions()
-    assert one.operation == "tt.reduce"
-    assert one.means == "shared memory"
-    assert one.destination == "" or "slice" in one.destination
-    written, read = through_shared(one)
-    assert written > 0
-    assert read > 0
-
-
 def test_after_a_pass_there_is_no_machine_code() -> None:
     compilation = of_corpus("matmul", "sm_80")
     early = compilation.conversions("ttgir.accelerate_matmul")

@@ -6,7 +6,6 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -18,12 +17,11 @@ from kernellab.compiler.compare import without_locations
 from kernellab.compiler.machine_code import instructions
 from kernellab.compiler.machine_code.cubin import sections
 from kernellab.compiler.source_map import _llvm_frames, module_frames
-from kernellab.errors import ArchiveError, CompileError, KernelLabError, NotRecorded
+from kernellab.errors import CompileError, KernelLabError, NotRecorded
 from kernellab.graphs.report import script
 from kernellab.records import SourceMap, Target
 from kernellab.records.graphs import GraphNode, Level
 from kernellab.triton_api.stages import generic_form
-from tests.support import fuzzed_files
 from tests.support.source_files import ROOT
 
 SECONDS = 2
@@ -191,42 +189,6 @@ def test_aliases_of_locations_and_layouts_are_read() -> None:
     assert "swizzled" in generic_form(
         f"{text}\nmodule attributes {{{uses}}} {{}} loc(#loc40)", Target("cuda", "90")
     )
-
-
-def many_parameters(data: Any) -> None:
-    data["specialization"]["signature"] = [[f"a{n}", "*fp32"] for n in range(5_000)]
-
-
-def many_lines(data: Any) -> None:
-    data["functions"][0] |= {"first_line": 1, "lines": ["x"] * 200_000}
-
-
-def many_operations(data: Any) -> None:
-    data["op_counts"] = [{f"op{n}": 1 for n in range(5_000)}] * len(data["op_counts"])
-
-
-@pytest.mark.parametrize("change", [many_parameters, many_operations, many_lines])
-def test_a_compilation_has_so_many_of_each(tmp_path, change) -> None:
-    data = json.loads(gzip.decompress(fuzzed_files.KINDS["compilation"].content()))
-    change(data)
-    (tmp_path / "file").write_bytes(gzip.compress(json.dumps(data).encode()))
-    with quick(), pytest.raises(ArchiveError, match="no more than"):
-        kernellab.load(tmp_path / "file")
-
-
-def test_a_profile_has_so_many_metrics(tmp_path) -> None:
-    nodes = [
-        {
-            "frame": {"name": f"k{n}"},
-            "metrics": {f"m{n}_{i}": i for i in range(300)},
-            "children": [],
-        }
-        for n in range(100)
-    ]
-    root = {"frame": {"name": "ROOT"}, "metrics": {}, "children": nodes}
-    (tmp_path / "p.hatchet").write_text(json.dumps([root, {}]))
-    with quick(), pytest.raises(ArchiveError, match="metrics"):
-        kernellab.load(tmp_path / "p.hatchet")
 
 
 NO_FUNCTION = {

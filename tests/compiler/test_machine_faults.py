@@ -86,7 +86,7 @@ def test_an_assembler_that_is_none_blames_no_kernel(monkeypatch, tmp_path, steer
     assert "TRITON_PTXAS_PATH" in caught.advice
 
 
-@pytest.mark.parametrize("ends", ["exit 3", "exec sleep 100"])
+@pytest.mark.parametrize("ends", ["exit 3", pytest.param("exec sleep 100", marks=pytest.mark.slow)])
 def test_everything_else_is_shown_where_the_disassembler_fails(
     monkeypatch, tmp_path, raised, ends
 ) -> None:

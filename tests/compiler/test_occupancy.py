@@ -98,6 +98,7 @@ def test_an_unknown_gpu_is_said(raised):
 
 
 @pytest.mark.slow
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["vector_add", "softmax", "matmul_small", "attention_forward"])
 @pytest.mark.parametrize("arch", AMD_LIMITS)
 def test_llvms_own_count_says_the_same(name, arch):

@@ -11,12 +11,11 @@ from triton.compiler import ASTSource
 
 import kernellab.triton_api.pipeline
 from kernellab.compiler.binding import bind
-from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.passes import ACTS_ON, PassRecorder, pass_notes
 from kernellab.compiler.pipeline import compile, compile_bound
-from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
+from kernellab.compiler.targets import SUPPORTED_TARGETS
 from kernellab.errors import CompileError
-from kernellab.records import DeferredText, Target
+from kernellab.records import Target
 from kernellab.triton_api.pipeline import list_passes
 from tests.corpus.loader import case_name, cases, entry
 from tests.kernels import faulty
@@ -67,16 +66,6 @@ def test_every_stage_is_what_a_bare_compile_makes(target, monkeypatch):
     assert [name for name in ours.stages if name not in ("source", "sass")] == list(theirs)
     for name, content in theirs.items():
         assert ours.stages[name].content == content, f"{name} differs"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["attention_forward", "layer_norm_backward"])
-@pytest.mark.parametrize("target", [HOPPER, Target("hip", "gfx942")], ids=str)
-def test_larger_kernels_too(name, target, monkeypatch):
-    theirs = bare(name, target, monkeypatch)
-    ours = recorded(name, target, ttgir_lines=False)
-    for stage, content in theirs.items():
-        assert ours.stages[stage].content == content, f"{stage} differs"
 
 
 def test_a_recorded_compilation_has_the_options_and_resources_of_another(matmul):
@@ -186,14 +175,6 @@ def test_the_first_and_the_last_entries(matmul):
     amd = of_corpus("matmul_small", "gfx942")
     assert labels(amd)[-2:] == ["llir.optimize_module", "amdgcn.translate_to_asm"]
     assert amd.passes[-1].text.read() == amd.stages["amdgcn"].text
-
-
-@pytest.mark.slow
-def test_sass_is_disassembled_when_asked_for(matmul):
-    fresh = recorded("vector_add", HOPPER)
-    assert isinstance(fresh.passes[-1].text, DeferredText)
-    assert repr(fresh.passes[-1].text) == "DeferredText()"
-    assert "EXIT" in fresh.passes[-1].text.read()
 
 
 def test_the_last_pass_of_a_stage_leaves_the_stages_text(matmul):
@@ -311,18 +292,3 @@ def test_notes_are_paragraphs():
         assert "\n" not in note.text
         assert 60 < len(note.text) < 700, note.name
         assert note.text.endswith(".")
-
-
-@pytest.mark.slow
-def test_thirteen_targets_are_compiled_at_once():
-    one = entry("matmul_small")
-    compilations = compile(
-        one.kernel, *one.types, constants=one.constants, options=one.options,
-        target=SUPPORTED_TARGETS,
-    )  # fmt: skip
-    assert isinstance(compilations, dict)
-    assert list(compilations) == [target.name for target in SUPPORTED_TARGETS]
-    for name, compilation in compilations.items():
-        assert isinstance(compilation, Compilation)
-        assert compilation.target == parse_target(name)
-        assert len(compilation.passes) > 50

@@ -7,12 +7,14 @@ in the environment (`make corpus`) it takes every target that does not refuse th
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile
 from kernellab.compiler.targets import SUPPORTED_TARGETS, parse_target
 from kernellab.records import Target
 from tests.corpus.entries import ENTRIES, Entry
+from tests.corpus.launches import LAUNCHES
 
 WHOLE = os.environ.get("KERNELLAB_CORPUS") == "all"
 
@@ -41,6 +43,21 @@ def accepting(one: Entry) -> list[Target]:
         for target in SUPPORTED_TARGETS
         if target.name not in one.refused and target.name not in one.left_out
     ]
+
+
+def launched(targets: Sequence[str]) -> list[tuple[Entry, str]]:
+    """Every pair of an entry that has a launch, and of a target that compiles it."""
+    return [
+        (one, target.name)
+        for one in ENTRIES
+        for target in accepting(one)
+        if one.name in LAUNCHES and target.name in targets
+    ]
+
+
+def name_of(value: Entry | str) -> str:
+    """What pytest calls an entry or a target."""
+    return value if isinstance(value, str) else value.name
 
 
 def chosen(one: Entry) -> list[Target]:

@@ -18,7 +18,7 @@ from kernellab.compiler.targets import parse_target
 from tests.cases.case import as_numpy, assert_same
 from tests.corpus.entries import ENTRIES, Entry
 from tests.corpus.launches import LAUNCHES, CorpusLaunch
-from tests.corpus.loader import WHOLE, accepting
+from tests.corpus.loader import WHOLE, launched
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx90a", "gfx942", "gfx950")
 QUICK = {
@@ -39,15 +39,7 @@ IN_SMALLER_STEPS = {("matmul", "sm_80")}
 and so adds up in another order."""
 
 
-def chosen() -> list[tuple[Entry, str]]:
-    pairs = []
-    for one in ENTRIES:
-        compiled_for = {target.name for target in accepting(one)}
-        for target in TARGETS:
-            wanted = WHOLE or one.name in QUICK.get(target, ())
-            if wanted and one.name in LAUNCHES and target in compiled_for:
-                pairs.append((one, target))
-    return pairs
+CHOSEN = [pair for pair in launched(TARGETS) if WHOLE or pair[0].name in QUICK.get(pair[1], ())]
 
 
 def test_every_kernel_of_triton_has_a_launch() -> None:
@@ -69,7 +61,7 @@ def after(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pair", chosen(), ids=lambda pair: f"{pair[0].name}-{pair[1]}")
+@pytest.mark.parametrize("pair", CHOSEN, ids=lambda pair: f"{pair[0].name}-{pair[1]}")
 def test_ttgir_gives_what_ttir_gives(pair: tuple[Entry, str]) -> None:
     one, target = pair
     launch = LAUNCHES[one.name]
@@ -90,8 +82,9 @@ def test_ttgir_gives_what_ttir_gives(pair: tuple[Entry, str]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.covering
 @pytest.mark.parametrize("completion", ["late", "shuffled"])
-@pytest.mark.parametrize("pair", chosen(), ids=lambda pair: f"{pair[0].name}-{pair[1]}")
+@pytest.mark.parametrize("pair", CHOSEN, ids=lambda pair: f"{pair[0].name}-{pair[1]}")
 def test_late_completion_changes_no_result(pair: tuple[Entry, str], completion: str) -> None:
     one, target = pair
     launch = LAUNCHES[one.name]
@@ -103,7 +96,7 @@ def test_late_completion_changes_no_result(pair: tuple[Entry, str], completion: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["ttir", "ttgir"])
-@pytest.mark.parametrize("pair", chosen(), ids=lambda pair: f"{pair[0].name}-{pair[1]}")
+@pytest.mark.parametrize("pair", CHOSEN, ids=lambda pair: f"{pair[0].name}-{pair[1]}")
 def test_no_barrier_or_wait_is_missing(pair: tuple[Entry, str], stage: str) -> None:
     one, target = pair
     launch = LAUNCHES[one.name]

@@ -150,7 +150,7 @@ OF_TWO: list[tuple[str, str | Function]] = [
 ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("kind", "second"), OF_TWO)
 def test_what_two_elements_decide_is_compared(
     kind: str, second: str | Function, tmp_path: Path

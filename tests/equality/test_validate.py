@@ -9,9 +9,8 @@ import torch
 
 import kernellab
 from kernellab.cli.demo import kernels
-from tests.corpus.entries import ENTRIES
 from tests.corpus.launches import LAUNCHES
-from tests.corpus.loader import accepting
+from tests.corpus.loader import launched, name_of
 from tests.support.compiled import plant
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
@@ -66,11 +65,9 @@ def layer_norm() -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("entry", [one for one in ENTRIES if one.name in LAUNCHES])
+@pytest.mark.covering
+@pytest.mark.parametrize(("entry", "target"), launched(TARGETS), ids=name_of)
 def test_no_pass_changes_a_kernel_of_the_corpus(entry: Any, target: str) -> None:
-    if target not in {accepted.name for accepted in accepting(entry)}:
-        pytest.skip(f"the kernel does not compile for {target}")
     launch = LAUNCHES[entry.name]
     constants = {**entry.constants, **entry.options}
     found = kernellab.validate(

@@ -8,9 +8,11 @@ import pytest
 from xdsl.dialects import builtin
 from xdsl.ir import Operation
 
+import kernellab
 from kernellab import triton_api
 from kernellab.compiler.binding import bind
 from kernellab.compiler.targets import DEFAULT_TARGET
+from kernellab.errors import CompileError, OptionError
 from kernellab.interpreter.codegen.emitter import RULES
 from kernellab.interpreter.execution import launcher
 from kernellab.interpreter.execution.grid import Grid, Programs, batches
@@ -18,6 +20,7 @@ from kernellab.ir import mlir, tt, ttg
 from kernellab.ir.syntax import read_module, write_module
 from tests.cases.case import Case
 from tests.cases.every import CASES, one_of_each_kernel
+from tests.corpus.loader import WHOLE
 from tests.support import versions
 
 BY_NAME = {case.name: case for case in CASES}
@@ -74,7 +77,7 @@ if not versions.HAS_ATOMIC_LOADS:
         tt.GridDependencyLaunchDependentsOp, tt.GridDependencyWaitOp,
     }  # fmt: skip
 LATER_DIALECTS = ("ttg", "ttng", "amdg", "rocdl")
-"""Those of TTGIR: see test_later_stages.py."""
+"""Those of TTGIR, which other cases below reach."""
 
 
 def ttir_of(case: Case) -> builtin.ModuleOp:
@@ -102,3 +105,53 @@ def test_the_cases_reach_every_operation_and_their_modules_come_back_the_same() 
     missing = {op.name for op in set(RULES) - reached - TRITON_NEVER_MAKES - elsewhere}
     assert not {name for name in missing if name.partition(".")[0] not in LATER_DIALECTS}
     assert not {op.name for op in TRITON_NEVER_MAKES & reached}
+
+
+# The IR of later stages gives what TTIR gives
+
+
+TARGETS = ("sm_80", "sm_90", "sm_100", "gfx90a", "gfx942", "gfx950")
+CHOSEN = CASES if WHOLE else one_of_each_kernel()
+REFUSALS = (
+    "not supported in this architecture", "input_precision must be one of",
+    "require native tma support", "failed to legalize operation",
+    "target doesn't provide conversion", "libdevice' has no attribute",
+    "an assertion inside the compiler failed",
+)  # fmt: skip
+"""What Triton's compiler says of kernels that a target does not have, or that it cannot do."""
+
+
+def run_case(case: Case, target: str, stage: str) -> None:
+    arguments = case.make()
+    with kernellab.interpreted(target=target, stage=stage):
+        kernellab.run(case.kernel, case.grid, **arguments, **case.options)
+    case.check(arguments)
+
+
+@pytest.mark.sampled(96)
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
+@pytest.mark.parametrize("target", TARGETS if WHOLE else ("sm_90",))
+@pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.name)
+def test_case_in_ttgir(case, target) -> None:
+    try:
+        run_case(case, target, "ttgir")
+    except CompileError as error:
+        if not any(words in str(error) for words in REFUSALS):
+            raise
+        pytest.skip(f"{target} does not have it")
+
+
+STAGES = ("ttir.inliner", "ttir.combine", "ttir.cse", "ttgir.coalesce", "ttgir.pipeline", "ttgir")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize(
+    "name", ["product-float16-float32-ieee", "reduced_rows-sum-float32", "collatz"]
+)
+def test_after_a_pass(name, stage) -> None:
+    run_case({case.name: case for case in CASES}[name], "sm_90", stage)
+
+
+def test_a_pass_that_does_not_run(raised) -> None:
+    raised(OptionError, run_case, CASES[0], "sm_90", "ttgir.coalesced", match=r"ttgir\.coalesced")

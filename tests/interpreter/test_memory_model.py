@@ -417,7 +417,7 @@ def test_floats(where, kind, operation, data) -> None:
     assert unasked[~nan].tobytes() == elements[~nan].tobytes()
 
 
-@settings(max_examples=80, derandomize=True)
+@settings(max_examples=30, derandomize=True)
 @given(places(), st.sampled_from([2, 4, 8]), st.data())
 def test_compare_and_swap(where, width, data) -> None:
     """Of few values, so that many comparisons hold."""

@@ -13,7 +13,7 @@ from kernellab.interpreter.execution import launcher
 from kernellab.interpreter.execution.grid import batches
 from tests.kernels.interp import memory
 
-bounded = settings(max_examples=20, derandomize=True)
+bounded = settings(max_examples=10, derandomize=True)
 SMALL = st.integers(1, 40)
 DTYPES = st.sampled_from([torch.float32, torch.bfloat16, torch.int64, torch.int8])
 

@@ -70,13 +70,6 @@ def printing_beyond(x_ptr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def spin(x_ptr):
-    j = 0
-    while j < 1 << 30:
-        j += tl.load(x_ptr)
-
-
-@triton.jit
 def through_descriptors(source, target, BLOCK: tl.constexpr):
     row = tl.program_id(0) * BLOCK
     tile = source.load([row, 0])

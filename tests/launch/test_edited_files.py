@@ -150,7 +150,7 @@ def explored(compiled: kernellab.Compilation) -> tuple[dict[int, str], str]:
     return dict(zip(numbers, source.content.split("\n"))), side.notice
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @EDITS
 @pytest.mark.parametrize("is_saved", [False, True], ids=["here", "saved"])
 def test_the_explorer_shows_a_helper_as_it_was_compiled(

@@ -140,12 +140,6 @@ def test_a_size_of_0_launches_nothing(grid, raised) -> None:
         raised(GridError, examine, grid, DATA, out, N, BLOCK=32)
 
 
-@pytest.mark.parametrize("size", [-1, 1.0, torch.tensor(1.5), "1"])
-def test_what_is_no_size_is_refused(size) -> None:
-    with kernellab.interpreted(), pytest.raises(GridError):
-        double[(size,)](DATA, torch.zeros(N), N, BLOCK=32)
-
-
 def test_the_result_is_launched_again_without_its_constants() -> None:
     out = torch.zeros(N)
     with kernellab.interpreted():

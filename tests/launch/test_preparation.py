@@ -76,6 +76,7 @@ def test_a_sweep_runs_hooks_on_copies() -> None:
     assert torch.equal(x, torch.arange(float(N)))
 
 
+@pytest.mark.slow
 def test_a_sweep_over_types_runs_no_hooks() -> None:
     kernel = triton.jit(launched.add.fn)
     seen: list[Any] = []

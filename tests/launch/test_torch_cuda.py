@@ -443,16 +443,6 @@ def test_events_and_streams_of_any_device(gpu) -> None:
     assert torch._C._cuda_getCurrentRawStream(0) == 0
 
 
-def test_what_is_less_often_asked(gpu) -> None:
-    assert torch.get_device_module() is torch.cuda
-    assert torch.cuda.get_sync_debug_mode() == 0
-    with torch.accelerator.device_index(0), torch.cuda.profiler.profile():
-        if hasattr(torch.accelerator, "empty_host_cache"):  # torch 2.12 and later
-            torch.accelerator.empty_host_cache()
-    assert "emulated" in torch.cuda.memory_summary()
-    assert torch.cuda.memory_stats()["num_ooms"] == 0
-
-
 def test_graphs_are_refused_in_words(gpu, raised) -> None:
     for use in (torch.cuda.CUDAGraph, lambda: torch.cuda.make_graphed_callables(len, ())):
         raised(UnsupportedOperation, use)

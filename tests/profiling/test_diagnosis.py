@@ -74,6 +74,7 @@ def test_the_right_finding_comes_first_and_good_twins_have_no_severe_one() -> No
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(6)
 @pytest.mark.parametrize("number", range(len(PAIRS)), ids=[pair.name for pair in PAIRS])
 def test_a_diagnosis_and_an_estimate_are_the_same_number(number: int) -> None:
     for variant in (PAIRS[number].slow, PAIRS[number].good):

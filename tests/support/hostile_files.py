@@ -44,7 +44,6 @@ def _text(kind: str, content: Callable[[], str]) -> HostileFile:
 _LONG = "9" * 5_000
 _LOC = '#loc1 = loc("a.py":1:1)\n'
 _PTX = '.file 1 "a.py"\n'
-_BLANKS, _WORD = " " * 60_000, "a" * 60_000
 
 _ANY_STAGE: Mapping[str, Callable[[], str]] = {
     "60 MB of empty lines": lambda: "\n" * 60_000_000,
@@ -78,24 +77,9 @@ _STAGES: Mapping[tuple[str, str], Callable[[], str]] = {
         f'%0 = tt.load loc(#loc{_LONG})\n}}\n#loc = loc("a.py":{_LONG}:1)\n'
         f"#blocked = #ttg.blocked<{{sizePerThread = [{_LONG}]}}>"
     ),
-    ("ttgir", "an alias that doubles"): lambda: '#a0 = "x"\n'
-    + "".join(f"#a{n} = [#a{n - 1}, #a{n - 1}]\n" for n in range(1, 30))
-    + "module attributes {ttg.evil = #a29} { tt.func public @k() { tt.return } }",
     ("ttgir", "deep regions"): lambda: (
         f"module {{ tt.func public @k(%c: i1) {{{'scf.if %c {' * 20_000}{'}' * 20_000} }} }}"
     ),
-    **{
-        (stage, f"a line of {name}"): lambda line=line: line  # type: ignore[misc]
-        for stage in ("ttgir", "llir", "ptx")
-        for name, line in {
-            "blanks": f"{_BLANKS}x", "blanks before loc(": f"{_BLANKS}xloc(",
-            "fields": f"!1 = !DILocation({_WORD}", "parts": f"\tld.{'a.' * 20_000}",
-            "debug sections": ".section .debug_x\n" * 6_000, "quotes": '"' * 60_000,
-            "backslashes": f'"{chr(92) * 60_000}', "locations": " loc(" * 12_000,
-            "layouts": "#ttg.blocked<{" * 4_000, "types": f"tensor<{'1x' * 20_000}f32, #blocked>",
-            "names": f"%{_WORD} = {'%a ' * 20_000}", "comments": "/*" * 30_000,
-        }.items()
-    },
 }  # fmt: skip
 
 

@@ -135,9 +135,3 @@ def test_a_grid_that_fails_for_one_config_drops_that_one(messages) -> None:
 
 def test_a_grid_that_fails_for_every_config_is_an_error_and_no_table_of_faults(raised) -> None:
     raised(ArgumentError, swept, the_grid=lambda **one: (one["n"],), space={"BLOCK": [16, 32, 64]})
-
-
-@pytest.mark.slow
-def test_one_second_is_no_seconds(messages) -> None:
-    sweep = swept(hard_to_compile, BLOCK=64, space={"HOW": ["hangs"]}, seconds=1)
-    assert sweep.table["why"][0] == messages

@@ -33,16 +33,16 @@ RECORDS: dict[str, Callable[[], Any]] = {
     "graph": lambda: kernellab.load(FILE, trust=True),  # a file of the tests
     **{make.__name__: make for make in site_views.VIEWS},
 }
-QUICK = ("check",)
 
 FOUND = """async () => (await axe.run()).violations.flatMap(({ id, nodes }) =>
   nodes.map((node) => `${id}: ${node.html.slice(0, 200)}`))"""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed (npm ci in js/)")
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in RECORDS],
+    RECORDS,
 )
 def test_axe_finds_nothing(open_page: OpenPage, name: str) -> None:
     record = RECORDS[name]()

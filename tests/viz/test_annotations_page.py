@@ -8,14 +8,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-import kernellab
-from kernellab.checker.records import Finding, Findings
-from kernellab.errors import SourcePosition
 from kernellab.profiling.profiles.nsight import lines_of
 from kernellab.records.display import show
-from tests.kernels import evidenced
 from tests.support import recorded_profiles as recorded
-from tests.support.compiled import compiled
 from tests.viz import annotation_cases as case
 from tests.viz.browser import OpenPage
 from tests.viz.jupyter import Jupyter
@@ -133,34 +128,6 @@ def test_findings_are_reached_by_keys_and_read_out(open_page: OpenPage, page_fil
     entries.first.focus()
     page.keyboard.press("Enter")
     expect(status).to_contain_text(f"source line {finding.line}")
-
-
-def test_words_with_html_stay_words(open_page: OpenPage) -> None:
-    nasty = "<img src=x onerror=alert(1)></script>"
-    place = SourcePosition(case.FILE, case.line_of("# the call"))
-    findings = (Finding.of("race", nasty, nasty, place), Finding.of("race", f"{nasty} of all", ""))
-    view = show(case.compilation(), Findings("thinned", nasty, (1, 1, 1), findings, (nasty,)))
-    page = open_page(view)
-    panes = stages(page)
-    page.locator(".kl-root").press("m")
-    expect(page.get_by_role("status")).to_contain_text(nasty)
-    page.locator(".kl-note-list summary").click()
-    expect(page.locator(".kl-note-entry")).to_contain_text(f"Try: {nasty}")
-    expect(page.locator(".kl-general")).to_contain_text(f"race: {nasty} of all")
-    assert nasty in (panes.nth(0).locator(".kl-note").get_attribute("title") or "")
-    expect(page.locator(".kl-root img")).to_have_count(0)
-
-
-def test_of_two_sides_one_has_bars(open_page: OpenPage) -> None:
-    older = compiled(evidenced.thinned, **case.launch(), target="sm_80")
-    view = kernellab.compare(older, case.compilation()).explore(case.counted())
-    page = open_page(view)
-    page.wait_for_selector("[data-ready]")
-    page.locator(".kl-root").press("3")
-    panes = page.locator(".kl-pane")
-    expect(page.get_by_label("Bars beside the lines")).to_have_value("sectors")
-    expect(panes.nth(1).locator(".kl-bar").first).to_be_visible()
-    expect(panes.nth(0).locator(".kl-bar")).to_have_count(0)
 
 
 def test_a_profile_of_a_real_gpu_has_bars(open_page: OpenPage) -> None:

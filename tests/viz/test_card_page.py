@@ -1,5 +1,7 @@
 """The cards of a check and of the exercises as pages, at the width of a phone and of a screen."""
 
+from pathlib import Path
+
 import torch
 import triton
 import triton.language as tl
@@ -11,8 +13,10 @@ from kernellab.checker.records import Finding, Findings
 from kernellab.errors import SourcePosition
 from kernellab.viz import registry
 from kernellab.viz.kit.view import CardView
+from kernellab.viz.pages import grades_page
 from kernellab.workshop.course import exercises
 from kernellab.workshop.exercise import EXERCISES
+from kernellab.workshop.grader import Grade, Grades
 from tests.viz.browser import OpenPage
 
 RACE = Finding.of(
@@ -67,3 +71,34 @@ def test_what_a_caret_points_to_is_marked_in_its_line(open_page: OpenPage) -> No
     page = open_page(CardView(card), width=420)
     expect(page.locator(".kl-caret").first).to_have_text("x_ptr")
     expect(page.get_by_text("^", exact=True)).to_have_count(0)
+
+
+# The page of a class
+
+
+ADD = ("add", "First kernels", "1.ipynb", "compiles", "out-of-bounds")
+MISTAKES = Grades((
+    Grade("/c/ann", *ADD, "this load reads x_ptr[128]", 5, "x = tl.load(x_ptr + offsets)"),
+    Grade("/c/bob", *ADD, "this load reads x_ptr[97]", 6, "x = tl.load(x_ptr + i)"),
+    Grade("/c/eve", *ADD, "this store writes z_ptr[97]", 7, "tl.store(z_ptr + <i>, x)"),
+    Grade("/c/ann", "add_one", "First kernels", "1.ipynb", "within budget"),
+))  # fmt: skip
+
+
+def test_the_page_of_a_class_groups_equal_mistakes_with_the_students_lines(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
+    file = tmp_path / "class.html"
+    file.write_text(grades_page(MISTAKES))
+    page = open_page(file)
+    for width in (400, 1300):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        groups = page.locator(".mistake")
+        expect(groups).to_have_count(2)
+        expect(groups.first).to_contain_text("out-of-bounds: this load reads x_ptr[128]")
+        expect(groups.first.locator("pre")).to_have_text(
+            ["x = tl.load(x_ptr + offsets)", "x = tl.load(x_ptr + i)"]
+        )
+        expect(groups.first).to_contain_text("bob, line 6")
+        expect(groups.last).to_contain_text("tl.store(z_ptr + <i>, x)")

@@ -1,6 +1,4 @@
-"""Colors that stand for something can be told apart with any color vision;
-`test_contrast.py` measures text.
-"""
+"""Colors that stand for something can be told apart with any color vision, and texts be read."""
 
 import itertools
 import re
@@ -11,7 +9,21 @@ import pytest
 from kernellab.viz.kit import palette
 from kernellab.viz.kit.palette import INFINITE, LARGEST, NAN, PALETTE, TOUCHED, ZERO, contrast
 from tests.support.source_files import ROOT
-from tests.viz.contrast import colors
+
+STYLE = (ROOT / "js/src/style.css").read_text()
+
+THEMES = {
+    "light": (".kl-root",),
+    "dark": (".kl-root", '.kl-root[data-theme="dark"]'),
+    "light, more contrast": (".kl-root", '.kl-root[data-contrast="more"]'),
+    "dark, more contrast": (
+        ".kl-root",
+        '.kl-root[data-theme="dark"]',
+        '.kl-root[data-contrast="more"]',
+        '.kl-root[data-contrast="more"][data-theme="dark"]',
+    ),
+}
+"""The selectors that a theme's variables stand at, each of which changes those before it."""
 
 PALETTE_TS = (ROOT / "js/src/palette.ts").read_text()
 STEPPER_STYLE = (ROOT / "js/src/stepper.css").read_text()
@@ -40,6 +52,15 @@ VISION = {
 
 CLEARLY = 15.0
 """A difference (CIE76) that no one overlooks; 2.3 can just be noticed."""
+
+
+def colors(theme: str) -> dict[str, str]:
+    """The variables of a theme."""
+    found: dict[str, str] = {}
+    for selector in THEMES[theme]:
+        for body in re.findall(re.escape(selector) + r"\s*\{([^}]*)\}", STYLE):
+            found.update(re.findall(r"--kl-([\w-]+):\s*(#[0-9a-f]{6})\b", body))
+    return found
 
 
 def linear(given: object) -> numpy.ndarray:
@@ -163,3 +184,58 @@ def test_labels_have_contrast_on_every_color() -> None:
     for color in (*kinds(), *scale):
         text = "#" + "".join(f"{channel:02x}" for channel in color)
         assert max(contrast(text, ink) for ink in ("#000000", "#ffffff")) >= 4.5, color
+
+
+# The explorer's colors, in both themes
+
+
+CODE = (
+    "t-comment", "t-string", "t-value", "t-symbol", "t-attribute", "t-type", "t-keyword",
+    "t-number", "ink",
+)  # fmt: skip
+BEHIND_CODE = (
+    "paper", "lit", "chosen", "match", "selection", "gone", "gone-word", "came", "came-word",
+)  # fmt: skip
+WORDS = ("ink", "soft", "bad", "warn")
+BEHIND_WORDS = ("paper", "shade", "hover", "selection", "button")
+MARKS = ("changed", "left", "right", "bad", "warn", "focus", "bar", "edge", "soft", "mark")
+BEHIND_MARKS = ("paper", "shade", "selection")
+
+
+def too_faint(
+    theme: str, front: tuple[str, ...], behind: tuple[str, ...], least: float
+) -> list[str]:
+    known = colors(theme)
+    return [
+        f"{one} on {other}: {ratio:.2f}"
+        for one in front
+        for other in behind
+        if (ratio := contrast(known[one], known[other])) < least
+    ]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_texts_can_be_read(theme: str) -> None:
+    assert not too_faint(theme, CODE, BEHIND_CODE, 4.5)
+    assert not too_faint(theme, WORDS, BEHIND_WORDS, 4.5)
+    assert not too_faint(theme, ("ink", "soft"), ("lit",), 4.5), "a variable that changed"
+    assert not too_faint(theme, ("paper",), ("changed",), 4.5), "the chosen mode"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_marks_can_be_seen(theme: str) -> None:
+    assert not too_faint(theme, MARKS, BEHIND_MARKS, 3)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_chosen_lines_stand_out_from_lit_ones(theme: str) -> None:
+    known = colors(theme)
+    assert contrast(known["lit"], known["paper"]) > 1.1
+    assert contrast(known["chosen"], known["lit"]) > 1.1
+
+
+@pytest.mark.parametrize("theme", ["light, more contrast", "dark, more contrast"])
+def test_who_wants_more_contrast_gets_it(theme: str) -> None:
+    """Ratios of success criterion 1.4.6; lines are seen as well as marks are."""
+    assert not too_faint(theme, ("ink", "soft"), ("paper", "shade"), 7)
+    assert not too_faint(theme, ("line", "edge"), ("paper", "shade"), 3)

@@ -2,8 +2,11 @@
 between two compilations, and every pass and type in sight in a cell of any width.
 """
 
+import functools
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -16,14 +19,17 @@ from tests.support.compiled import of_corpus
 from tests.viz.browser import OpenPage, box_of
 from tests.viz.explorer_page import lit_numbers, pane
 
+RECORDS: dict[str, Callable[[], Any]] = {
+    "one": lambda: of_corpus("matmul", "sm_90"),
+    "two": lambda: kernellab.compare(of_corpus("matmul", "sm_80"), of_corpus("matmul", "sm_90")),
+}
+
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """An explorer of one compilation, and of two."""
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """An explorer of one compilation, or of two."""
     folder = tmp_path_factory.mktemp("pages")
-    compared = kernellab.compare(of_corpus("matmul", "sm_80"), of_corpus("matmul", "sm_90"))
-    shown = {"one": of_corpus("matmul", "sm_90"), "two": compared}
-    return {name: show(record).to_html(folder / f"{name}.html") for name, record in shown.items()}
+    return functools.cache(lambda name: show(RECORDS[name]()).to_html(folder / f"{name}.html"))
 
 
 def is_whole_in(one: Locator, around: Locator) -> bool:
@@ -46,9 +52,9 @@ def out_and_in(page: Page) -> None:
 
 
 def test_the_first_changed_operation_is_lit_in_every_pane(
-    open_page: OpenPage, pages: dict[str, Path]
+    open_page: OpenPage, pages: Callable[[str], Path]
 ) -> None:
-    page = open_page(pages["one"])
+    page = open_page(pages("one"))
     chosen = pane(page, 1).locator(".kl-chosen")
     expect(chosen).to_contain_text("ttg.local_alloc")
     expect(chosen).to_be_in_viewport()
@@ -84,9 +90,9 @@ def test_a_profile_opens_at_its_hottest_line(open_page: OpenPage) -> None:
 
 @pytest.mark.slow
 def test_names_of_layouts_are_folded_until_they_are_wanted(
-    open_page: OpenPage, pages: dict[str, Path]
+    open_page: OpenPage, pages: Callable[[str], Path]
 ) -> None:
-    page = open_page(pages["one"])
+    page = open_page(pages("one"))
     text = pane(page, 1)
     expect(text.locator(".kl-chosen")).to_be_visible()
     text.locator(".cm-scroller").evaluate("one => { one.scrollTop = 0; }")
@@ -99,10 +105,10 @@ def test_names_of_layouts_are_folded_until_they_are_wanted(
 
 @pytest.mark.slow
 def test_a_comparison_begins_with_its_deltas_at_the_largest_difference(
-    open_page: OpenPage, pages: dict[str, Path]
+    open_page: OpenPage, pages: Callable[[str], Path]
 ) -> None:
     left, right = of_corpus("matmul", "sm_80").resources, of_corpus("matmul", "sm_90").resources
-    page = open_page(pages["two"])
+    page = open_page(pages("two"))
     deltas = page.locator(".kl-deltas")
     expect(deltas).to_contain_text(f"registers {left.registers} to {right.registers}")
     sizes = [f"{one.shared_bytes / 1024:g}" for one in (left, right)]
@@ -119,10 +125,10 @@ def test_a_comparison_begins_with_its_deltas_at_the_largest_difference(
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [420, 700, 1000])
 def test_passes_are_a_strip_of_dots_above_the_panes(
-    open_page: OpenPage, pages: dict[str, Path], width: int
+    open_page: OpenPage, pages: Callable[[str], Path], width: int
 ) -> None:
     count = len(of_corpus("matmul", "sm_90").passes)
-    page = open_page(pages["one"], width=width, height=1400)
+    page = open_page(pages("one"), width=width, height=1400)
     strip, panes = page.locator(".kl-passes"), page.locator(".kl-panes")
     expect(strip.locator(".kl-pass:visible")).to_have_count(count)
     assert all(is_whole_in(one, strip) for one in strip.locator(".kl-pass").all())
@@ -140,9 +146,9 @@ def test_passes_are_a_strip_of_dots_above_the_panes(
     "width", [420, *(pytest.param(n, marks=pytest.mark.slow) for n in (1000, 1400))]
 )
 def test_a_tooltip_is_whole_and_begins_with_the_type(
-    open_page: OpenPage, pages: dict[str, Path], width: int
+    open_page: OpenPage, pages: Callable[[str], Path], width: int
 ) -> None:
-    page = open_page(pages["one"], width=width, height=1300)
+    page = open_page(pages("one"), width=width, height=1300)
     pane(page, 1).locator(".kl-chosen .kl-value").first.hover()
     tip = page.get_by_role("tooltip")
     expect(tip).to_contain_text("!ttg.memdesc<128x64xf16, #shared, #smem>")

@@ -2,8 +2,6 @@
 linked lines, passes, differences, keys, themes, bad input.
 """
 
-import dataclasses
-import html
 import re
 from pathlib import Path
 
@@ -12,7 +10,6 @@ from playwright.sync_api import expect
 
 import kernellab
 from kernellab.errors import CompileError
-from kernellab.records import Stage, Stages
 from kernellab.records.display import show
 from tests.kernels import basic, faulty
 from tests.support.compiled import compiled, of_corpus
@@ -53,15 +50,6 @@ def test_a_click_lights_the_related_lines_everywhere(
         for number in re.findall(r"SASS line (\d+)", page.locator(".kl-status").inner_text())
     ]
     assert lit_numbers(pane(page, 0)) == set(source_map.lines("sass", "source", instruction))
-
-
-def test_the_first_pass_shown_is_the_one_that_made_the_kernel_what_it_is(
-    open_page: OpenPage, matmul_page: Path
-) -> None:
-    page = open_page(matmul_page)
-    expect(page.locator(".kl-facts b")).to_have_text("ttgir.accelerate_matmul")
-    expect(page.locator(".kl-op-changes")).to_be_visible()
-    expect(page.locator(".kl-pass[aria-selected=true]")).to_be_in_viewport()
 
 
 def test_what_was_chosen_is_remembered(open_page: OpenPage, matmul_page: Path) -> None:
@@ -156,18 +144,6 @@ def test_before_and_after_show_what_a_pass_changed(open_page: OpenPage, matmul_p
     expect(page.locator(".cm-merge-a .kl-lit", has_text="tt.dot").first).to_be_visible()
 
 
-def test_a_name_tells_its_type_and_layout(open_page: OpenPage, matmul_page: Path) -> None:
-    page = open_page(matmul_page)
-    page.locator(".kl-root").press("3")
-    line_with(pane(page, 0), "tl.dot(").click(position={"x": 120, "y": 6})
-    name = pane(page, 1).locator(".kl-lit", has_text="warp_group_dot").locator(".kl-value").first
-    name.hover()
-    tip = page.get_by_role("tooltip")
-    expect(tip).to_contain_text("tensor<128x128xf32, #mma>")
-    expect(tip).to_contain_text("#ttg.nvidia_mma<")
-    expect(tip).to_contain_text("each thread holds 64 elements")
-
-
 def test_themes(open_page: OpenPage, matmul_page: Path) -> None:
     page = open_page(matmul_page, dark=True)
     root = page.locator(".kl-root")
@@ -177,21 +153,6 @@ def test_themes(open_page: OpenPage, matmul_page: Path) -> None:
     expect(root).to_have_css("background-color", "rgb(255, 255, 255)")
     page.evaluate("document.body.dataset.jpThemeLight = 'false'")
     expect(root).to_have_attribute("data-theme", "dark")
-
-
-def test_a_narrow_place(open_page: OpenPage, matmul_page: Path) -> None:
-    page = open_page(matmul_page, width=400)
-    root = page.locator(".kl-root")
-    expect(page.locator(".kl-text .cm-line").first).to_be_visible()
-    over = root.evaluate(
-        "root => [...root.querySelectorAll('.kl-main, .kl-tools, .kl-panes, "
-        ".kl-list')].filter((one) => one.getBoundingClientRect().right > "
-        "root.getBoundingClientRect().right + 1).length"
-    )
-    assert over == 0
-    notes = page.locator(".kl-general").first
-    assert notes.evaluate("one => one.scrollHeight < one.clientHeight + 2")
-    assert page.locator(".kl-origin").evaluate("one => one.scrollWidth <= one.clientWidth + 1")
 
 
 def test_the_page_is_small_enough_and_has_a_still(matmul_page: Path) -> None:
@@ -218,26 +179,6 @@ def test_a_failed_compilation_shows_up_to_the_failing_pass(open_page: OpenPage) 
     expect(pane(page, 0).locator(".kl-note-error").first).to_be_visible()
     expect(pane(page, 0).locator(".kl-lit")).to_contain_text("tl.load(x_ptr")
     expect(pane(page, 1).locator(".kl-lit", has_text="tt.load").first).to_be_visible()
-
-
-def test_an_empty_text(open_page: OpenPage) -> None:
-    compilation = compiled(basic.add, *("*fp32:16",) * 3, "i32:16", BLOCK=1024, record="stages")
-    stages = dict(compilation.stages) | {"ttgir": Stage("ttgir", "mlir", "")}
-    page = open_page(show(dataclasses.replace(compilation, stages=Stages(stages))))
-    page.get_by_label("Text of pane 2").select_option(label="TTGIR")
-    expect(pane(page, 1)).to_contain_text("empty")
-
-
-def test_two_compilations(open_page: OpenPage) -> None:
-    comparison = kernellab.compare(of_corpus("softmax", "sm_80"), of_corpus("softmax", "sm_90"))
-    page = open_page(comparison.explore())
-    expect(page.locator(".kl-pass:visible")).to_have_count(len(comparison.passes))
-    first = comparison.first_difference
-    assert first is not None
-    expect(page.locator(".kl-facts b")).to_have_text(first.label)
-    page.get_by_role("radio", name="Differences").click()
-    expect(page.locator(".cm-merge-a .cm-changedLine", has_text='"cuda:80"').first).to_be_visible()
-    expect(page.locator(".cm-merge-b .cm-changedLine", has_text='"cuda:90"').first).to_be_visible()
 
 
 def test_find_says_how_many_places_there_are(open_page: OpenPage, matmul_page: Path) -> None:
@@ -298,13 +239,3 @@ def test_what_the_assembler_refused_is_in_sight(open_page: OpenPage) -> None:
     page.locator(".kl-root").press("{")
     expect(pane(page, 1).locator(".kl-pane-head > .kl-soft")).to_contain_text("after ")
     assert "before the failed pass" not in pane(page, 1).locator("option:checked").inner_text()
-
-
-def test_the_still_shows_the_kernel_and_what_the_compiler_says() -> None:
-    view = show(of_corpus("matmul", "sm_90"))
-    note = next(one for one in view.data.sides[0].notes if one.line > 0)
-    for words in (repr(view), html.unescape(view.still_html()).replace("\N{NO-BREAK SPACE}", " ")):
-        assert f"{note.line:>4}  " in words
-        assert note.words.splitlines()[0][:60] in words
-    assert "    " in repr(view)
-    assert len(view.still_html()) < 60_000

@@ -228,14 +228,6 @@ def test_a_target_without_tensor_memory_says_so() -> None:
     assert memory.busiest_operation is None
 
 
-@pytest.mark.slow
-def test_hundreds_of_buffers_are_drawn_and_counted() -> None:
-    many = [buffer(f"tile#{n}", 1024 * (n % 90), 1024, 10 * n, 10 * n + 400) for n in range(400)]
-    memory = memory_of(*many)
-    assert len(rectangles(memory)) == 400
-    assert "and 388 more" in words(memory)
-
-
 def test_names_are_words_whatever_is_in_them() -> None:
     svg = memory_of(buffer("$x_{2}$ <b>&", 0, 64, 1, 1)).plot().svg()
     assert "<b>" not in svg

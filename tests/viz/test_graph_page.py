@@ -89,7 +89,11 @@ BORDER = """canvas => {
 """How many pixels at the canvas's border are drawn, and whether anything is."""
 
 
-def test_a_graph_opens_fitted_and_refused_pairs_say_why(page: Page) -> None:
+def test_a_graph_opens_fitted_and_refused_pairs_say_why(open_page: OpenPage) -> None:
+    report = kernellab.load(FILE)
+    assert isinstance(report, GraphReport)
+    page = open_page(report.explore(), width=1020)
+    page.wait_for_selector("[data-drawn]")
     page.get_by_role("radio", name="Loop IR").click()
     box = page.locator(".kl-graph-box")
     expect(box).to_have_attribute("data-signs", re.compile(r"\[\{"))
@@ -99,8 +103,6 @@ def test_a_graph_opens_fitted_and_refused_pairs_say_why(page: Page) -> None:
     canvas.click(position=signs[0])
     status = page.locator(".kl-graph-status [role=status]")
     expect(status).to_contain_text("Not fused, which would save")
-    report = kernellab.load(FILE)
-    assert isinstance(report, GraphReport)
     fusions = report.capture.lowered[0].fusions
     most = max((one for one in fusions if not one.fused), key=lambda one: one.saved_bytes)
     reasons = [one.reason for one in fusions if one.saved_bytes == most.saved_bytes]

@@ -14,6 +14,8 @@ from tests.viz.explorer_page import click_the_store
 from tests.viz.jupyter import Jupyter, show_cell
 from tests.viz.view_cells import CELLS
 
+pytestmark = pytest.mark.slow
+
 KINDS = {"ir": 2, "layout": 3, "steps": 4}
 """Kinds of views, and the numbers of their cells."""
 CELL_COUNT = "jupyterapp.shell.currentWidget.content.model.cells.length"
@@ -21,9 +23,7 @@ RESTART = "jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart(
 GONE = "The kernel that made this view is gone."
 
 
-@pytest.fixture(
-    scope="module", params=["JupyterLab", pytest.param("Notebook 7", marks=pytest.mark.slow)]
-)
+@pytest.fixture(scope="module", params=["JupyterLab", "Notebook 7"])
 def shown(request: pytest.FixtureRequest, chromium: Browser, server: Jupyter) -> Iterator[Watched]:
     """The notebook, run, with its three views."""
     with server.run_watched(chromium, *CELLS, front_end=request.param) as watched:
@@ -37,7 +37,6 @@ def root(page: Page, kind: str) -> Locator:
     return show_cell(page, KINDS[kind]).locator(f".kl-{kind}[data-ready]")
 
 
-@pytest.mark.slow
 def test_only_the_widgets_show(page: Page) -> None:
     """The stills before them are there for who saves the notebook."""
     for kind in KINDS:
@@ -49,7 +48,6 @@ def test_only_the_widgets_show(page: Page) -> None:
     expect(page.locator("style[id^=kernellab-]")).to_have_count(1)
 
 
-@pytest.mark.slow
 def test_linked_lines(page: Page) -> None:
     view = root(page, "ir")
     panes = click_the_store(view)
@@ -60,7 +58,6 @@ def test_linked_lines(page: Page) -> None:
     assert scroller.evaluate("one => one.scrollHeight > one.clientHeight")
 
 
-@pytest.mark.slow
 def test_keys_are_the_views(page: Page) -> None:
     """ "d d" in a notebook's command mode would delete the cell."""
     view = root(page, "ir")
@@ -70,7 +67,6 @@ def test_keys_are_the_views(page: Page) -> None:
     assert page.evaluate(CELL_COUNT) == len(CELLS)
 
 
-@pytest.mark.slow
 def test_an_element_that_is_pointed_at_names_its_holder(page: Page) -> None:
     view = root(page, "layout")
     picture = view.locator(".kl-grid-box canvas:last-child").first
@@ -97,7 +93,6 @@ def test_steps_go_both_ways(page: Page) -> None:
     expect(words).to_have_text("from step 1")  # its slot stays
 
 
-@pytest.mark.slow
 def test_the_theme_is_the_front_ends(page: Page) -> None:
     for theme, name in (("JupyterLab Dark", "dark"), ("JupyterLab Light", "light")):
         page.evaluate(f"jupyterapp.commands.execute('apputils:change-theme', {{theme: '{theme}'}})")
@@ -108,7 +103,6 @@ def test_the_theme_is_the_front_ends(page: Page) -> None:
         expect(page.locator("#jupyterlab-splash")).to_have_count(0)
 
 
-@pytest.mark.slow
 def test_a_kernel_that_does_not_answer_can_be_asked_again(page: Page, server: Jupyter) -> None:
     view = root(page, "ir")
     kernel = int((server.folder / "kernel").read_text())
@@ -129,7 +123,6 @@ def test_a_kernel_that_does_not_answer_can_be_asked_again(page: Page, server: Ju
     expect(view.locator(".kl-pane").nth(1)).to_contain_text("after llir.to_llvmir, ")
 
 
-@pytest.mark.slow
 def test_views_live_on_when_the_kernel_is_another_one(page: Page) -> None:
     for kind in KINDS:
         expect(root(page, kind).locator(".kl-orphan")).to_be_hidden()
@@ -156,7 +149,6 @@ def test_views_live_on_when_the_kernel_is_another_one(page: Page) -> None:
         again.click()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shown", ["JupyterLab"], indirect=True)
 def test_cells_that_are_run_again_have_views_of_the_new_kernel(page: Page) -> None:
     page.evaluate("jupyterapp.commands.execute('notebook:run-all-cells')")
@@ -167,7 +159,6 @@ def test_cells_that_are_run_again_have_views_of_the_new_kernel(page: Page) -> No
     assert page.evaluate("kernellabViews.size") == 1  # nothing was imported a second time
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shown", ["JupyterLab"], indirect=True)
 def test_a_kernel_that_died_and_was_started_again_is_noticed(page: Page, server: Jupyter) -> None:
     """No one asks it anything meanwhile."""

@@ -105,12 +105,6 @@ def test_tiles_of_one_layout_share_a_card() -> None:
     assert all(tile.operation in words for tile in tiles)
 
 
-def test_the_still_says_what_the_card_says() -> None:
-    view = mma().show()
-    assert "Thread and register" in view.still_html()
-    assert "each thread holds 4 elements" in repr(view)
-
-
 @pytest.mark.slow
 def test_tilelayout_in_a_notebook(notebook: StartNotebook) -> None:
     cell = (
@@ -182,15 +176,6 @@ def test_what_a_thread_holds_is_outlined_in_white_on_black(open_page: OpenPage) 
         held,
     )
     assert outlined == [["black", "white"]] * 4
-
-
-@pytest.mark.slow
-def test_keys_go_from_cell_to_cell(open_page: OpenPage) -> None:
-    page = open_page(mma().show())
-    canvas(page, 0).press("ArrowRight")
-    canvas(page, 0).press("ArrowRight")
-    canvas(page, 0).press("ArrowDown")
-    expect(page.locator(".kl-status")).to_contain_text("element (1, 1)")
 
 
 @pytest.mark.slow
@@ -311,15 +296,6 @@ def test_a_narrow_cell_another_slice_and_foreign_text(open_page: OpenPage) -> No
     expect(page.locator(".kl-status")).to_contain_text("in slice [1, :, :]")
 
 
-@pytest.mark.slow
-def test_a_large_tile_is_painted_at_once(open_page: OpenPage) -> None:
-    large = blocked((256, 256), [1, 8], [4, 8], [4, 1], [1, 0])
-    page = open_page(large.show())
-    expect(page.locator("canvas")).to_have_count(4)
-    canvas(page, 0).press("ArrowDown")
-    expect(page.locator(".kl-status")).to_contain_text("element (0, 0): warp 0, lane 0")
-
-
 # Two memories, colors, and what is pointed at when the picture changes
 
 
@@ -348,14 +324,6 @@ def test_registers_and_shared_memory_have_their_own_colors(open_page: OpenPage) 
     expect(legend.locator("span")).to_have_text(["row of the tile 0 to 63"])
     page.get_by_label("Compared with").select_option("")
     expect(page.get_by_label("Colors")).to_have_value("warp")
-
-
-@pytest.mark.slow
-def test_a_conversion_to_shared_memory_has_a_tile_on_each_side() -> None:
-    found = of_corpus("attention_forward", "sm_90").conversions()
-    conversion = next(one for one in found if one.operation == "ttg.local_alloc")
-    data = conversion.show().data
-    assert [tile.memory for tile in data.tiles] == ["registers", "shared memory"]
 
 
 @pytest.mark.slow

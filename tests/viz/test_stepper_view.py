@@ -23,7 +23,7 @@ from kernellab.viz.stepper_data import ElementsData, SmallTensor, StepperView
 from kernellab.viz.stepper_steps import lightened, lightened_steps, step_view
 from tests.kernels.asynchronous import TILES, launched
 from tests.kernels.basic import matmul
-from tests.kernels.traced import beyond, counted, filled, nothing
+from tests.kernels.traced import beyond, counted, filled
 from tests.support.trace_events import Events
 from tests.viz.browser import OpenPage, box_of
 
@@ -162,16 +162,6 @@ def pictures_by_step(view: StepperView, name: str) -> Iterator[numpy.ndarray]:
                     view.numbers, shown.dtype, len(where), write.at
                 )
         yield shown
-
-
-def test_a_window_begins_after_what_other_programs_wrote() -> None:
-    x, z = torch.rand(120, 50), torch.zeros(120, 50)
-    trace = kernellab.trace(filled, (4,), x, z, x.numel(), BLOCK=512, programs=[1, 3])
-    begin = next(step.number for step in trace if step.program == (3, 0, 0))
-    view = step_view(trace, begin + 4, most_steps=8)
-    assert view.first == begin
-    for number, shown in enumerate(pictures_by_step(view, "z_ptr"), begin):
-        numpy.testing.assert_array_equal(shown, trace.memory("z_ptr", number))
 
 
 @pytest.fixture(scope="module")
@@ -519,7 +509,6 @@ def test_bars_show_what_is_in_flight_and_lead_to_its_issue(open_page: OpenPage, 
     expect(number).to_have_value(str(completed - 1))
 
 
-@pytest.mark.slow
 def test_programs_are_picked_on_the_map(open_page: OpenPage, tmp_path: Path) -> None:
     events = Events(tmp_path)
     events.run(program=(0, 0, 0))
@@ -603,27 +592,6 @@ def test_a_fault_no_steps_one_element_odd_numbers_and_foreign_text(
     (tmp_path / "empty").mkdir()
     page = open_page(Events(tmp_path / "empty").trace().show())
     expect(page.locator(".kl-root[data-ready]")).to_contain_text("There are no steps")
-
-
-@pytest.mark.slow
-def test_kernels_without_a_line_and_tensors_without_elements(open_page: OpenPage) -> None:
-    for tensor, words in (
-        (torch.zeros(0, 4), "no elements"),
-        (torch.tensor(2.5), ""),
-        (torch.ones(1, 1), ""),
-    ):
-        trace = kernellab.trace(nothing, (1,), tensor)
-        assert "there are no steps" in trace.show().text() or len(trace) == 1
-        page = open_page(trace.show())
-        page.wait_for_selector("[data-ready]")
-        figure = page.locator('figure[data-name="x_ptr"]')
-        expect(figure).to_contain_text(words)
-        if not words:
-            figure.locator("canvas").press("ArrowRight")
-            index = ", ".join("0" * tensor.ndim)
-            expect(page.locator(".kl-status")).to_have_text(
-                f"x_ptr[{index}] = {tensor.item():g} · read never, written never so far"
-            )
 
 
 @pytest.mark.slow

@@ -43,19 +43,6 @@ def views_sent(outcome: Outcome) -> list[dict[str, Any]]:
     return [one for one in outcome.opened if one["state"]["_model_name"] != "LayoutModel"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("cell", VIEWS)
-def test_a_view_is_a_still_and_then_a_widget(lab: NotebookSession, cell: str) -> None:
-    outcome = lab.run(cell)
-    html = outcome.still["text/html"]
-    assert html.startswith('<div class="kl-still">')
-    assert "<table" in html or "<pre" in html
-    assert "<script" not in html
-    hint = outcome.displays[-1]["text/plain"]
-    assert hint == "Run the cell for the live view."
-    assert "\n" not in hint
-
-
 @pytest.mark.parametrize(
     "cell",
     [

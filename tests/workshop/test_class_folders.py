@@ -133,7 +133,9 @@ def test_a_process_without_an_end_is_ended() -> None:
     assert time.monotonic() - started < 5
 
 
-@pytest.mark.parametrize("how", ["answers", "has no end", "its caller is killed"])
+@pytest.mark.parametrize(
+    "how", ["answers", pytest.param("has no end", marks=pytest.mark.slow), "its caller is killed"]
+)
 def test_no_process_is_left_behind(tmp_path: Path, how: str) -> None:
     name = "leaves_processes" if how == "answers" else "leaves_processes_without_end"
     if how == "its caller is killed":

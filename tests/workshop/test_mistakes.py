@@ -1,7 +1,5 @@
 """Wrong answers are rejected, and a fix that is shown makes them right when it is followed."""
 
-from typing import Any
-
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -17,7 +15,6 @@ from tests.workshop.students import ANSWERS
 
 NAMED = {f"{mistake.exercise}: {mistake.name}": mistake for mistake in (*MISTAKES, *ANSWERS)}
 OWN_WORDS = [f"{answer.exercise}: {answer.name}" for answer in ANSWERS]
-QUICK = ("add_one: one element too far",)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,11 +48,8 @@ def followed(cell: str, diagnostic: Diagnostic) -> str:
     return "\n".join(lines)
 
 
-def by_speed(names: list[str]) -> list[Any]:
-    return [pytest.param(n, id=n, marks=() if n in QUICK else pytest.mark.slow) for n in names]
-
-
-@pytest.mark.parametrize("name", by_speed(MEASURED))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MEASURED)
 def test_a_fix_makes_the_answer_right_when_it_is_followed(
     name: str, messages: SnapshotAssertion
 ) -> None:
@@ -69,6 +63,7 @@ def test_a_fix_makes_the_answer_right_when_it_is_followed(
 
 
 @pytest.mark.slow
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", [*sorted(UNFIXED), *OWN_WORDS])
 def test_no_fix_is_shown_that_does_not_help(name: str) -> None:
     mistake = NAMED[name]
