@@ -25,9 +25,10 @@ EVERY_PASS = [
 """One kernel for each kind of pipeline, as different as can be."""
 CASES = cases() if WHOLE else [(entry(name), parse_target(target)) for name, target in EVERY_PASS]
 
+QUICK = "matmul-sm_90", "matmul-gfx942"
 BY_STAGES = [
     pytest.param(
-        case, id=case_name(case), marks=[] if case[1].arch == "sm_90" else [pytest.mark.slow]
+        case, id=case_name(case), marks=[] if case_name(case) in QUICK else [pytest.mark.slow]
     )
     for case in cases()
 ]
