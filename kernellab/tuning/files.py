@@ -298,8 +298,7 @@ def _digest(data: Any) -> str:
 FORMAT = saved_files.Format(
     "kernellab.tuning",
     "sweep",
-    advice="Pass a file that tuning.save wrote. kernellab.load reads saved compilations and "
-    "traces.",
+    advice="Pass a file that tuning.save wrote. Open other files with kernellab.load(path).",
 )
 
 
@@ -365,7 +364,8 @@ def sweeps_in(content: bytes, file: Path, kind: type[Tuning]) -> list[Tuning]:
     kernels = dict.fromkeys(tuning.kernel for tuning in tunings)
     if len(kernels) > 1:
         raise ArchiveError(
-            f"{name!r} is damaged: its sweeps are of several kernels: {', '.join(kernels):.200}."
+            f"{name!r} is damaged: its sweeps are of several kernels: {', '.join(kernels):.200}.",
+            advice=saved_files.SAVE_AGAIN,
         )
     return tunings
 
@@ -378,6 +378,6 @@ def load_one(path: str | os.PathLike[str], kind: type[Tuning]) -> Tuning:
     if len(tunings) != 1:
         raise ArchiveError(
             f"{str(path)!r} must contain one sweep, but has {len(tunings)}.",
-            advice="kernellab.Tunings.load(path) reads them all.",
+            advice="Load all of its sweeps with kernellab.Tunings.load(path).",
         )
     return tunings[0]
