@@ -436,7 +436,7 @@ def _of_given_launch(problem: Diagnostic) -> Diagnostic:
 
 
 _ON_ARGUMENTS = re.compile(
-    r", and no parameter holds this size: add one, \w+ = [\d,]+"
+    r", and no parameter of the kernel has the value \d+: add one, such as \w+ = \d+"
     r"|: \w+ must not be more than [\d,]+"
 )
 

@@ -36,7 +36,7 @@ def test_before_a_view() -> None:
     problem = fault(
         "load_before", faults.load_before, (1,), torch.arange(11.0)[3:], torch.zeros(8), BLOCK=8
     )
-    assert "x_ptr[-3], but the view holds elements 0 to 7" in problem
+    assert "x_ptr[-3] is outside the view, which holds elements 0 to 7" in problem
     assert "(x_ptr: float32, shape (8,), strides (1,))" in problem
     assert "element 0 of the tile" in problem
 
