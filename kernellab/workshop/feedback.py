@@ -467,6 +467,6 @@ def _unwritten(value: torch.Tensor) -> torch.Tensor:
 def with_fix(diagnostic: Diagnostic, repair: Found, kernel: Any, launches: int) -> Diagnostic:
     """Return a diagnostic whose advice is a change that was tried."""
     changes = changes_between(str(kernel.src), repair.source, definition_of(kernel).line)
-    effect = f"With this change, all {launches} launches are right"
+    effect = f"With this change, all {launches} launches give the right results"
     advice = fix_words(repair.reason, effect, changes)
     return replace(diagnostic, advice=advice, changes=changes, verified=True)

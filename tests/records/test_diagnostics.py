@@ -199,7 +199,8 @@ def test_the_words_of_a_fault_are_made_of_its_data(messages: SnapshotAssertion) 
         return OutOfBounds(**{**data, **changed}).problem
 
     assert words() == (
-        "store out of bounds: y[9] is outside the tensor, whose storage holds elements -2 to 7 (int8, shape (4,))"
+        "store out of bounds: y[9] is outside the tensor, "
+        "whose storage holds elements -2 to 7 (int8, shape (4,))"
         "\n  in program (1, 2, 3) of grid (4, 5, 6)"
     )
     assert words(bounds="view", index=1) == messages
