@@ -336,7 +336,7 @@ def _baselines(tuning: Tuning) -> Table:
         (name, time_text(baseline.median * MICROSECONDS, 4), baseline.how)
         for name, baseline in tuning.baselines.items()
     ]
-    return Table("Beside it", (), rows)
+    return Table("Baselines", (), rows)
 
 
 def _dropped(tuning: Tuning) -> Table:
@@ -358,4 +358,4 @@ def _dropped(tuning: Tuning) -> Table:
                 first.outcome.dropped.line,
             )
         )
-    return Table("Dropped", ("reason", "the first of them", "its error message"), rows)
+    return Table("Dropped", ("reason", "first config", "its error"), rows)

@@ -106,11 +106,11 @@ class LinearTile:
     def _asked(self, name: str, given: ArrayLike) -> Numbers:
         inputs = numpy.asarray(given)
         if inputs.size and inputs.dtype.kind not in "iu":
-            raise LayoutError(f"A {name} must be an integer, got {given!r}.")
+            raise LayoutError(f"{name} must be an integer, got {given!r}.")
         outside = (inputs < 0) | (inputs >= self._size(name))
         if outside.any():
             raise LayoutError(
-                f"A {self} has {name} 0 to {self._size(name) - 1}, got "
+                f"{name} must be from 0 to {self._size(name) - 1} for a {self}, got "
                 f"{int(inputs[outside].flat[0])}."
             )
         return inputs.astype(numpy.int64)
