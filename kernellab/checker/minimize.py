@@ -389,8 +389,8 @@ def minimize(
     raise ArgumentError(
         f"This launch of {prepared.kernel.__name__!r} does not fail"
         + (f" with {kind!r}." if kind else "."),
-        advice="minimize takes a launch that does not compile, or in which kernellab.check finds "
-        "something. Pass expect= to compare its results, or by='validate' to validate every pass.",
+        advice="Pass a launch that does not compile or that fails kernellab.check. Or pass "
+        "expect= to compare its results, or by='validate' to validate every pass.",
     )
 
 

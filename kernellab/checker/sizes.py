@@ -168,7 +168,7 @@ class Sizes:
             if name not in known:
                 raise OptionError(
                     f"sizes must name integer parameters, got {shown(name)}.",
-                    advice=suggestion(str(name), known, "There are"),
+                    advice=suggestion(str(name), known, "Integer parameters:"),
                 )
             if not _is_range(bounds):
                 raise OptionError(

@@ -103,7 +103,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Any:
         if "invalid choice: " in message:
             word = message.split("invalid choice: ")[1].split("'")[1]
-            advice = suggestion(word, self.commands, "There are")
+            advice = suggestion(word, self.commands, "Commands:")
             message = f"there is no command {word!r}. {advice}"
         super().error(message)
 
@@ -439,7 +439,7 @@ def _check_apart(options: Mapping[str, Any]) -> None:
     stated = [flag for flag, value in options.items() if value is not None]
     if len(stated) > 1:
         raise OptionError(
-            f"{stated[0]} cannot be combined with {stated[1]}.", advice="Give one of them."
+            f"{stated[0]} cannot be combined with {stated[1]}.", advice="Pass only one of them."
         )
 
 

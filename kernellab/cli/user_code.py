@@ -179,7 +179,9 @@ def profile_script(
     from kernellab.profiling.profiles.session import profile
 
     if not os.path.isfile(script):
-        raise KernelLabError(f"There is no file {script!r}.", advice="Give a Python script.")
+        raise KernelLabError(
+            f"There is no file {script!r}.", advice="Pass the path of a Python script."
+        )
     if output is not None:
         check_place(output)
     is_emulated = local_target() is None

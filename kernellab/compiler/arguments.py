@@ -216,7 +216,8 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
     if not array.dtype.isnative:
         raise ArgumentError(
             f"The array has dtype {array.dtype.str!r}, whose byte order is not this machine's.",
-            advice="array.astype(array.dtype.newbyteorder('=')) makes a copy in the native order.",
+            advice="array.astype(array.dtype.newbyteorder('=')) makes a copy in the native byte "
+            "order.",
         )
     if any(stride < 0 for stride in array.strides):
         raise ArgumentError(

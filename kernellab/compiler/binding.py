@@ -438,8 +438,8 @@ def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
             return (
-                f"a tensor in the layout {str(value.layout).removeprefix('torch.')}, which has no "
-                "one block of memory.",
+                f"a tensor in the layout {str(value.layout).removeprefix('torch.')}, whose "
+                "elements are not in one block of memory.",
                 "Pass x.to_dense().",
             )
         return (

@@ -110,7 +110,9 @@ def needs(
 def _without_stages(compilation: Compilation, stages: Sequence[str]) -> NotRecorded | None:
     if any(name in compilation.stages for name in stages):
         return None
-    return NotRecorded(f"The record of {compilation.kernel!r} has no stage {' or '.join(stages)}.")
+    return NotRecorded(
+        f"The compilation of {compilation.kernel!r} has no stage {' or '.join(stages)}."
+    )
 
 
 def _passes(*beginnings: str) -> Need:
@@ -141,7 +143,7 @@ def _without_resources(compilation: Compilation) -> NotRecorded | None:
             "The compilation was stopped before there was machine code to read resources from."
         )
     return NotRecorded(
-        f"The record of {compilation.kernel!r} has no machine code to read resources from."
+        f"The compilation of {compilation.kernel!r} has no machine code to read resources from."
     )
 
 
@@ -155,7 +157,8 @@ def _without_remarks(compilation: Compilation) -> NotRecorded | None:
     if compilation.sources.remarks is not None or compilation.sources.kernel is not None:
         return None
     return NotRecorded(
-        f"The record of {compilation.kernel!r} has no remarks, and no kernel to compile again.",
+        f"The compilation of {compilation.kernel!r} has no remarks, and no kernel to compile "
+        "again.",
         advice=(
             "Compile the kernel with kernellab.compile, or load a file that compilation.save wrote."
         ),
@@ -167,7 +170,7 @@ def _without_machine_code(compilation: Compilation) -> NotRecorded | None:
     # Machine code that this machine cannot disassemble is there: the decoder says what is missing.
     if any(name in stages for name in ("sass", "amdgcn")) or "sass" in stages.failed:
         return _without_source_map(compilation)
-    return NotRecorded(f"The record of {compilation.kernel!r} has no machine code.")
+    return NotRecorded(f"The compilation of {compilation.kernel!r} has no machine code.")
 
 
 def _without_occupancy(compilation: Compilation, **_others: int | None) -> NotRecorded | None:
@@ -201,7 +204,7 @@ def _without_module(compilation: Compilation, snapshot: str = "ttgir") -> NotRec
     in_stages = any(name in compilation.stages for name in ("ttir", "ttgir"))
     if in_stages or any(run.op_counts_after for run in compilation.passes):
         return None
-    return NotRecorded(f"The record of {compilation.kernel!r} has no module of MLIR.")
+    return NotRecorded(f"The compilation of {compilation.kernel!r} has no module of MLIR.")
 
 
 def _without_layouts(compilation: Compilation, snapshot: str = _LAYOUTS_FROM) -> NotRecorded | None:
@@ -263,7 +266,7 @@ class Compilation(HasCard):
         if not is_one_of(capability, tuple(_NEEDS)):
             raise ArgumentError(
                 f"can_answer takes the name of a capability, got {shown(capability)}.",
-                advice=suggestion(capability, tuple(_NEEDS), "There are"),
+                advice=suggestion(capability, tuple(_NEEDS), "Capabilities:"),
             )
         return _NEEDS[capability](self) is None
 
@@ -345,9 +348,9 @@ class Compilation(HasCard):
                 return run
         stop = f", and do not stop before {beginning!r}" if beginning else ""
         raise NotRecorded(
-            f"The record of {self.kernel!r} has no pass {beginning!r}."
+            f"The compilation of {self.kernel!r} has no pass {beginning!r}."
             if self.passes
-            else f"The record of {self.kernel!r} has no passes.",
+            else f"The compilation of {self.kernel!r} has no passes.",
             advice=f'Compile with record="passes"{stop}.',
         )
 

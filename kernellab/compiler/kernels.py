@@ -455,7 +455,7 @@ def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
         role = roles[parameter.name]
         if role == "descriptor":
             raise ArgumentError(
-                f"{parameter.name!r} of {kernel.__name__!r} is used as a tensor descriptor, and "
+                f"{parameter.name!r} of {kernel.__name__!r} is used as a tensor descriptor, but "
                 "its block shape is not known.",
                 advice=(
                     f'State it: {parameter.name}="tensordesc<fp16[128,64]>", with the type and '

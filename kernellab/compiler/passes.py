@@ -263,7 +263,7 @@ def find_passes(wanted: str, listed: Sequence[PassCall]) -> list[PassCall]:
             errors.nearest(wanted, sorted(known))
             or f"Passes: {', '.join(sorted({c.name for c in listed}))}."
         )
-    raise errors.OptionError(f"No pass is named {wanted!r} for this target.", advice=advice)
+    raise errors.OptionError(f"There is no pass {wanted!r} for this target.", advice=advice)
 
 
 def _replacements(

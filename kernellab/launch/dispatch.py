@@ -123,7 +123,7 @@ def on_launch(enter: Callback | None = None, exit: Callback | None = None) -> La
         if callback is not None and not callable(callback):
             raise ArgumentError(
                 f"{name} must be a function, got {shown(callback)}.",
-                advice="It is called with the launch.",
+                advice="The function is called with the launch as its argument.",
             )
     if enter is None and exit is None:
         raise ArgumentError(
@@ -348,7 +348,7 @@ def _check_completion(kernel: JITFunction, options: RunOptions) -> None:
         raise OptionError(
             f"completion={options.completion!r} is for TTGIR, and stage={options.stage!r}: "
             "in TTIR nothing is asynchronous.",
-            advice='Give stage="ttgir" too, or leave completion out.',
+            advice='Pass stage="ttgir", or remove completion=.',
             position=triton_api.definition_of(kernel),
         )
 

@@ -538,7 +538,11 @@ def _refuse_options(entry_point: EntryPoint, kernel: JITFunction, options: RunOp
     for name, value in options.changed().items():
         why = refuses.get(name)
         if name == "completion" and entry_point.steps:
-            why = None if kernel.is_gluon() else "the source of a Triton kernel waits for nothing"
+            why = (
+                None
+                if kernel.is_gluon()
+                else "the source of a Triton kernel has no asynchronous operations"
+            )
         elif name == "completion":  # operations complete late only in a stage that can be chosen
             why = why or refuses.get("stage")
         if why is not None:
@@ -621,8 +625,8 @@ def _arguments_on_gpu(
             f"The tensors of this launch of {kernel.__name__!r} hold {format_bytes(size)} on a "
             f"GPU, and {entry_point.name}, which runs kernels on the CPU, copies at most "
             f"{format_bytes(LARGEST_COPY)} there.",
-            advice="Pass smaller tensors, which show the same faults sooner. Or pass copies: "
-            "x.cpu().",
+            advice="Pass smaller tensors, which show the same faults sooner, or copies on the "
+            "CPU: x.cpu().",
             position=triton_api.definition_of(kernel),
         )
     return originals, size

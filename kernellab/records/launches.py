@@ -222,8 +222,8 @@ def split_keywords(
     options = RunOptions(**given)
     if "seed" in given and "shuffled" not in (options.order, options.completion):
         raise OptionError(
-            f"seed={options.seed} chooses a shuffled order, but order={options.order!r}.",
-            advice='Give order="shuffled" too, or leave the seed out.',
+            f'seed={options.seed} needs order="shuffled", got order={options.order!r}.',
+            advice='Pass order="shuffled", or remove seed=.',
         )
     return rest, outright, options
 

@@ -276,7 +276,7 @@ def _output(
     if known is None:
         raise ArgumentError(
             f"The traced launch has no tensor argument {name!r}.",
-            advice=suggestion(name, trace.arguments, "There are"),
+            advice=suggestion(name, trace.arguments, "Arguments:"),
         )
     theirs = array_of(value) if isinstance(value, torch.Tensor) else numpy.asarray(value)
     if theirs.shape != known.shape:

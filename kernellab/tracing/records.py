@@ -253,7 +253,7 @@ class Trace(Sequence[Step]):
         if not isinstance(name, str):
             raise errors.ArgumentError(
                 f"history takes the name of a variable, got {shown(name)}.",
-                advice=errors.suggestion("", self.names(), "There are"),
+                advice=errors.suggestion("", self.names(), "Variables:"),
             )
         self._refuse_unknown({name})
         whose = None if program is None else self._traced_program(program)
@@ -387,7 +387,8 @@ class Trace(Sequence[Step]):
         if lanes > _MOST_REPLAYED:
             raise errors.NotRecorded(
                 f"The contents of {argument!r} after step {last} are not computed: {lanes:,} "
-                f"elements are written up to there, and at most {_MOST_REPLAYED:,} are followed.",
+                f"elements are written up to that step, but at most {_MOST_REPLAYED:,} can be "
+                "computed.",
                 advice="Ask for an earlier step, or trace fewer programs.",
             )
         memory = ReplayedMemory(known, stored.copied().reshape(known.shape))
@@ -416,7 +417,7 @@ class Trace(Sequence[Step]):
         if not isinstance(name, str) or name not in self.arguments:
             raise errors.ArgumentError(
                 f"No tensor of this launch of {self.facts.kernel!r} is called {shown(name)}.",
-                advice=errors.suggestion(name, self.arguments, "There are"),
+                advice=errors.suggestion(name, self.arguments, "Tensors:"),
             )
         return self.arguments[name]
 
@@ -621,7 +622,7 @@ class Trace(Sequence[Step]):
         for name in sorted(names.difference(known)):
             raise errors.ArgumentError(
                 f"The trace of {self.facts.kernel!r} has no variable {name!r}.",
-                advice=errors.suggestion(name, known, "There are"),
+                advice=errors.suggestion(name, known, "Variables:"),
             )
 
     def _computed_again(

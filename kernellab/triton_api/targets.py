@@ -364,8 +364,8 @@ def _check_range(name: str, value: Any) -> None:
     least, most = _RANGES[name]
     if not least <= value <= most:
         raise OptionError(
-            f"{name}={shown(value)} is out of range.",
-            advice=f"Give an integer from {least} to {most}.",
+            f"{name} must be an integer from {least} to {most}, got {shown(value)}.",
+            advice=f"Remove {name}= to use the default.",
         )
     if name == "num_ctas" and value & (value - 1):  # of num_warps the backend says so itself
         raise OptionError(

@@ -57,9 +57,9 @@ def found_again(value: Any, parameter: str, kernel: Any) -> Any:
         return function
     wanted = f"the function {value.function!r}" if value.function else value.text
     raise ArgumentError(
-        f"{parameter!r} of this sweep of {kernel.__name__!r} was {wanted}, which its "
-        "file can only name.",
-        advice="The file that defines the kernel must define it too."
+        f"{parameter!r} of this sweep of {kernel.__name__!r} was {wanted}, which a saved file "
+        "does not contain.",
+        advice="Define it in the file that defines the kernel."
         if value.function
         else "A file can hold numbers, texts, Triton's types, and names of JIT functions.",
         position=triton_api.definition_of(kernel),
@@ -87,7 +87,8 @@ def complete(candidate: Candidate, kernel: Any, plain: Any) -> Candidate:
         if of_config(plain, config) == candidate and config.pre_hook is not None:
             return replace(candidate, pre_hook=config.pre_hook)
     raise ArgumentError(
-        f"The config {candidate} has the hook {candidate.hook_name!r}, which a file can only name.",
+        f"The config {candidate} has the hook {candidate.hook_name!r}, which a saved file does "
+        "not contain.",
         advice="Pass the kernel with its @triton.autotune, whose configs have their hooks.",
         position=triton_api.definition_of(plain),
     )

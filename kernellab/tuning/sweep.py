@@ -283,7 +283,8 @@ class ClusterPool:
         except Exception as error:  # whatever a worker raises
             raise ArgumentError(
                 f"The cluster's workers cannot sweep: {error_text(error)}",
-                advice="Each needs KernelLab, with the Python and the Triton of this process.",
+                advice="Install KernelLab on every worker, with the versions of Python and "
+                "Triton of this process.",
             ) from error
         self._with_gpu = bool(machine.gpu)
         return machine, target

@@ -218,7 +218,8 @@ def _check_options(executor: Any, seconds: Any, workers: Any, prune: Any, baseli
         )
     if not is_real(seconds) or not 0 < seconds <= LONGEST_SECONDS:
         raise ArgumentError(
-            f"seconds must be a number above 0, up to {LONGEST_SECONDS:,}, got {shown(seconds)}.",
+            f"seconds must be a number above 0 and at most {LONGEST_SECONDS:,}, got "
+            f"{shown(seconds)}.",
             advice="Remove seconds= for the default, 30.",
         )
     if workers is not None and not (is_whole(workers) and 1 <= workers <= _MOST_WORKERS):

@@ -347,7 +347,7 @@ class Tuning(HasCard):
         if not self.trials:
             raise ArgumentError(
                 f"No config of {self.kernel!r} was tried: the sweep was interrupted.",
-                advice="The same call continues from there.",
+                advice="Call kernellab.tune again with the same arguments to continue.",
             )
         if all(trial.is_dropped for trial in self.trials):
             reasons = "\n".join(f"  {trial}" for trial in self.trials)
@@ -442,7 +442,7 @@ class Tuning(HasCard):
             raise ArgumentError(
                 f"Config {trial.number} ({trial.candidate}) was not compiled again here: "
                 f"{dropped.line}",
-                advice="To compile it in this process at that risk, call kernellab.compile.",
+                advice="To compile it in this process anyway, call kernellab.compile.",
             )
 
     def _call(self, plain: Any, trial: Trial) -> BoundCall:

@@ -346,7 +346,8 @@ def _check_lines(profile: Profile, lines: list[ProfiledLine], compilation: Compi
         if is_code and not compilation.source_map.lines("source", stage, line.line):
             raise ProfileError(
                 f"The profile has {line.operation or 'work'} on line {line.line} of "
-                f"{compilation.kernel!r}, and the compilation has no code of that line: the kernel "
+                f"{compilation.kernel!r}, but the compilation has no code for that line: the "
+                "kernel "
                 "has changed since.",
                 advice="Profile it again, or compile what was profiled.",
             )

@@ -233,7 +233,7 @@ class LaunchTabs(TabGroup):
             if not made:
                 raise KernelLabError(
                     f"There is no sweep of {self._kernel} yet.",
-                    advice="A cell with %%tiletune makes one, as kernellab.tune does.",
+                    advice="Run %%tiletune in a cell, or call kernellab.tune, to create one.",
                 )
             self._records["sweep"] = made[len(made) - 1]
         return _view(self._records["sweep"])

@@ -713,7 +713,7 @@ def _sent(
     try:
         value, numbers = part(view, number)
     except (IndexError, TypeError) as error:
-        raise KernelLabError("This view has no such part.") from error
+        raise KernelLabError("This view does not contain the requested part.") from error
     return Answer({name: as_json(value)}, [numbers])
 
 

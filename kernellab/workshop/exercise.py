@@ -172,7 +172,7 @@ def exercise_named(name: Any) -> Exercise:
         )
     if name not in known:
         raise ArgumentError(
-            f"There is no exercise {name!r}.", advice=suggestion(name, known, "There are")
+            f"There is no exercise {name!r}.", advice=suggestion(name, known, "Exercises:")
         )
     return known[name]
 

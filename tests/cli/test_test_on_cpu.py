@@ -78,7 +78,7 @@ Findings:
 (x_ptr: float32, shape (100,))
 
 What KernelLab does not run:
-  CUDA graphs are not emulated: work runs when it is called, and none is recorded.
+  CUDA graphs are not emulated: each operation runs at once, and nothing is recorded.
 
 Skipped by the tests themselves:
   needs two GPUs

@@ -242,7 +242,7 @@ def check_needs(
             words = triton_api.OutOfResources(needed, limit, resource)
             error = CompileError(
                 f"{kernel.__name__!r} needs {needed:,} {what} per program, and {target} has "
-                f"{limit:,}. At a launch Triton says: {words}",
+                f"{limit:,}. A launch raises Triton's error: {words}",
                 advice=report() if resource == "shared memory" else "",
                 position=triton_api.definition_of(kernel),
                 kernel=kernel.__name__,

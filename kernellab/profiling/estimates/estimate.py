@@ -236,7 +236,7 @@ def estimate(
     kernel = compilation.sources.kernel
     if kernel is None:
         raise NotRecorded(
-            "An estimate runs a few programs of the kernel, and the record of "
+            "An estimate runs a few programs of the kernel, but the saved compilation of "
             f"{compilation.kernel!r} does not contain it.",
             advice="Compile the kernel here: kernellab.compile(kernel, ...).estimate(grid, ...).",
         )

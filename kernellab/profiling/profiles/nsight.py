@@ -409,8 +409,8 @@ def _printed(file: Path, page: str, *options: str) -> str:
         raise ProfileError(why_unreadable(file, FileNotFoundError()))
     if shutil.which("ncu") is None:
         raise ProfileError(
-            f"{file.name} is a report of Nsight Compute's, which only ncu reads, and "
-            "ncu is not installed here.",
+            f"{file.name} is a report of Nsight Compute, which only ncu can read, but ncu is not "
+            "installed here.",
             advice=f"On the machine where it was recorded, run: {_EXPORT.format(file=file.name)}",
         )
     command = ["ncu", "--import", str(file), "--page", page, *options, "--csv"]
@@ -499,7 +499,8 @@ def lines_of(profile: SampledCode, compilation: Compilation) -> Mapping[int, Sam
     """
     if profile.kernel != compilation.kernel:
         raise ProfileError(
-            f"The profile is of {profile.kernel!r}, and the compilation of {compilation.kernel!r}."
+            f"The profile is of {profile.kernel!r}, but the compilation is of "
+            f"{compilation.kernel!r}."
         )
     try:
         whole = compilation.instructions
@@ -563,7 +564,8 @@ def _other_code(
     ours = str(here[1]) if here else "no more"
     theirs = there[1].text if there else "no more"
     return ProfileError(
-        f"The profile of {profile.kernel!r} is of other machine code than this compilation for "
+        f"The profile of {profile.kernel!r} was recorded from different machine code than this "
+        "compilation for "
         f"{compilation.target}: {counts[1]:,} instructions were profiled, and {counts[0]:,} are "
         f"here. Instruction {number} is {theirs!r} in the profile, and {ours!r} here.",
         advice=(

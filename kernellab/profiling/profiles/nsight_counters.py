@@ -105,8 +105,8 @@ def _check_known(counters: Counters) -> None:
     ]
     if unknown:
         raise ProfileError(
-            f"ncu counted no {', '.join(unknown)}.",
-            advice="ncu --query-metrics lists the names, which end as in .sum or "
+            f"ncu has no metric {', '.join(unknown)}.",
+            advice="Run ncu --query-metrics to list the names, which end as in .sum or "
             ".avg.pct_of_peak_sustained_active.",
         )
 

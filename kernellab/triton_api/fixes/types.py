@@ -519,7 +519,7 @@ def _keyword(refused: Refusal, match: re.Match[str]) -> Fix | None:
     if name == "print":
         return Fix(
             f"print in a kernel takes strings and values, but no {match[1]}=.",
-            "Leave it out: a kernel writes a line for each program.",
+            "Remove it: a kernel writes a line for each program.",
         )
     called = refused.known("fn")
     taken = _parameters(called)

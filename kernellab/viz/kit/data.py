@@ -315,7 +315,7 @@ class TabGroup:
             if name not in known:
                 raise OptionError(
                     f"This view has no tab {shown(name)}.",
-                    advice=suggestion(name, known, "There are"),
+                    advice=suggestion(name, known, "Tabs:"),
                 )
         return [(tab, self.enter(tab.id, {})[0]) for tab in self.tabs if tab.id in names]
 
