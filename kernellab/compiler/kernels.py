@@ -458,9 +458,8 @@ def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
                 f"{parameter.name!r} of {kernel.__name__!r} is used as a tensor descriptor, but "
                 "its block shape is not known.",
                 advice=(
-                    f'State it: {parameter.name}="tensordesc<fp16[128,64]>", with the type and '
-                    "shape that you "
-                    "use."
+                    f'State it: {parameter.name}="tensordesc<fp16[128,64]>", with your type and '
+                    "shape."
                 ),
                 position=triton_api.parameter_position(kernel, parameter.name),
             )

@@ -250,7 +250,8 @@ def _unusable(tensor: torch.Tensor) -> _Unusable:
         )
     if tensor.is_neg():
         return _Unusable(
-            "a tensor that torch negates when it is read (is_neg()): its memory has the other sign",
+            "a tensor that torch negates when it is read (is_neg()): its memory holds the negated "
+            "values",
             "Pass x.resolve_neg().",
         )
     try:

@@ -79,7 +79,7 @@ class Asked:
         """Raise ArgumentError where a launch was said of what has its own."""
         if self.args or self.grid is not None or self.target is not None or dict(self.keywords):
             raise ArgumentError(
-                f"diagnose cannot take a launch together with {subject}, which has one.",
+                f"diagnose takes either a launch or {subject}, got both.",
                 advice="Pass it alone, without arguments, grid and target.",
             )
 

@@ -87,8 +87,9 @@ def _permuted(refused: Refusal, match: re.Match[str]) -> Fix:
         axes, named = len(refused.known("input").shape), len(refused.known("dims"))
     name = next(iter(refused.names()), "x")
     return Fix(
-        f"it names {named} axes of a tile that has {axes} {'axis' if axes == 1 else 'axes'}.",
-        f"Name each once. A tile of one axis has nothing to swap: {name}[:, None] makes a column "
+        f"the call names {named} axes of a tile that has {axes} {'axis' if axes == 1 else 'axes'}.",
+        f"Name each axis once. A tile of one axis has nothing to swap: {name}[:, None] makes a "
+        "column "
         f"of it, {name}[None, :] a row.",
     )
 
@@ -421,8 +422,8 @@ def _tile_to_scalar(refused: Refusal, _: re.Match[str]) -> Fix:
     value = refused.known("val") or refused.known("value")
     offsets = _offsets_of(refused, value)
     return Fix(
-        f"{kind_of(value)} does not go to one address, {pointer or 'the pointer'}.",
-        f"Give an address for each element, {pointer or 'ptr'} + {offsets}, or reduce the tile "
+        f"{kind_of(value)} cannot be stored to the single address {pointer or 'of the pointer'}.",
+        f"Pass an address for each element, {pointer or 'ptr'} + {offsets}, or reduce the tile "
         "first: tl.sum(...).",
     )
 

@@ -172,9 +172,11 @@ def _power(refused: Refusal, _: re.Match[str]) -> Fix:
     base = base if base.isidentifier() else "x"
     exponent = power.right.value if power and isinstance(power.right, ast.Constant) else None
     if isinstance(exponent, int) and 2 <= exponent <= 4:
-        return Fix("tiles have no **.", f"Write {' * '.join([base] * exponent)}.")
+        return Fix(
+            "Triton does not support ** for tiles.", f"Write {' * '.join([base] * exponent)}."
+        )
     return Fix(
-        "tiles have no **.",
+        "Triton does not support ** for tiles.",
         f"Write products ({base} * {base}), or tl.exp2(p * tl.log2({base})) for {base} above 0.",
     )
 
