@@ -500,7 +500,7 @@ def bind(
     Raises:
         ArgumentError: arguments that do not fit the kernel; the message names the parameter and
             the kernel's line.
-        OptionError: a keyword that no one takes, or an option value that the backend refuses.
+        OptionError: a keyword does not exist, or the backend refuses an option's value.
     """
     known = known_kernel(kernel, target)
     native = None if options or constants else known.bind_natively(args, keywords)

@@ -272,7 +272,7 @@ class Compilation(HasCard):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """All that `can_answer` says yes to."""
+        """The names for which `can_answer` is true."""
         return frozenset(capability for capability in _NEEDS if self.can_answer(capability))
 
     @property
@@ -540,7 +540,7 @@ class Compilation(HasCard):
             ArgumentError: arguments that do not fit what was compiled.
             GridError: a grid that no launch has.
             KernelFault: a program faults.
-            NotRecorded: the kernel is not at hand.
+            NotRecorded: the kernel is not available.
             OptionError: no such GPU.
             TargetError: a target that is not calibrated, such as AMD's.
             UnsupportedOperation: the interpreter does not know an operation.

@@ -585,7 +585,7 @@ def equal(
 
     Raises:
         ArgumentError: neither is a kernel, or the results have other shapes or another number.
-        OptionError: an option has another value, or `proof` is asked for where rounding is kept.
+        OptionError: an option has another value, or `proof` is combined with rounding="kept".
         CompileError, KernelFault, GridError: as `kernellab.run`.
     """
     check_whole("seeds", seeds, 1)

@@ -188,9 +188,9 @@ class Diagnostic:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Diagnostic:
-        """The diagnostic that `to_json` wrote; of a class that derives from it the common part.
+        """The diagnostic that `to_json` wrote; of a derived class, only the common fields.
 
-        Raises KeyError or TypeError where `data` is none.
+        Raises KeyError or TypeError if `data` is not a diagnostic.
         """
         place = data["position"]
         return Diagnostic(
@@ -478,8 +478,8 @@ class KernelFault(KernelLabError):
         lane: position in its tile of the first lane at fault; () where no lane is.
         count: how many lanes are at fault in the programs that ran together.
         more: how many further programs were found at fault.
-        values: what the index was made of (of an assertion, the condition) in that lane, by the
-            kernel's names.
+        values: the values from which the index (or the asserted condition) was computed in that
+            lane, by the kernel's names.
     """
 
     fact_names: ClassVar[tuple[str, ...]] = (

@@ -66,8 +66,8 @@ def graph(
     """Compile a call with torch.compile for a GPU that this machine need not have, and return every
     level: bytecode, FX, ATen, primitives, loop IR, Triton.
 
-    The call runs once on the CPU, in a copy of this process, so that all settings of torch hold,
-    and nothing here changes. The code is what Inductor generates for that GPU.
+    The call runs once on the CPU, in a copy of this process with all of torch's settings, so
+    nothing here changes. The code is what Inductor generates for that GPU.
 
     Args:
         function: a function of tensors, or a module.

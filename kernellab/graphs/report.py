@@ -518,7 +518,7 @@ class GraphReport(PrintsAsCard):
 
     @functools.cached_property
     def graphs(self) -> tuple[ReportGraph, ...]:
-        """The graphs that were compiled, in the order in which they were."""
+        """The compiled graphs, in the order of their compilation."""
         frames = {frame.number: frame for frame in self.capture.frames}
         nothing = Level("fx", "", (), "not recorded")
         graphs = []
@@ -591,8 +591,8 @@ class GraphReport(PrintsAsCard):
         kernels: Mapping[str, str] | None = None,
         decompositions: Mapping[Any, Callable[..., Any]] | None = None,
     ) -> GraphComparison:
-        """Run the call eager and compiled on the CPU, and say which node's value is the first that
-        is off by more than rounding explains.
+        """Run the call eager and compiled on the CPU, and report the first node whose value
+        differs by more than rounding explains.
 
         Each node is given eager's values, so that it is judged by itself. Random numbers are drawn
         as eager torch draws them, also in the compiled code.

@@ -648,7 +648,7 @@ def bind(kernel: Any, grid: Any, *args: Any, **keywords: Any) -> BoundLaunch:
         kernellab.check(launch)
         kernellab.trace(launch, programs=(3, 0, 0))
 
-    It holds the arguments: what is written to them later counts.
+    The bound launch refers to the arguments, and does not copy them.
 
     Args:
         kernel, grid, args, keywords: as for `kernellab.run`.

@@ -221,7 +221,7 @@ class TileKernel(JITFunction):
             GridError: a grid that no GPU would accept.
             CompileError: the kernel does not compile.
             UnsupportedOperation: the interpreter cannot run this kernel.
-            KernelFault: the kernel left its tensors, or the like.
+            KernelFault: the kernel accessed memory outside its tensors, or had another fault.
         """
         __tracebackhide__ = True
         if warmup:

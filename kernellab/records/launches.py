@@ -39,7 +39,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """The vendor's own word: "sm_90", "gfx942"."""
+        """The vendor's name: "sm_90", "gfx942"."""
         return f"sm_{self.arch}" if self.backend == "cuda" else self.arch
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Specialization:
 
 @dataclass(frozen=True)
 class Launch(HasCard):
-    """One launch of a kernel, as it was seen."""
+    """One launch of a kernel."""
 
     kernel: str
     grid: tuple[int, int, int]

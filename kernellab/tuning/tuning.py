@@ -372,7 +372,7 @@ class Tuning(HasCard):
         docs/estimates.md shows how often the first five contain the best.
 
         Raises:
-            OptionError: `count` is not a whole number from 1.
+            OptionError: `count` is not a positive integer.
         """
         check_whole("count", count, 1)
         ranked = self.ranked or tuple(by_compiler(self.trials))
@@ -530,7 +530,7 @@ class Tuning(HasCard):
 
     @property
     def recompiled(self) -> str:
-        """That another Triton compiled the sweep's configs, in a sentence; "" if not."""
+        """A sentence if another version of Triton compiled the sweep's configs, otherwise ""."""
         # A sweep that has its launches was compiled by this process, even if its times were
         # recorded on another machine.
         return "" if self.live is None or self.live.calls else self._other_triton()

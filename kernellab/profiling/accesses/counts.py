@@ -415,7 +415,7 @@ def accesses(launch: BoundLaunch, *, target: str | Target | None = None) -> Acce
 
     Raises:
         ArgumentError: arguments that do not fit, or more than 1 GiB on a GPU.
-        OptionError: an option that no one takes, or one of the interpreter's.
+        OptionError: an option does not exist, or is one of the interpreter's.
         GridError, CompileError, UnsupportedOperation, KernelFault: as `kernellab.run`.
         TargetError: the target is not an NVIDIA GPU.
     """

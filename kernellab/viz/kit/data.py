@@ -236,7 +236,7 @@ DIGEST = hashlib.sha256(f"{SCRIPT}\0{STYLE}".encode()).hexdigest()[:16]
 
 @dataclass(frozen=True)
 class Answer:
-    """What goes back: plain data, and bytes beside it."""
+    """The answer to a request: plain data, and bytes."""
 
     content: Mapping[str, Any]
     buffers: Sequence[bytes] = ()
