@@ -175,7 +175,8 @@ def _check_condition(condition: str, request: Any) -> None:
         compile(condition, "<condition>", "eval")
     except SyntaxError as error:
         raise OptionError(
-            f"The condition of the breakpoint {request!r} is not an expression: {error.msg}."
+            f"The condition of the breakpoint {request!r} is not an expression: {error.msg}.",
+            advice="Write a Python expression, such as x.max() > 10.",
         ) from None
 
 

@@ -486,9 +486,9 @@ class TunedLaunch:
             return replace(finding, severity="note", why=_AS_BEFORE)
         number = counted(min(len(tuner.configs), _MOST_CONFIGS), "config")
         effect = (
-            f"After a trial of {number}, the launch leaves "
-            f"{number_text(apart.actual)} in {element_text(name, apart.index)}, and alone it "
-            f"leaves {number_text(apart.expected)}."
+            f"After a trial of {number}, the launch leaves {number_text(apart.actual)} in "
+            f"{element_text(name, apart.index)}; without a trial, it leaves "
+            f"{number_text(apart.expected)}."
         )
         finding = replace(finding, why=effect)
         remaining, known = {*map(key_of, after)}, {*map(key_of, before.findings)}

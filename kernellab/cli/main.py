@@ -207,7 +207,7 @@ def _demo(*, output: Path = option(Path, default=_DEMO_REPORT)) -> int:
 def _doctor(*, json_: bool = option()) -> int:
     """Say what is installed, whether it fits together, and what is missing.
 
-    It says which GPU is here, too. The exit status is 1 where something that the lab needs is
+    It says which GPU is here, too. The exit status is 1 where something that KernelLab needs is
     missing or broken.
 
     Options:

@@ -144,7 +144,9 @@ def _split(text: str) -> list[str]:
     if entries and not entries[-1]:
         entries.pop()
     if "" in entries:
-        raise ArgumentError(f"The signature {text!r} has an empty entry.")
+        raise ArgumentError(
+            f"The signature {text!r} has an empty entry.", advice="Remove the extra comma."
+        )
     return entries
 
 

@@ -143,14 +143,18 @@ def _without_resources(compilation: Compilation) -> NotRecorded | None:
             "The compilation was stopped before there was machine code to read resources from."
         )
     return NotRecorded(
-        f"The compilation of {compilation.kernel!r} has no machine code to read resources from."
+        f"The compilation of {compilation.kernel!r} has no machine code to read resources from.",
+        advice="Compile the kernel with kernellab.compile.",
     )
 
 
 def _without_source_map(compilation: Compilation) -> NotRecorded | None:
     if compilation.sources.source_map is not None:
         return None
-    return NotRecorded(f"No line information was kept for {compilation.kernel!r}.")
+    return NotRecorded(
+        f"No line information was kept for {compilation.kernel!r}.",
+        advice="Compile the kernel with kernellab.compile.",
+    )
 
 
 def _without_remarks(compilation: Compilation) -> NotRecorded | None:
@@ -170,7 +174,10 @@ def _without_machine_code(compilation: Compilation) -> NotRecorded | None:
     # Machine code that this machine cannot disassemble is there: the decoder says what is missing.
     if any(name in stages for name in ("sass", "amdgcn")) or "sass" in stages.failed:
         return _without_source_map(compilation)
-    return NotRecorded(f"The compilation of {compilation.kernel!r} has no machine code.")
+    return NotRecorded(
+        f"The compilation of {compilation.kernel!r} has no machine code.",
+        advice="Compile the kernel with kernellab.compile.",
+    )
 
 
 def _without_occupancy(compilation: Compilation, **_others: int | None) -> NotRecorded | None:
@@ -204,7 +211,10 @@ def _without_module(compilation: Compilation, snapshot: str = "ttgir") -> NotRec
     in_stages = any(name in compilation.stages for name in ("ttir", "ttgir"))
     if in_stages or any(run.op_counts_after for run in compilation.passes):
         return None
-    return NotRecorded(f"The compilation of {compilation.kernel!r} has no module of MLIR.")
+    return NotRecorded(
+        f"The compilation of {compilation.kernel!r} has no module of MLIR.",
+        advice="Compile the kernel with kernellab.compile.",
+    )
 
 
 def _without_layouts(compilation: Compilation, snapshot: str = _LAYOUTS_FROM) -> NotRecorded | None:

@@ -408,8 +408,8 @@ class FunctionSide:
             self._call = lambda: self._function(*(values[name] for name in reads))
         else:
             raise ArgumentError(
-                f"{self.name} takes {', '.join(needed)}, which are not parameters of "
-                f"{kernel.name}, and not as many as the tensors that it only reads "
+                f"The parameters of {self.name} ({', '.join(needed)}) must have the names of "
+                f"parameters of {kernel.name}, or be as many as the tensors that it only reads "
                 f"({', '.join(reads)}).",
                 advice=f"Name its parameters as the kernel does: {', '.join(values)}.",
             )

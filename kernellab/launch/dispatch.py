@@ -381,7 +381,7 @@ def _files_of(kernel: JITFunction) -> set[str]:
     return {f.fn.__code__.co_filename for f in triton_api.reachable_functions(kernel)}
 
 
-# Launches that Triton makes on the GPU, at the cost that they have without the lab: noting one
+# Launches that Triton makes on the GPU, at the cost that they have without KernelLab: noting one
 # takes a microsecond, and the record is made on request.
 
 

@@ -215,7 +215,10 @@ def split_keywords(
     given = {name: rest.pop(name) for name in _NAMES.difference(parameters) & rest.keys()}
     for name in _NAMES & outright.keys():
         if name in given:
-            raise OptionError(f"{name!r} is given twice: by name and among the options.")
+            raise OptionError(
+                f"{name!r} is given twice: by name and among the options.",
+                advice="Pass it only once.",
+            )
         given[name] = outright.pop(name)
     if not given:
         return rest, outright, DEFAULT

@@ -105,7 +105,8 @@ class AppliedTuning:
         missing = [name for name in names if name not in given]
         if missing:
             raise ArgumentError(
-                f"The config depends on {missing[0]!r}, which is missing from the launch."
+                f"The config depends on {missing[0]!r}, which is missing from the launch.",
+                advice="Pass it to the launch.",
             )
         wanted = {name: given[name] for name in names}
         for key, candidate in self.configs:
@@ -500,7 +501,8 @@ class Tuning(HasCard):
         plain = innermost(kernel)
         if plain.__name__ != self.kernel:
             raise ArgumentError(
-                f"This is a sweep of {self.kernel!r}, but the given kernel is {plain.__name__!r}."
+                f"This is a sweep of {self.kernel!r}, but the given kernel is {plain.__name__!r}.",
+                advice="Pass the kernel that was swept.",
             )
         tried = {
             name for trial in self.trials for name in (*trial.candidate.constants, *trial.constants)
@@ -510,6 +512,7 @@ class Tuning(HasCard):
             raise ArgumentError(
                 f"This sweep is of a {self.kernel!r} with the parameter {unknown[0]!r}, which the "
                 "given kernel does not have.",
+                advice="Pass the kernel that was swept.",
                 position=triton_api.definition_of(plain),
             )
         given = source_of(plain) if self.source is not None else None

@@ -92,7 +92,8 @@ def check_subject(
     if kernel != compilation.kernel:
         raise ArgumentError(
             f"{what} are of the kernel {kernel!r}, and the compilation is of "
-            f"{compilation.kernel!r}."
+            f"{compilation.kernel!r}.",
+            advice="Pass results for the kernel of this compilation.",
         )
     if subject is not None and not is_defined_alike(subject, compilation):
         raise ArgumentError(
@@ -317,7 +318,8 @@ def annotations_of_lines(profile: Profile, compilation: Compilation) -> Annotati
         names = sorted({record.kernel for record in profile.line_records})[:_MOST_METRICS]
         raise ProfileError(
             f"The profile has lines of {', '.join(names) or 'no kernel'}, "
-            f"and the compilation is of {compilation.kernel!r}."
+            f"and the compilation is of {compilation.kernel!r}.",
+            advice="Compile the kernel that was profiled.",
         )
     _check_lines(profile, lines, compilation)
     notes = [MarginNote("note", words, profile.origin, 0) for words in profile.notes]

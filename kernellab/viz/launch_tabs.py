@@ -40,7 +40,7 @@ _TABS = {
     "steps": Tab("steps", "Steps", "The launch traced, step by step"),
     "check": Tab("check", "Check", "The launch with every detector on"),
     "accesses": Tab("accesses", "Accesses", "What its accesses to memory cost"),
-    "diagnosis": Tab("diagnosis", "Diagnosis", "Why it is slow, what costs most first"),
+    "diagnosis": Tab("diagnosis", "Diagnosis", "Why it is slow, the most expensive findings first"),
     "sweep": Tab("sweep", "Sweep", "What tuning tried"),
     "answer": Tab("answer", "Answer", "What is said of the exercise"),
     "stopped": Tab("stopped", "Fault", "What stopped the launch"),

@@ -100,7 +100,7 @@ def roofline_card(roofline: Roofline) -> Card:
 
 @card_of.register
 def counters_card(counters: Counters) -> Card:
-    """One row a counter: what was counted, and what the lab says with no GPU."""
+    """One row a counter: what was counted, and what KernelLab says with no GPU."""
     rows = [
         (
             counter.name,

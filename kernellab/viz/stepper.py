@@ -713,7 +713,10 @@ def _sent(
     try:
         value, numbers = part(view, number)
     except (IndexError, TypeError) as error:
-        raise KernelLabError("This view does not contain the requested part.") from error
+        raise KernelLabError(
+            "This view does not contain the requested part.",
+            advice="Run the cell of the view again.",
+        ) from error
     return Answer({name: as_json(value)}, [numbers])
 
 

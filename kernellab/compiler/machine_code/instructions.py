@@ -68,7 +68,9 @@ def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
             or f"exit status {finished.returncode}"
         )
         if re.match(tool, words):
-            raise CompileError(f"{tool} cannot read the cubin: {words}")
+            raise CompileError(
+                f"{tool} cannot read the cubin: {words}", advice="Compile the kernel again."
+            )
         raise MachineError(
             f"{tool} cannot run: {words}",
             advice=f"Check TRITON_{tool.upper()}_PATH, if it is set. {_TOOL_ADVICE}",

@@ -83,7 +83,10 @@ def read_nvidia(
     report = run_on_cubin("cuobjdump", ["-res-usage"], cubin)
     line = re.search(rf"Function {re.escape(kernel)}:\s*\n\s*(?P<usage>REG:.*)", report)
     if line is None:
-        raise CompileError(f"cuobjdump reports no function {kernel!r}: {report.strip()!r}.")
+        raise CompileError(
+            f"cuobjdump reports no function {kernel!r}: {report.strip()!r}.",
+            advice="Compile the kernel again.",
+        )
     usage = {name: int(value) for name, value in re.findall(r"(\w+):(\d+)", line["usage"])}
     # LOCAL is what older assemblers kept elsewhere.
     stores, loads = _spilled(report, usage["STACK"] + usage["LOCAL"], assembler_log)

@@ -1,4 +1,4 @@
-"""`kernellab.diagnose`: why a kernel is slow, what costs most first."""
+"""`kernellab.diagnose`: why a kernel is slow, the most expensive findings first."""
 
 from __future__ import annotations
 
@@ -314,7 +314,8 @@ def _by_name(
     names = list(compilation.specialization.signature)
     if len(args) > len(names):
         raise ArgumentError(
-            f"{compilation.kernel!r} has {len(names)} parameters, got {len(args)} values."
+            f"{compilation.kernel!r} has {len(names)} parameters, got {len(args)} values.",
+            advice="Remove the extra values.",
         )
     unknown = [name for name in keywords if names and name not in names]
     if unknown:

@@ -390,7 +390,10 @@ def _values(
     """
     names = list(kernel.arg_names)
     if len(args) > len(names):
-        raise ArgumentError(f"{kernel.__name__!r} takes {len(names)} arguments, got {len(args)}.")
+        raise ArgumentError(
+            f"{kernel.__name__!r} takes {len(names)} arguments, got {len(args)}.",
+            advice="Remove the extra arguments.",
+        )
     given = {**dict(zip(names, args)), **keywords}
     if unknown := [name for name in given if name not in names]:
         raise ArgumentError(

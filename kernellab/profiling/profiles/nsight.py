@@ -143,7 +143,7 @@ class Counter:
     """None where no one counted."""
     unit: str
     predicted: float | None
-    """What the lab says with no GPU; None where it has no such number."""
+    """What KernelLab says with no GPU; None where it has no such number."""
 
     @property
     def ratio(self) -> float | None:
@@ -417,7 +417,10 @@ def _printed(file: Path, page: str, *options: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         words = (done.stderr or done.stdout).strip() or f"exit status {done.returncode}"
-        raise ProfileError(f"ncu cannot print the {page} page of {file.name}: {words}")
+        raise ProfileError(
+            f"ncu cannot print the {page} page of {file.name}: {words}",
+            advice="Use a version of ncu that can open this report.",
+        )
     return done.stdout
 
 
@@ -500,7 +503,8 @@ def lines_of(profile: SampledCode, compilation: Compilation) -> Mapping[int, Sam
     if profile.kernel != compilation.kernel:
         raise ProfileError(
             f"The profile is of {profile.kernel!r}, but the compilation is of "
-            f"{compilation.kernel!r}."
+            f"{compilation.kernel!r}.",
+            advice="Compile the kernel that was profiled.",
         )
     try:
         whole = compilation.instructions

@@ -161,7 +161,10 @@ class LinearTile:
         outside = ((inputs < 0) | (inputs >= numpy.array(self.shape))).any(axis=-1)
         if outside.any():
             first = tuple(inputs[outside][0].tolist())
-            raise LayoutError(f"A tile of {sizes(self.shape)} has no element {first}.")
+            raise LayoutError(
+                f"A tile of {sizes(self.shape)} has no element {first}.",
+                advice="Each index must be below the size of its axis.",
+            )
         along = numpy.moveaxis(inputs.astype(numpy.int64), -1, 0)
         numbers = numpy.zeros(inputs.shape[:-1], numpy.int64) + self._number(
             cast(Sequence[int], along)

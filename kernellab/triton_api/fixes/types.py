@@ -119,7 +119,7 @@ def _axis(_: Refusal, match: re.Match[str]) -> Fix:
     count = int(match[2]) if match[2] else None
     axes = "the axis 0" if count == 1 else f"the axes 0 to {(count or 2) - 1}"
     held = f"the tile has {axes}" if count else "the tile has fewer axes"
-    return Fix(f"{held}, and axis is {match[1]}.", f"Write axis={(count or 1) - 1}.")
+    return Fix(f"{held}, but axis is {match[1]}.", f"Write axis={(count or 1) - 1}.")
 
 
 @rule(r"input and other must have equal reduction dimensions|First input shape \(")

@@ -337,7 +337,10 @@ class TabGroup:
         view = self._opened.get(str(request.get("tab")))
         reply = None if view is None else answer(view.all_handlers, request.get("inner"))
         if reply is None:
-            raise KernelLabError("The view that this request is for is not open.")
+            raise KernelLabError(
+                "The view that this request is for is not open.",
+                advice="Run the cell of the view again.",
+            )
         return reply
 
 

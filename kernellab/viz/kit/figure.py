@@ -56,7 +56,7 @@ _THEME = {
 
 @contextmanager
 def theme() -> Iterator[None]:
-    """Inside, matplotlib draws as the lab does, whatever style the user has chosen
+    """Inside, matplotlib draws as KernelLab does, whatever style the user has chosen
     for other figures. Letters that its font does not have are boxes, without a warning for each.
     """
     with style.context(_THEME, after_reset=True), warnings.catch_warnings():
