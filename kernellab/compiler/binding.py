@@ -355,7 +355,7 @@ class CarefulBinding:
                 raise self._error(
                     f"{name!r} of {self.known.name!r} is a tl.constexpr, and "
                     f"{value.text!r} is a type.",
-                    advice=f"Give the value to compile in: {name}=...",
+                    advice=f"Pass the value to compile in: {name}=...",
                     name=name,
                 )
         elif isinstance(value, str):
@@ -429,7 +429,7 @@ def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
     if isinstance(value, list):
         items = counted(list.__len__(value), "item")
         return (
-            f"a list of {items}; a kernel takes a tensor there, or a tuple.",
+            f"a list of {items}; a kernel takes a tensor or a tuple.",
             (
                 "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a "
                 "tuple of arguments."

@@ -205,7 +205,7 @@ def _without_module(compilation: Compilation, snapshot: str = "ttgir") -> NotRec
         raise ArgumentError(
             f"{shown(snapshot)} is not the name of a stage or a pass.",
             advice=(
-                'Give one as a string: "ttgir", or a label of compilation.passes, "ttgir.coalesce".'
+                'Pass one as a string: "ttgir", or a label of compilation.passes, "ttgir.coalesce".'
             ),
         )
     in_stages = any(name in compilation.stages for name in ("ttir", "ttgir"))

@@ -200,7 +200,7 @@ def _heuristic(name: str, compute: Callable[[dict[str, Any]], Any], given: dict[
     except Exception as error:  # a function of the user's
         raise ArgumentError(
             f"The heuristic for {name!r} cannot be computed from these arguments: {error!r}.",
-            advice=f"Give values instead of types, or the result: {name}=...",
+            advice=f"Pass values instead of types, or the result: {name}=...",
         ) from error
 
 

@@ -321,7 +321,7 @@ def guess_language(text: str, suffix: str = "") -> str:
             return language
     raise errors.OptionError(
         "The text does not say which IR it is.",
-        advice=f"Give language=..., one of {', '.join(LANGUAGES)}.",
+        advice=f"Pass language=..., one of {', '.join(LANGUAGES)}.",
     )
 
 

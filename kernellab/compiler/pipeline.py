@@ -108,7 +108,7 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
             raise errors.ArgumentError(
                 f"{str(given)!r} is not a kernel, an IR text, or a file with an IR text. {why}",
                 advice=(
-                    "Give the kernel itself, a TTIR, TTGIR, LLVM IR, PTX or AMDGCN text, or "
+                    "Pass the kernel itself, a TTIR, TTGIR, LLVM IR, PTX or AMDGCN text, or "
                     "the path of a file with such a text."
                 ),
             ) from error

@@ -438,7 +438,7 @@ def _check_name(argument: str, given: Any, example: str) -> None:
     if not isinstance(given, str) or not given.strip():
         raise ArgumentError(
             f"{argument} must be a string that is not empty, got {shown(given)}.",
-            advice=f"Give it as a string: {example}.",
+            advice=f"Pass it as a string: {example}.",
         )
 
 

@@ -198,7 +198,7 @@ class TileKernel(JITFunction):
         raise NoGrid(
             f"{name!r} was called like a function, outside of the scope of a kernel.",
             advice=(
-                f"Give the number of programs: {name}[(programs,)]({names}). If each program works "
+                f"Pass the number of programs: {name}[(programs,)]({names}). If each program works "
                 f"on BLOCK of n elements: {name}[(triton.cdiv(n, BLOCK),)]({names})."
             ),
             position=triton_api.definition_of(self),
@@ -331,7 +331,7 @@ def _check_parameters(setting: str, value: Any, function: FunctionType) -> None:
     if wrong:
         raise OptionError(
             f"{setting} must name parameters of {function.__name__!r}, got {shown(value)}.",
-            advice=f"Give a list of names, such as {setting}=[{known[0] if known else 'n'!r}].",
+            advice=f"Pass a list of names, such as {setting}=[{known[0] if known else 'n'!r}].",
         )
 
 

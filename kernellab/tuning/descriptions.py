@@ -218,7 +218,7 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
         return None
     example = f"{name}=lambda a: 4 * a['n']"
     advice = (
-        f"Give a number, or a function that is called with one dict of all arguments: {example}."
+        f"Pass a number, or a function that is called with one dict of all arguments: {example}."
     )
     try:
         amount: Any = plain_scalar(given(values) if callable(given) else given)

@@ -163,7 +163,7 @@ def to_measure(tuning: Tuning) -> list[Trial]:
     return by_compiler(tuning.trials)[:TO_MEASURE]
 
 
-TO_EXPLORE_ALL = ".show() opens the sweeps: times over the key, and each sweep's plots and configs."
+TO_EXPLORE_ALL = ".show() displays times over the key, and the plots and configs of each sweep."
 TO_EXPLORE = ".show() displays the sweep as linked plots and a table, with the IR of every config."
 
 

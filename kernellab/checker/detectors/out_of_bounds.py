@@ -204,8 +204,8 @@ def _neighbors(access: CheckedAccess, other: CheckedAccess) -> str:
     name = access.buffer.name
     return (
         f"The load{place} reads elements beyond the view {name}, next to those that the load"
-        f"{known} reads. They are in the memory that {name} is a view of, so that this is not a "
-        "fault. If it is not intended, mask them."
+        f"{known} reads. They are in the memory that {name} is a view of, so this is not a "
+        "fault. Mask them if the load is not intended."
     )
 
 

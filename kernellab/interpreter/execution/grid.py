@@ -174,7 +174,7 @@ def _is_kernel(grid: Any) -> bool:
 _NO_FUNCTIONS = ((type, "a class"), (types.ModuleType, "a module"))
 
 _GRID_ADVICE = (
-    "Give one to three sizes, or a function of one dict: "
+    "Pass one to three sizes, or a function of one dict: "
     'lambda meta: (triton.cdiv(n, meta["BLOCK"]),).'
 )
 

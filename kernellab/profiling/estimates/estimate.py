@@ -423,7 +423,7 @@ def _values(
                 f"Only the type of {name!r} is known, {value!r}: sizes of memory and iterations of "
                 "loops depend on its value.",
                 advice=(
-                    'Give sizes as numbers, and tensors without values: torch.empty(shape, device="'
+                    'Pass sizes as numbers, and tensors without values: torch.empty(shape, device="'
                     'meta").'
                 ),
             )

@@ -63,7 +63,7 @@ class Layout(HasCard, LinearTile, MadeByHand):
     def __post_init__(self) -> None:
         if type(self) is Layout:
             raise LayoutError(
-                "Layout(...) does not say where elements are.",
+                "Layout(...) cannot be called directly.",
                 advice="Write Layout.parse(encoding, shape), or Layout.blocked(...), for example.",
             )
 

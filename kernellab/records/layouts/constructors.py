@@ -469,7 +469,7 @@ def _shape(given: object) -> Shape:
     except TypeError:
         raise LayoutError(
             f"The shape of a tile must be integers, got {shown(given)}.",
-            advice="Give its sizes: (128, 64).",
+            advice="Pass its sizes: (128, 64).",
         ) from None
 
 
@@ -510,7 +510,7 @@ def _list(given: Sizes) -> str:
     except TypeError:
         raise LayoutError(
             f"Expected a list of integers, got {shown(given)}.",
-            advice="Give one integer for each dimension: (1, 4).",
+            advice="Pass one integer for each dimension: (1, 4).",
         ) from None
 
 
@@ -521,7 +521,7 @@ def _lists(vectors: Sequence[Sizes]) -> str:
         raise LayoutError(
             f"Expected a list of vectors, got {shown(vectors)}.",
             advice=(
-                "Give one vector for each bit, each with a number for each dimension: [(0, 1), (0, "
+                "Pass one vector for each bit, each with a number for each dimension: [(0, 1), (0, "
                 "2)]."
             ),
         )
@@ -536,7 +536,7 @@ def _pairs(paddings: Any) -> list[tuple[int, int]]:
         if not is_pair:
             raise LayoutError(
                 f"paddings must be pairs of an interval and a padding, got {shown(paddings)}.",
-                advice="Give paddings=[(128, 8)].",
+                advice="Pass paddings=[(128, 8)].",
             )
     return pairs
 

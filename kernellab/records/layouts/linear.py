@@ -149,7 +149,7 @@ class LinearTile:
         except (TypeError, ValueError, RuntimeError) as error:  # such as a sparse tensor
             raise LayoutError(
                 f"{shown(indices)} is not an array of indices: {error}",
-                advice="Give one index, or a NumPy array of them.",
+                advice="Pass one index, or a NumPy array of them.",
             ) from error
         rank = len(self.shape)
         if inputs.shape[-1] != rank or (inputs.size and inputs.dtype.kind not in "iu"):

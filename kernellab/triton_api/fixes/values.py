@@ -299,7 +299,7 @@ def _must_be_constant(refused: Refusal, _: re.Match[str], worded: WordedRule) ->
             whole = f"{name}={int(given)}" if given.is_integer() else f"an integer for {name}"
             return Fix(
                 f"{name} is {shown(given)}, a float, and a number of elements is whole.",
-                f"Give {whole}: // divides integers, triton.cdiv rounds up.",
+                f"Pass {whole}: // divides integers, triton.cdiv rounds up.",
             )
     named = [name for name in refused.names(part) if _is_unknown(refused, name)]
     parameters = [name for name in named if refused.is_parameter(name)]

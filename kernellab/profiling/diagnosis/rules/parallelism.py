@@ -368,7 +368,7 @@ def spills(evidence: Evidence) -> Iterator[CostFinding]:
         f"{resources.registers} registers do not suffice",
         cost,
         worst[0] if worst else None,
-        "Give each thread less to hold: more num_warps for this tile, a smaller tile, or a loop "
+        "Pass each thread less to hold: more num_warps for this tile, a smaller tile, or a loop "
         "over parts of it"
         + (
             f"; maxnreg={evidence.compilation.options['maxnreg']} asks for this few registers: "
