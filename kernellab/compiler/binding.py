@@ -431,7 +431,7 @@ def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
         return (
             f"a list of {items}; a kernel takes a tensor or a tuple.",
             (
-                "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a "
+                "Pass torch.tensor(...) or numpy.array(...) for numbers, or tuple(...) for a "
                 "tuple of arguments."
             ),
         )

@@ -518,7 +518,10 @@ def _text(compilation: Compilation, name: str) -> str | None:
     if name in compilation.stages:
         content = compilation.stages[name].content
         if isinstance(content, bytes):
-            raise errors.ArgumentError(f"The stage {name!r} is binary: it has no lines to compare.")
+            raise errors.ArgumentError(
+                f"The stage {name!r} is binary: it has no lines to compare.",
+                advice="Compare a stage that is text, such as 'ptx' or 'sass'.",
+            )
         return without_locations(content)
     run = next((pass_ for pass_ in compilation.passes if pass_.label == name), None)
     return None if run is None else _bare(run.text)

@@ -127,7 +127,7 @@ def _matched(first: Side, second: Side) -> list[tuple[str, str]]:
             )
     if len(written[0]) != len(written[1]):
         raise ArgumentError(
-            f"{first.name} has {counted(len(written[0]), 'result')} ({', '.join(written[0])}), and "
+            f"{first.name} has {counted(len(written[0]), 'result')} ({', '.join(written[0])}), but "
             f"{second.name} has {len(written[1])}.",
             advice="The function must return the tensors that the kernel writes, in the order of "
             "its parameters.",
@@ -584,7 +584,7 @@ def equal(
         true only if they are equal.
 
     Raises:
-        ArgumentError: neither is a kernel, or the results have other shapes or another number.
+        ArgumentError: neither is a kernel, or the results differ in shape or number.
         OptionError: an option has another value, or `proof` is combined with rounding="kept".
         CompileError, KernelFault, GridError: as `kernellab.run`.
     """

@@ -653,7 +653,7 @@ class GraphReport(PrintsAsCard):
         kernels, launches, bytes moved, and, where this machine has a GPU, times on it.
 
         Args:
-            rounds: turns of each on the GPU, of which the median counts.
+            rounds: how often each is timed on the GPU; the median is reported.
 
         Raises:
             NotRecorded: the report does not hold its call.
@@ -665,7 +665,7 @@ class GraphReport(PrintsAsCard):
         graphs, by turns.
 
         Args:
-            rounds: turns of each, of which the median counts.
+            rounds: how often each is timed; the median is reported.
 
         Raises:
             NoGpu: this machine has none.

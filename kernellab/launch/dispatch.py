@@ -106,7 +106,7 @@ def on_launch(enter: Callback | None = None, exit: Callback | None = None) -> La
 
     Each function gets the launch: `.kernel`, `.grid`, `.arguments` by name, `.device`. Several
     watches nest: the first to begin is called first before a launch, and last after it. On a GPU,
-    `exit` is called when the launch is in the stream. Kernels that torch.compile launches by itself
+    `exit` is called once the launch is queued in the stream. Kernels that torch.compile launches by itself
     are not seen. Without a watch, Triton is unchanged.
 
     Args:

@@ -362,8 +362,8 @@ class Profile(records.ProfileRecord, PrintsAsCard):
         return tuple(self.root.totals)
 
     def kernel(self, name: str) -> records.ProfiledKernel | None:
-        """The kernel whose scopes are called so; None where the profile has none. A launch that
-        its `launch_metadata` named is of the kernel that its name begins with.
+        """The kernel whose scopes are called so; None where the profile has none. A launch
+        with a name from `launch_metadata` belongs to the kernel with which its name begins.
         """
         begun = (named.get(name[:length]) for length, named in self._kernels.items())
         return next(filter(None, begun), None)
@@ -490,7 +490,7 @@ class Profile(records.ProfileRecord, PrintsAsCard):
 
         Raises:
             ArchiveError: the file cannot be written, or its name is that of a page, `.html`.
-            ProfileError: a trace of a profile that has no events.
+            ProfileError: a trace is requested, but the profile has no events.
         """
         return save(self, path)
 
