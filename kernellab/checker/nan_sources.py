@@ -570,8 +570,10 @@ def advice_for(op: Operation) -> str:
             "tl.where(x >= 0, 1 - e, e - 1) / (1 + e)."
         )
     limit = f"{_limit(op):.4g}"
-    return f"Keep the argument below {limit}: tl.minimum({name or 'x'}, {limit}). Or compute "
-    "with logarithms: the logarithm of this result is the argument itself."
+    return (
+        f"Keep the argument below {limit}: tl.minimum({name or 'x'}, {limit}). Or compute "
+        "with logarithms: the logarithm of this result is the argument itself."
+    )
 
 
 def _adds_exponentials(op: Operation) -> bool:

@@ -106,8 +106,8 @@ def on_launch(enter: Callback | None = None, exit: Callback | None = None) -> La
 
     Each function gets the launch: `.kernel`, `.grid`, `.arguments` by name, `.device`. Several
     watches nest: the first to begin is called first before a launch, and last after it. On a GPU,
-    `exit` is called once the launch is queued in the stream. Kernels that torch.compile launches by itself
-    are not seen. Without a watch, Triton is unchanged.
+    `exit` is called once the launch is queued in the stream. Kernels that torch.compile launches by
+    itself are not seen. Without a watch, Triton is unchanged.
 
     Args:
         enter: called before the launch; an exception from it stops the launch.
