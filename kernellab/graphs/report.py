@@ -601,7 +601,7 @@ class GraphReport(PrintsAsCard):
             run: "triton": down to the generated kernels, on the interpreter; "aten": the graphs'
                 operations alone, which is quicker.
             kernels: sources to try instead of Inductor's, by the kernel's name.
-            decompositions: what to write operations out as instead, by "aten.gelu.default".
+            decompositions: functions that replace operations, by the name "aten.gelu.default".
 
         Raises:
             ArgumentError: there is no such kernel or operation, or a tensor has no values.

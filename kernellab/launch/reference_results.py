@@ -194,10 +194,9 @@ def _called(
                 *(name for name, value in given.items() if any(value is arg for arg in args)),
                 *keywords,
             ]
-            advice = (
-                f"It was called with ({', '.join(names)}). A function whose parameters have names "
-                f"of the kernel's gets those: lambda {', '.join(usage.reads)}: ..."
-            )
+            advice = f"It was called with ({', '.join(names)}). A function whose parameters have "
+            f"the names of kernel parameters is called with these: lambda "
+            f"{', '.join(usage.reads)}: ..."
         raise ArgumentError(what_it_raised(called, error), advice=advice) from error
 
 

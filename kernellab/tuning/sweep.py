@@ -282,7 +282,7 @@ class ClusterPool:
             machine, target = self.first_answer(there)
         except Exception as error:  # whatever a worker raises
             raise ArgumentError(
-                f"The cluster's workers cannot sweep: {error_text(error)}",
+                f"The sweep failed on the cluster's workers: {error_text(error)}",
                 advice="Install KernelLab on every worker, with the versions of Python and "
                 "Triton of this process.",
             ) from error

@@ -133,8 +133,8 @@ def tune(
         recorded: a saved sweep of the same launch, whose times are shown if there is no GPU: the
             same call then shows a GPU's times on a laptop, and measures on a GPU.
 
-        A name that is also a parameter of the kernel is the parameter,
-        unless that is given by position.
+        A keyword that is also a parameter of the kernel is passed to the kernel, unless that
+        parameter is already given by position.
 
     Returns:
         The Tuning.

@@ -366,7 +366,7 @@ def notebooks_of(folder: Path) -> list[Path]:
     Raises:
         ArgumentError: `folder` is not a folder, or has no notebook.
     """
-    advice = "Write a student's folder with kernellab workshop init DIR."
+    advice = "Create a student's folder with kernellab workshop init DIR."
     if not folder.is_dir():
         raise ArgumentError(f"{str(folder)!r} is not a folder.", advice=advice)
     try:

@@ -407,8 +407,8 @@ def accesses(launch: BoundLaunch, *, target: str | Target | None = None) -> Acce
             autotuned kernel, the first config counts.
         target: an NVIDIA GPU, "sm_90", ...; None means the one that a launch would emulate.
 
-        A name that is also a parameter of the kernel is the parameter,
-        unless that is given by position.
+        A keyword that is also a parameter of the kernel is passed to the kernel, unless that
+        parameter is already given by position.
 
     Returns:
         The Accesses: one GlobalAccess for each operation of the TTGIR that accesses global memory.
