@@ -331,7 +331,7 @@ def _only_metadata(folder: Path) -> Path:
         )
     raise ArchiveError(
         f"The folder {str(folder)!r} is not a folder of Triton's cache: it has no kernel's .json.",
-        advice="Triton keeps each compilation in a separate folder: ~/.triton/cache/<hash>.",
+        advice="Pass the folder of a compilation: ~/.triton/cache/<hash>.",
     )
 
 

@@ -194,9 +194,11 @@ def _called(
                 *(name for name, value in given.items() if any(value is arg for arg in args)),
                 *keywords,
             ]
-            advice = f"It was called with ({', '.join(names)}). A function whose parameters have "
-            f"the names of kernel parameters is called with these: lambda "
-            f"{', '.join(usage.reads)}: ..."
+            advice = (
+                f"It was called with ({', '.join(names)}). A function whose parameters have the "
+                "names of kernel parameters is called with these: "
+                f"lambda {', '.join(usage.reads)}: ..."
+            )
         raise ArgumentError(what_it_raised(called, error), advice=advice) from error
 
 

@@ -208,8 +208,8 @@ class TileKernel(JITFunction):
         """Launch the kernel; what `kernel[grid](*args, **keywords)` calls.
 
         Keywords are parameters, options of the backend (`num_warps`, ...), and options of the
-        interpreter: those of `RunOptions`. Where a name is a parameter too, it is the parameter,
-        and `options={...}` says the option.
+        interpreter: those of `RunOptions`. A name that is also a parameter is passed to the kernel;
+        `options={...}` then gives the option.
 
         Returns:
             A `Run` from the interpreter; Triton's compiled kernel from the GPU.

@@ -74,7 +74,8 @@ def _broadcast(refused: Refusal, _: re.Match[str]) -> Fix:
     source, wanted = refused.known("src_shape"), refused.known("shape")
     return Fix(
         f"a tile of {sizes_text(source)} cannot be broadcast to a tile of {sizes_text(wanted)}.",
-        "Only axes of 1 element are broadcast: add them with x[:, None] (a column) or x[None, :] "
+        "Only axes of 1 element are broadcast: add such an axis with x[:, None] (a column) or "
+        "x[None, :] "
         "(a row).",
     )
 
@@ -393,7 +394,7 @@ def _dot_sum(refused: Refusal, _: re.Match[str]) -> Fix | None:
     return Fix(
         f"tl.dot adds to a tile of {sizes_text(due.shape)} {kind} here, and its third "
         f"argument is {kind_of(acc)}.",
-        f"Begin with {zeros}; what is stored may be narrower.",
+        f"Begin with {zeros}; the stored value may be narrower.",
     )
 
 
