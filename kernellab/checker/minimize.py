@@ -61,7 +61,6 @@ def _essence(words: str) -> str:
 
 
 def _asserted(error: WorkerError) -> str:
-    """What the process of a crash said last."""
     said = [
         line for line in error.last_words.splitlines() if "ssert" in line or "LLVM ERROR" in line
     ]
@@ -81,7 +80,6 @@ def _wrong_pass_of(names: Mapping[str, Any], target: Target) -> Failures:
 
 
 def _no_failures(names: Mapping[str, Any], target: Target) -> Failures:
-    """A compilation that ends has nothing more to show."""
     del names, target
     return {}
 

@@ -130,13 +130,11 @@ def _variables(kind: str) -> Callable[[Source], list[str]]:
 
 
 def _positions(source: Source) -> list[str]:
-    """Return the variables of the loops."""
     loops = [loop.target for loop in source.loops() if isinstance(loop, ast.For)]
     return [target.id for target in loops if isinstance(target, ast.Name)]
 
 
 def _programs(source: Source) -> list[str]:
-    """Return the variables that are program ids."""
     return [name for name, value in source.assigned.items()
             if isinstance(value, ast.Call) and called(value) == "program_id"]  # fmt: skip
 
@@ -780,7 +778,6 @@ def _kept(source: Source, loop: ast.For | ast.While) -> Iterator[_Change]:
 
 
 def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
-    """Yield other bounds of a loop."""
     arguments = [source.of(argument) for argument in call.args]
     range_, numbers = called(call), _plain(source)
     if len(arguments) in (1, 2):
@@ -887,7 +884,6 @@ def stages(source: Source) -> Iterator[_Change]:
 
 
 def _turned(phase: str) -> str:
-    """Return the other phase, as an expression."""
     if phase in ("0", "1"):
         return str(1 - int(phase))
     base = re.sub(r" \^ [01]$", "", phase)

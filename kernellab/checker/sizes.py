@@ -576,7 +576,6 @@ class Proof:
     def _facts(
         self, op: Operation, access: operations.GlobalAccess, address: Address
     ) -> list[Polynomial]:
-        """What is at least 0 where an access takes part."""
         mask = access.mask_of(op)
         facts = [] if mask is None else self._values.conditions(mask)
         inside = op

@@ -108,7 +108,6 @@ class _Parser(argparse.ArgumentParser):
         super().error(message)
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Without argparse's silence where nothing can be written."""
         stream = file or sys.stderr
         if stream is not None:
             stream.write(message)
@@ -284,7 +283,6 @@ def _compile(
 
 
 def _report_of_failure(error: CompileError) -> str:
-    """A page that shows how far a compilation came."""
     from kernellab.records.display import show
     from kernellab.viz.kit.page import Section, page_of_views
 

@@ -282,7 +282,6 @@ def _name(kernel: _Total) -> str:
 
 
 def _parts(kernel: _Total) -> Iterator[str]:
-    """The lines of a kernel, the largest first."""
     ordered = sorted(kernel.lines.items(), key=lambda line: -line[1])
     for (file, line), share in ordered[:_MOST_PARTS]:
         text = source_line(file, line).strip()

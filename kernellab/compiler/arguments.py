@@ -131,7 +131,6 @@ def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas that are not inside brackets."""
     entries = [""]
     depth = 0
     for character in text:

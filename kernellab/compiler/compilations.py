@@ -110,9 +110,12 @@ def needs(
 def _without_stages(compilation: Compilation, stages: Sequence[str]) -> NotRecorded | None:
     if any(name in compilation.stages for name in stages):
         return None
-    return NotRecorded(
-        f"The compilation of {compilation.kernel!r} has no stage {' or '.join(stages)}."
-    )
+    return _has_no(compilation, f"stage {' or '.join(stages)}")
+
+
+def _has_no(compilation: Compilation, what: str) -> NotRecorded:
+    problem = f"The compilation of {compilation.kernel!r} has no {what}."
+    return NotRecorded(problem, advice="Compile the kernel with kernellab.compile.")
 
 
 def _passes(*beginnings: str) -> Need:
@@ -142,19 +145,13 @@ def _without_resources(compilation: Compilation) -> NotRecorded | None:
         return CompilationStopped(
             "The compilation was stopped before there was machine code to read resources from."
         )
-    return NotRecorded(
-        f"The compilation of {compilation.kernel!r} has no machine code to read resources from.",
-        advice="Compile the kernel with kernellab.compile.",
-    )
+    return _has_no(compilation, "machine code to read resources from")
 
 
 def _without_source_map(compilation: Compilation) -> NotRecorded | None:
     if compilation.sources.source_map is not None:
         return None
-    return NotRecorded(
-        f"No line information was kept for {compilation.kernel!r}.",
-        advice="Compile the kernel with kernellab.compile.",
-    )
+    return _has_no(compilation, "line information")
 
 
 def _without_remarks(compilation: Compilation) -> NotRecorded | None:
@@ -174,10 +171,7 @@ def _without_machine_code(compilation: Compilation) -> NotRecorded | None:
     # Machine code that this machine cannot disassemble is there: the decoder says what is missing.
     if any(name in stages for name in ("sass", "amdgcn")) or "sass" in stages.failed:
         return _without_source_map(compilation)
-    return NotRecorded(
-        f"The compilation of {compilation.kernel!r} has no machine code.",
-        advice="Compile the kernel with kernellab.compile.",
-    )
+    return _has_no(compilation, "machine code")
 
 
 def _without_occupancy(compilation: Compilation, **_others: int | None) -> NotRecorded | None:
@@ -211,10 +205,7 @@ def _without_module(compilation: Compilation, snapshot: str = "ttgir") -> NotRec
     in_stages = any(name in compilation.stages for name in ("ttir", "ttgir"))
     if in_stages or any(run.op_counts_after for run in compilation.passes):
         return None
-    return NotRecorded(
-        f"The compilation of {compilation.kernel!r} has no module of MLIR.",
-        advice="Compile the kernel with kernellab.compile.",
-    )
+    return _has_no(compilation, "module of MLIR")
 
 
 def _without_layouts(compilation: Compilation, snapshot: str = _LAYOUTS_FROM) -> NotRecorded | None:

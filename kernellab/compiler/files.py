@@ -295,9 +295,7 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
             content = file_bytes(file, ArchiveError, is_named=False)
             contents[stage] = content if stage in BINARY else _text(content, file)
     if not contents:
-        raise ArchiveError(
-            f"The cache folder {str(folder)!r} has no stage of {name!r:.80}.", advice=_COMPILE_AGAIN
-        )
+        raise _of_cache(f"The cache folder {str(folder)!r} has no stage of {name!r:.80}.")
     _check_metadata(metadata, metadata_file)
     stages = make_stages(contents)
     known = triton_api.option_names(target)
@@ -335,14 +333,22 @@ def _only_metadata(folder: Path) -> Path:
     )
 
 
+def _of_cache(problem: str) -> ArchiveError:
+    advice = "Compile the kernel again, so that Triton writes its files again."
+    return ArchiveError(problem, advice=advice)
+
+
+def _of_dump(problem: str) -> ArchiveError:
+    advice = "Compile the kernel again with MLIR_ENABLE_DUMP=1, and save the whole output."
+    return ArchiveError(problem, advice=advice)
+
+
 def _metadata(file: Path, is_named: bool) -> dict[str, Any]:
     content = file_bytes(file, ArchiveError, is_named=is_named)
     try:
         metadata = json_in(text_in(content), len(content))
     except BadFile as error:
-        raise ArchiveError(
-            f"Triton's metadata {str(file)!r} {error}.", advice=_COMPILE_AGAIN
-        ) from error
+        raise _of_cache(f"Triton's metadata {str(file)!r} {error}.") from error
     if not isinstance(metadata, dict) or not isinstance(metadata.get("target"), dict):
         raise ArchiveError(
             f"The file {str(file)!r} is not Triton's metadata: it does not name a target.",
@@ -360,9 +366,7 @@ def _check_metadata(metadata: Mapping[str, Any], file: Path) -> None:
     try:
         _check(SavedData(metadata))
     except SchemaError as error:
-        raise ArchiveError(
-            f"Triton's metadata {str(file)!r} is damaged: {error}.", advice=_COMPILE_AGAIN
-        ) from error
+        raise _of_cache(f"Triton's metadata {str(file)!r} is damaged: {error}.") from error
 
 
 def _check(data: SavedData) -> None:
@@ -386,23 +390,21 @@ def _text(content: bytes, file: Path) -> str:
     try:
         text = text_in(content)
     except BadFile as error:
-        raise ArchiveError(f"{str(file)!r} {error}.", advice=_COMPILE_AGAIN) from error
+        raise _of_cache(f"{str(file)!r} {error}.") from error
     if too_many := _too_many_lines(text):
-        raise ArchiveError(f"{str(file)!r} must have {too_many}.", advice=_COMPILE_AGAIN)
+        raise _of_cache(f"{str(file)!r} must have {too_many}.")
     return text
 
 
 def _target(metadata: Mapping[str, Any], file: Path) -> Target:
     backend, arch = metadata["target"].get("backend"), metadata["target"].get("arch")
     if backend not in ("cuda", "hip"):
-        raise ArchiveError(
-            f"The backend in {str(file)!r} must be 'cuda' or 'hip', got {backend!r:.40}.",
-            advice=_COMPILE_AGAIN,
+        raise _of_cache(
+            f"The backend in {str(file)!r} must be 'cuda' or 'hip', got {backend!r:.40}."
         )
     if not is_architecture(backend, str(arch)):
-        raise ArchiveError(
-            f"The architecture in {str(file)!r} must be one of {backend}, got {arch!r:.40}.",
-            advice=_COMPILE_AGAIN,
+        raise _of_cache(
+            f"The architecture in {str(file)!r} must be one of {backend}, got {arch!r:.40}."
         )
     return Target(backend, str(arch))
 
@@ -475,18 +477,13 @@ def read_dump(text: str, file: Path) -> Compilation:
     for dump in dumps:
         if too_many := _too_many_lines(dump.text):
             where = f"The module before {dump.name!r:.80} in the dump {str(file)!r}"
-            raise ArchiveError(f"{where} must have {too_many}.", advice=_DUMP_AGAIN)
+            raise _of_dump(f"{where} must have {too_many}.")
     kernel = next((match for dump in dumps if (match := _KERNEL.search(dump.text))), None)
     target = next((match for dump in dumps if (match := _TARGET.search(dump.text))), None)
     if kernel is None:
-        raise ArchiveError(
-            f"The dump {str(file)!r} has no module with a kernel.", advice=_DUMP_AGAIN
-        )
+        raise _of_dump(f"The dump {str(file)!r} has no module with a kernel.")
     if target is None:
-        raise ArchiveError(
-            f"The dump {str(file)!r} does not name a target: it ends before TTGIR.",
-            advice=_DUMP_AGAIN,
-        )
+        raise _of_dump(f"The dump {str(file)!r} does not name a target: it ends before TTGIR.")
     passes = tuple(_passes(dumps))
     warps = next((match for dump in dumps if (match := _WARPS.search(dump.text))), None)
     stages = Stages(dict(_stages(passes)))
@@ -607,8 +604,6 @@ def compilation_in(content: bytes, file: Path) -> Compilation:
 _BEGINNINGS = (GZIP, b"PK\x03\x04")
 """Of a saved compilation (gzip) and of a saved trace (zip)."""
 
-_COMPILE_AGAIN = "Compile the kernel again, so that Triton writes its files again."
-_DUMP_AGAIN = "Compile the kernel again with MLIR_ENABLE_DUMP=1, and save the whole output."
 _WHAT_LOAD_READS = (
     "Pass a file that compilation.save, trace.save, tuning.save or profile.save wrote, a folder of "
     "Triton's cache, or a dump of MLIR_ENABLE_DUMP=1."

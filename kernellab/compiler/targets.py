@@ -308,7 +308,6 @@ def _nvidia(sheet: str, **others: str) -> dict[str, str]:
 
 
 def _amd(sheet: str, **others: str) -> dict[str, str]:
-    """Return the sources of an AMD GPU, likewise."""
     rates = "the data sheet's rate over multiprocessors and clock"
     return {
         **dict.fromkeys(("multiprocessors", "clock", "dram", "bus_bits"), sheet),

@@ -425,7 +425,6 @@ class Comparison:
         return reason
 
     def _stored_at(self, pair: ResultPair, index: tuple[int, ...]) -> SourcePosition | None:
-        """The line that stores an element."""
         for side, name in zip((self.first, self.second), pair.names):
             if isinstance(side, KernelSide):
                 position = side.stored_at(name, index, self.again)

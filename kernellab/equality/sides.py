@@ -235,7 +235,6 @@ class KernelSide:
 
     @cached_property
     def _choosing(self) -> set[str | None]:
-        """The parameters whose elements choose addresses, loops or branches."""
         function = entry_of(self._launch.code.module)
         objects = underlying_objects(function)
         choosing: set[str | None] = set()

@@ -114,7 +114,6 @@ def graph(
 
 
 def _calls(calls: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[CallArguments]:
-    """Return the arguments of each of several calls."""
     if args or keywords:
         raise ArgumentError(
             "graph takes the arguments of one call, or calls, but not both.",

@@ -156,7 +156,6 @@ def _writes(value: ast.expr, needed: set[str]) -> bool:
 
 
 def _input(name: str, function: ast.FunctionDef, level: Level) -> str:
-    """Return the text that makes an input."""
     nodes: dict[str, GraphNode] = {each.name: each for each in level.nodes}
     renamed = {
         statement.value.id: statement.targets[0].id
@@ -325,7 +324,6 @@ def _check_kernels(sources: Mapping[str, str], known: set[str]) -> None:
 
 
 def _checked_decompositions(decompositions: Any) -> dict[str, Callable[..., Any]]:
-    """Return the functions by the names of their operations."""
     from kernellab.torch_api.fx_graphs import operation_named
 
     if not isinstance(decompositions, Mapping):

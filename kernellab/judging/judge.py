@@ -329,7 +329,6 @@ class _Judging:
         return Diagnostic("error", kind, what, position, why=why, advice=advice)
 
     def _compile(self) -> None:
-        """Compile every kernel for every target."""
         for target in self.targets:
             own = self.records.get(target) or self._recorded(target)
             self.records[target] = own

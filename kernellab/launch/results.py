@@ -386,7 +386,6 @@ def _roundings(
 
 
 def _times(op: Operation) -> float:
-    """Return how many roundings an operation is."""
     if has(op, MovesElements):
         return 0.0
     match op:

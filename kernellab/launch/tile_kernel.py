@@ -316,7 +316,6 @@ def _check_settings(function: FunctionType, settings: Mapping[str, Any]) -> None
 
 
 def _check_parameters(setting: str, value: Any, function: FunctionType) -> None:
-    """Refuse names and numbers that are not parameters."""
     known = list(inspect.signature(function).parameters)
     several = isinstance(value, list | tuple | set | frozenset)
     wrong = (

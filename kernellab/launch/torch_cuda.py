@@ -300,7 +300,6 @@ def _is(value: Any) -> Answer:
 
 
 def _of_device(answer: Callable[[GpuSession], Any]) -> Answer:
-    """An answer about one device: the emulated one, or none."""
 
     def answer_about(session: GpuSession, device: Any = None) -> Any:
         device_index(device)
@@ -683,7 +682,6 @@ def _missing_function(module: str, name: str, *_: Any, **__: Any) -> Any:
 
 
 def _asking(original: Callable[..., Any], answer: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, but that inside the answer is given."""
 
     @functools.wraps(original)
     def asked(*args: Any, **kwargs: Any) -> Any:

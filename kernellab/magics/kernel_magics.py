@@ -322,6 +322,5 @@ def tilelayout(
 
 
 def _split(words: str) -> tuple[str, str | None]:
-    """A kernel, and the name of a tile after it."""
     expression, blank, name = words.rpartition(" ")
     return (expression.strip(), name) if blank and name.isidentifier() else (words, None)

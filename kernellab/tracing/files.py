@@ -349,7 +349,6 @@ def _dtype(data: SavedData) -> str:
 
 
 def _check_lanes(data: SavedData, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape of an access."""
     try:
         shape = numpy.broadcast_shapes(*shapes)
     except ValueError as error:

@@ -404,7 +404,6 @@ class Trace(Sequence[Step]):
 
     @cached_property
     def _writers(self) -> dict[int, list[Step]]:
-        """Storage -> the steps that write to it."""
         steps_of: dict[int, list[Step]] = {}
         for step in self.steps:
             names = {access.argument for access in step.accesses if access.kind != "load"}
@@ -688,7 +687,6 @@ def _takes_no_state(condition: Callable[..., Any]) -> bool:
 
 
 def _number_of(step: Any) -> int:
-    """Of a step, or of what stands for one."""
     if isinstance(step, Step):
         return step.number
     try:

@@ -149,7 +149,6 @@ def _covered(vectors: Bases, rank: int) -> Shape:
 
 
 def _evaluated(linear: Any, shape: Shape, encoding: str) -> Layout:
-    """Triton's answer as a layout of ours."""
     if hasattr(linear, "reg_bases"):
         held = tuple(vector for vector in _bases(linear.reg_bases) if any(vector))
         return RegisterLayout(
@@ -179,7 +178,6 @@ def _bases(vectors: Iterable[Iterable[int]]) -> Any:
 
 
 def _rotating(type: TileType) -> SharedLayout:
-    """The layout of an AMDRotatingSharedEncoding."""
     stated = re.fullmatch(
         r"#ttg\.amd_rotating_shared<\{vec = (\d+), perPhase = (\d+), maxPhase = (\d+), order "
         r"= \[(.*)\]\}>",
@@ -226,7 +224,6 @@ def _by_formula(stated: Any, shape: Shape, type: TileType) -> SharedLayout:
 
 
 def _has_nvmma_formula(stated: Any, rank: int) -> bool:
-    """Whether `nvmma_bases` has the layout."""
     if not hasattr(stated, "swizzle_byte_width") or stated.fp4_padded:
         return False
     return stated.swizzle_byte_width == 0 or not stated.transposed or rank <= 2

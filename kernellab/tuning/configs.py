@@ -373,7 +373,6 @@ class _UsersError(Exception):
 
 
 def _apart(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Separate the arguments with memory from all others."""
     with_memory = {name: value for name, value in values.items() if has_memory(value)}
     return with_memory, {name: value for name, value in values.items() if name not in with_memory}
 

@@ -186,7 +186,6 @@ def describe(
 def _constants(
     shared: Mapping[str, Any], launches: Iterable[PreparedCall], candidates: Iterable[Candidate]
 ) -> list[Any]:
-    """Return the values that configs have compiled in."""
     own = [launch.call.specialization.constants.values() for launch in launches]
     tried = [candidate.constants.values() for candidate in candidates]
     return [value for values in (shared.values(), *own, *tried) for value in values]

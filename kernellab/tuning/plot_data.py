@@ -257,7 +257,6 @@ def _point(trial: records.Trial, tied: bool) -> Point:
 
 
 def _compiled(trial: records.Trial) -> dict[str, Any]:
-    """Return the fields of a `CompiledPoint`."""
     compiled = trial.outcome.compiled
     known = None if compiled is None else compiled.resources
     return {

@@ -685,7 +685,6 @@ class Sweep:
             self._take_again(step.entry, outcome)
 
     def _is_lost(self, outcome: Outcome, step: _Step) -> bool:
-        """Whether the config got lost and was submitted once more."""
         if outcome.dropped is None or outcome.dropped.reason != "lost":
             return False
         name = (step.entry.number, step.what)

@@ -246,7 +246,6 @@ def _one_machine(left: SweepMachine, right: SweepMachine) -> tuple[SweepMachine,
 
 
 def _all_trials(left: Sequence[Trial], right: Sequence[Trial]) -> tuple[Trial, ...]:
-    """Return the configs of both, each once, numbered anew."""
     kept: dict[str, Trial] = {}
     for trial in (*left, *right):
         name = repr(sorted((key, repr(value)) for key, value in trial.candidate.values.items()))

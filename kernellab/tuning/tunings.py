@@ -319,7 +319,6 @@ def _name(trial: Trial) -> str:
 
 
 def _completed(here: Outcome, there: Outcome) -> Outcome:
-    """Combine what the compiler reports here with the recorded outcome."""
     if here.dropped is not None:
         return here
     if there.dropped is not None:

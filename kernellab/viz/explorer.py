@@ -175,7 +175,6 @@ def annotation_card(compilation: Compilation, annotations: Annotations, side: st
 
 
 def _rows(note: MarginNote) -> Iterator[tuple[str, str, str, str]]:
-    """What is said, line by line, and what to try."""
     first, *more = note.words.splitlines() or [""]
     yield str(note.line or ""), note.severity, first, note.origin
     yield from (("", "", line, "") for line in more)
@@ -510,7 +509,6 @@ class Explorer(View):
         return {"text": self._text}
 
     def _text(self, request: Mapping[str, Any]) -> Answer:
-        """A text that was left out."""
         try:
             return Answer({"text": self.data.sides[request["side"]].texts[request["text"]].content})
         except (LookupError, TypeError):

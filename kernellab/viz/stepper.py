@@ -210,7 +210,6 @@ def still_data(view: StepperView, states: Sequence[StepState]) -> dict[str, Any]
 
 
 def _pictures(view: StepperView) -> Callable[[int], Picture | None]:
-    """Number of a value -> its picture, made once."""
 
     @cache
     def picture(number: int) -> Picture | None:

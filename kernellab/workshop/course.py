@@ -306,7 +306,6 @@ def _chapters() -> dict[str, tuple[str, list[Exercise]]]:
 
 
 def _start() -> str:
-    """Return the notebook that links to the others."""
     course = [f"- [{title}]({name})" for name, title in course_titles().items()]
     exercises = [
         f"- [{chapter}]({name}): {len(those)} exercises"

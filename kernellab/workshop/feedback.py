@@ -193,7 +193,6 @@ def _narrow_accesses(budget: Budget, kernel: Any, launch: Accesses) -> Iterator[
 
 
 def _excess(access: GlobalAccess) -> int:
-    """Return the bytes that an access moves more than once."""
     return access.moved_bytes - min(access.moved_bytes, access.footprint_bytes)
 
 
@@ -218,7 +217,6 @@ def _how_to_move_less(access: GlobalAccess) -> str:
 
 
 def _machine_code(budget: Budget, kernel: Any, made: Compilation) -> Iterator[Diagnostic]:
-    """Yield diagnostics on registers, spills and tensor cores."""
     place, resources = definition_of(kernel), made.resources
     if resources.spills:
         yield Diagnostic(

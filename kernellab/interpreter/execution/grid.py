@@ -373,7 +373,6 @@ def _program(program: Any, option: str) -> Grid:
 
 
 def _is_tuple(value: Any) -> bool:
-    """Whether it is one program, or would be."""
     return isinstance(value, tuple) and not any(isinstance(item, tuple) for item in value)
 
 

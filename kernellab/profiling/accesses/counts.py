@@ -669,5 +669,4 @@ def _by_engine(op: Operation) -> _Described:
 
 
 def _bytes(sectors: Sequence[requests.SectorSet]) -> int:
-    """Of the different sectors among several accesses'."""
     return requests.SECTOR * len(requests.SectorSet.union(sectors))

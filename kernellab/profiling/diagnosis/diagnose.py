@@ -435,7 +435,6 @@ def _loops(evidence: Evidence) -> tuple[Loop, ...]:
 
 
 def _elements(evidence: Evidence) -> float:
-    """How many elements the launch accesses."""
     each = sum(prod(access.shape or (1,)) * access.times for access in evidence.accesses)
     return evidence.programs * each
 
@@ -501,7 +500,6 @@ def diagnosed_profile(profile: Profile, request: Asked) -> Diagnoses:
 
 
 def _of_kernel(profile: Profile, kernel: ProfiledKernel) -> Diagnosis | str:
-    """The diagnosis, or why there is none."""
     try:
         compilation = kernel.compilation
     except KernelLabError as error:

@@ -461,7 +461,6 @@ def _check_types(compilation: Compilation, kernel: Any, values: Mapping[str, Any
 
 
 def _notes(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is not known of the launch."""
     unseen = [name for name, tensor in tensors_in(values) if tensor.device.type != "cpu"]
     if not unseen:
         return ()

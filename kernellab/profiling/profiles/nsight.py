@@ -315,7 +315,6 @@ def _first(head: Sequence[str], names: Sequence[str]) -> int | None:
 
 
 def _summed(numbers: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Name -> sum, without what is 0."""
     total: dict[str, int] = {}
     for name, number in numbers:
         if number:

@@ -463,7 +463,6 @@ def _assertion(words: str) -> str:
 
 
 def _shape(given: object) -> Shape:
-    """A shape that somebody gave, as whole numbers."""
     try:
         return _whole_numbers(given)
     except TypeError:

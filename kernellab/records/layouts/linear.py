@@ -117,7 +117,6 @@ class LinearTile:
 
     @cached_property
     def _element_numbers(self) -> Numbers:
-        """The element's number for every input, counted through."""
         numbers = numpy.zeros(1, numpy.int64)
         for vectors in self.bases.values():
             for vector in vectors:
@@ -172,7 +171,6 @@ class LinearTile:
         return self._inputs_by_element[numbers]
 
     def _split(self, inputs: Numbers) -> Numbers:
-        """Counted-through inputs as columns: shape (*inputs.shape, number of inputs)."""
         columns = []
         for name in self.bases:
             columns.append(inputs % self._size(name))
@@ -269,7 +267,6 @@ _LARGEST_BLOCK = 256
 
 
 def _bits(size: int) -> list[int]:
-    """1, 2, 4, ..., below a size."""
     return [1 << bit for bit in range((size - 1).bit_length())]
 
 

@@ -143,7 +143,6 @@ _DOT_ADVICE = "tl.dot takes tiles of M x K and K x N: as many columns as the oth
 
 
 def _dot_operands(refused: Refusal) -> tuple[Any, Any]:
-    """What `tl.dot` was given."""
     first = next((refused.known(n) for n in ("lhs", "input") if refused.known(n) is not None), None)
     second = next((refused.known(n) for n in ("rhs", "other") if refused.known(n) is not None), 0)
     return first, second
@@ -238,7 +237,6 @@ def _operands(refused: Refusal, match: re.Match[str]) -> Fix | None:
 
 
 def _bits(refused: Refusal) -> Fix | None:
-    """`x ^ 2`, `x & y` of floats."""
     operator = getattr(refused.node, "op", None)
     sign, instead = _OF_BITS.get(type(operator), ("", ""))
     floats = [name for name in refused.names() if _is_float(refused, name)]
@@ -481,7 +479,6 @@ _ONE_TYPE = "Give it the type and shape that it has after an iteration before th
 
 
 def _beginning(kind: Any) -> str:
-    """A zero of a type, as a kernel writes it."""
     scalar = kind.scalar
     if scalar.is_ptr():
         return "a pointer of that shape"
@@ -493,7 +490,6 @@ def _beginning(kind: Any) -> str:
 
 
 def _tl(scalar: Any) -> str:
-    """An element type as it is written."""
     words = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
     return f"tl.{words.get(str(scalar), str(scalar))}"
 

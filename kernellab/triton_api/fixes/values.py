@@ -492,7 +492,6 @@ def _attempts(refused: Refusal, name: str, loop: ast.For | None) -> Iterator[Att
 
 
 def _depends_on(value: ast.expr, loop: ast.For) -> bool:
-    """Return whether an expression uses what a loop assigns."""
     assigned = {
         node.id
         for node in ast.walk(loop)

@@ -95,7 +95,6 @@ class FigurePicture:
     """A matplotlib figure that a cell displays, on transparent paper."""
 
     def _draw(self) -> Figure:
-        """The figure, made when it is first looked at."""
         raise NotImplementedError
 
     @cached_property

@@ -112,7 +112,6 @@ _FEW_TURNS = 4
 
 
 def _largest(evidence: Evidence) -> int:
-    """Elements of the largest tile."""
     sizes = (prod(shape(value.type)) for op in evidence.operations for value in op.results)
     return max(sizes, default=1)
 
