@@ -560,7 +560,7 @@ class Compilation(HasCard):
         gpu: str | None = None,
         microseconds: float | None = None,
     ) -> Any:
-        """A launch under the roofs of a GPU: operations by kind and bytes by level, counted with no
+        """The roofline of a launch on a GPU: operations by kind and bytes by level, counted with no
         GPU, and the peaks of the data sheet; `.plot()` draws it.
 
         Args:

@@ -151,8 +151,8 @@ class TileKernel(JITFunction):
         take_autotuned_launches()
 
     def parse(self) -> ast.Module:
-        """The function's source as Triton's front end reads it:
-        `breakpoint()` taken out, `print(x)` a `tl.device_print`.
+        """Return the function's source as Triton's front end reads it: without `breakpoint()`, and
+        with `tl.device_print` for `print(x)`.
         """
         return triton_api.rewrite_debugging_statements(super().parse())
 

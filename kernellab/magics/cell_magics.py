@@ -263,7 +263,7 @@ def tileexercise(
       --hint N
           The Nth hint, and no stub.
       --task
-          The task alone; its stub is there already.
+          The task alone, without its stub.
 
     Options of `%%tileexercise`, before the name:
 

@@ -49,8 +49,8 @@ def negative_remainder(
         shown = "" if dividend is None else f" (here {dividend})"
         new = f"({x} % {n} + {n}) % {n}"
         hint = (
-            f"In Triton, as in C, % has the sign of its first operand{shown}; in tl.uint32, as for "
-            "a hash, it is never negative."
+            f"In Triton, as in C, % has the sign of its first operand{shown}; in tl.uint32, which "
+            "suits a hash, it is never negative."
         )
         return hint, (Proposal(f"Write {new}.", f"{x} % {n}", new),)
     return None
