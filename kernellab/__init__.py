@@ -217,7 +217,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Undo all that loading did; `%unload_ext kernellab` calls it."""
+    """Remove what loading registered; `%unload_ext kernellab` calls it."""
     from kernellab.magics import unload
 
     unload(shell)

@@ -136,7 +136,7 @@ class Places:
         raise OptionError(
             f"breakpoints must name places in this kernel, got {shown(request)}.",
             advice=(
-                f'{nearest(place, names)} Give a line, "FILE:LINE" or the name of a function '
+                f'{nearest(place, names)} Pass a line, "FILE:LINE" or the name of a function '
                 f"that the kernel calls ({', '.join(dict.fromkeys(names))}). A condition may "
                 'follow a comma: "14, x.max() > 10".'
             ).lstrip(),
@@ -175,7 +175,8 @@ def _check_condition(condition: str, request: Any) -> None:
         compile(condition, "<condition>", "eval")
     except SyntaxError as error:
         raise OptionError(
-            f"The condition of the breakpoint {request!r} is not an expression: {error.msg}."
+            f"The condition of the breakpoint {request!r} is not an expression: {error.msg}.",
+            advice="Write a Python expression, such as x.max() > 10.",
         ) from None
 
 

@@ -81,7 +81,7 @@ def check(
             the kernel only reads, in their order, as `torch.matmul` can be. It may return the
             tensor that the kernel writes, or a tuple of tensors. The first wrong element is a
             finding, with the line and the program that wrote it.
-        rtol, atol: how far elements may be off: `atol + rtol * |expected|`. The default is what
+        rtol, atol: how far elements may differ: `atol + rtol * |expected|`. The default is what
             rounding explains (docs/tolerances.md).
         sizes: integer parameters with their ranges, {"n": (1, None)}. The check then also proves,
             for all sizes in them and any grid, that every access is in bounds and that programs
@@ -486,9 +486,9 @@ class TunedLaunch:
             return replace(finding, severity="note", why=_AS_BEFORE)
         number = counted(min(len(tuner.configs), _MOST_CONFIGS), "config")
         effect = (
-            f"After a trial of {number}, the launch leaves "
-            f"{number_text(apart.actual)} in {element_text(name, apart.index)}, and alone it "
-            f"leaves {number_text(apart.expected)}."
+            f"After a trial of {number}, the launch leaves {number_text(apart.actual)} in "
+            f"{element_text(name, apart.index)}; without a trial, it leaves "
+            f"{number_text(apart.expected)}."
         )
         finding = replace(finding, why=effect)
         remaining, known = {*map(key_of, after)}, {*map(key_of, before.findings)}

@@ -841,7 +841,6 @@ class Trial:
         return judge
 
     def _said(self, finding: Finding, readings: Sequence[Reading] | None = None) -> str:
-        """Return what the wrong results say by themselves."""
         wrong = self._wrong(finding)
         if wrong is None:
             return ""

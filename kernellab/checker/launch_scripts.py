@@ -361,8 +361,9 @@ def _shares(tensor: torch.Tensor, other: torch.Tensor) -> bool:
 
 def _cannot_have(prepared: PreparedLaunch, name: str, why: str) -> ArgumentError:
     return ArgumentError(
-        f"A script cannot have argument {name!r} of {prepared.kernel.__name__!r}, which {why}.",
-        advice="Scripts have tensors that do not overlap, numbers, text and types.",
+        f"A script cannot contain the argument {name!r} of {prepared.kernel.__name__!r}, which "
+        f"{why}.",
+        advice="A script can contain numbers, text, types, and tensors that do not overlap.",
         position=triton_api.parameter_position(prepared.kernel, name),
     )
 

@@ -61,7 +61,6 @@ def _essence(words: str) -> str:
 
 
 def _asserted(error: WorkerError) -> str:
-    """What the process of a crash said last."""
     said = [
         line for line in error.last_words.splitlines() if "ssert" in line or "LLVM ERROR" in line
     ]
@@ -81,7 +80,6 @@ def _wrong_pass_of(names: Mapping[str, Any], target: Target) -> Failures:
 
 
 def _no_failures(names: Mapping[str, Any], target: Target) -> Failures:
-    """A compilation that ends has nothing more to show."""
     del names, target
     return {}
 
@@ -389,8 +387,8 @@ def minimize(
     raise ArgumentError(
         f"This launch of {prepared.kernel.__name__!r} does not fail"
         + (f" with {kind!r}." if kind else "."),
-        advice="minimize takes a launch that does not compile, or in which kernellab.check finds "
-        "something. Pass expect= to compare its results, or by='validate' to validate every pass.",
+        advice="Pass a launch that does not compile or that fails kernellab.check. Or pass "
+        "expect= to compare its results, or by='validate' to validate every pass.",
     )
 
 

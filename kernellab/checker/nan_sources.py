@@ -572,7 +572,7 @@ def advice_for(op: Operation) -> str:
     limit = f"{_limit(op):.4g}"
     return (
         f"Keep the argument below {limit}: tl.minimum({name or 'x'}, {limit}). Or compute "
-        "with logarithms: the logarithm of this result is its argument."
+        "with logarithms: the logarithm of this result is the argument itself."
     )
 
 

@@ -130,13 +130,11 @@ def _variables(kind: str) -> Callable[[Source], list[str]]:
 
 
 def _positions(source: Source) -> list[str]:
-    """Return the variables of the loops."""
     loops = [loop.target for loop in source.loops() if isinstance(loop, ast.For)]
     return [target.id for target in loops if isinstance(target, ast.Name)]
 
 
 def _programs(source: Source) -> list[str]:
-    """Return the variables that are program ids."""
     return [name for name, value in source.assigned.items()
             if isinstance(value, ast.Call) and called(value) == "program_id"]  # fmt: skip
 
@@ -415,7 +413,7 @@ def masks(source: Source) -> Iterator[Rewrite]:
     for mask in _masks_for(source, bare[0]) if len(bare) > 1 else ():
         for other in ("", *_NEUTRAL[:2]):
             text = _with_masks(source, bare, mask, other)
-            yield Rewrite(text, f"No access has a mask: {mask} is needed.")
+            yield Rewrite(text, f"No access has a mask: `{mask}` is needed.")
     for call in bare:
         for mask in _masks_for(source, call):
             for other in ("", *_NEUTRAL[:2]) if called(call) == "load" else ("",):
@@ -453,7 +451,7 @@ def other_masks(source: Source) -> Iterator[_Change]:
             continue
         was = source.of(given.value)
         left_out = _meant_by(call.args[0], source) - _meant_by(given.value, source)
-        reason = f"The mask {was} of this {_action(call)} is true for the wrong elements."
+        reason = f"The mask `{was}` of this {_action(call)} is true for the wrong elements."
         for mask in _masks_for(source, call):
             if mask != was:
                 is_unlikely = left_out.isdisjoint(_WORD.findall(mask))
@@ -478,7 +476,7 @@ def unbounded(source: Source) -> Iterator[_Change]:
                     places.setdefault(source.of(node.value), []).append((given.value, mask, spread))
     for (index, without), size in itertools.product(places.items(), _plain(source)):
         pairs = [(node, f"{mask} & ({spread} < {size})") for node, mask, spread in without]
-        yield pairs, f"No mask bounds {in_brackets(index)}."
+        yield pairs, f"No mask limits `{in_brackets(index)}`."
 
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -503,13 +501,13 @@ def others(source: Source) -> Iterator[_Change]:
     for other in _NEUTRAL:
         changes = [change for call in loads for change in _other(source, call, other)]
         if len(changes) > 1:
-            yield changes, f"Masked elements take part in the result: they must be {other}."
+            yield changes, f"Masked elements take part in the result: they must be `{other}`."
         for call in loads:
             given = keyword_of(call, "other")
-            was = "are not set" if given is None else f"are {source.of(given.value)}"
+            was = "are not set" if given is None else f"are `{source.of(given.value)}`"
             reason = (
                 f"The elements that the mask of this load disables {was} and take part in the "
-                f"result: they must be {other}."
+                f"result: they must be `{other}`."
             )
             for change in _other(source, call, other):
                 yield [change], reason
@@ -534,9 +532,7 @@ def excluded(source: Source) -> Iterator[_Change]:
     values += [(node.value, source.of(node.targets[0])) for node in source.nodes
                if isinstance(node, ast.Assign)]  # fmt: skip
     for (node, where), mask, other in itertools.product(values, masks, _NEUTRAL[:3]):
-        reason = (
-            f"Elements for which {mask} does not hold take part in {where}: they must be {other}."
-        )
+        reason = f"Elements where `{mask}` is False take part in `{where}`: they must be `{other}`."
         if kinds.of(node) == "value" and (where != "tl.exp" or other == _NEUTRAL[1]):
             yield [(node, f"tl.where({mask}, {source.of(node)}, {other})")], reason
 
@@ -618,7 +614,7 @@ def other_axis(source: Source) -> Iterator[_Change]:
             (name, swap[name.id]) for name in inside if name.id in swap
         ]
         pairs += [(node, _SPREAD[source.of(node)]) for node in _spread_of(source, call)]
-        yield pairs, f"This load is along {mine}, and {other} is needed."
+        yield pairs, f"This load is along `{mine}`, and `{other}` is needed."
 
 
 def _spread_of(source: Source, call: ast.Call) -> Iterator[ast.AST]:
@@ -658,7 +654,8 @@ def positions_in_the_tile(source: Source) -> Iterator[_Change]:
         ]
         if pairs:
             first = source.of(pairs[0][0])
-            yield pairs, f"{first} counts within the tile: {whole[first]} is needed."
+            reason = f"`{first}` is an index within the tile, but `{whole[first]}` is needed."
+            yield pairs, reason
 
 
 @_family
@@ -674,13 +671,13 @@ def names(source: Source) -> Iterator[_Change]:
     for mine, other in itertools.chain.from_iterable(pairs):
         swap = {mine: other, other: mine}
         nodes = source.names(of=(mine, other))
-        yield [(node, swap[node.id]) for node in nodes], f"{mine} and {other} are swapped."
+        yield [(node, swap[node.id]) for node in nodes], f"`{mine}` and `{other}` are swapped."
     together = [*plain, *constants, *floats]
     for group in (plain, source.tensors, constants, floats, together):
         for node in reversed(source.names(of=group)):
             for other in group:
                 if other != node.id:
-                    yield [(node, other)], f"{node.id} is used where {other} is needed."
+                    yield [(node, other)], f"`{node.id}` is used where `{other}` is needed."
     yield from _swaps(source, constants)
 
 
@@ -692,7 +689,7 @@ def _swaps(source: Source, group: Sequence[str]) -> Iterator[_Change]:
         for statement in dict.fromkeys(map(source.statement_of, named)):
             pairs = [(node, swap[node.id]) for node in named if source.is_inside(node, statement)]
             if len({source.of(node) for node, _ in pairs}) > 1:
-                yield pairs, f"{mine} and {other} are swapped in this line."
+                yield pairs, f"`{mine}` and `{other}` are swapped in this line."
 
 
 @_family
@@ -703,7 +700,7 @@ def variables(source: Source) -> Iterator[_Change]:
     for node in reversed(source.names(of=known)):
         for other in known:
             if other != node.id and kinds.are_alike(other, node.id):
-                yield [(node, other)], f"{node.id} is used where {other} is needed."
+                yield [(node, other)], f"`{node.id}` is used where `{other}` is needed."
     yield from _swaps(source, _CHOICES["value"](source))
 
 
@@ -733,7 +730,7 @@ def earlier_maxima(source: Source) -> Iterator[Rewrite]:
             }
             for names in (*lines, tuple(lines))[len(lines) == 1 :]:
                 several = [names] if isinstance(names, str) else names
-                reason = f"{old} grows, but the sums of exponentials are of the earlier {old}."
+                reason = f"`{old}` changes, but the sums of exponentials used its earlier value."
                 line = f"\n{' ' * node.col_offset}".join(lines[name] for name in several)
                 yield Rewrite(source.with_line(node, line), reason)
 
@@ -755,7 +752,7 @@ def _carried(source: Source, node: ast.Assign, name: str) -> Iterator[_Change]:
     names = {each.id for each in ast.walk(node.value) if isinstance(each, ast.Name)}
     if _Kinds(source).of(node.value) != "value" or name in names:
         return
-    only_last = f"Only the last iteration of the loop counts: {name} is overwritten in each."
+    only_last = f"Every iteration overwrites `{name}`, so only the last iteration counts."
     copies = [source.of(each.targets[0]) for each in source.nodes
               if isinstance(each, ast.Assign) and source.of(each.value) == name]  # fmt: skip
     for each in (*copies, name):
@@ -777,11 +774,10 @@ def _kept(source: Source, loop: ast.For | ast.While) -> Iterator[_Change]:
     for name, other in itertools.product(values, values):
         if name in read - written and other in written:
             new = f"{source.of(last)}\n{' ' * last.col_offset}{name} = {other}"
-            yield [(last, new)], f"{name} is not updated in the loop: it must be set to {other}."
+            yield [(last, new)], f"`{name}` must be set to `{other}` in the loop."
 
 
 def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
-    """Yield other bounds of a loop."""
     arguments = [source.of(argument) for argument in call.args]
     range_, numbers = called(call), _plain(source)
     if len(arguments) in (1, 2):
@@ -790,14 +786,14 @@ def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
             for end in dict.fromkeys((last, *numbers)):
                 blocks = f"{first}, tl.cdiv({end}, {step})"
                 for steps in (f"{first}, {end}, {step}", blocks):
-                    reason = f"The loop has to go over {end} in blocks of {step}."
+                    reason = f"The loop must cover `{end}` elements in blocks of `{step}`."
                     yield [(call, f"{range_}({steps})")], reason
                 if first in _programs(source):
                     reason = "Each program must take every num_programs-th block."
                     yield [(call, f"{range_}({blocks}, tl.num_programs(0))")], reason
     else:
         if arguments[:1] == ["tl.program_id(0)"] or arguments[0] in _programs(source):
-            reason = f"The step must be the number of programs, and {arguments[2]} is not."
+            reason = f"The step must be the number of programs, not `{arguments[2]}`."
             yield [(call.args[2], "tl.num_programs(0)")], reason
         for size, step in itertools.product(numbers, source.constants):
             new = f"{range_}({arguments[0]}, {size}, tl.num_programs(0) * {step})"
@@ -805,7 +801,7 @@ def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
     for place, old in enumerate(arguments):
         for new in dict.fromkeys((*source.numbers, *arguments, "0", f"{old} + 1", f"{old} - 1")):
             if new != old:
-                reason = f"{source.of(call)} leaves out iterations or has too many."
+                reason = f"`{source.of(call)}` has too few or too many iterations."
                 yield [(call.args[place], new)], reason
 
 
@@ -820,7 +816,7 @@ def carries(source: Source) -> Iterator[Rewrite]:
             sum_ = f"carry += tl.sum({source.of(call.args[0])}, axis=0)"
             lines.insert(statement.end_lineno or 0, f"{' ' * statement.col_offset}{sum_}")
             lines.insert(loop.lineno - 1, f"{' ' * loop.col_offset}carry = 0.0")
-            reason = f"{_shortened(source.of(call))} leaves out the sum of the blocks before."
+            reason = f"`{_shortened(source.of(call))}` omits the sum of the blocks before."
             yield Rewrite("\n".join((*lines, "")), reason)
 
 
@@ -837,22 +833,22 @@ def order(source: Source) -> Iterator[Rewrite]:
             line = f"\n{' ' * loop.col_offset}{source.of(last)}".encode()
             content = source.text.encode()
             text = (content[:start] + line + content[end:]).decode()
-            reason = f"{_shortened(source.of(last))} has to come after the loop, not in it."
+            reason = f"`{_shortened(source.of(last))}` must come after the loop, not in it."
             yield Rewrite(text, reason)
             first = source.of(loop.body[0])
             start, end = source.span(loop)[0], source.span(loop.body[0])[0]
             rest = source.span(loop.body[1])[0]
             line = f"{first}\n{' ' * loop.col_offset}".encode()
             text = (content[:start] + line + content[start:end] + content[rest:]).decode()
-            yield Rewrite(text, f"{_shortened(first)} must come before the loop, not in it.")
+            yield Rewrite(text, f"`{_shortened(first)}` must come before the loop, not in it.")
     for body in plain:
         for mine, other in itertools.pairwise(body):
             text = source.replaced((mine, source.of(other)), (other, source.of(mine)))
             first, second = (_shortened(source.of(each)) for each in (mine, other))
-            yield Rewrite(text, f"{first} has to come after {second}.")
+            yield Rewrite(text, f"`{first}` must come after `{second}`.")
     for statement in itertools.chain.from_iterable(plain):
         what = _shortened(source.of(statement))
-        yield Rewrite(source.without(statement), f"{what} is too much.")
+        yield Rewrite(source.without(statement), f"`{what}` should be removed.")
 
 
 # Waits for asynchronous operations
@@ -864,13 +860,13 @@ def waits(source: Source) -> Iterator[_Change]:
     for call in source.calls("wait_group", "store_wait", "warpgroup_mma_wait"):
         for count, pending in _whole(call, 0, "pendings", "num_outstanding"):
             for fewer in reversed(range(pending)):
-                reason = f"{source.of(call)} leaves too many operations in flight."
+                reason = f"`{source.of(call)}` leaves too many operations in flight."
                 yield [(count, str(fewer))], reason
     for call in source.calls("wait"):
         if len(call.args) == 2:
             other = _turned(source.of(call.args[1]))
             for phase in (other, *_phases(source, call, source.of(call.args[0]))):
-                reason = f"{source.of(call)} is for the wrong phase."
+                reason = f"`{source.of(call)}` waits for the wrong phase."
                 yield [(call.args[1], phase)], reason
 
 
@@ -883,12 +879,11 @@ def stages(source: Source) -> Iterator[_Change]:
     for (here, mine), (there, other) in itertools.permutations(uses, 2):
         if abs(here - there) <= 1 and source.of(mine.func) != source.of(other.func):
             for stage, its in zip(mine.args, other.args, strict=False):
-                reason = f"{source.of(mine)} and {source.of(other)} are different stages."
+                reason = f"`{source.of(mine)}` and `{source.of(other)}` must use the same stage."
                 yield [(stage, source.of(its))], reason
 
 
 def _turned(phase: str) -> str:
-    """Return the other phase, as an expression."""
     if phase in ("0", "1"):
         return str(1 - int(phase))
     base = re.sub(r" \^ [01]$", "", phase)
@@ -901,13 +896,13 @@ def counts(source: Source) -> Iterator[_Change]:
     for call in source.calls("expect"):
         brought = _brought(source, source.of(call.args[0])) if len(call.args) > 1 else ""
         if brought and brought != source.of(call.args[1]):
-            reason = f"{source.of(call)} does not expect the bytes that come: {brought}."
+            reason = f"`{source.of(call)}` must expect `{brought}` bytes."
             yield [(call.args[1], brought)], reason
     for call in source.calls("init"):
         for count, old in _whole(call, 1, "count"):
             for other in (old + 1, old - 1):
                 barrier, arrivals = source.of(call.args[0]), counted(other, "arrival")
-                reason = f"A phase of {barrier} gets {arrivals}, not {old}."
+                reason = f"A phase of `{barrier}` gets {arrivals}, not {old}."
                 yield [(count, str(other))], reason
 
 
@@ -937,9 +932,9 @@ def _missing(lines: Callable[[Source, ast.stmt], Iterator[_Line]]) -> Family:
         for statement in source.nodes:
             if isinstance(statement, ast.Expr | ast.Assign):
                 for line, after in lines(source, statement):
-                    where = f"{'after' if after else 'before'} {_shortened(source.of(statement))}"
+                    where = f"{'after' if after else 'before'} `{_shortened(source.of(statement))}`"
                     text = source.with_line(statement, line, after=after)
-                    yield Rewrite(text, f"{line} is missing {where}.")
+                    yield Rewrite(text, f"`{line}` is missing {where}.")
 
     return rewrites
 
@@ -976,7 +971,7 @@ def missing_last_waits(source: Source) -> Iterator[Rewrite]:
     for call in source.calls(*_STORES)[:1]:
         text = source.with_line(source.kernel.body[-1], "tma.store_wait(0)", after=True)
         stored = _shortened(source.of(source.statement_of(call)))
-        yield Rewrite(text, f"tma.store_wait(0) is missing at the end, after {stored}.")
+        yield Rewrite(text, f"`tma.store_wait(0)` is missing at the end, after `{stored}`.")
 
 
 def _module(source: Source) -> str:
@@ -1086,7 +1081,7 @@ def moved_factors(source: Source) -> Iterator[_Change]:
                 for call in source.calls("dot") if source.of(mine) in source.floats else ():
                     if _are_apart(source, [node, call]):
                         new = f"{source.of(call)} * {source.of(mine)}"
-                        reason = f"{source.of(mine)} belongs to {_shortened(source.of(call))}."
+                        reason = f"`{source.of(mine)}` belongs to `{_shortened(source.of(call))}`."
                         yield [(node, source.of(other)), (call, new)], reason
 
 
@@ -1114,12 +1109,12 @@ def numbers(source: Source) -> Iterator[_Change]:
     places.sort(key=lambda pairs: isinstance(getattr(pairs[0][0], "value", 0), int))
     for turn in itertools.zip_longest(*places):  # the likely ones of every constant first
         for node, new in filter(None, turn):
-            yield [(node, new)], f"{source.of(node)} is used where {new} is needed."
+            yield [(node, new)], f"`{source.of(node)}` is used where `{new}` is needed."
     for call, new in itertools.product(source.calls("float"), _NEUTRAL[:3]):
         outer = source.parents.get(call)
         target = outer if isinstance(outer, ast.UnaryOp) else call
         if new != source.of(target):
-            yield [(target, new)], f"{source.of(target)} is used where {new} is needed."
+            yield [(target, new)], f"`{source.of(target)}` is used where `{new}` is needed."
 
 
 # What does not compile
@@ -1132,7 +1127,7 @@ def wide_scalars(source: Source) -> Iterator[_Change]:
         return
     for parameter in source.kernel.args.args:
         if parameter.arg in source.floats and parameter.annotation is None:
-            reason = f"A Python float is passed as float32, and {parameter.arg} needs float64."
+            reason = f"A Python float is passed as float32, but `{parameter.arg}` needs float64."
             yield [(parameter, f'{parameter.arg}: "fp64"')], reason
 
 
@@ -1156,14 +1151,14 @@ def unloaded(source: Source) -> Iterator[_Change]:
         for node in source.nodes:
             if isinstance(node, ast.Subscript) and source.of(node.value) in source.tensors:
                 place = f"{source.of(node.value)} + {source.of(node.slice)}"
-                yield [(node, f"tl.load({place}{masked})")], f"{source.of(node)} does not load."
+                yield [(node, f"tl.load({place}{masked})")], f"`{source.of(node)}` does not load."
             if isinstance(node, ast.Name) and node.id in source.tensors:
-                reason = f"{node.id} is a pointer, and its elements were not loaded."
+                reason = f"`{node.id}` is a pointer, and its elements were not loaded."
                 for place in (node.id, *(f"{node.id} + {name}" for name in source.assigned)):
                     if not _is_address(source, node):
                         yield [(node, f"tl.load({place}{masked})")], reason
         for name, value in source.assigned.items():
-            reason = f"{name} is a pointer, and its elements were not loaded."
+            reason = f"`{name}` is a pointer, and its elements were not loaded."
             if kinds[name] == "pointer":
                 yield [(value, f"tl.load({source.of(value)}{masked})")], reason
 
@@ -1174,7 +1169,7 @@ def _indexed_store(source: Source, statement: ast.Assign | ast.AugAssign) -> Ite
     if not isinstance(target, ast.Subscript) or source.of(target.value) not in source.tensors:
         return
     place = f"{source.of(target.value)} + {source.of(target.slice)}"
-    reason = f"{source.of(target)} does not store: a pointer and an index are not an element."
+    reason = f"`{source.of(target)}` does not store: use tl.store with the pointer plus the index."
     for mask in ("", *(f", mask={mask}" for mask in source.conditions)):
         value = source.of(statement.value)
         for node in ast.walk(statement.value):

@@ -609,7 +609,6 @@ class CheckSession:
 
     @cached_property
     def _kept(self) -> frozenset[int]:
-        """The addresses of storages that runs need no copies of."""
         return unchanged_storages(self.launch)
 
     def _execute(

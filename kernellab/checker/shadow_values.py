@@ -109,7 +109,6 @@ class Shadows(ABC):
             self._of.pop(argument, None)
 
     def _hand_on(self, pairs: Iterable[tuple[SSAValue, SSAValue]], active: Active) -> None:
-        """All at once: (value, where it arrives), for active programs."""
         arriving = [
             (target, _merged(self[value], self[target], active, len(shape(value.type))))
             for value, target in pairs

@@ -168,7 +168,7 @@ class Sizes:
             if name not in known:
                 raise OptionError(
                     f"sizes must name integer parameters, got {shown(name)}.",
-                    advice=suggestion(str(name), known, "There are"),
+                    advice=suggestion(str(name), known, "Integer parameters:"),
                 )
             if not _is_range(bounds):
                 raise OptionError(
@@ -576,7 +576,6 @@ class Proof:
     def _facts(
         self, op: Operation, access: operations.GlobalAccess, address: Address
     ) -> list[Polynomial]:
-        """What is at least 0 where an access takes part."""
         mask = access.mask_of(op)
         facts = [] if mask is None else self._values.conditions(mask)
         inside = op

@@ -29,7 +29,7 @@ class DoctorLine(Diagnostic):
     """One line of the doctor's: its kind is the subject. `DoctorLine.of` makes one.
 
     Attributes:
-        state: "note" is worth knowing; "missing" is something that the lab needs: an error.
+        state: "note" is worth knowing; "missing" is something that KernelLab needs: an error.
     """
 
     state: State = "ok"
@@ -64,7 +64,7 @@ def examine() -> list[DoctorLine]:
 
 
 def healthy(findings: Iterable[DoctorLine]) -> bool:
-    """Whether nothing that the lab needs is missing."""
+    """Whether nothing that KernelLab needs is missing."""
     return all(finding.state != "missing" for finding in findings)
 
 

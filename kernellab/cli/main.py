@@ -103,12 +103,11 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Any:
         if "invalid choice: " in message:
             word = message.split("invalid choice: ")[1].split("'")[1]
-            advice = suggestion(word, self.commands, "There are")
+            advice = suggestion(word, self.commands, "Commands:")
             message = f"there is no command {word!r}. {advice}"
         super().error(message)
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Without argparse's silence where nothing can be written."""
         stream = file or sys.stderr
         if stream is not None:
             stream.write(message)
@@ -207,7 +206,7 @@ def _demo(*, output: Path = option(Path, default=_DEMO_REPORT)) -> int:
 def _doctor(*, json_: bool = option()) -> int:
     """Say what is installed, whether it fits together, and what is missing.
 
-    It says which GPU is here, too. The exit status is 1 where something that the lab needs is
+    It says which GPU is here, too. The exit status is 1 where something that KernelLab needs is
     missing or broken.
 
     Options:
@@ -284,7 +283,6 @@ def _compile(
 
 
 def _report_of_failure(error: CompileError) -> str:
-    """A page that shows how far a compilation came."""
     from kernellab.records.display import show
     from kernellab.viz.kit.page import Section, page_of_views
 
@@ -439,7 +437,7 @@ def _check_apart(options: Mapping[str, Any]) -> None:
     stated = [flag for flag, value in options.items() if value is not None]
     if len(stated) > 1:
         raise OptionError(
-            f"{stated[0]} cannot be combined with {stated[1]}.", advice="Give one of them."
+            f"{stated[0]} cannot be combined with {stated[1]}.", advice="Pass only one of them."
         )
 
 

@@ -141,7 +141,7 @@ def step(
 
 
 def diagnose(kernel: str, launch: str, target: str = "sm_90") -> list[Finding]:
-    """Return why a launch is slow, what costs most first."""
+    """Return why a launch is slow, the most expensive findings first."""
     return _findings(diagnose_launch(_launch(kernel, launch, target)))
 
 

@@ -232,7 +232,10 @@ def submissions_in(words: Sequence[str]) -> list[str]:
             continue
         files = sorted(Path(path).glob("*.py"))
         if not files:
-            raise OptionError(f"The folder {path!r} has no Python file.")
+            raise OptionError(
+                f"The folder {path!r} has no Python file.",
+                advice="Pass a folder that contains Python files.",
+            )
         submissions += [f"{file}::{name}" for file in files]
     return submissions
 

@@ -179,7 +179,9 @@ def profile_script(
     from kernellab.profiling.profiles.session import profile
 
     if not os.path.isfile(script):
-        raise KernelLabError(f"There is no file {script!r}.", advice="Give a Python script.")
+        raise KernelLabError(
+            f"There is no file {script!r}.", advice="Pass the path of a Python script."
+        )
     if output is not None:
         check_place(output)
     is_emulated = local_target() is None
@@ -280,7 +282,6 @@ def _name(kernel: _Total) -> str:
 
 
 def _parts(kernel: _Total) -> Iterator[str]:
-    """The lines of a kernel, the largest first."""
     ordered = sorted(kernel.lines.items(), key=lambda line: -line[1])
     for (file, line), share in ordered[:_MOST_PARTS]:
         text = source_line(file, line).strip()

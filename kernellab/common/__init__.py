@@ -1,1 +1,2 @@
-"""What every part of the lab needs: progress, a worker process, formatting, JSON, option values."""
+"""What every part of KernelLab needs: progress, a worker process, formatting, JSON, option "
+"values."""

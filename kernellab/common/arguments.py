@@ -78,8 +78,8 @@ def check_duration(name: str, value: Any, example: float = 30.0, unit: str = "se
     number = plain_scalar(value)
     if not is_real(number) or not 0 < number <= LONGEST_SECONDS:
         raise OptionError(
-            f"{name} must be a number of {unit} above 0, up to {LONGEST_SECONDS:,}, "
-            f"got {shown(value)}.",
+            f"{name} must be a number of {unit} above 0 and at most {LONGEST_SECONDS:,}, got "
+            f"{shown(value)}.",
             advice=f"Write {name}={example:g}, for example.",
         )
     return float(number)
@@ -304,7 +304,9 @@ def stated_by_options(missing: MissingArguments) -> str:
     if missing.others:
         options.append(f'--sig "..., {", ".join(f"{name}=TYPE" for name in missing.others)}"')
     words = f"Pass {' and '.join(options)}"
-    return f'{words}; a TYPE is "*fp32:16", "i32" or the like.' if missing.others else f"{words}."
+    return (
+        f'{words}; TYPE is a type such as "*fp32:16" or "i32".' if missing.others else f"{words}."
+    )
 
 
 def _triton_type(text: str) -> Any:

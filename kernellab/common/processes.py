@@ -198,8 +198,8 @@ class _Process:
             suspended = suspended + step if _is_suspended(self._process.pid) else 0.0
             if suspended > _PATIENCE or (suspended and left <= step):
                 raise WorkerLost(
-                    f"{self._who}'s process was suspended from outside (signal SIGSTOP) and did "
-                    "not go on; it was ended.",
+                    f"{self._who}'s process was suspended by another process (signal SIGSTOP) "
+                    "and did not resume, so it was ended.",
                     advice=_SUSPENDED,
                 )
             if left <= step:
@@ -453,12 +453,9 @@ _PATIENCE = 10
 """Seconds that a process may be suspended before it counts as lost: it is looked at each second, so
 that a time for which this process was suspended too does not count."""
 
-_SUSPENDED = "A user or a batch system sent the signal; the next call starts a new process."
+_SUSPENDED = "A user or a batch system sent the signal. The next call starts a new process."
 
-_NOT_STARTED = (
-    "That is this machine's state, not the kernel's: look at its memory, its limits (ulimit -a) "
-    "and its disks."
-)
+_NOT_STARTED = "The cause is this machine, not the kernel: check its memory, limits and disks."
 
 
 def _present_folder() -> str | None:

@@ -146,7 +146,6 @@ class ProgressBar:
             self._show(now)
 
     def _show(self, now: float) -> None:
-        """Have the bar drawn, by whatever thread comes first."""
         with _drawing:
             if not _timer.knows(self):
                 return

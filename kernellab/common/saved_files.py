@@ -519,7 +519,7 @@ def file_bytes(
     except OSError as error:
         raise refused(why_unreadable(file, error)) from error
     except BadFile as error:
-        raise refused(f"{str(file)!r} {error}.") from error
+        raise refused(f"{str(file)!r} {error}.", advice=_ANOTHER) from error
 
 
 def regular_bytes(file: Path, most: int = MOST_BYTES, *, is_named: bool = True) -> bytes:
@@ -540,7 +540,7 @@ def regular_bytes(file: Path, most: int = MOST_BYTES, *, is_named: bool = True) 
         most = most if known else min(most, MOST_UNKNOWN)
         content = opened.read(known or most + 1)
     if len(content) > most:
-        raise BadFile(f"has no known size, and more than {most:,} bytes")
+        raise BadFile(f"has more than {most:,} bytes, and the system does not state its size")
     return content
 
 
@@ -548,11 +548,11 @@ def _check_regular(status: os.stat_result, most: int) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if stat.S_ISLNK(status.st_mode):
-        raise BadFile("is a symbolic link, which is not followed")
+        raise BadFile("must be a file, got a symbolic link")
     if not stat.S_ISREG(status.st_mode):
-        raise BadFile("is not a regular file, but a pipe, a socket or a device")
+        raise BadFile("must be a regular file, got a pipe, a socket or a device")
     if status.st_size > most:
-        raise BadFile(f"has {status.st_size:,} bytes; no more than {most:,} are read")
+        raise BadFile(f"must have at most {most:,} bytes, got {status.st_size:,}")
 
 
 # Compressed bytes
@@ -584,7 +584,7 @@ def gunzipped(content: bytes) -> bytes:
                 f"is not a valid file: {len(content):,} bytes unpack to more than {most:,}"
             )
         if not unpacking.eof:
-            raise BadFile("is cut off or damaged: its compressed data has no end")
+            raise BadFile("is cut off or damaged: the end of its compressed data is missing")
         content = unpacking.unused_data.lstrip(b"\0")
     return bytes(parts)
 
@@ -655,8 +655,8 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 def _whole(digits: str) -> int:
     if len(digits) > MOST_DIGITS:
         raise BadFile(
-            f"is damaged: the number {digits[:12]}... has {len(digits):,} digits, "
-            f"and no more than {MOST_DIGITS} are read"
+            f"is damaged: a number must have at most {MOST_DIGITS} digits, but {digits[:12]}... "
+            f"has {len(digits):,}"
         )
     return int(digits)
 
@@ -730,18 +730,18 @@ class Format:
         """
         if not isinstance(data, dict) or data.get("format") != self.name:
             raise ArchiveError(
-                f"{name!r} contains JSON, but not a {self.noun} that KernelLab saved.",
-                advice=self.advice,
+                f"{repr(name) if name else 'The data'} is not a {self.noun} that KernelLab saved.",
+                advice=self.advice or f"Pass a {self.noun} that KernelLab saved.",
             )
         version = data.get("version")
         if type(version) is not int or version != self.version:  # True is 1
             writer = data.get("kernellab")
             raise ArchiveError(
-                f"{name!r} has version {version!r:.40} of the format; this KernelLab "
+                f"{name!r} has version {version!r:.40} of the format, but this KernelLab "
                 f"({kernellab_version()}) reads version {self.version}.",
-                advice=f"It was written by KernelLab {writer!s:.40}: load it with that version."
+                advice=f"KernelLab {writer!s:.40} wrote the file: load it with that version."
                 if writer
-                else "",
+                else SAVE_AGAIN,
             )
         return SavedData(data)
 
@@ -755,20 +755,27 @@ _BEGINNING = 512
 _COMPRESSION = 6
 
 
+SAVE_AGAIN = "Save the file again, or load an undamaged copy of it."
+_FROM_JSON = "Pass the data that to_json() returned, unchanged."
+_ANOTHER = "Pass the path of another file."
+
+
 @contextmanager
 def reading(name: str, advice: str = "") -> Iterator[None]:
     """Raise faults of a saved file as ArchiveError with the file's name.
 
     Args:
-        advice: what to try where it may be a file of another kind.
+        name: the file's; "" for data that was not read from a file.
+        advice: what to try if it may be a file of another kind.
     """
     try:
         with without_collections():  # they would take a third of the time
             yield
     except BadFile as error:
-        raise ArchiveError(f"{name!r} {error}.", advice=advice) from error
+        raise ArchiveError(f"{name!r} {error}.", advice=advice or SAVE_AGAIN) from error
     except SchemaError as error:
-        raise ArchiveError(f"{name!r} is damaged: {error}.") from error
+        subject, advice = (repr(name), SAVE_AGAIN) if name else ("The data", _FROM_JSON)
+        raise ArchiveError(f"{subject} is damaged: {error}.", advice=advice) from error
 
 
 def fields_of(record: Any) -> dict[str, Any]:

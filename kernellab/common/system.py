@@ -32,7 +32,7 @@ from typing import Any, BinaryIO, cast
 from kernellab.common.text import shown
 from kernellab.errors import KernelLabError, MachineError
 
-MEMORY_ADVICE = "Look at this machine's memory, and at its limits (ulimit -a, or the container's)."
+MEMORY_ADVICE = "Check this machine's memory and its limits (ulimit -a, or the container's)."
 DISK_ADVICE = (
     "Free disk space, or set TRITON_CACHE_DIR (the compiler's cache) and TMPDIR (its temporary "
     "files) to writable folders with free space."

@@ -131,7 +131,6 @@ def parse_signature(text: str) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas that are not inside brackets."""
     entries = [""]
     depth = 0
     for character in text:
@@ -144,7 +143,9 @@ def _split(text: str) -> list[str]:
     if entries and not entries[-1]:
         entries.pop()
     if "" in entries:
-        raise ArgumentError(f"The signature {text!r} has an empty entry.")
+        raise ArgumentError(
+            f"The signature {text!r} has an empty entry.", advice="Remove the extra comma."
+        )
     return entries
 
 
@@ -216,7 +217,8 @@ def tensor_of(array: numpy.ndarray[Any, Any]) -> torch.Tensor:
     if not array.dtype.isnative:
         raise ArgumentError(
             f"The array has dtype {array.dtype.str!r}, whose byte order is not this machine's.",
-            advice="array.astype(array.dtype.newbyteorder('=')) makes a copy in the native order.",
+            advice="array.astype(array.dtype.newbyteorder('=')) makes a copy in the native byte "
+            "order.",
         )
     if any(stride < 0 for stride in array.strides):
         raise ArgumentError(

@@ -355,7 +355,7 @@ class CarefulBinding:
                 raise self._error(
                     f"{name!r} of {self.known.name!r} is a tl.constexpr, and "
                     f"{value.text!r} is a type.",
-                    advice=f"Give the value to compile in: {name}=...",
+                    advice=f"Pass the value to compile in: {name}=...",
                     name=name,
                 )
         elif isinstance(value, str):
@@ -429,17 +429,17 @@ def _explain_value(value: Any, refused: Exception) -> tuple[str, str]:
     if isinstance(value, list):
         items = counted(list.__len__(value), "item")
         return (
-            f"a list of {items}; a kernel takes a tensor there, or a tuple.",
+            f"a list of {items}; a kernel takes a tensor or a tuple.",
             (
-                "torch.tensor(...) or numpy.array(...) makes a tensor of numbers, tuple(...) a "
+                "Pass torch.tensor(...) or numpy.array(...) for numbers, or tuple(...) for a "
                 "tuple of arguments."
             ),
         )
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
             return (
-                f"a tensor in the layout {str(value.layout).removeprefix('torch.')}, which has no "
-                "one block of memory.",
+                f"a tensor in the layout {str(value.layout).removeprefix('torch.')}, whose "
+                "elements are not in one block of memory.",
                 "Pass x.to_dense().",
             )
         return (
@@ -500,7 +500,7 @@ def bind(
     Raises:
         ArgumentError: arguments that do not fit the kernel; the message names the parameter and
             the kernel's line.
-        OptionError: a keyword that no one takes, or an option value that the backend refuses.
+        OptionError: a keyword does not exist, or the backend refuses an option's value.
     """
     known = known_kernel(kernel, target)
     native = None if options or constants else known.bind_natively(args, keywords)

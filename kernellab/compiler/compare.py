@@ -337,7 +337,7 @@ class Comparison(PrintsAsCard):
             known = [*(pair.name for pair in self.stages), *(pair.label for pair in self.passes)]
             raise errors.ArgumentError(
                 f"Neither compilation has a stage or a pass {name!r}.",
-                advice=errors.suggestion(name, known, "There are"),
+                advice=errors.suggestion(name, known, "Stages and passes:"),
             )
         lines = difflib.unified_diff(
             (left or "").splitlines(),
@@ -396,7 +396,7 @@ def compare(left: Compilation, right: Compilation) -> Comparison:
     """
     for side in (left, right):
         if not isinstance(side, Compilation):
-            advice = "Choose two: kernellab.compare(compilations['sm_80'], compilations['sm_90'])."
+            advice = "Pass two: kernellab.compare(compilations['sm_80'], compilations['sm_90'])."
             raise errors.ArgumentError(
                 f"compare takes two Compilations, got an object of type {type(side).__name__}.",
                 advice=advice if isinstance(side, Mapping) else "kernellab.compile gives one.",
@@ -518,7 +518,10 @@ def _text(compilation: Compilation, name: str) -> str | None:
     if name in compilation.stages:
         content = compilation.stages[name].content
         if isinstance(content, bytes):
-            raise errors.ArgumentError(f"The stage {name!r} is binary: it has no lines to compare.")
+            raise errors.ArgumentError(
+                f"The stage {name!r} is binary: it has no lines to compare.",
+                advice="Compare a stage that is text, such as 'ptx' or 'sass'.",
+            )
         return without_locations(content)
     run = next((pass_ for pass_ in compilation.passes if pass_.label == name), None)
     return None if run is None else _bare(run.text)

@@ -110,7 +110,12 @@ def needs(
 def _without_stages(compilation: Compilation, stages: Sequence[str]) -> NotRecorded | None:
     if any(name in compilation.stages for name in stages):
         return None
-    return NotRecorded(f"The record of {compilation.kernel!r} has no stage {' or '.join(stages)}.")
+    return _has_no(compilation, f"stage {' or '.join(stages)}")
+
+
+def _has_no(compilation: Compilation, what: str) -> NotRecorded:
+    problem = f"The compilation of {compilation.kernel!r} has no {what}."
+    return NotRecorded(problem, advice="Compile the kernel with kernellab.compile.")
 
 
 def _passes(*beginnings: str) -> Need:
@@ -140,22 +145,21 @@ def _without_resources(compilation: Compilation) -> NotRecorded | None:
         return CompilationStopped(
             "The compilation was stopped before there was machine code to read resources from."
         )
-    return NotRecorded(
-        f"The record of {compilation.kernel!r} has no machine code to read resources from."
-    )
+    return _has_no(compilation, "machine code to read resources from")
 
 
 def _without_source_map(compilation: Compilation) -> NotRecorded | None:
     if compilation.sources.source_map is not None:
         return None
-    return NotRecorded(f"No line information was kept for {compilation.kernel!r}.")
+    return _has_no(compilation, "line information")
 
 
 def _without_remarks(compilation: Compilation) -> NotRecorded | None:
     if compilation.sources.remarks is not None or compilation.sources.kernel is not None:
         return None
     return NotRecorded(
-        f"The record of {compilation.kernel!r} has no remarks, and no kernel to compile again.",
+        f"The compilation of {compilation.kernel!r} has no remarks, and no kernel to compile "
+        "again.",
         advice=(
             "Compile the kernel with kernellab.compile, or load a file that compilation.save wrote."
         ),
@@ -167,7 +171,7 @@ def _without_machine_code(compilation: Compilation) -> NotRecorded | None:
     # Machine code that this machine cannot disassemble is there: the decoder says what is missing.
     if any(name in stages for name in ("sass", "amdgcn")) or "sass" in stages.failed:
         return _without_source_map(compilation)
-    return NotRecorded(f"The record of {compilation.kernel!r} has no machine code.")
+    return _has_no(compilation, "machine code")
 
 
 def _without_occupancy(compilation: Compilation, **_others: int | None) -> NotRecorded | None:
@@ -195,13 +199,13 @@ def _without_module(compilation: Compilation, snapshot: str = "ttgir") -> NotRec
         raise ArgumentError(
             f"{shown(snapshot)} is not the name of a stage or a pass.",
             advice=(
-                'Give one as a string: "ttgir", or a label of compilation.passes, "ttgir.coalesce".'
+                'Pass one as a string: "ttgir", or a label of compilation.passes, "ttgir.coalesce".'
             ),
         )
     in_stages = any(name in compilation.stages for name in ("ttir", "ttgir"))
     if in_stages or any(run.op_counts_after for run in compilation.passes):
         return None
-    return NotRecorded(f"The record of {compilation.kernel!r} has no module of MLIR.")
+    return _has_no(compilation, "module of MLIR")
 
 
 def _without_layouts(compilation: Compilation, snapshot: str = _LAYOUTS_FROM) -> NotRecorded | None:
@@ -263,13 +267,13 @@ class Compilation(HasCard):
         if not is_one_of(capability, tuple(_NEEDS)):
             raise ArgumentError(
                 f"can_answer takes the name of a capability, got {shown(capability)}.",
-                advice=suggestion(capability, tuple(_NEEDS), "There are"),
+                advice=suggestion(capability, tuple(_NEEDS), "Capabilities:"),
             )
         return _NEEDS[capability](self) is None
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """All that `can_answer` says yes to."""
+        """The names for which `can_answer` is true."""
         return frozenset(capability for capability in _NEEDS if self.can_answer(capability))
 
     @property
@@ -345,9 +349,9 @@ class Compilation(HasCard):
                 return run
         stop = f", and do not stop before {beginning!r}" if beginning else ""
         raise NotRecorded(
-            f"The record of {self.kernel!r} has no pass {beginning!r}."
+            f"The compilation of {self.kernel!r} has no pass {beginning!r}."
             if self.passes
-            else f"The record of {self.kernel!r} has no passes.",
+            else f"The compilation of {self.kernel!r} has no passes.",
             advice=f'Compile with record="passes"{stop}.',
         )
 
@@ -537,7 +541,7 @@ class Compilation(HasCard):
             ArgumentError: arguments that do not fit what was compiled.
             GridError: a grid that no launch has.
             KernelFault: a program faults.
-            NotRecorded: the kernel is not at hand.
+            NotRecorded: the kernel is not available.
             OptionError: no such GPU.
             TargetError: a target that is not calibrated, such as AMD's.
             UnsupportedOperation: the interpreter does not know an operation.
@@ -556,7 +560,7 @@ class Compilation(HasCard):
         gpu: str | None = None,
         microseconds: float | None = None,
     ) -> Any:
-        """A launch under the roofs of a GPU: operations by kind and bytes by level, counted with no
+        """The roofline of a launch on a GPU: operations by kind and bytes by level, counted with no
         GPU, and the peaks of the data sheet; `.plot()` draws it.
 
         Args:

@@ -18,6 +18,7 @@ from kernellab.common.saved_files import (
     GZIP,
     MOST_LINES,
     MOST_LINES_OF_FUNCTION,
+    SAVE_AGAIN,
     BadFile,
     NotText,
     RecordReader,
@@ -55,7 +56,7 @@ from kernellab.records.launches import Path as ArgumentPath
 from kernellab.triton_api.stages import query_worker
 
 
-def from_json(data: Any, name: str = "the record") -> Compilation:
+def from_json(data: Any, name: str = "") -> Compilation:
     """The compilation that `to_json` made into `data`. Raises ArchiveError: another kind or
     version, or a misfit with the schema, with its place.
     """
@@ -294,7 +295,7 @@ def read_cache_folder(folder: Path, metadata_file: Path | None = None) -> Compil
             content = file_bytes(file, ArchiveError, is_named=False)
             contents[stage] = content if stage in BINARY else _text(content, file)
     if not contents:
-        raise ArchiveError(f"The cache folder {str(folder)!r} has no stage of {name!r:.80}.")
+        raise _of_cache(f"The cache folder {str(folder)!r} has no stage of {name!r:.80}.")
     _check_metadata(metadata, metadata_file)
     stages = make_stages(contents)
     known = triton_api.option_names(target)
@@ -323,12 +324,23 @@ def _only_metadata(folder: Path) -> Path:
     if candidates:
         names = ", ".join(file.name for file in candidates)
         raise ArchiveError(
-            f"The folder {str(folder)!r} holds several kernels.", advice=f"Load one of {names}."
+            f"The folder {str(folder)!r} holds several kernels.",
+            advice=f"Pass the path of a file in it: {names}.",
         )
     raise ArchiveError(
         f"The folder {str(folder)!r} is not a folder of Triton's cache: it has no kernel's .json.",
-        advice="Triton keeps each compilation in a separate folder: ~/.triton/cache/<hash>.",
+        advice="Pass the folder of a compilation: ~/.triton/cache/<hash>.",
     )
+
+
+def _of_cache(problem: str) -> ArchiveError:
+    advice = "Compile the kernel again, so that Triton writes its files again."
+    return ArchiveError(problem, advice=advice)
+
+
+def _of_dump(problem: str) -> ArchiveError:
+    advice = "Compile the kernel again with MLIR_ENABLE_DUMP=1, and save the whole output."
+    return ArchiveError(problem, advice=advice)
 
 
 def _metadata(file: Path, is_named: bool) -> dict[str, Any]:
@@ -336,10 +348,11 @@ def _metadata(file: Path, is_named: bool) -> dict[str, Any]:
     try:
         metadata = json_in(text_in(content), len(content))
     except BadFile as error:
-        raise ArchiveError(f"Triton's metadata {str(file)!r} {error}.") from error
+        raise _of_cache(f"Triton's metadata {str(file)!r} {error}.") from error
     if not isinstance(metadata, dict) or not isinstance(metadata.get("target"), dict):
         raise ArchiveError(
-            f"The file {str(file)!r} is not Triton's metadata: it does not name a target."
+            f"The file {str(file)!r} is not Triton's metadata: it does not name a target.",
+            advice=_WHAT_LOAD_READS,
         )
     return metadata
 
@@ -353,7 +366,7 @@ def _check_metadata(metadata: Mapping[str, Any], file: Path) -> None:
     try:
         _check(SavedData(metadata))
     except SchemaError as error:
-        raise ArchiveError(f"Triton's metadata {str(file)!r} is damaged: {error}.") from error
+        raise _of_cache(f"Triton's metadata {str(file)!r} is damaged: {error}.") from error
 
 
 def _check(data: SavedData) -> None:
@@ -377,19 +390,21 @@ def _text(content: bytes, file: Path) -> str:
     try:
         text = text_in(content)
     except BadFile as error:
-        raise ArchiveError(f"{str(file)!r} {error}.") from error
+        raise _of_cache(f"{str(file)!r} {error}.") from error
     if too_many := _too_many_lines(text):
-        raise ArchiveError(f"{str(file)!r} must have {too_many}.")
+        raise _of_cache(f"{str(file)!r} must have {too_many}.")
     return text
 
 
 def _target(metadata: Mapping[str, Any], file: Path) -> Target:
     backend, arch = metadata["target"].get("backend"), metadata["target"].get("arch")
     if backend not in ("cuda", "hip"):
-        raise ArchiveError(f"{str(file)!r} is for an unknown backend: {backend!r:.40}.")
+        raise _of_cache(
+            f"The backend in {str(file)!r} must be 'cuda' or 'hip', got {backend!r:.40}."
+        )
     if not is_architecture(backend, str(arch)):
-        raise ArchiveError(
-            f"{str(file)!r} is for {arch!r:.40}, which is not an architecture of {backend}."
+        raise _of_cache(
+            f"The architecture in {str(file)!r} must be one of {backend}, got {arch!r:.40}."
         )
     return Target(backend, str(arch))
 
@@ -461,14 +476,14 @@ def read_dump(text: str, file: Path) -> Compilation:
     dumps = list(_first_kernel(_dumps(text)))
     for dump in dumps:
         if too_many := _too_many_lines(dump.text):
-            where = f"the dump {str(file)!r}, the module before {dump.name!r:.80}"
-            raise ArchiveError(f"In {where} must have {too_many}.")
+            where = f"The module before {dump.name!r:.80} in the dump {str(file)!r}"
+            raise _of_dump(f"{where} must have {too_many}.")
     kernel = next((match for dump in dumps if (match := _KERNEL.search(dump.text))), None)
     target = next((match for dump in dumps if (match := _TARGET.search(dump.text))), None)
     if kernel is None:
-        raise ArchiveError(f"The dump {str(file)!r} has no module with a kernel.")
+        raise _of_dump(f"The dump {str(file)!r} has no module with a kernel.")
     if target is None:
-        raise ArchiveError(f"The dump {str(file)!r} does not name a target: it ends before TTGIR.")
+        raise _of_dump(f"The dump {str(file)!r} does not name a target: it ends before TTGIR.")
     passes = tuple(_passes(dumps))
     warps = next((match for dump in dumps if (match := _WARPS.search(dump.text))), None)
     stages = Stages(dict(_stages(passes)))
@@ -570,7 +585,7 @@ def compilation_in(content: bytes, file: Path) -> Compilation:
             advice=_WHAT_LOAD_READS,
         ) from error
     except BadFile as error:
-        advice = _AGAIN if "cut off" in str(error) else _WHAT_LOAD_READS
+        advice = SAVE_AGAIN if "cut off" in str(error) else _WHAT_LOAD_READS
         raise ArchiveError(f"{str(file)!r} {error}.", advice=advice) from error
     if "// -----// IR Dump " in text:
         return read_dump(text, file)
@@ -579,7 +594,7 @@ def compilation_in(content: bytes, file: Path) -> Compilation:
     except BadFile as error:
         problem, advice = "is not a saved compilation", _WHAT_LOAD_READS
         if text.lstrip()[:1] == "{":
-            problem, advice = str(error), _AGAIN
+            problem, advice = str(error), SAVE_AGAIN
         raise ArchiveError(f"The file {str(file)!r} {problem}.", advice=advice) from error
     if isinstance(data, dict) and "format" not in data and "triton_version" in data:
         return read_cache_folder(file.parent, file)
@@ -589,9 +604,8 @@ def compilation_in(content: bytes, file: Path) -> Compilation:
 _BEGINNINGS = (GZIP, b"PK\x03\x04")
 """Of a saved compilation (gzip) and of a saved trace (zip)."""
 
-_AGAIN = "Save or copy the file again."
 _WHAT_LOAD_READS = (
-    "kernellab.load reads what compilation.save, trace.save or tuning.save wrote, a folder of "
+    "Pass a file that compilation.save, trace.save, tuning.save or profile.save wrote, a folder of "
     "Triton's cache, or a dump of MLIR_ENABLE_DUMP=1."
 )
 
@@ -603,5 +617,5 @@ def _refuse_stub(content: bytes, file: Path) -> None:
     if any(len(content) < len(begin) and begin.startswith(content) for begin in _BEGINNINGS):
         raise ArchiveError(
             f"{str(file)!r} is cut off after {counted(len(content), 'byte')}.",
-            advice=_AGAIN,
+            advice=SAVE_AGAIN,
         )

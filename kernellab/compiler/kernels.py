@@ -200,7 +200,7 @@ def _heuristic(name: str, compute: Callable[[dict[str, Any]], Any], given: dict[
     except Exception as error:  # a function of the user's
         raise ArgumentError(
             f"The heuristic for {name!r} cannot be computed from these arguments: {error!r}.",
-            advice=f"Give values instead of types, or the result: {name}=...",
+            advice=f"Pass values instead of types, or the result: {name}=...",
         ) from error
 
 
@@ -455,12 +455,11 @@ def assume(kernel: Any, given: Collection[str] = ()) -> dict[str, StatedType]:
         role = roles[parameter.name]
         if role == "descriptor":
             raise ArgumentError(
-                f"{parameter.name!r} of {kernel.__name__!r} is used as a tensor descriptor, and "
+                f"{parameter.name!r} of {kernel.__name__!r} is used as a tensor descriptor, but "
                 "its block shape is not known.",
                 advice=(
-                    f'State it: {parameter.name}="tensordesc<fp16[128,64]>", with the type and '
-                    "shape that you "
-                    "use."
+                    f'State it: {parameter.name}="tensordesc<fp16[128,64]>", with your type and '
+                    "shape."
                 ),
                 position=triton_api.parameter_position(kernel, parameter.name),
             )

@@ -67,11 +67,11 @@ def _refused(encoding: str, shape: Shape, problem: str) -> LayoutError:
 
 def _check_sizes(shape: Shape) -> None:
     if any(size < 1 for size in shape):
-        raise LayoutError(f"A tile of {sizes(shape)} has no elements.")
+        raise LayoutError(f"The sizes of a tile must be at least 1, got {sizes(shape)}.")
     if math.prod(shape) > _MOST_ELEMENTS:
         raise LayoutError(
-            f"A tile of {sizes(shape)} has {math.prod(shape):,} elements, and Triton's tiles have "
-            f"at most {_MOST_ELEMENTS:,}."
+            f"A tile must have at most {_MOST_ELEMENTS:,} elements, got {sizes(shape)}, which has "
+            f"{math.prod(shape):,}."
         )
 
 
@@ -92,8 +92,8 @@ def _check_vectors(encoding: str, shape: Shape) -> None:
         spanned, covered = _spanned(vectors), math.prod(_covered(vectors, rank))
         if spanned < covered:
             raise LayoutError(
-                f"The basis vectors of {encoding} lead to {spanned} elements of the {covered} in "
-                f"{sizes(_covered(vectors, rank))}.",
+                f"The basis vectors of {encoding} reach only {spanned} of the {covered} elements "
+                f"of a {sizes(_covered(vectors, rank))} tile.",
                 advice=(
                     "Each number 1, 2, 4, ... along each dimension must be the XOR of some vectors."
                 ),

@@ -263,7 +263,7 @@ def find_passes(wanted: str, listed: Sequence[PassCall]) -> list[PassCall]:
             errors.nearest(wanted, sorted(known))
             or f"Passes: {', '.join(sorted({c.name for c in listed}))}."
         )
-    raise errors.OptionError(f"No pass is named {wanted!r} for this target.", advice=advice)
+    raise errors.OptionError(f"There is no pass {wanted!r} for this target.", advice=advice)
 
 
 def _replacements(
@@ -321,7 +321,7 @@ def guess_language(text: str, suffix: str = "") -> str:
             return language
     raise errors.OptionError(
         "The text does not say which IR it is.",
-        advice=f"Give language=..., one of {', '.join(LANGUAGES)}.",
+        advice=f"Pass language=..., one of {', '.join(LANGUAGES)}.",
     )
 
 

@@ -108,7 +108,7 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
             raise errors.ArgumentError(
                 f"{str(given)!r} is not a kernel, an IR text, or a file with an IR text. {why}",
                 advice=(
-                    "Give the kernel itself, a TTIR, TTGIR, LLVM IR, PTX or AMDGCN text, or "
+                    "Pass the kernel itself, a TTIR, TTGIR, LLVM IR, PTX or AMDGCN text, or "
                     "the path of a file with such a text."
                 ),
             ) from error
@@ -122,7 +122,7 @@ def given_text(given: str | os.PathLike[str], language: str | None) -> IrText:
     elif not is_one_of(language, passes.LANGUAGES):
         raise errors.OptionError(
             f"language must name an IR that can be compiled, got {shown(language)}.",
-            advice=errors.suggestion(language, passes.LANGUAGES, "There are"),
+            advice=errors.suggestion(language, passes.LANGUAGES, "Languages:"),
         )
     return IrText(text, language, file=file or f"<{language} text>")
 
@@ -142,7 +142,7 @@ def compile_given(
         if name not in known:
             raise errors.OptionError(
                 f"{target} has no option {name!r}.",
-                advice=errors.suggestion(name, known, "There are"),
+                advice=errors.suggestion(name, known, "Options:"),
             )
     options = {name: plain_scalar(value) for name, value in options.items()}
     triton_api.check_options(options, target)

@@ -90,7 +90,6 @@ def parts(compilation: Compilation) -> dict[str, Any]:
 
 
 def _answer(compilation: Compilation, capability: str, query: Callable[[], Any]) -> Any:
-    """None for what a record does not have."""
     if not compilation.can_answer(capability):
         return None
     try:

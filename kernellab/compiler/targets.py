@@ -140,8 +140,9 @@ def parse_target(name: str | Target) -> Target:
     guess = nearest(f"sm_{number}" if number.isdecimal() else plain, known)
     guess = guess or nearest(_product_name(plain), _products())
     listed = ", ".join(f"{target} ({gpu_name(target)})" for target in SUPPORTED_TARGETS)
+    kind = "a GPU that KernelLab supports" if isinstance(given, str) else 'a name such as "sm_90"'
     raise TargetError(
-        f"{shown(name)} is not a target that KernelLab knows.",
+        f"The target must be {kind}, got {shown(name)}.",
         advice=f"{guess} Targets: {listed}.".lstrip(),
     )
 
@@ -307,7 +308,6 @@ def _nvidia(sheet: str, **others: str) -> dict[str, str]:
 
 
 def _amd(sheet: str, **others: str) -> dict[str, str]:
-    """Return the sources of an AMD GPU, likewise."""
     rates = "the data sheet's rate over multiprocessors and clock"
     return {
         **dict.fromkeys(("multiprocessors", "clock", "dram", "bus_bits"), sheet),

@@ -122,13 +122,15 @@ def _matched(first: Side, second: Side) -> list[tuple[str, str]]:
             does = "writes" if isinstance(side, KernelSide) else "returns"
             raise ArgumentError(
                 f"{side.name} {does} no tensor, so there is nothing to compare.",
-                advice="A kernel stores what is compared, and a function returns it.",
+                advice="A kernel must store the results to compare, and a function must return "
+                "them.",
             )
     if len(written[0]) != len(written[1]):
         raise ArgumentError(
-            f"{first.name} has {counted(len(written[0]), 'result')} ({', '.join(written[0])}), and "
+            f"{first.name} has {counted(len(written[0]), 'result')} ({', '.join(written[0])}), but "
             f"{second.name} has {len(written[1])}.",
-            advice="A function returns what the kernel writes, in the order of its parameters.",
+            advice="The function must return the tensors that the kernel writes, in the order of "
+            "its parameters.",
         )
     return list(zip(written[0], written[1]))
 
@@ -423,7 +425,6 @@ class Comparison:
         return reason
 
     def _stored_at(self, pair: ResultPair, index: tuple[int, ...]) -> SourcePosition | None:
-        """The line that stores an element."""
         for side, name in zip((self.first, self.second), pair.names):
             if isinstance(side, KernelSide):
                 position = side.stored_at(name, index, self.again)
@@ -582,8 +583,8 @@ def equal(
         true only if they are equal.
 
     Raises:
-        ArgumentError: neither is a kernel, or the results have other shapes or another number.
-        OptionError: an option has another value, or `proof` is asked for where rounding is kept.
+        ArgumentError: neither is a kernel, or the results differ in shape or number.
+        OptionError: an option has another value, or `proof` is combined with rounding="kept".
         CompileError, KernelFault, GridError: as `kernellab.run`.
     """
     check_whole("seeds", seeds, 1)
@@ -593,8 +594,8 @@ def equal(
     check_flags(proof=proof)
     if proof and rounding == "kept":
         raise OptionError(
-            'proof=True is for rounding="ignored", got "kept".',
-            advice="Expressions are those of the reals: leave one of the two out.",
+            'proof=True needs rounding="ignored", got "kept".',
+            advice='A proof is about real numbers: remove proof=True or rounding="kept".',
         )
 
     def sides(rounds: bool) -> tuple[Side, Side]:

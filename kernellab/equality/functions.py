@@ -1043,7 +1043,6 @@ def _number(value: Any) -> Any:
 
 
 def _converted(exact: torch.Tensor) -> torch.Tensor:
-    """Integers as residues."""
     if exact.is_complex():
         return exact
     return _as_tensor(residues.of_integers(exact.numpy()))

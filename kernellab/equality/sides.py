@@ -235,7 +235,6 @@ class KernelSide:
 
     @cached_property
     def _choosing(self) -> set[str | None]:
-        """The parameters whose elements choose addresses, loops or branches."""
         function = entry_of(self._launch.code.module)
         objects = underlying_objects(function)
         choosing: set[str | None] = set()
@@ -408,8 +407,8 @@ class FunctionSide:
             self._call = lambda: self._function(*(values[name] for name in reads))
         else:
             raise ArgumentError(
-                f"{self.name} takes {', '.join(needed)}, which are not parameters of "
-                f"{kernel.name}, and not as many as the tensors that it only reads "
+                f"The parameters of {self.name} ({', '.join(needed)}) must have the names of "
+                f"parameters of {kernel.name}, or be as many as the tensors that it only reads "
                 f"({', '.join(reads)}).",
                 advice=f"Name its parameters as the kernel does: {', '.join(values)}.",
             )

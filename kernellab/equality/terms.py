@@ -117,7 +117,6 @@ class Terms:
         return self._sum_of({0: number})
 
     def _constant_of(self, a: int) -> Number | None:
-        """The value of a constant, None of another expression."""
         summands = self._sums[a]
         if not summands:
             return 0
@@ -401,7 +400,6 @@ class Terms:
             return None
 
     def _at_point(self, product: int) -> float:
-        """The value of a product at the point."""
         factors, exponent = self._products[product]
         with numpy.errstate(all="raise", under="ignore"):
             powers = [numpy.float64(self._atom_at_point(atom)) ** float(n) for atom, n in factors]

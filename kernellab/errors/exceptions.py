@@ -188,9 +188,9 @@ class Diagnostic:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Diagnostic:
-        """The diagnostic that `to_json` wrote; of a class that derives from it the common part.
+        """The diagnostic that `to_json` wrote; of a derived class, only the common fields.
 
-        Raises KeyError or TypeError where `data` is none.
+        Raises KeyError or TypeError if `data` is not a diagnostic.
         """
         place = data["position"]
         return Diagnostic(
@@ -478,8 +478,8 @@ class KernelFault(KernelLabError):
         lane: position in its tile of the first lane at fault; () where no lane is.
         count: how many lanes are at fault in the programs that ran together.
         more: how many further programs were found at fault.
-        values: what the index was made of (of an assertion, the condition) in that lane, by the
-            kernel's names.
+        values: the values from which the index (or the asserted condition) was computed in that
+            lane, by the kernel's names.
     """
 
     fact_names: ClassVar[tuple[str, ...]] = (
@@ -578,12 +578,12 @@ class Deadlock(KernelFault):
 
     def _words(self, grid: ProgramId) -> str:
         number, everyone = len(self.waiting), math.prod(grid)
-        who = f"{number:,} of the {everyone:,} programs" if everyone > 1 else "the program"
+        who = f"{number:,} of {everyone:,} programs" if everyone > 1 else "the program"
         verb = "wait" if number > 1 else "waits"
         why = (
             "no program that still runs can end the wait"
             if self.proven
-            else f"in {self.silent_rounds:,} rounds memory did not change and no program ended"
+            else f"memory did not change and no program ended in {self.silent_rounds:,} rounds"
         )
         return f"deadlock: {who} {verb} forever; {why}"
 
@@ -668,27 +668,28 @@ class OutOfBounds(KernelFault, IndexError):
         )
 
     def _words(self) -> str:
-        described = f"{self.tensor}: {self.dtype}, shape {self.shape}"
+        described = f"{self.dtype}, shape {self.shape}"
         if self.bounds == "view":
             described += f", strides {self.strides}"
         place = f"{self.tensor}[{self.index}]"
-        return f"{self.action} out of bounds: {place}, but {self._extent()} ({described})"
+        return f"{self.action} out of bounds: {place} {self._extent()} ({described})"
 
     def _extent(self) -> str:
-        owner = "its storage" if self.bounds == "storage" else "the view"
+        is_whole = self.bounds == "storage"
+        outside = "is outside the " + ("tensor, whose storage" if is_whole else "view, which")
         if not self.held:
-            return f"{owner} is empty"
+            return f"{outside} is empty"
         elements = f"{self.held[0]} to {self.held[-1]}"
         if self.index in self.held:
-            return f"that element is in a gap between the elements of the view ({elements})"
-        return f"{owner} holds elements {elements}"
+            return f"is between two elements of the view, which has elements from {elements}"
+        return f"{outside} holds elements {elements}"
 
     def _advice(self, fix: str) -> str:
         mask = "Mask the elements beyond the tensor, or check its sizes and strides."
-        advice = f"{fix or mask} Nothing was written outside."
+        advice = f"{fix or mask} Nothing outside the tensor was written."
         if self.bounds == "view":
             advice += (
-                ' With bounds="storage" a kernel may walk from a view into its storage, '
+                ' Pass bounds="storage" to allow accesses to the whole storage of a view, '
                 "as on a GPU."
             )
         return advice

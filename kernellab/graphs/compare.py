@@ -730,7 +730,6 @@ def _stores_to_inputs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.N
 
 
 def _parameters_of(kernel: KernelCode) -> tuple[str, ...]:
-    """Return the names of a kernel's parameters."""
     return tuple(argument.arg for argument in _function(kernel).args.args)
 
 

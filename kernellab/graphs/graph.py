@@ -66,8 +66,8 @@ def graph(
     """Compile a call with torch.compile for a GPU that this machine need not have, and return every
     level: bytecode, FX, ATen, primitives, loop IR, Triton.
 
-    The call runs once on the CPU, in a copy of this process, so that all settings of torch hold,
-    and nothing here changes. The code is what Inductor generates for that GPU.
+    The call runs once on the CPU, in a copy of this process with all of torch's settings, so
+    nothing here changes. The code is what Inductor generates for that GPU.
 
     Args:
         function: a function of tensors, or a module.
@@ -114,7 +114,6 @@ def graph(
 
 
 def _calls(calls: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[CallArguments]:
-    """Return the arguments of each of several calls."""
     if args or keywords:
         raise ArgumentError(
             "graph takes the arguments of one call, or calls, but not both.",

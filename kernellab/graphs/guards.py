@@ -193,7 +193,6 @@ def _add_guard(
     condition: str,
     position: SourcePosition | None,
 ) -> None:
-    """Add a condition to each symbol that is in it."""
     names = {name: symbol for (of, name), symbol in symbols.items() if of == frame}
     within = [name for name in dict.fromkeys(_NAME.findall(condition)) if name in names]
     words = _NAME.sub(

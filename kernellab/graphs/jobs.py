@@ -510,7 +510,6 @@ def _row_of_tracer(
 
 
 def _warning(warned: Sequence[warnings.WarningMessage]) -> str:
-    """Return a tracer's first warning about the function, or ""."""
     ours = [warning for warning in warned if warning.category.__name__ == "TracerWarning"]
     return f"it warned: {_shortened(str(ours[0].message))}" if ours else ""
 
@@ -556,7 +555,6 @@ def _variables(function: Any) -> Iterator[tuple[str, str]]:
 
 
 def _difference(expected: _Seen, seen: _Seen) -> str:
-    """Describe the first difference; "" if there is none."""
     ways = (
         ("result", expected.results, seen.results),
         ("argument afterwards", expected.arguments, seen.arguments),

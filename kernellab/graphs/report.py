@@ -156,7 +156,6 @@ def _writes(value: ast.expr, needed: set[str]) -> bool:
 
 
 def _input(name: str, function: ast.FunctionDef, level: Level) -> str:
-    """Return the text that makes an input."""
     nodes: dict[str, GraphNode] = {each.name: each for each in level.nodes}
     renamed = {
         statement.value.id: statement.targets[0].id
@@ -325,7 +324,6 @@ def _check_kernels(sources: Mapping[str, str], known: set[str]) -> None:
 
 
 def _checked_decompositions(decompositions: Any) -> dict[str, Callable[..., Any]]:
-    """Return the functions by the names of their operations."""
     from kernellab.torch_api.fx_graphs import operation_named
 
     if not isinstance(decompositions, Mapping):
@@ -518,7 +516,7 @@ class GraphReport(PrintsAsCard):
 
     @functools.cached_property
     def graphs(self) -> tuple[ReportGraph, ...]:
-        """The graphs that were compiled, in the order in which they were."""
+        """The compiled graphs, in the order of their compilation."""
         frames = {frame.number: frame for frame in self.capture.frames}
         nothing = Level("fx", "", (), "not recorded")
         graphs = []
@@ -591,8 +589,8 @@ class GraphReport(PrintsAsCard):
         kernels: Mapping[str, str] | None = None,
         decompositions: Mapping[Any, Callable[..., Any]] | None = None,
     ) -> GraphComparison:
-        """Run the call eager and compiled on the CPU, and say which node's value is the first that
-        is off by more than rounding explains.
+        """Run the call eager and compiled on the CPU, and report the first node whose value
+        differs by more than rounding explains.
 
         Each node is given eager's values, so that it is judged by itself. Random numbers are drawn
         as eager torch draws them, also in the compiled code.
@@ -601,7 +599,7 @@ class GraphReport(PrintsAsCard):
             run: "triton": down to the generated kernels, on the interpreter; "aten": the graphs'
                 operations alone, which is quicker.
             kernels: sources to try instead of Inductor's, by the kernel's name.
-            decompositions: what to write operations out as instead, by "aten.gelu.default".
+            decompositions: functions that replace operations, by the name "aten.gelu.default".
 
         Raises:
             ArgumentError: there is no such kernel or operation, or a tensor has no values.
@@ -653,7 +651,7 @@ class GraphReport(PrintsAsCard):
         kernels, launches, bytes moved, and, where this machine has a GPU, times on it.
 
         Args:
-            rounds: turns of each on the GPU, of which the median counts.
+            rounds: how often each is timed on the GPU; the median is reported.
 
         Raises:
             NotRecorded: the report does not hold its call.
@@ -665,7 +663,7 @@ class GraphReport(PrintsAsCard):
         graphs, by turns.
 
         Args:
-            rounds: turns of each, of which the median counts.
+            rounds: how often each is timed; the median is reported.
 
         Raises:
             NoGpu: this machine has none.

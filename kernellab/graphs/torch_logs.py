@@ -244,7 +244,6 @@ class _Log:
             self._errors.setdefault(key, f"{kind}: {_last_line(str(reason or ''))}")
 
     def _symbol(self, said: Mapping[str, Any]) -> None:
-        """Keep the value that a symbolic size had."""
         match said:
             case {"symbol": str(name), "val": str(value)} if value.isdecimal() and len(value) < 19:
                 self._sizes[name] = int(value)
@@ -406,7 +405,6 @@ def _bare(name: str) -> str:
 
 
 def _names(table: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the lists of names of a JSON object."""
     if isinstance(table, dict):
         for name, values in table.items():
             if isinstance(values, list):
@@ -582,7 +580,6 @@ def _graph_folders(folder: Path) -> Iterator[Path]:
 
 
 def _read(folders: Iterable[Path]) -> Iterator[tuple[Path, dict[str, str]]]:
-    """Yield each folder with its texts."""
     total = 0
     for folder in folders:
         texts = {}

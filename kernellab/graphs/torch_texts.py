@@ -396,7 +396,6 @@ def statements_from(source: str, line: int, start: int) -> list[int]:
 
 
 def _around(tree: ast.AST, line: int) -> list[ast.stmt]:
-    """Return the statements that have a line, the outermost first."""
     return [
         node
         for node in ast.walk(tree)

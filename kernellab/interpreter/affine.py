@@ -333,7 +333,6 @@ def as_box(mask: Any, extents: tuple[int, ...]) -> BoxMask | None:
 
 
 def _is_everywhere(end: End, number: int) -> bool:
-    """Whether an end is that number in all programs."""
     return end == number if isinstance(end, int) else bool(numpy.all(end == number))
 
 

@@ -240,7 +240,6 @@ def _product_of_24_bits(x: Array, y: Array) -> Array:
 
 
 def _high_product(x: Array, y: Array) -> Array:
-    """The high half of a signed product."""
     high = numerics.multiply_high(x, y).view(x.dtype)
     return high - numpy.where(x < 0, y, 0) - numpy.where(y < 0, x, 0)
 
@@ -438,7 +437,7 @@ def _check_name(argument: str, given: Any, example: str) -> None:
     if not isinstance(given, str) or not given.strip():
         raise ArgumentError(
             f"{argument} must be a string that is not empty, got {shown(given)}.",
-            advice=f"Give it as a string: {example}.",
+            advice=f"Pass it as a string: {example}.",
         )
 
 

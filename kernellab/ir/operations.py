@@ -42,7 +42,7 @@ def trait_of(op: Operation, trait: type[Trait]) -> Trait | None:
 
 
 def has(op: Operation, *traits: type[OpTrait]) -> bool:
-    """Whether an operation's class has one of these traits; one without a class has none."""
+    """Whether an operation's class has one of these traits; False for an unregistered operation."""
     return any(_trait_of(op.__class__, trait) is not None for trait in traits)
 
 

@@ -349,7 +349,6 @@ def _is_list_of_modules(part: Any) -> bool:
 
 
 def _watch(folder: str) -> None:
-    """Refuse what fills the disk."""
     if _written(folder) > _MOST_WRITTEN:
         raise WorkerError(f"its files have more than {_MOST_WRITTEN:,} bytes.")
 

@@ -110,7 +110,7 @@ def judge(
         baseline: the most microseconds that the first case may take by the estimate.
         claimed: the microseconds that the submission says to take for the first case; less than the
             hardware allows is rejected.
-        rtol, atol: how far an element may be off: `atol + rtol * |right|`; with `rtol` alone, this
+        rtol, atol: how far an element may differ: `atol + rtol * |right|`; with `rtol` alone, this
             part of it and of the root mean square of its output. The default is the tolerance of
             the dtype of the output, or of the operations of a kernel that is given with a grid
             (docs/tolerances.md).
@@ -329,7 +329,6 @@ class _Judging:
         return Diagnostic("error", kind, what, position, why=why, advice=advice)
 
     def _compile(self) -> None:
-        """Compile every kernel for every target."""
         for target in self.targets:
             own = self.records.get(target) or self._recorded(target)
             self.records[target] = own

@@ -65,7 +65,7 @@ class Ended(Exception):
 
 @dataclass(frozen=True)
 class Verdict(HasCard):
-    """What the judge says of a submission.
+    """The judge's verdict on a submission.
 
     It is true only if the submission is accepted.
 
@@ -87,7 +87,7 @@ class Verdict(HasCard):
         moved_bytes: what the launches of the first case read from DRAM and write to it, if the
             caches are cold at the start of each; None if it was not estimated.
         compulsory_bytes: of the arguments and the outputs of the first case, each once.
-        not_examined: what this verdict says nothing about.
+        not_examined: what was not examined for this verdict.
     """
 
     submission: str
@@ -161,7 +161,7 @@ class Verdict(HasCard):
         return json.dumps(self.to_dict(), sort_keys=True)
 
     def diff(self, other: Verdict) -> str:
-        """Return what another verdict says otherwise, a line for each key that differs."""
+        """Return the keys in which another verdict differs, one line for each."""
         left, right = self.to_dict(), other.to_dict()
         keys = (key for key in {**left, **right} if left.get(key) != right.get(key))
         return visible("\n".join(f"{key}: {left.get(key)} -> {right.get(key)}" for key in keys))

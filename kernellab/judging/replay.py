@@ -219,7 +219,6 @@ class Replay:
                 self._move(step, call)
 
     def _move(self, step: Mapping[str, Any], call: int) -> None:
-        """Do a step that is not a launch."""
         place = self._place(step)
         if "fill" in step:
             filled = self._write(step["fill"], Writer("fill", "", call, place))
@@ -268,7 +267,6 @@ class Replay:
         self.memory.codes_of(target)[taken] = codes[places[taken]][:, None]
 
     def _address(self, number: int, offset: int) -> int:
-        """Return an address in a storage."""
         if not 0 <= offset < len(self.memory.bytes[number]):
             raise BadRecord("an address")
         return self._bases[number] + offset

@@ -206,7 +206,6 @@ def confined(function: str, request: Any, seconds: float) -> dict[str, Any] | Di
 
 
 def _distinct(calls: Sequence[Call]) -> list[Call]:
-    """Return the calls without repetitions."""
     return list({repr(sorted(call.items())): call for call in calls}.values())
 
 
@@ -242,7 +241,6 @@ def _read(
     launches: Sequence[Mapping[str, Any]],
     request: Request,
 ) -> Submission:
-    """Return the submission that a confined process described."""
     try:
         if "problem" in answer:
             return Submission(problem=Diagnostic.from_json(answer["problem"]))

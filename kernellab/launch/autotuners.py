@@ -192,7 +192,7 @@ def _autotuner_in(kernel: Any) -> Autotuner:
         if isinstance(inside, JITFunction):
             raise ArgumentError(
                 f"{inside.__name__!r} is not autotuned, so it has no configs.",
-                advice="Leave config out, and give constants and options by name.",
+                advice="Remove config=, and pass constants and options by name.",
                 position=triton_api.definition_of(inside),
             )
         inside = inside.fn

@@ -89,7 +89,7 @@ def bisect(
             autotuned kernel, the first config counts.
         target: the GPU whose pipeline runs, such as "sm_90" or "gfx942"; None for the one that a
             launch would emulate.
-        rtol, atol: how far off an element may be.
+        rtol, atol: how far an element may differ.
         skip, pipeline: changes of the target's pipeline, as for `kernellab.compile`.
 
         A keyword that is also a parameter of the kernel is passed to the kernel, unless that

@@ -419,7 +419,6 @@ FUNCTIONS = GpuFunctions()
 
 
 def _is_ours(frame: FrameType) -> bool:
-    """Whether it is KernelLab that calls."""
     name = frame.f_globals.get("__name__")
     return isinstance(name, str) and name.startswith("kernellab.")
 
@@ -523,7 +522,6 @@ class _Move(torch.autograd.Function):
 
 
 def _to(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-    """`Tensor.to`, in each of its forms."""
     rest, names = list(args), ["dtype", "non_blocking", "copy"]
     if rest and (rest[0] is None or isinstance(rest[0], str | int | torch.device)):
         names.insert(0, "device")

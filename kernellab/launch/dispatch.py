@@ -106,8 +106,8 @@ def on_launch(enter: Callback | None = None, exit: Callback | None = None) -> La
 
     Each function gets the launch: `.kernel`, `.grid`, `.arguments` by name, `.device`. Several
     watches nest: the first to begin is called first before a launch, and last after it. On a GPU,
-    `exit` is called when the launch is in the stream. Kernels that torch.compile launches by itself
-    are not seen. Without a watch, Triton is unchanged.
+    `exit` is called once the launch is queued in the stream. Kernels that torch.compile launches by
+    itself are not seen. Without a watch, Triton is unchanged.
 
     Args:
         enter: called before the launch; an exception from it stops the launch.
@@ -123,7 +123,7 @@ def on_launch(enter: Callback | None = None, exit: Callback | None = None) -> La
         if callback is not None and not callable(callback):
             raise ArgumentError(
                 f"{name} must be a function, got {shown(callback)}.",
-                advice="It is called with the launch.",
+                advice="The function is called with the launch as its argument.",
             )
     if enter is None and exit is None:
         raise ArgumentError(
@@ -348,7 +348,7 @@ def _check_completion(kernel: JITFunction, options: RunOptions) -> None:
         raise OptionError(
             f"completion={options.completion!r} is for TTGIR, and stage={options.stage!r}: "
             "in TTIR nothing is asynchronous.",
-            advice='Give stage="ttgir" too, or leave completion out.',
+            advice='Pass stage="ttgir", or remove completion=.',
             position=triton_api.definition_of(kernel),
         )
 
@@ -381,7 +381,7 @@ def _files_of(kernel: JITFunction) -> set[str]:
     return {f.fn.__code__.co_filename for f in triton_api.reachable_functions(kernel)}
 
 
-# Launches that Triton makes on the GPU, at the cost that they have without the lab: noting one
+# Launches that Triton makes on the GPU, at the cost that they have without KernelLab: noting one
 # takes a microsecond, and the record is made on request.
 
 

@@ -250,7 +250,8 @@ def _unusable(tensor: torch.Tensor) -> _Unusable:
         )
     if tensor.is_neg():
         return _Unusable(
-            "a tensor that torch negates when it is read (is_neg()): its memory has the other sign",
+            "a tensor that torch negates when it is read (is_neg()): its memory holds the negated "
+            "values",
             "Pass x.resolve_neg().",
         )
     try:
@@ -538,7 +539,11 @@ def _refuse_options(entry_point: EntryPoint, kernel: JITFunction, options: RunOp
     for name, value in options.changed().items():
         why = refuses.get(name)
         if name == "completion" and entry_point.steps:
-            why = None if kernel.is_gluon() else "the source of a Triton kernel waits for nothing"
+            why = (
+                None
+                if kernel.is_gluon()
+                else "the source of a Triton kernel has no asynchronous operations"
+            )
         elif name == "completion":  # operations complete late only in a stage that can be chosen
             why = why or refuses.get("stage")
         if why is not None:
@@ -621,8 +626,8 @@ def _arguments_on_gpu(
             f"The tensors of this launch of {kernel.__name__!r} hold {format_bytes(size)} on a "
             f"GPU, and {entry_point.name}, which runs kernels on the CPU, copies at most "
             f"{format_bytes(LARGEST_COPY)} there.",
-            advice="Pass smaller tensors, which show the same faults sooner. Or pass copies: "
-            "x.cpu().",
+            advice="Pass smaller tensors, which show the same faults sooner, or copies on the "
+            "CPU: x.cpu().",
             position=triton_api.definition_of(kernel),
         )
     return originals, size
@@ -643,7 +648,7 @@ def bind(kernel: Any, grid: Any, *args: Any, **keywords: Any) -> BoundLaunch:
         kernellab.check(launch)
         kernellab.trace(launch, programs=(3, 0, 0))
 
-    It holds the arguments: what is written to them later counts.
+    The bound launch refers to the arguments, and does not copy them.
 
     Args:
         kernel, grid, args, keywords: as for `kernellab.run`.

@@ -195,8 +195,9 @@ def _called(
                 *keywords,
             ]
             advice = (
-                f"It was called with ({', '.join(names)}). A function whose parameters have names "
-                f"of the kernel's gets those: lambda {', '.join(usage.reads)}: ..."
+                f"It was called with ({', '.join(names)}). A function whose parameters have the "
+                "names of kernel parameters is called with these: "
+                f"lambda {', '.join(usage.reads)}: ..."
             )
         raise ArgumentError(what_it_raised(called, error), advice=advice) from error
 

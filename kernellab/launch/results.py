@@ -50,9 +50,9 @@ def compare(
     bounds: Bounds = exactly,
     were_touched: Callable[[torch.Tensor, torch.Tensor], bool] = lambda _, __: True,
 ) -> Iterator[Difference]:
-    """Yield a Difference for each expected tensor of which an element is farther off than it may
-    be. This decides everywhere in KernelLab whether results are equal: NaN equals NaN, an infinity
-    equals only itself, and 0 is not -0 if every bit counts.
+    """Yield a Difference for each expected tensor with an element that differs by more than
+    allowed. All of KernelLab uses it to compare results: NaN equals NaN, an infinity equals only
+    itself, and 0 is not -0 if every bit counts.
 
     Args:
         actual, expected: tensors of the same shapes, by name; dtypes may differ.
@@ -386,7 +386,6 @@ def _roundings(
 
 
 def _times(op: Operation) -> float:
-    """Return how many roundings an operation is."""
     if has(op, MovesElements):
         return 0.0
     match op:

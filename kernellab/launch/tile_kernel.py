@@ -151,8 +151,8 @@ class TileKernel(JITFunction):
         take_autotuned_launches()
 
     def parse(self) -> ast.Module:
-        """The function's source as Triton's front end reads it:
-        `breakpoint()` taken out, `print(x)` a `tl.device_print`.
+        """Return the function's source as Triton's front end reads it: without `breakpoint()`, and
+        with `tl.device_print` for `print(x)`.
         """
         return triton_api.rewrite_debugging_statements(super().parse())
 
@@ -198,7 +198,7 @@ class TileKernel(JITFunction):
         raise NoGrid(
             f"{name!r} was called like a function, outside of the scope of a kernel.",
             advice=(
-                f"Give the number of programs: {name}[(programs,)]({names}). If each program works "
+                f"Pass the number of programs: {name}[(programs,)]({names}). If each program works "
                 f"on BLOCK of n elements: {name}[(triton.cdiv(n, BLOCK),)]({names})."
             ),
             position=triton_api.definition_of(self),
@@ -208,8 +208,8 @@ class TileKernel(JITFunction):
         """Launch the kernel; what `kernel[grid](*args, **keywords)` calls.
 
         Keywords are parameters, options of the backend (`num_warps`, ...), and options of the
-        interpreter: those of `RunOptions`. Where a name is a parameter too, it is the parameter,
-        and `options={...}` says the option.
+        interpreter: those of `RunOptions`. A name that is also a parameter is passed to the kernel;
+        `options={...}` then gives the option.
 
         Returns:
             A `Run` from the interpreter; Triton's compiled kernel from the GPU.
@@ -221,7 +221,7 @@ class TileKernel(JITFunction):
             GridError: a grid that no GPU would accept.
             CompileError: the kernel does not compile.
             UnsupportedOperation: the interpreter cannot run this kernel.
-            KernelFault: the kernel left its tensors, or the like.
+            KernelFault: the kernel accessed memory outside its tensors, or had another fault.
         """
         __tracebackhide__ = True
         if warmup:
@@ -316,7 +316,6 @@ def _check_settings(function: FunctionType, settings: Mapping[str, Any]) -> None
 
 
 def _check_parameters(setting: str, value: Any, function: FunctionType) -> None:
-    """Refuse names and numbers that are not parameters."""
     known = list(inspect.signature(function).parameters)
     several = isinstance(value, list | tuple | set | frozenset)
     wrong = (
@@ -331,7 +330,7 @@ def _check_parameters(setting: str, value: Any, function: FunctionType) -> None:
     if wrong:
         raise OptionError(
             f"{setting} must name parameters of {function.__name__!r}, got {shown(value)}.",
-            advice=f"Give a list of names, such as {setting}=[{known[0] if known else 'n'!r}].",
+            advice=f"Pass a list of names, such as {setting}=[{known[0] if known else 'n'!r}].",
         )
 
 

@@ -97,8 +97,8 @@ class DeviceProperties:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
-            f"{name!r} of {self._target} is not available: the lab emulates this GPU and does not "
-            "know this property"
+            f"{name!r} of {self._target} is not available: KernelLab emulates this GPU and does "
+            "not know this property"
         )
 
     def __repr__(self) -> str:
@@ -283,7 +283,7 @@ class _OfAnyDevice(StandIn):
 def refuse_graph(*_: Any, **__: Any) -> Any:
     """What makes a graph, or uses one."""
     raise UnsupportedOperation(
-        "CUDA graphs are not emulated: work runs when it is called, and none is recorded.",
+        "CUDA graphs are not emulated: each operation runs at once, and nothing is recorded.",
         advice="Call the function itself, without a graph.",
     )
 
@@ -300,7 +300,6 @@ def _is(value: Any) -> Answer:
 
 
 def _of_device(answer: Callable[[GpuSession], Any]) -> Answer:
-    """An answer about one device: the emulated one, or none."""
 
     def answer_about(session: GpuSession, device: Any = None) -> Any:
         device_index(device)
@@ -683,7 +682,6 @@ def _missing_function(module: str, name: str, *_: Any, **__: Any) -> Any:
 
 
 def _asking(original: Callable[..., Any], answer: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, but that inside the answer is given."""
 
     @functools.wraps(original)
     def asked(*args: Any, **kwargs: Any) -> Any:

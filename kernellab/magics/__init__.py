@@ -29,7 +29,7 @@ def _all_magics() -> tuple[Magic, ...]:
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics and their completion; loading twice is loading once."""
+    """Register the magics and their completion; loading again has no effect."""
     from kernellab.common import system
     from kernellab.common.arguments import later
     from kernellab.magics import ipython_api

@@ -84,13 +84,13 @@ def tiletune(
           A function that is given all arguments by name and says whether to leave the
           config out.
       --reference NAME
-          Right results by parameter, or a function of the launch's arguments that gives
-          them; without it the first config's count.
+          Expected results by parameter, or a function of the launch's arguments that returns
+          them; by default, those of the first config.
       --rtol NUMBER
-          How far results may be apart, as a part of the right ones; by default what
+          How far results may differ, relative to the expected ones; by default what
           rounding explains.
       --atol NUMBER
-          How far they may be apart on top of that; by default what rounding explains.
+          How far they may differ in addition; by default what rounding explains.
       --check
           Compare every config's results, however long that takes on the CPU.
       --baseline NAME[,NAME]
@@ -106,7 +106,7 @@ def tiletune(
       --name VARIABLE
           The variable that gets the Tuning: tuning by default.
       --no-cache
-          Know nothing from earlier sweeps, and keep nothing.
+          Do not use results of earlier sweeps, and do not store any.
 
     Examples:
 
@@ -255,22 +255,22 @@ def tileexercise(
 
     `%tileexercise` lists the exercises and how far each has come. `%tileexercise NAME` shows the
     task, and puts the stub into the next cell. `%%tileexercise NAME` runs the cell and launches the
-    kernel called NAME on hidden sizes and values: does it compile, is it safe, is it right, what
-    does it cost.
+    kernel called NAME on hidden sizes and values, and reports whether it compiles, is safe, is
+    right, and what it costs.
 
     Options of `%tileexercise`, before the name:
 
       --hint N
           The Nth hint, and no stub.
       --task
-          The task alone; its stub is there already.
+          The task alone, without its stub.
 
     Options of `%%tileexercise`, before the name:
 
       --json
           Print the answer as JSON, for programs.
       --seed N
-          Ask for the launches of an earlier answer (its `seed`) again.
+          Repeat the launches of an earlier answer (its `seed`).
 
     Examples:
 

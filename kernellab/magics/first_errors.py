@@ -156,7 +156,8 @@ def _inductor_asks(_: re.Match[str], place: _Place) -> str:
                 "the same arguments; None stands for the grid that Inductor takes."
             )
     return (
-        "There is no GPU here, and the lab needs none for a kernel that Inductor generated: leave "
+        "There is no GPU here, and KernelLab needs none for a kernel that Inductor generated: "
+        "leave "
         "out triton_helpers.set_driver_to_gpu()."
     )
 

@@ -67,13 +67,13 @@ def refuse_no_kernel(thing: Any, expression: str, line: Line) -> None:
 def _names_of(namespace: Mapping[str, Any], fits: Callable[[Any], bool] | None) -> str:
     from kernellab.magics.tile_cell import is_kernel
 
-    what = "Kernels" if fits is None else "Evidence"
+    what = "Kernels" if fits is None else "Results to show"
     names = [
         name for name, value in namespace.items() if name[:1] != "_" and (fits or is_kernel)(value)
     ]
     if names:
         return f"{what} of this notebook: {', '.join(names)}."
-    return f"This notebook has no {what.lower().removesuffix('s')} yet."
+    return f"This notebook has no {what.lower()} yet."
 
 
 def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePosition) -> Compilation:
@@ -322,6 +322,5 @@ def tilelayout(
 
 
 def _split(words: str) -> tuple[str, str | None]:
-    """A kernel, and the name of a tile after it."""
     expression, blank, name = words.rpartition(" ")
     return (expression.strip(), name) if blank and name.isidentifier() else (words, None)

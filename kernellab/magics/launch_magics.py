@@ -43,10 +43,10 @@ def tilecheck(
 ) -> Findings:
     """Run a launch on the CPU with every detector enabled, and report each fault once.
 
-    It runs on copies: tensors stay as they are. Out-of-bounds accesses, races between programs,
-    reads of uninitialized memory (kernellab.uninitialized), unwritten outputs, lanes that collide,
-    missing other=, index overflow, broken hints, NaN, deadlocks, loops without end, results that
-    depend on the order.
+    It runs on copies, so tensors do not change. It reports out-of-bounds accesses, races, reads of
+    uninitialized memory (kernellab.uninitialized), unwritten outputs, colliding lanes, missing
+    other=, index overflow, broken hints, NaN, deadlocks, endless loops, and results that depend on
+    the order of programs.
 
     Options, before the launch:
 
@@ -75,7 +75,7 @@ def tilecheck(
           found[0].line, found.table().
 
       %tilecheck --expect torch.add add[grid](x, y, z, n, BLOCK=1024)
-          Compare z with torch.add(x, y), too: the first element that is off, and the line and the
+          Also compare z with torch.add(x, y): the first element that differs, and the line and the
           program that wrote it.
     """
     from kernellab.checker.check import check
@@ -114,8 +114,7 @@ def tiledebug(
           10"), or a function that the kernel calls (helper). May be repeated. Without any
           the debugger stops at the kernel's first line.
       --in-place
-          Let the launch change the tensors, once it has come to its end. By default it runs
-          on copies.
+          Let the launch change the tensors when it has ended. By default it runs on copies.
 
     Examples:
 
@@ -136,8 +135,8 @@ def tiledebug(
 def tilediagnose(
     line: magic.Line, *, target: str | None = option(), of: str | None = option(magic.read_path)
 ) -> Diagnosis | Diagnoses:
-    """Say why a launch is slow: findings ranked by what they cost, each with its line, its evidence
-    and what to change. Nothing is timed, and no GPU is needed.
+    """Report why a launch is slow: findings ranked by cost, each with its line, its evidence and
+    what to change. Nothing is timed, and no GPU is needed.
 
     Options, before the launch:
 
@@ -244,24 +243,24 @@ def tileprofile(
     Options of %tileprofile, before the launch:
 
       --backend WHO
-          Who measures: interpreter, or Proton's cupti and roctracer.
+          The tool that measures: interpreter, or Proton's cupti and roctracer.
       --mode MODE
-          Of Proton: pcsampling for samples of lines.
+          Proton's mode: pcsampling for samples of lines.
       --save FILE
-          Where the profile goes too: p.hatchet.
+          Also save the profile to this file: p.hatchet.
       --detail HOW
           How finely a GPU's cycles are measured: operations, lines, loops, program.
 
     Options of %%tileprofile:
 
       --backend WHO
-          Who measures: interpreter, or Proton's cupti and roctracer.
+          The tool that measures: interpreter, or Proton's cupti and roctracer.
       --mode MODE
-          Of Proton: pcsampling for samples of lines.
+          Proton's mode: pcsampling for samples of lines.
       --save FILE
-          Where the profile goes too: p.hatchet.
+          Also save the profile to this file: p.hatchet.
       --context WHAT
-          What launches are below: shadow, the scopes of the cell; python, also frames.
+          How launches are grouped: by shadow, the scopes of the cell, or python, also frames.
       --name VARIABLE
           Variable for the Profile: profile by default.
 

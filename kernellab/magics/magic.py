@@ -197,7 +197,9 @@ class Magic:
         close = nearest(word if what == "option" else f"--{word}", self.by_flag)
         if "--constexpr" in self.by_flag and re.match(r"[^\W\d]\w*=", word):
             close = "Separate several constants by commas: --constexpr BM=64,BN=32."
-        known = f"{self.magic} knows {', '.join(self.by_flag)}; {self.magic}? explains them."
+        known = (
+            f"{self.magic} has the options {', '.join(self.by_flag)}. {self.magic}? explains them."
+        )
         raise OptionError(
             f"Unknown {what} {word!r} on the line of {self.magic}.",
             advice=f"{close}\n{known}" if close else known,

@@ -123,8 +123,8 @@ def run_tile_cell(cell: Cell, given: Mapping[str, Any], has_cards: bool) -> None
         raise KernelLabError(
             "This cell defines no kernel.",
             advice="Decorate a function with @triton.jit or @gluon.jit. "
-            "A cell that only launches kernels needs no %%tilekernel. What the cell "
-            "defined is kept.",
+            "A cell that only launches kernels needs no %%tilekernel. The variables that the "
+            "cell defined are kept.",
             position=cell.place,
         )
     if has_cards:

@@ -39,7 +39,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """The vendor's own word: "sm_90", "gfx942"."""
+        """The vendor's name: "sm_90", "gfx942"."""
         return f"sm_{self.arch}" if self.backend == "cuda" else self.arch
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Specialization:
 
 @dataclass(frozen=True)
 class Launch(HasCard):
-    """One launch of a kernel, as it was seen."""
+    """One launch of a kernel."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -215,15 +215,18 @@ def split_keywords(
     given = {name: rest.pop(name) for name in _NAMES.difference(parameters) & rest.keys()}
     for name in _NAMES & outright.keys():
         if name in given:
-            raise OptionError(f"{name!r} is given twice: by name and among the options.")
+            raise OptionError(
+                f"{name!r} is given twice: by name and among the options.",
+                advice="Pass it only once.",
+            )
         given[name] = outright.pop(name)
     if not given:
         return rest, outright, DEFAULT
     options = RunOptions(**given)
     if "seed" in given and "shuffled" not in (options.order, options.completion):
         raise OptionError(
-            f"seed={options.seed} chooses a shuffled order, but order={options.order!r}.",
-            advice='Give order="shuffled" too, or leave the seed out.',
+            f'seed={options.seed} needs order="shuffled", got order={options.order!r}.',
+            advice='Pass order="shuffled", or remove seed=.',
         )
     return rest, outright, options
 

@@ -264,7 +264,6 @@ class Backend:
         keywords: dict[str, Any],
         recomputed: tuple[str, ...],
     ) -> LoweredGraph:
-        """One of AOTAutograd's graphs lowered, at every level."""
         start = time.perf_counter()
         aten = level_of(module, "aten", self.captured.frames[made.number].fx)
         lowering, error = made.lowering, ""
@@ -326,7 +325,6 @@ class Backend:
         self._passes.clear()
 
     def _finish(self) -> None:
-        """Take what was lowered beside this process."""
         for pending in self._pending:
             try:
                 record = pending.forked.result()

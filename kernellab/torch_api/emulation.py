@@ -540,7 +540,6 @@ def policies() -> Mapping[str, Policy]:
 
 
 def _exists(name: str) -> bool:
-    """Whether this version of torch has an operation."""
     packet, _, overload = name.partition(".")
     return hasattr(getattr(torch.ops.aten, packet, None), overload or "default")
 
@@ -583,7 +582,6 @@ def _promote(operation: Any, counts: Counts, args: Any, kwargs: Any) -> Any:
 
 
 def _refuse(operation: Any, _counts: Counts, args: Any, kwargs: Any) -> Any:
-    """The compiled kernel, which raises."""
     return operation.redispatch(torch._C.DispatchKeySet(_CUDAS), *args, **kwargs)
 
 

@@ -130,7 +130,6 @@ class _Notes:
         return ast.Expr(ast.Call(called, [ast.Constant(number), self._names[number]], []))
 
     def _written(self, statement: ast.stmt) -> Iterator[str]:
-        """Names of what a statement writes to."""
         launch = launched(statement)
         if launch is not None:
             kernel, names = launch

@@ -711,7 +711,6 @@ class _WrittenOut:
         return torch.fx.node.map_arg(traced.result, values.__getitem__)
 
     def _trace(self, kinds: Mapping[Any, torch.fx.Node]) -> None:
-        """Trace one node of each kind."""
         taken = [list(_nodes_in((node.args, node.kwargs))) for node in kinds.values()]
 
         def call(*tensors: Any) -> list[Any]:

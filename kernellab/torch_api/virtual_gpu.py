@@ -129,7 +129,6 @@ def _registered(interface: type) -> Iterator[None]:
 
 
 def _forget_answers() -> None:
-    """What torch remembers of the machine's GPU."""
     for module in (_triton_questions, _inductor_utils):
         _clear_caches(module)
     _hints.DeviceProperties.create.cache_clear()

@@ -77,7 +77,6 @@ class TraceDifference(Difference):
                 return f"{parts} at {place}: {values}{self._how_many()}"
 
     def _agreement(self) -> str:
-        """What can be said where no difference was found."""
         if self.obstacle:
             return f"nothing could be compared: {self.obstacle}"
         match self.programs:
@@ -154,7 +153,6 @@ class _Comparison:
         )
 
     def _path(self, step: Step | None, other: Step | None) -> TraceDifference:
-        """That the runs execute different lines."""
         ours, theirs = ("the end" if at is None else f"line {at.line}" for at in (step, other))
         return self.result(
             TraceDifference(kind="path", step=step, other_step=other, actual=ours, expected=theirs)
@@ -276,7 +274,7 @@ def _output(
     if known is None:
         raise ArgumentError(
             f"The traced launch has no tensor argument {name!r}.",
-            advice=suggestion(name, trace.arguments, "There are"),
+            advice=suggestion(name, trace.arguments, "Arguments:"),
         )
     theirs = array_of(value) if isinstance(value, torch.Tensor) else numpy.asarray(value)
     if theirs.shape != known.shape:

@@ -70,7 +70,8 @@ def trace_in(content: bytes, file: Path) -> Trace:
             document, heap = _zip_members(content, DOCUMENT, VALUES)
         except KeyError as error:
             raise ArchiveError(
-                f"{name!r} is a zip file, but no trace that KernelLab saved."
+                f"{name!r} is a zip file, but not a trace that KernelLab saved.",
+                advice="Pass a file that trace.save wrote.",
             ) from error
         data = FORMAT.parts(json_in(text_in(document), len(content)), name)
         try:
@@ -102,19 +103,19 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, there: int) -> byt
         raise BadFile(f"is damaged: its entry {entry.filename!r} is encrypted")
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise BadFile(
-            f"is damaged: its entry {entry.filename!r} is compressed by method "
+            f"is damaged: its entry {entry.filename!r} has the compression method "
             f"{entry.compress_type}, which traces do not use"
         )
     most = there if entry.compress_type == zipfile.ZIP_STORED else inflated_limit(there)
     if entry.file_size > most:
         raise BadFile(
-            f"is not a valid file: its entry {entry.filename!r} would unpack to "
-            f"{entry.file_size:,} bytes, and no more than {most:,} are read"
+            f"is not a valid file: its entry {entry.filename!r} must unpack to at most {most:,} "
+            f"bytes, got {entry.file_size:,}"
         )
     with archive.open(entry) as opened:
         content = opened.read(entry.file_size + 1)
     if len(content) != entry.file_size:
-        raise BadFile(f"is cut off or damaged: its entry {entry.filename!r} has another size")
+        raise BadFile(f"is cut off or damaged: its entry {entry.filename!r} is incomplete")
     return content
 
 
@@ -348,7 +349,6 @@ def _dtype(data: SavedData) -> str:
 
 
 def _check_lanes(data: SavedData, shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape of an access."""
     try:
         shape = numpy.broadcast_shapes(*shapes)
     except ValueError as error:

@@ -90,7 +90,6 @@ class Checkpoints:
             self.fault_step = step
 
     def _take(self, step: int) -> None:
-        """Keep what has changed since the last time."""
         changed = {}
         for name, tensor in self._tensors.items():
             now = array_of(tensor)
@@ -419,7 +418,6 @@ def _stale(kernel: Any, sources: Sequence[steps.SourceText]) -> list[str]:
 
 
 def _buffers(call: BoundCall) -> dict[str, Buffer]:
-    """The memory of each tensor among the arguments."""
     return {
         name: Buffer(name, tensor.detach(), array_of(tensor[:0] if tensor.ndim else tensor).dtype)
         for name, tensor in tensors_in(call.values)

@@ -683,7 +683,6 @@ _GROUPS = {"copies": "commit group", "stores": "store group", "products": "wgmma
 
 
 def _root(array: numpy.ndarray) -> numpy.ndarray:
-    """The array that owns the memory of a view."""
     while isinstance(array.base, numpy.ndarray):
         array = array.base
     return array

@@ -115,7 +115,7 @@ class Trace(Sequence[Step]):
         return len(self.steps)
 
     def numbers_text(self) -> str:
-        """The numbers that steps have, as in `trace[0]`: "0 to 47"."""
+        """The range of step numbers, as in `trace[0]`: "0 to 47"."""
         return f"0 to {max(len(self) - 1, 0):,}"
 
     def notices_now(self) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class Trace(Sequence[Step]):
         return tuple(dict.fromkeys([*self.notices, *self._stale()]))
 
     def of_programs(self, programs: Any) -> Trace:
-        """The same launch, with the arguments that it began with, traced once more.
+        """Trace other programs of the same launch, with its original arguments.
 
         Args:
             programs: as for `kernellab.trace`.
@@ -157,8 +157,8 @@ class Trace(Sequence[Step]):
         return State(self, self._step(step))
 
     def in_flight(self, step: int | Step) -> tuple[AsyncOperation, ...]:
-        """The asynchronous operations that the step issues, that go on meanwhile, or that complete
-        in it, all of the step's program; see `AsyncOperation.state`.
+        """The asynchronous operations of the step's program that the step issues, that are in
+        flight during it, or that complete in it; see `AsyncOperation.state`.
 
         Raises:
             IndexError, ArgumentError: as `at`.
@@ -253,7 +253,7 @@ class Trace(Sequence[Step]):
         if not isinstance(name, str):
             raise errors.ArgumentError(
                 f"history takes the name of a variable, got {shown(name)}.",
-                advice=errors.suggestion("", self.names(), "There are"),
+                advice=errors.suggestion("", self.names(), "Variables:"),
             )
         self._refuse_unknown({name})
         whose = None if program is None else self._traced_program(program)
@@ -328,14 +328,14 @@ class Trace(Sequence[Step]):
         rtol: float | None = None,
         atol: float | None = None,
     ) -> TraceDifference:
-        """Where two runs first part.
+        """Return the first difference between two runs.
 
         Args:
             other: another trace: of another kernel, other dtypes, another seed; variables are
                 compared by their names, one value after the other. Or what a launch elsewhere, on a
                 GPU say, left in the arguments: name -> tensor; compared are the elements that the
                 traced programs wrote.
-            rtol, atol: how far off a float may be: `atol + rtol * |theirs|`. By default,
+            rtol, atol: how far a float may differ: `atol + rtol * |theirs|`. By default,
                 variables of one dtype must have the same bits; variables of two dtypes have the
                 tolerance of the coarser one, and the results of another launch what rounding
                 explains (docs/tolerances.md).
@@ -387,7 +387,8 @@ class Trace(Sequence[Step]):
         if lanes > _MOST_REPLAYED:
             raise errors.NotRecorded(
                 f"The contents of {argument!r} after step {last} are not computed: {lanes:,} "
-                f"elements are written up to there, and at most {_MOST_REPLAYED:,} are followed.",
+                f"elements are written up to that step, but at most {_MOST_REPLAYED:,} can be "
+                "computed.",
                 advice="Ask for an earlier step, or trace fewer programs.",
             )
         memory = ReplayedMemory(known, stored.copied().reshape(known.shape))
@@ -403,7 +404,6 @@ class Trace(Sequence[Step]):
 
     @cached_property
     def _writers(self) -> dict[int, list[Step]]:
-        """Storage -> the steps that write to it."""
         steps_of: dict[int, list[Step]] = {}
         for step in self.steps:
             names = {access.argument for access in step.accesses if access.kind != "load"}
@@ -416,7 +416,7 @@ class Trace(Sequence[Step]):
         if not isinstance(name, str) or name not in self.arguments:
             raise errors.ArgumentError(
                 f"No tensor of this launch of {self.facts.kernel!r} is called {shown(name)}.",
-                advice=errors.suggestion(name, self.arguments, "There are"),
+                advice=errors.suggestion(name, self.arguments, "Tensors:"),
             )
         return self.arguments[name]
 
@@ -531,7 +531,7 @@ class Trace(Sequence[Step]):
         return save_trace(self, path)
 
     def show(self, step: int | Step | None = None) -> Any:
-        """The stepper: source, variables, arguments at a step, and a way to the others.
+        """The stepper: source, variables and arguments at a step, with controls for other steps.
 
         Args:
             step: the one that is shown first; None for the fault, what wrote a result that is not
@@ -621,7 +621,7 @@ class Trace(Sequence[Step]):
         for name in sorted(names.difference(known)):
             raise errors.ArgumentError(
                 f"The trace of {self.facts.kernel!r} has no variable {name!r}.",
-                advice=errors.suggestion(name, known, "There are"),
+                advice=errors.suggestion(name, known, "Variables:"),
             )
 
     def _computed_again(
@@ -687,7 +687,6 @@ def _takes_no_state(condition: Callable[..., Any]) -> bool:
 
 
 def _number_of(step: Any) -> int:
-    """Of a step, or of what stands for one."""
     if isinstance(step, Step):
         return step.number
     try:

@@ -268,7 +268,6 @@ class Access:
 
     @property
     def _extents(self) -> tuple[int, ...]:
-        """The shape of the tile of lanes."""
         own = self.lanes
         lanes = own.extents if isinstance(own, AffineLanes) else self.values[own].shape
         mask = () if self.mask_number is None else self.values[self.mask_number].shape

@@ -405,7 +405,6 @@ class StoredValue:
 
 
 def _word_of(constant: Any) -> str:
-    """What a constant is, in one word."""
     if constant is None:
         return "none"
     if not isinstance(constant, SavedValue):
@@ -630,7 +629,6 @@ class ValueStore:
 
 
 def _exactly(kind: Kind, digest: bytes, argument: str, array: numpy.ndarray) -> StoredValue:
-    """The array itself, kept."""
     name, shape = array.dtype.name, tuple(array.shape)
     return StoredValue(kind, digest, name, shape, argument, data=_trimmed(array))
 

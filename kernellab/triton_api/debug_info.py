@@ -408,7 +408,6 @@ class _DebugInfoGenerator(CodeGenerator):  # type: ignore[misc]  # Triton has no
         self.builder.set_loc(location)
 
     def _declared(self, name: str, handles: Sequence[Any]) -> Any:
-        """A function without a body that takes the values."""
         builder = libtriton.ir.builder(self.context)
         builder.set_loc(self.file_name, 1, 0)
         type_of_it = builder.get_function_ty([handle.get_type() for handle in handles], [])

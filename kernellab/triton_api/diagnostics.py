@@ -342,7 +342,6 @@ def _path_error(kernel: Any, target: Target) -> CompileError:
 
 
 def _compilation_errors(error: Any) -> Iterator[Any]:
-    """The nested CompilationErrors, outermost first."""
     current: BaseException | None = error
     while isinstance(current, CompilationError):
         yield current

@@ -372,7 +372,7 @@ def pack(value: Any) -> bytes:
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise ArgumentError(
             f"The argument cannot be sent to another process: {error}",
-            advice="Functions and objects of yours must be importable there.",
+            advice="Your own functions and objects must be importable in that process.",
         ) from error
     return buffer.getvalue()
 

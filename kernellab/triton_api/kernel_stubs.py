@@ -303,7 +303,6 @@ def read_given_module(kernel: Any, source: Any, context: Any) -> Any:
 
 
 def _key(*parts: Mapping[Any, Any]) -> str:
-    """Return a key of a signature, constants and attributes."""
     return repr([sorted(part.items()) for part in parts])
 
 

@@ -149,7 +149,6 @@ def _covered(vectors: Bases, rank: int) -> Shape:
 
 
 def _evaluated(linear: Any, shape: Shape, encoding: str) -> Layout:
-    """Triton's answer as a layout of ours."""
     if hasattr(linear, "reg_bases"):
         held = tuple(vector for vector in _bases(linear.reg_bases) if any(vector))
         return RegisterLayout(
@@ -179,7 +178,6 @@ def _bases(vectors: Iterable[Iterable[int]]) -> Any:
 
 
 def _rotating(type: TileType) -> SharedLayout:
-    """The layout of an AMDRotatingSharedEncoding."""
     stated = re.fullmatch(
         r"#ttg\.amd_rotating_shared<\{vec = (\d+), perPhase = (\d+), maxPhase = (\d+), order "
         r"= \[(.*)\]\}>",
@@ -226,7 +224,6 @@ def _by_formula(stated: Any, shape: Shape, type: TileType) -> SharedLayout:
 
 
 def _has_nvmma_formula(stated: Any, rank: int) -> bool:
-    """Whether `nvmma_bases` has the layout."""
     if not hasattr(stated, "swizzle_byte_width") or stated.fp4_padded:
         return False
     return stated.swizzle_byte_width == 0 or not stated.transposed or rank <= 2
@@ -248,7 +245,7 @@ def _check_fits(rank: int, shape: Shape, type: TileType) -> None:
     if len(shape) != rank:
         dimensions = "1 dimension" if rank == 1 else f"{rank} dimensions"
         raise LayoutError(
-            f"{type.encoding} lays out tiles of {dimensions}, and {sizes(shape)} has {len(shape)}."
+            f"{type.encoding} needs a tile of {dimensions}, got the shape {sizes(shape)}."
         )
     if any(size < 1 or size & (size - 1) for size in shape):
         raise LayoutError(f"The sizes of a tile must be powers of two, got {sizes(shape)}.")
@@ -274,19 +271,19 @@ def _check_powers(numbers: Mapping[str, int], type: TileType) -> None:
     """Triton's formulas divide by these numbers, and speak of one bit of each."""
     for name, number in numbers.items():
         if number < 1 or number & (number - 1):
-            raise LayoutError(f"{name} is {number} in {type.encoding}; it must be a power of two.")
+            raise LayoutError(f"{name} must be a power of two, got {number} in {type.encoding}.")
 
 
 def _check_answerable(stated: Any, type: TileType) -> None:
     version = _mma_version(stated)
     if version not in (None, 2, 3):
-        known = "No thread holds the result of an mma of version 5"
+        known = "The result of an mma of version 5 is not in registers"
         raise LayoutError(
-            f"{known if version == 5 else f'There is no mma of version {version}'}: "
+            f"{known if version == 5 else f'The version of an mma must be 2 or 3, got {version}'}: "
             f"{type.encoding}.",
             advice=(
-                "Version 2 is mma.sync, 3 is wgmma; Blackwell's results are in tensor memory: "
-                "Layout.tensor_memory."
+                "Version 2 is mma.sync, and version 3 is wgmma. For Blackwell's results in tensor "
+                "memory, use Layout.tensor_memory."
             ),
         )
 

@@ -379,7 +379,6 @@ _one_at_a_time = threading.Lock()
 
 @contextmanager
 def _passes_of_proton(target: Target, memory: ReadingMemory) -> Iterator[None]:
-    """While active, this target's backend runs Proton's passes."""
     backend, passes = type(backend_for(target)), _Passes(memory)
     with _one_at_a_time:
         if hasattr(backend, "instrumentation"):  # up to Triton 3.8

@@ -70,7 +70,6 @@ def _careful_in(kind: Any) -> WhileAnyThread:
 
 
 def _assembled(make_cubin: Any, *arguments: Any, **keywords: Any) -> bytes:
-    """What a backend's method makes of PTX, whole."""
     with temporary_folder() as folder:
         try:
             cubin: bytes = _with_files_in(folder, make_cubin)(*arguments, **keywords)

@@ -315,7 +315,7 @@ def _power_of_two(options: Mapping[str, Any], words: str) -> str:
     for name, value in options.items():
         if is_whole(value) and value > 1 and f"{name} must be a power of 2" in words:
             below = 1 << (int(value).bit_length() - 1)
-            return f"Give {name}={below} or {name}={2 * below}."
+            return f"Pass {name}={below} or {name}={2 * below}."
     return ""
 
 
@@ -364,12 +364,12 @@ def _check_range(name: str, value: Any) -> None:
     least, most = _RANGES[name]
     if not least <= value <= most:
         raise OptionError(
-            f"{name}={shown(value)} is out of range.",
-            advice=f"Give an integer from {least} to {most}.",
+            f"{name} must be an integer from {least} to {most}, got {shown(value)}.",
+            advice=f"Remove {name}= to use the default.",
         )
     if name == "num_ctas" and value & (value - 1):  # of num_warps the backend says so itself
         raise OptionError(
-            f"{name} must be a power of two, got {value}.", advice="Give 1, 2, 4, 8 or 16."
+            f"{name} must be a power of two, got {value}.", advice="Pass 1, 2, 4, 8 or 16."
         )
 
 

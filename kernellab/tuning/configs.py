@@ -85,7 +85,7 @@ def candidates(
     return _each_once(configs)
 
 
-_SPACES = 'Give a space={"BLOCK": [128, 256], "num_warps": [4, 8]}, or a list of triton.Config.'
+_SPACES = 'Pass space={"BLOCK": [128, 256], "num_warps": [4, 8]}, or a list of triton.Config.'
 
 
 def _what_was_pruned(kernel: Any, space: Space | None) -> str:
@@ -127,12 +127,12 @@ def _combinations(space: Mapping[str, Iterable[Any]]) -> Iterable[tuple[Any, ...
         if not given:
             raise ArgumentError(
                 f"The space is empty: {name!r} has no values.",
-                advice=f"Give at least one: {name}=[...].",
+                advice=f"Pass at least one: {name}=[...].",
             )
     if (count := math.prod(map(len, values.values()))) > MOST_ITEMS:
         raise ArgumentError(
             f"The space must have at most {MOST_ITEMS:,} configs, got {count:,}.",
-            advice="Give fewer values of each name, or a list of configs.",
+            advice="Pass fewer values of each name, or a list of configs.",
         )
     return itertools.product(*values.values()) if values else ()
 
@@ -161,7 +161,7 @@ def of_config(kernel: Any, config: Config | Mapping[str, Any]) -> Candidate:
         return _candidate(kernel, config)
     raise ArgumentError(
         f"A config must be a triton.Config or a dict, got {config!r}.",
-        advice='Give a triton.Config, or a dict such as {"BLOCK": 128, "num_warps": 4}.',
+        advice='Pass a triton.Config, or a dict such as {"BLOCK": 128, "num_warps": 4}.',
     )
 
 
@@ -373,7 +373,6 @@ class _UsersError(Exception):
 
 
 def _apart(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Separate the arguments with memory from all others."""
     with_memory = {name: value for name, value in values.items() if has_memory(value)}
     return with_memory, {name: value for name, value in values.items() if name not in with_memory}
 

@@ -186,7 +186,6 @@ def describe(
 def _constants(
     shared: Mapping[str, Any], launches: Iterable[PreparedCall], candidates: Iterable[Candidate]
 ) -> list[Any]:
-    """Return the values that configs have compiled in."""
     own = [launch.call.specialization.constants.values() for launch in launches]
     tried = [candidate.constants.values() for candidate in candidates]
     return [value for values in (shared.values(), *own, *tried) for value in values]
@@ -218,7 +217,7 @@ def _amount(name: str, given: Amount | None, values: Mapping[str, Any]) -> float
         return None
     example = f"{name}=lambda a: 4 * a['n']"
     advice = (
-        f"Give a number, or a function that is called with one dict of all arguments: {example}."
+        f"Pass a number, or a function that is called with one dict of all arguments: {example}."
     )
     try:
         amount: Any = plain_scalar(given(values) if callable(given) else given)

@@ -57,9 +57,9 @@ def found_again(value: Any, parameter: str, kernel: Any) -> Any:
         return function
     wanted = f"the function {value.function!r}" if value.function else value.text
     raise ArgumentError(
-        f"{parameter!r} of this sweep of {kernel.__name__!r} was {wanted}, which its "
-        "file can only name.",
-        advice="The file that defines the kernel must define it too."
+        f"{parameter!r} of this sweep of {kernel.__name__!r} was {wanted}, which a saved file "
+        "does not contain.",
+        advice="Define it in the file that defines the kernel."
         if value.function
         else "A file can hold numbers, texts, Triton's types, and names of JIT functions.",
         position=triton_api.definition_of(kernel),
@@ -87,7 +87,8 @@ def complete(candidate: Candidate, kernel: Any, plain: Any) -> Candidate:
         if of_config(plain, config) == candidate and config.pre_hook is not None:
             return replace(candidate, pre_hook=config.pre_hook)
     raise ArgumentError(
-        f"The config {candidate} has the hook {candidate.hook_name!r}, which a file can only name.",
+        f"The config {candidate} has the hook {candidate.hook_name!r}, which a saved file does "
+        "not contain.",
         advice="Pass the kernel with its @triton.autotune, whose configs have their hooks.",
         position=triton_api.definition_of(plain),
     )
@@ -298,8 +299,7 @@ def _digest(data: Any) -> str:
 FORMAT = saved_files.Format(
     "kernellab.tuning",
     "sweep",
-    advice="Pass a file that tuning.save wrote. kernellab.load reads saved compilations and "
-    "traces.",
+    advice="Pass a file that tuning.save wrote. Open other files with kernellab.load(path).",
 )
 
 
@@ -365,7 +365,8 @@ def sweeps_in(content: bytes, file: Path, kind: type[Tuning]) -> list[Tuning]:
     kernels = dict.fromkeys(tuning.kernel for tuning in tunings)
     if len(kernels) > 1:
         raise ArchiveError(
-            f"{name!r} is damaged: its sweeps are of several kernels: {', '.join(kernels):.200}."
+            f"{name!r} is damaged: its sweeps are of several kernels: {', '.join(kernels):.200}.",
+            advice=saved_files.SAVE_AGAIN,
         )
     return tunings
 
@@ -378,6 +379,6 @@ def load_one(path: str | os.PathLike[str], kind: type[Tuning]) -> Tuning:
     if len(tunings) != 1:
         raise ArchiveError(
             f"{str(path)!r} must contain one sweep, but has {len(tunings)}.",
-            advice="kernellab.Tunings.load(path) reads them all.",
+            advice="Load all of its sweeps with kernellab.Tunings.load(path).",
         )
     return tunings[0]

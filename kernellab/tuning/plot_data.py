@@ -142,7 +142,8 @@ def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = N
     elif kind == "parallel":
         if not varying:
             raise ArgumentError(
-                "Parallel coordinates need a parameter that varies, but in this sweep none does."
+                "Parallel coordinates need a parameter that varies, but in this sweep none does.",
+                advice="Sweep at least two values of a parameter.",
             )
         axes = varying
     return PlotData(
@@ -256,7 +257,6 @@ def _point(trial: records.Trial, tied: bool) -> Point:
 
 
 def _compiled(trial: records.Trial) -> dict[str, Any]:
-    """Return the fields of a `CompiledPoint`."""
     compiled = trial.outcome.compiled
     known = None if compiled is None else compiled.resources
     return {
@@ -302,7 +302,8 @@ def _two_axes(points: Sequence[Point], x: str | None, y: str | None) -> tuple[st
     if len(names) < 2:
         raise ArgumentError(
             "A heat map needs two parameters that vary, but in this sweep "
-            f"{f'only {names[0]}' if names else 'none'} does."
+            f"{f'only {names[0]}' if names else 'none'} does.",
+            advice="Sweep at least two values of each of two parameters.",
         )
     counts = {name: len({repr(point.values.get(name)) for point in points}) for name in names}
     free = sorted((name for name in names if name not in (x, y)), key=lambda name: -counts[name])
@@ -330,7 +331,10 @@ def lines_data(tunings: Tunings, y: str = "time", others: Sequence[Tunings] = ()
         )
     gpus = {tuning.machine.gpu for tuning in every}
     if len(gpus) != 1:
-        raise ArgumentError(f"These sweeps are of several GPUs: {', '.join(sorted(gpus))}.")
+        raise ArgumentError(
+            f"These sweeps are of several GPUs: {', '.join(sorted(gpus))}.",
+            advice="Pass the sweeps of one GPU.",
+        )
     ((name,),) = keys
     if any(not _is_size(tuning.key[name]) for tuning in every):
         raise ArgumentError(

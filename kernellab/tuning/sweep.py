@@ -282,8 +282,9 @@ class ClusterPool:
             machine, target = self.first_answer(there)
         except Exception as error:  # whatever a worker raises
             raise ArgumentError(
-                f"The cluster's workers cannot sweep: {error_text(error)}",
-                advice="Each needs KernelLab, with the Python and the Triton of this process.",
+                f"The sweep failed on the cluster's workers: {error_text(error)}",
+                advice="Install KernelLab on every worker, with the versions of Python and "
+                "Triton of this process.",
             ) from error
         self._with_gpu = bool(machine.gpu)
         return machine, target
@@ -684,7 +685,6 @@ class Sweep:
             self._take_again(step.entry, outcome)
 
     def _is_lost(self, outcome: Outcome, step: _Step) -> bool:
-        """Whether the config got lost and was submitted once more."""
         if outcome.dropped is None or outcome.dropped.reason != "lost":
             return False
         name = (step.entry.number, step.what)

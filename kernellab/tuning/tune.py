@@ -133,8 +133,8 @@ def tune(
         recorded: a saved sweep of the same launch, whose times are shown if there is no GPU: the
             same call then shows a GPU's times on a laptop, and measures on a GPU.
 
-        A name that is also a parameter of the kernel is the parameter,
-        unless that is given by position.
+        A keyword that is also a parameter of the kernel is passed to the kernel, unless that
+        parameter is already given by position.
 
     Returns:
         The Tuning.
@@ -218,7 +218,8 @@ def _check_options(executor: Any, seconds: Any, workers: Any, prune: Any, baseli
         )
     if not is_real(seconds) or not 0 < seconds <= LONGEST_SECONDS:
         raise ArgumentError(
-            f"seconds must be a number above 0, up to {LONGEST_SECONDS:,}, got {shown(seconds)}.",
+            f"seconds must be a number above 0 and at most {LONGEST_SECONDS:,}, got "
+            f"{shown(seconds)}.",
             advice="Remove seconds= for the default, 30.",
         )
     if workers is not None and not (is_whole(workers) and 1 <= workers <= _MOST_WORKERS):

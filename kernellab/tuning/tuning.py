@@ -105,7 +105,8 @@ class AppliedTuning:
         missing = [name for name in names if name not in given]
         if missing:
             raise ArgumentError(
-                f"The config depends on {missing[0]!r}, which is missing from the launch."
+                f"The config depends on {missing[0]!r}, which is missing from the launch.",
+                advice="Pass it to the launch.",
             )
         wanted = {name: given[name] for name in names}
         for key, candidate in self.configs:
@@ -245,7 +246,6 @@ def _one_machine(left: SweepMachine, right: SweepMachine) -> tuple[SweepMachine,
 
 
 def _all_trials(left: Sequence[Trial], right: Sequence[Trial]) -> tuple[Trial, ...]:
-    """Return the configs of both, each once, numbered anew."""
     kept: dict[str, Trial] = {}
     for trial in (*left, *right):
         name = repr(sorted((key, repr(value)) for key, value in trial.candidate.values.items()))
@@ -347,7 +347,7 @@ class Tuning(HasCard):
         if not self.trials:
             raise ArgumentError(
                 f"No config of {self.kernel!r} was tried: the sweep was interrupted.",
-                advice="The same call continues from there.",
+                advice="Call kernellab.tune again with the same arguments to continue.",
             )
         if all(trial.is_dropped for trial in self.trials):
             reasons = "\n".join(f"  {trial}" for trial in self.trials)
@@ -372,7 +372,7 @@ class Tuning(HasCard):
         docs/estimates.md shows how often the first five contain the best.
 
         Raises:
-            OptionError: `count` is not a whole number from 1.
+            OptionError: `count` is not a positive integer.
         """
         check_whole("count", count, 1)
         ranked = self.ranked or tuple(by_compiler(self.trials))
@@ -442,7 +442,7 @@ class Tuning(HasCard):
             raise ArgumentError(
                 f"Config {trial.number} ({trial.candidate}) was not compiled again here: "
                 f"{dropped.line}",
-                advice="To compile it in this process at that risk, call kernellab.compile.",
+                advice="To compile it in this process anyway, call kernellab.compile.",
             )
 
     def _call(self, plain: Any, trial: Trial) -> BoundCall:
@@ -500,7 +500,8 @@ class Tuning(HasCard):
         plain = innermost(kernel)
         if plain.__name__ != self.kernel:
             raise ArgumentError(
-                f"This is a sweep of {self.kernel!r}, but the given kernel is {plain.__name__!r}."
+                f"This is a sweep of {self.kernel!r}, but the given kernel is {plain.__name__!r}.",
+                advice="Pass the kernel that was swept.",
             )
         tried = {
             name for trial in self.trials for name in (*trial.candidate.constants, *trial.constants)
@@ -510,6 +511,7 @@ class Tuning(HasCard):
             raise ArgumentError(
                 f"This sweep is of a {self.kernel!r} with the parameter {unknown[0]!r}, which the "
                 "given kernel does not have.",
+                advice="Pass the kernel that was swept.",
                 position=triton_api.definition_of(plain),
             )
         given = source_of(plain) if self.source is not None else None
@@ -530,7 +532,7 @@ class Tuning(HasCard):
 
     @property
     def recompiled(self) -> str:
-        """That another Triton compiled the sweep's configs, in a sentence; "" if not."""
+        """A sentence if another version of Triton compiled the sweep's configs, otherwise ""."""
         # A sweep that has its launches was compiled by this process, even if its times were
         # recorded on another machine.
         return "" if self.live is None or self.live.calls else self._other_triton()

@@ -57,7 +57,10 @@ class Tunings(HasCard, Sequence[Tuning]):
         self._tunings = tuple(_all_of(Tuning, "tunings", tunings))
         names = {tuning.kernel for tuning in self._tunings}
         if len(names) > 1:
-            raise ArgumentError(f"These sweeps are of several kernels: {', '.join(sorted(names))}.")
+            raise ArgumentError(
+                f"These sweeps are of several kernels: {', '.join(sorted(names))}.",
+                advice="Pass the sweeps of one kernel.",
+            )
 
     @overload
     def __getitem__(self, place: int) -> Tuning: ...
@@ -84,7 +87,10 @@ class Tunings(HasCard, Sequence[Tuning]):
             ArgumentError: there is no sweep, nothing was timed, or key names or GPUs differ.
         """
         if not self._tunings:
-            raise ArgumentError("There is no sweep whose configs could be applied.")
+            raise ArgumentError(
+                "There is no sweep whose configs could be applied.",
+                advice="Sweep the kernel with kernellab.tune first.",
+            )
         sweeps = [tuning for tuning in self._tunings if tuning.is_timed] or [self._tunings[-1]]
         if len({tuple(tuning.key) for tuning in sweeps}) > 1:
             raise ArgumentError(
@@ -313,7 +319,6 @@ def _name(trial: Trial) -> str:
 
 
 def _completed(here: Outcome, there: Outcome) -> Outcome:
-    """Combine what the compiler reports here with the recorded outcome."""
     if here.dropped is not None:
         return here
     if there.dropped is not None:

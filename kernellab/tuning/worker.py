@@ -78,7 +78,7 @@ def chosen_gpus(gpus: str | int | Sequence[int] | None, own: int) -> tuple[int, 
     if not numbers or any(not 0 <= number < count for number in numbers):
         raise ArgumentError(
             f"gpus must name GPUs from 0 to {count - 1}, got {gpus!r}.",
-            advice='Give numbers of this machine\'s GPUs, or "all".',
+            advice='Pass numbers of this machine\'s GPUs, or "all".',
         )
     names = {torch.cuda.get_device_name(number) for number in numbers}
     if len(names) > 1:

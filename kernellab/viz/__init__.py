@@ -1,1 +1,1 @@
-"""Cards, reports, figures and live views of what the lab knows: a file for each subject."""
+"""Cards, reports, figures and live views of what KernelLab knows: a file for each subject."""

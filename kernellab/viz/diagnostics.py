@@ -211,7 +211,6 @@ def _facts(diagnostic: Diagnostic) -> Iterator[tuple[str, str]]:
 
 
 def _source(position: SourcePosition) -> Iterator[tuple[str, str]]:
-    """The line of source, and a caret below its column."""
     text = source_line(position.file, position.line)
     shown = position.excerpt().splitlines()
     if not text.strip():
@@ -230,7 +229,6 @@ def _diff(changes: Iterable[Change]) -> Iterator[str]:
 
 
 def _rows(label: str, words: str) -> Iterator[tuple[str, str]]:
-    """A row for each line."""
     for number, line in enumerate(words.splitlines()):
         is_code = label == "change"
         yield "" if number else label, line.strip() if number and not is_code else line

@@ -215,7 +215,6 @@ def hint_card(exercise: Exercise, number: int) -> Card:
 
 
 def _allowed(exercise: Exercise) -> Iterator[str]:
-    """The budget, in words."""
     budget = exercise.budget
     if budget.traffic is not None:
         yield f"moves at most {budget.traffic:g} times the bytes of its tensors"

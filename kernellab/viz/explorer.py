@@ -92,7 +92,8 @@ def check_subject(
     if kernel != compilation.kernel:
         raise ArgumentError(
             f"{what} are of the kernel {kernel!r}, and the compilation is of "
-            f"{compilation.kernel!r}."
+            f"{compilation.kernel!r}.",
+            advice="Pass results for the kernel of this compilation.",
         )
     if subject is not None and not is_defined_alike(subject, compilation):
         raise ArgumentError(
@@ -174,7 +175,6 @@ def annotation_card(compilation: Compilation, annotations: Annotations, side: st
 
 
 def _rows(note: MarginNote) -> Iterator[tuple[str, str, str, str]]:
-    """What is said, line by line, and what to try."""
     first, *more = note.words.splitlines() or [""]
     yield str(note.line or ""), note.severity, first, note.origin
     yield from (("", "", line, "") for line in more)
@@ -317,7 +317,8 @@ def annotations_of_lines(profile: Profile, compilation: Compilation) -> Annotati
         names = sorted({record.kernel for record in profile.line_records})[:_MOST_METRICS]
         raise ProfileError(
             f"The profile has lines of {', '.join(names) or 'no kernel'}, "
-            f"and the compilation is of {compilation.kernel!r}."
+            f"and the compilation is of {compilation.kernel!r}.",
+            advice="Compile the kernel that was profiled.",
         )
     _check_lines(profile, lines, compilation)
     notes = [MarginNote("note", words, profile.origin, 0) for words in profile.notes]
@@ -346,7 +347,8 @@ def _check_lines(profile: Profile, lines: list[ProfiledLine], compilation: Compi
         if is_code and not compilation.source_map.lines("source", stage, line.line):
             raise ProfileError(
                 f"The profile has {line.operation or 'work'} on line {line.line} of "
-                f"{compilation.kernel!r}, and the compilation has no code of that line: the kernel "
+                f"{compilation.kernel!r}, but the compilation has no code for that line: the "
+                "kernel "
                 "has changed since.",
                 advice="Profile it again, or compile what was profiled.",
             )
@@ -507,7 +509,6 @@ class Explorer(View):
         return {"text": self._text}
 
     def _text(self, request: Mapping[str, Any]) -> Answer:
-        """A text that was left out."""
         try:
             return Answer({"text": self.data.sides[request["side"]].texts[request["text"]].content})
         except (LookupError, TypeError):

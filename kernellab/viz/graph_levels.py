@@ -547,7 +547,6 @@ def _size(node: GraphNode) -> int:
 
 
 def _between(loops: Sequence[LoopBuffer]) -> list[Indices]:
-    """Of each buffer those that it reads."""
     writers: dict[str, int] = {}
     read = []
     for number, loop in enumerate(loops):

@@ -184,7 +184,6 @@ def _break_rows(report: GraphReport) -> list[tuple[str, ...]]:
 
 
 def _inside(graph_break: GraphBreak) -> str:
-    """Where a break is that a line only leads to."""
     inner = graph_break.stack[-1] if graph_break.stack else graph_break.position
     return "" if inner == graph_break.position else f", in {inner}"
 

@@ -26,7 +26,9 @@ from kernellab.viz.kit.data import Link, Tile
 from kernellab.viz.kit.view import Card, Table, card_of
 
 _CHECK = Link(-1, "check", "The launch with every detector on", "check", {})
-_DIAGNOSIS = Link(-1, "diagnosis", "Why it is slow, what costs most first", "diagnosis", {})
+_DIAGNOSIS = Link(
+    -1, "diagnosis", "Why it is slow, the most expensive findings first", "diagnosis", {}
+)
 
 
 @dataclass(frozen=True)

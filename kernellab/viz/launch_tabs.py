@@ -40,7 +40,7 @@ _TABS = {
     "steps": Tab("steps", "Steps", "The launch traced, step by step"),
     "check": Tab("check", "Check", "The launch with every detector on"),
     "accesses": Tab("accesses", "Accesses", "What its accesses to memory cost"),
-    "diagnosis": Tab("diagnosis", "Diagnosis", "Why it is slow, what costs most first"),
+    "diagnosis": Tab("diagnosis", "Diagnosis", "Why it is slow, the most expensive findings first"),
     "sweep": Tab("sweep", "Sweep", "What tuning tried"),
     "answer": Tab("answer", "Answer", "What is said of the exercise"),
     "stopped": Tab("stopped", "Fault", "What stopped the launch"),
@@ -82,14 +82,12 @@ class LaunchTabs(TabGroup):
         return self._tabs
 
     def _tab(self, tab: Tab) -> Tab:
-        """The tab, disabled if there is nothing behind it."""
         if tab.id != "sweep" or "sweep" in self._records or self._sweeps():
             return tab
         words = f"There is no sweep of {self._kernel} yet: a cell with %%tiletune makes one."
         return replace(tab, why_not=words)
 
     def _sweeps(self) -> Sequence[Tuning]:
-        """The sweeps of the kernel in this process."""
         from kernellab.tuning.tunings import tunings
 
         return tunings(self._launch.kernel)
@@ -139,7 +137,6 @@ class LaunchTabs(TabGroup):
         return self._records[tab_id]
 
     def _trace_program(self, program: Any) -> None:
-        """Have the trace hold a program too."""
         trace: Trace | None = self._records.get("steps")
         wanted = [program] if program else []
         if trace is None:
@@ -154,7 +151,6 @@ class LaunchTabs(TabGroup):
     # Places
 
     def _finding(self, at: At) -> Finding:
-        """The finding of a check, or that of an answer."""
         record = self._records[str(at.get("of", "check"))]
         findings = record.diagnostics if isinstance(record, ExerciseAnswer) else record
         number = at["finding"]
@@ -233,7 +229,7 @@ class LaunchTabs(TabGroup):
             if not made:
                 raise KernelLabError(
                     f"There is no sweep of {self._kernel} yet.",
-                    advice="A cell with %%tiletune makes one, as kernellab.tune does.",
+                    advice="Run %%tiletune in a cell, or call kernellab.tune, to create one.",
                 )
             self._records["sweep"] = made[len(made) - 1]
         return _view(self._records["sweep"])
@@ -279,7 +275,6 @@ def _name_of(launch: BoundLaunch | None, records: Mapping[str, Any]) -> str:
 
 
 def _touches(trace: Trace, step: Step, finding: Finding) -> bool:
-    """Whether a step accesses the element that a finding names."""
     argument = trace.arguments.get(finding.argument)
     if argument is None or finding.index is None:
         return False
@@ -462,7 +457,6 @@ def _known(record: Any) -> _Known | None:
 
 
 def _there(**records: Any) -> Mapping[str, Any]:
-    """Those records that exist."""
     return {tab_id: record for tab_id, record in records.items() if record is not None}
 
 

@@ -285,7 +285,6 @@ def _all_places(layout: Layout) -> numpy.ndarray:
 
 
 def _elements(element: Cells, layout: Layout) -> list[tuple[int, int, int, str]]:
-    """The index of each cell's element: "3,5"."""
     if element.size > _MOST_LABELS:
         return []
     index = numpy.unravel_index(numpy.maximum(element, 0), layout.shape or (1,))
@@ -323,7 +322,6 @@ def _draw(picture: _Picture, by: str, title: str, words: str) -> Figure:
 
 
 def _colors(most: int) -> list[str]:
-    """A color for each number below `most`."""
     if most <= len(BLIND_SAFE):
         return list(BLIND_SAFE[:most])
     return [sequential(number / (most - 1)) for number in range(most)]
@@ -355,7 +353,6 @@ def _draw_shapes(
 
 
 def _draw_image(axes: Axes, painted: Sequence[Sequence[str | None]]) -> None:
-    """A pixel for each cell."""
     known: dict[str | None, tuple[int, ...]] = {None: (0, 0, 0, 0)}
     for line in painted:
         for color in {color for color in line if color is not None} - known.keys():

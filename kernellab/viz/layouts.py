@@ -233,7 +233,7 @@ def layout_of(thing: Layout | TileLayout) -> Layout:
     if not isinstance(thing, TileLayout):
         raise ArgumentError(
             f"to must be a layout, got {thing!r}.",
-            advice='Give a Layout, or a tile of a compilation: compilation.layouts()["acc"][0].',
+            advice='Pass a Layout, or a tile of a compilation: compilation.layouts()["acc"][0].',
         )
     if thing.layout is None:
         raise LayoutError(f"{thing} cannot be drawn: {thing.why_unknown}")

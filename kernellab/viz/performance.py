@@ -100,7 +100,7 @@ def roofline_card(roofline: Roofline) -> Card:
 
 @card_of.register
 def counters_card(counters: Counters) -> Card:
-    """One row a counter: what was counted, and what the lab says with no GPU."""
+    """One row a counter: what was counted, and what KernelLab says with no GPU."""
     rows = [
         (
             counter.name,
@@ -163,7 +163,7 @@ def to_measure(tuning: Tuning) -> list[Trial]:
     return by_compiler(tuning.trials)[:TO_MEASURE]
 
 
-TO_EXPLORE_ALL = ".show() opens the sweeps: times over the key, and each sweep's plots and configs."
+TO_EXPLORE_ALL = ".show() displays times over the key, and the plots and configs of each sweep."
 TO_EXPLORE = ".show() displays the sweep as linked plots and a table, with the IR of every config."
 
 
@@ -336,7 +336,7 @@ def _baselines(tuning: Tuning) -> Table:
         (name, time_text(baseline.median * MICROSECONDS, 4), baseline.how)
         for name, baseline in tuning.baselines.items()
     ]
-    return Table("Beside it", (), rows)
+    return Table("Baselines", (), rows)
 
 
 def _dropped(tuning: Tuning) -> Table:
@@ -358,4 +358,4 @@ def _dropped(tuning: Tuning) -> Table:
                 first.outcome.dropped.line,
             )
         )
-    return Table("Dropped", ("reason", "the first of them", "its error message"), rows)
+    return Table("Dropped", ("reason", "first config", "its error"), rows)

@@ -142,7 +142,6 @@ _MOST_LINES = 12
 
 
 def _not_shown(shown: int, there: int, noun: str) -> str:
-    """Words for a subtitle, or ""."""
     return f"; {there - shown:,} {noun} not shown" if there > shown else ""
 
 

@@ -379,7 +379,6 @@ def profile_card(profile: Profile) -> Card:
 
 
 def _method(profile: Profile) -> list[str]:
-    """How it was measured, and what measuring changed."""
     notes = [visible(note) for note in profile.notes]
     if (count := len({line.kernel for line in profile.line_records})) > _MOST_KERNELS:
         notes.append(f"Lines of {_MOST_KERNELS} of {count:,} kernels are shown.")
@@ -424,7 +423,6 @@ def _cost_table(costs: KernelCosts, is_named: bool, measures: Sequence[str]) -> 
 
 
 def _first(line: CostLine) -> str:
-    """The operation that took most of a line."""
     first = max(line.costs, key=lambda cost: cost.shares)
     is_alone = len(first.shares) > 1 or len(line.costs) == 1 or not first.words
     return first.words if is_alone else f"{first.words} {percent(first.shares[0])}"

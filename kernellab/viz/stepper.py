@@ -210,7 +210,6 @@ def still_data(view: StepperView, states: Sequence[StepState]) -> dict[str, Any]
 
 
 def _pictures(view: StepperView) -> Callable[[int], Picture | None]:
-    """Number of a value -> its picture, made once."""
 
     @cache
     def picture(number: int) -> Picture | None:
@@ -713,7 +712,10 @@ def _sent(
     try:
         value, numbers = part(view, number)
     except (IndexError, TypeError) as error:
-        raise KernelLabError("This view has no such part.") from error
+        raise KernelLabError(
+            "This view does not contain the requested part.",
+            advice="Run the cell of the view again.",
+        ) from error
     return Answer({name: as_json(value)}, [numbers])
 
 

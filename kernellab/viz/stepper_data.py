@@ -405,7 +405,6 @@ class Cells:
 
     @property
     def _width(self) -> int:
-        """Columns of elements of the narrowest cell."""
         return int(numpy.diff(self._across).min(initial=1 << 40))
 
     def sample_count(self, runs: numpy.ndarray) -> int:

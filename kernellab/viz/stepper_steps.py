@@ -448,7 +448,6 @@ class _Maker:
         )
 
     def _elements(self, stored: StoredValue) -> tuple[ElementsData | None, str]:
-        """Of a tile, and why they are not there."""
         is_small = stored.is_exact and math.prod(stored.shape) <= _LARGEST_PICTURE
         if is_small and self._bytes.size < _MOST_COLLECTED:
             value = stored.exact()
@@ -591,7 +590,6 @@ class _Maker:
                 yield self._write(argument, places, contents)
 
     def _refreshed(self, contents: Mapping[str, int]) -> Iterator[StepWrite]:
-        """Whole arguments, after programs that were not traced."""
         for name, number in contents.items():
             stored = self._trace.values[number]
             if stored.is_exact and name in self._followed:
@@ -612,7 +610,6 @@ class _Maker:
 
 
 def _clipped(runs: numpy.ndarray, size: int) -> numpy.ndarray:
-    """The parts of runs that lie among so many elements."""
     first, end = runs[:, 0], runs[:, 0] + runs[:, 1]
     first, end = numpy.maximum(first, 0), numpy.minimum(end, size)
     clipped: numpy.ndarray = numpy.stack([first, end - first], axis=1)[first < end]

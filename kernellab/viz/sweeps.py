@@ -541,7 +541,9 @@ def tunings_view(
     """The view of several sweeps; `Tunings.show` explains the arguments."""
     groups = [group for group in (tunings, *beside(others)) if len(group)]
     if not groups:
-        raise ArgumentError("There is no sweep to show.")
+        raise ArgumentError(
+            "There is no sweep to show.", advice="Sweep the kernel with kernellab.tune first."
+        )
     check_kind(plot, (*KINDS, SIZES))
     kernels = ", ".join(dict.fromkeys(group[0].kernel for group in groups))
     return SweepView(kernels, plot, groups, _pairs(compilations))
@@ -577,7 +579,10 @@ class Configs:
             ArgumentError: there is no such sweep or config, or its kernel is not known.
         """
         if not 0 <= sweep < len(self._sweeps):
-            raise ArgumentError(f"There is no sweep {sweep!r}: there are {len(self._sweeps)}.")
+            raise ArgumentError(
+                f"There is no sweep {sweep!r}: there are {len(self._sweeps)}.",
+                advice="The first sweep has the number 0.",
+            )
         tuning = self._sweeps[sweep]
         trial = tuning.trial(number)
         if not tuning.knows_kernel:

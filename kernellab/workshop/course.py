@@ -306,7 +306,6 @@ def _chapters() -> dict[str, tuple[str, list[Exercise]]]:
 
 
 def _start() -> str:
-    """Return the notebook that links to the others."""
     course = [f"- [{title}]({name})" for name, title in course_titles().items()]
     exercises = [
         f"- [{chapter}]({name}): {len(those)} exercises"
@@ -366,7 +365,7 @@ def notebooks_of(folder: Path) -> list[Path]:
     Raises:
         ArgumentError: `folder` is not a folder, or has no notebook.
     """
-    advice = "Write a student's folder with kernellab workshop init DIR."
+    advice = "Create a student's folder with kernellab workshop init DIR."
     if not folder.is_dir():
         raise ArgumentError(f"{str(folder)!r} is not a folder.", advice=advice)
     try:

@@ -144,7 +144,6 @@ _FUNCTIONS = {
 
 
 def _exercises_in(file: Path) -> Iterator[Exercise]:
-    """Yield the exercises of a chapter."""
     chapter: _Chapter = read_data_file(file, _Chapter, _FUNCTIONS)
     for exercise in chapter.exercise:
         yield replace(exercise, chapter=chapter.title)
@@ -172,7 +171,7 @@ def exercise_named(name: Any) -> Exercise:
         )
     if name not in known:
         raise ArgumentError(
-            f"There is no exercise {name!r}.", advice=suggestion(name, known, "There are")
+            f"There is no exercise {name!r}.", advice=suggestion(name, known, "Exercises:")
         )
     return known[name]
 

@@ -193,7 +193,6 @@ def _narrow_accesses(budget: Budget, kernel: Any, launch: Accesses) -> Iterator[
 
 
 def _excess(access: GlobalAccess) -> int:
-    """Return the bytes that an access moves more than once."""
     return access.moved_bytes - min(access.moved_bytes, access.footprint_bytes)
 
 
@@ -218,7 +217,6 @@ def _how_to_move_less(access: GlobalAccess) -> str:
 
 
 def _machine_code(budget: Budget, kernel: Any, made: Compilation) -> Iterator[Diagnostic]:
-    """Yield diagnostics on registers, spills and tensor cores."""
     place, resources = definition_of(kernel), made.resources
     if resources.spills:
         yield Diagnostic(
@@ -467,6 +465,6 @@ def _unwritten(value: torch.Tensor) -> torch.Tensor:
 def with_fix(diagnostic: Diagnostic, repair: Found, kernel: Any, launches: int) -> Diagnostic:
     """Return a diagnostic whose advice is a change that was tried."""
     changes = changes_between(str(kernel.src), repair.source, definition_of(kernel).line)
-    effect = f"With this change, all {launches} launches are right"
+    effect = f"With this change, all {launches} launches give the right results"
     advice = fix_words(repair.reason, effect, changes)
     return replace(diagnostic, advice=advice, changes=changes, verified=True)

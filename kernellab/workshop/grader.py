@@ -270,7 +270,6 @@ class _Answering:
             return False
 
     def _compiled(self, kernel: Any, case: Case) -> Compilation | Diagnostic:
-        """Return a compiled kernel, or the error of the compiler."""
         try:
             made = compile(
                 kernel, **case.arguments, **case.constants, target=TARGET, record="stages"
@@ -314,7 +313,6 @@ class _Answering:
         cases: Sequence[Case],
         number: int,
     ) -> Answer:
-        """Return the answer for a launch that went wrong."""
         case = cases[number]
         self.hints = (*self.hints[case.hint - 1 :], *self.hints[: case.hint - 1])
         is_unsafe = any(map(is_fault, problems))
@@ -436,7 +434,7 @@ def _of_given_launch(problem: Diagnostic) -> Diagnostic:
 
 
 _ON_ARGUMENTS = re.compile(
-    r", and no parameter holds this size: add one, \w+ = [\d,]+"
+    r", and no parameter of the kernel has the value \d+: add one, such as \w+ = \d+"
     r"|: \w+ must not be more than [\d,]+"
 )
 
@@ -571,7 +569,6 @@ def _is_stub(cell: StudentCell) -> bool:
 
 
 def _graded(cell: StudentCell, known: Grade) -> Grade:
-    """Return the grade of one cell."""
     place: Any = {
         "folder": known.folder,
         "exercise": known.exercise,

@@ -117,7 +117,6 @@ class Case:
 
 
 def _vectors(draw: Draw, n: int, block: int, *inputs: str, **numbers: Any) -> Case:
-    """Return a launch over `n` elements in blocks."""
     tensors = {name: draw.normal(n) for name in inputs}
     return _in_blocks(n, block, {**tensors, "z_ptr": torch.zeros(n), **numbers}, "z_ptr")
 
@@ -128,7 +127,6 @@ def _in_blocks(n: int, block: int, arguments: dict[str, Any], *outputs: str) -> 
 
 
 def _by_rows(rows: int, block: int, arguments: dict[str, Any], *outputs: str) -> Case:
-    """Return a launch with a program for each row."""
     return Case((rows,), arguments, outputs or ("z_ptr",), {"BLOCK": block})
 
 
@@ -218,7 +216,6 @@ def gated_vectors(draw: Draw) -> Iterator[Case]:
 def _tiled(
     grid: Iterable[int], arguments: dict[str, Any], tile: Sequence[int], *outputs: str
 ) -> Case:
-    """Return a launch with tiles of ROWS by COLUMNS elements."""
     return Case(tuple(grid), arguments, outputs, {"ROWS": tile[0], "COLUMNS": tile[1]})
 
 
@@ -349,7 +346,6 @@ _Outputs = Callable[[int, int], dict[str, torch.Tensor]]
 
 
 def _short_rows(draw: Draw, outputs: _Outputs) -> Iterator[Case]:
-    """Yield launches with rows that fit in one block."""
     for rows, columns, block in (
         (4, 128, 128),
         (draw.size(3, 9), draw.size(65, 127), 128),
@@ -362,7 +358,6 @@ def _short_rows(draw: Draw, outputs: _Outputs) -> Iterator[Case]:
 
 
 def _long_rows(draw: Draw, outputs: _Outputs) -> Iterator[Case]:
-    """Yield launches with rows longer than a block."""
     for rows, columns, block in (
         (4, 512, 128),
         (draw.size(3, 6), draw.uneven(513, 900, 128), 128),
@@ -489,7 +484,6 @@ def _table_rows(
     spread: float = 1.0,
     **numbers: float,
 ) -> Iterator[Case]:
-    """Yield launches with one program per row."""
     for rows, columns, block in _row_sizes(draw, sizes):
         arguments = {
             "x_ptr": _values(draw, rows, columns, spread),
@@ -604,7 +598,6 @@ def _product(
 
 
 def _other_tile(draw: Draw) -> tuple[int, int, int]:
-    """Return a tile that is the largest along the rows."""
     return 64, draw.of((16, 32)), draw.of((16, 32))
 
 

@@ -93,7 +93,7 @@ def test_the_card_says_what_the_finding_says_and_escapes_it() -> None:
     for text in (card.text(), card.html()):
         assert found[0].message in text
         assert found[0].where in text
-    assert "tl.arange(0, COLUMNS) is 12 there" in card.html()
+    assert "</code> is 12." in card.html()
     nothing = findings_card(kernellab.check(two_rows, (1,), torch.zeros(20), torch.zeros(4), 3, COLUMNS=4))  # fmt: skip
     assert "nothing found" in nothing.text()
 

@@ -167,7 +167,7 @@ def test_the_change_that_makes_a_result_right_is_shown() -> None:
     assert finding.verified
     (change,) = finding.changes
     assert change.new == "tl.store(z_ptr + lanes, tl.load(x_ptr + lanes) + tl.load(y_ptr + lanes))"
-    assert "tl.load(x_ptr + lanes) - tl.load(y_ptr + lanes) should be" in finding.advice
+    assert "`tl.load(x_ptr + lanes) - tl.load(y_ptr + lanes)` should be" in finding.advice
 
 
 def test_the_expected_function_runs_once() -> None:

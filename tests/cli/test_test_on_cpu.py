@@ -74,11 +74,11 @@ On the CPU, as on sm_80: 3 launches of 2 kernels.
 Tests: 3 failed, 3 passed, 1 skipped, 1 xfailed.
 
 Findings:
-  needs_gpu.py:15: load out of bounds: x_ptr[100], but its storage holds elements 0 to 99 \
-(x_ptr: float32, shape (100,))
+  needs_gpu.py:15: load out of bounds: x_ptr[100] is outside the tensor, whose storage \
+holds elements 0 to 99 (float32, shape (100,))
 
 What KernelLab does not run:
-  CUDA graphs are not emulated: work runs when it is called, and none is recorded.
+  CUDA graphs are not emulated: each operation runs at once, and nothing is recorded.
 
 Skipped by the tests themselves:
   needs two GPUs

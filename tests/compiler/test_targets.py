@@ -79,7 +79,7 @@ def test_an_unknown_target_names_the_nearest_and_lists_all():
         targets.parse_target("sm_91")
     caught = refused.value
     assert str(caught) == (
-        "'sm_91' is not a target that KernelLab knows.\n"
+        "The target must be a GPU that KernelLab supports, got 'sm_91'.\n"
         f"Did you mean 'sm_90'? Targets: {', '.join(f'{name} ({GPUS[name]})' for name in NAMES)}."
     )
 

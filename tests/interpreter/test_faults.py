@@ -102,7 +102,7 @@ FAULTS: list[tuple[tuple[Any, ...], dict[str, Any], str, list[str]]] = [
         (faults.load_1d, (1,), ones(0), zeros(8), 8),
         {"BLOCK": 8},
         "offsets = 0, tl.program_id(0) = 0, BLOCK = 8",
-        ["x_ptr[0]", "its storage is empty", "shape (0,)"],
+        ["x_ptr[0]", "whose storage is empty", "shape (0,)"],
     ),
 ]  # fmt: skip
 
@@ -133,7 +133,7 @@ def test_the_message_and_its_data(messages) -> None:
         error,
         "load_1d",
         "load out of bounds: x_ptr[770]",
-        "its storage holds elements 0 to 769 (x_ptr: float32, shape (770,))",
+        "storage holds elements 0 to 769 (float32, shape (770,))",
         "in program (96, 0, 0) of grid (97, 1, 1), element 2 of the tile",
         "6 elements",
     )

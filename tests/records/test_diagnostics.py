@@ -199,12 +199,13 @@ def test_the_words_of_a_fault_are_made_of_its_data(messages: SnapshotAssertion) 
         return OutOfBounds(**{**data, **changed}).problem
 
     assert words() == (
-        "store out of bounds: y[9], but its storage holds elements -2 to 7 (y: int8, shape (4,))"
+        "store out of bounds: y[9] is outside the tensor, "
+        "whose storage holds elements -2 to 7 (int8, shape (4,))"
         "\n  in program (1, 2, 3) of grid (4, 5, 6)"
     )
     assert words(bounds="view", index=1) == messages
     assert "strides (3,)" in words(bounds="view")
-    assert "its storage is empty" in words(held=range(0))
+    assert "whose storage is empty" in words(held=range(0))
     assert words(lane=(0, 7), count=1200) == messages
     assert words(address=4096, reason=", where no tensor is") == messages
     assert words(values={"i": 3, "n": 5}).endswith("\n  the index was computed from i = 3, n = 5")

@@ -586,7 +586,7 @@ def test_only_misspelled_encodings_are_told_how_to_spell(raised: Raised) -> None
 def test_a_misspelled_encoding_names_the_key(change: Any, around: str, raised: Raised) -> None:
     encoding = around.format(BLOCKED.replace(*change))
     error = raised(LayoutError, Layout.parse, encoding, (64, 64) if around == "{}" else (64,))
-    assert f"In {encoding}\nTriton says: " in str(error)
+    assert f"The encoding is {encoding}\nTriton says: " in str(error)
 
 
 @pytest.mark.slow

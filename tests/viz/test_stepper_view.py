@@ -337,7 +337,7 @@ def test_a_fault_is_all_in_sight_and_its_program_is_shown(open_page: OpenPage, w
     page = open_page(trace.show(), width=width, height=1300)
     fault = page.locator(".kl-fault")
     expect(fault).to_contain_text("tl.store(y_ptr + offsets, doubled)")
-    expect(fault).to_contain_text("Nothing bounds it")
+    expect(fault).to_contain_text("Nothing limits this index")
     heights = fault.evaluate("one => [one.scrollHeight, one.clientHeight]")
     assert heights[0] == heights[1]
     expect(page.locator(".kl-where")).to_contain_text("the fault")

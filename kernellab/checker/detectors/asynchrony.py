@@ -777,7 +777,6 @@ def _is_product(value: SSAValue) -> bool:
 
 
 def _pending(operation: Operation) -> int:
-    """How many groups a wait leaves in flight."""
     assert isinstance(
         operation, ttg.AsyncWaitOp | ttng.AsyncTmaStoreWaitOp | ttng.WarpGroupDotWaitOp
     )
@@ -862,7 +861,6 @@ def _shared(tile: SharedTile, other: SharedTile) -> Array:
 
 
 def _of(tile: SharedTile, program: int) -> Array:
-    """The tile of one program, in place."""
     chosen = (c if isinstance(c, int) else int(c[program]) for c in tile.chosen)
     place: Array = tile.memory[(program, *chosen)]
     return place

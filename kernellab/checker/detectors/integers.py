@@ -270,7 +270,6 @@ def _is_rounded(value: SSAValue) -> bool:
 
 
 def _chooses(op: Operation) -> bool:
-    """Return whether the operation is a maximum or a minimum."""
     return operations.has(op, operations.ReadsIntegers) and op.name.startswith(
         ("arith.max", "arith.min")
     )

@@ -562,7 +562,6 @@ def _of_active(computed: Computed, deciding: Sequence[int]) -> tuple[Value, ...]
 
 
 def _is_same(value: Value, other: Value) -> bool:
-    """Return whether two values are the same, bit for bit."""
     if value is other:
         return True
     first, second = numpy.asarray(value), numpy.asarray(other)

@@ -49,8 +49,8 @@ def negative_remainder(
         shown = "" if dividend is None else f" (here {dividend})"
         new = f"({x} % {n} + {n}) % {n}"
         hint = (
-            f"In Triton, as in C, % has the sign of its first operand{shown}; in tl.uint32, as for "
-            "a hash, it is never negative."
+            f"In Triton, as in C, % has the sign of its first operand{shown}; in tl.uint32, which "
+            "suits a hash, it is never negative."
         )
         return hint, (Proposal(f"Write {new}.", f"{x} % {n}", new),)
     return None
@@ -204,8 +204,8 @@ def _neighbors(access: CheckedAccess, other: CheckedAccess) -> str:
     name = access.buffer.name
     return (
         f"The load{place} reads elements beyond the view {name}, next to those that the load"
-        f"{known} reads. They are in the memory that {name} is a view of, so that this is not a "
-        "fault. If it is not intended, mask them."
+        f"{known} reads. They are in the memory that {name} is a view of, so this is not a "
+        "fault. Mask them if the load is not intended."
     )
 
 

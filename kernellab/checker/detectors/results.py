@@ -570,7 +570,6 @@ class _Bounds(Followed):
     def _own(
         self, op: Operation, function: Function, actual: Sequence[Array], result: Array
     ) -> Any:
-        """The error of the operation itself, for exact operands."""
         is_reference = self.cause is BOUND_OF_REFERENCE
         unit = min(unit_of(dtype(op.results[0].type)), 2.0**-24 if is_reference else 1.0)
         match op:

@@ -474,7 +474,6 @@ def _added(before: numpy.ndarray, stored: numpy.ndarray) -> numpy.ndarray:
 
 
 def _largest(tensor: torch.Tensor) -> float:
-    """Return the largest absolute value among the finite numbers."""
     if tensor.element_size() == 1:
         tensor = tensor.float()
     parts = (tensor[piece].nan_to_num(0, 0, 0) for piece in pieces(tuple(tensor.shape)))

@@ -66,7 +66,7 @@ def uniform(seed: int, offsets: NDArray[np.int32]) -> NDArray[np.float32]:
 
 # The demo's cases: which kernel, on which arguments, and what it must give.
 #
-# A case knows nothing of the lab: the benchmarks run the same cases on Triton's own interpreter.
+# A case knows nothing of KernelLab: the benchmarks run the same cases on Triton's own interpreter.
 
 Arguments = dict[str, Any]
 """Parameter name -> value, constexprs left out."""

@@ -1,4 +1,4 @@
-"""The demo's kernels: ordinary Triton, with nothing of the lab in it."""
+"""The demo's kernels: ordinary Triton, with nothing of KernelLab in it."""
 
 import triton
 import triton.language as tl

@@ -222,7 +222,6 @@ def taken_from_outside(op: Operation) -> list[SSAValue]:
 
 
 def _empty(op: Operation) -> None:
-    """Empty a warp-specialized operation's regions, which have separate memory."""
     for region in [region for inner in op.walk() for region in inner.regions]:
         ends = [block.last_op for block in region.blocks if block.last_op is not None]
         last = (ttg.WarpYieldOp, ttg.WarpReturnOp)

@@ -524,10 +524,10 @@ def explain_absence(compilation: Compilation, snapshot: str, name: str, tiles: L
     last = holding[-1]
     if last == len(runs) - 1:
         return f"{name!r} is not a tile: it is a number, or an operation without a result."
-    gone = f"{name!r} was there until {runs[last + 1].label} removed it"
+    gone = f"{name!r} existed until the pass {runs[last + 1].label} removed it"
     if runs[last].stage in _WITHOUT_LAYOUTS:
         return f"{gone}, before tiles have layouts."
-    return f"{gone}: look at .layouts({runs[last].label!r})."
+    return f"{gone}: use .layouts({runs[last].label!r})."
 
 
 def _runs_up_to(compilation: Compilation, snapshot: str) -> list[PassRun]:

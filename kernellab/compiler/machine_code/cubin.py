@@ -32,12 +32,15 @@ def sections(cubin: bytes) -> dict[str, Section]:
     """
     if cubin[:5] != b"\x7fELF\x02":
         raise CompileError(
-            "The bytes are not a cubin: they do not begin as a 64-bit ELF file does."
+            "The bytes are not a cubin: they do not begin as a 64-bit ELF file does.",
+            advice="Compile the kernel again.",
         )
     try:
         return _sections(cubin)
     except (struct.error, ValueError, IndexError) as error:
-        raise CompileError(f"The cubin is damaged: {error}") from error
+        raise CompileError(
+            f"The cubin is damaged: {error}", advice="Compile the kernel again."
+        ) from error
 
 
 def _sections(cubin: bytes) -> dict[str, Section]:
@@ -135,7 +138,9 @@ def ptx_lines(cubin: bytes) -> list[tuple[int, int]] | None:
     try:
         return sorted(_line_rows(table.content), key=lambda row: row[0])
     except (struct.error, ValueError, IndexError, ZeroDivisionError) as error:
-        raise CompileError(f"The cubin's line table is damaged: {error}") from error
+        raise CompileError(
+            f"The cubin's line table is damaged: {error}", advice="Compile the kernel again."
+        ) from error
 
 
 def _line_rows(table: bytes) -> Iterator[tuple[int, int]]:

@@ -68,7 +68,9 @@ def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
             or f"exit status {finished.returncode}"
         )
         if re.match(tool, words):
-            raise CompileError(f"{tool} cannot read the cubin: {words}")
+            raise CompileError(
+                f"{tool} cannot read the cubin: {words}", advice="Compile the kernel again."
+            )
         raise MachineError(
             f"{tool} cannot run: {words}",
             advice=f"Check TRITON_{tool.upper()}_PATH, if it is set. {_TOOL_ADVICE}",
@@ -79,7 +81,7 @@ def run_on_cubin(tool: str, arguments: list[str], cubin: bytes) -> str:
 _TOOL_SECONDS = 120.0
 """A cubin of 10 MB takes a few seconds."""
 
-_TOOL_ADVICE = "Look at this machine's memory and at its limits (ulimit -a)."
+_TOOL_ADVICE = "Check this machine's memory and its limits (ulimit -a)."
 
 _NVIDIA_MATRIX = re.compile(r"^[ \t]*/\*[0-9a-f]+\*/\s+(?:@!?\w+\s+)?([A-Z]*MMA[\w.]*)", re.M)
 """SASS opcodes that end in MMA: HMMA, IMMA, DMMA, QMMA, HGMMA, QGMMA, UTCHMMA."""

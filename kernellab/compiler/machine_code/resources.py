@@ -83,7 +83,10 @@ def read_nvidia(
     report = run_on_cubin("cuobjdump", ["-res-usage"], cubin)
     line = re.search(rf"Function {re.escape(kernel)}:\s*\n\s*(?P<usage>REG:.*)", report)
     if line is None:
-        raise CompileError(f"cuobjdump reports no function {kernel!r}: {report.strip()!r}.")
+        raise CompileError(
+            f"cuobjdump reports no function {kernel!r}: {report.strip()!r}.",
+            advice="Compile the kernel again.",
+        )
     usage = {name: int(value) for name, value in re.findall(r"(\w+):(\d+)", line["usage"])}
     # LOCAL is what older assemblers kept elsewhere.
     stores, loads = _spilled(report, usage["STACK"] + usage["LOCAL"], assembler_log)
@@ -242,7 +245,7 @@ def check_needs(
             words = triton_api.OutOfResources(needed, limit, resource)
             error = CompileError(
                 f"{kernel.__name__!r} needs {needed:,} {what} per program, and {target} has "
-                f"{limit:,}. At a launch Triton says: {words}",
+                f"{limit:,}. A launch raises Triton's error: {words}",
                 advice=report() if resource == "shared memory" else "",
                 position=triton_api.definition_of(kernel),
                 kernel=kernel.__name__,

@@ -561,7 +561,6 @@ class Emitter(CodeWriter):
         self.assign(arrived, variable(arrived) | variable(going))
 
     def _expect(self, block: Block) -> None:
-        """No one has arrived at `block` yet."""
         self._arrived[block] = self.fresh("arrived")
         self.assign(self._arrived[block], tiles.no_one(self.programs.count))
         for argument in block.args:

@@ -457,7 +457,6 @@ class _Splitter:
         return next((n for n in fits if factor * (numbers[n] or 0) in self.strides), None)
 
     def _is_several(self, value: SSAValue) -> bool:
-        """Whether a sum adds what runs along several axes."""
         op = value.owner
         if isinstance(op, mlir.AddIOp):
             return not _is_of_tile(op) and any(map(self._is_several, op.operands))
@@ -516,7 +515,6 @@ def bare(value: SSAValue) -> SSAValue:
 def _trimmed(
     value: SSAValue, lane: Lane, axes: tuple[int, ...]
 ) -> tuple[SSAValue, Lane, tuple[int, ...]]:
-    """A coordinate without what only spreads it over the tile."""
     while isinstance(value.owner, tt.SplatOp | tt.BroadcastOp | tt.ExpandDimsOp | mlir.ExtSIOp):
         value, lane, axes = _behind_term(value.owner, lane, axes)
     return value, lane, axes

@@ -487,7 +487,6 @@ class SteppingEmitter(emitter.Emitter):
         return len(self.located) - 1
 
     def _shown(self, held: Held, operands: Sequence[SSAValue]) -> Expression:
-        """What a name of the kernel's shows as."""
         match held:
             case MarkedOperand():
                 return self._shown_value(operands[held.number], held)

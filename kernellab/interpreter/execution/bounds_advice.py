@@ -214,19 +214,19 @@ class BoundsAdvice:
         if not self.condition:
             return ""
         mask = "Its mask does not require" if self.has_mask else "No mask requires"
-        return f"{mask} {self.condition}."
+        return f"{mask} `{self.condition}`."
 
     @property
     def change(self) -> str:
         """What to try, as a sentence; "" if it is not known."""
         if self.bound:
-            return f"Write {self.strict}."
+            return f"Write `{self.strict}`."
         if not self.condition:
             return ""
         return (
-            f"Add & ({self.condition}) to its mask."
+            f"Add `& ({self.condition})` to its mask."
             if self.has_mask
-            else f"Add mask={self.condition}."
+            else f"Add `mask={self.condition}`."
         )
 
 
@@ -326,7 +326,7 @@ class _Words:
         text = self._coordinate(spread=False)
         if text is None:
             return None
-        leaves = f"{self._extent()}, and {text} is {self.place:,} there."
+        leaves = f"{self._extent()}, but the index `{text}` is {self.place:,}."
         advice = self._fix(mask)
         return replace(advice, facts=f"{leaves} {advice.facts}", has_mask=mask is not None)
 
@@ -349,17 +349,17 @@ class _Words:
             )
         coordinate = self._coordinate(spread=len(self.lane) > 1) or ""
         if self.place < 0:
-            return BoundsAdvice("Nothing keeps it at 0 or above.", f"{coordinate} >= 0")
+            return BoundsAdvice("Nothing keeps this index at 0 or above.", f"{coordinate} >= 0")
         sizes = self._size_names()
         if not sizes:
             return BoundsAdvice(
-                "Nothing bounds it, and no parameter holds this size: add one, "
-                f"{self._new_name()} = {self.axis.extent}.",
+                "Nothing limits this index, and no parameter of the kernel has the value "
+                f"{self.axis.extent}: add one, such as {self._new_name()} = {self.axis.extent}.",
                 f"{coordinate} < {self._new_name()}",
             )
         others = " and ".join(sizes[1:])
         either = f" ({others} {'are' if len(sizes) > 2 else 'is'} as large.)" if others else ""
-        return BoundsAdvice(f"Nothing bounds it.{either}", f"{coordinate} < {sizes[0]}")
+        return BoundsAdvice(f"Nothing limits this index.{either}", f"{coordinate} < {sizes[0]}")
 
     # What the coordinate is
 
@@ -495,19 +495,19 @@ class _Words:
         if left != self.place:
             text = self._coordinate(spread=False)
             return BoundsAdvice(
-                f"Its mask requires {bound.text} ({left:,} and {right:,}), which does not bound "
-                f"{text}.",
+                f"Its mask requires `{bound.text}` ({left:,} and {right:,}), which does not limit "
+                f"`{text}`.",
                 self._inside_text(),
             )
-        rule = f"Its mask only requires {bound.text} ({left:,} and {right:,})"
+        rule = f"Its mask only requires `{bound.text}` ({left:,} and {right:,})"
         if bound.predicate[2:] == "e" and left == right == self.axis.extent:
-            facts = f"{rule}, which includes the first element beyond the end."
+            facts = f"{rule}, which allows the first element beyond the end."
             return BoundsAdvice(facts, bound=bound.text)
         size = indices.bare(bound.right)
         name = indices.own_variable(size) if isinstance(size, BlockArgument) else None
         if name in self.values.call.values:
             return BoundsAdvice(f"{rule}: {name} must not be more than {self.axis.extent:,}.")
-        return BoundsAdvice(f"{rule}, which includes it.")
+        return BoundsAdvice(f"{rule}, which allows this index.")
 
     def _inside_text(self) -> str:
         """Return what holds where the coordinate is inside its axis, on the side where it leaves;

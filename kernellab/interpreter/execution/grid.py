@@ -174,7 +174,7 @@ def _is_kernel(grid: Any) -> bool:
 _NO_FUNCTIONS = ((type, "a class"), (types.ModuleType, "a module"))
 
 _GRID_ADVICE = (
-    "Give one to three sizes, or a function of one dict: "
+    "Pass one to three sizes, or a function of one dict: "
     'lambda meta: (triton.cdiv(n, meta["BLOCK"]),).'
 )
 
@@ -373,7 +373,6 @@ def _program(program: Any, option: str) -> Grid:
 
 
 def _is_tuple(value: Any) -> bool:
-    """Whether it is one program, or would be."""
     return isinstance(value, tuple) and not any(isinstance(item, tuple) for item in value)
 
 

@@ -87,7 +87,7 @@ def run(groups: tuple[Group, ...], turn: Turn = lambda *_: nullcontext()) -> Any
     what the others load; returns what the default group, the first one, returns.
 
     Args:
-        turn: what each turn of a group happens in.
+        turn: a context manager that is entered for each turn of a group.
 
     Raises:
         PhaseNeverCompletes: all that are left wait; raised where the first of them does.

@@ -365,5 +365,4 @@ def descriptor_at(op: ttng.ReinterpretTensorDescriptorOp, emit: Emitter) -> Expr
 
 
 def _written(emit: Emitter) -> Expression:
-    """The descriptors that the batch has written."""
     return emit.once_per_batch("tensormaps", tensormaps.Tensormaps(emit.programs.count))

@@ -475,8 +475,8 @@ def _tensor_at(value: Any) -> torch.Tensor:
         size = extent_of(*sizes) * _torch_type(value).itemsize
         if not is_mapped(address, size):
             raise UnknownExtent(
-                f"that points to {address:#x}, but this process has no {size:,} bytes of memory "
-                "there"
+                f"that points to {address:#x}, but this process does not own {size:,} bytes of "
+                "memory there"
             )
         _check_aligned(address, address, _torch_type(value))
         everything = torch.from_numpy(numpy.asarray(RawMemory(address, size, 1)).view(numpy.uint8))

@@ -498,7 +498,6 @@ def _intervals(mask: BoxMask, extents: tuple[int, ...]) -> tuple[Interval, ...]:
 
 
 def _differing(intervals: tuple[Interval, ...]) -> list[numpy.ndarray]:
-    """The ends that are not the same in every program."""
     return [end for interval in intervals for end in interval if not isinstance(end, int)]
 
 

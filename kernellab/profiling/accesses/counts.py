@@ -407,15 +407,15 @@ def accesses(launch: BoundLaunch, *, target: str | Target | None = None) -> Acce
             autotuned kernel, the first config counts.
         target: an NVIDIA GPU, "sm_90", ...; None means the one that a launch would emulate.
 
-        A name that is also a parameter of the kernel is the parameter,
-        unless that is given by position.
+        A keyword that is also a parameter of the kernel is passed to the kernel, unless that
+        parameter is already given by position.
 
     Returns:
         The Accesses: one GlobalAccess for each operation of the TTGIR that accesses global memory.
 
     Raises:
         ArgumentError: arguments that do not fit, or more than 1 GiB on a GPU.
-        OptionError: an option that no one takes, or one of the interpreter's.
+        OptionError: an option does not exist, or is one of the interpreter's.
         GridError, CompileError, UnsupportedOperation, KernelFault: as `kernellab.run`.
         TargetError: the target is not an NVIDIA GPU.
     """
@@ -669,5 +669,4 @@ def _by_engine(op: Operation) -> _Described:
 
 
 def _bytes(sectors: Sequence[requests.SectorSet]) -> int:
-    """Of the different sectors among several accesses'."""
     return requests.SECTOR * len(requests.SectorSet.union(sectors))

@@ -142,7 +142,6 @@ _OTHER_LAYOUT = (
 
 
 def _instructions(access: SharedAccess) -> str:
-    """What takes the wavefronts, and the verb."""
     if access.action.endswith(access.kind):
         return f"this {access.action} takes"
     plural = _PLURALS.get(access.kind, f"{access.kind} instructions")

@@ -1,4 +1,4 @@
-"""`kernellab.diagnose`: why a kernel is slow, what costs most first."""
+"""`kernellab.diagnose`: why a kernel is slow, the most expensive findings first."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Asked:
         """Raise ArgumentError where a launch was said of what has its own."""
         if self.args or self.grid is not None or self.target is not None or dict(self.keywords):
             raise ArgumentError(
-                f"diagnose cannot take a launch together with {subject}, which has one.",
+                f"diagnose takes either a launch or {subject}, got both.",
                 advice="Pass it alone, without arguments, grid and target.",
             )
 
@@ -314,7 +314,8 @@ def _by_name(
     names = list(compilation.specialization.signature)
     if len(args) > len(names):
         raise ArgumentError(
-            f"{compilation.kernel!r} has {len(names)} parameters, got {len(args)} values."
+            f"{compilation.kernel!r} has {len(names)} parameters, got {len(args)} values.",
+            advice="Remove the extra values.",
         )
     unknown = [name for name in keywords if names and name not in names]
     if unknown:
@@ -434,7 +435,6 @@ def _loops(evidence: Evidence) -> tuple[Loop, ...]:
 
 
 def _elements(evidence: Evidence) -> float:
-    """How many elements the launch accesses."""
     each = sum(prod(access.shape or (1,)) * access.times for access in evidence.accesses)
     return evidence.programs * each
 
@@ -500,7 +500,6 @@ def diagnosed_profile(profile: Profile, request: Asked) -> Diagnoses:
 
 
 def _of_kernel(profile: Profile, kernel: ProfiledKernel) -> Diagnosis | str:
-    """The diagnosis, or why there is none."""
     try:
         compilation = kernel.compilation
     except KernelLabError as error:

@@ -64,7 +64,7 @@ def said(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Diagnosis(HasCard, RowSequence[CostFinding]):
-    """Why a kernel is slow: its findings, what costs most first."""
+    """Why a kernel is slow: its findings, the most expensive first."""
 
     kernel: str
     target: str

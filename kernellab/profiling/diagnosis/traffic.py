@@ -561,7 +561,6 @@ def traffic_of(
 
 
 def _elements(steps: tuple[int | None, ...] | None, access: Traffic) -> Steps | None:
-    """Steps in bytes as steps in elements."""
     if steps is None:
         return None
     return tuple(None if step is None else step // access.element_bytes for step in steps)

@@ -551,7 +551,6 @@ _MANY_TURNS = 32
 
 
 def _instructions(compilation: Compilation) -> list[Instruction]:
-    """The kernel's own instructions, without padding."""
     padding = padding_of(compilation)
     return [
         instruction

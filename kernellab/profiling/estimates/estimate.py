@@ -236,7 +236,7 @@ def estimate(
     kernel = compilation.sources.kernel
     if kernel is None:
         raise NotRecorded(
-            "An estimate runs a few programs of the kernel, and the record of "
+            "An estimate runs a few programs of the kernel, but the saved compilation of "
             f"{compilation.kernel!r} does not contain it.",
             advice="Compile the kernel here: kernellab.compile(kernel, ...).estimate(grid, ...).",
         )
@@ -390,7 +390,10 @@ def _values(
     """
     names = list(kernel.arg_names)
     if len(args) > len(names):
-        raise ArgumentError(f"{kernel.__name__!r} takes {len(names)} arguments, got {len(args)}.")
+        raise ArgumentError(
+            f"{kernel.__name__!r} takes {len(names)} arguments, got {len(args)}.",
+            advice="Remove the extra arguments.",
+        )
     given = {**dict(zip(names, args)), **keywords}
     if unknown := [name for name in given if name not in names]:
         raise ArgumentError(
@@ -420,7 +423,7 @@ def _values(
                 f"Only the type of {name!r} is known, {value!r}: sizes of memory and iterations of "
                 "loops depend on its value.",
                 advice=(
-                    'Give sizes as numbers, and tensors without values: torch.empty(shape, device="'
+                    'Pass sizes as numbers, and tensors without values: torch.empty(shape, device="'
                     'meta").'
                 ),
             )
@@ -458,7 +461,6 @@ def _check_types(compilation: Compilation, kernel: Any, values: Mapping[str, Any
 
 
 def _notes(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is not known of the launch."""
     unseen = [name for name, tensor in tensors_in(values) if tensor.device.type != "cpu"]
     if not unseen:
         return ()

@@ -295,7 +295,7 @@ def gpu_faults_told(kernel: str) -> Iterator[None]:
             f"The launch of {kernel!r} failed on the GPU while it was profiled ({died}).",
             advice=(
                 "This process cannot use the GPU any more: restart it, and launch inside of "
-                "kernellab.guarded_launches(), which names the line and the element."
+                "kernellab.guarded_launches(), which reports the line and the element."
             ),
             kernel=kernel,
         ) from error

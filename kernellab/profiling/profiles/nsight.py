@@ -143,7 +143,7 @@ class Counter:
     """None where no one counted."""
     unit: str
     predicted: float | None
-    """What the lab says with no GPU; None where it has no such number."""
+    """What KernelLab says with no GPU; None where it has no such number."""
 
     @property
     def ratio(self) -> float | None:
@@ -315,7 +315,6 @@ def _first(head: Sequence[str], names: Sequence[str]) -> int | None:
 
 
 def _summed(numbers: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Name -> sum, without what is 0."""
     total: dict[str, int] = {}
     for name, number in numbers:
         if number:
@@ -409,15 +408,18 @@ def _printed(file: Path, page: str, *options: str) -> str:
         raise ProfileError(why_unreadable(file, FileNotFoundError()))
     if shutil.which("ncu") is None:
         raise ProfileError(
-            f"{file.name} is a report of Nsight Compute's, which only ncu reads, and "
-            "ncu is not installed here.",
+            f"{file.name} is a report of Nsight Compute, which only ncu can read, but ncu is not "
+            "installed here.",
             advice=f"On the machine where it was recorded, run: {_EXPORT.format(file=file.name)}",
         )
     command = ["ncu", "--import", str(file), "--page", page, *options, "--csv"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         words = (done.stderr or done.stdout).strip() or f"exit status {done.returncode}"
-        raise ProfileError(f"ncu cannot print the {page} page of {file.name}: {words}")
+        raise ProfileError(
+            f"ncu cannot print the {page} page of {file.name}: {words}",
+            advice="Use a version of ncu that can open this report.",
+        )
     return done.stdout
 
 
@@ -499,7 +501,9 @@ def lines_of(profile: SampledCode, compilation: Compilation) -> Mapping[int, Sam
     """
     if profile.kernel != compilation.kernel:
         raise ProfileError(
-            f"The profile is of {profile.kernel!r}, and the compilation of {compilation.kernel!r}."
+            f"The profile is of {profile.kernel!r}, but the compilation is of "
+            f"{compilation.kernel!r}.",
+            advice="Compile the kernel that was profiled.",
         )
     try:
         whole = compilation.instructions
@@ -563,7 +567,8 @@ def _other_code(
     ours = str(here[1]) if here else "no more"
     theirs = there[1].text if there else "no more"
     return ProfileError(
-        f"The profile of {profile.kernel!r} is of other machine code than this compilation for "
+        f"The profile of {profile.kernel!r} was recorded from different machine code than this "
+        "compilation for "
         f"{compilation.target}: {counts[1]:,} instructions were profiled, and {counts[0]:,} are "
         f"here. Instruction {number} is {theirs!r} in the profile, and {ours!r} here.",
         advice=(

@@ -46,7 +46,7 @@ def counters(
     seconds: float = 300.0,
 ) -> Counters:
     """Count a launch with Nsight Compute on this machine's GPU, for the whole kernel and for each
-    instruction, beside what the lab predicts without a GPU. If `ncu` is not installed, the result
+    instruction, beside what KernelLab predicts without a GPU. If `ncu` is not installed, the result
     has the prediction and the reason.
 
     The launch runs twice in a separate process, on copies of the arguments.
@@ -55,7 +55,7 @@ def counters(
         launch: kernel, grid, args and keywords as for `kernellab.run`, tensors on any device; or a
             bound launch.
         metrics: names that `ncu --query-metrics` lists, such as "smsp__inst_executed.sum"; None for
-            all that the lab predicts.
+            all that KernelLab predicts.
         target: the GPU of the prediction; None for the one that a launch would emulate.
         seconds: the time limit for ncu.
 
@@ -105,8 +105,8 @@ def _check_known(counters: Counters) -> None:
     ]
     if unknown:
         raise ProfileError(
-            f"ncu counted no {', '.join(unknown)}.",
-            advice="ncu --query-metrics lists the names, which end as in .sum or "
+            f"ncu has no metric {', '.join(unknown)}.",
+            advice="Run ncu --query-metrics to list the names, which end as in .sum or "
             ".avg.pct_of_peak_sustained_active.",
         )
 
@@ -191,7 +191,9 @@ def _run(command: Sequence[str], seconds: float) -> str:
             command, capture_output=True, text=True, check=False, timeout=seconds, env=environment
         )
     except subprocess.TimeoutExpired:
-        raise ProfileError(f"ncu did not finish within {seconds:g} s.") from None
+        raise ProfileError(
+            f"ncu did not finish within {seconds:g} s.", advice="Pass a larger seconds=."
+        ) from None
     words = f"{done.stdout}\n{done.stderr}"
     if "ERR_NVGPUCTRPERM" in words:
         raise ProfileError(
@@ -225,7 +227,7 @@ METRICS = (
 def predicted(
     kernel: Any, call: BoundCall, target: Target, grid: tuple[int, int, int]
 ) -> Mapping[str, float]:
-    """Metric -> what it will be, as far as the lab knows."""
+    """Metric -> what it will be, as far as KernelLab knows."""
     bare = replace(call, values=with_memory(call.values))
     compilation = compile_bound(kernel, call, target, ttgir_lines=True)
     counts = count(compilation, kernel, grid, bare)

@@ -362,8 +362,8 @@ class Profile(records.ProfileRecord, PrintsAsCard):
         return tuple(self.root.totals)
 
     def kernel(self, name: str) -> records.ProfiledKernel | None:
-        """The kernel whose scopes are called so; None where the profile has none. A launch that
-        its `launch_metadata` named is of the kernel that its name begins with.
+        """The kernel whose scopes are called so; None where the profile has none. A launch
+        with a name from `launch_metadata` belongs to the kernel with which its name begins.
         """
         begun = (named.get(name[:length]) for length, named in self._kernels.items())
         return next(filter(None, begun), None)
@@ -399,14 +399,14 @@ class Profile(records.ProfileRecord, PrintsAsCard):
         Args:
             metrics: names or expressions, as proton-viewer takes them: "time/ms", "avg_time/us",
                 "tflop/s", "tflop16/s", "gbyte/s", "time/%", "util", "count"; a text with
-                commas, or a list. None for those that there are.
-            include: a regular expression: only paths through scopes whose names have it.
-            exclude: a regular expression: no scopes whose names have it, nor what is below them.
-            threshold: only scopes of whose first metric there is at least so much.
-            depth: only scopes at most so far below the root.
+                commas, or a list. None means all measured metrics.
+            include: a regular expression: only paths through scopes whose names match it.
+            exclude: a regular expression: no scopes whose names match it, and none below them.
+            threshold: only scopes whose first metric is at least this.
+            depth: only scopes at most this many levels below the root.
 
         Raises:
-            OptionError: a metric that there is not, a pattern that is none.
+            OptionError: a metric does not exist, or a pattern is not valid.
         """
         chosen = trees.read(metrics, self.root)
         rows = trees.rows(self, chosen, trees.filter_of(include, exclude, threshold, depth))
@@ -443,11 +443,11 @@ class Profile(records.ProfileRecord, PrintsAsCard):
         metric: str | None = None,
         depth: int | None = None,
     ) -> Profile:
-        """The profile with some scopes; what a threshold or depth leaves out counts where it was.
+        """The profile with some of its scopes; omitted scopes still count in the scope above them.
 
         Args:
             include, exclude, depth: as for `table`.
-            threshold, metric: so much of it, inclusive; by default the first metric there is.
+            threshold, metric: the least value of a metric, by default of the first one.
 
         Raises:
             OptionError: as `table`.
@@ -465,7 +465,7 @@ class Profile(records.ProfileRecord, PrintsAsCard):
         return records.Timeline.of(self, program)
 
     def diff(self, other: Profile) -> ProfileDifference:
-        """Compare this profile with another: by how much its numbers are larger.
+        """Return the differences of this profile's numbers from another's.
 
         Raises:
             ArgumentError: the other is not a profile.
@@ -480,7 +480,7 @@ class Profile(records.ProfileRecord, PrintsAsCard):
         return show(self)
 
     def plot(self, metric: str | None = None) -> Any:
-        """The flame graph: as wide as much of a metric, the first one by default."""
+        """The flame graph, whose widths show a metric, by default the first one."""
         return plot(self, metric=metric)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -490,7 +490,7 @@ class Profile(records.ProfileRecord, PrintsAsCard):
 
         Raises:
             ArchiveError: the file cannot be written, or its name is that of a page, `.html`.
-            ProfileError: a trace of a profile that has no events.
+            ProfileError: a trace is requested, but the profile has no events.
         """
         return save(self, path)
 

@@ -80,7 +80,7 @@ def _texts(given: Any) -> list[str]:
     if not texts or len(texts) != len(parts) or not all(texts):
         raise OptionError(
             f"metrics must name metrics, got {shown(given)}.",
-            advice='Give names or expressions: metrics=["time/ms", "tflop/s"].',
+            advice='Pass names or expressions: metrics=["time/ms", "tflop/s"].',
         )
     return texts
 
@@ -242,7 +242,7 @@ def filter_of(include: Any, exclude: Any, threshold: Any, depth: Any) -> Filter:
         if not is_real(threshold) or threshold != threshold:
             raise OptionError(
                 f"threshold must be a number, got {shown(threshold)}.",
-                advice="Give the smallest value of the first metric: threshold=0.1.",
+                advice="Pass the smallest value of the first metric: threshold=0.1.",
             )
     if depth is not None:
         check_whole("depth", depth)

@@ -63,7 +63,7 @@ class Layout(HasCard, LinearTile, MadeByHand):
     def __post_init__(self) -> None:
         if type(self) is Layout:
             raise LayoutError(
-                "Layout(...) does not say where elements are.",
+                "Layout(...) cannot be called directly.",
                 advice="Write Layout.parse(encoding, shape), or Layout.blocked(...), for example.",
             )
 
@@ -118,7 +118,7 @@ class Layout(HasCard, LinearTile, MadeByHand):
         return plane[:most_rows, :most_columns]
 
     def part_shown(self, most_rows: int, most_columns: int) -> str:
-        """Which part of the tile so many rows and columns are, in words; "" for all of it."""
+        """A sentence about the part of the tile that is shown; "" for the whole tile."""
         if self.element_count <= most_rows * most_columns and len(self.shape) < 2:
             return ""
         if len(self.shape) < 2:
@@ -139,12 +139,12 @@ class Layout(HasCard, LinearTile, MadeByHand):
 
         Args:
             to: another layout of the same shape, to see what a conversion to it moves.
-            by: what the colors are at first: "warp", "lane", "register" or "block"; of shared
+            by: what the colors show first: "warp", "lane", "register" or "block"; of shared
                 memory "bank", "offset" or "row of the tile"; of tensor memory "row" or "column".
                 None leaves the choice to the view.
 
         Raises:
-            LayoutError: the shapes differ, or nothing is called `by`.
+            LayoutError: the shapes differ, or `by` does not exist.
         """
         return show(self, to=to, by=by)
 

@@ -123,7 +123,7 @@ def misspelling(encoding: str, diagnostic: str) -> str:
 
 def misspelled_error(encoding: str, problem: str, detail: str) -> LayoutError:
     """The error of a misspelled encoding; the detail says what Triton made of it."""
-    return LayoutError(problem, advice=f"In {encoding}\n{detail}")
+    return LayoutError(problem, advice=f"The encoding is {encoding}\n{detail}")
 
 
 _PADDINGS = r"\[\s*\d+\s*:\s*\+\s*\d+\s*(,\s*\d+\s*:\s*\+\s*\d+\s*)*\]"
@@ -132,10 +132,10 @@ _PADDINGS = r"\[\s*\d+\s*:\s*\+\s*\d+\s*(,\s*\d+\s*:\s*\+\s*\d+\s*)*\]"
 def _misread(family: str, body: str) -> str:
     """What in a body is neither key and value nor, where that belongs there, a list of paddings."""
     if family == "#ttg.padded_shared" and not re.match(_PADDINGS, body.strip()):
-        return f"{family} begins with its paddings, interval and size, as in [32:+4] {{...}}."
+        return f"{family} must begin with its paddings (interval and size), as in [32:+4] {{...}}."
     unread = next((entry for entry in _flat(body) if not _NAMED.fullmatch(entry)), None)
     if unread is not None:
-        return f"{unread!r} in {family} is not a key with its value; write NAME = VALUE."
+        return f"{unread!r} in {family} must be a key with its value, NAME = VALUE."
     return ""
 
 
@@ -153,9 +153,9 @@ def _misspelled_key(family: str, entries: dict[str, str], diagnostic: str) -> st
             return f"{family} has no key {name!r}. Its keys are {', '.join(needed)}."
     for name, value in entries.items():
         if name in kinds and not re.fullmatch(kinds[name].pattern, value, re.DOTALL):
-            return f"{name!r} of {family} is {value or 'empty'}, but must be {kinds[name].words}."
+            return f"{name!r} of {family} must be {kinds[name].words}, got {value or 'nothing'}."
     if missing:
-        return f"The key {missing[0].name!r} is missing in {family}: {missing[0].kind.words}."
+        return f"{family} needs the key {missing[0].name!r}, {missing[0].kind.words}."
     return ""
 
 
@@ -246,7 +246,8 @@ class MadeByHand:
         """
         if not isinstance(encoding, str):
             raise LayoutError(
-                f"{encoding!r} is not an encoding.", advice="Give it as text, as TTGIR writes it."
+                f"{encoding!r} is not an encoding.",
+                advice="Pass it as a string, as TTGIR prints it.",
             )
         if len(encoding) > _LONGEST_ENCODING:
             raise LayoutError(
@@ -445,15 +446,12 @@ def _ask(encoding: str, shape: Shape, target: str | None) -> Layout:
         said = _assertion(death.last_words)
         misspelled = misspelling(encoding, said)
         if misspelled:
-            ended = f"Triton ends its process on it{f', and says: {said}' if said else ''}."
+            ended = f"Triton crashes on this encoding{f': {said}' if said else ''}."
             raise misspelled_error(encoding, misspelled, ended) from death
         raise LayoutError(
-            (
-                f"Triton has no layout of a tile of {sizes(shape)} for {encoding}: computing it "
-                "ended the process"
-            )
+            (f"Triton cannot lay out a tile of {sizes(shape)} with {encoding}: its process crashed")
             + (f", and said: {said}." if said else "."),
-            advice="The encoding does not fit the shape, or no GPU has such a layout.",
+            advice="Pass an encoding that fits the shape and that a GPU has.",
         ) from death
     return made
 
@@ -465,13 +463,12 @@ def _assertion(words: str) -> str:
 
 
 def _shape(given: object) -> Shape:
-    """A shape that somebody gave, as whole numbers."""
     try:
         return _whole_numbers(given)
     except TypeError:
         raise LayoutError(
             f"The shape of a tile must be integers, got {shown(given)}.",
-            advice="Give its sizes: (128, 64).",
+            advice="Pass its sizes: (128, 64).",
         ) from None
 
 
@@ -488,8 +485,8 @@ def _whole_numbers(given: object) -> Shape:
 def _encoding(parent: object) -> str:
     if not isinstance(parent, LinearTile):
         raise LayoutError(
-            f"The parent must be a layout, got {parent!r}.",
-            advice="Make one with Layout.parse or a constructor.",
+            f"parent must be a layout, got {parent!r}.",
+            advice="Create it with Layout.parse, or with a constructor such as Layout.blocked.",
         )
     return parent.encoding
 
@@ -512,7 +509,7 @@ def _list(given: Sizes) -> str:
     except TypeError:
         raise LayoutError(
             f"Expected a list of integers, got {shown(given)}.",
-            advice="Give one integer for each dimension: (1, 4).",
+            advice="Pass one integer for each dimension: (1, 4).",
         ) from None
 
 
@@ -523,7 +520,7 @@ def _lists(vectors: Sequence[Sizes]) -> str:
         raise LayoutError(
             f"Expected a list of vectors, got {shown(vectors)}.",
             advice=(
-                "Give one vector for each bit, each with a number for each dimension: [(0, 1), (0, "
+                "Pass one vector for each bit, each with a number for each dimension: [(0, 1), (0, "
                 "2)]."
             ),
         )
@@ -538,7 +535,7 @@ def _pairs(paddings: Any) -> list[tuple[int, int]]:
         if not is_pair:
             raise LayoutError(
                 f"paddings must be pairs of an interval and a padding, got {shown(paddings)}.",
-                advice="Give paddings=[(128, 8)].",
+                advice="Pass paddings=[(128, 8)].",
             )
     return pairs
 

@@ -106,18 +106,17 @@ class LinearTile:
     def _asked(self, name: str, given: ArrayLike) -> Numbers:
         inputs = numpy.asarray(given)
         if inputs.size and inputs.dtype.kind not in "iu":
-            raise LayoutError(f"A {name} must be an integer, got {given!r}.")
+            raise LayoutError(f"{name} must be an integer, got {given!r}.")
         outside = (inputs < 0) | (inputs >= self._size(name))
         if outside.any():
             raise LayoutError(
-                f"A {self} has {name} 0 to {self._size(name) - 1}, got "
+                f"{name} must be from 0 to {self._size(name) - 1} for a {self}, got "
                 f"{int(inputs[outside].flat[0])}."
             )
         return inputs.astype(numpy.int64)
 
     @cached_property
     def _element_numbers(self) -> Numbers:
-        """The element's number for every input, counted through."""
         numbers = numpy.zeros(1, numpy.int64)
         for vectors in self.bases.values():
             for vector in vectors:
@@ -149,7 +148,7 @@ class LinearTile:
         except (TypeError, ValueError, RuntimeError) as error:  # such as a sparse tensor
             raise LayoutError(
                 f"{shown(indices)} is not an array of indices: {error}",
-                advice="Give one index, or a NumPy array of them.",
+                advice="Pass one index, or a NumPy array of them.",
             ) from error
         rank = len(self.shape)
         if inputs.shape[-1] != rank or (inputs.size and inputs.dtype.kind not in "iu"):
@@ -161,7 +160,10 @@ class LinearTile:
         outside = ((inputs < 0) | (inputs >= numpy.array(self.shape))).any(axis=-1)
         if outside.any():
             first = tuple(inputs[outside][0].tolist())
-            raise LayoutError(f"A tile of {sizes(self.shape)} has no element {first}.")
+            raise LayoutError(
+                f"A tile of {sizes(self.shape)} has no element {first}.",
+                advice="Each index must be below the size of its axis.",
+            )
         along = numpy.moveaxis(inputs.astype(numpy.int64), -1, 0)
         numbers = numpy.zeros(inputs.shape[:-1], numpy.int64) + self._number(
             cast(Sequence[int], along)
@@ -169,7 +171,6 @@ class LinearTile:
         return self._inputs_by_element[numbers]
 
     def _split(self, inputs: Numbers) -> Numbers:
-        """Counted-through inputs as columns: shape (*inputs.shape, number of inputs)."""
         columns = []
         for name in self.bases:
             columns.append(inputs % self._size(name))
@@ -266,7 +267,6 @@ _LARGEST_BLOCK = 256
 
 
 def _bits(size: int) -> list[int]:
-    """1, 2, 4, ..., below a size."""
     return [1 << bit for bit in range((size - 1).bit_length())]
 
 

@@ -182,7 +182,6 @@ def _stored_element(refused: Refusal) -> str | None:
 
 
 def _parts(element: str) -> tuple[str, str]:
-    """The pointer and the index of `z_ptr[i]`."""
     pointer, _, index = element.rstrip("]").partition("[")
     return pointer, index
 

@@ -74,7 +74,8 @@ def _broadcast(refused: Refusal, _: re.Match[str]) -> Fix:
     source, wanted = refused.known("src_shape"), refused.known("shape")
     return Fix(
         f"a tile of {sizes_text(source)} cannot be broadcast to a tile of {sizes_text(wanted)}.",
-        "Only axes of 1 element are broadcast: add them with x[:, None] (a column) or x[None, :] "
+        "Only axes of 1 element are broadcast: add such an axis with x[:, None] (a column) or "
+        "x[None, :] "
         "(a row).",
     )
 
@@ -87,8 +88,9 @@ def _permuted(refused: Refusal, match: re.Match[str]) -> Fix:
         axes, named = len(refused.known("input").shape), len(refused.known("dims"))
     name = next(iter(refused.names()), "x")
     return Fix(
-        f"it names {named} axes of a tile that has {axes} {'axis' if axes == 1 else 'axes'}.",
-        f"Name each once. A tile of one axis has nothing to swap: {name}[:, None] makes a column "
+        f"the call names {named} axes of a tile that has {axes} {'axis' if axes == 1 else 'axes'}.",
+        f"Name each axis once. A tile of one axis has nothing to swap: {name}[:, None] makes a "
+        "column "
         f"of it, {name}[None, :] a row.",
     )
 
@@ -118,7 +120,7 @@ def _axis(_: Refusal, match: re.Match[str]) -> Fix:
     count = int(match[2]) if match[2] else None
     axes = "the axis 0" if count == 1 else f"the axes 0 to {(count or 2) - 1}"
     held = f"the tile has {axes}" if count else "the tile has fewer axes"
-    return Fix(f"{held}, and axis is {match[1]}.", f"Write axis={(count or 1) - 1}.")
+    return Fix(f"{held}, but axis is {match[1]}.", f"Write axis={(count or 1) - 1}.")
 
 
 @rule(r"input and other must have equal reduction dimensions|First input shape \(")
@@ -141,7 +143,6 @@ _DOT_ADVICE = "tl.dot takes tiles of M x K and K x N: as many columns as the oth
 
 
 def _dot_operands(refused: Refusal) -> tuple[Any, Any]:
-    """What `tl.dot` was given."""
     first = next((refused.known(n) for n in ("lhs", "input") if refused.known(n) is not None), None)
     second = next((refused.known(n) for n in ("rhs", "other") if refused.known(n) is not None), 0)
     return first, second
@@ -236,7 +237,6 @@ def _operands(refused: Refusal, match: re.Match[str]) -> Fix | None:
 
 
 def _bits(refused: Refusal) -> Fix | None:
-    """`x ^ 2`, `x & y` of floats."""
     operator = getattr(refused.node, "op", None)
     sign, instead = _OF_BITS.get(type(operator), ("", ""))
     floats = [name for name in refused.names() if _is_float(refused, name)]
@@ -392,7 +392,7 @@ def _dot_sum(refused: Refusal, _: re.Match[str]) -> Fix | None:
     return Fix(
         f"tl.dot adds to a tile of {sizes_text(due.shape)} {kind} here, and its third "
         f"argument is {kind_of(acc)}.",
-        f"Begin with {zeros}; what is stored may be narrower.",
+        f"Begin with {zeros}; the stored value may be narrower.",
     )
 
 
@@ -421,8 +421,8 @@ def _tile_to_scalar(refused: Refusal, _: re.Match[str]) -> Fix:
     value = refused.known("val") or refused.known("value")
     offsets = _offsets_of(refused, value)
     return Fix(
-        f"{kind_of(value)} does not go to one address, {pointer or 'the pointer'}.",
-        f"Give an address for each element, {pointer or 'ptr'} + {offsets}, or reduce the tile "
+        f"{kind_of(value)} cannot be stored to the single address {pointer or 'of the pointer'}.",
+        f"Pass an address for each element, {pointer or 'ptr'} + {offsets}, or reduce the tile "
         "first: tl.sum(...).",
     )
 
@@ -479,7 +479,6 @@ _ONE_TYPE = "Give it the type and shape that it has after an iteration before th
 
 
 def _beginning(kind: Any) -> str:
-    """A zero of a type, as a kernel writes it."""
     scalar = kind.scalar
     if scalar.is_ptr():
         return "a pointer of that shape"
@@ -491,7 +490,6 @@ def _beginning(kind: Any) -> str:
 
 
 def _tl(scalar: Any) -> str:
-    """An element type as it is written."""
     words = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
     return f"tl.{words.get(str(scalar), str(scalar))}"
 
@@ -519,7 +517,7 @@ def _keyword(refused: Refusal, match: re.Match[str]) -> Fix | None:
     if name == "print":
         return Fix(
             f"print in a kernel takes strings and values, but no {match[1]}=.",
-            "Leave it out: a kernel writes a line for each program.",
+            "Remove it: a kernel writes a line for each program.",
         )
     called = refused.known("fn")
     taken = _parameters(called)

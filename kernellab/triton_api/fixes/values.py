@@ -172,9 +172,11 @@ def _power(refused: Refusal, _: re.Match[str]) -> Fix:
     base = base if base.isidentifier() else "x"
     exponent = power.right.value if power and isinstance(power.right, ast.Constant) else None
     if isinstance(exponent, int) and 2 <= exponent <= 4:
-        return Fix("tiles have no **.", f"Write {' * '.join([base] * exponent)}.")
+        return Fix(
+            "Triton does not support ** for tiles.", f"Write {' * '.join([base] * exponent)}."
+        )
     return Fix(
-        "tiles have no **.",
+        "Triton does not support ** for tiles.",
         f"Write products ({base} * {base}), or tl.exp2(p * tl.log2({base})) for {base} above 0.",
     )
 
@@ -297,7 +299,7 @@ def _must_be_constant(refused: Refusal, _: re.Match[str], worded: WordedRule) ->
             whole = f"{name}={int(given)}" if given.is_integer() else f"an integer for {name}"
             return Fix(
                 f"{name} is {shown(given)}, a float, and a number of elements is whole.",
-                f"Give {whole}: // divides integers, triton.cdiv rounds up.",
+                f"Pass {whole}: // divides integers, triton.cdiv rounds up.",
             )
     named = [name for name in refused.names(part) if _is_unknown(refused, name)]
     parameters = [name for name in named if refused.is_parameter(name)]
@@ -490,7 +492,6 @@ def _attempts(refused: Refusal, name: str, loop: ast.For | None) -> Iterator[Att
 
 
 def _depends_on(value: ast.expr, loop: ast.For) -> bool:
-    """Return whether an expression uses what a loop assigns."""
     assigned = {
         node.id
         for node in ast.walk(loop)

@@ -236,7 +236,7 @@ DIGEST = hashlib.sha256(f"{SCRIPT}\0{STYLE}".encode()).hexdigest()[:16]
 
 @dataclass(frozen=True)
 class Answer:
-    """What goes back: plain data, and bytes beside it."""
+    """The answer to a request: plain data, and bytes."""
 
     content: Mapping[str, Any]
     buffers: Sequence[bytes] = ()
@@ -315,7 +315,7 @@ class TabGroup:
             if name not in known:
                 raise OptionError(
                     f"This view has no tab {shown(name)}.",
-                    advice=suggestion(name, known, "There are"),
+                    advice=suggestion(name, known, "Tabs:"),
                 )
         return [(tab, self.enter(tab.id, {})[0]) for tab in self.tabs if tab.id in names]
 
@@ -337,7 +337,10 @@ class TabGroup:
         view = self._opened.get(str(request.get("tab")))
         reply = None if view is None else answer(view.all_handlers, request.get("inner"))
         if reply is None:
-            raise KernelLabError("The view that this request is for is not open.")
+            raise KernelLabError(
+                "The view that this request is for is not open.",
+                advice="Run the cell of the view again.",
+            )
         return reply
 
 

@@ -56,7 +56,7 @@ _THEME = {
 
 @contextmanager
 def theme() -> Iterator[None]:
-    """Inside, matplotlib draws as the lab does, whatever style the user has chosen
+    """Inside, matplotlib draws as KernelLab does, whatever style the user has chosen
     for other figures. Letters that its font does not have are boxes, without a warning for each.
     """
     with style.context(_THEME, after_reset=True), warnings.catch_warnings():
@@ -95,7 +95,6 @@ class FigurePicture:
     """A matplotlib figure that a cell displays, on transparent paper."""
 
     def _draw(self) -> Figure:
-        """The figure, made when it is first looked at."""
         raise NotImplementedError
 
     @cached_property

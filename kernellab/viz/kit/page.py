@@ -183,7 +183,6 @@ _MOST_WITHOUT_CONTENTS = 3
 
 
 def _contents(titled: Sequence[tuple[int, str]]) -> Html:
-    """Links to the parts of a long page."""
     links = (Html(f'<a href="#part-{number}">{escape(title)}</a>') for number, title in titled)
     return Html(f"<nav>{join(links, between=' · ')}</nav>")
 

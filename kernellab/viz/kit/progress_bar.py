@@ -90,7 +90,6 @@ def _counted(total: int | None) -> int | None:
 
 
 def _format(done: int, total: int | None, unit: str) -> str:
-    """What tqdm shall write; `unit` is a plural."""
     if total is not None and total > 1:
         return (
             f"{{desc}}: {{percentage:3.0f}}%|{{bar}}| {{n_fmt}}/{{total_fmt}} {unit} "

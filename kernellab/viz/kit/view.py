@@ -225,7 +225,6 @@ class Card:
 
     @property
     def _heading(self) -> str:
-        """The title, with the mark of its tone."""
         return f"{MARKS[self.tone]} {self.title}".lstrip()
 
     def text(self) -> str:
@@ -427,7 +426,6 @@ def _table_html(table: Table, across: bool) -> str:
 
 
 def _style(table: Table, row: int, column: int) -> str:
-    """The style of a cell after the first."""
     if column in table.numbers:
         return _NUMBER
     if any(table.columns) and table.bars and table.code:  # the code would take the whole width
@@ -596,7 +594,6 @@ class View:
         return save_whole(path, self._page(tabs))
 
     def _page(self, tabs: Sequence[str] | None) -> bytes:
-        """The view as one HTML file, as `to_html` describes it."""
         from kernellab.viz.kit import page  # with pandas, which takes a while
 
         others = [] if self.tab_group is None else self.tab_group.chosen(tabs)

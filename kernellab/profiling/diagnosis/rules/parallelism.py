@@ -112,7 +112,6 @@ _FEW_TURNS = 4
 
 
 def _largest(evidence: Evidence) -> int:
-    """Elements of the largest tile."""
     sizes = (prod(shape(value.type)) for op in evidence.operations for value in op.results)
     return max(sizes, default=1)
 
@@ -368,7 +367,7 @@ def spills(evidence: Evidence) -> Iterator[CostFinding]:
         f"{resources.registers} registers do not suffice",
         cost,
         worst[0] if worst else None,
-        "Give each thread less to hold: more num_warps for this tile, a smaller tile, or a loop "
+        "Pass each thread less to hold: more num_warps for this tile, a smaller tile, or a loop "
         "over parts of it"
         + (
             f"; maxnreg={evidence.compilation.options['maxnreg']} asks for this few registers: "
