@@ -11,9 +11,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import MagicMock
 from types import ModuleType
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy
 import pytest
