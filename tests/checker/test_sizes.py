@@ -1,6 +1,7 @@
 """`kernellab.check(..., sizes=...)`: proofs for every size, and the smallest launch that fails."""
 
 import itertools
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -220,6 +221,86 @@ def test_a_grid_that_is_computed_from_a_size(stride, decision) -> None:
     given, sizes = {"n": N, "stride": stride, "BLOCK": 128}, {"m": ANY}
     findings = kernellab.check(strided, grid, x, z, M, **given, sizes=sizes)
     assert findings.every_size == decision, findings.notes
+
+
+# What z3 proves where intervals do not
+
+
+@triton.jit
+def grouped(x_ptr, z_ptr, m, n, BLOCK: tl.constexpr):
+    pid, wide = tl.program_id(0), tl.cdiv(n, BLOCK)
+    first = pid // (4 * wide) * 4
+    group = tl.minimum(tl.cdiv(m, BLOCK) - first, 4)
+    rows = (first + pid % (4 * wide) % group) * BLOCK + tl.arange(0, BLOCK)
+    columns = pid % (4 * wide) // group * BLOCK + tl.arange(0, BLOCK)
+    inside = (rows[:, None] < m) & (columns[None, :] < n)
+    places = rows[:, None] * n + columns[None, :]
+    tl.store(z_ptr + places, tl.load(x_ptr + places, mask=inside), mask=inside)
+
+
+@triton.jit
+def transposed(x_ptr, z_ptr, m, n, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + places, mask=places < m * n)
+    tl.store(z_ptr + places % n * m + places // n, x, mask=places < m * n)
+
+
+@triton.jit
+def returning(x_ptr, z_ptr, m, n, BLOCK: tl.constexpr):
+    row = tl.num_programs(0) - 1 - tl.program_id(0)
+    if row >= m:
+        return
+    for start in range(0, n, BLOCK):
+        places = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + row * n + tl.where(places < n, places, 0))
+        tl.store(z_ptr + row * n + places, x, mask=~(places >= n))
+
+
+@triton.jit
+def strided_while(x_ptr, z_ptr, m, n, BLOCK: tl.constexpr):
+    start = tl.program_id(0) * BLOCK
+    while start < m * n:
+        places = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + tl.maximum(places - 1, 0), mask=places < m * n)
+        tl.store(z_ptr + places, x, mask=places < m * n)
+        start += tl.num_programs(0) * BLOCK
+
+
+@triton.jit
+def late(x_ptr, z_ptr, m, n, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + tl.where(places < 290, places, places + 1), mask=places < n)
+    tl.store(z_ptr + places, x, mask=places < n)
+
+
+def _flat(meta: Any) -> tuple[int]:
+    return (cdiv(meta["m"] * meta["n"], 16),)
+
+
+@pytest.mark.sampled(5)
+@pytest.mark.parametrize(
+    ("kernel", "decision"),
+    [
+        (returning, "proved"), (grouped, "proved"), (transposed, "proved"),
+        (strided_while, "proved"), (late, "refuted"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("has_z3", [True, False])
+def test_what_only_z3_decides(kernel, decision, has_z3, monkeypatch) -> None:
+    """The fault of `late` needs more elements than the small launches that are tried have."""
+    if has_z3:
+        pytest.importorskip("z3", reason="z3 (the extra proofs) is not installed")
+    else:
+        monkeypatch.setitem(sys.modules, "kernellab.checker.solver", None)
+    shape = (N, M) if kernel is transposed else (N,) if kernel is late else (M, N)
+    grid = {returning: lambda meta: (meta["m"] + 3,), late: lambda meta: (20,)}.get(kernel, _flat)
+    if kernel is grouped:
+        grid = lambda meta: (cdiv(meta["m"], 16) * cdiv(meta["n"], 16),)  # noqa: E731
+    given = torch.zeros(shape[::-1] if kernel is transposed else shape), torch.zeros(shape), M, N
+    sizes = {"n": ANY} if kernel is late else {"m": ANY, "n": ANY}
+    findings = kernellab.check(kernel, grid, *given, BLOCK=16, sizes=sizes)
+    assert findings.every_size == (decision if has_z3 else "not decided"), findings.notes
+    assert has_z3 or any("kernellab[proofs]" in note for note in findings.notes)
 
 
 # What is not decided, or refused
