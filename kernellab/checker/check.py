@@ -128,7 +128,8 @@ def _for_every_size(first: _Examined, sizes: Sizes, options: CheckOptions) -> Fi
     prepared = first.prepared
     code = program_code(prepared.kernel, prepared.call, prepared.target, prepared.options.stage)
     proof = Proof(prepared, code, sizes)
-    launches, advice = [], ()
+    launches: Sequence[Mapping[str, int]] = ()
+    advice: tuple[str, ...] = ()
     if proof.open:
         try:
             from kernellab.checker.solver import decide

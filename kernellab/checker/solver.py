@@ -202,7 +202,7 @@ class _Program:
         if mask is not None:
             facts.append(self.at(mask, index if shape(mask.type) else ()))
         address = self.at(pointer, index)
-        return _Access(*address, facts) if isinstance(address, tuple) else None
+        return _Access(address[0], address[1], facts) if isinstance(address, tuple) else None
 
     def _symbol(self, of: Any, owner: SSAValue | None = None) -> Any:
         """The integer that stands for something.
@@ -279,10 +279,9 @@ class _Program:
 
     def _changes(self, loop: Operation, number: Any) -> bool:
         """Whether a number may differ between the turns of a loop."""
-        owners = [self._owners[symbol] for symbol in _parts(number) if symbol in self._owners]
-        inside = [each.op if isinstance(each, OpResult) else each.block.parent_op()
-                  for each in owners]  # fmt: skip
-        return any(op is loop or loop in operations.parents(op) for op in inside if op)
+        owners = [self._owners[each].owner for each in _parts(number) if each in self._owners]
+        places = [at if isinstance(at, Operation) else at.parent_op() for at in owners]
+        return any(op is loop or loop in operations.parents(op) for op in places if op is not None)
 
     def _computed(self, value: OpResult, index: Index) -> Any:
         op = value.op
@@ -312,7 +311,7 @@ class _Program:
                 ends = [yielded(region.blocks[0])[value.index] for region in op.regions]
                 return _either(self.at(op.condition), *(self.at(end, index) for end in ends))
             case operations.BinaryOperation() if _is_condition(op.lhs):
-                logic = {mlir.AndIOp: z3.And, mlir.OrIOp: z3.Or, mlir.XOrIOp: z3.Xor}.get(type(op))
+                logic = _LOGIC.get(type(op))
                 return logic and logic(self.at(op.lhs, index), self.at(op.rhs, index))
             case operations.BinaryOperation():
                 return self._arithmetic(op, index)
@@ -321,7 +320,8 @@ class _Program:
     def _arithmetic(self, op: operations.BinaryOperation, index: Index) -> Any:
         left, right = self.at(op.lhs, index), self.at(op.rhs, index)
         power = _constant(right)
-        is_shift = power is not None and 0 <= power < 63
+        power = -1 if power is None else power
+        is_shift = 0 <= power < 63
         match op:
             case mlir.AddIOp():
                 return left + right
@@ -344,7 +344,7 @@ class _Program:
                 return left * 2**power
             case mlir.ShRSIOp() if is_shift:
                 return left / 2**power
-            case mlir.AndIOp() if power is not None and power >= 0 and not power & (power + 1):
+            case mlir.AndIOp() if power >= 0 and not power & (power + 1):
                 return left % (power + 1)
         return None
 
@@ -393,6 +393,11 @@ class _Program:
 _COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
     "eq": operator.eq, "ne": operator.ne, "slt": operator.lt, "sle": operator.le,
     "sgt": operator.gt, "sge": operator.ge,
+}  # fmt: skip
+
+
+_LOGIC: Mapping[type[Operation], Callable[[Any, Any], Any]] = {
+    mlir.AndIOp: z3.And, mlir.OrIOp: z3.Or, mlir.XOrIOp: z3.Xor,
 }  # fmt: skip
 
 
