@@ -133,17 +133,17 @@ class Solver:
         Where products are too much for z3 at once, the programs agree in one symbol after the
         other: whichever had the larger, they would store to other elements.
         """
-        one, two = self.program.access(first), self.program.access(second)
-        if one is None or two is None:
+        ours, theirs = self.program.access(first), self.program.access(second)
+        if ours is None or theirs is None:
             return None
-        if one.argument != two.argument:
-            tensors = self.tensors[one.argument], self.tensors[two.argument]
+        if ours.argument != theirs.argument:
+            tensors = self.tensors[ours.argument], self.tensors[theirs.argument]
             return len({each.untyped_storage().data_ptr() for each in tensors}) == 2 or None
         program = self.program
         twins = {symbol: z3.Int(f"{symbol}'") for symbol in program.symbols.values()}
-        collide = [*program.facts, *one.facts]
-        collide += [z3.substitute(fact, *twins.items()) for fact in (*program.facts, *two.facts)]
-        collide.append(one.offset == z3.substitute(two.offset, *twins.items()))
+        collide = [*program.facts, *ours.facts]
+        collide += [z3.substitute(fact, *twins.items()) for fact in (*program.facts, *theirs.facts)]
+        collide.append(ours.offset == z3.substitute(theirs.offset, *twins.items()))
         other = z3.Or([number != twins[number] for number in program.numbers])
         if self.holds([*collide, other], _WORK):
             return True
