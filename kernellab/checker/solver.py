@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +41,21 @@ _SIZES = (32, 128, 512, 2048)
 
 def decide(prepared: PreparedLaunch, sizes: Sizes, proof: Proof) -> list[Chosen]:
     """Prove what is open in a proof; return the sizes of launches that may refute it."""
-    solver = Solver(prepared, sizes)
+    with _own_context():
+        return _decided(Solver(prepared, sizes), proof)
+
+
+@contextmanager
+def _own_context() -> Iterator[None]:
+    """A context of z3 without earlier expressions, on whose numbering its search depends."""
+    before, z3.z3._main_ctx = z3.main_ctx(), z3.Context()
+    try:
+        yield
+    finally:
+        z3.z3._main_ctx = before
+
+
+def _decided(solver: Solver, proof: Proof) -> list[Chosen]:
     open_, launches = [], []
     for each in proof.open:
         ask = (None, solver.in_bounds, solver.are_apart)[len(each.ops)]
