@@ -128,11 +128,21 @@ def _for_every_size(first: _Examined, sizes: Sizes, options: CheckOptions) -> Fi
     prepared = first.prepared
     code = program_code(prepared.kernel, prepared.call, prepared.target, prepared.options.stage)
     proof = Proof(prepared, code, sizes)
+    launches: Sequence[Mapping[str, int]] = ()
+    advice: tuple[str, ...] = ()
+    if proof.open:
+        try:
+            from kernellab.checker.solver import decide
+        except ImportError:
+            advice = ("With pip install 'kernellab[proofs]', z3 may decide it.",)
+        else:
+            launches = decide(prepared, sizes, proof)
     if not proof.open:
         notes = (*first.findings.notes, proof.words())
         return replace(first.findings, notes=notes, every_size="proved")
     plain = CheckOptions(target=options.target, most_turns=options.most_turns)
-    for chosen in itertools.islice(sizes.smallest(proof.blocks), _MOST_LAUNCHES):
+    small = itertools.islice(sizes.smallest(proof.blocks), _MOST_LAUNCHES)
+    for chosen in itertools.chain(small, launches):
         try:
             findings = examined(launch_of_sizes(prepared, sizes, chosen), plain).findings
         except KernelLabError:  # a grid or a tile that the size does not allow
@@ -141,7 +151,7 @@ def _for_every_size(first: _Examined, sizes: Sizes, options: CheckOptions) -> Fi
             words = ", ".join(f"{name} = {size}" for name, size in chosen.items())
             notes = (f"This is the launch with {words}, the smallest that was found to fail.",)
             return replace(findings, notes=(*findings.notes, *notes), every_size="refuted")
-    notes = (*first.findings.notes, *proof.open_words())
+    notes = (*first.findings.notes, *proof.open_words(), *advice)
     return replace(first.findings, notes=notes, every_size="not decided")
 
 

@@ -23,7 +23,7 @@ from kernellab.common.text import counted, shown
 from kernellab.errors import GridError, OptionError, SourcePosition, suggestion
 from kernellab.interpreter.execution.program import ProgramCode
 from kernellab.ir import mlir, operations, tt
-from kernellab.ir.flow import is_parameter, yielded
+from kernellab.ir.flow import yielded
 from kernellab.ir.types import shape
 from kernellab.launch.preparation import PreparedLaunch
 from kernellab.records import BoundLaunch
@@ -234,6 +234,13 @@ def _is_range(bounds: Any) -> bool:
 # What the values of a kernel are
 
 
+def parameter_name(value: BlockArgument) -> str | None:
+    """The name of a kernel's parameter; None for what a device function or a block is given."""
+    function = value.block.parent_op()
+    is_given = isinstance(function, tt.FuncOp) and function.is_kernel
+    return operations.argument_name(value) if is_given and not value.block.prev_block else None
+
+
 @dataclass(frozen=True)
 class Address:
     """A pointer, or a tile of them: elements from an argument's first."""
@@ -280,7 +287,7 @@ class Values:
         loop = value.block.parent_op()
         if isinstance(loop, mlir.ForOp):
             return self._carried(loop, value)
-        name = operations.argument_name(value) if is_parameter(value) else None
+        name = parameter_name(value)
         if name is None:
             return None
         given: Any = self.prepared.call.values.get(name)
@@ -461,14 +468,16 @@ def axes_of(op: Operation) -> dict[int, int | None]:
 
 @dataclass(frozen=True)
 class OpenAccess:
-    """What is not proved of an access.
+    """What is not proved of an access, or of two.
 
     Attributes:
         reason: what is not proved.
+        ops: the access, or both stores; none where z3 cannot help.
     """
 
     position: SourcePosition | None
     reason: str
+    ops: tuple[Operation, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -513,10 +522,17 @@ class Proof:
         }
         self._blocks: set[int] = set()
         accesses = list(self._accesses(code))
+        unknown = [each.ops[0] for each in self.open if each.ops]
         for access in accesses:
             self._prove_bounds(access)
         writing = [access for access in accesses if operations.global_effect(access.op) != "load"]
         plain = [access for access in writing if not operations.has(access.op, operations.Atomic)]
+        stores = [access.op for access in writing]
+        for op in unknown:
+            if operations.global_effect(op) != "load":
+                stores.append(op)
+                apart = "stores of different programs apart"
+                self.open += [OpenAccess(_position_of(op), apart, (op, each)) for each in stores]
         for first, second in itertools.combinations_with_replacement(writing, 2):
             if (first in plain or second in plain) and self._may_overlap(first, second):
                 self._prove_apart(first, second)
@@ -564,12 +580,12 @@ class Proof:
                 continue
             position = _position_of(op)
             form = self._values.form(access.indices_of(op)[-1])
+            self._blocks |= set(shape(access.indices_of(op)[-1].type))
             if isinstance(access, operations.DescriptorAccess) or len(access.indices_of(op)) != 1:
                 self.open.append(OpenAccess(position, "an access through a descriptor"))
             elif not isinstance(form, Address):
-                self.open.append(
-                    OpenAccess(position, "an address that is not a polynomial in the sizes")
-                )
+                reason = "an address that is not a polynomial in the sizes"
+                self.open.append(OpenAccess(position, reason, (op,)))
             else:
                 yield _Access(op, form, self._facts(op, access, form))
 
@@ -584,7 +600,6 @@ class Proof:
                 facts = [*facts, *self._values.conditions(parent.condition)]
             inside = parent
         extents = shape(access.indices_of(op)[-1].type)
-        self._blocks |= set(extents)
         facts += [
             Polynomial.of(size - 1).minus(Polynomial.of(f"@{axis}"))
             for axis, size in enumerate(extents)
@@ -608,7 +623,8 @@ class Proof:
         elif is_never_negative(offset, access.facts) and is_never_negative(last, access.facts):
             self.proved[0] += 1
         else:
-            self.open.append(OpenAccess(access.position, f"{access.address.argument} in bounds"))
+            reason = f"{access.address.argument} in bounds"
+            self.open.append(OpenAccess(access.position, reason, (access.op,)))
 
     def _may_overlap(self, first: _Access, second: _Access) -> bool:
         tensors = [self._tensors[each.address.argument] for each in (first, second)]
@@ -636,7 +652,7 @@ class Proof:
             self.proved[1] += 1
             return
         reason = f"stores of different programs to {first.address.argument} apart"
-        self.open.append(OpenAccess(first.position, reason))
+        self.open.append(OpenAccess(first.position, reason, (first.op, second.op)))
 
     def _decides(self, first: _Access, second: _Access, same: Collection[str], number: str) -> bool:
         """Whether equal addresses agree in a number if they do so in others."""
@@ -684,21 +700,32 @@ class _Symbolic:
         return _Symbolic(None)
 
 
-def _grid_of(prepared: PreparedLaunch, sizes: Sizes) -> list[Polynomial | None]:
-    """Programs along each axis: 1, a size, or a fixed dimension's; None for any number."""
+def grid_of(prepared: PreparedLaunch, sizes: Sizes, symbols: Mapping[str, Any]) -> list[Any]:
+    """Programs along each axis: 1, a size, or a fixed dimension's; None for any number.
+
+    Args:
+        symbols: what a function that computes the grid gets for the sizes, and may return.
+    """
     if callable(prepared.grid):
-        symbols = {name: _Symbolic(sizes.symbol(name)) for name in sizes.ranges}
         try:
             made = prepared.grid({**prepared.call.values, **symbols})
         except Exception:  # the function may do anything with sizes, also what only integers can
             made = prepared.grid(dict(prepared.call.values))
         axes = made if isinstance(made, Sequence) else [made]
-        known = [axis.number if isinstance(axis, _Symbolic) else None for axis in axes]
+        known = [
+            axis if isinstance(axis, (*map(type, symbols.values()),)) else None for axis in axes
+        ]
         return [*known, *[ONE] * (3 - len(known))]
     tensors = (v for v in prepared.call.values.values() if isinstance(v, torch.Tensor))
     extents = {1, *(int(extent) for tensor in tensors for extent in tensor.shape)}
     tied = [(size, sizes.tied(size)) for size in prepared.sizes()]
     return [known if known.symbols or size in extents else None for size, known in tied]
+
+
+def _grid_of(prepared: PreparedLaunch, sizes: Sizes) -> list[Polynomial | None]:
+    symbols = {name: _Symbolic(sizes.symbol(name)) for name in sizes.ranges}
+    axes = grid_of(prepared, sizes, symbols)
+    return [axis.number if isinstance(axis, _Symbolic) else axis for axis in axes]
 
 
 def launch_of_sizes(

@@ -15,6 +15,7 @@ import numpy
 import torch
 
 from kernellab.common.arguments import check_choice, check_flags, check_whole, parameters_first
+from kernellab.common.system import OutOfTime
 from kernellab.common.text import counted, element_text
 from kernellab.compiler.kernels import parameter_names
 from kernellab.equality import residues
@@ -448,8 +449,8 @@ class Comparison:
         try:
             with self.holding(inputs):
                 results = [side.run_floats() for side in sides]
-        except Exception:  # an assertion, an index or a function of torch refuses the inputs
-            if inputs is GIVEN:
+        except Exception as error:  # an assertion, an index or a function refuses the inputs
+            if inputs is GIVEN or isinstance(error.__cause__, OutOfTime):
                 raise
             self.refused.append(inputs.words)
             return

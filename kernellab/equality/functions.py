@@ -9,6 +9,7 @@ import functools
 import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from kernellab import triton_api
+from kernellab.common.system import OutOfTime, limited
 from kernellab.equality import residues
 from kernellab.equality.lowering import chooses, has_residues, rule_of, rule_with_rounding
 from kernellab.equality.residues import ONE, ZERO
@@ -528,6 +530,22 @@ _ORDERS = (None, _rising, _falling)
 element of each row is its first or last, which a maximum over a part of the row misses."""
 
 
+LONGEST = 120.0
+"""Seconds that a run may take: a loop on floats need not end with residues, or with infinity."""
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """While active, a run that takes too long is an UnsupportedOperation."""
+    try:
+        with limited(LONGEST):
+            yield
+    except OutOfTime as endless:
+        raise UnsupportedOperation(
+            f"A run did not end within {LONGEST:g} seconds: a loop may not end for some floats."
+        ) from endless
+
+
 class ExactLaunch:
     """A kernel's launch, whose code computes with residues.
 
@@ -555,6 +573,7 @@ class ExactLaunch:
         with triton_api.freed_after(made) as module:
             return cls(prepared, triton_api.generic_text(module), **options)
 
+    @ending()
     def run(
         self,
         tensors: ExactTensors,

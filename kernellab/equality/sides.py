@@ -17,6 +17,7 @@ import torch
 from xdsl.dialects import builtin
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
+from kernellab.equality import functions
 from kernellab.equality.functions import (
     EXTREMES,
     Conditions,
@@ -209,7 +210,9 @@ class KernelSide:
         values = copied(self.prepared.call.values)
         call = replace(self.prepared.call, values=values)
         kernel, target = self.prepared.kernel, self.prepared.target
-        launch(kernel, self.prepared.grid, call, target, program_code(kernel, call, target))
+        code = program_code(kernel, call, target)
+        with functions.ending():
+            launch(kernel, self.prepared.grid, call, target, code)
         return dict(tensors_in(values))
 
     def rounding(self) -> Mapping[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -302,10 +302,13 @@ def _tree(origins: tuple[Origin, ...], indent: str) -> Iterator[str]:
 
 def origin_of(
     trace: Trace, argument: TracedArgument, index: tuple[int, ...], end: int
-) -> Origin | None:
-    """Return an element's origin before step number `end`; None if no step wrote it."""
+) -> tuple[Origin | None, Collection[tuple[str, tuple[int, ...]]]]:
+    """Return an element's origin before step number `end`, None if no step wrote it; and the
+    elements that were loaded for it and that no step wrote before.
+    """
     offset = sum(place * stride for place, stride in zip(index, argument.strides))
-    return _Slice(trace).stored(argument, offset, end)
+    walk = _Slice(trace)
+    return walk.stored(argument, offset, end), walk.not_written
 
 
 _MOST = 500
@@ -320,18 +323,23 @@ class _Slice:
         self._seen: set[tuple[Any, ...]] = set()
         self._not_shown: set[tuple[Any, ...]] = set()
         """Of the earlier turns of loops, of which the tree has the loads alone."""
+        self.not_written: dict[tuple[str, tuple[int, ...]], None] = {}
         self._sources = {(source.file, source.function): source for source in trace.sources}
 
     def stored(self, argument: TracedArgument, offset: int, end: int) -> Origin | None:
         """The origin of an element of memory."""
         for step in reversed(self._trace._writing(argument, 0, end)):
             for access, further in step.writes(argument, self._trace.arguments):
-                lane = _lane_at(access, offset - further)
-                if lane is not None:
+                lanes = _lanes_at(access, offset - further)
+                if lanes:
+                    lane = lanes[-1]
                     kept = access.values[access.written_number or 0].exact()
                     value = numpy.broadcast_to(kept, access.indices.shape)[lane]
                     name = _element(argument, offset)
-                    return self._computed(name, number_text(value), step, lane, ())
+                    origin = self._computed(name, number_text(value), step, lane, ())
+                    if access.kind == "store" or len(lanes) < 2 or origin.note:
+                        return origin
+                    return replace(origin, note=f"{len(lanes)} elements of this tile update it")
         return None
 
     def _computed(self, name: str, value: str, step: Step, lane: Lane, path: Path) -> Origin:
@@ -359,12 +367,25 @@ class _Slice:
                 origin := self._variable(step.frame, used, its, step.number - 1, path)
             ) is not None:
                 causes.append(origin)
+        causes += self._deciding(step, source, path)
         for operation in self._trace.asynchronous:
             buffers = [each for each in operation.buffers if each.partition("[")[0] == name]
             if operation.completed == step.number and operation.writes and buffers:
                 issued = self._trace.steps[operation.issued]
                 causes.append(self._computed(buffers[0], "", issued, None, ()))
         return Origin(name, value, step, text, tuple(loads), tuple(causes))
+
+    def _deciding(self, step: Step, source: SourceText, path: Path) -> Iterator[Origin]:
+        """The variables that decided that a step ran: of the branches and loops around it."""
+        for line, test in _tests_around(source, step.line):
+            before = next(
+                (each.number for each in reversed(self._trace.steps[: step.number])
+                 if each.frame is step.frame and each.line == line), None,
+            )  # fmt: skip
+            for used, _ in dict(uses(test, None, ())).items() if before is not None else ():
+                origin = self._variable(step.frame, used, None, before or 0, path)
+                if origin is not None and origin.step is not None:
+                    yield origin
 
     def _variable(
         self, frame: Frame, name: str, lane: Lane, before: int, path: Path
@@ -465,6 +486,9 @@ class _Slice:
             loads.append(_element(argument, offset))
             before = self.stored(argument, offset, step.number)
             origins += [] if before is None else [before]
+            inside, index = argument.coordinates(numpy.array([offset]))
+            if before is None and inside.all():
+                self.not_written[argument.name, tuple(int(axis[0]) for axis in index)] = None
         return loads, origins
 
     def _returns(self, step: Step, statement: ast.stmt) -> dict[str, Step]:
@@ -518,15 +542,14 @@ def _element(argument: TracedArgument, offset: int) -> str:
     return f"{argument.name}{index_text(int(axis[0]) for axis in place)}"
 
 
-def _lane_at(access: Access, offset: int) -> Lane:
-    """The last lane with which an access writes an element; None if none does."""
+def _lanes_at(access: Access, offset: int) -> list[tuple[int, ...]]:
+    """The lanes with which an access writes an element."""
     if not access.has_contents:
-        return None
+        return []
     here = access.indices == offset
     if access.mask is not None:
         here = here & access.mask
-    lanes = numpy.argwhere(here)
-    return tuple(int(place) for place in lanes[-1]) if len(lanes) else None
+    return [tuple(int(place) for place in lane) for lane in numpy.argwhere(here)]
 
 
 def lane_within(lane: tuple[int, ...], shape: tuple[int, ...]) -> Lane:
@@ -594,6 +617,16 @@ def _before_subscript(subscript: ast.expr, lane: Lane) -> Lane:
 def statement_at(source: SourceText, line: int) -> ast.stmt | None:
     """Return the innermost statement of a function at a line of its file."""
     return _statements(source).get(line)
+
+
+def _tests_around(source: SourceText, line: int) -> Iterator[tuple[int, ast.expr]]:
+    """Yield the line and the test of each `if` and `while` around a line of a function."""
+    offset = source.first_line - 1
+    for node in {*_statements(source).values()}:
+        if isinstance(node, ast.If | ast.While):
+            inside = [*node.body, *node.orelse]
+            if any(each.lineno <= line - offset <= (each.end_lineno or 0) for each in inside):
+                yield node.lineno + offset, node.test
 
 
 @lru_cache(maxsize=64)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 import operator
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
 ComputeAgain = Callable[[Mapping[int, set[str]]], Mapping[tuple[int, str], Any]]
 """Runs the kernel again: takes names by the step that gave them their value (by -1 - the frame's
 number, for what a frame began with); returns the values."""
+
+
+_PROGRAMS_FOLLOWED = 16
+"""The most programs that are traced for the origin of an element."""
 
 
 class Trace(Sequence[Step]):
@@ -288,8 +293,8 @@ class Trace(Sequence[Step]):
 
     def why(self, argument: str, index: int | tuple[int, ...]) -> Origin:
         """What an element of an argument was computed from at the end of the launch: the line that
-        stored it, and behind it the lines, the loads and the masks, as a tree. If none of the
-        traced programs wrote it, the program that did is traced.
+        stored it, and behind it the lines, the loads and the masks, as a tree. Programs that wrote
+        it, or what it was computed from, are traced too, up to 16.
 
         Args:
             argument: a tensor of the launch.
@@ -306,20 +311,39 @@ class Trace(Sequence[Step]):
         """
         from kernellab.tracing.origins import origin_of
 
-        known = self._argument(argument)
-        place = known.checked_index(index)
-        origin = origin_of(self, known, place, len(self))
-        if origin is not None:
-            return origin
+        place = self._argument(argument).checked_index(index)
         writer = None if self._last_writer is None else self._last_writer(argument, place)
         if writer is not None and writer not in self.facts.programs:
             return self.of_programs([writer]).why(argument, place)
-        raise errors.NotRecorded(
-            f"No traced program wrote {element_text(argument, place)}.",
-            advice="The launch left it as it was."
-            if self._last_writer is not None
-            else "Trace all programs: kernellab.trace(..., programs='all').",
-        )
+        origin, not_written = origin_of(self, self._argument(argument), place, len(self))
+        if origin is None:
+            raise errors.NotRecorded(
+                f"No traced program wrote {element_text(argument, place)}.",
+                advice="The launch left it as it was."
+                if self._last_writer is not None
+                else "Trace all programs: kernellab.trace(..., programs='all').",
+            )
+        others = self._writers_of(not_written)
+        if others:
+            return self.of_programs([*self.facts.programs, *others]).why(argument, place)
+        return origin
+
+    def _writers_of(self, elements: Iterable[tuple[str, tuple[int, ...]]]) -> set[Program]:
+        """Programs that are not traced and may have written elements that a traced one loads: all
+        of a small grid, or the last writer of an element of each argument that is written.
+        """
+        written = {
+            name: index for name, index in elements
+            if self._writing(self._argument(name), 0, len(self))
+        }  # fmt: skip
+        traced, grid = {*self.facts.programs}, self.facts.grid
+        if self._last_writer is None or not written or len(traced) >= _PROGRAMS_FOLLOWED:
+            return set()
+        if math.prod(grid) <= _PROGRAMS_FOLLOWED:
+            x, y, z = (range(size) for size in (*grid, 1, 1)[:3])
+            return {*itertools.product(x, y, z)} - traced
+        last = {self._last_writer(name, index) for name, index in written.items()}
+        return {each for each in last if each is not None} - traced
 
     def diff(
         self,

@@ -13,6 +13,7 @@ import triton.language as tl
 
 import kernellab
 from kernellab.cli.demo import kernels
+from kernellab.equality import functions
 from kernellab.equality.records import Equality
 from kernellab.errors import ArgumentError, OptionError
 from tests.support.compiled import source_line
@@ -124,6 +125,24 @@ def test_verdicts(first: str, second: Any, verdict: str, word: str, tmp_path: Pa
     assert word in equality.reason
     if isinstance(second, str) and verdict != "equal":
         assert equality.position is not None
+
+
+@triton.jit
+def halved(x_ptr, out_ptr):
+    x = tl.load(x_ptr)
+    while x > 0.25:
+        x *= 0.5
+    tl.store(out_ptr, x)
+
+
+@pytest.mark.slow
+def test_a_loop_that_does_not_end_for_infinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    launch = kernellab.bind(halved, (1,), torch.rand(1), torch.zeros(1))
+    assert kernellab.equal(launch, launch, inputs="finite").verdict == "equal"
+    monkeypatch.setattr(functions, "LONGEST", 1.0)
+    endless = kernellab.equal(launch, launch)
+    assert endless.verdict == "not decided"
+    assert "did not end within 1 second" in endless.reason
 
 
 ORDERS = {

@@ -63,6 +63,23 @@ def summed(x_ptr, w_ptr, z_ptr, rows, n, BLOCK: tl.constexpr):
     tl.store(z_ptr + row, tl.sum(x, axis=0))
 
 
+@triton.jit
+def added(x_ptr, w_ptr, z_ptr, rows, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    factor = tl.load(w_ptr + row) if row != 1 else 2.0
+    tl.atomic_add(z_ptr, tl.load(x_ptr + row * n) * factor)
+
+
+@triton.jit
+def chosen(x_ptr, w_ptr, z_ptr, rows, n, BLOCK: tl.constexpr):
+    bound = tl.load(x_ptr + 3)
+    if bound > 2:
+        factor = tl.load(w_ptr)
+    else:
+        factor = 2.0
+    tl.store(z_ptr, factor)
+
+
 def arguments() -> tuple[torch.Tensor, ...]:
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(ROWS, COLUMNS, generator=generator) + 1
@@ -70,7 +87,7 @@ def arguments() -> tuple[torch.Tensor, ...]:
 
 
 def launch_of(kernel: Any, *tensors: torch.Tensor) -> Any:
-    programs = ROWS if kernel is summed else 1
+    programs = ROWS if kernel in (summed, added) else 1
     return kernellab.bind(kernel, (programs,), *tensors, ROWS, COLUMNS, BLOCK=16)
 
 
@@ -92,7 +109,14 @@ def changing(kernel: Any, element: int) -> set[str]:
 
 @pytest.mark.parametrize(
     ("kernel", "element"),
-    [(columns, 5), (transposed, 6), (through_memory, 9), (through_memory, 15)],
+    [
+        (columns, 5),
+        (transposed, 6),
+        (through_memory, 9),
+        (through_memory, 15),
+        (added, 0),
+        (chosen, 0),
+    ],
 )
 def test_the_loads_are_the_inputs_that_matter(kernel: Any, element: int) -> None:
     origin = kernellab.trace(launch_of(kernel, *arguments())).why("z_ptr", element)
