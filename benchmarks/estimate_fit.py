@@ -16,8 +16,8 @@ from kernellab.profiling.estimates.model import Calibration, Model
 BEGIN = Calibration(
     latency=700.0, cache_latency=300.0, near_latency=45.0, issue=1.0, alu=1.0, fma=1.0,
     special=1.0, lanes=1.0, tensor=1.05, lines=0.7,
-    wavefronts=0.6, path=1.0, dram=0.88, cache=0.8, kept=0.4, narrow=0.2, spills=0.5, crowded=1.0,
-    atomics=0.0105, contention=0.61, partial=0.0135,
+    wavefronts=0.6, path=1.0, dram=0.88, cache=0.8, kept=0.4, dirty=0.6,
+    narrow=0.2, spills=0.5, crowded=1.0, atomics=0.0105, contention=0.61, partial=0.0135,
     starts=1.0, warp_starts=20.0, units=6.0, sharpness=3.0, outer_sharpness=4.0, launch=4.0,
 )  # fmt: skip
 """What the search begins with, and is drawn back to: the hardware's own numbers."""

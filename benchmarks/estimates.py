@@ -4,7 +4,8 @@
 times (`estimate_h200.json`, `notebooks/recorded/tuning_h200_*.json`), and the counts of each
 config (`estimate_counts.json.gz`). `--fit` fits the calibration anew, to these configs and to the
 launches of the diagnosis' pairs (`diagnosed_h200.json`, `diagnosed_counts.json.gz`) that are not
-held out. `--count FILE` counts all configs anew, with no GPU, and with `--pairs` those launches.
+held out; the errors of all launches are printed, too. `--count FILE` counts all configs anew, with
+no GPU, and with `--pairs` the launches.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.targets import parse_target
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.profiling.estimates.counts import Asked, LaunchCounts, count, with_memory
-from kernellab.profiling.estimates.model import CALIBRATION
+from kernellab.profiling.estimates.model import CALIBRATION, Calibration
 
 SWEEPS = ROOT / "notebooks/recorded"
 TIMES = "estimate_h200.json"
@@ -118,7 +119,7 @@ def counts_of(name: str, values: dict[str, Any], target: str = "sm_90") -> Launc
     arguments = with_memory({**case.arguments, **case.fixed})
     call = bind(case.kernel, (), {**arguments, **values}, chosen)
     compilation = compile_bound(case.kernel, call, chosen, ttgir_lines=True)
-    return count(compilation, case.kernel, check_grid(case.grid, call.values), call)
+    return count(compilation, case.kernel, check_grid(case.grid, call.values), call)[0]
 
 
 def counts_in(one: Mapping[str, Any]) -> LaunchCounts:
@@ -128,15 +129,15 @@ def counts_in(one: Mapping[str, Any]) -> LaunchCounts:
 
 
 @functools.cache
-def recorded() -> Recorded:
-    """All configs that were timed and counted."""
+def recorded(held_out: bool = False) -> Recorded:
+    """All configs that were timed and counted, and the launches of pairs, held out or not."""
     known = {
         **json.loads(gzip.decompress((DATA / COUNTS).read_bytes())),
         **json.loads(gzip.decompress((DATA / PAIR_COUNTS).read_bytes())),
     }
     jobs = [one for one in timed() if one.key in known]
-    held_out = {f"{pair.name} {word}" for pair in HELD_OUT for word in ("slow", "good")}
-    launches = [one for one in timed_launches() if one.case not in held_out]
+    left_out = {pair.name for pair in HELD_OUT}
+    launches = [one for one in timed_launches() if (one.case.split()[0] in left_out) == held_out]
     return Recorded(
         [one.case for one in jobs],
         [counts_in(known[one.key]) for one in jobs],
@@ -146,7 +147,19 @@ def recorded() -> Recorded:
     )
 
 
-# The table
+# The tables
+
+
+def launch_errors(by: Calibration) -> dict[str, numpy.ndarray]:
+    """|estimate / time - 1| of the launches of pairs by whether a fit left them out: slow, good,
+    slow, good.
+    """
+    errors = {}
+    for word, held_out in (("fitted", False), ("held out", True)):
+        found = recorded(held_out)
+        estimated = found.launch_model.microseconds(by)
+        errors[word] = numpy.abs(estimated / found.launch_microseconds - 1)
+    return {**errors, "all": numpy.concatenate(list(errors.values()))}
 
 
 def printed(found: Sequence[Verdict]) -> str:
@@ -230,6 +243,12 @@ def main() -> None:
     by = found.fitted(BEGIN, 3000) if options.fit else CALIBRATION
     if options.fit:
         print({name: round(value, 4) for name, value in asdict(by).items()})
+    for word, errors in launch_errors(by).items():
+        medians = ", ".join(
+            f"{numpy.median(part):.1%}" for part in (errors, errors[::2], errors[1::2])
+        )
+        print(f"{word}: median error {medians} (all, slow, good), ", end="")
+        print(f"{(errors <= 0.25).sum()} of {len(errors)} within 25 %")
     print(printed(verdicts(found, left_out(found, by, options.steps))))
 
 

@@ -245,7 +245,7 @@ def estimated(compilation: Compilation, kernel: Any, task: Task) -> float | None
             for name, (shape, strides, dtype) in task.tensors.items()
         }
         call = BoundCall(task.specialization, with_memory({**task.values, **tensors}), {})
-        counts = count(compilation, kernel, task.grid, call)
+        counts, _ = count(compilation, kernel, task.grid, call)
         return float(Model([counts], gpu).microseconds(CALIBRATION)[0])
     except Exception:  # for an operation, a target, or a size that the count does not support
         return None

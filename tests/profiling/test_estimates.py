@@ -17,7 +17,7 @@ from kernellab.compiler.targets import GPUS, SUPPORTED_TARGETS, Gpu
 from kernellab.errors import ArgumentError, MissingArguments, NotRecorded, OptionError, TargetError
 from kernellab.profiling.estimates.counts import Asked, LaunchCounts
 from kernellab.profiling.estimates.estimate import Estimate, Roofline
-from kernellab.profiling.estimates.instructions import pipe_of, product_of
+from kernellab.profiling.estimates.instructions import product_of
 from kernellab.profiling.estimates.model import CALIBRATION, estimated_gpu, gpu_of, refetched
 from tests.support.messages import Raised
 
@@ -204,15 +204,6 @@ def test_an_estimate_says_what_bounds_the_launch(estimated: Estimate, multiplied
     assert "about" in estimated._repr_mimebundle_()["text/html"]
 
 
-def test_more_work_takes_longer(added: Any) -> None:
-    times = [
-        added.estimate((size // 1024,), *[torch.empty(size, device="meta")] * 3, size).microseconds
-        for size in (1 << 20, 1 << 24, 1 << 27)
-    ]
-    assert times[0] < times[1] < times[2]
-    assert times[2] / times[1] == pytest.approx(8, rel=0.15)
-
-
 def test_another_gpu_is_scaled_and_said_to_be(
     added: Any, vector: Any, messages: SnapshotAssertion
 ) -> None:
@@ -282,18 +273,6 @@ def test_a_target_without_numbers_is_an_error_that_names_the_others(
     raised: Raised,
 ) -> None:
     raised(TargetError, gpu_of, kernellab.Target("cuda", "99"), match="sm_99")
-
-
-@pytest.mark.parametrize(
-    ("opcode", "pipe"),
-    [
-        ("FFMA", "fma"), ("IMAD.MOV.U32", "fma"), ("LOP3.LUT", "alu"), ("MUFU.EX2", "special"),
-        ("LDG.E.128", "global"), ("LDS.128", "shared"), ("HGMMA.64x128x16.F32", "tensor"),
-        ("BAR.SYNC.DEFER_BLOCKING", "other"), ("DFMA", "double"),
-    ],
-)  # fmt: skip
-def test_units_of_instructions(opcode: str, pipe: str) -> None:
-    assert pipe_of(opcode) == pipe
 
 
 def test_products_of_instructions() -> None:

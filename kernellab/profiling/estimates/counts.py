@@ -449,22 +449,9 @@ def count(
     kernel: Any,
     grid: tuple[int, int, int],
     call: BoundCall,
-) -> LaunchCounts:
-    """Count a launch of a compilation whose machine code names lines of its TTGIR.
-
-    Raises:
-        KernelFault, UnsupportedOperation: as `count_with_accesses`.
-    """
-    return count_with_accesses(compilation, kernel, grid, call)[0]
-
-
-def count_with_accesses(
-    compilation: Compilation,
-    kernel: Any,
-    grid: tuple[int, int, int],
-    call: BoundCall,
 ) -> tuple[LaunchCounts, Accesses]:
-    """Count likewise; return also the accesses of the programs that ran, scaled to so many.
+    """Count a launch of a compilation whose machine code names lines of its TTGIR; return also the
+    accesses of the programs that ran, as those of a launch of so many.
 
     Raises:
         KernelFault: a program of the sample faults.

@@ -21,7 +21,7 @@ from kernellab.profiling.accesses.records import Accesses
 from kernellab.profiling.estimates.counts import (
     SECTOR,
     LaunchCounts,
-    count_with_accesses,
+    count,
     with_memory,
 )
 from kernellab.profiling.estimates.model import (
@@ -244,7 +244,7 @@ def estimate(
     call = BoundCall(compilation.specialization, with_memory(given), {})
     sizes = check_grid(grid, call.values)
     whole = _with_lines(compilation, kernel)
-    counts, accesses = count_with_accesses(whole, kernel, sizes, call)
+    counts, accesses = count(whole, kernel, sizes, call)
     model = Model([counts], chosen)
     least, words = bounds_of(counts, chosen), _in_words(counts)
     parts = [

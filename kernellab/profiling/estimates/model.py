@@ -113,6 +113,8 @@ class Calibration:
         dram, cache: the part of the peak bandwidth that is reached.
         kept: of the L2 cache, the part that holds stored bytes which are not in DRAM when the
             launch ends.
+        dirty: the part that holds bytes stored before the launch, which loads send to DRAM
+            (`triton.testing.do_bench` fills the cache by stores).
         narrow: the exponent by which requests for parts of lines slow DRAM down.
         spills: of the traffic of spilled registers that goes to L2.
         crowded: of what programs request again and L2 has lost, the part that DRAM sends again.
@@ -142,6 +144,7 @@ class Calibration:
     dram: float
     cache: float
     kept: float
+    dirty: float
     narrow: float
     spills: float
     crowded: float
@@ -222,8 +225,10 @@ class Model:
         requested = of["own_sectors"] * SECTOR * of["programs"] + by.spills * spilled
         requested = requested + cached["again"] * of["programs"]
         kept = numpy.minimum(of["written_bytes"], by.kept * (gpu.cache_bytes or 0))
-        memory = of["read_bytes"] + of["written_bytes"] - kept
-        memory = memory + cached["refetched"] + by.crowded * cached["crowded"]
+        moved = of["read_bytes"] + of["written_bytes"]
+        evicted = numpy.minimum(by.dirty * (gpu.cache_bytes or 0), _EVICTED * moved)
+        again = cached["refetched"] + by.crowded * cached["crowded"]
+        memory = moved - kept + evicted * of["read_bytes"] / numpy.maximum(moved, 1.0) + again
         far = 1 - cached["near"] - cached["cache"]
         waits = (
             cached["near"] * by.near_latency + cached["cache"] * by.cache_latency + far * by.latency
@@ -258,30 +263,36 @@ class Model:
                 + of["atomic_turns"] * by.contention
             )
             / 1e3
-            + of["locked"] * _LOCKED,
+            + of["locked"] * (_HELD + self._waiting() * _POLL),
             "stores of parts of sectors": of["partial_stores"] * of["programs"] * by.partial / 1e3,
         }
 
+    def _waiting(self) -> Column:
+        """How many programs wait for a lock on average: all that are there, at last fewer."""
+        programs = self._of["programs"]
+        places = numpy.minimum(programs, self._gpu.multiprocessors * self._of["resident"])
+        return places * (1 - places / (2 * programs)) * self._of["locked"] / programs
+
     def microseconds(self, by: Calibration) -> Column:
         """What each launch takes."""
-        return overlapped(self.parts(by), by)
-
-
-def overlapped(parts: Mapping[str, Column], by: Calibration) -> Column:
-    """Return the time in which a launch is done whose parts take these times, in microseconds."""
-    outside = [parts[name] for name in _OUTSIDE]
-    inside = [column for name, column in parts.items() if name not in (*_OUTSIDE, *_UNITS)]
-    inside.append(together([parts[name] for name in _UNITS], by.units))
-    return together([together(inside, by.sharpness), *outside], by.outer_sharpness) + by.launch
+        parts = self.parts(by)
+        outside = [parts[name] for name in _OUTSIDE]
+        inside = [column for name, column in parts.items() if name not in (*_OUTSIDE, *_UNITS)]
+        inside.append(together([parts[name] for name in _UNITS], by.units))
+        return together([together(inside, by.sharpness), *outside], by.outer_sharpness) + by.launch
 
 
 _CYCLE = GPUS[CALIBRATED].clock / (GPUS[CALIBRATED].highest_clock or GPUS[CALIBRATED].clock)
 """Cycles of the data sheet's clock in one of the highest clock, at which the load and store units
 run, unless tensor cores take the power."""
 
-_LOCKED = 1.5
-"""Microseconds from one program's lock to the next one's: 1.0 to 2.0 for four kernels on an
-H200, whatever little they do while they hold it."""
+_EVICTED = 0.4
+"""Bytes that L2 writes back for each byte that it loads, if others were stored before: 64 MiB are
+summed in 24.5 us then, else in 18.6 us (`benchmarks/data/machine_h200.json`)."""
+
+_HELD, _POLL = 0.58, 0.6e-3
+"""Microseconds from one holder of a lock to the next, and those that each waiting program adds,
+whose request the release waits for (likewise)."""
 
 _UNITS = (
     "instruction issue", "integer and logic units", "floating-point units", "special functions",
@@ -381,33 +392,34 @@ def _between(latency: Column, paths: Column) -> Column:
 
 
 CALIBRATION = Calibration(
-    latency=584.823,
-    cache_latency=688.349,
-    near_latency=42.527,
+    latency=572.782,
+    cache_latency=673.657,
+    near_latency=42.88,
     issue=0.924,
-    alu=1.059,
+    alu=1.062,
     fma=0.924,
-    special=0.957,
-    lanes=0.881,
+    special=0.967,
+    lanes=0.876,
     tensor=0.924,
-    lines=0.557,
-    wavefronts=0.483,
-    path=1.369,
-    dram=0.812,
-    cache=0.918,
-    kept=0.394,
-    narrow=0.16,
-    spills=1.962,
-    crowded=1.215,
-    atomics=0.0136,
-    contention=0.555,
+    lines=0.57,
+    wavefronts=0.477,
+    path=1.387,
+    dram=0.857,
+    cache=0.94,
+    kept=0.313,
+    dirty=0.389,
+    narrow=0.156,
+    spills=1.945,
+    crowded=1.279,
+    atomics=0.0138,
+    contention=0.559,
     partial=0.0151,
-    starts=1.013,
-    warp_starts=19.088,
-    units=7.746,
-    sharpness=2.684,
-    outer_sharpness=3.236,
-    launch=8.512,
+    starts=1.031,
+    warp_starts=18.506,
+    units=7.279,
+    sharpness=2.642,
+    outer_sharpness=2.898,
+    launch=5.904,
 )
-MEDIAN_ERROR = 0.063
+MEDIAN_ERROR = 0.065
 """The median over kernels of the median of |estimate / time - 1|, each kernel left out in turn."""

@@ -230,7 +230,7 @@ def predicted(
     """Metric -> what it will be, as far as KernelLab knows."""
     bare = replace(call, values=with_memory(call.values))
     compilation = compile_bound(kernel, call, target, ttgir_lines=True)
-    counts = count(compilation, kernel, grid, bare)
+    counts, _ = count(compilation, kernel, grid, bare)
     metrics = _of_counts(counts) | _of_resources(compilation)
     try:
         took = Model([counts], estimated_gpu(target)).microseconds(CALIBRATION)[0]
