@@ -345,7 +345,7 @@ class _Use:
     def operation(self) -> Operation:
         return self.computed.operation
 
-    @property
+    @functools.cached_property
     def here(self) -> Array:
         """For each program, whether it takes part."""
         everyone = numpy.ones(self.batch.programs.count, numpy.bool_)
@@ -394,7 +394,7 @@ class MissingWait(Detector):
         assert computed.programs is not None
         values = dict(zip(operation.operands, computed.operands))
         active = computed.active
-        condition = getattr(operation, "predicate", None)
+        condition = _condition(operation)
         if condition is not None:
             active = narrowed(active, values[condition], computed.programs.count)
         batch = self._batch(computed.programs)
@@ -571,15 +571,17 @@ class MissingWait(Detector):
         group = _group(operation)
         if group and has(operation, Asynchronous):
             self._look_for_fences(use)
+        in_order = queue if queue.startswith("tcgen05") else None
         for watched in use.batch.watched:
-            pending = watched.pending & use.here
-            in_order = queue.startswith("tcgen05") and watched.queue == queue
-            unknown = pending
+            if watched.queue == in_order:
+                continue
+            unknown = pending = watched.pending & use.here
             if group and watched.group:
                 here = watched.issued & use.here
                 unknown = pending | (here & ~use.batch.clocks.knows(group, watched.learned))
-            unknown = unknown | (watched.unknown_to_pair(operation) & use.here)
-            if in_order or not unknown.any():
+            if watched.led is not None:
+                unknown = unknown | (watched.unknown_to_pair(operation) & use.here)
+            if not unknown.any():
                 continue
             both = (*watched.reads, *watched.writes)
             for tiles, others, is_read in (
@@ -853,6 +855,12 @@ def _queue(operation: Operation) -> str:
 
 
 @functools.lru_cache(256)
+def _condition(operation: Operation) -> SSAValue | None:
+    condition: SSAValue | None = getattr(operation, "predicate", None)
+    return condition
+
+
+@functools.lru_cache(256)
 def _group(operation: Operation) -> str:
     """The group of warps that runs an operation; "" outside of warp-specialized code."""
     for inside in (operation, *parents(operation)):
@@ -867,6 +875,7 @@ def _barrier(operation: Operation, values: Mapping[SSAValue, Value]) -> SharedTi
     return values[barriers[0]] if barriers else None
 
 
+@functools.lru_cache(256)
 def _barriers(operation: Operation) -> Sequence[SSAValue]:
     if isinstance(operation, ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp):
         return operation.barriers
@@ -912,7 +921,7 @@ def _left(batch: _Batch, watched: _Watched, program: int) -> tuple[int, bool]:
 def _shared(tile: SharedTile, other: SharedTile) -> Array:
     """For each program, whether two tiles share memory: by their distance, which few differ in."""
     shared = numpy.zeros(len(tile.memory), numpy.bool_)
-    if not numpy.may_share_memory(tile.memory, other.memory):
+    if tile.allocation is not other.allocation:
         return shared
     distances = other.addresses - tile.addresses
     for distance in numpy.unique(distances):
