@@ -124,15 +124,7 @@ def matmul(a, b, c, M, N, K, STAGES: gl.constexpr):
         mbarrier.init(read.index(stage), count=1)
     sums = blackwell.allocate_tensor_memory(gl.float32, [2, 64, 64], layout)
     blocks = (M // 64) * (N // 64)
-    gl.warp_specialize(
-        [
-            (matmul__store, (c, sums, done, read, N, blocks, registers)),
-            (matmul__load, (a, b, a_stages, b_stages, filled, emptied, N, K, blocks)),
-            (matmul__multiply, (a_stages, b_stages, sums, filled, emptied, done, read, K, blocks)),
-        ],
-        [1, 1],
-        [24, 24],
-    )
+    gl.warp_specialize([(matmul__store, (c, sums, done, read, N, blocks, registers)), (matmul__load, (a, b, a_stages, b_stages, filled, emptied, N, K, blocks)), (matmul__multiply, (a_stages, b_stages, sums, filled, emptied, done, read, K, blocks))], [1, 1], [24, 24])
 
 
 @gluon.jit
@@ -206,14 +198,7 @@ def attention(q, k, v, out, scale, N, STAGES: gl.constexpr):
         mbarrier.init(emptied.index(stage), count=1)
     tiles = (q_tile, k_stages, v_stages)
     barriers = (q_filled, k_filled, v_filled, emptied)
-    gl.warp_specialize(
-        [
-            (attention__attend, (out, tiles, barriers, scale, N)),
-            (attention__load, (q, k, v, tiles, barriers, N)),
-        ],
-        [1],
-        [24],
-    )
+    gl.warp_specialize([(attention__attend, (out, tiles, barriers, scale, N)), (attention__load, (q, k, v, tiles, barriers, N))], [1], [24])
 
 
 NAMES = ("copied_matmul", "matmul", "attention")
