@@ -458,7 +458,7 @@ class TunedLaunch:
     launch: BoundLaunch
     kernel: Any
     values: Mapping[str, Any]
-    examine: Callable[[Any], Findings]
+    examine: Callable[..., Findings]
 
     def completed(self, findings: Findings) -> Findings:
         """Return the findings with what the trials leave in an argument, and with restore_value if

@@ -642,7 +642,7 @@ class Trial:
     kernel: Any
     values: Mapping[str, Any]
     grid: Sequence[int]
-    examine: Callable[[Any, Work | None], Findings]
+    examine: Callable[..., Findings]
     results: Callable[..., Mapping[str, Any]]
     expected: Mapping[str, Within]
     work: int

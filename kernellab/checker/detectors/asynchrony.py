@@ -704,8 +704,7 @@ class MissingWait(Detector):
         self.collector.add(key, facts, use.computed.linear_ids(faulty).tolist())
         self._times[key] += 1
         if self._times[key] == MOST_IN_FLIGHT or is_last:
-            found = self.collector.findings()
-            raise Stopped(next(each for each in found if each.message == message))
+            raise Stopped(dict(zip(self._times, self.collector.findings()))[key])
 
     def _report(
         self, use: _Use, watched: _Watched, faulty: Array, is_read: bool, name: str = ""

@@ -152,6 +152,7 @@ def load(op: ttng.TmemLoadOp, value: Emitter) -> tuple[Expression, ...]:
     tile = shared_memory.load(value[op.memory])
     if op.reduced is None:
         return tile, TOKEN
+    assert isinstance(op.reduction, builtin.UnregisteredAttr)
     tile = value.evaluate("tile", tile)
     source = numpy_.abs(tile) if ttng.is_set(op.absolute) else tile
     extreme = numpy_.minimum if op.reduction.value.data == "min" else numpy_.maximum
