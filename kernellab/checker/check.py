@@ -26,7 +26,7 @@ from kernellab.checker.detector import (
 from kernellab.checker.detectors import DETECTORS, WITHOUT_PROGRAMS
 from kernellab.checker.fixes import TRIED, Trial, key_of
 from kernellab.checker.records import Finding, Findings
-from kernellab.checker.session import CheckSession
+from kernellab.checker.session import CheckSession, Work
 from kernellab.checker.sizes import Proof, Range, Sizes, launch_of_sizes
 from kernellab.common.arguments import check_tolerance, check_whole, listed
 from kernellab.common.progress import UNTOUCHED, ProgressBar
@@ -165,6 +165,7 @@ class CheckOptions:
     expect: Reference | None = None
     rtol: float | None = None
     atol: float | None = None
+    work: Work | None = None
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ class _Examined:
 
     Attributes:
         tolerances: how far results may be off.
-        work: of all runs; see `EventDispatcher`.
+        work: of all runs.
     """
 
     findings: Findings
@@ -199,8 +200,8 @@ def _trial(launch: BoundLaunch, options: CheckOptions, first: _Examined) -> Tria
         launch_observed(made.kernel, made.grid, made.call, code, None, run, explains=False)
         return dict(tensors_in(after))
 
-    def examine(kernel: Any) -> Findings:
-        return examined(replace(launch, kernel=kernel), again).findings
+    def examine(kernel: Any, work: Work | None = None) -> Findings:
+        return examined(replace(launch, kernel=kernel), replace(again, work=work)).findings
 
     kernel, grid = first.prepared.kernel, first.findings.grid
     return Trial(kernel, values, grid, examine, results, expected, first.work)
@@ -229,7 +230,8 @@ def examined(launch: BoundLaunch, options: CheckOptions) -> _Examined:
         expected=expected, tolerances=Tolerances(rtol, atol, expected.allowed, parts),
         autotuner=tuner,
     )  # fmt: skip
-    session = CheckSession(checked, tuple(kind for kind in DETECTORS if kind.guards))
+    guards = tuple(kind for kind in DETECTORS if kind.guards)
+    session = CheckSession(checked, guards, options.work or Work())
     with ProgressBar(f"check {plain.__name__}", len(DETECTORS) + 1, "steps", UNTOUCHED) as work:
         failures = Failures()
         kinds = WITHOUT_PROGRAMS if 0 in sizes else DETECTORS
@@ -251,7 +253,7 @@ def examined(launch: BoundLaunch, options: CheckOptions) -> _Examined:
                 detector.investigate(session)
     findings = _in_order([*_findings(detectors, failures), *([] if stopped is None else [stopped])])
     own_notes = (note for detector in detectors for note in detector.notes)
-    unchecked = () if stopped is None else (_UNCHECKED,)
+    unchecked = () if stopped is None else (_UNCHECKED.format(stopped.kind, stopped.line),)
     notes = (*prepared.notes, *unchecked, *own_notes, *failures.notes())
     subject = subject_of(plain, prepared.own_call, chosen)
     compared = tuple(checked.expected) if stopped is None else ()
@@ -259,7 +261,7 @@ def examined(launch: BoundLaunch, options: CheckOptions) -> _Examined:
     made = Findings(
         plain.__name__, str(chosen), sizes, findings, notes, subject, compared, launch_again
     )
-    return _Examined(made, prepared, checked.expected, checked.tolerances, sum(session.work))
+    return _Examined(made, prepared, checked.expected, checked.tolerances, session.work.done)
 
 
 def _after_tuning(call: BoundCall, tuner: TunerFacts) -> BoundCall:
@@ -271,8 +273,8 @@ def _after_tuning(call: BoundCall, tuner: TunerFacts) -> BoundCall:
 
 
 _UNCHECKED = (
-    "The run was stopped because it would not have ended. The check reports only faults that "
-    "happened before: it did not look for races, unwritten outputs, effects of the order of "
+    "The run was stopped at the finding {} on line {}. The check reports only faults that happened "
+    "before: it did not look for races, unwritten outputs, effects of the order of "
     "programs, or masked loads without other=."
 )
 
@@ -466,7 +468,7 @@ class TunedLaunch:
     launch: BoundLaunch
     kernel: Any
     values: Mapping[str, Any]
-    examine: Callable[[Any], Findings]
+    examine: Callable[..., Findings]
 
     def completed(self, findings: Findings) -> Findings:
         """Return the findings with what the trials leave in an argument, and with restore_value if

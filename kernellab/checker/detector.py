@@ -82,7 +82,7 @@ class ProgramSet:
 
 
 class Stopped(Exception):
-    """A run was stopped because it would not have ended."""
+    """A run was stopped at a finding: it would not have ended, or waits for nothing."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)

@@ -37,6 +37,7 @@ from kernellab.checker.rewrites import (
     dtypes,
     names_in,
 )
+from kernellab.checker.session import Work
 from kernellab.common.system import OutOfTime, limited
 from kernellab.common.text import element_text, number_text
 from kernellab.errors import Change, SourcePosition, changes_between
@@ -601,7 +602,8 @@ MOST_TRIES = 100
 """The most changes that are tried for a wrong result."""
 
 MOST_WORK = 60_000_000
-"""The most work of a check for which changes are tried; see `EventDispatcher`. A processor does 8
+"""The most work of a check for which changes are tried, and of all tries for findings about
+asynchronous operations, since a check stops early at these; see `session.Work`. A processor does 8
 to 35 million a second. It is counted, not timed, so that a loaded machine shows the same fixes.
 """
 
@@ -634,13 +636,13 @@ class Trial:
     Attributes:
         results: runs the launch with a kernel, and options of the run if they are given, on copies
             of the arguments, and returns those.
-        work: what the check took; see `EventDispatcher`.
+        work: what the check took; see `session.Work`.
     """
 
     kernel: Any
     values: Mapping[str, Any]
     grid: Sequence[int]
-    examine: Callable[[Any], Findings]
+    examine: Callable[..., Findings]
     results: Callable[..., Mapping[str, Any]]
     expected: Mapping[str, Within]
     work: int
@@ -648,6 +650,7 @@ class Trial:
     """By the key of a finding, those of the findings that its change removes."""
     _waits_tried: list[str] = field(default_factory=list)
     """The sources that were tried for findings about asynchronous operations."""
+    _work_for_waits: Work = field(default_factory=lambda: Work(most=MOST_WORK))
 
     def completed(self, findings: Findings) -> Findings:
         """Return the findings with the changes that were tried and help."""
@@ -758,7 +761,7 @@ class Trial:
         whether operations complete early or late, and hold nothing that was never written.
         """
         self._waits_tried.append(source)
-        if not self._helps(kernel, None, before):
+        if not self._helps(kernel, None, before, self._work_for_waits):
             return False
         runs = (replace(DEFAULT, completion=how) for how in ("late", "early"))
         late, early = (self._left_by(kernel, run) for run in runs)
@@ -887,11 +890,13 @@ class Trial:
                     )
         return finding
 
-    def _helps(self, kernel: Any, finding: Finding | None, before: Findings) -> bool:
+    def _helps(
+        self, kernel: Any, finding: Finding | None, before: Findings, work: Work | None = None
+    ) -> bool:
         """Return whether another kernel loses a finding, or all of these, and gains none."""
         try:
             with limited(_SECONDS):
-                after = self.examine(kernel)
+                after = self.examine(kernel, work)
         except Exception:  # whatever it raises, it does not help
             return False
         remaining, known = ({*map(key_of, side.findings)} for side in (after, before))

@@ -17,8 +17,9 @@ from kernellab.checker.checked_run import Computed, name_of
 from kernellab.checker.shadow_values import Array, Shadow, Shadows, moved, reach, with_program_axis
 from kernellab.compiler.modules import users_line
 from kernellab.errors import SourcePosition
+from kernellab.interpreter.memory.shared_memory import SharedTile
 from kernellab.interpreter.numerics import largest_finite, widen
-from kernellab.ir import flow, mlir, tt
+from kernellab.ir import flow, mlir, tt, ttng
 from kernellab.ir.operations import (
     DotLike,
     Elementwise,
@@ -504,7 +505,7 @@ def _not_finite_before(computed: Computed, result: Array) -> tuple[Array, Array]
     op = computed.operation
     of_nan = of_any = numpy.zeros((1,) * result.ndim, numpy.bool_)
     for position, (value, operand) in enumerate(zip(computed.operands, op.operands)):
-        if is_float(operand):
+        if is_float(operand) or isinstance(value, SharedTile):
             lanes = with_program_axis(value, len(shape(operand.type)))
             of_any = of_any | reach(op, position, not_finite(lanes))
             of_nan = of_nan | reach(op, position, numpy.isnan(widen(lanes)))
@@ -688,9 +689,10 @@ def _expression(origin: Origin, lane: tuple[int, ...], values: list[Any]) -> str
         return _combination(op, origin, lane)
     if isinstance(op, tt.DotScaledOp):
         return "an element of this tl.dot_scaled"
-    if isinstance(op, tt.DotOp):
+    if isinstance(op, tt.DotOp | ttng.WarpGroupDotOp):
         row, column = (_range(line) for line in _row_and_column(origin, lane))
-        return f"an element of this tl.dot (its row has values {row}, its column values {column})"
+        what = "tl.dot" if isinstance(op, tt.DotOp) else "matmul"
+        return f"an element of this {what} (its row has values {row}, its column values {column})"
     names = [name_of(operand, op) for operand in op.operands]
     numbers = [_number(value) for value in values]
     if type(op) in _SIGNS:
@@ -803,7 +805,7 @@ def advice(origin: Origin, lane: tuple[int, ...]) -> str:
             "-inf. Check the mask. If such rows are valid, use tl.where to replace their maximum "
             "with 0."
         )
-    if isinstance(op, tt.DotOp):
+    if isinstance(op, tt.DotOp | ttng.WarpGroupDotOp):
         values = [numpy.sum(widen(line)) for line in _row_and_column(origin, lane)]
     if not isinstance(op, tt.ReduceOp | tt.ScanOp) and not all(map(numpy.isfinite, values)):
         return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import sys
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
@@ -21,6 +22,7 @@ from kernellab.checker.checked_run import CheckedAccess, CheckedRun, Computed, u
 from kernellab.checker.detector import RAISED, Detector, Failures, Stopped, implementing, overrides
 from kernellab.checker.records import LISTED_PROGRAMS, Finding
 from kernellab.checker.shadow_memory import fetch
+from kernellab.compiler.analyses import work
 from kernellab.compiler.machine_code.resources import most_resident
 from kernellab.compiler.targets import device_name
 from kernellab.errors import (
@@ -59,7 +61,7 @@ from kernellab.interpreter.memory.global_memory import (
 from kernellab.interpreter.memory.observers import DescriptorsThrough, WatchedMemory
 from kernellab.interpreter.tiles import Active, Value
 from kernellab.ir import tt
-from kernellab.ir.operations import Atomic, has, in_region_of_elements
+from kernellab.ir.operations import Atomic, DotLike, has, in_region_of_elements
 from kernellab.launch.argument_copies import copied
 from kernellab.records.launches import DEFAULT, RunOptions
 
@@ -137,13 +139,39 @@ Change = Callable[[CheckedAccess], MemoryAccess]
 EVENT = 1000
 """The work of an event besides that of its elements, in elements."""
 
+MATMUL = 256
+"""The floating-point operations of a matmul that count as one element: a processor does 2 to 30
+billion a second.
+"""
+
+
+class OutOfWork(Exception):
+    """Runs were stopped because they have done all the work that they may do."""
+
+
+@dataclass
+class Work:
+    """The work of several runs: the elements of all events, `EVENT` for each event, and matmuls.
+
+    Attributes:
+        most: where a run is stopped.
+    """
+
+    done: int = 0
+    most: float = math.inf
+
+    def add(self, amount: int) -> None:
+        """Raises OutOfWork: it is more than the most."""
+        self.done += amount
+        if self.done > self.most:
+            raise OutOfWork
+
 
 class EventDispatcher:
     """Calls the detectors of a run for each event; see `observers.RunObserver`.
 
     Attributes:
         programs: the current batch; missing before the first one runs.
-        work: the elements of all events so far, and `EVENT` for each event.
     """
 
     programs: Programs
@@ -154,17 +182,19 @@ class EventDispatcher:
         detectors: Sequence[Detector],
         change: Change | None = None,
         failures: Failures = RAISED,
+        work: Work | None = None,
     ) -> None:
         """Create a dispatcher.
 
         Args:
             failures: records detectors that fail, which receive no further events.
+            work: what the events are added to.
         """
         self.run = run
         self.failures = failures
         self.bounds = BoundsPolicy(run.restrided)
         self.change = change
-        self.work = 0
+        self.work = Work() if work is None else work
         self.operations: Sequence[Operation] = ()
         self.outside_tensor = [d.outside_tensor for d in implementing("outside_tensor", detectors)]
         self.outside_memory = [d.outside_memory for d in implementing("outside_memory", detectors)]
@@ -224,13 +254,17 @@ class EventDispatcher:
                 for detector in self._values
                 if _observing(self.run.code, operation, type(detector))
             ]
-        self.work += EVENT + sum(map(numpy.size, results))
+        self.work.add(EVENT + sum(map(numpy.size, results)))
         frame = sys._getframe(1)
         programs = vars(self).get("programs")
         event = Computed(
             self.run, operation, programs, active, frame, frame.f_lasti, operands, results
         )
         self.dispatch(self._observing[operation], event)
+
+    def multiplied(self, elements: int) -> None:
+        """Count a matmul of each program, in elements; called by generated code."""
+        self.work.add(elements * self.programs.count)
 
     def dispatch(self, observers: Sequence[Callable[..., None]], *event: Any) -> None:
         """Call observers with an event; see `__init__` for those that fail."""
@@ -279,7 +313,7 @@ class EventMemory(MemoryLayer):
 
     def around(self, request: MemoryAccess) -> Value | None:
         dispatcher = self._dispatcher
-        dispatcher.work += EVENT + numpy.size(request.offsets)
+        dispatcher.work.add(EVENT + numpy.size(request.offsets))
         frame = dispatcher.kernel_frame(sys._getframe(2))
         operation = dispatcher.operation_at(frame)
         access_to = functools.partial(
@@ -370,6 +404,10 @@ class _Debugging:
 
 def emit_value_events(detectors: Sequence[type[Detector]], emit: Emitter, op: Operation) -> None:
     """Add the report of an operation's values if a detector observes it; see `AfterOperation`."""
+    if has(op, DotLike):
+        counted = work.count(op)
+        assert counted is not None
+        emit.evaluate(None, observer.multiplied(counted[1] // MATMUL))
     if not any(_observes(kind, op) for kind in detectors):
         return
     operation = emit.constant(op, hint="operation")
@@ -504,12 +542,12 @@ class CheckSession:
     Attributes:
         launch: the launch with the caller's arguments, which no run changes.
         guards: the detectors that observe every further run; see `Detector.guards`.
-        work: of each run so far; see `EventDispatcher`.
+        work: of all runs so far.
     """
 
     launch: CheckedRun
     guards: tuple[type[Detector], ...] = ()
-    work: list[int] = field(default_factory=list)
+    work: Work = field(default_factory=Work)
 
     def run_detectors(
         self,
@@ -619,7 +657,7 @@ class CheckSession:
         change: Change | None = None,
         failures: Failures = RAISED,
     ) -> None:
-        dispatcher = EventDispatcher(run, detectors, change, failures)
+        dispatcher = EventDispatcher(run, detectors, change, failures, self.work)
         try:
             launch_observed(
                 run.kernel,
@@ -635,7 +673,6 @@ class CheckSession:
         except (EndlessWait, ExtraArrival, InvalidBarrier, MissingWait) as fault:
             raise Stopped(_barrier_finding(fault, run.kernel.is_gluon())) from fault
         finally:
-            self.work.append(dispatcher.work)
             dispatcher.put_back()
 
 

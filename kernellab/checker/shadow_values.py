@@ -14,9 +14,11 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 
 from kernellab.checker.checked_run import CheckedAccess, Computed
 from kernellab.interpreter import tiles
+from kernellab.interpreter.memory import shared_memory
+from kernellab.interpreter.memory.shared_memory import SharedTile
 from kernellab.interpreter.numerics import accumulate
 from kernellab.interpreter.tiles import Active, Value
-from kernellab.ir import flow, mlir, tt
+from kernellab.ir import flow, mlir, tt, ttng
 from kernellab.ir.types import shape
 
 # A second number beside each element of a run's values, carried along as the values are
@@ -32,7 +34,7 @@ Shadow = Array | None
 
 def with_program_axis(value: Value, rank: int) -> Array:
     """A tile's value as an array with programs first, a single one where all agree."""
-    array = numpy.asarray(value)
+    array = shared_memory.load(value) if isinstance(value, SharedTile) else numpy.asarray(value)
     return array if array.ndim > rank else array[None]
 
 
@@ -277,7 +279,7 @@ def reach(op: Operation, position: int, array: Array, join: numpy.ufunc = numpy.
             whole = numpy.broadcast_to(array, (len(array), *source))
             backwards = bool(op.reverse.value.data)
             joined = accumulate(join, whole, axis, backwards)
-        case tt.DotOp() if position < 2:
+        case tt.DotOp() | ttng.WarpGroupDotOp() if position < 2:
             joined = join.reduce(array, axis=-1 - position, keepdims=True)
         case _ if not source:
             joined = array.reshape(lanes)

@@ -2,12 +2,12 @@
 right kernels.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from triton.experimental.gluon.language.nvidia import blackwell
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 import kernellab
@@ -15,6 +15,7 @@ from kernellab import triton_api
 from kernellab.checker import fixes
 from kernellab.checker.records import Findings
 from kernellab.errors import CompileError, KernelLabError
+from tests.corpus.gluon_kernels import described
 from tests.kernels import asynchronous, handed_on, patterns, pipelines, reported
 from tests.kernels.asynchronous import is_right, launch_of
 from tests.support.broken_kernels import broken, faults_of, waits_of, with_changes, without_wait
@@ -31,6 +32,9 @@ def _no_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checked(kernels: Any, name: str) -> Findings:
+    if name in pipelines.NAMES:
+        kernel, programs, arguments, _out, _right = kernels.launched(name)
+        return kernellab.check(kernel, (programs,), *arguments, target=pipelines.target_of(name))
     launch, keywords = launch_of(kernels, name)
     found = kernellab.check(*launch, **keywords)
     assert not any(" failed: " in note for note in found.notes), found.notes
@@ -53,7 +57,11 @@ def test_nothing_is_found_in_right_kernels(kernels, name) -> None:
     assert is_right(kernels, name, "late")
 
 
-FAULTS = [(kernels, *each) for kernels in KERNELS for each in faults_of(kernels, kernels.NAMES)]
+FAULTS = [
+    (kernels, *each)
+    for kernels in (*KERNELS, pipelines)
+    for each in faults_of(kernels, kernels.NAMES)
+]
 
 
 @pytest.mark.usefixtures("_no_tries")
@@ -135,11 +143,6 @@ def test_what_is_said(kernels, case, tmp_path, messages) -> None:
     assert f"{last.message}\n{last.advice}" == messages
 
 
-def found_in_pipeline(kernels: Any, name: str) -> Findings:
-    kernel, programs, arguments, _out, _right = kernels.launched(name)
-    return kernellab.check(kernel, (programs,), *arguments, target=pipelines.target_of(name))
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", pipelines.NAMES)
 def test_a_pipeline_is_right_whenever_operations_complete(name) -> None:
@@ -149,14 +152,14 @@ def test_a_pipeline_is_right_whenever_operations_complete(name) -> None:
         with kernellab.interpreted(target=pipelines.target_of(name), completion=completion):
             kernel[(programs,)](*arguments)
         torch.testing.assert_close(out.float(), right, rtol=2e-3, atol=2e-2)
-    assert not found_in_pipeline(pipelines, name)
+    assert not checked(pipelines, name)
 
 
 @pytest.mark.usefixtures("_no_tries")
 @pytest.mark.sampled(15)
 @pytest.mark.parametrize(("name", "line"), waits_of(pipelines, pipelines.NAMES))
 def test_each_wait_of_a_pipeline_is_needed(name, line, tmp_path) -> None:
-    kinds = {one.kind for one in found_in_pipeline(without_wait(pipelines, line, tmp_path), name)}
+    kinds = {one.kind for one in checked(without_wait(pipelines, line, tmp_path), name)}
     assert kinds & {"missing-wait", "extra-arrival", "endless-wait"}, kinds
 
 
@@ -201,24 +204,40 @@ def test_triton_refuses_to_load_from_another_cta() -> None:
 
 MANY = 100_000
 BAD: list[tuple[Any, tuple[Any, ...], str, str, str]] = [
-    (asynchronous.never_waits, (5,), "sm_80", "missing-wait", "copy_to_shared("),
-    (asynchronous.never_waits, (MANY,), "sm_80", "missing-wait", "copy_to_shared("),
-    (asynchronous.never_commits, (MANY,), "sm_100", "missing-wait", "blackwell.tcgen05_mma("),
     (handed_on.misused, ("initialized", "arrive", 1), "sm_90", "endless-wait", "mbarrier.wait("),
+    (asynchronous.never_waits, (MANY, "counted"), "sm_80", "missing-wait", "copy"),
+    (asynchronous.never_waits_for_tma, (MANY, "load"), "sm_90", "missing-wait", "tma_load("),
+    (asynchronous.never_waits_for_tma, (MANY, "store"), "sm_90", "missing-wait", "tma_store("),
+    (asynchronous.never_waits_for_products, (MANY, "wgmma"), "sm_90", "missing-wait", "_mma("),
+    (asynchronous.never_waits, (MANY, "direct"), "gfx950", "missing-wait", "_to_shared("),
+    (asynchronous.never_waits, (MANY, "copy"), "sm_80", "missing-wait", "copy_to_shared("),
+    (asynchronous.never_waits_for_products, (MANY, "tcgen05"), "sm_100", "missing-wait", "_mma("),
     (handed_on.misused, ("data", "wait", 1), "sm_90", "invalid-barrier", "mbarrier.wait("),
-    (asynchronous.reduces, (), "sm_100", "unsupported-operation", "tile.load_min("),
-][: 6 if hasattr(blackwell.tensor_memory_descriptor, "load_min") else 5]  # from Triton 3.7 on
+]
 
 
 @pytest.mark.usefixtures("_no_tries")
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("kernel", "arguments", "target", "kind", "line"), BAD)
 def test_bad_input(kernel, arguments, target, kind, line) -> None:
-    launch: Any = kernel, (1,), torch.zeros(512), *arguments
-    said: list[Any] = []
-    try:
-        kernellab.run(*launch, target=target, completion="late")
-        if MANY not in arguments:  # which a check takes minutes for
-            said += kernellab.check(*launch, target=target)
-    except KernelLabError as error:
-        said.append(error.diagnostic)
-    assert (kind, True) in {(one.kind, line in source_line(one.position)) for one in said}
+    is_tma = kernel is asynchronous.never_waits_for_tma
+    x = described(torch.zeros(64, 64, dtype=torch.float16)) if is_tma else torch.zeros(512)
+    for call in (partial(kernellab.run, completion="late"), kernellab.check):
+        said: list[Any] = []
+        try:
+            found = call(kernel, (1,), x, *arguments, target=target)
+            said += found if call is kernellab.check else ()
+        except KernelLabError as error:
+            said.append(error.diagnostic)
+        assert (kind, True) in {(one.kind, line in source_line(one.position)) for one in said}
+
+
+@pytest.mark.parametrize("number", [torch.nan, torch.inf])
+def test_products_of_shared_memory_that_holds_what_is_not_finite(number) -> None:
+    launch, keywords = launch_of(asynchronous, "products")
+    a, b = (each.base for each in launch[2:4])
+    a[3, 5], b[5, 7] = number, 0.0
+    found = kernellab.check(*launch, **keywords)
+    assert not any(" failed: " in note for note in found.notes), found.notes
+    lines = [(one.kind, "warpgroup_mma(" in source_line(one.position)) for one in found]
+    assert lines == ([("nan", True)] if number == torch.inf else [])

@@ -10,10 +10,11 @@ import triton
 import triton.language as tl
 
 import kernellab
-from kernellab.checker import check, fixes
+from kernellab.checker import check, fixes, session
 from kernellab.checker.kernel_source import Source
 from kernellab.checker.records import Finding
 from kernellab.checker.rewrites import WRONG, Rewrite
+from kernellab.checker.session import OutOfWork, Work
 from kernellab.errors import Change, CompileError, changes_between
 from kernellab.records import BoundLaunch
 from tests.checker.launches import zeros
@@ -225,6 +226,26 @@ def test_whether_fixes_are_tried_depends_on_the_work_alone(monkeypatch) -> None:
     assert kernellab.check(launch)[0].verified
     monkeypatch.setattr(fixes, "MOST_WORK", first - 1)
     assert not kernellab.check(launch)[0].verified
+    with pytest.raises(OutOfWork):
+        check.examined(launch, check.CheckOptions(work=Work(most=first - 1)))
+
+
+@triton.jit
+def squared(x_ptr, CALL: tl.constexpr):
+    rows = tl.arange(0, 64)
+    place = x_ptr + rows[:, None] * 64 + rows[None, :]
+    x = tl.load(place)
+    tl.store(place, tl.dot(x, x).to(tl.float16))
+
+
+def test_matmuls_are_work(monkeypatch) -> None:
+    def work(call: int) -> int:
+        launch = BoundLaunch(squared, (1,), (torch.zeros(64, 64, dtype=torch.float16), call), {})
+        return check.examined(launch, check.CheckOptions()).work
+
+    counted = work(0)
+    monkeypatch.setattr(session, "MATMUL", 10**9)
+    assert counted - work(1) == 2 * 64**3 // 256
 
 
 @triton.jit

@@ -4,6 +4,7 @@ import pytest
 import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia import blackwell
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier
 
 import kernellab
@@ -11,6 +12,7 @@ from kernellab.errors import KernelFault
 from tests.cases.case import iota, normal
 from tests.corpus import gluon_kernels
 from tests.corpus.gluon_kernels import described
+from tests.kernels.asynchronous import reduces
 from tests.kernels.gluon_add import gluon_add
 from tests.kernels.specialized_warps import producer_and_consumer
 from tests.support.compiled import source_line
@@ -117,3 +119,18 @@ def test_a_group_that_waits_for_what_no_other_does(raised) -> None:
     assert source_line(fault.position).startswith("mbarrier.wait(filled")
     assert torch.equal(out[:384], 2 * x[:384])
     assert not out[384:].any()
+
+
+@pytest.mark.skipif(
+    not hasattr(blackwell.tensor_memory_descriptor, "load_min"), reason="from Triton 3.7 on"
+)
+@pytest.mark.parametrize(("is_min", "of_absolute", "keeps_nan"), [(0, 0, 0), (1, 1, 0), (1, 0, 1)])
+def test_extremes_on_the_way_out_of_tensor_memory(is_min, of_absolute, keeps_nan) -> None:
+    x, out = normal(128, 64), torch.zeros(128)
+    x[0, 5] = torch.nan
+    kernellab.run(reduces, (1,), x, out, is_min, of_absolute, keeps_nan, target="sm_103")
+    source = x.abs() if of_absolute else x
+    right = torch.amin(source, 1) if is_min else torch.amax(source, 1)
+    assert torch.equal(out[1:], right[1:])
+    left = source[0][~source[0].isnan()]
+    assert out[0].isnan() if keeps_nan else out[0] == (left.min() if is_min else left.max())

@@ -7,6 +7,7 @@ finds it, "missing-wait with A, B". `tests/support/broken_kernels.py` makes the 
 from typing import Any
 
 import torch
+from triton._C.libtriton import ir
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.amd.cdna4 import async_copy as direct
@@ -17,6 +18,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     mbarrier,
     tma,
     warpgroup_mma,
+    warpgroup_mma_init,
     warpgroup_mma_wait,
 )
 
@@ -382,7 +384,7 @@ def tensor_groups__load(a, b, stages_a, stages_b, filled, emptied, TILES: gl.con
         stage = number % 2
         mbarrier.wait(emptied.index(stage), (number // 2 & 1) ^ 1)  # A removed
         mbarrier.expect(filled.index(stage), a.block_type.nbytes + b.block_type.nbytes)  # extra-arrival with A, B
-        tma_load(a, [0, number * 64], filled.index(stage), stages_a.index(stage))  # missing-wait with B
+        tma_load(a, [0, number * 64], filled.index(stage), stages_a.index(stage))
         tma_load(b, [number * 64, 0], filled.index(stage), stages_b.index(stage))  # F removed
 
 
@@ -391,7 +393,7 @@ def tensor_groups__multiply(stages_a, stages_b, sums, filled, emptied, done, TIL
     for number in range(TILES):
         stage = number % 2
         mbarrier.wait(filled.index(stage), number // 2 & 1)  # B removed
-        blackwell.tcgen05_mma(stages_a.index(stage), stages_b.index(stage), sums, use_acc=number > 0)  # missing-wait with E
+        blackwell.tcgen05_mma(stages_a.index(stage), stages_b.index(stage), sums, use_acc=number > 0)  # missing-wait with B, E
         blackwell.tcgen05_commit(emptied.index(stage))  # C removed
     blackwell.tcgen05_commit(done)  # D removed
 
@@ -451,35 +453,71 @@ def fresh_barriers(source, out_ptr, TILES: gl.constexpr):
 
 
 @gluon.jit
-def never_waits(x_ptr, copies):
-    layout: gl.constexpr = gl.BlockedLayout([4], [32], [4], [0])
+def never_waits(x_ptr, times, KIND: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([4], [64 if KIND == "direct" else 32], [4], [0])
     lanes = gl.arange(0, 512, layout=layout)
     tile = gl.allocate_shared_memory(gl.float32, [512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
-    for _ in range(copies):
-        copy_to_shared(tile, x_ptr + lanes)
-        async_copy.commit_group()
+    arrived = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    if KIND == "counted":
+        mbarrier.init(arrived, count=128)
+    for _ in range(times):
+        if KIND == "direct":
+            direct.global_load_to_shared(tile, x_ptr + lanes)
+        else:
+            copy_to_shared(tile, x_ptr + lanes)
+        if KIND == "counted":
+            async_copy.mbarrier_arrive(arrived, increment_count=False)
+        else:
+            async_copy.commit_group()
 
 
 @gluon.jit
-def never_commits(x_ptr, products):
-    """Without tcgen05_commit, all are in flight."""
+def never_waits_for_tma(x, times, KIND: gl.constexpr):
+    tile = gl.allocate_shared_memory(x.dtype, [64, 64], x.layout)
+    arrived = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(arrived, count=1)
+    for _ in range(times):
+        if KIND == "load":
+            tma_load(x, [0, 0], arrived, tile)
+        else:
+            tma_store(x, [0, 0], tile)
+
+
+@gluon.jit
+def never_waits_for_products(x_ptr, times, KIND: gl.constexpr):
     layout: gl.constexpr = blackwell.TensorMemoryLayout([64, 16], col_stride=1)
-    tile = gl.allocate_shared_memory(gl.float16, [64, 16], gl.NVMMASharedLayout(32, 16, rank=2))
-    other = gl.allocate_shared_memory(gl.float16, [16, 16], gl.NVMMASharedLayout(32, 16, rank=2))
-    sums = blackwell.allocate_tensor_memory(gl.float32, [64, 16], layout)
-    for _ in range(products):
-        blackwell.tcgen05_mma(tile, other, sums)
-    tile.store(gl.full([64, 16], 0.0, gl.float16, gl.BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])))
+    registers: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, 16, 16])
+    a = gl.allocate_shared_memory(gl.float16, [64, 16], gl.NVMMASharedLayout(32, 16, rank=2))
+    b = gl.allocate_shared_memory(gl.float16, [16, 16], gl.NVMMASharedLayout(32, 16, rank=2))
+    if KIND == "tcgen05":
+        sums = blackwell.allocate_tensor_memory(gl.float32, [64, 16], layout)
+    else:
+        sums = warpgroup_mma_init(gl.zeros((64, 16), gl.float32, registers))
+    for _ in range(times):
+        if KIND == "tcgen05":
+            blackwell.tcgen05_mma(a, b, sums)
+        else:
+            sums = warpgroup_mma(a, b, sums, is_async=True)
+    if KIND == "wgmma":
+        total = gl.max(warpgroup_mma_wait(num_outstanding=0, deps=(sums,)), 1)
+        gl.store(x_ptr + gl.arange(0, 64, layout=gl.SliceLayout(1, registers)), total)
 
 
 @gluon.jit
-def reduces(out_ptr):
-    """A load that the interpreter does not run."""
+def reduces(x_ptr, out_ptr, IS_MIN: gl.constexpr, ABS: gl.constexpr, NAN: gl.constexpr):
+    """The extreme of each row, on the way out of tensor memory."""
     layout: gl.constexpr = blackwell.TensorMemoryLayout([128, 64], col_stride=1)
     registers: gl.constexpr = blackwell.get_tmem_reg_layout(gl.float32, (128, 64), layout, 4)
     tile = blackwell.allocate_tensor_memory(gl.float32, [128, 64], layout)
-    _, least = tile.load_min(registers)
-    gl.store(out_ptr + gl.arange(0, 128, layout=gl.SliceLayout(1, registers)), least)
+    rows = gl.arange(0, 128, layout=gl.SliceLayout(1, registers))
+    columns = gl.arange(0, 64, layout=gl.SliceLayout(0, registers))
+    tile.store(gl.load(x_ptr + rows[:, None] * 64 + columns[None, :]))
+    nan: gl.constexpr = ir.PROPAGATE_NAN.ALL if NAN else ir.PROPAGATE_NAN.NONE
+    if IS_MIN:
+        _, extreme = tile.load_min(registers, ABS, nan)
+    else:
+        _, extreme = tile.load_max(registers, ABS, nan)
+    gl.store(out_ptr + rows, extreme)
 
 
 NAMES = (

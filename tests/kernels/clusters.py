@@ -32,9 +32,9 @@ def multicast(source, LAYOUT: gl.constexpr, out_ptr, TILES: gl.constexpr):
     columns = gl.arange(0, 64, layout=gl.SliceLayout(0, LAYOUT))
     for number in range(TILES):
         stage = number % 2
-        mbarrier.expect(filled.index(stage), source.nbytes_per_cta)  # B nbytes_per_cta -> nbytes_per_cta * 2; C removed
+        mbarrier.expect(filled.index(stage), source.nbytes_per_cta)  # B nbytes_per_cta -> nbytes_per_cta * 2; C removed; J nbytes_per_cta -> nbytes_per_cta // 2
         tma_load(source, [number * 128, 0], filled.index(stage), stages.index(stage), multicast=True)  # missing-wait with F, G, H, I
-        mbarrier.wait(filled.index(stage), number // 2 & 1)  # D removed; E & 1 -> & 1 ^ 1; endless-wait with A, B, C
+        mbarrier.wait(filled.index(stage), number // 2 & 1)  # D removed; E & 1 -> & 1 ^ 1; endless-wait with A, B, C, J
         x = stages.index(stage).load(LAYOUT)  # missing-wait with D, E
         cluster.arrive(relaxed=False)  # G removed; H =False -> =True
         gl.store(out_ptr + number * 8192 + rows[:, None] * 64 + columns[None, :], x + x)

@@ -76,7 +76,7 @@ def counted__copy(x_ptr, stages, filled, emptied, TILES: gl.constexpr):
         stage = number % 2
         mbarrier.wait(emptied.index(stage), (number // 2 & 1) ^ 1)  # A removed; endless-wait with D
         copy_to_shared(stages.index(stage), x_ptr + number * 512 + lanes)  # missing-wait with A
-        async_copy.mbarrier_arrive(filled.index(stage), increment_count=False)  # B async_copy.mbarrier_arrive(filled.index(stage), increment_count=False) -> mbarrier.arrive(filled.index(stage), count=128); extra-arrival with C
+        async_copy.mbarrier_arrive(filled.index(stage), increment_count=False)  # B async_copy.mbarrier_arrive(filled.index(stage), increment_count=False) -> mbarrier.arrive(filled.index(stage), count=128); extra-arrival with A, C
 
 
 @gluon.jit
@@ -92,7 +92,7 @@ def counted__use(out_ptr, stages, filled, emptied, TILES: gl.constexpr):
 
 
 @gluon.jit
-def counted(x_ptr, out_ptr, TILES: gl.constexpr):  # extra-arrival with A
+def counted(x_ptr, out_ptr, TILES: gl.constexpr):
     """A group of warps copies by cp.async, which mbarriers count: each thread arrives."""
     stages = gl.allocate_shared_memory(gl.float32, [2, 512], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     filled = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
@@ -162,7 +162,7 @@ def tensor_epilogue__multiply(tile_a, tile_b, sums, ready, free, TILES: gl.const
     for number in range(TILES):
         stage = number % 2
         mbarrier.wait(free.index(stage), (number // 2 & 1) ^ 1)  # A removed; endless-wait with B
-        blackwell.tcgen05_mma(tile_a, tile_b, sums.index(stage), use_acc=False)  # missing-wait with C
+        blackwell.tcgen05_mma(tile_a, tile_b, sums.index(stage), use_acc=False)  # missing-wait with A, C
         blackwell.tcgen05_commit(ready.index(stage))  # D ready.index(stage) -> ready.index(0); E removed
 
 
@@ -174,7 +174,7 @@ def tensor_epilogue__store(sums, ready, free, out_ptr, layout: gl.constexpr, reg
         stage = number % 2
         mbarrier.wait(ready.index(stage), number // 2 & 1)  # B removed; endless-wait with D, E
         pass  # C pass -> mbarrier.arrive(free.index(stage), count=1)  # noqa: PIE790
-        total = gl.convert_layout(sums.index(stage).load(registers), layout)  # missing-wait with A, B
+        total = gl.convert_layout(sums.index(stage).load(registers), layout)  # missing-wait with B
         mbarrier.arrive(free.index(stage), count=1)  # C removed
         gl.store(out_ptr + number * 4096 + rows[:, None] * 64 + columns[None, :], total + 1.0)
 
@@ -203,7 +203,7 @@ def tensor_weights__multiply(tile_a, tile_b, scores, weights, sums, scored, weig
     for number in range(TILES):
         blackwell.tcgen05_mma(tile_a, tile_b, scores, use_acc=False, mbarriers=[scored])  # missing-wait with D
         mbarrier.wait(weighed, number & 1)  # A removed; endless-wait with C
-        blackwell.tcgen05_mma(weights, tile_b, sums, use_acc=number > 0, mbarriers=[done])  # missing-wait with B
+        blackwell.tcgen05_mma(weights, tile_b, sums, use_acc=number > 0, mbarriers=[done])  # missing-wait with A, B
         mbarrier.wait(done, number & 1)  # E & 1 -> & 1 ^ 1
 
 
@@ -213,7 +213,7 @@ def tensor_weights__weigh(scores, weights, scored, weighed, registers: gl.conste
         mbarrier.wait(scored, number & 1)  # C removed
         x = scores.load(registers)  # missing-wait with C
         pass  # B pass -> mbarrier.arrive(weighed, count=1)  # noqa: PIE790
-        weights.store((x * 0.125).to(gl.float16))  # missing-wait with A
+        weights.store((x * 0.125).to(gl.float16))
         mbarrier.arrive(weighed, count=1)  # B removed
 
 
@@ -248,12 +248,12 @@ def direct_keys_values(k_ptr, v_ptr, out_ptr, TILES: gl.constexpr):
     keys = gl.allocate_shared_memory(gl.float32, [1024], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     values = gl.allocate_shared_memory(gl.float32, [1024], gl.SwizzledSharedLayout(1, 1, 1, [0]))
     direct.global_load_to_shared(keys, k_ptr + lanes)
-    direct.commit_group()
+    direct.commit_group()  # E removed
     for number in range(TILES):
         direct.buffer_load_to_shared(values, v_ptr, number * 1024 + lanes)
         direct.commit_group()  # A removed
         direct.wait_group(1)  # B (1) -> (2)
-        key = direct.load_shared_relaxed(keys, layout)  # missing-wait with A, B, C
+        key = direct.load_shared_relaxed(keys, layout)  # missing-wait with A, B, C, E
         direct.buffer_load_to_shared(keys, k_ptr, (number + 1) % TILES * 1024 + lanes)
         direct.commit_group()  # C removed
         direct.wait_group(1)  # D removed

@@ -21,6 +21,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from tests.cases.case import normal
 from tests.corpus.gluon_kernels import copy_to_shared, described, tma_load, tma_store
 
+# fmt: off
+
 
 @gluon.jit
 def copied_matmul__copy(a, b, a_stages, b_stages, N, K, number):
@@ -28,7 +30,7 @@ def copied_matmul__copy(a, b, a_stages, b_stages, N, K, number):
     if number < K // 64:
         copy_to_shared(a_stages.index(number % a_stages.shape[0]), a + number * 64)
         copy_to_shared(b_stages.index(number % a_stages.shape[0]), b + number * 64 * N)
-    async_copy.commit_group()
+    async_copy.commit_group()  # A async_copy.commit_group() -> if number < K // 64: async_copy.commit_group()
 
 
 @gluon.jit
@@ -48,8 +50,8 @@ def copied_matmul(a, b, c, N, K, STAGES: gl.constexpr):
     sums = gl.zeros((64, 64), gl.float32, sums_layout)
     for number in range(K // 64):
         async_copy.wait_group(STAGES - 2)
-        left = a_stages.index(number % STAGES).load(gl.DotOperandLayout(0, sums_layout, 2))
-        right = b_stages.index(number % STAGES).load(gl.DotOperandLayout(1, sums_layout, 2))
+        left = a_stages.index(number % STAGES).load(gl.DotOperandLayout(0, sums_layout, 2))  # missing-wait with A
+        right = b_stages.index(number % STAGES).load(gl.DotOperandLayout(1, sums_layout, 2))  # missing-wait with A
         copied_matmul__copy(a_tile, b_tile, a_stages, b_stages, N, K, number + STAGES - 1)
         sums = mma_v2(left, right, sums)
     total = gl.convert_layout(sums, layout).to(gl.float16)
@@ -77,15 +79,15 @@ def matmul__multiply(a_stages, b_stages, sums, filled, emptied, done, read, K, b
     count = 0
     for number in range(gl.program_id(0), blocks, gl.num_programs(0)):
         block = number // gl.num_programs(0)
-        mbarrier.wait(read.index(block % 2), (block // 2 & 1) ^ 1)
+        mbarrier.wait(read.index(block % 2), (block // 2 & 1) ^ 1)  # D (block // 2 & 1) -> (block & 1)
         for k in range(0, K, 64):
             stage = count % STAGES
             mbarrier.wait(filled.index(stage), count // STAGES & 1)
             tile_a, tile_b = a_stages.index(stage), b_stages.index(stage)
-            blackwell.tcgen05_mma(tile_a, tile_b, sums.index(block % 2), use_acc=k > 0)
+            blackwell.tcgen05_mma(tile_a, tile_b, sums.index(block % 2), use_acc=k > 0)  # missing-wait with C
             blackwell.tcgen05_commit(emptied.index(stage))
             count += 1
-        blackwell.tcgen05_commit(done.index(block % 2))
+        blackwell.tcgen05_commit(done.index(block % 2))  # A done.index -> read.index
 
 
 @gluon.jit
@@ -93,11 +95,11 @@ def matmul__store(c, sums, done, read, N, blocks, registers: gl.constexpr):
     result = gl.allocate_shared_memory(c.dtype, c.block_type.shape, c.layout)
     for number in range(gl.program_id(0), blocks, gl.num_programs(0)):
         block = number // gl.num_programs(0)
-        mbarrier.wait(done.index(block % 2), block // 2 & 1)
-        total = sums.index(block % 2).load(registers)
-        mbarrier.arrive(read.index(block % 2), count=1)
-        tma.store_wait(0)
-        result.store(total.to(c.dtype))
+        mbarrier.wait(done.index(block % 2), block // 2 & 1)  # endless-wait with A, D
+        total = sums.index(block % 2).load(registers)  # C total = sums.index(block % 2).load(registers) -> mbarrier.arrive(read.index(block % 2), count=1)
+        mbarrier.arrive(read.index(block % 2), count=1)  # C mbarrier.arrive(read.index(block % 2), count=1) -> total = sums.index(block % 2).load(registers)
+        tma.store_wait(0)  # B (0) -> (1)
+        result.store(total.to(c.dtype))  # missing-wait with B
         fence_async_shared()
         tma_store(c, [number // (N // 64) * 64, number % (N // 64) * 64], result)
     tma.store_wait(0)
@@ -122,15 +124,7 @@ def matmul(a, b, c, M, N, K, STAGES: gl.constexpr):
         mbarrier.init(read.index(stage), count=1)
     sums = blackwell.allocate_tensor_memory(gl.float32, [2, 64, 64], layout)
     blocks = (M // 64) * (N // 64)
-    gl.warp_specialize(
-        [
-            (matmul__store, (c, sums, done, read, N, blocks, registers)),
-            (matmul__load, (a, b, a_stages, b_stages, filled, emptied, N, K, blocks)),
-            (matmul__multiply, (a_stages, b_stages, sums, filled, emptied, done, read, K, blocks)),
-        ],
-        [1, 1],
-        [24, 24],
-    )
+    gl.warp_specialize([(matmul__store, (c, sums, done, read, N, blocks, registers)), (matmul__load, (a, b, a_stages, b_stages, filled, emptied, N, K, blocks)), (matmul__multiply, (a_stages, b_stages, sums, filled, emptied, done, read, K, blocks))], [1, 1], [24, 24])
 
 
 @gluon.jit
@@ -145,7 +139,7 @@ def attention__load(q, k, v, tiles, barriers, N):
         mbarrier.wait(emptied.index(stage), (count // STAGES & 1) ^ 1)
         mbarrier.expect(k_filled.index(stage), k.block_type.nbytes)
         tma_load(k, [count * 64, 0], k_filled.index(stage), k_stages.index(stage))
-        mbarrier.expect(v_filled.index(stage), v.block_type.nbytes)
+        mbarrier.expect(v_filled.index(stage), v.block_type.nbytes)  # C nbytes -> nbytes // 2
         tma_load(v, [count * 64, 0], v_filled.index(stage), v_stages.index(stage))
 
 
@@ -162,10 +156,10 @@ def attention__attend(out, tiles, barriers, scale, N):
     mbarrier.wait(q_filled, 0)
     for count in range(N // 64):
         stage = count % STAGES
-        mbarrier.wait(k_filled.index(stage), count // STAGES & 1)
+        mbarrier.wait(k_filled.index(stage), count // STAGES & 1)  # A // STAGES & 1 -> & 1
         scores = gl.zeros((64, 64), gl.float32, layout)
         keys = k_stages.index(stage).permute((1, 0))
-        scores = warpgroup_mma(q_tile, keys, scores, is_async=True)
+        scores = warpgroup_mma(q_tile, keys, scores, is_async=True)  # missing-wait with A
         sums = warpgroup_mma_wait(num_outstanding=1, deps=(sums,))
         mbarrier.arrive(emptied.index((count + STAGES - 1) % STAGES), count=1, pred=count > 0)
         scores = warpgroup_mma_wait(num_outstanding=0, deps=(scores,))
@@ -176,8 +170,8 @@ def attention__attend(out, tiles, barriers, scale, N):
         sums = sums * correction[:, None]
         largest = new_largest
         weights = gl.convert_layout(weights.to(gl.float16), operand)
-        mbarrier.wait(v_filled.index(stage), count // STAGES & 1)
-        sums = warpgroup_mma(weights, v_stages.index(stage), sums, is_async=True)
+        mbarrier.wait(v_filled.index(stage), count // STAGES & 1)  # B v_filled -> k_filled; endless-wait with C
+        sums = warpgroup_mma(weights, v_stages.index(stage), sums, is_async=True)  # missing-wait with B
     sums = warpgroup_mma_wait(num_outstanding=0, deps=(sums,))
     q_tile.store((sums / total[:, None]).to(gl.float16))
     fence_async_shared()
@@ -204,14 +198,7 @@ def attention(q, k, v, out, scale, N, STAGES: gl.constexpr):
         mbarrier.init(emptied.index(stage), count=1)
     tiles = (q_tile, k_stages, v_stages)
     barriers = (q_filled, k_filled, v_filled, emptied)
-    gl.warp_specialize(
-        [
-            (attention__attend, (out, tiles, barriers, scale, N)),
-            (attention__load, (q, k, v, tiles, barriers, N)),
-        ],
-        [1],
-        [24],
-    )
+    gl.warp_specialize([(attention__attend, (out, tiles, barriers, scale, N)), (attention__load, (q, k, v, tiles, barriers, N))], [1], [24])
 
 
 NAMES = ("copied_matmul", "matmul", "attention")

@@ -101,7 +101,7 @@ def test_a_tile_that_was_waited_for_came_from_its_copy(name: str) -> None:
 
 def test_what_never_completes_is_pending_to_the_end() -> None:
     trace = kernellab.trace(
-        never_waits, (1,), torch.ones(512), 3, target="sm_80", completion="late"
+        never_waits, (1,), torch.ones(512), 3, "copy", target="sm_80", completion="late"
     )
     assert [flight.completed for flight in trace.asynchronous] == [None] * 3
     states = [flight.state(len(trace) - 1) for flight in trace.asynchronous]

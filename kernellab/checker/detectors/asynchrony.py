@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,12 +16,12 @@ from xdsl.traits import IsTerminator
 
 from kernellab import triton_api
 from kernellab.checker.checked_run import CheckedRun, Computed
-from kernellab.checker.detector import Detector
+from kernellab.checker.detector import Detector, Stopped
 from kernellab.interpreter.codegen.indices import memory_name
 from kernellab.interpreter.execution.grid import Programs
 from kernellab.interpreter.execution.program import is_asynchronous
 from kernellab.interpreter.memory import shared_memory
-from kernellab.interpreter.memory.asynchrony import Flight, Flights, NeverWaitedFor
+from kernellab.interpreter.memory.asynchrony import MOST_IN_FLIGHT, Flight, Flights, NeverWaitedFor
 from kernellab.interpreter.memory.shared_memory import SharedTile
 from kernellab.interpreter.tiles import Active, Value, narrowed
 from kernellab.ir import mlir, ttg, ttng
@@ -212,6 +212,9 @@ class _Watched:
         led: for which programs only the first CTA of each pair has waited for it, or each CTA
             only for its own part (`is_alone`); None before.
         follows: what other CTAs had not waited for when it was issued.
+        times: how often it happened to the same tiles and was in flight each time.
+        earlier: the first of these; None if there is none.
+        reads_nothing: whether nothing had been written yet to what it reads.
     """
 
     operation: Operation
@@ -231,6 +234,9 @@ class _Watched:
     is_alone: bool = False
     multicasts: list[tuple[Flight, Array]] = field(default_factory=list)
     follows: Sequence[_Watched] = ()
+    times: int = 1
+    earlier: _Watched | None = None
+    reads_nothing: bool = False
 
     def is_of(self, tiles: Sequence[SharedTile]) -> bool:
         """Whether it uses these tiles and no other."""
@@ -238,6 +244,14 @@ class _Watched:
         return len(own) == len(tiles) and all(
             (tile.addresses == other.addresses).all() for tile, other in zip(own, tiles)
         )
+
+    def is_early(self, is_read: bool, faulty: Array) -> bool:
+        """Whether it came too early, not another group's use of the same memory: it overwrites what
+        that has waited for, or reads what that will write.
+        """
+        if not is_read:
+            return self.reads_nothing
+        return self.earlier is not None and not (self.earlier.pending & faulty).any()
 
     def learn(self, group: str, time: int, here: Array) -> None:
         """A group of warps has waited for it."""
@@ -331,7 +345,7 @@ class _Use:
     def operation(self) -> Operation:
         return self.computed.operation
 
-    @property
+    @functools.cached_property
     def here(self) -> Array:
         """For each program, whether it takes part."""
         everyone = numpy.ones(self.batch.programs.count, numpy.bool_)
@@ -354,6 +368,7 @@ class MissingWait(Detector):
     def __init__(self, run: CheckedRun) -> None:
         super().__init__(run)
         self._batches: dict[Programs, _Batch] = {}
+        self._times: Counter[tuple[Operation, Operation, str]] = Counter()
         self._ctas = ttg.cta_count(run.code.module)
         if self._ctas > 1 and triton_api.CTAS_LOAD_FROM_OTHERS:
             self.notes = (_PEERS.format(self._ctas),)
@@ -379,7 +394,7 @@ class MissingWait(Detector):
         assert computed.programs is not None
         values = dict(zip(operation.operands, computed.operands))
         active = computed.active
-        condition = getattr(operation, "predicate", None)
+        condition = _condition(operation)
         if condition is not None:
             active = narrowed(active, values[condition], computed.programs.count)
         batch = self._batch(computed.programs)
@@ -427,7 +442,10 @@ class MissingWait(Detector):
             use = _Use(computed, batch, reads, writes, values, active)
             self._look(use)
             self._look_in_cluster(use)
-            issued = self._issue(use) if has(operation, Asynchronous) else None
+            try:
+                issued = self._issue(use) if has(operation, Asynchronous) else None
+            except NeverWaitedFor as fault:
+                self._add(use, operation, use.here, fault.what, fault.advice, is_last=True)
             if self._ctas > 1:
                 tiles: Sequence[SharedTile] = use.tiles
                 if isinstance(operation, ttng.InitBarrierOp):
@@ -474,15 +492,24 @@ class MissingWait(Detector):
         elif barrier is not None:
             flight = barrier.arrivals[-1].flight
         else:
-            flight = self._in_group(use, queue)
+            flight = batch.flights.issue(queue, _nothing, active)
             if not queue.startswith("copies"):
                 batch.flights.commit(queue, active)
-        self._forget(use)
+        again = self._forget(use)
         result = use.computed.results[0] if isinstance(operation, ttng.WarpGroupDotOp) else None
         reads, writes = tuple(use.reads.values()), tuple(use.writes.values())
         watched = _Watched(operation, queue, flight, reads, writes, result, barrier)
         watched.group, watched.issued = _group(operation), flight.pending.copy()
         watched.follows = [each for each in batch.watched if _is_led(each, use.here)]
+        watched.reads_nothing = any(tile.allocation.writes == 0 for tile in reads)
+        for last in again:
+            if last.pending.any():
+                oldest = last.earlier
+                is_oldest = oldest is None or not oldest.pending.any()
+                watched.earlier, last.earlier = last if is_oldest else oldest, None
+                watched.times = last.times + 1
+        if watched.times > MOST_IN_FLIGHT:
+            raise NeverWaitedFor(int(numpy.argmax(use.here)))
         if barrier is not None:
             watched.counted.append(barrier)
         batch.watched.append(watched)
@@ -491,16 +518,6 @@ class MissingWait(Detector):
                 batch.count(operation, queue, use.values[counting])
                 batch.clocks.arrive(watched.group, use.values[counting], active)
         return watched
-
-    def _in_group(self, use: _Use, queue: str) -> Flight:
-        """Issue an operation of a queue; report that too many are in flight."""
-        flights = use.batch.flights
-        try:
-            return flights.issue(queue, _nothing, use.active)
-        except NeverWaitedFor as fault:
-            self._add(use, use.operation, use.here, fault.what, fault.advice)
-            flights.before(queue)(None)
-            return flights.issue(queue, _nothing, use.active)
 
     def _keep(self, use: _Use) -> None:
         """Keep what a group of warps reads or writes at once."""
@@ -516,11 +533,11 @@ class MissingWait(Detector):
             watched.fenced = numpy.zeros_like(use.here)
         batch.watched.append(watched)
 
-    def _forget(self, use: _Use) -> None:
-        """Forget what is complete; where groups of warps may still have to learn of it, only what
-        the operation did to the same tiles before. What happens again for the same programs and
-        tiles completes no earlier than that, since queues and barriers keep the order: once is
-        enough.
+    def _forget(self, use: _Use) -> list[_Watched]:
+        """Forget what is complete, and return what the operation did to the same tiles before;
+        where groups of warps may still have to learn of what is complete, forget only that. What
+        happens again for the same programs and tiles completes no earlier, since queues and
+        barriers keep the order: once is enough.
         """
         barrier = _barrier(use.operation, use.values)
         again = [
@@ -546,6 +563,7 @@ class MissingWait(Detector):
             or (each.led is not None and each.led.any())
             or (each.group and not any(each is other for other in again))
         ]
+        return again
 
     def _look(self, use: _Use) -> None:
         """Report what the operation reads or writes while another one is in flight on it."""
@@ -553,15 +571,17 @@ class MissingWait(Detector):
         group = _group(operation)
         if group and has(operation, Asynchronous):
             self._look_for_fences(use)
+        in_order = queue if queue.startswith("tcgen05") else None
         for watched in use.batch.watched:
-            pending = watched.pending & use.here
-            in_order = queue.startswith("tcgen05") and watched.queue == queue
-            unknown = pending
+            if watched.queue == in_order:
+                continue
+            unknown = pending = watched.pending & use.here
             if group and watched.group:
                 here = watched.issued & use.here
                 unknown = pending | (here & ~use.batch.clocks.knows(group, watched.learned))
-            unknown = unknown | (watched.unknown_to_pair(operation) & use.here)
-            if in_order or not unknown.any():
+            if watched.led is not None:
+                unknown = unknown | (watched.unknown_to_pair(operation) & use.here)
+            if not unknown.any():
                 continue
             both = (*watched.reads, *watched.writes)
             for tiles, others, is_read in (
@@ -668,32 +688,57 @@ class MissingWait(Detector):
         message: str,
         advice: str,
         kind: str = "missing-wait",
+        *,
+        at_other: bool = False,
+        is_last: bool = False,
     ) -> None:
-        facts = {
-            "kind": kind,
-            "message": message,
-            "advice": advice,
-            "places": use.computed.calls(),
-        }
-        ids = use.computed.linear_ids(faulty).tolist()
-        self.collector.add((use.operation, other, kind), facts, ids)
+        """Record a finding at an operation, or at the other (`at_other`).
+
+        Raises:
+            Stopped: it is the same for so many times, with so much in flight, that the program does
+                not wait at all.
+        """
+        places = locate(other.location).frames[::-1] if at_other else use.computed.calls()
+        facts = {"kind": kind, "message": message, "advice": advice, "places": places}
+        key = (use.operation, other, kind)
+        self.collector.add(key, facts, use.computed.linear_ids(faulty).tolist())
+        self._times[key] += 1
+        if self._times[key] == MOST_IN_FLIGHT or is_last:
+            raise Stopped(dict(zip(self._times, self.collector.findings()))[key])
 
     def _report(
         self, use: _Use, watched: _Watched, faulty: Array, is_read: bool, name: str = ""
     ) -> None:
         """Report a use of memory, or of a product's result if the memory has no name."""
-        what, wait = _WORDS[watched.queue.partition(" ")[0]]
-        if not wait or watched.barrier is not None:
-            wait = "mbarrier.wait(barrier, {left}) with its barrier"
-        if isinstance(watched.operation, ttng.TmemCopyOp):
-            what = "copy"
-        what += _line(watched.operation)
-        group = _group(use.operation)
-        is_pending = bool((watched.pending & faulty).any())
-        is_led = bool((watched.unknown_to_pair(use.operation) & faulty).any()) and not is_pending
-        is_others = bool(watched.group) and not (is_pending or is_led)
+        other, group = watched.operation, _group(use.operation)
+        is_early = group and watched.group not in ("", group) and watched.is_early(is_read, faulty)
+        if is_early:
+            did, does = ("overwritten", "reads") if is_read else ("read", "writes")
+            message = (
+                f"{name} is {did} here before another group of warps {does} it"
+                f"{_line(use.operation)}"
+            )
+        else:
+            message = self._message(use, watched, faulty, is_read, name)
+        advice = self._advice(use, watched, faulty)
+        if is_early and self.run.kernel.is_gluon():
+            advice = (
+                "This group of warps does not wait before this line at an mbarrier at which the "
+                "other arrives after that."
+            )
+        self._add(use, other, faulty, message, advice, at_other=bool(is_early))
+        watched.flight.complete(faulty)
+        if watched.led is not None:
+            watched.led = watched.led & ~faulty
+        if group:
+            watched.learn(group, use.batch.clocks.time[group], faulty)
+
+    def _message(
+        self, use: _Use, watched: _Watched, faulty: Array, is_read: bool, name: str
+    ) -> str:
+        what = _what(watched)
         verb = "read" if is_read else "overwritten"
-        if is_led:
+        if _is_led_in(use, watched, faulty):
             message = (
                 f"{name} is {verb} here by both CTAs of a pair, and only the first has waited for "
                 f"the {what}"
@@ -703,52 +748,69 @@ class MissingWait(Detector):
                     f"{name} is {verb} here for both CTAs of a pair, and each has waited only for "
                     f"its own {what}"
                 )
-        elif is_others and watched.queue:
-            message = (
-                f"{name} is {verb} here, and this group of warps has not waited for the {what}: "
-                "the wait of another group does not count for it"
-            )
-        elif is_others:
+            return message
+        if _is_of_others(use, watched, faulty):
+            if watched.queue:
+                return (
+                    f"{name} is {verb} here, and this group of warps has not waited for the "
+                    f"{what}: the wait of another group does not count for it"
+                )
             deed = "stores" if watched.writes else "reads"
-            message = (
-                f"{name} is {verb} here, and another group of warps {deed} it"
-                f"{what}: no mbarrier orders the two"
+            return (
+                f"{name} is {verb} here, and another group of warps {deed} it{what}: no mbarrier "
+                "orders the two"
             )
-        elif not name:
-            message = f"the result of the {what} is used here before it is complete"
-        elif is_read:
+        if not name:
+            return f"the result of the {what} is used here before it is complete"
+        if is_read:
             done = "completed" if watched.queue.startswith("tcgen05") else "arrived"
-            message = f"{name} is read here before the {what} has {done}"
-        else:
-            doing = "uses" if watched.reads and watched.writes else "writes"
-            doing = "reads" if not watched.writes else doing
-            message = f"{name} is overwritten here while the {what} still {doing} it"
+            return f"{name} is read here before the {what} has {done}"
+        doing = "uses" if watched.reads and watched.writes else "writes"
+        doing = "reads" if not watched.writes else doing
+        return f"{name} is overwritten here while the {what} still {doing} it"
 
+    def _advice(self, use: _Use, watched: _Watched, faulty: Array) -> str:
+        if not self.run.kernel.is_gluon():
+            return "The compiler placed the waits of this kernel: report it to Triton."
+        if _is_led_in(use, watched, faulty):
+            return "Nothing holds the other CTA, as gl.barrier(cluster=True) after the wait would."
+        is_others = _is_of_others(use, watched, faulty)
+        if is_others and not watched.queue:
+            return (
+                "The other group does not arrive after that at an mbarrier for which this group "
+                "waits before this line."
+            )
+        wait = _WORDS[watched.queue.partition(" ")[0]][1]
+        if not wait or watched.barrier is not None:
+            wait = "mbarrier.wait(barrier, {left}) with its barrier"
         left, is_committed = _left(use.batch, watched, int(numpy.argmax(faulty)))
         if is_others and watched.barrier is not None:
             left ^= 1  # its phase is over
         advice = f"Nothing between the two lines waits for it, as {wait.format(left=left)} would."
-        if not self.run.kernel.is_gluon():
-            advice = "The compiler placed the waits of this kernel: report it to Triton."
-        elif is_led:
-            advice = (
-                "Nothing holds the other CTA, as gl.barrier(cluster=True) after the wait would."
-            )
-        elif is_others and not watched.queue:
-            advice = (
-                "The other group does not arrive after that at an mbarrier for which this group "
-                "waits before this line."
-            )
-        elif not is_committed:
-            is_tcgen05 = watched.queue.startswith("tcgen05")
-            commit = "tcgen05_commit(barrier)" if is_tcgen05 else "async_copy.commit_group()"
-            advice = f"No {commit} comes after it. {advice}"
-        self._add(use, watched.operation, faulty, message, advice)
-        watched.flight.complete(faulty)
-        if watched.led is not None:
-            watched.led = watched.led & ~faulty
-        if group:
-            watched.learn(group, use.batch.clocks.time[group], faulty)
+        if is_committed:
+            return advice
+        is_tcgen05 = watched.queue.startswith("tcgen05")
+        commit = "tcgen05_commit(barrier)" if is_tcgen05 else "async_copy.commit_group()"
+        return f"No {commit} comes after it. {advice}"
+
+
+def _what(watched: _Watched) -> str:
+    """What an operation is called, and its line."""
+    is_copy = isinstance(watched.operation, ttng.TmemCopyOp)
+    what = "copy" if is_copy else _WORDS[watched.queue.partition(" ")[0]][0]
+    return what + _line(watched.operation)
+
+
+def _is_led_in(use: _Use, watched: _Watched, faulty: Array) -> bool:
+    """Whether only one CTA of a pair has waited for an operation."""
+    is_led = (watched.unknown_to_pair(use.operation) & faulty).any()
+    return bool(is_led) and not (watched.pending & faulty).any()
+
+
+def _is_of_others(use: _Use, watched: _Watched, faulty: Array) -> bool:
+    """Whether another group of warps has waited for an operation, or did it at once."""
+    is_over = not (watched.pending & faulty).any()
+    return bool(watched.group) and is_over and not _is_led_in(use, watched, faulty)
 
 
 _OF_CLUSTERS = (
@@ -791,6 +853,12 @@ def _queue(operation: Operation) -> str:
 
 
 @functools.lru_cache(256)
+def _condition(operation: Operation) -> SSAValue | None:
+    condition: SSAValue | None = getattr(operation, "predicate", None)
+    return condition
+
+
+@functools.lru_cache(256)
 def _group(operation: Operation) -> str:
     """The group of warps that runs an operation; "" outside of warp-specialized code."""
     for inside in (operation, *parents(operation)):
@@ -805,6 +873,7 @@ def _barrier(operation: Operation, values: Mapping[SSAValue, Value]) -> SharedTi
     return values[barriers[0]] if barriers else None
 
 
+@functools.lru_cache(256)
 def _barriers(operation: Operation) -> Sequence[SSAValue]:
     if isinstance(operation, ttng.Tcgen5MmaOp | ttng.Tcgen5MmaScaledOp):
         return operation.barriers
@@ -850,7 +919,7 @@ def _left(batch: _Batch, watched: _Watched, program: int) -> tuple[int, bool]:
 def _shared(tile: SharedTile, other: SharedTile) -> Array:
     """For each program, whether two tiles share memory: by their distance, which few differ in."""
     shared = numpy.zeros(len(tile.memory), numpy.bool_)
-    if not numpy.may_share_memory(tile.memory, other.memory):
+    if tile.allocation is not other.allocation:
         return shared
     distances = other.addresses - tile.addresses
     for distance in numpy.unique(distances):

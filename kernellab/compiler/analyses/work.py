@@ -112,7 +112,7 @@ def _repeated(loop: mlir.ForOp, repeats: _Repeats) -> _Repeats:
 def count(op: Operation) -> tuple[str, int] | None:
     """Kind and count per execution; None for an operation that does no such work itself."""
     if has(op, DotLike):
-        return "matrix", 2 * prod(shape(op.results[0].type)) * _depth(op)
+        return "matrix", 2 * prod(shape(op.operands[2].type)) * _depth(op)
     if isinstance(op, tt.ReduceOp | tt.ScanOp):
         combines = sum(1 for inner in op.walk() if isinstance(inner, _FLOAT_OPERATIONS))
         sizes = shape(op.operands[0].type)

@@ -150,7 +150,10 @@ def explain(
 ) -> KernelLabError:
     """The fault as an error on the kernel's line, or on that of the helper that it called."""
     entries = [e for e in _entries(fault.__traceback__) if e.tb_frame.f_code in code.codes]
-    calls = calls_at(entries[-1].tb_frame.f_code, entries[-1].tb_lasti, code.locations)
+    here = entries[-1].tb_frame.f_code, entries[-1].tb_lasti
+    if isinstance(fault, ExtraArrivals) and fault.place is not None:
+        here = fault.place
+    calls = calls_at(*here, code.locations)
     where: Occurrence = {}
     if not isinstance(fault, ReadOnlyStore | DeadlockDetected):
         where = {"program": programs.id(fault.program), "grid": grid}
@@ -160,14 +163,14 @@ def explain(
             "count": fault.count,
             "more": (programs.count if fault.programs is None else fault.programs) - 1,
             "values": index_provenance(
-                entries[-1].tb_frame, entries[-1].tb_lasti, fault.place, fault.program, code, call
+                entries[-1].tb_frame, here[1], fault.place, fault.program, code, call
             ),
         }
     fix = ""
     if isinstance(fault, OutOfBoundsAccess):
         fix = _fix(fault, entries[-1], code, call)
     if isinstance(fault, PhaseNeverCompletes):
-        fault.place = entries[-1].tb_frame.f_code, entries[-1].tb_lasti
+        fault.place = here
     error = _error(fault, calls[-1] if calls else None, grid, code, where, fix)
     return error.with_traceback(_traceback(entries, calls))
 

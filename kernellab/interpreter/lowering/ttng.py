@@ -20,11 +20,13 @@ from kernellab.interpreter.codegen.expressions import (
     descriptors,
     given,
     mbarriers,
+    numerics,
     products,
     shared_memory,
     tensormaps,
     tiles,
 )
+from kernellab.interpreter.codegen.expressions import numpy as numpy_
 from kernellab.interpreter.lowering.mlir import where
 from kernellab.interpreter.lowering.tt import block_of, operation_of
 from kernellab.interpreter.lowering.ttg import TOKEN, allocated, store_shared
@@ -147,9 +149,18 @@ def allocate(op: ttng.TmemAllocOp, value: Emitter) -> tuple[Expression, Expressi
 
 @lowers(ttng.TmemLoadOp)
 def load(op: ttng.TmemLoadOp, value: Emitter) -> tuple[Expression, ...]:
-    if op.reduced is not None:
-        raise value.unsupported("a load from tensor memory that reduces too")
-    return shared_memory.load(value[op.memory]), TOKEN
+    tile = shared_memory.load(value[op.memory])
+    if op.reduced is None:
+        return tile, TOKEN
+    assert isinstance(op.reduction, builtin.UnregisteredAttr)
+    tile = value.evaluate("tile", tile)
+    source = numpy_.abs(tile) if ttng.is_set(op.absolute) else tile
+    extreme = numpy_.minimum if op.reduction.value.data == "min" else numpy_.maximum
+    reduced = numerics.reduce_ignoring_nan(extreme, source, -1)
+    if ttng.is_set(op.propagate_nan):
+        reduced = extreme.reduce(source, -1)
+    results = {op.result: tile, op.token: TOKEN, op.reduced: reduced}
+    return tuple(results[each] for each in op.final)
 
 
 @lowers(ttng.TmemStoreOp)

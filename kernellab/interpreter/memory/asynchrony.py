@@ -7,10 +7,11 @@ Without that, asynchronous operations complete when they are issued, and nothing
 from __future__ import annotations
 
 import functools
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 import numpy
@@ -310,11 +311,13 @@ class LateBarriers:
         if len(arrivals) == MOST_IN_FLIGHT:
             raise NeverWaitedFor(0 if active is None else int(numpy.argmax(active)))
         flight = Flight(effect, active, len(barrier.memory))
-        arrivals.append(Arrival(barrier.addresses, flight, is_copy))
+        frame = sys._getframe(2)
+        place = frame.f_code, frame.f_lasti
+        arrivals.append(Arrival(barrier.addresses, flight, is_copy, place))
         self._issued(flight, barrier)
         if self._chance is not None:
             for arrival in arrivals[: self._chance.integers(len(arrivals) + 1)]:
-                arrival.flight.complete(arrival.to_come)
+                arrival.complete(arrival.to_come)
             _keep_to_come(arrivals)
 
     def is_under_way(self, barrier: SharedTile, phase: Value, active: Active = None) -> bool:
@@ -344,7 +347,7 @@ class LateBarriers:
             waiting = shared_memory.waiting_programs(barrier, phase, active)
             if not waiting.any():
                 break
-            arrival.flight.complete(waiting & (arrival.addresses == addresses))
+            arrival.complete(waiting & (arrival.addresses == addresses))
         _keep_to_come(barrier.arrivals)
 
 
@@ -359,17 +362,27 @@ class Arrival:
     Attributes:
         addresses: of the barrier, for each program; `_LOST` where it was invalidated.
         is_copy: whether it comes with the bytes of a copy, or when products are done.
+        place: where in the generated code it was issued.
     """
 
     addresses: numpy.ndarray
     flight: Flight
     is_copy: bool
+    place: tuple[CodeType, int]
 
     @property
     def to_come(self) -> numpy.ndarray:
         """For each program, whether it will arrive."""
         to_come: numpy.ndarray = self.flight.pending & (self.addresses != _LOST)
         return to_come
+
+    def complete(self, programs: numpy.ndarray) -> None:
+        """Let it arrive for those of the programs for which it is in flight."""
+        try:
+            self.flight.complete(programs)
+        except shared_memory.ExtraArrivals as extra:
+            extra.place = self.place
+            raise
 
 
 def _keep_to_come(arrivals: list[Arrival]) -> None:

@@ -330,6 +330,8 @@ class ExtraArrivals(Exception):
     """The arrivals of each phase."""
     program: int
     """Position of the program in the batch."""
+    place: tuple[CodeType, int] | None = None
+    """Where in the generated code an operation was issued that arrives later."""
 
 
 @dataclass
