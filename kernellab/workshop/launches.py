@@ -239,58 +239,45 @@ def _table_sizes(draw: Draw) -> Iterator[tuple[int, int, int, int]]:
     )
 
 
-def _tables(draw: Draw, make: Any) -> Iterator[Case]:
+def _table(
+    draw: Draw, rows: int, columns: int, inputs: Mapping[str, str], z: str
+) -> dict[str, Any]:
+    """Return the arguments of a launch on a table; "rc" is the shape (rows, columns)."""
+    sizes = {"r": rows, "c": columns}
+    tensors = {name: draw.normal(*(sizes[axis] for axis in axes)) for name, axes in inputs.items()}
+    zeros = torch.zeros([sizes[axis] for axis in z])
+    return {**tensors, "z_ptr": zeros, "rows": rows, "columns": columns}
+
+
+def _tables(draw: Draw, z: str = "rc", **inputs: str) -> Iterator[Case]:
     for rows, columns, *tile in _table_sizes(draw):
-        arguments = {**make(draw, rows, columns), "rows": rows, "columns": columns}
+        arguments = _table(draw, rows, columns, inputs, z)
         yield _tiled(map(_tiles, (rows, columns), tile), arguments, tile, "z_ptr")
 
 
 def outer_sum(draw: Draw) -> Iterator[Case]:
     """Return launches with the elements of a column and of a row."""
-
-    def make(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
-        return {
-            "x_ptr": draw.normal(rows), "y_ptr": draw.normal(columns),
-            "z_ptr": torch.zeros(rows, columns),
-        }  # fmt: skip
-
-    return _tables(draw, make)
+    return _tables(draw, x_ptr="r", y_ptr="c")
 
 
 def scaled_rows(draw: Draw) -> Iterator[Case]:
     """Return launches with a table and a factor for each row."""
-
-    def make(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
-        return {
-            "x_ptr": draw.normal(rows, columns), "scale_ptr": draw.normal(rows),
-            "z_ptr": torch.zeros(rows, columns),
-        }  # fmt: skip
-
-    return _tables(draw, make)
+    return _tables(draw, x_ptr="rc", scale_ptr="r")
 
 
 def table(draw: Draw) -> Iterator[Case]:
     """Return launches with a table and an output of the same shape."""
-
-    def make(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
-        return {"x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(rows, columns)}
-
-    return _tables(draw, make)
-
-
-def _turned(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
-    return {"x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(columns, rows)}
+    return _tables(draw, x_ptr="rc")
 
 
 def transposed_table(draw: Draw) -> Iterator[Case]:
     """Return launches with a table and an output of the transposed shape."""
-    return _tables(draw, _turned)
+    return _tables(draw, "cr", x_ptr="rc")
 
 
 def large_transposed_table(draw: Draw) -> Case:
     """Return a launch with a large table."""
-    arguments = {**_turned(draw, 256, 256), "rows": 256, "columns": 256}
-    return _tiled((4, 4), arguments, (64, 64), "z_ptr")
+    return _tiled((4, 4), _table(draw, 256, 256, {"x_ptr": "rc"}, "cr"), (64, 64), "z_ptr")
 
 
 def padded_table(draw: Draw) -> Iterator[Case]:
