@@ -55,10 +55,6 @@ class Draw:
         """Return integers from `least` up to `most`, which is excluded."""
         return torch.randint(least, most, shape, generator=self._generator, dtype=dtype)
 
-    def permutation(self, count: int) -> torch.Tensor:
-        """Return the numbers from 0 to `count` - 1 in random order, int32."""
-        return torch.randperm(count, generator=self._generator).to(torch.int32)
-
 
 @dataclass(frozen=True)
 class Case:
