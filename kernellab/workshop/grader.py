@@ -363,7 +363,8 @@ class _Answering:
             families = tuple(itertools.chain(*WAITS[problems[0].kind]))
         repair = repairing.found(families, problems[0]) if self.tries_fixes else None
         if repair is None:
-            return [_with_reading(_of_given_launch(problem), repairing) for problem in problems]
+            given = (_of_given_launch(problem, cases[number]) for problem in problems)
+            return [_with_reading(problem, repairing) for problem in given]
         first, *others = problems
         fixed = with_fix(first, repair, self.kernel, len(cases))
         return [fixed, *(replace(other, advice="") for other in others)]
@@ -425,11 +426,12 @@ def _as_wrong(finding: Finding) -> Finding:
     return replace(finding, kind="wrong-result", severity="error", advice=_LOOK)
 
 
-def _of_given_launch(problem: Diagnostic) -> Diagnostic:
-    """Return a diagnostic that suspects neither the grid nor the arguments, which the exercise
-    chose.
+def _of_given_launch(problem: Diagnostic, case: Case) -> Diagnostic:
+    """Return a diagnostic that suspects neither the grid nor the arguments and parameters, which
+    the exercise chose.
     """
-    advice = _ON_ARGUMENTS.sub("", problem.advice)
+    known = f"The exercise gives the parameters; its constexprs: {', '.join(case.constants)}."
+    advice = _NEW_PARAMETER.sub(known, _ON_ARGUMENTS.sub("", problem.advice))
     if problem.kind == "unwritten-output" and advice.startswith("Check the grid"):
         advice = f"Check {STORES}"
     return replace(problem, advice=advice)
@@ -438,6 +440,10 @@ def _of_given_launch(problem: Diagnostic) -> Diagnostic:
 _ON_ARGUMENTS = re.compile(
     r", and no parameter holds this size: add one, \w+ = [\d,]+"
     r"|: \w+ must not be more than [\d,]+"
+)
+_NEW_PARAMETER = re.compile(
+    r"Write \w+: tl\.constexpr[\w .:]*? in the parameters of \w+\."
+    r"|Take it as a parameter, NAME: \S+"
 )
 
 

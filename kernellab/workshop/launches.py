@@ -100,7 +100,9 @@ class Case:
     def __str__(self) -> str:
         """Return "n = 1000, BLOCK = 128, x_ptr: float32 (1000,)", which identifies the case."""
         numbers = [
-            f"{name} = {value}" for name, value in self.keywords.items() if name not in self.tensors
+            f"{name} = {value:.6g}" if isinstance(value, float) else f"{name} = {value}"
+            for name, value in self.keywords.items()
+            if name not in self.tensors
         ]
         tensors = [
             f"{name}: {str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
@@ -762,15 +764,15 @@ def _attention(
     step: tuple[str, int] = ("", 1),
     **blocks: int,
 ) -> Case:
-    """Return a launch in which all scores of the first query are very negative. With `large`, the
-    last two queries have scores whose exponentials overflow: one has its largest score at the last
-    key, one at the first.
+    """Return a launch in which all scores of the first query are very negative, with `large` below
+    -1e4, which stands for minus infinity in other kernels. Then the last two queries have scores
+    whose exponentials overflow: one has its largest score at the last key, one at the first.
     """
     q, k, v = (draw.normal(count, width, dtype=torch.float16) for count in (queries, keys, keys))
     q[0] = -2
     k += 1
     if large:
-        q[-1], q[-2] = 64 * k[-1], 64 * k[0]
+        q[0], q[-1], q[-2] = -3072, 64 * k[-1], 64 * k[0]
     rows = blocks.get("BLOCK_Q", queries)
     return Case(
         (-(-queries // rows),),

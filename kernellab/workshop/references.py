@@ -133,8 +133,12 @@ class Rounded:
         return Rounded(self.value.clamp(low, high), self.error)
 
     def rounded_to(self, dtype: torch.dtype) -> Rounded:
-        """Return these numbers, which a kernel may have rounded to a dtype in between."""
-        return Rounded(self.value, self.error + _unit(dtype) * self.value.abs())
+        """Return these numbers, which a kernel may have rounded to a dtype in between; those
+        that the dtype has stay as they are.
+        """
+        rounding = _unit(dtype) * self.value.abs()
+        is_own = (self.value.to(dtype).double() == self.value) & (4 * self.error < rounding)
+        return Rounded(self.value, self.error + rounding.masked_fill(is_own, 0.0))
 
     def or_as(self, other: Rounded) -> Rounded:
         """Return these numbers with the larger error of both: a kernel may compute either."""
