@@ -758,7 +758,7 @@ def variables(source: Source) -> Iterator[_Change]:
     yield from _swaps(source, _CHOICES["value"](source))
 
 
-_PER_LINE = ("operators", "ranges", "addresses", "others", "names")
+_PER_LINE = ("operators", "ranges", "addresses", "names")
 
 
 def alike_lines(source: Source) -> Iterator[Rewrite]:
@@ -768,12 +768,13 @@ def alike_lines(source: Source) -> Iterator[Rewrite]:
         new = rewrite.text.split("\n")
         changed = [at for at, (mine, other) in enumerate(zip(lines, new)) if mine != other]
         if len(new) == len(lines) and len(changed) == 1:
-            mine = lines[changed[0]]
-            alike = [
-                _renamed(mine, line, new[changed[0]]) or new[at] for at, line in enumerate(lines)
-            ]
-            if alike != new:
-                yield Rewrite("\n".join(alike), rewrite.reason)
+            own = changed[0]
+            lines_as = {at: _renamed(lines[own], line, new[own]) for at, line in enumerate(lines)}
+            alike = {at: line for at, line in lines_as.items() if line}
+            nearest = {at: alike[at] for at in sorted(alike, key=lambda at: abs(at - own))[:1]}
+            for some in (nearest, alike)[: min(len(alike), 2)]:
+                text = "\n".join(some.get(at, line) for at, line in enumerate(new))
+                yield Rewrite(text, rewrite.reason)
 
 
 def _in_turn(*changes: Iterable[_Any]) -> Iterator[_Any]:
