@@ -672,14 +672,14 @@ def halves(source: Source) -> Iterator[_Change]:
                     pairs.append((node, source.of(index)))
                     twice |= {name for name, value in source.assigned.items() if value is node}
     nodes = [node for node, _ in pairs]
-    ones = [
+    second = [
         node.right for node in source.nodes
         if isinstance(node, ast.BinOp) and source.of(node.right) == "1"
         and (not twice.isdisjoint(names_in(node.left)) or {*ast.walk(node.left)} & {*nodes})
     ]  # fmt: skip
-    for size in _plain(source) if ones else ():
+    for size in _plain(source) if second else ():
         reason = f"Two elements that belong together are {size} apart, and not neighbors."
-        yield [*pairs, *((one, size) for one in ones)], reason
+        yield [*pairs, *((node, size) for node in second)], reason
 
 
 @_family
@@ -839,8 +839,8 @@ def loops(source: Source) -> Iterator[_Change]:
             and isinstance(node.targets[0], ast.Name)
             for change in _carried(source, node, node.targets[0].id)
         )  # fmt: skip
-        is_range = isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call)
-        bounds = _bounds(source, loop.iter) if is_range else ()
+        range_ = loop.iter if isinstance(loop, ast.For) else None
+        bounds = _bounds(source, range_) if isinstance(range_, ast.Call) else ()
         yield from _in_turn(bounds, carried, _kept(source, loop))
 
 
@@ -893,17 +893,16 @@ def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
         if arguments[:1] == ["tl.program_id(0)"] or arguments[0] in _programs(source):
             reason = f"The step must be the number of programs, and {arguments[2]} is not."
             yield [(call.args[2], "tl.num_programs(0)")], reason
-        steps = source.constants if _is_by_program(source, call.args[0]) else ()
-        for size, step in itertools.product(numbers, steps):
+        strided = source.constants if _is_by_program(source, call.args[0]) else ()
+        for size, step in itertools.product(numbers, strided):
             for first, reason in {
                 arguments[0]: "The loop leaves out the blocks after the first of each program.",
                 f"tl.program_id(0) * {step}": "Each program must take every num_programs-th block.",
             }.items():
                 yield [(call, f"{range_}({first}, {size}, tl.num_programs(0) * {step})")], reason
     for place, old in enumerate(arguments):
-        blocks = [f"{old} + {block}" for block in source.constants]
-        near = (f"{old} + 1", f"{old} - 1", *blocks)
-        for new in dict.fromkeys((*source.numbers, *arguments, "0", *near)):
+        near = (f"{old} + {more}" for more in ("1", *source.constants))
+        for new in dict.fromkeys((*source.numbers, *arguments, "0", f"{old} - 1", *near)):
             if new != old:
                 reason = f"{source.of(call)} leaves out iterations or has too many."
                 yield [(call.args[place], new)], reason
