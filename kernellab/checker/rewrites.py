@@ -909,10 +909,8 @@ def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
 
 
 def _is_by_program(source: Source, node: ast.AST) -> bool:
-    values = (source.assigned[name] for name in names_in(node) if name in source.assigned)
-    calls = (each for part in (node, *values) for each in ast.walk(part))
-    is_id = any(isinstance(each, ast.Call) and called(each) == "program_id" for each in calls)
-    return is_id or not _meant_by(node, source).isdisjoint(_programs(source))
+    values = (source.assigned.get(name, node) for name in _meant_by(node, source))
+    return any("program_id(" in source.of(value) for value in (node, *values))
 
 
 def carries(source: Source) -> Iterator[Rewrite]:

@@ -309,10 +309,7 @@ class _Answering:
         return []
 
     def _stopped(
-        self,
-        problems: Sequence[Diagnostic],
-        cases: Sequence[Case],
-        number: int,
+        self, problems: Sequence[Diagnostic], cases: Sequence[Case], number: int
     ) -> Answer:
         """Return the answer for a launch that went wrong."""
         case = cases[number]
@@ -332,10 +329,7 @@ class _Answering:
         if traced is None:
             return replace(answer, launch=launch)
         return replace(
-            answer,
-            first_difference=difference_of(traced, case),
-            trace=traced,
-            launch=traced.launch,
+            answer, first_difference=difference_of(traced, case), trace=traced, launch=traced.launch
         )
 
     def _fixed(

@@ -633,14 +633,8 @@ def batched_matrices(draw: Draw) -> Iterator[Case]:
     """Yield launches with several pairs of matrices."""
     for (batch, m, n, k), tile in (
         ((2, 32, 32, 32), (32, 32, 32)),
-        (
-            (draw.size(2, 4), draw.size(65, 90), draw.size(33, 60), draw.size(17, 31)),
-            (64, 16, 32),
-        ),
-        (
-            (draw.size(2, 4), *(draw.uneven(65, 99, 16) for _ in range(3))),
-            _WIDE,
-        ),
+        ((draw.size(2, 4), draw.size(65, 90), draw.size(33, 60), draw.size(17, 31)), (64, 16, 32)),
+        ((draw.size(2, 4), *(draw.uneven(65, 99, 16) for _ in range(3))), _WIDE),
     ):
         a, b = (draw.normal(batch, *shape, dtype=torch.float16) for shape in ((m, k), (k, n)))
         yield _product(tile, {"a_ptr": a, "b_ptr": b}, m, n, k, batch)
@@ -651,10 +645,7 @@ def quantized_matrices(draw: Draw) -> Iterator[Case]:
     for (m, n, k), tile in (
         ((32, 32, 64), (32, 32, 32)),
         ((draw.size(65, 90), draw.size(33, 60), draw.size(17, 31)), (64, 16, 32)),
-        (
-            (draw.uneven(33, 120, 16), draw.uneven(65, 150, 16), draw.size(33, 150)),
-            _WIDE,
-        ),
+        ((draw.uneven(33, 120, 16), draw.uneven(65, 150, 16), draw.size(33, 150)), _WIDE),
     ):
         inputs = {
             "a_ptr": draw.normal(m, k, dtype=torch.float16),

@@ -211,6 +211,9 @@ SHORT: Mapping[str, Callable[..., Results]] = {
     "reversed_vector": lambda x_ptr: {"z_ptr": unrounded(x_ptr.flip(0))},
     "every_other": lambda x_ptr: {"z_ptr": unrounded(x_ptr[::2])},
     "doubled": lambda x_ptr: {"z_ptr": unrounded(2 * x_ptr)},
+    "gated": lambda x_ptr, y_ptr: {
+        "z_ptr": (exact(x_ptr) * exact(x_ptr).sigmoid() * exact(y_ptr)).within()
+    },
     "outer_sum": lambda x_ptr, y_ptr: {
         "z_ptr": (exact(x_ptr[:, None]) + exact(y_ptr[None, :])).within()
     },
@@ -242,6 +245,7 @@ SHORT: Mapping[str, Callable[..., Results]] = {
     "doubled_tiles": lambda x: {"z": unrounded(2 * x.base)},
     "doubled_to_memory": lambda x: {"z_ptr": unrounded(2 * x.base)},
     "sorted_rows": lambda x_ptr: {"z_ptr": unrounded(x_ptr.sort(1).values)},
+    "attention": lambda q_ptr, k_ptr, v_ptr, scale: _weighted(_scores(q_ptr, k_ptr, scale), v_ptr),
     "weight_gradient": lambda x_ptr, dy_ptr: {
         "dw_ptr": (exact(x_ptr) * exact(dy_ptr)).sum(0).within()
     },
@@ -249,12 +253,6 @@ SHORT: Mapping[str, Callable[..., Results]] = {
 """By the name in the files of `chapters/`, those that are one expression. The parameters are the
 kernel's.
 """
-
-
-def gated(x_ptr: torch.Tensor, y_ptr: torch.Tensor) -> Results:
-    """Return `silu(x) * y`."""
-    x = exact(x_ptr)
-    return {"z_ptr": (x * x.sigmoid() * exact(y_ptr)).within()}
 
 
 def causal_mask(x_ptr: torch.Tensor) -> Results:
@@ -343,11 +341,6 @@ def convolution(x_ptr: torch.Tensor, w_ptr: torch.Tensor) -> Results:
     padded = torch.nn.functional.pad(x_ptr, (w_ptr.numel() - 1, 0))
     taps = padded.unfold(0, w_ptr.numel(), 1)
     return {"z_ptr": (exact(taps) @ exact(w_ptr)).within()}
-
-
-def attention(q_ptr: Any, k_ptr: Any, v_ptr: Any, scale: float) -> Results:
-    """Return the attention of each query."""
-    return _weighted(_scores(q_ptr, k_ptr, scale), v_ptr)
 
 
 def causal_attention(q_ptr: Any, k_ptr: Any, v_ptr: Any, scale: float) -> Results:
