@@ -20,7 +20,8 @@ import pandas
 from triton._C.libtriton import gluon_ir
 
 from kernellab import triton_api
-from kernellab.compiler.analyses.layouts import Layouts, layouts_of_tiles
+from kernellab.compiler.analyses.layouts import layouts_of_tiles
+from kernellab.compiler.analyses.records import Layouts
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.modules import OpenedModules
 from kernellab.records.layouts import RegisterLayout

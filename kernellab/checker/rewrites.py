@@ -13,10 +13,10 @@ import itertools
 import operator
 import re
 import string
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kernellab.checker.kernel_source import Source, called, in_brackets, is_condition, keyword_of
 from kernellab.common.data_files import Prose, read_data_file
@@ -36,6 +36,8 @@ class Rewrite:
 
 
 Family = Callable[[Source], Iterator[Rewrite]]
+
+_Any = TypeVar("_Any")
 
 _Change = tuple[Sequence[tuple[ast.AST, str]], str]
 """Nodes with what takes their places, and the reason."""
@@ -421,6 +423,18 @@ def masks(source: Source) -> Iterator[Rewrite]:
                 yield Rewrite(text, f"This {_action(call)} has no mask.")
 
 
+def blocks(source: Source) -> Iterator[Rewrite]:
+    """A block in place of a size that is not known at compile time, and a mask."""
+    for call, block in itertools.product(source.calls("arange"), source.constants):
+        size = source.of(call.args[-1]) if call.args else ""
+        if size in _plain(source):
+            changed = Source(source.replaced((call.args[-1], block)), source.values, source.grid)
+            reason = (
+                f"The range must be a constexpr, as `{block}` is, and `{size}` the bound of a mask."
+            )
+            yield from (Rewrite(each.text, reason) for each in masks(changed))
+
+
 def _with_masks(source: Source, calls: Sequence[ast.Call], mask: str, other: str) -> str:
     content = source.text.encode()
     for call in sorted(calls, key=lambda call: -source.span(call)[1]):
@@ -543,23 +557,18 @@ def excluded(source: Source) -> Iterator[_Change]:
 @_family
 def axes(source: Source) -> Iterator[_Change]:
     """Program ids, the axis of a reduction, and [:, None] for [None, :]."""
-    zero_one = {"0": "1", "1": "0"}
     ids = [(call.args[0], source.of(call.args[0])) for call in source.calls(
         "program_id", "num_programs") if call.args]  # fmt: skip
-    swapped = [(node, zero_one[axis]) for node, axis in ids if axis in zero_one]
+    swapped = [(node, _OTHER[axis]) for node, axis in ids if axis in _OTHER]
     # Along an axis with one program, the id is always 0: that no program needs it is another fault.
     used = [str(axis) for axis, size in enumerate(source.grid or (2, 2, 2)) if size > 1]
-    if len(swapped) > 1 and {*zero_one} <= {*used}:
+    if len(swapped) > 1 and {*_OTHER} <= {*used}:
         yield swapped, "The program ids of axis 0 and axis 1 are swapped."
     for (node, was), axis in itertools.product(ids, used):
         # A kernel with one program id needs that of axis 0: without, all programs do the same.
         if was != axis and (len(ids) > 1 or axis == "0"):
             yield [(node, axis)], f"This program id is along axis {was}, and axis {axis} is needed."
-    along = [node.value for node in source.nodes
-             if isinstance(node, ast.keyword) and node.arg == "axis"]  # fmt: skip
-    for call in source.calls("sum", "max", "min", "argmax", "argmin", "cumsum"):
-        along += call.args[1:2]
-    for value, axis in itertools.product(along, "01"):
+    for value, axis in itertools.product(_reduced(source), "01"):
         was = source.of(value)
         if was != axis:
             reason = f"The reduction is along axis {was}, and axis {axis} is needed."
@@ -576,6 +585,7 @@ def _call_of(source: Source, node: ast.AST) -> ast.AST:
     return node
 
 
+_OTHER = {"0": "1", "1": "0"}
 _SPREAD = {":, None": "None, :", "None, :": ":, None"}
 
 
@@ -600,10 +610,10 @@ def _spread(source: Source) -> Iterator[_Change]:
 
 @_family
 def other_axis(source: Source) -> Iterator[_Change]:
-    """A load along the rows in place of the columns, with its mask and the axis of its tile."""
+    """An access along the rows in place of the columns, with its mask and the axis of its tile."""
     bounds = _bounds_of(source)
     for call, (mine, other) in itertools.product(
-        source.calls("load"), itertools.permutations(bounds, 2)
+        source.calls(*_ACCESSES), itertools.permutations(bounds, 2)
     ):
         inside = [name for name in source.names() if source.is_inside(name, call)]
         used = {name.id for name in inside}
@@ -613,8 +623,28 @@ def other_axis(source: Source) -> Iterator[_Change]:
         pairs: list[tuple[ast.AST, str]] = [
             (name, swap[name.id]) for name in inside if name.id in swap
         ]
-        pairs += [(node, _SPREAD[source.of(node)]) for node in _spread_of(source, call)]
-        yield pairs, f"This load is along `{mine}`, and `{other}` is needed."
+        if called(call) == "load":
+            pairs += [(node, _SPREAD[source.of(node)]) for node in _spread_of(source, call)]
+        else:
+            pairs += [(axis, _OTHER[source.of(axis)]) for axis in _axes_of(source, call)]
+        yield pairs, f"This {_action(call)} is along `{mine}`, and `{other}` is needed."
+
+
+def _axes_of(source: Source, call: ast.Call) -> Iterator[ast.AST]:
+    """Yield the axes of the reductions of what a call stores, also where it has a name."""
+    values = [call, *(source.assigned[name] for name in names_in(call) if name in source.assigned)]
+    for node in _reduced(source):
+        if source.of(node) in _OTHER and any(source.is_inside(node, each) for each in values):
+            yield node
+
+
+def _reduced(source: Source) -> list[ast.expr]:
+    """Return the axes of all reductions."""
+    along = [node.value for node in source.nodes
+             if isinstance(node, ast.keyword) and node.arg == "axis"]  # fmt: skip
+    for call in source.calls("sum", "max", "min", "argmax", "argmin", "cumsum"):
+        along += call.args[1:2]
+    return along
 
 
 def _spread_of(source: Source, call: ast.Call) -> Iterator[ast.AST]:
@@ -625,6 +655,27 @@ def _spread_of(source: Source, call: ast.Call) -> Iterator[ast.AST]:
         if isinstance(node, ast.Subscript) and source.of(node.slice) in _SPREAD:
             if node.value is call or source.of(node.value) == target:
                 yield node.slice
+
+
+@_family
+def halves(source: Source) -> Iterator[_Change]:
+    """Elements `2 * j` and `2 * j + 1`, where the two are in two halves."""
+    kinds, pairs, twice = _Kinds(source), list[tuple[ast.AST, str]](), set[str]()
+    for node in source.nodes:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            for factor, index in ((node.left, node.right), (node.right, node.left)):
+                if source.of(factor) == "2" and kinds.rank(index) and kinds.of(index) == "index":
+                    pairs.append((node, source.of(index)))
+                    twice |= {name for name, value in source.assigned.items() if value is node}
+    nodes = [node for node, _ in pairs]
+    second = [
+        node.right for node in source.nodes
+        if isinstance(node, ast.BinOp) and source.of(node.right) == "1"
+        and (not twice.isdisjoint(names_in(node.left)) or {*ast.walk(node.left)} & {*nodes})
+    ]  # fmt: skip
+    for size in _plain(source) if second else ():
+        reason = f"Two elements that belong together are `{size}` apart, and not neighbors."
+        yield [*pairs, *((node, size) for node in second)], reason
 
 
 @_family
@@ -704,6 +755,46 @@ def variables(source: Source) -> Iterator[_Change]:
     yield from _swaps(source, _CHOICES["value"](source))
 
 
+_PER_LINE = ("operators", "ranges", "addresses", "names")
+
+
+def alike_lines(source: Source) -> Iterator[Rewrite]:
+    """A change of a line, made also in the lines that differ from it only in their names."""
+    lines = source.text.split("\n")
+    for rewrite in _in_turn(*(family(source) for family in _families(*_PER_LINE))):
+        new = rewrite.text.split("\n")
+        changed = [at for at, (mine, other) in enumerate(zip(lines, new)) if mine != other]
+        if len(new) == len(lines) and len(changed) == 1:
+            own = changed[0]
+            lines_as = {at: _renamed(lines[own], line, new[own]) for at, line in enumerate(lines)}
+            alike = {at: line for at, line in lines_as.items() if line}
+            nearest = {at: alike[at] for at in sorted(alike, key=lambda at: abs(at - own))[:1]}
+            for some in (nearest, alike)[: min(len(alike), 2)]:
+                text = "\n".join(some.get(at, line) for at, line in enumerate(new))
+                yield Rewrite(text, rewrite.reason)
+
+
+def _in_turn(*changes: Iterable[_Any]) -> Iterator[_Any]:
+    """Yield the first of each, then the second of each, ..."""
+    return filter(None, itertools.chain.from_iterable(itertools.zip_longest(*changes)))
+
+
+def _renamed(mine: str, other: str, new: str) -> str:
+    """Return a new line with the names of another line in place of those of a line; "" if the two
+    lines differ in more than their names.
+    """
+    tokens, others = _TOKEN.findall(mine), _TOKEN.findall(other)
+    names = dict(zip(tokens, others))
+    if mine == other or [names.get(token) for token in tokens] != others:
+        return ""
+    if any(mine != other and not (mine + other).isidentifier() for mine, other in names.items()):
+        return ""
+    return _WORD.sub(lambda word: names.get(word[0], word[0]), new)
+
+
+_TOKEN = re.compile(r"\w+|\S")
+
+
 # Loops and sums
 
 
@@ -739,12 +830,15 @@ def earlier_maxima(source: Source) -> Iterator[Rewrite]:
 def loops(source: Source) -> Iterator[_Change]:
     """What a loop carries from an iteration to the next, and where it begins and ends."""
     for loop in source.loops():
-        for node in (node for node in source.nodes if source.is_inside(node, loop)):
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                yield from _carried(source, node, node.targets[0].id)
-        yield from _kept(source, loop)
-        if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call):
-            yield from _bounds(source, loop.iter)
+        carried = (
+            change for node in source.nodes
+            if source.is_inside(node, loop) and isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            for change in _carried(source, node, node.targets[0].id)
+        )  # fmt: skip
+        range_ = loop.iter if isinstance(loop, ast.For) else None
+        bounds = _bounds(source, range_) if isinstance(range_, ast.Call) else ()
+        yield from _in_turn(bounds, carried, _kept(source, loop))
 
 
 def _carried(source: Source, node: ast.Assign, name: str) -> Iterator[_Change]:
@@ -795,14 +889,24 @@ def _bounds(source: Source, call: ast.Call) -> Iterator[_Change]:
         if arguments[:1] == ["tl.program_id(0)"] or arguments[0] in _programs(source):
             reason = f"The step must be the number of programs, not `{arguments[2]}`."
             yield [(call.args[2], "tl.num_programs(0)")], reason
-        for size, step in itertools.product(numbers, source.constants):
-            new = f"{range_}({arguments[0]}, {size}, tl.num_programs(0) * {step})"
-            yield [(call, new)], "The loop leaves out the blocks after the first of each program."
+        strided = source.constants if _is_by_program(source, call.args[0]) else ()
+        for size, step in itertools.product(numbers, strided):
+            for first, reason in {
+                arguments[0]: "The loop leaves out the blocks after the first of each program.",
+                f"tl.program_id(0) * {step}": "Each program must take every num_programs-th block.",
+            }.items():
+                yield [(call, f"{range_}({first}, {size}, tl.num_programs(0) * {step})")], reason
     for place, old in enumerate(arguments):
-        for new in dict.fromkeys((*source.numbers, *arguments, "0", f"{old} + 1", f"{old} - 1")):
+        near = (f"{old} + {more}" for more in ("1", *source.constants))
+        for new in dict.fromkeys((*source.numbers, *arguments, "0", f"{old} - 1", *near)):
             if new != old:
                 reason = f"`{source.of(call)}` has too few or too many iterations."
                 yield [(call.args[place], new)], reason
+
+
+def _is_by_program(source: Source, node: ast.AST) -> bool:
+    values = (source.assigned.get(name, node) for name in _meant_by(node, source))
+    return any("program_id(" in source.of(value) for value in (node, *values))
 
 
 def carries(source: Source) -> Iterator[Rewrite]:
@@ -1074,15 +1178,32 @@ def _phases(source: Source, node: ast.AST, barrier: str) -> Iterator[str]:
 
 @_family
 def moved_factors(source: Source) -> Iterator[_Change]:
-    """A float argument as a factor of a product of matrices, and not of another value."""
+    """A float argument as a factor of a product of matrices, and not of another value; a factor
+    that is the same in each iteration of a loop as one of the result.
+    """
+    for node, factor, rest in _products(source):
+        for call in source.calls("dot") if factor in source.floats else ():
+            if _are_apart(source, [node, call]):
+                reason = f"`{factor}` belongs to `{_shortened(source.of(call))}`."
+                yield [(node, rest), (call, f"{source.of(call)} * {factor}")], reason
+    kinds = _Kinds(source)
+    for loop, (node, factor, rest) in itertools.product(source.loops(), _products(source)):
+        written = {name.id for name in ast.walk(loop)
+                   if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}  # fmt: skip
+        is_same = written.isdisjoint(_WORD.findall(factor)) and source.is_inside(node, loop)
+        for call in source.calls("store") if is_same else ():
+            if kinds.of(_pattern(factor)) == "value" and not source.is_inside(call, loop):
+                value = in_brackets(source.of(call.args[1]))
+                reason = f"`{factor}` must be a factor of the result, after the loop."
+                yield [(node, rest), (call.args[1], f"{value} * {factor}")], reason
+
+
+def _products(source: Source) -> Iterator[tuple[ast.BinOp, str, str]]:
+    """Yield products with each of their factors, and what is left without it."""
     for node in source.nodes:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-            for mine, other in ((node.left, node.right), (node.right, node.left)):
-                for call in source.calls("dot") if source.of(mine) in source.floats else ():
-                    if _are_apart(source, [node, call]):
-                        new = f"{source.of(call)} * {source.of(mine)}"
-                        reason = f"`{source.of(mine)}` belongs to `{_shortened(source.of(call))}`."
-                        yield [(node, source.of(other)), (call, new)], reason
+            mine, other = source.of(node.left), source.of(node.right)
+            yield from ((node, mine, other), (node, other, mine))
 
 
 @_family

@@ -51,11 +51,12 @@ from kernellab.triton_api.stages import Query, query_here, query_worker
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from kernellab.compiler.analyses.layouts import Conversions, Layouts
     from kernellab.compiler.analyses.records import (
         AxisInfo,
         Barriers,
         CallGraph,
+        Conversions,
+        Layouts,
         PipelineStages,
         SharedMemory,
         TensorMemory,

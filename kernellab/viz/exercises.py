@@ -220,8 +220,6 @@ def _allowed(exercise: Exercise) -> Iterator[str]:
         yield f"moves at most {budget.traffic:g} times the bytes of its tensors"
     if budget.needs_tensor_cores:
         yield "uses the tensor cores"
-    if budget.registers is not None:
-        yield f"at most {budget.registers} registers a thread"
 
 
 _MARKS = {"": "-", **dict(zip(RUNGS, ("compiles", "safe", "right", "done")))}

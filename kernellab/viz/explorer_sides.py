@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernellab.common.text import joined_sizes
-from kernellab.compiler.analyses.layouts import TileLayout
+from kernellab.compiler.analyses.records import TileLayout
 from kernellab.compiler.compare import Comparison, definition_line, readable, remarks_of
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.machine_code.instructions import padding_of

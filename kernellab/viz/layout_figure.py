@@ -18,7 +18,7 @@ from matplotlib.patches import Patch, Rectangle
 
 from kernellab.common.arguments import at_most, check_flags, check_whole, is_whole
 from kernellab.common.text import shown
-from kernellab.compiler.analyses.layouts import TileLayout
+from kernellab.compiler.analyses.records import TileLayout
 from kernellab.errors import LayoutError
 from kernellab.records.layouts import Layout, RegisterLayout, SharedLayout, sizes
 from kernellab.viz.kit.figure import SEQUENTIAL, FigurePicture, figure_of, sheet

@@ -11,7 +11,7 @@ from typing import Literal
 
 from kernellab.common.arguments import is_one_of
 from kernellab.common.text import counted, shown
-from kernellab.compiler.analyses.layouts import Conversion, Conversions, Layouts, TileLayout
+from kernellab.compiler.analyses.records import Conversion, Conversions, Layouts, TileLayout
 from kernellab.errors import ArgumentError, LayoutError, suggestion
 from kernellab.records.layouts import (
     Layout,

@@ -41,9 +41,8 @@ class Budget:
         needs_tensor_cores: whether the machine code must use the tensor cores.
         needs_asynchronous_copies: whether it must copy to shared memory past the registers.
         vector_bytes: the fewest bytes that a thread may load or store at once; None for no limit.
-        bank_conflicts: the most bank conflicts of a launch; None for no limit.
-        registers: the most registers of a thread; None for no limit. Spills always exceed the
-            budget.
+        bank_conflicts: the most bank conflicts of a launch; None for no limit. Spills always exceed
+            the budget.
     """
 
     traffic: float | None = None
@@ -51,7 +50,6 @@ class Budget:
     needs_asynchronous_copies: bool = False
     vector_bytes: int | None = None
     bank_conflicts: int | None = None
-    registers: int | None = None
 
 
 Cases = Callable[[Draw], Iterable[Case]]
@@ -123,12 +121,12 @@ class _Chapter:
     exercise: tuple[Exercise, ...]
 
 
-def _function_in(module: ModuleType) -> Read:
-    """Return what reads the name of a public function of a module."""
+def _function_in(module: ModuleType, **more: Any) -> Read:
+    """Return what reads the name of a public function of a module, or of one of those in `more`."""
 
     def read(data: SavedData) -> Any:
         name = data.text()
-        function = None if name.startswith("_") else vars(module).get(name)
+        function = None if name.startswith("_") else {**vars(module), **more}.get(name)
         if not inspect.isfunction(function):
             raise data.misfit(f"the name of a function in {module.__name__}")
         return function
@@ -138,7 +136,7 @@ def _function_in(module: ModuleType) -> Read:
 
 _FUNCTIONS = {
     Cases: _function_in(launches),
-    Reference: _function_in(references),
+    Reference: _function_in(references, **references.SHORT),
     Priced: _function_in(launches),
 }
 

@@ -224,14 +224,6 @@ def _machine_code(budget: Budget, kernel: Any, made: Compilation) -> Iterator[Di
             f"each thread spills {counted(resources.spills, 'register')} to memory",
             place, advice="Use smaller tiles or more warps.",
         )  # fmt: skip
-    if budget.registers is not None and resources.registers > budget.registers:
-        yield Diagnostic(
-            "error",
-            "registers",
-            f"a thread uses {resources.registers} registers; the budget is {budget.registers}",
-            place,
-            advice="Keep fewer tiles alive at the same time.",
-        )
     categories = {instruction.category for instruction in made.instructions}
     if budget.needs_asynchronous_copies and not categories & {"async copy", "tma"}:
         yield Diagnostic(

@@ -308,10 +308,7 @@ class _Answering:
         return []
 
     def _stopped(
-        self,
-        problems: Sequence[Diagnostic],
-        cases: Sequence[Case],
-        number: int,
+        self, problems: Sequence[Diagnostic], cases: Sequence[Case], number: int
     ) -> Answer:
         case = cases[number]
         self.hints = (*self.hints[case.hint - 1 :], *self.hints[: case.hint - 1])
@@ -330,10 +327,7 @@ class _Answering:
         if traced is None:
             return replace(answer, launch=launch)
         return replace(
-            answer,
-            first_difference=difference_of(traced, case),
-            trace=traced,
-            launch=traced.launch,
+            answer, first_difference=difference_of(traced, case), trace=traced, launch=traced.launch
         )
 
     def _fixed(
@@ -361,7 +355,8 @@ class _Answering:
             families = tuple(itertools.chain(*WAITS[problems[0].kind]))
         repair = repairing.found(families, problems[0]) if self.tries_fixes else None
         if repair is None:
-            return [_with_reading(_of_given_launch(problem), repairing) for problem in problems]
+            given = (_of_given_launch(problem, cases[number]) for problem in problems)
+            return [_with_reading(problem, repairing) for problem in given]
         first, *others = problems
         fixed = with_fix(first, repair, self.kernel, len(cases))
         return [fixed, *(replace(other, advice="") for other in others)]
@@ -423,11 +418,12 @@ def _as_wrong(finding: Finding) -> Finding:
     return replace(finding, kind="wrong-result", severity="error", advice=_LOOK)
 
 
-def _of_given_launch(problem: Diagnostic) -> Diagnostic:
-    """Return a diagnostic that suspects neither the grid nor the arguments, which the exercise
-    chose.
+def _of_given_launch(problem: Diagnostic, case: Case) -> Diagnostic:
+    """Return a diagnostic that suspects neither the grid nor the arguments and parameters, which
+    the exercise chose.
     """
-    advice = _ON_ARGUMENTS.sub("", problem.advice)
+    known = f"The exercise gives the parameters; its constexprs: {', '.join(case.constants)}."
+    advice = _NEW_PARAMETER.sub(known, _ON_ARGUMENTS.sub("", problem.advice))
     if problem.kind == "unwritten-output" and advice.startswith("Check the grid"):
         advice = f"Check {STORES}"
     return replace(problem, advice=advice)
@@ -436,6 +432,10 @@ def _of_given_launch(problem: Diagnostic) -> Diagnostic:
 _ON_ARGUMENTS = re.compile(
     r", and no parameter of the kernel has the value \d+: add one, such as \w+ = \d+"
     r"|: \w+ must not be more than [\d,]+"
+)
+_NEW_PARAMETER = re.compile(
+    r"Write \w+: tl\.constexpr[\w .:]*? in the parameters of \w+\."
+    r"|Take it as a parameter, NAME: \S+"
 )
 
 

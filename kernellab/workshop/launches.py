@@ -55,10 +55,6 @@ class Draw:
         """Return integers from `least` up to `most`, which is excluded."""
         return torch.randint(least, most, shape, generator=self._generator, dtype=dtype)
 
-    def permutation(self, count: int) -> torch.Tensor:
-        """Return the numbers from 0 to `count` - 1 in random order, int32."""
-        return torch.randperm(count, generator=self._generator).to(torch.int32)
-
 
 @dataclass(frozen=True)
 class Case:
@@ -104,7 +100,9 @@ class Case:
     def __str__(self) -> str:
         """Return "n = 1000, BLOCK = 128, x_ptr: float32 (1000,)", which identifies the case."""
         numbers = [
-            f"{name} = {value}" for name, value in self.keywords.items() if name not in self.tensors
+            f"{name} = {value:.6g}" if isinstance(value, float) else f"{name} = {value}"
+            for name, value in self.keywords.items()
+            if name not in self.tensors
         ]
         tensors = [
             f"{name}: {str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
@@ -236,58 +234,45 @@ def _table_sizes(draw: Draw) -> Iterator[tuple[int, int, int, int]]:
     )
 
 
-def _tables(draw: Draw, make: Any) -> Iterator[Case]:
+def _table(
+    draw: Draw, rows: int, columns: int, inputs: Mapping[str, str], z: str
+) -> dict[str, Any]:
+    """Return the arguments of a launch on a table; "rc" is the shape (rows, columns)."""
+    sizes = {"r": rows, "c": columns}
+    tensors = {name: draw.normal(*(sizes[axis] for axis in axes)) for name, axes in inputs.items()}
+    zeros = torch.zeros([sizes[axis] for axis in z])
+    return {**tensors, "z_ptr": zeros, "rows": rows, "columns": columns}
+
+
+def _tables(draw: Draw, z: str = "rc", **inputs: str) -> Iterator[Case]:
     for rows, columns, *tile in _table_sizes(draw):
-        arguments = {**make(draw, rows, columns), "rows": rows, "columns": columns}
+        arguments = _table(draw, rows, columns, inputs, z)
         yield _tiled(map(_tiles, (rows, columns), tile), arguments, tile, "z_ptr")
 
 
 def outer_sum(draw: Draw) -> Iterator[Case]:
     """Return launches with the elements of a column and of a row."""
-
-    def make(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
-        return {
-            "x_ptr": draw.normal(rows), "y_ptr": draw.normal(columns),
-            "z_ptr": torch.zeros(rows, columns),
-        }  # fmt: skip
-
-    return _tables(draw, make)
+    return _tables(draw, x_ptr="r", y_ptr="c")
 
 
 def scaled_rows(draw: Draw) -> Iterator[Case]:
     """Return launches with a table and a factor for each row."""
-
-    def make(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
-        return {
-            "x_ptr": draw.normal(rows, columns), "scale_ptr": draw.normal(rows),
-            "z_ptr": torch.zeros(rows, columns),
-        }  # fmt: skip
-
-    return _tables(draw, make)
+    return _tables(draw, x_ptr="rc", scale_ptr="r")
 
 
 def table(draw: Draw) -> Iterator[Case]:
     """Return launches with a table and an output of the same shape."""
-
-    def make(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
-        return {"x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(rows, columns)}
-
-    return _tables(draw, make)
-
-
-def _turned(draw: Draw, rows: int, columns: int) -> dict[str, Any]:
-    return {"x_ptr": draw.normal(rows, columns), "z_ptr": torch.zeros(columns, rows)}
+    return _tables(draw, x_ptr="rc")
 
 
 def transposed_table(draw: Draw) -> Iterator[Case]:
     """Return launches with a table and an output of the transposed shape."""
-    return _tables(draw, _turned)
+    return _tables(draw, "cr", x_ptr="rc")
 
 
 def large_transposed_table(draw: Draw) -> Case:
     """Return a launch with a large table."""
-    arguments = {**_turned(draw, 256, 256), "rows": 256, "columns": 256}
-    return _tiled((4, 4), arguments, (64, 64), "z_ptr")
+    return _tiled((4, 4), _table(draw, 256, 256, {"x_ptr": "rc"}, "cr"), (64, 64), "z_ptr")
 
 
 def padded_table(draw: Draw) -> Iterator[Case]:
@@ -641,14 +626,8 @@ def batched_matrices(draw: Draw) -> Iterator[Case]:
     """Yield launches with several pairs of matrices."""
     for (batch, m, n, k), tile in (
         ((2, 32, 32, 32), (32, 32, 32)),
-        (
-            (draw.size(2, 4), draw.size(65, 90), draw.size(33, 60), draw.size(17, 31)),
-            (64, 16, 32),
-        ),
-        (
-            (draw.size(2, 4), *(draw.uneven(65, 99, 16) for _ in range(3))),
-            _WIDE,
-        ),
+        ((draw.size(2, 4), draw.size(65, 90), draw.size(33, 60), draw.size(17, 31)), (64, 16, 32)),
+        ((draw.size(2, 4), *(draw.uneven(65, 99, 16) for _ in range(3))), _WIDE),
     ):
         a, b = (draw.normal(batch, *shape, dtype=torch.float16) for shape in ((m, k), (k, n)))
         yield _product(tile, {"a_ptr": a, "b_ptr": b}, m, n, k, batch)
@@ -659,10 +638,7 @@ def quantized_matrices(draw: Draw) -> Iterator[Case]:
     for (m, n, k), tile in (
         ((32, 32, 64), (32, 32, 32)),
         ((draw.size(65, 90), draw.size(33, 60), draw.size(17, 31)), (64, 16, 32)),
-        (
-            (draw.uneven(33, 120, 16), draw.uneven(65, 150, 16), draw.size(33, 150)),
-            _WIDE,
-        ),
+        ((draw.uneven(33, 120, 16), draw.uneven(65, 150, 16), draw.size(33, 150)), _WIDE),
     ):
         inputs = {
             "a_ptr": draw.normal(m, k, dtype=torch.float16),
@@ -772,15 +748,15 @@ def _attention(
     step: tuple[str, int] = ("", 1),
     **blocks: int,
 ) -> Case:
-    """Return a launch in which all scores of the first query are very negative. With `large`, the
-    last two queries have scores whose exponentials overflow: one has its largest score at the last
-    key, one at the first.
+    """Return a launch in which all scores of the first query are very negative, with `large` below
+    -1e4, which stands for minus infinity in other kernels. Then the last two queries have scores
+    whose exponentials overflow: one has its largest score at the last key, one at the first.
     """
     q, k, v = (draw.normal(count, width, dtype=torch.float16) for count in (queries, keys, keys))
     q[0] = -2
     k += 1
     if large:
-        q[-1], q[-2] = 64 * k[-1], 64 * k[0]
+        q[0], q[-1], q[-2] = -3072, 64 * k[-1], 64 * k[0]
     rows = blocks.get("BLOCK_Q", queries)
     return Case(
         (-(-queries // rows),),

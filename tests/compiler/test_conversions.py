@@ -10,7 +10,7 @@ import triton.language as tl
 from triton.experimental.gluon import language as gl
 
 from kernellab.compiler.analyses.conversions import elements_moved
-from kernellab.compiler.analyses.layouts import Conversion
+from kernellab.compiler.analyses.records import Conversion
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.modules import lines_of_operations
 from kernellab.compiler.passes import lowered_text

@@ -11,7 +11,9 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-from kernellab.workshop.exercise import exercise_named
+from kernellab.judging.code import SourcePart, Texts
+from kernellab.workshop.exercise import Answer, exercise_named
+from kernellab.workshop.grader import answered
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,12 @@ class Attempt:
 
 
 IMPORTS = "import triton\nimport triton.language as tl\n\n"
+
+
+def answer_to(exercise: str, cell: str, seed: int | None = None) -> Answer:
+    """Return the answer to the text of a cell."""
+    code = Texts((SourcePart("<a cell>", cell),), exercise)
+    return answered(exercise_named(exercise), code, seed)
 
 
 def cell(kernel: str, above: str = "") -> str:

@@ -17,21 +17,10 @@ _TEXT = """
     i = tl.arange(0, BLOCK)
     v = tl.load(x_ptr + i)
     tl.store(x_ptr + i, v + 1)
-== add_one: counted from 1
-    i = tl.arange(1, BLOCK + 1)
-    tl.store(z_ptr + i, tl.load(x_ptr + i) + 1)
 == add: the mask asks for the elements beyond
     pid = tl.program_id(0)
     idx = pid * BLOCK + tl.arange(0, BLOCK)
     ok = idx >= n
-    a = tl.load(x_ptr + idx, mask=ok)
-    b = tl.load(y_ptr + idx, mask=ok)
-    tl.store(z_ptr + idx, a + b, mask=ok)
-== add: the mask is of the lanes
-    pid = tl.program_id(0)
-    cols = tl.arange(0, BLOCK)
-    idx = pid * BLOCK + cols
-    ok = cols < n
     a = tl.load(x_ptr + idx, mask=ok)
     b = tl.load(y_ptr + idx, mask=ok)
     tl.store(z_ptr + idx, a + b, mask=ok)
@@ -42,13 +31,6 @@ _TEXT = """
     a = tl.load(x_ptr + idx, mask=ok)
     b = tl.load(y_ptr + idx, mask=ok)
     tl.store(z_ptr + idx, a + b, mask=ok)
-== add: a guard in place of a mask
-    pid = tl.program_id(0)
-    if pid * BLOCK < n:
-        idx = pid * BLOCK + tl.arange(0, BLOCK)
-        a = tl.load(x_ptr + idx)
-        b = tl.load(y_ptr + idx)
-        tl.store(z_ptr + idx, a + b)
 == add: one element at a time without a bound
     pid = tl.program_id(0)
     for i in range(BLOCK):
@@ -79,12 +61,6 @@ _TEXT = """
     x = tl.where(x > low, low, x)
     x = tl.where(x > high, high, x)
     tl.store(z_ptr + idx, x, mask=ok)
-== reverse: both are reversed
-    idx = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    back = n - 1 - idx
-    ok = idx < n
-    x = tl.load(x_ptr + back, mask=ok)
-    tl.store(z_ptr + back, x, mask=ok)
 == reverse: the block from the end
     pid = tl.program_id(0)
     lanes = tl.arange(0, BLOCK)
@@ -130,26 +106,12 @@ _TEXT = """
     x = tl.load(x_ptr + idx, mask=ok)
     y = tl.load(y_ptr + idx, mask=ok)
     tl.store(z_ptr + idx, y * tl.sigmoid(y) * x, mask=ok)
-== silu_gate: the sign of the exponent
-    idx = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    ok = idx < n
-    x = tl.load(x_ptr + idx, mask=ok)
-    y = tl.load(y_ptr + idx, mask=ok)
-    gate = 1 / (1 + tl.exp(x))
-    tl.store(z_ptr + idx, x * gate * y, mask=ok)
 == outer_add: the rows of a program by the columns
     i = tl.program_id(0) * COLUMNS + tl.arange(0, ROWS)
     j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     x = tl.load(x_ptr + i, mask=i < rows)
     y = tl.load(y_ptr + j, mask=j < columns)
     m = (i[:, None] < rows) & (j[None, :] < columns)
-    tl.store(z_ptr + i[:, None] * columns + j[None, :], x[:, None] + y[None, :], mask=m)
-== outer_add: or in the mask
-    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    x = tl.load(x_ptr + i, mask=i < rows)
-    y = tl.load(y_ptr + j, mask=j < columns)
-    m = (i[:, None] < rows) | (j[None, :] < columns)
     tl.store(z_ptr + i[:, None] * columns + j[None, :], x[:, None] + y[None, :], mask=m)
 == scale_rows: one factor for the program
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -158,13 +120,6 @@ _TEXT = """
     p = i[:, None] * columns + j[None, :]
     s = tl.load(scale_ptr + tl.program_id(0))
     tl.store(z_ptr + p, tl.load(x_ptr + p, mask=m) * s, mask=m)
-== scale_rows: rows bound both
-    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    m = (i[:, None] < rows) & (j[None, :] < rows)
-    p = i[:, None] * columns + j[None, :]
-    s = tl.load(scale_ptr + i, mask=i < rows)
-    tl.store(z_ptr + p, tl.load(x_ptr + p, mask=m) * s[:, None], mask=m)
 == transpose: the place of the source with the other stride
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -181,13 +136,6 @@ _TEXT = """
     x = tl.load(x_ptr + p, mask=m)
     x = tl.where(b[None, :] <= a[:, None], x, float("-inf"))
     tl.store(z_ptr + p, x, mask=m)
-== causal_mask: times the condition
-    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    m = (i[:, None] < rows) & (j[None, :] < columns)
-    p = i[:, None] * columns + j[None, :]
-    x = tl.load(x_ptr + p, mask=m)
-    tl.store(z_ptr + p, x * (j[None, :] <= i[:, None]), mask=m)
 == pad: no upper bound
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
@@ -240,14 +188,6 @@ _TEXT = """
     s = 0.0
     for b in range(columns // BLOCK):
         lanes = b * BLOCK + tl.arange(0, BLOCK)
-        x = tl.load(x_ptr + row * columns + lanes, mask=lanes < columns, other=0.0)
-        s += tl.sum(x, axis=0)
-    tl.store(z_ptr + row, s)
-== sum_long_rows: the counter is not multiplied
-    row = tl.program_id(0)
-    s = 0.0
-    for b in range(tl.cdiv(columns, BLOCK)):
-        lanes = b + tl.arange(0, BLOCK)
         x = tl.load(x_ptr + row * columns + lanes, mask=lanes < columns, other=0.0)
         s += tl.sum(x, axis=0)
     tl.store(z_ptr + row, s)
@@ -404,20 +344,6 @@ _TEXT = """
         pa += BLOCK_K
         pb += BLOCK_K
     tl.store(c_ptr + i[:, None] * N + j[None, :], acc, mask=(i[:, None] < M) & (j[None, :] < N))
-== matmul: the mask along k does not move
-    i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    j = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
-    k = tl.arange(0, BLOCK_K)
-    pa = a_ptr + i[:, None] * K + k[None, :]
-    pb = b_ptr + k[:, None] * N + j[None, :]
-    acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
-    for start in range(0, K, BLOCK_K):
-        a = tl.load(pa, mask=(i[:, None] < M) & (k[None, :] < K), other=0.0)
-        b = tl.load(pb, mask=(k[:, None] < K) & (j[None, :] < N), other=0.0)
-        acc += tl.dot(a, b)
-        pa += BLOCK_K
-        pb += BLOCK_K * N
-    tl.store(c_ptr + i[:, None] * N + j[None, :], acc, mask=(i[:, None] < M) & (j[None, :] < N))
 == linear_relu: the bias in every turn
     i = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     j = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -493,18 +419,6 @@ _TEXT = """
     s = s / tl.sum(s, axis=0)[None, :]
     z = tl.dot(s.to(tl.float16), v)
     tl.store(z_ptr + i[:, None] * WIDTH + d[None, :], z, mask=i[:, None] < queries)
-== attention: the keys are not transposed
-    i = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
-    j = tl.arange(0, BLOCK_K)
-    d = tl.arange(0, WIDTH)
-    q = tl.load(q_ptr + i[:, None] * WIDTH + d[None, :], mask=i[:, None] < queries, other=0.0)
-    k = tl.load(k_ptr + j[:, None] * WIDTH + d[None, :], mask=j[:, None] < keys, other=0.0)
-    v = tl.load(v_ptr + j[:, None] * WIDTH + d[None, :], mask=j[:, None] < keys, other=0.0)
-    s = tl.dot(q, k) * scale
-    s = tl.where(j[None, :] < keys, s, float("-inf"))
-    s = tl.exp(s - tl.max(s, axis=1)[:, None])
-    z = tl.dot(s.to(tl.float16), v) / tl.sum(s, axis=1)[:, None]
-    tl.store(z_ptr + i[:, None] * WIDTH + d[None, :], z, mask=i[:, None] < queries)
 == flash_attention: the old maximum in the weights
     i = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
     d = tl.arange(0, WIDTH)
@@ -523,27 +437,6 @@ _TEXT = """
         fix = tl.exp(top - new)
         s = s * fix + tl.sum(p, axis=1)
         acc = acc * fix[:, None] + tl.dot(p.to(tl.float16), v)
-        top = new
-    tl.store(z_ptr + i[:, None] * WIDTH + d[None, :], acc / s[:, None], mask=i[:, None] < queries)
-== flash_attention: the result is rescaled after the sum
-    i = tl.program_id(0) * BLOCK_Q + tl.arange(0, BLOCK_Q)
-    d = tl.arange(0, WIDTH)
-    q = tl.load(q_ptr + i[:, None] * WIDTH + d[None, :], mask=i[:, None] < queries, other=0.0)
-    top = tl.full((BLOCK_Q,), float("-inf"), dtype=tl.float32)
-    s = tl.zeros((BLOCK_Q,), dtype=tl.float32)
-    acc = tl.zeros((BLOCK_Q, WIDTH), dtype=tl.float32)
-    for start in range(0, keys, BLOCK_K):
-        j = start + tl.arange(0, BLOCK_K)
-        k = tl.load(k_ptr + j[:, None] * WIDTH + d[None, :], mask=j[:, None] < keys, other=0.0)
-        v = tl.load(v_ptr + j[:, None] * WIDTH + d[None, :], mask=j[:, None] < keys, other=0.0)
-        qk = tl.dot(q, tl.trans(k)) * scale
-        qk = tl.where(j[None, :] < keys, qk, float("-inf"))
-        new = tl.maximum(top, tl.max(qk, axis=1))
-        p = tl.exp(qk - new[:, None])
-        fix = tl.exp(top - new)
-        s = s * fix + tl.sum(p, axis=1)
-        acc += tl.dot(p.to(tl.float16), v)
-        acc = acc * fix[:, None]
         top = new
     tl.store(z_ptr + i[:, None] * WIDTH + d[None, :], acc / s[:, None], mask=i[:, None] < queries)
 == causal_attention: the lanes of the tile are compared

@@ -6,19 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernellab.judging.code import SourcePart, Texts
-from kernellab.judging.worker import wait_for_worker
 from kernellab.launch.results import Within
-from kernellab.workshop.exercise import Exercise, exercise_named
-from kernellab.workshop.grader import answered
+from kernellab.workshop.exercise import Exercise
 from kernellab.workshop.launches import Case
-from tests.workshop.attempts import ATTEMPTS, Attempt, add
+from tests.workshop.attempts import ATTEMPTS, Attempt, add, answer_to
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _worker() -> None:
-    """Start the clean process before the first test, whose time it would count as."""
-    wait_for_worker()
+pytestmark = pytest.mark.usefixtures("clean_process")
 
 
 @pytest.mark.slow
@@ -26,8 +19,7 @@ def _worker() -> None:
 def test_it_is_rejected_for_its_reason(attempt: Attempt, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     attempt = replace(attempt, cell=attempt.cell.replace("{marker}", str(marker)))
-    code = Texts((SourcePart(f"<{attempt.name}>", attempt.cell),), attempt.exercise)
-    answer = answered(exercise_named(attempt.exercise), code)
+    answer = answer_to(attempt.exercise, attempt.cell)
     assert not answer.is_done, str(answer)
     assert not marker.exists()
     assert (answer.reached, answer.diagnostics[0].kind) == (attempt.reached, attempt.kind), str(
@@ -48,8 +40,7 @@ def test_no_right_results_are_read_from_memory(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Exercise, "right_results", right_there)
     place = f"offsets.to(tl.int64) * 4 + {held.data_ptr()}"
     stored = f"tl.load(({place}).to(tl.pointer_type(tl.float32)), mask=mask)"
-    code = Texts((SourcePart("<a>", add(stored)),), "add")
-    answer = answered(exercise_named("add"), code, tries_fixes=False)
+    answer = answer_to("add", add(stored))
     assert (answer.reached, answer.diagnostics[0].kind) == ("compiles", "out-of-bounds")
 
 

@@ -2,17 +2,10 @@
 
 import pytest
 
-from kernellab.judging.code import SourcePart, Texts
-from kernellab.judging.worker import wait_for_worker
-from kernellab.workshop.exercise import exercise_named
-from kernellab.workshop.grader import answered
+from tests.workshop.attempts import answer_to
 from tests.workshop.honest import HONEST, Honest
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _worker() -> None:
-    """Start the clean process before the first test, whose time it would count as."""
-    wait_for_worker()
+pytestmark = pytest.mark.usefixtures("clean_process")
 
 
 @pytest.mark.parametrize(
@@ -27,8 +20,7 @@ def _worker() -> None:
     ],
 )
 def test_it_is_within_budget(honest: Honest) -> None:
-    code = Texts((SourcePart(f"<{honest.name}>", honest.cell),), honest.exercise)
-    answer = answered(exercise_named(honest.exercise), code)
+    answer = answer_to(honest.exercise, honest.cell)
     assert answer.is_done, f"{answer}\nseed {answer.seed}"
 
 

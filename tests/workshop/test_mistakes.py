@@ -5,22 +5,16 @@ from syrupy.assertion import SnapshotAssertion
 
 from kernellab.checker.fixes import Tries
 from kernellab.errors import Diagnostic
-from kernellab.judging.code import SourcePart, Texts
-from kernellab.judging.worker import wait_for_worker
 from kernellab.workshop import feedback
-from kernellab.workshop.exercise import EXERCISES, Answer, exercise_named
-from kernellab.workshop.grader import answered
-from tests.workshop.mistakes import MEASURED, MISTAKES, UNFIXED, Mistake
+from kernellab.workshop.exercise import EXERCISES
+from tests.workshop.attempts import answer_to
+from tests.workshop.mistakes import MEASURED, MISTAKES, UNFIXED
 from tests.workshop.students import ANSWERS
+
+pytestmark = pytest.mark.usefixtures("clean_process")
 
 NAMED = {f"{mistake.exercise}: {mistake.name}": mistake for mistake in (*MISTAKES, *ANSWERS)}
 OWN_WORDS = [f"{answer.exercise}: {answer.name}" for answer in ANSWERS]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _worker() -> None:
-    """Start the clean process before the first test, whose time it would count as."""
-    wait_for_worker()
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +22,6 @@ def _without_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try as much on a slow processor as on a fast one; what helps is among the first changes."""
     monkeypatch.setattr(feedback, "TRIES", Tries(seconds=600.0, most=150, batch=12))
     monkeypatch.setattr(feedback, "_RUN_SECONDS", 60.0)
-
-
-def answer_to(mistake: Mistake, cell: str, seed: int) -> Answer:
-    code = Texts((SourcePart("<a cell>", cell),), mistake.exercise)
-    return answered(exercise_named(mistake.exercise), code, seed)
 
 
 def followed(cell: str, diagnostic: Diagnostic) -> str:
@@ -54,11 +43,11 @@ def test_a_fix_makes_the_answer_right_when_it_is_followed(
     name: str, messages: SnapshotAssertion
 ) -> None:
     mistake = NAMED[name]
-    answer = answer_to(mistake, mistake.cell, 5)
+    answer = answer_to(mistake.exercise, mistake.cell, 5)
     assert not answer.is_right
     fixed = next(each for each in answer.diagnostics if each.verified)
     assert fixed.advice == messages
-    again = answer_to(mistake, followed(mistake.cell, fixed), 77)
+    again = answer_to(mistake.exercise, followed(mistake.cell, fixed), 77)
     assert again.is_right, str(again)
 
 
@@ -67,12 +56,12 @@ def test_a_fix_makes_the_answer_right_when_it_is_followed(
 @pytest.mark.parametrize("name", [*sorted(UNFIXED), *OWN_WORDS])
 def test_no_fix_is_shown_that_does_not_help(name: str) -> None:
     mistake = NAMED[name]
-    answer = answer_to(mistake, mistake.cell, 5)
+    answer = answer_to(mistake.exercise, mistake.cell, 5)
     assert not answer.is_right
     for each in answer.diagnostics:
         assert each.verified == bool(each.changes)
         if each.verified:
-            assert answer_to(mistake, followed(mistake.cell, each), 77).is_right
+            assert answer_to(mistake.exercise, followed(mistake.cell, each), 77).is_right
 
 
 def test_most_mistakes_have_a_fix() -> None:

@@ -5,14 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from kernellab.judging.code import SourcePart, Texts
-from kernellab.judging.worker import wait_for_worker
 from kernellab.workshop.exercise import EXERCISES, Exercise, exercise_named
-from kernellab.workshop.grader import answered
 from tests.corpus.loader import WHOLE
 from tests.support.rewrites import RULES
 from tests.workshop import mutants
-from tests.workshop.attempts import cell, imports_of
+from tests.workshop.attempts import answer_to, cell, imports_of
 from tests.workshop.mutants import (
     EQUIVALENT,
     FEWEST,
@@ -23,6 +20,8 @@ from tests.workshop.mutants import (
     wrong_kernels,
 )
 from tests.workshop.trials import accepted, trials_of
+
+pytestmark = pytest.mark.usefixtures("clean_process")
 
 _EPS = "eps: tl.rsqrt({} / columns + eps) -> "
 _SQUARES, _AWAY = "tl.sum(x * x, axis=0)", "tl.sum(away * away, axis=0)"
@@ -44,12 +43,6 @@ ONCE_ACCEPTED = [
 """Kernels that were answers before the launches were constructed to tell them apart."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _worker() -> None:
-    """Start the clean process before the first test, whose time it would count as."""
-    wait_for_worker()
-
-
 def mutant(exercise: str, name: str) -> Mutant:
     (found,) = (one for one in wrong_kernels(exercise_named(exercise)) if one.name == name)
     return found
@@ -62,8 +55,7 @@ def solution(exercise: Exercise) -> Mutant:
 
 def is_right(one: Mutant, seed: int) -> bool:
     """Return what `kernellab.exercise` says."""
-    code = Texts((SourcePart("<a mutant>", one.cell),), one.exercise)
-    return answered(exercise_named(one.exercise), code, seed, tries_fixes=False).is_right
+    return answer_to(one.exercise, one.cell, seed).is_right
 
 
 def test_there_are_enough_rules() -> None:

@@ -16,16 +16,13 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from kernellab.compiler import modules
 from kernellab.compiler.analyses.allocations import Measure, alone
 from kernellab.compiler.analyses.layouts import (
-    Conversion,
-    Conversions,
     Flow,
-    Means,
-    Neighbor,
     QueryLayouts,
     layouts_by_type,
     tile_type,
     value_name,
 )
+from kernellab.compiler.analyses.records import Conversion, Conversions, Means, Neighbor
 from kernellab.ir import tt, ttg
 from kernellab.ir.flow import loops_around
 from kernellab.ir.types import MemDescType

@@ -13,8 +13,8 @@ from typing import Any
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from kernellab.compiler.analyses.layouts import Conversion, layouts_by_type
-from kernellab.compiler.analyses.records import PointerFacts
+from kernellab.compiler.analyses.layouts import layouts_by_type
+from kernellab.compiler.analyses.records import Conversion, PointerFacts
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.modules import OpenedModules, position_of, users_line
 from kernellab.compiler.passes import without_locations

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from kernellab.common.text import counted, joined_sizes
-from kernellab.compiler.analyses.layouts import Conversion
+from kernellab.compiler.analyses.records import Conversion
 from kernellab.compiler.modules import position_of
 from kernellab.ir import flow, mlir, ttg
 from kernellab.ir.flow import loops_around
