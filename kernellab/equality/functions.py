@@ -861,7 +861,9 @@ class _ExactMode(OperationMode):
             return self._in_place(name, func, args, kwargs)
         if name in FUNCTIONS or name in MOVES:
             return self._result(name, func, args, kwargs)
-        decomposed = _convolution if name == "convolution" else decomposition_of(func)
+        decomposed: Callable[..., Any] | None = decomposition_of(func)
+        if name == "convolution":
+            decomposed = _convolution
         if decomposed is not None:
             with self:
                 result = decomposed(*args, **kwargs)
@@ -1030,7 +1032,7 @@ def _convolution(
     transposed: bool,
     _: list[int],
     groups: int,
-) -> torch.Tensor:
+) -> Any:
     """A sum of products of windows: torch has no decomposition of a convolution."""
     if transposed:
         return NotImplemented

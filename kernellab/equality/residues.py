@@ -475,7 +475,7 @@ def uninterpreted(name: str, *operands: Value) -> Value:
     return pair(first, second)
 
 
-def to_bits(a: Value) -> Array:
+def to_bits(a: Value) -> Any:
     """The bits of residues, which are like a float's only in that x ^ (x ^ y) is y."""
     return _parts(a).astype(FLOAT32).view(numpy.int64)[..., 0]
 
