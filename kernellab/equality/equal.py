@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, get_args
@@ -152,6 +152,7 @@ class Comparison:
         again: the residues of the last run, before it.
         inputs: which floats count.
         refused: inputs that one of the two failed with.
+        by_squares: whether they only agree where roots and logarithms are those of squares.
     """
 
     first: Side
@@ -162,6 +163,7 @@ class Comparison:
     again: ExactTensors
     inputs: Domain
     refused: list[str] = field(default_factory=list)
+    by_squares: bool = False
 
     @cached_property
     def _constants(self) -> list[float]:
@@ -186,7 +188,10 @@ class Comparison:
         """The verdict."""
         for pair in self.pairs:
             if pair.differs.any():
-                return self._unequal(pair, pair.differs, self._why_not_visible(), *ORDERED)
+                unequal = self._unequal(pair, pair.differs, self._why_not_visible(), *ORDERED)
+                if unequal.verdict == "different" or not self._agree_on_squares():
+                    return unequal
+                return replace(self, by_squares=True).after_floats()
         for pair in self.pairs:
             if not pair.decided.all():
                 return self._unequal(pair, ~pair.decided, _without_residue(pair))
@@ -223,6 +228,28 @@ class Comparison:
             off = self._off_for(outstanding)
         return self._verdict("equal") if off is None else off
 
+    def _laws(self) -> AbstractContextManager[None]:
+        return residues.of_squares_only() if self.by_squares else nullcontext()
+
+    def _agree_on_squares(self) -> bool:
+        """Whether all elements agree where each root and logarithm is one of a square, and such
+        residues are met for each element.
+        """
+        undecided = {pair: ~numpy.zeros_like(pair.decided) for pair in self.pairs}
+        with residues.of_squares_only(), residues.uninterpreted_noted():
+            for seed in range(_SEEDS_OF_SQUARES):
+                try:
+                    agreements = self._agreements(seed, rounds=self.again.rounds)
+                except UnsupportedOperation:
+                    return False
+                for pair, (same, known) in agreements.items():
+                    if (known & ~same).any():
+                        return False
+                    undecided[pair] &= ~known
+                if not any(each.any() for each in undecided.values()):
+                    return True
+        return False
+
     def _off_in_pieces(self) -> Equality | None:
         """The verdict if residues differ where tensors hold few different numbers, which meet more
         of the conditions on two elements.
@@ -231,7 +258,7 @@ class Comparison:
             return None
         for inputs in (SMALL, *OF_FEW):
             agreements: dict[ResultPair, Any] = {}
-            with suppress(Exception), self.holding(inputs):  # an index or a function of torch
+            with suppress(Exception), self.holding(inputs), self._laws():  # an index, torch
                 agreements = self._agreements(given=True)
             for pair, (same, known) in agreements.items():
                 if (known & ~same).any():
@@ -295,13 +322,15 @@ class Comparison:
     def _has_same_maxima(self) -> bool:
         """Whether the results agree where each operand changes a maximum."""
         with residues.maxima_of_all(), residues.uninterpreted_noted():
+            if self.by_squares:
+                return self._agree_on_squares()
             agreements = self._agreements(rounds=self.again.rounds)
         return all((same & known).all() for same, known in agreements.values())
 
-    def _agreements(self, **options: bool) -> dict[ResultPair, Any]:
+    def _agreements(self, seed: int = 0, **options: bool) -> dict[ResultPair, Any]:
         """What `agreement` says of the results of one more run with residues."""
         sides = self.first, self.second
-        results = [side.run(fresh_tensors(0, *sides, **options)) for side in sides]
+        results = [side.run(fresh_tensors(seed, *sides, **options)) for side in sides]
         return {
             pair: agreement(*(each[name].numpy() for each, name in zip(results, pair.names)))
             for pair in self.pairs
@@ -439,7 +468,8 @@ class Comparison:
         """Where the first run with floats that shows a difference does, and its results."""
         for inputs in (GIVEN, NORMAL, *more):
             for each, results in self._runs(inputs):
-                if each is pair and (off := self._off(pair, results)).any():
+                off = self._off(pair, results) & (inputs is GIVEN or inputs.counts(*results))
+                if each is pair and off.any():
                     return off, results
         return None
 
@@ -505,6 +535,9 @@ def _farthest(off: torch.Tensor, results: Floats) -> FloatPair:
 
 
 _MOST_FLOATS = 4_096
+
+_SEEDS_OF_SQUARES = 48
+"""Each root and logarithm that an element depends on leaves it unknown in half of them."""
 
 _HIDDEN = "One element of many decides, and not each of them was tried"
 

@@ -23,7 +23,15 @@ from xdsl.rewriter import Rewriter
 from kernellab import triton_api
 from kernellab.common.system import OutOfTime, limited
 from kernellab.equality import residues
-from kernellab.equality.lowering import chooses, has_residues, rule_of, rule_with_rounding
+from kernellab.equality.lowering import (
+    BITS,
+    chooses,
+    exchanged_bits,
+    has_residues,
+    is_exchanged,
+    rule_of,
+    rule_with_rounding,
+)
 from kernellab.equality.residues import ONE, ZERO
 from kernellab.errors import UnsupportedOperation
 from kernellab.interpreter.codegen.emitter import AfterOperation, Emitter
@@ -106,7 +114,11 @@ class Conditions:
         }
 
         def inner(op: mlir.SelectOp) -> Iterator[tuple[tuple[SSAValue, bool], ...]]:
-            """For each `where` in an arm: the conditions and outcomes around it, and its own."""
+            """For each `where` in an arm: the conditions and outcomes around it, and its own. Those
+            of a sorting network are too many, and choose one of two elements that both stay.
+            """
+            if any(map(_is_of_bits, (op.true_value, op.false_value))):
+                return
             for outcome, arm in ((True, op.true_value), (False, op.false_value)):
                 each = arm.owner
                 if isinstance(each, mlir.SelectOp) and _is_free(trees.get(each.condition, ...)):
@@ -241,6 +253,11 @@ def _is_of_floats(value: SSAValue) -> bool:
         and not has_residues(value)
         and any(map(has_residues, op.operands))
     )
+
+
+def _is_of_bits(value: SSAValue) -> bool:
+    op = value.owner
+    return isinstance(op, tt.BitcastOp) and is_exchanged(op.operand)
 
 
 def _is_bool(value: SSAValue) -> bool:
@@ -380,11 +397,13 @@ def _asked_of(op: Any, a: SSAValue, b: SSAValue) -> str:
 def _replace_floats(module: ModuleOp) -> None:
     for op in module.walk():
         for value in (*op.results, *flow.arguments_inside(op)):
-            _replace_type(value)
-
-
-def _replace_type(value: SSAValue) -> None:
-    value._type = _replaced(value.type)
+            value._type = _replaced(value.type)
+    for value in exchanged_bits(module):
+        match value.type:
+            case builtin.TensorType() as tile:
+                value._type = builtin.TensorType(BITS, tile.get_shape(), tile.encoding)
+            case _:
+                value._type = BITS
 
 
 def _replaced(type: Attribute) -> Attribute:
@@ -725,6 +744,10 @@ def _largest_few(
     return numpy.take_along_axis(a, places, dim), places
 
 
+def _sorted(a: Array, dim: int = -1, descending: bool = False, **_: bool) -> tuple[Any, Any]:
+    return _largest_few(a, a.shape[dim], dim, descending)
+
+
 def _clamp(a: Array, low: Any = None, high: Any = None) -> Any:
     raised = a if low is None else residues.maximum(a, low)
     return raised if high is None else residues.minimum(raised, high)
@@ -751,6 +774,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "abs": residues.absolute,
     "sign": _sign,
     "topk": _largest_few,
+    "sort": _sorted,
     "sqrt": residues.square_root,
     "tanh": residues.tanh,
     "exp": residues.exp,
@@ -797,7 +821,7 @@ _LOGICAL = frozenset(
 )
 
 ALONG_AXES = frozenset(
-    {"sum", "var", "amax", "amin", "argmax", "argmin", "max", "min", "cumsum", "topk"}
+    {"sum", "var", "amax", "amin", "argmax", "argmin", "max", "min", "cumsum", "topk", "sort"}
 )
 """Functions whose numbers are axes."""
 
@@ -868,7 +892,8 @@ class _ExactMode(OperationMode):
         name = func.overloadpacket.__name__
         self._note(name, (*args, *kwargs.values()))
         if name in _CHOOSE:
-            self._tensors.choices.add("minimum" if "min" in name else "maximum")
+            kinds = {"amin": "minimum", "min": "minimum", "amax": "maximum", "max": "maximum"}
+            self._tensors.choices.add(kinds.get(name, name))
         if (name in _LOGICAL or name == "mul") and any(id(arg) in self._noted for arg in args):
             result = func(*args, **kwargs)
             return self._of_conditions(name, result, args) if result.dtype == torch.bool else result
@@ -888,7 +913,9 @@ class _ExactMode(OperationMode):
             return self._in_place(name, func, args, kwargs)
         if name in FUNCTIONS or name in MOVES:
             return self._result(name, func, args, kwargs)
-        decomposed = decomposition_of(func)
+        decomposed: Callable[..., Any] | None = decomposition_of(func)
+        if name == "convolution":
+            decomposed = _convolution
         if decomposed is not None:
             with self:
                 result = decomposed(*args, **kwargs)
@@ -1035,21 +1062,42 @@ class _ExactMode(OperationMode):
         target = kwargs.get("out", args[0])
         plain = name.removesuffix("_")
         rest = {key: value for key, value in kwargs.items() if key != "out"}
-        given = args[1:2] if plain in ("copy", "fill") else args
-        if plain == "zero":
-            given = (0.0,)
-        elif plain not in FUNCTIONS and plain not in MOVES:
-            raise UnsupportedOperation(f"torch's operation {name!r} has no exact form here.")
         exact_target = self.exact(target)
         if plain in ("copy", "fill", "zero"):
-            value = self._operand(given[0])
-            exact = torch.as_tensor(value)
+            exact = torch.as_tensor(self._operand(args[1] if args[1:] else 0.0))
         else:
             out_of_place = getattr(torch.ops.aten, plain)
-            overload = getattr(out_of_place, func._overloadname, out_of_place.default)
-            exact = self._exact_result(plain, overload, given, rest)
+            overload = getattr(out_of_place, func._overloadname, None) or out_of_place.default
+            with self:
+                exact = self.exact(overload(*args, **rest))
         exact_target.copy_(self._tensors.rounded(exact, target.dtype))
         return target
+
+
+def _convolution(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    transposed: bool,
+    _: list[int],
+    groups: int,
+) -> Any:
+    """A sum of products of windows: torch has no decomposition of a convolution."""
+    if transposed:
+        return NotImplemented
+    size = weight.shape[2:]
+    windows = torch.constant_pad_nd(x, [n for each in reversed(padding) for n in (each, each)])
+    for axis, (n, step, gap) in enumerate(zip(size, stride, dilation), 2):
+        windows = windows.unfold(axis, gap * (n - 1) + 1, step)[..., ::gap]
+    places = windows.shape[2 : 2 + len(size)]
+    columns = windows.movedim(1, 1 + len(size)).reshape(len(x), math.prod(places), groups, -1)
+    rows = weight.reshape(groups, len(weight) // groups, -1)
+    made = columns.transpose(1, 2) @ rows.transpose(1, 2)
+    made = made.transpose(2, 3).reshape(len(x), len(weight), *places)
+    return made if bias is None else made + bias.reshape(-1, *(1 for _ in size))
 
 
 def _is_floating(value: Any) -> bool:

@@ -33,7 +33,14 @@ from kernellab.interpreter.lowering.ttng import (
     zero_unless,
 )
 from kernellab.ir import amd, flow, mlir, tt, ttg, ttng
-from kernellab.ir.operations import GlobalAccess, MovesElements, has, operation_name, trait_of
+from kernellab.ir.operations import (
+    GlobalAccess,
+    KeepsElements,
+    MovesElements,
+    has,
+    operation_name,
+    trait_of,
+)
 from kernellab.ir.types import ResidueType, dtype, element_type, is_pointer, shape
 
 Lower = Callable[[Any, Emitter], Any]
@@ -195,13 +202,50 @@ def _convert(op: mlir.ExtFOp, value: Emitter) -> Expression:
 
 @_lowers(mlir.BitcastOp, tt.BitcastOp)
 def _from_bits(op: mlir.BitcastOp, value: Emitter) -> Expression:
-    """The bits of a float are known where they come from an integer."""
+    """The bits of a float are known where they come from an integer, and are residues' own where
+    they are only exchanged.
+    """
     if has_residues(op.operand):
         if has_residues(op.result):
             return value[op.operand]
+        if is_exchanged(op.result):
+            return _calls(residues.to_bits, value)(value[op.operand])
         raise value.unsupported("the bits of a float, which residues do not have")
+    if is_exchanged(op.operand):
+        return _calls(residues.of_bits, value)(value[op.operand])
     floats = numerics.reinterpret(value[op.operand], _floats_of(op.result, value))
     return _calls(residues.of_floats, value)(floats)
+
+
+BITS = builtin.IntegerType(64, builtin.Signedness.SIGNED)
+"""The type of the bits of floats that a kernel only exchanges, which Triton does not use."""
+
+
+def is_exchanged(bits: SSAValue) -> bool:
+    """Whether a value has the bits of residues."""
+    return element_type(bits.type) == BITS
+
+
+def exchanged_bits(module: builtin.ModuleOp) -> set[SSAValue]:
+    """The bits of floats if they only become floats again, moved or exchanged (x ^ (x ^ y) is y),
+    as in `tl.sort`.
+    """
+    casts = [op for op in module.walk() if isinstance(op, mlir.BitcastOp | tt.BitcastOp)]
+    of_floats = [op.result for op in casts if has_residues(op.operand)]
+    bits = {v for v in flow.forward(of_floats, has_residues) if not has_residues(v)}
+    users = {use.operation for each in bits for use in each.uses}
+    return bits if all(map(_keeps_bits, users)) and _operands(users) <= bits else set()
+
+
+def _operands(operations: set[Operation]) -> set[SSAValue]:
+    return {operand for op in operations for operand in op.operands}
+
+
+def _keeps_bits(op: Operation) -> bool:
+    if isinstance(op, tt.ReduceOp):
+        return single_combiner(op.combine) is mlir.XOrIOp
+    kinds = mlir.XOrIOp | tt.ReduceReturnOp | mlir.BitcastOp | tt.BitcastOp
+    return isinstance(op, kinds) or has(op, KeepsElements)
 
 
 @_lowers(mlir.FPToSIOp, mlir.FPToUIOp)

@@ -27,6 +27,7 @@ from typing import Any, TypeVar, cast
 import ml_dtypes
 import numpy
 
+from kernellab.errors import UnsupportedOperation
 from kernellab.ir import mlir
 
 Array = numpy.ndarray[Any, Any]
@@ -327,17 +328,41 @@ def fused_multiply_add(a: Value, b: Value, c: Value) -> Value:
     return _pairs(_reduced(_parts(products)))
 
 
+_squares_only: ContextVar[bool] = ContextVar("_squares_only", default=False)
+
+
+@contextmanager
+def of_squares_only() -> Iterator[None]:
+    """Let roots and logarithms of numbers that are not squares be unknown, so that a root's square
+    and a logarithm's exponential are what they were taken of. A maximum of what is not known is not
+    known, and its comparison raises UnsupportedOperation.
+    """
+    token = _squares_only.set(True)
+    try:
+        yield
+    finally:
+        _squares_only.reset(token)
+
+
 @_or_by_terms
 def square_root(a: Value) -> Value:
     """The root r of a, or of -a if that is the square, which is a square itself: roots of products
     are products of roots.
     """
     a = numpy.asarray(a, PAIR)
+    if _squares_only.get():
+        a = pair(_square_or_unknown(a.real, P), _square_or_unknown(a.imag, R))
     roots = _looked_up(_roots(P), a.real), _looked_up(_roots(R), a.imag)
     infinite = a.real == numpy.inf
     if infinite.any():
         roots = tuple(numpy.where(infinite, numpy.inf, part) for part in roots)  # type: ignore[assignment]
     return pair(*roots)
+
+
+def _square_or_unknown(residues: Array, modulus: int) -> Array:
+    roots = _looked_up(_roots(modulus), residues)
+    is_other = numpy.isfinite(roots) & ((roots * roots - residues) % modulus != 0)
+    return numpy.where(is_other, numpy.nan, residues)
 
 
 @_or_by_terms
@@ -369,6 +394,8 @@ def _power_of_two(exponents: Array, a: Array) -> Value:
 def log2(a: Value) -> Value:
     """The logarithm of a, or of -a if that is the power of 2. It has no residue modulo P."""
     a = numpy.asarray(a, PAIR)
+    if _squares_only.get():
+        a = pair(_square_or_unknown(a.real, P), numpy.where(numpy.isnan(a.real), a.imag, numpy.nan))
     second = _looked_up(_logarithms(), a.real)
     unknown = numpy.isnan(a.real) & numpy.isfinite(a.imag)
     if unknown.any():
@@ -446,6 +473,17 @@ def uninterpreted(name: str, *operands: Value) -> Value:
         first = _scrambled(name, operand.real + 3.0 * first)
         second = _scrambled(f"{name}, modulo R", operand.imag + 3.0 * second, R)
     return pair(first, second)
+
+
+def to_bits(a: Value) -> Any:
+    """The bits of residues, which are like a float's only in that x ^ (x ^ y) is y."""
+    return _parts(a).astype(FLOAT32).view(numpy.int64)[..., 0]
+
+
+def of_bits(bits: Array) -> Value:
+    """The residues of bits."""
+    parts = numpy.ascontiguousarray(bits)[..., None].view(FLOAT32)
+    return _pairs(parts.astype(numpy.float64))
 
 
 @_or_by_terms
@@ -584,6 +622,8 @@ def _chosen(also: Array, a: Value, b: Value, *, largest: bool) -> Value:
     if _of_all.get():
         return _extreme_of_all(numpy.stack(numpy.broadcast_arrays(a, b)), 0, largest)
     of_a, of_b = order_key(a), order_key(b)
+    if _squares_only.get():  # of a number and one that is not known, the latter
+        also = numpy.isnan(of_a)
     chosen: Any = numpy.where((of_a >= of_b if largest else of_a <= of_b) | also, a, b)
     return chosen[()]
 
@@ -595,6 +635,8 @@ def compare(predicate: str, a: Value, b: Value) -> Any:
         return numpy.bool_(predicate == "true")
     of_a, of_b = order_key(a), order_key(b)
     unordered = numpy.isnan(of_a) | numpy.isnan(of_b)
+    if _squares_only.get() and unordered.any():
+        raise UnsupportedOperation("an order of roots or logarithms that are not known")
     if predicate in ("ord", "uno"):
         return unordered if predicate == "uno" else ~unordered
     holds = mlir.RELATIONS[predicate[1:]](of_a, of_b)
@@ -632,7 +674,7 @@ def extreme(a: Array, axis: int, *, largest: bool) -> Value:
     if _of_all.get():
         return _extreme_of_all(a, axis, largest)
     key = order_key(a)
-    worst = -numpy.inf if largest else numpy.inf
+    worst = -numpy.inf if largest == (not _squares_only.get()) else numpy.inf
     key = numpy.where(numpy.isnan(key), worst, key)
     place = numpy.expand_dims((numpy.argmax if largest else numpy.argmin)(key, axis), axis)
     return numpy.take_along_axis(numpy.asarray(a), place, axis).squeeze(axis)[()]

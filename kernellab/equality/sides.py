@@ -26,7 +26,7 @@ from kernellab.equality.functions import (
     is_loaded,
     run_exactly,
 )
-from kernellab.equality.lowering import chooses
+from kernellab.equality.lowering import chooses, is_exchanged
 from kernellab.errors import ArgumentError, SourcePosition, UnsupportedOperation
 from kernellab.interpreter.codegen.analyses import underlying_objects
 from kernellab.interpreter.execution.launcher import launch
@@ -317,6 +317,8 @@ def _is_choice(op: Operation) -> bool:
     """
     if isinstance(op, tt.AtomicRMWOp):
         return _atomic_name(op).endswith(("_max", "_min", "_and", "_or"))
+    if isinstance(op, tt.BitcastOp):
+        return is_exchanged(op.result)  # tl.sort
     if not isinstance(op, EXTREMES | _CHOICES | mlir.MulFOp):
         return False
     parent = function_of_elements(op)
@@ -646,6 +648,11 @@ def _whole_numbers(wide: bool) -> Make:
     return make
 
 
+def _are_normal(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """Where neither result underflows."""
+    return (first.abs() > 1e-30) & (second.abs() > 1e-30)
+
+
 GIVEN = Inputs(
     "the given floats",
     " by more than the usual rounding: where floats are compared, by a race between programs (see "
@@ -661,6 +668,7 @@ NORMAL = Inputs(
 ORDERED = (
     Inputs("small floats", "", lambda normal, *_: normal / 32),
     Inputs("smaller floats", "", lambda normal, *_: normal * 1e-3),
+    Inputs("tiny floats", "", lambda normal, *_: normal * 1e-12, counts=_are_normal),
     Inputs("rising floats", "", lambda normal, *_: _sorted(normal)),
     Inputs("falling floats", "", lambda normal, *_: -_sorted(normal)),
 )

@@ -95,6 +95,12 @@ ASSEMBLY = 'tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], tl.float32
 BITS = "(x.to(tl.int32, bitcast=True) ^ 1).to(tl.float32, bitcast=True)"
 BRANCH = "x if tl.load(x_ptr) > 0 else -x"
 
+
+def conv1d(x: torch.Tensor) -> torch.Tensor:
+    padded = torch.nn.functional.pad(x, (0, 1))[None, None]
+    return torch.nn.functional.conv1d(padded, torch.tensor([[[1.0, 2.0]]]))[0, 0]
+
+
 VERDICTS: list[tuple[str, Any, str, str]] = [
     # functions without a law, powers
     ("tl.sin(x)", lambda x, y: x.sin(), "equal", ""),
@@ -103,14 +109,36 @@ VERDICTS: list[tuple[str, Any, str, str]] = [
     ("x * x * x * x * x * x * x * x", lambda x, y: x**8, "equal", ""),
     ("x * x * x * x * x * x * x * x", lambda x, y: x**7, "different", ""),
     ("x", lambda x, y: x[x.to(torch.int32)], "not decided", "integer"),
+    # a logarithm's exponential, a root's square, a small constant, what torch does not decompose
+    ("tl.exp(tl.log(tl.sum(tl.exp(x))) + y)", "tl.sum(tl.exp(x)) * tl.exp(y)", "equal", ""),
+    ("tl.sqrt(tl.sum(x * x)) * tl.sqrt(tl.sum(x * x)) + y", "tl.sum(x * x) + y", "equal", ""),
+    ("x / (tl.abs(x) + 1e-12)", "x / tl.maximum(tl.abs(x), 1e-12)", "different", ""),
+    (
+        "x + 2 * tl.load(x_ptr + at + 1, mask=at + 1 < n, other=0.0)",
+        lambda x, y: conv1d(x),
+        "equal",
+        "",
+    ),
+    ("tl.where(y > 0, 0.0, x)", lambda x, y: x.clone().masked_fill_(y > 0, 0.0), "equal", ""),
     # random numbers, assembly, bits, sorting, branches
     ("tl.rand(7, place)", "tl.rand(7, place)", "equal", ""),
     ("tl.rand(7, place)", "tl.rand(8, place)", "different", ""),
     ("tl.rand(7, place)", lambda x, y: torch.rand(SIZE), "different", ""),
     (ASSEMBLY, ASSEMBLY, "not decided", "inline_asm"),
     (BITS, "x", "not decided", "bits"),
-    ("tl.sort(x)", "tl.sort(x)", "not decided", "bits"),
-    ("x", lambda x, y: x.sort().values, "not decided", "sort"),
+    (
+        "(x.to(tl.int32, bitcast=True) << 1 >> 1).to(tl.float32, bitcast=True)",
+        "x",
+        "not decided",
+        "bits",
+    ),
+    (
+        "tl.sort(x, descending=True)",
+        lambda x, y: x.sort(descending=True).values,
+        "different",
+        "NaN",
+    ),
+    ("tl.sort(x)", lambda x, y: x.sort(descending=True).values, "different", ""),
     ("x", lambda x, y: x if x[0].item() < 7 else -x, "not decided", "_local_scalar_dense"),
     (BRANCH, lambda x, y: torch.where(x[0] > 0, x, -x), "equal", ""),
     (BRANCH, "x", "different", ""),

@@ -87,6 +87,16 @@ def test_roots_of_products_are_products_of_roots() -> None:
     assert numpy.array_equal(abs(square.real), abs(A.real))
 
 
+def test_roots_and_logarithms_of_squares_only() -> None:
+    with residues.of_squares_only():
+        root = residues.square_root(A)
+        back = residues.multiply(root, root), residues.exp(residues.log(A))
+    for known, value in zip((back[0].real, back[0].imag, back[1].real), (A.real, A.imag, A.real)):
+        is_known = ~numpy.isnan(known)
+        assert 0.3 < is_known.mean() < 0.7
+        assert numpy.array_equal(known[is_known], value[is_known])
+
+
 @pytest.mark.parametrize(
     ("number", "kind", "fraction"),
     [
