@@ -10,7 +10,6 @@ from math import prod
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
-from xdsl.ir import Block, Operation
 
 from kernellab.common.arguments import parameters_first
 from kernellab.common.text import shown
@@ -32,12 +31,11 @@ from kernellab.profiling.diagnosis.evidence import (
     ASSUMED_WAVES,
     Evidence,
     Loop,
-    loops_of,
 )
 from kernellab.profiling.diagnosis.records import WORTH_SAYING, CostFinding, Diagnoses, Diagnosis
 from kernellab.profiling.diagnosis.rules import Rule, all_rules
 from kernellab.profiling.diagnosis.traffic import Traffic, deciding_arguments
-from kernellab.profiling.estimates.counts import sampled, with_memory
+from kernellab.profiling.estimates.counts import loop_turns, loops_of, sampled, with_memory
 from kernellab.profiling.estimates.estimate import estimate
 from kernellab.profiling.estimates.model import notes_on
 from kernellab.profiling.profiles.profile import Profile
@@ -156,11 +154,11 @@ def diagnosed(subject: Any, request: Asked) -> Any:
     values = _with_stated(evidence, launch.call.values, meta)
     if sizes is None or values is None:
         return _diagnosis(evidence, request.counts, whole if can_run else None)
-    if not all(loop.is_known for loop in _loops(evidence)):
+    evidence, notes = _estimated(evidence, values)
+    if evidence.estimate is None and not all(loop.is_known for loop in _loops(evidence)):
         call = replace(launch.call, values=with_memory(values))
         turns = _counted_turns(compilation, launch.kernel, sizes, call)
         evidence = replace(evidence, turns=turns)
-    evidence, notes = _estimated(evidence, values)
     return _diagnosis(evidence, request.counts, whole if can_run else None, notes)
 
 
@@ -176,14 +174,7 @@ def _counted_turns(
         ran = sampled(kernel, grid, call, code, accesses_known)
     except KernelLabError:
         return ()
-    return tuple(_turns(op, ran.entries) for op in loops_of(code.module))
-
-
-def _turns(op: Operation, entries: Mapping[Block, float]) -> float:
-    """Return the iterations of a loop; of a `while`, those of its second region, the body."""
-    around, body = op.parent, op.regions[-1].blocks[0]
-    came = 1.0 if around is None else entries.get(around, 1.0)
-    return entries.get(body, 0.0) / came if came else 0.0
+    return tuple(loop_turns(op, ran.entries) for op in loops_of(code.module))
 
 
 def _sampled(evidence: Evidence, values: Mapping[str, Any]) -> tuple[Evidence, list[str]]:
@@ -200,7 +191,8 @@ def _estimated(evidence: Evidence, values: Mapping[str, Any]) -> tuple[Evidence,
     names = list(compilation.specialization.signature)
     known = {name: value for name, value in values.items() if name in names}
     try:
-        return replace(evidence, estimate=estimate(compilation, grid, (), known)), []
+        launch = estimate(compilation, grid, (), known)
+        return replace(evidence, estimate=launch, values=known), []
     except KernelLabError as error:
         words = f"What the launch does was worked out from the TTGIR, not sampled: {error.problem}"
         return evidence, [words]

@@ -18,11 +18,12 @@ from kernellab.compiler.analyses.records import PointerFacts
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.modules import OpenedModules, position_of, users_line
 from kernellab.compiler.passes import without_locations
+from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.records import Occupancy, Resources
 from kernellab.compiler.source_map import module_frames
 from kernellab.compiler.targets import Gpu
 from kernellab.errors import KernelLabError, SourcePosition
-from kernellab.ir import amd, flow, mlir, tt, ttg, ttng
+from kernellab.ir import amd, mlir, tt, ttg, ttng
 from kernellab.ir.flow import loops_around
 from kernellab.ir.operations import DotLike, Elementwise, has, in_region_of_elements
 from kernellab.ir.types import bit_width, element_type, shape
@@ -43,8 +44,8 @@ from kernellab.profiling.diagnosis.traffic import (
     traffic_of,
     with_repeats,
 )
-from kernellab.profiling.estimates.counts import SECTOR, turns_of
-from kernellab.profiling.estimates.estimate import Estimate
+from kernellab.profiling.estimates.counts import LATENCIES, SECTOR, loops_of, turns_of
+from kernellab.profiling.estimates.estimate import Estimate, estimate
 from kernellab.profiling.estimates.model import gpu_of
 from kernellab.records.layouts import RegisterLayout
 from kernellab.triton_api.pipeline import allocated
@@ -62,11 +63,6 @@ _NEAR = 0.3
 """The share of a load's latency if L1 soon has it: one element, or what all programs load."""
 ASSUMED_WAVES = 4
 """How many times a launch fills the GPU if its grid is unknown."""
-
-
-def loops_of(module: builtin.ModuleOp) -> list[Operation]:
-    """Every loop, the outer ones first."""
-    return [op for op in module.walk() if isinstance(op, flow.LOOPS)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +91,7 @@ class Evidence:
         counts: what its accesses cost in a run; None where none was made.
         turns: of each loop, as some programs of the launch counted them; empty where none ran.
         estimate: of the launch; None if the counts come from the TTGIR without a sample.
+        values: of the arguments that were estimated.
     """
 
     compilation: Compilation
@@ -103,10 +100,12 @@ class Evidence:
     counts: Accesses | None = None
     turns: tuple[float, ...] = ()
     estimate: Estimate | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.counts is None and self.estimate is not None:
-            self.counts = self.estimate.accesses
+        if self.estimate is not None:
+            self.counts = self.counts or self.estimate.accesses
+            self.turns = self.turns or self.estimate.counts.turns
 
     # The modules
 
@@ -124,6 +123,12 @@ class Evidence:
     def scalars(self) -> Scalars:
         """Integers that are known before the run."""
         return Scalars(self.integers, self.grid)
+
+    @cached_property
+    def padded(self) -> Scalars:
+        """Integers of the first program, if all arguments were multiples of 16."""
+        padded = {name: -(-number // 16) * 16 for name, number in self.integers.items()}
+        return Scalars(padded, self.grid, (0, 0, 0))
 
     @cached_property
     def operations(self) -> list[Operation]:
@@ -487,6 +492,22 @@ class Evidence:
             + cost_model.BARRIER * exchanges
         )
 
+    def waits_in(self, loop: Loop) -> tuple[float, float]:
+        """Return how often a program waits for a loop's own loads: in the order of the binary's
+        instructions, and if each iteration waited for its own.
+        """
+        each = {
+            other: other.times * other.turns * max(self.chained(other.op), 1)
+            for other in self.loops.values()
+            if self.loads_in(other)
+        }
+        most = each.get(loop, 0.0)
+        if self.estimate is None or not most:
+            return most, most
+        path = self.estimate.counts.path
+        waits = (path[-1] - path[-2]) / (LATENCIES[-1] - LATENCIES[-2])
+        return min(waits * most / sum(each.values()), most), most
+
     def waiting_in(self, loop: Loop, stages: int | None = None) -> float:
         """Cycles in which a program waits for a loop's own loads.
 
@@ -571,6 +592,21 @@ class Evidence:
     def work(self) -> Work:
         """What one program does, by resource."""
         return work_of(self)
+
+    def saved_with(self, **options: Any) -> float | None:
+        """Return the share of the estimated time that these options of the compiler save; None if
+        they cannot be tried: the launch was not estimated, or does not compile with them.
+        """
+        call, kernel = self.compilation.sources.call, self.compilation.sources.kernel
+        if self.estimate is None or call is None or kernel is None:
+            return None
+        changed = replace(call, values={}, options={**call.options, **options})
+        try:
+            tried = compile_bound(kernel, changed, self.compilation.target, ttgir_lines=True)
+            after = estimate(tried, self.grid, (), self.values)
+        except KernelLabError:
+            return None
+        return 1 - after.microseconds / self.estimate.microseconds
 
     @cached_property
     def costs(self) -> Costs:
