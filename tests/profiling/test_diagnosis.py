@@ -18,6 +18,7 @@ from benchmarks.diagnosed.held_out import HELD_OUT
 from kernellab.errors import ArgumentError, Diagnostic, OptionError
 from kernellab.graphs.report import GraphReport
 from kernellab.ir.syntax import read_module
+from kernellab.profiling.diagnosis.diagnose import _measured
 from kernellab.profiling.diagnosis.records import Diagnoses, Diagnosis
 from kernellab.profiling.diagnosis.rules import all_rules
 from kernellab.profiling.diagnosis.traffic import Scalars
@@ -274,6 +275,11 @@ def test_a_profile_is_diagnosed_kernel_by_kernel(messages: SnapshotAssertion) ->
     elsewhere = kernellab.diagnose(recorded)
     assert len(elsewhere) == 0
     assert str(elsewhere) == messages
+    sampled = kernellab.load(ROOT / "notebooks/recorded/profile_h200_samples.hatchet")
+    assert ["not have its kernels" in note for note in kernellab.diagnose(sampled).notes] == [True]
+    (hottest, *_) = _measured(sampled.line_records)
+    assert hottest.startswith("Measured: line 73 has 47%")
+    assert "stalled: " in hottest
 
 
 def test_a_report_of_torch_compile_is_diagnosed_kernel_by_kernel() -> None:

@@ -39,7 +39,7 @@ from kernellab.profiling.estimates.counts import loop_turns, loops_of, sampled, 
 from kernellab.profiling.estimates.estimate import estimate
 from kernellab.profiling.estimates.model import notes_on
 from kernellab.profiling.profiles.profile import Profile
-from kernellab.profiling.profiles.records import ProfiledKernel
+from kernellab.profiling.profiles.records import ProfiledKernel, ProfiledLine
 from kernellab.profiling.profiles.session import ProfileSession
 from kernellab.records import BoundLaunch, Target
 
@@ -484,6 +484,8 @@ def diagnosed_profile(profile: Profile, request: Asked) -> Diagnoses:
             notes.append(made)
         else:
             shared_diagnoses.append((made, share))
+    if not profile.kernels:
+        notes.append("The profile does not have its kernels, so there is nothing to diagnose.")
     return Diagnoses(
         tuple(diagnosis for diagnosis, _ in shared_diagnoses),
         tuple(share for _, share in shared_diagnoses),
@@ -502,8 +504,24 @@ def _of_kernel(profile: Profile, kernel: ProfiledKernel) -> Diagnosis | str:
     evidence = Evidence(compilation, kernel.grid, kernel.integers)
     evidence, notes = _sampled(evidence, kernel.integers)
     lines = [record for record in profile.line_records if record.kernel == kernel.name]
-    hottest = max(lines, key=lambda line: line.share, default=None)
-    said = []
-    if hottest is not None:
-        said.append(f"Measured: line {hottest.line} has {hottest.share:.0%} of the kernel.")
-    return diagnosis_of(evidence, notes=[*said, *notes])
+    return diagnosis_of(evidence, notes=[*_measured(lines), *notes])
+
+
+def _measured(lines: Sequence[ProfiledLine]) -> Iterator[str]:
+    """Yield the hottest line in words; with stall reasons, the three hottest."""
+    sampled = any(_stalls(line) for line in lines)
+    for line in sorted(lines, key=lambda line: -line.share)[: 3 if sampled else 1]:
+        reasons = sorted(_stalls(line).items(), key=lambda reason: -reason[1])[:2]
+        said = ", ".join(f"{name} {share:.0%}" for name, share in reasons)
+        stalled = f" Of its samples are stalled: {said}." if reasons else ""
+        yield f"Measured: line {line.line} has {line.share:.0%} of the kernel.{stalled}"
+
+
+def _stalls(line: ProfiledLine) -> Mapping[str, float]:
+    """Return the share of a line's samples by stall reason, under Nsight Compute's names."""
+    samples = line.metrics.get("num_samples", 0.0)
+    return {
+        name.removeprefix("stalled_").replace("_", " ").lower(): number / samples
+        for name, number in line.metrics.items()
+        if samples and number and name.startswith("stalled_") and name != "stalled_selected"
+    }
