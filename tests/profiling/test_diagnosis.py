@@ -76,23 +76,6 @@ def test_the_right_finding_comes_first_and_good_twins_have_no_severe_one() -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(PAIRS)), ids=[pair.name for pair in PAIRS])
-def test_a_diagnosis_and_an_estimate_are_the_same_number(number: int) -> None:
-    for variant in (PAIRS[number].slow, PAIRS[number].good):
-        compilation, values = pairs.compiled_with_values(variant)
-        found = diagnosis(compilation, grid=variant.grid, **values)
-        estimate = compilation.estimate(variant.grid, **values)
-        assert found.estimate is not None
-        assert found.microseconds == estimate.microseconds
-        at_least = {
-            part.name: max(part.at_least, found.parts[part.name]) for part in estimate.parts
-        }
-        assert {part.name: part.microseconds for part in estimate.parts} == pytest.approx(
-            at_least, abs=1e-4
-        )
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90"])
 def test_a_kernel_is_diagnosed_in_the_time_of_its_estimate(target: str) -> None:
     x = torch.empty(1 << 20, device="meta")
@@ -276,7 +259,7 @@ def test_a_profile_is_diagnosed_kernel_by_kernel(messages: SnapshotAssertion) ->
     assert len(elsewhere) == 0
     assert str(elsewhere) == messages
     sampled = kernellab.load(ROOT / "notebooks/recorded/profile_h200_samples.hatchet")
-    assert ["not have its kernels" in note for note in kernellab.diagnose(sampled).notes] == [True]
+    assert "not have its kernels" in str(kernellab.diagnose(sampled))
     (hottest, *_) = _measured(sampled.line_records)
     assert hottest.startswith("Measured: line 73 has 47%")
     assert "stalled: " in hottest

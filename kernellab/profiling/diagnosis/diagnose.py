@@ -22,6 +22,7 @@ from kernellab.errors import ArgumentError, KernelLabError, OptionError
 from kernellab.interpreter.codegen.emitter import emit_entry_events
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.interpreter.execution.program import program_of_module
+from kernellab.ir import mlir
 from kernellab.launch.argument_copies import integers_of, tensors_in
 from kernellab.launch.preparation import EntryPoint, Grid, prepare, refused
 from kernellab.profiling.accesses.counts import accesses, accesses_in
@@ -35,7 +36,7 @@ from kernellab.profiling.diagnosis.evidence import (
 from kernellab.profiling.diagnosis.records import WORTH_SAYING, CostFinding, Diagnoses, Diagnosis
 from kernellab.profiling.diagnosis.rules import Rule, all_rules
 from kernellab.profiling.diagnosis.traffic import Traffic, deciding_arguments
-from kernellab.profiling.estimates.counts import loop_turns, loops_of, sampled, with_memory
+from kernellab.profiling.estimates.counts import entries_of, sampled, with_memory
 from kernellab.profiling.estimates.estimate import estimate
 from kernellab.profiling.estimates.model import notes_on
 from kernellab.profiling.profiles.profile import Profile
@@ -155,17 +156,18 @@ def diagnosed(subject: Any, request: Asked) -> Any:
     if sizes is None or values is None:
         return _diagnosis(evidence, request.counts, whole if can_run else None)
     evidence, notes = _estimated(evidence, values)
-    if evidence.estimate is None and not all(loop.is_known for loop in _loops(evidence)):
+    unknown = _branches(evidence) or not all(loop.is_known for loop in _loops(evidence))
+    if evidence.estimate is None and unknown:
         call = replace(launch.call, values=with_memory(values))
-        turns = _counted_turns(compilation, launch.kernel, sizes, call)
-        evidence = replace(evidence, turns=turns)
+        entries = _counted_entries(compilation, launch.kernel, sizes, call)
+        evidence = replace(evidence, entries=entries)
     return _diagnosis(evidence, request.counts, whole if can_run else None, notes)
 
 
-def _counted_turns(
+def _counted_entries(
     compilation: Compilation, kernel: Any, grid: tuple[int, int, int], call: BoundCall
 ) -> tuple[float, ...]:
-    """Iterations of each TTGIR loop, in order, per arrival of a program; nothing if unknown."""
+    """How often a program enters each block of the TTGIR; nothing if unknown."""
     if any(tensor.device.type != "cpu" for _, tensor in tensors_in(call.values)):
         return ()
     try:
@@ -174,7 +176,7 @@ def _counted_turns(
         ran = sampled(kernel, grid, call, code, accesses_known)
     except KernelLabError:
         return ()
-    return tuple(loop_turns(op, ran.entries) for op in loops_of(code.module))
+    return entries_of(code.module, ran.entries)
 
 
 def _sampled(evidence: Evidence, values: Mapping[str, Any]) -> tuple[Evidence, list[str]]:
@@ -406,6 +408,13 @@ def _assumed(evidence: Evidence) -> Iterator[str]:
             f"The number of iterations of the loop{'' if len(lines) == 1 else 's'} on line "
             f"{', '.join(lines) or '?'} is not known: {ASSUMED_TURNS} are assumed."
         )
+    if _branches(evidence) and not evidence.entered:
+        yield "Which programs take a branch is not known: all are assumed to."
+
+
+def _branches(evidence: Evidence) -> bool:
+    """Whether not all programs may execute all operations."""
+    return _readable(lambda: any(True for _ in evidence.of_class(mlir.IfOp)), False)
 
 
 def _unknown_steps(evidence: Evidence) -> Iterator[str]:

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from kernellab.compiler.analyses.layouts import Conversion, layouts_by_type
 from kernellab.compiler.analyses.records import PointerFacts
@@ -23,7 +23,7 @@ from kernellab.compiler.records import Occupancy, Resources
 from kernellab.compiler.source_map import module_frames
 from kernellab.compiler.targets import Gpu
 from kernellab.errors import KernelLabError, SourcePosition
-from kernellab.ir import amd, mlir, tt, ttg, ttng
+from kernellab.ir import amd, flow, mlir, tt, ttg, ttng
 from kernellab.ir.flow import loops_around
 from kernellab.ir.operations import DotLike, Elementwise, has, in_region_of_elements
 from kernellab.ir.types import bit_width, element_type, shape
@@ -44,7 +44,7 @@ from kernellab.profiling.diagnosis.traffic import (
     traffic_of,
     with_repeats,
 )
-from kernellab.profiling.estimates.counts import LATENCIES, SECTOR, loops_of, turns_of
+from kernellab.profiling.estimates.counts import LATENCIES, SECTOR, blocks_of, turns_of
 from kernellab.profiling.estimates.estimate import Estimate, estimate
 from kernellab.profiling.estimates.model import gpu_of
 from kernellab.records.layouts import RegisterLayout
@@ -77,6 +77,11 @@ class Loop:
     times: float
     """How often a program comes to it."""
 
+    @property
+    def iterations(self) -> float | str:
+        """The turns, as evidence."""
+        return self.turns if self.is_known else f"{self.turns} assumed"
+
 
 _OWN_STAGES = re.compile(r"tt\.num_stages = (\d+)")
 
@@ -89,7 +94,7 @@ class Evidence:
         grid: of the launch; None where it is not known.
         integers: of the launch's arguments, by the kernel's names.
         counts: what its accesses cost in a run; None where none was made.
-        turns: of each loop, as some programs of the launch counted them; empty where none ran.
+        entries: how often a program of the launch entered each block; empty where none ran.
         estimate: of the launch; None if the counts come from the TTGIR without a sample.
         values: of the arguments that were estimated.
     """
@@ -98,14 +103,14 @@ class Evidence:
     grid: tuple[int, int, int] | None = None
     integers: Mapping[str, int] = field(default_factory=dict)
     counts: Accesses | None = None
-    turns: tuple[float, ...] = ()
+    entries: tuple[float, ...] = ()
     estimate: Estimate | None = None
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.estimate is not None:
             self.counts = self.counts or self.estimate.accesses
-            self.turns = self.turns or self.estimate.counts.turns
+            self.entries = self.estimate.counts.entries
 
     # The modules
 
@@ -263,18 +268,25 @@ class Evidence:
     # Loops
 
     @cached_property
+    def entered(self) -> Mapping[Block, float]:
+        """How often a program enters each block; nothing where none ran."""
+        blocks = blocks_of(self.module)
+        return dict(zip(blocks, self.entries)) if len(self.entries) == len(blocks) else {}
+
+    @cached_property
     def loops(self) -> Mapping[Operation, Loop]:
         """Every loop, the outer ones first."""
         loops_found: dict[Operation, Loop] = {}
-        loops = loops_of(self.module)
-        counted = self.turns if len(self.turns) == len(loops) else (None,) * len(loops)
-        for op, ran in zip(loops, counted, strict=True):
-            if in_region_of_elements(op):
+        for op in self.operations:
+            if not isinstance(op, flow.LOOPS):
                 continue
-            known = self.scalars.turns(op)
-            turns = ran if known is None else known
             around = [loops_found[outer] for outer in loops_around(op) if outer in loops_found]
             times = around[0].times * around[0].turns if around else 1.0
+            turns: float | None = self.scalars.turns(op)
+            if op.parent is not None and self.entered:
+                times = self.entered[op.parent]
+                # The body of a `while` is its second region.
+                turns = self.entered[op.regions[-1].blocks[0]] / times if times else 0.0
             assumed = ASSUMED_TURNS if turns is None else turns
             loops_found[op] = Loop(op, position_of(op), assumed, turns is not None, times)
         return loops_found
@@ -285,7 +297,9 @@ class Evidence:
         return self.loops.get(around[0]) if around else None
 
     def times(self, op: Operation) -> float:
-        """How often a program executes an operation, branches taken."""
+        """How often a program executes an operation; where none ran, branches are taken."""
+        if op.parent in self.entered:
+            return self.entered[op.parent]
         loop = self.loop_of(op)
         return 1.0 if loop is None else loop.times * loop.turns
 

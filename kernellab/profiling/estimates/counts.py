@@ -35,7 +35,7 @@ from kernellab.interpreter.memory.global_memory import Memory
 from kernellab.interpreter.memory.observers import AccessObserver, ObservedAccess
 from kernellab.interpreter.tiles import Active
 from kernellab.ir import tt, ttng
-from kernellab.ir.flow import LOOPS, loops_around
+from kernellab.ir.flow import loops_around
 from kernellab.ir.operations import (
     DotLike,
     GlobalWrite,
@@ -410,7 +410,7 @@ class LaunchCounts:
         locked: sections of programs that hold the same lock, by the whole launch.
         conflicts: of the wavefronts, those that bank conflicts cause.
         latest, busiest: how much later the last program ends, and how much more one SM has to do.
-        turns: of each loop of `loops_of`, the iterations each time that a program comes to it.
+        entries: how often a program enters each of the `blocks_of` the TTGIR.
     """
 
     programs: int
@@ -439,19 +439,18 @@ class LaunchCounts:
     conflicts: float = 0.0
     latest: float = 1.0
     busiest: float = 1.0
-    turns: tuple[float, ...] = ()
+    entries: tuple[float, ...] = ()
 
 
-def loops_of(module: builtin.ModuleOp) -> list[Operation]:
-    """Every loop, the outer ones first."""
-    return [op for op in module.walk() if isinstance(op, LOOPS)]
+def blocks_of(module: builtin.ModuleOp) -> list[Block]:
+    """Every block, the outer ones first."""
+    return [block for op in module.walk() for region in op.regions for block in region.blocks]
 
 
-def loop_turns(op: Operation, entries: Mapping[Block, float]) -> float:
-    """Return the iterations of a loop; of a `while`, those of its second region, the body."""
-    around, body = op.parent, op.regions[-1].blocks[0]
-    came = 1.0 if around is None else entries.get(around, 1.0)
-    return entries.get(body, 0.0) / came if came else 0.0
+def entries_of(module: builtin.ModuleOp, entries: Mapping[Block, float]) -> tuple[float, ...]:
+    """Return how often each block of a module was entered; a function's first one is, once."""
+    firsts = {op.body.blocks.first for op in module.walk() if isinstance(op, tt.FuncOp)}
+    return tuple(entries.get(block, float(block in firsts)) for block in blocks_of(module))
 
 
 LATENCIES = (200.0, 500.0, 800.0, 1200.0, 2000.0)
@@ -537,7 +536,7 @@ def count_with_accesses(
         sampled=sample.programs,
         latest=_unevenness(sample.work, math.prod(grid), multiprocessors * resident),
         busiest=_unevenness(sample.work, math.prod(grid), multiprocessors),
-        turns=tuple(loop_turns(op, sample.entries) for op in loops_of(code.module)),
+        entries=entries_of(code.module, sample.entries),
         **memory,
     )
     return counts, replace(sample.counted, shared=shared)

@@ -409,7 +409,7 @@ def products_added_one_by_one(evidence: Evidence) -> Iterator[CostFinding]:
             position_of(op),
             f"Load tiles of {_DEPTH} columns and rows, and write total = tl.dot(a, b, total), "
             "which runs on tensor cores.",
-            {"tile": joined_sizes(tile), "iterations": loop.turns},
+            {"tile": joined_sizes(tile), "iterations": loop.iterations},
             "the TTGIR",
         )
 

@@ -187,7 +187,7 @@ def scalar_work(evidence: Evidence) -> Iterator[CostFinding]:
             "Load a tile an iteration: pointer + tl.arange(0, BLOCK) with a mask, and combine it "
             "with tl.sum or the like.",
             {
-                "iterations": loop.turns if loop.is_known else f"{loop.turns} assumed",
+                "iterations": loop.iterations,
                 "threads": evidence.threads,
             },
             _SOURCE,
