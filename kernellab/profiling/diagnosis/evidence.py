@@ -298,7 +298,7 @@ class Evidence:
 
     def times(self, op: Operation) -> float:
         """How often a program executes an operation; where none ran, branches are taken."""
-        if op.parent in self.entered:
+        if op.parent is not None and op.parent in self.entered:
             return self.entered[op.parent]
         loop = self.loop_of(op)
         return 1.0 if loop is None else loop.times * loop.turns
@@ -441,10 +441,6 @@ class Evidence:
     @cached_property
     def _numbered(self) -> Mapping[int, Operation]:
         return dict(enumerate(self.module.walk()))
-
-    def operation_of(self, conversion: Conversion) -> Operation | None:
-        """The operation that a conversion is."""
-        return self._numbered.get(conversion.number)
 
     @cached_property
     def shared_wavefronts(self) -> float:

@@ -232,6 +232,9 @@ def _waits(evidence: Evidence) -> Iterator[tuple[SourcePosition | None, float, f
     """Where a program waits for loads: the line, bytes a thread, iterations, cycles, words."""
     for loop in evidence.loops.values():
         loads = [load for load in evidence.loads_in(loop) if load.shape]
+        full = sum(prod(load.shape) * load.element_bytes for load in loads)
+        if sum(load.bytes for load in loads) < full / 2:
+            continue  # masks would switch off most of a larger tile too
         if loads and loop.turns >= _FEW_TURNS and not evidence.is_asynchronous(loop.op):
             results = (value.type for op in loop.op.walk() for value in op.results)
             most, largest = (
