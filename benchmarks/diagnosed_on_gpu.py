@@ -126,7 +126,7 @@ def replayed(pair: Pair, known: dict[str, Any]) -> dict[str, Any]:
         "on the line": bool(of_kind)
         and (not pair.line or any(pair.line in line for line in lines)),
         "is first": bool(len(slow)) and slow[0].kind == pair.kind,
-        "warnings on the twin": [one.kind for one in good.severe],
+        "warnings on the twin": [one.kind for one in good.severe if one.kind not in pair.also],
     }
 
 

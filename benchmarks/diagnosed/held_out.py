@@ -111,6 +111,7 @@ _FIRST = (
         Variant(kernels.log_softmax, _CLASSES, (1 << 17,), {"CLASSES": 64}, {"num_warps": 4}),
         Variant(kernels.log_softmax, _CLASSES, (1 << 17,), {"CLASSES": 64}, {"num_warps": 1}),
         "num_warps=1", ("out",), predicted=1.4,
+        also=("small-tile",),  # as many programs as of norm-row-by-row, each of as little
     ),
     Pair(
         "dot-by-sixteen", "few-programs",
@@ -125,6 +126,7 @@ _FIRST = (
         Variant(kernels.forces_from_both_ends, _BODIES, (132,), {"BLOCK": 256, "WIDE": 32},
                 {"num_warps": 8}),
         "each program takes bodies of both ends", ("out",), predicted=1.9,
+        also=("loop-not-pipelined",),  # two warps a scheduler, each iteration loads from L2
     ),
     Pair(
         "long-rows-two-warps", "spills",
@@ -230,10 +232,14 @@ def _heads(heads: int, rows: int, width: int) -> dict[str, Any]:
 _FLAT = {"BM": 64, "BN": 64, "WIDTH": 64, "CAUSAL": False, "WIDE": False, "LONG_FIRST": False}
 _UNEVEN = {"M": 2176, "N": 2048, "K": 4096}
 
+_ALSO = {
+    "four-tiles-more": ("tail-wave",),  # 272 programs, of which the busiest SM has 3
+    "exact-covariance": ("bank-conflict",),  # it is slower than the slow kernel
+}
 BLIND = tuple(
     Pair(name, kind, _launch(slow[0] or kernel, arguments, *slow[1:]),
         _launch(good[0] or kernel, arguments, *good[1:]), edit, outputs, line=line,
-         predicted=predicted, tolerance=tolerance)
+         predicted=predicted, tolerance=tolerance, also=_ALSO.get(name, ()))
     for name, kind, kernel, arguments, slow, good, edit, outputs, line, predicted, tolerance in (
         (
             "channels-last-by-pixel", "strided-access", None,

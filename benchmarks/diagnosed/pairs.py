@@ -95,6 +95,7 @@ class Pair:
         predicted: how many times faster the twin is, as its author predicted before any GPU timed
             it; None for the pairs that were written before their times were predicted.
         line: a part of the line of the slow kernel that the finding has to name; "" for any line.
+        also: kinds of findings that are true of the twin too: it is not as fast as it could be.
     """
 
     name: str
@@ -107,6 +108,7 @@ class Pair:
     tolerance: float = 1e-3
     predicted: float | None = None
     line: str = ""
+    also: tuple[str, ...] = ()
 
 
 def compiled_with_values(variant: Variant) -> tuple[Any, dict[str, Any]]:

@@ -312,6 +312,15 @@ class Compilation(HasCard):
         assert self.sources.source_map is not None
         return self.sources.source_map()
 
+    @property
+    def map_of_code(self) -> SourceMap:
+        """The source map if it was read or comes from a file, else one without lines of TTIR."""
+        read: Any = self.sources.source_map
+        if isinstance(read, partial) and "source_map" not in vars(self):
+            code: SourceMap = read(with_ttir=False)
+            return code
+        return self.source_map
+
     def save(self, path: str | os.PathLike[str]) -> os.PathLike[str]:
         """Write the whole record to a file (gzipped JSON) that `kernellab.load` reads;
         returns the file's path.

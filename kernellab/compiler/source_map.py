@@ -42,6 +42,8 @@ def read_source_map(
     target: Target,
     options: Mapping[str, Any],
     query: Query = query_here,
+    *,
+    with_ttir: bool = True,
 ) -> SourceMap:
     """The map of one compilation.
 
@@ -50,13 +52,14 @@ def read_source_map(
         kernel: the kernel's `def` line.
         target, options: what it was compiled for and with; the TTGIR stage is run again with them.
         query: queries MLIR; `query_worker` for texts that may have been edited.
+        with_ttir: follow lines of TTIR too, for which the TTGIR stage is run again.
     """
     located = {
         name: module_frames(stages[name].text) for name in ("ttir", "ttgir") if name in stages
     }
     stages.made()  # From now on, stages that cannot be made are left out.
     links: dict[tuple[str, str], tuple[Lines, ...]] = {}
-    if "ttir" in stages and "ttgir" in stages:
+    if with_ttir and "ttir" in stages and "ttgir" in stages:
         texts = stages["ttir"].text, stages["ttgir"].text
         made_from = _ttir_lines_of_ttgir(*texts, target, options, query)
         if made_from is not None:

@@ -311,7 +311,7 @@ def _busy_bar(busy: float, at_least: float) -> Bar:
 
 
 def _finding_table(number: int, finding: CostFinding, shown: set[str]) -> Table:
-    """What is known of a finding, below its cost; the source of a line is shown once."""
+    """What is known of a finding, below its cost; a line's source and an advice are shown once."""
     table = diagnostic_table(finding, finding_links({"finding": number}, finding))
     if table.rows and table.rows[0][0] == "line":
         source = table.rows[0][1]
@@ -320,6 +320,9 @@ def _finding_table(number: int, finding: CostFinding, shown: set[str]) -> Table:
             code = [row - gone for row in table.code if row >= gone]
             table = replace(table, rows=table.rows[gone:], code=code)
         shown.add(source)
+    if finding.advice and finding.advice in shown:
+        table = replace(table, rows=[row for row in table.rows if row != ("try", finding.advice)])
+    shown.add(finding.advice)
     if not finding.cost:
         return table
     bar = (BarPart("lost", min(finding.cost, 1.0)),)

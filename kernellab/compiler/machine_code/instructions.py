@@ -410,12 +410,13 @@ def decode(compilation: Compilation) -> tuple[Instruction, ...]:
     if "sass" in stages:
         cubin = stages["cubin"].content
         assert isinstance(cubin, bytes)
-        if "sass" not in compilation.source_map.stages:
+        source_map = compilation.map_of_code
+        if "sass" not in source_map.stages:
             raise NotRecorded(f"The source map of {compilation.kernel!r} has no lines of SASS.")
-        return tuple(_sass_instructions(stages["sass"].text, cubin, compilation.source_map))
+        return tuple(_sass_instructions(stages["sass"].text, cubin, source_map))
     if "amdgcn" not in stages and (why := stages.failed.get("sass")) is not None:
         raise why
-    return tuple(_amd_instructions(stages["amdgcn"].text, compilation.source_map))
+    return tuple(_amd_instructions(stages["amdgcn"].text, compilation.map_of_code))
 
 
 def padding_of(compilation: Compilation) -> frozenset[int]:

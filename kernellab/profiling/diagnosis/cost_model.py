@@ -432,19 +432,32 @@ class Costs:
         counts = with_less(self.counts, ratios, self._least_bytes)
         return with_matrix(counts, matrix, self._gpu) if matrix else counts
 
-    def saved_leaving(self, left: float, *resources: str, **after: float) -> float:
+    def saved_leaving(
+        self, left: float, *resources: str, waits: float | None = None, **after: float
+    ) -> float:
         """Return the same if a program executed this share of its instructions, with this share of
-        its work on some resources, and its work on others were as in `saved_by`.
+        its work on some resources, and its work on others were as in `saved_by`. Of the waits for
+        loads, `waits` are left; None means the same share.
         """
         less = {name: getattr(self.work, name) * left for name in resources}
         counts = self.with_work(**less, **after)
         instructions = {pipe: often * left for pipe, often in self.counts.instructions.items()}
-        path = tuple(cycles * left for cycles in self.counts.path)
+        waits = left if waits is None else waits
+        path = _shorter(self.counts.path, left / waits, waits)
         return self.saved_with(replace(counts, instructions=instructions, path=path))
 
     def saved_with(self, counts: LaunchCounts) -> float:
         """Return the share of the time that is saved if the launch had these counts."""
         return max(1.0 - self._time(counts) / self.microseconds, 0.0)
+
+    def saved_ahead(self, waits: float, ahead: int) -> float:
+        """Return the same if a warp made these `waits` for loads so many iterations later."""
+        counts = self.counts
+        path = tuple(
+            max(cycles - waits * latency, waits * latency / ahead)
+            for cycles, latency in zip(counts.path, LATENCIES)
+        )
+        return self.saved_with(replace(counts, path=path))
 
     def saved_without_spills(self, slots: float) -> float:
         """Return the same if no register were spilled.

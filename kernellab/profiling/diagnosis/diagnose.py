@@ -10,7 +10,6 @@ from math import prod
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
-from xdsl.ir import Block, Operation
 
 from kernellab.common.arguments import parameters_first
 from kernellab.common.text import shown
@@ -23,6 +22,7 @@ from kernellab.errors import ArgumentError, KernelLabError, OptionError
 from kernellab.interpreter.codegen.emitter import emit_entry_events
 from kernellab.interpreter.execution.grid import check_grid
 from kernellab.interpreter.execution.program import program_of_module
+from kernellab.ir import mlir
 from kernellab.launch.argument_copies import integers_of, tensors_in
 from kernellab.launch.preparation import EntryPoint, Grid, prepare, refused
 from kernellab.profiling.accesses.counts import accesses, accesses_in
@@ -32,16 +32,15 @@ from kernellab.profiling.diagnosis.evidence import (
     ASSUMED_WAVES,
     Evidence,
     Loop,
-    loops_of,
 )
 from kernellab.profiling.diagnosis.records import WORTH_SAYING, CostFinding, Diagnoses, Diagnosis
 from kernellab.profiling.diagnosis.rules import Rule, all_rules
 from kernellab.profiling.diagnosis.traffic import Traffic, deciding_arguments
-from kernellab.profiling.estimates.counts import sampled, with_memory
+from kernellab.profiling.estimates.counts import entries_of, sampled, with_memory
 from kernellab.profiling.estimates.estimate import estimate
 from kernellab.profiling.estimates.model import notes_on
 from kernellab.profiling.profiles.profile import Profile
-from kernellab.profiling.profiles.records import ProfiledKernel
+from kernellab.profiling.profiles.records import ProfiledKernel, ProfiledLine
 from kernellab.profiling.profiles.session import ProfileSession
 from kernellab.records import BoundLaunch, Target
 
@@ -156,18 +155,19 @@ def diagnosed(subject: Any, request: Asked) -> Any:
     values = _with_stated(evidence, launch.call.values, meta)
     if sizes is None or values is None:
         return _diagnosis(evidence, request.counts, whole if can_run else None)
-    if not all(loop.is_known for loop in _loops(evidence)):
-        call = replace(launch.call, values=with_memory(values))
-        turns = _counted_turns(compilation, launch.kernel, sizes, call)
-        evidence = replace(evidence, turns=turns)
     evidence, notes = _estimated(evidence, values)
+    unknown = _branches(evidence) or not all(loop.is_known for loop in _loops(evidence))
+    if evidence.estimate is None and unknown:
+        call = replace(launch.call, values=with_memory(values))
+        entries = _counted_entries(compilation, launch.kernel, sizes, call)
+        evidence = replace(evidence, entries=entries)
     return _diagnosis(evidence, request.counts, whole if can_run else None, notes)
 
 
-def _counted_turns(
+def _counted_entries(
     compilation: Compilation, kernel: Any, grid: tuple[int, int, int], call: BoundCall
 ) -> tuple[float, ...]:
-    """Iterations of each TTGIR loop, in order, per arrival of a program; nothing if unknown."""
+    """How often a program enters each block of the TTGIR; nothing if unknown."""
     if any(tensor.device.type != "cpu" for _, tensor in tensors_in(call.values)):
         return ()
     try:
@@ -176,14 +176,7 @@ def _counted_turns(
         ran = sampled(kernel, grid, call, code, accesses_known)
     except KernelLabError:
         return ()
-    return tuple(_turns(op, ran.entries) for op in loops_of(code.module))
-
-
-def _turns(op: Operation, entries: Mapping[Block, float]) -> float:
-    """Return the iterations of a loop; of a `while`, those of its second region, the body."""
-    around, body = op.parent, op.regions[-1].blocks[0]
-    came = 1.0 if around is None else entries.get(around, 1.0)
-    return entries.get(body, 0.0) / came if came else 0.0
+    return entries_of(code.module, ran.entries)
 
 
 def _sampled(evidence: Evidence, values: Mapping[str, Any]) -> tuple[Evidence, list[str]]:
@@ -200,7 +193,8 @@ def _estimated(evidence: Evidence, values: Mapping[str, Any]) -> tuple[Evidence,
     names = list(compilation.specialization.signature)
     known = {name: value for name, value in values.items() if name in names}
     try:
-        return replace(evidence, estimate=estimate(compilation, grid, (), known)), []
+        launch = estimate(compilation, grid, (), known)
+        return replace(evidence, estimate=launch, values=known), []
     except KernelLabError as error:
         words = f"What the launch does was worked out from the TTGIR, not sampled: {error.problem}"
         return evidence, [words]
@@ -415,6 +409,13 @@ def _assumed(evidence: Evidence) -> Iterator[str]:
             f"The number of iterations of the loop{'' if len(lines) == 1 else 's'} on line "
             f"{', '.join(lines) or '?'} is not known: {ASSUMED_TURNS} are assumed."
         )
+    if _branches(evidence) and not evidence.entered:
+        yield "Which programs take a branch is not known: all are assumed to."
+
+
+def _branches(evidence: Evidence) -> bool:
+    """Whether not all programs may execute all operations."""
+    return _readable(lambda: any(True for _ in evidence.of_class(mlir.IfOp)), False)
 
 
 def _unknown_steps(evidence: Evidence) -> Iterator[str]:
@@ -492,6 +493,8 @@ def diagnosed_profile(profile: Profile, request: Asked) -> Diagnoses:
             notes.append(made)
         else:
             shared_diagnoses.append((made, share))
+    if not profile.kernels:
+        notes.append("The profile does not have its kernels, so there is nothing to diagnose.")
     return Diagnoses(
         tuple(diagnosis for diagnosis, _ in shared_diagnoses),
         tuple(share for _, share in shared_diagnoses),
@@ -509,8 +512,24 @@ def _of_kernel(profile: Profile, kernel: ProfiledKernel) -> Diagnosis | str:
     evidence = Evidence(compilation, kernel.grid, kernel.integers)
     evidence, notes = _sampled(evidence, kernel.integers)
     lines = [record for record in profile.line_records if record.kernel == kernel.name]
-    hottest = max(lines, key=lambda line: line.share, default=None)
-    said = []
-    if hottest is not None:
-        said.append(f"Measured: line {hottest.line} has {hottest.share:.0%} of the kernel.")
-    return diagnosis_of(evidence, notes=[*said, *notes])
+    return diagnosis_of(evidence, notes=[*_measured(lines), *notes])
+
+
+def _measured(lines: Sequence[ProfiledLine]) -> Iterator[str]:
+    """Yield the hottest line in words; with stall reasons, the three hottest."""
+    sampled = any(_stalls(line) for line in lines)
+    for line in sorted(lines, key=lambda line: -line.share)[: 3 if sampled else 1]:
+        reasons = sorted(_stalls(line).items(), key=lambda reason: -reason[1])[:2]
+        said = ", ".join(f"{name} {share:.0%}" for name, share in reasons)
+        stalled = f" Of its samples are stalled: {said}." if reasons else ""
+        yield f"Measured: line {line.line} has {line.share:.0%} of the kernel.{stalled}"
+
+
+def _stalls(line: ProfiledLine) -> Mapping[str, float]:
+    """Return the share of a line's samples by stall reason, under Nsight Compute's names."""
+    samples = line.metrics.get("num_samples", 0.0)
+    return {
+        name.removeprefix("stalled_").replace("_", " ").lower(): number / samples
+        for name, number in line.metrics.items()
+        if samples and number and name.startswith("stalled_") and name != "stalled_selected"
+    }

@@ -11,13 +11,14 @@ from math import prod
 from typing import Any
 
 from xdsl.dialects import builtin
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from kernellab.compiler.analyses.layouts import layouts_by_type
 from kernellab.compiler.analyses.records import Conversion, PointerFacts
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.modules import OpenedModules, position_of, users_line
 from kernellab.compiler.passes import without_locations
+from kernellab.compiler.pipeline import compile_bound
 from kernellab.compiler.records import Occupancy, Resources
 from kernellab.compiler.source_map import module_frames
 from kernellab.compiler.targets import Gpu
@@ -43,8 +44,8 @@ from kernellab.profiling.diagnosis.traffic import (
     traffic_of,
     with_repeats,
 )
-from kernellab.profiling.estimates.counts import SECTOR, turns_of
-from kernellab.profiling.estimates.estimate import Estimate
+from kernellab.profiling.estimates.counts import LATENCIES, SECTOR, blocks_of, turns_of
+from kernellab.profiling.estimates.estimate import Estimate, estimate
 from kernellab.profiling.estimates.model import gpu_of
 from kernellab.records.layouts import RegisterLayout
 from kernellab.triton_api.pipeline import allocated
@@ -64,11 +65,6 @@ ASSUMED_WAVES = 4
 """How many times a launch fills the GPU if its grid is unknown."""
 
 
-def loops_of(module: builtin.ModuleOp) -> list[Operation]:
-    """Every loop, the outer ones first."""
-    return [op for op in module.walk() if isinstance(op, flow.LOOPS)]
-
-
 @dataclass(frozen=True, eq=False)
 class Loop:
     """A loop of the TTGIR."""
@@ -80,6 +76,11 @@ class Loop:
     """Whether `turns` is what it takes, not what is assumed."""
     times: float
     """How often a program comes to it."""
+
+    @property
+    def iterations(self) -> float | str:
+        """The turns, as evidence."""
+        return self.turns if self.is_known else f"{self.turns} assumed"
 
 
 _OWN_STAGES = re.compile(r"tt\.num_stages = (\d+)")
@@ -93,20 +94,23 @@ class Evidence:
         grid: of the launch; None where it is not known.
         integers: of the launch's arguments, by the kernel's names.
         counts: what its accesses cost in a run; None where none was made.
-        turns: of each loop, as some programs of the launch counted them; empty where none ran.
+        entries: how often a program of the launch entered each block; empty where none ran.
         estimate: of the launch; None if the counts come from the TTGIR without a sample.
+        values: of the arguments that were estimated.
     """
 
     compilation: Compilation
     grid: tuple[int, int, int] | None = None
     integers: Mapping[str, int] = field(default_factory=dict)
     counts: Accesses | None = None
-    turns: tuple[float, ...] = ()
+    entries: tuple[float, ...] = ()
     estimate: Estimate | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.counts is None and self.estimate is not None:
-            self.counts = self.estimate.accesses
+        if self.estimate is not None:
+            self.counts = self.counts or self.estimate.accesses
+            self.entries = self.estimate.counts.entries
 
     # The modules
 
@@ -124,6 +128,12 @@ class Evidence:
     def scalars(self) -> Scalars:
         """Integers that are known before the run."""
         return Scalars(self.integers, self.grid)
+
+    @cached_property
+    def padded(self) -> Scalars:
+        """Integers of the first program, if all arguments were multiples of 16."""
+        padded = {name: -(-number // 16) * 16 for name, number in self.integers.items()}
+        return Scalars(padded, self.grid, (0, 0, 0))
 
     @cached_property
     def operations(self) -> list[Operation]:
@@ -258,18 +268,25 @@ class Evidence:
     # Loops
 
     @cached_property
+    def entered(self) -> Mapping[Block, float]:
+        """How often a program enters each block; nothing where none ran."""
+        blocks = blocks_of(self.module)
+        return dict(zip(blocks, self.entries)) if len(self.entries) == len(blocks) else {}
+
+    @cached_property
     def loops(self) -> Mapping[Operation, Loop]:
         """Every loop, the outer ones first."""
         loops_found: dict[Operation, Loop] = {}
-        loops = loops_of(self.module)
-        counted = self.turns if len(self.turns) == len(loops) else (None,) * len(loops)
-        for op, ran in zip(loops, counted, strict=True):
-            if in_region_of_elements(op):
+        for op in self.operations:
+            if not isinstance(op, flow.LOOPS):
                 continue
-            known = self.scalars.turns(op)
-            turns = ran if known is None else known
             around = [loops_found[outer] for outer in loops_around(op) if outer in loops_found]
             times = around[0].times * around[0].turns if around else 1.0
+            turns: float | None = self.scalars.turns(op)
+            if op.parent is not None and self.entered:
+                times = self.entered[op.parent]
+                # The body of a `while` is its second region.
+                turns = self.entered[op.regions[-1].blocks[0]] / times if times else 0.0
             assumed = ASSUMED_TURNS if turns is None else turns
             loops_found[op] = Loop(op, position_of(op), assumed, turns is not None, times)
         return loops_found
@@ -280,7 +297,9 @@ class Evidence:
         return self.loops.get(around[0]) if around else None
 
     def times(self, op: Operation) -> float:
-        """How often a program executes an operation, branches taken."""
+        """How often a program executes an operation; where none ran, branches are taken."""
+        if op.parent is not None and op.parent in self.entered:
+            return self.entered[op.parent]
         loop = self.loop_of(op)
         return 1.0 if loop is None else loop.times * loop.turns
 
@@ -423,10 +442,6 @@ class Evidence:
     def _numbered(self) -> Mapping[int, Operation]:
         return dict(enumerate(self.module.walk()))
 
-    def operation_of(self, conversion: Conversion) -> Operation | None:
-        """The operation that a conversion is."""
-        return self._numbered.get(conversion.number)
-
     @cached_property
     def shared_wavefronts(self) -> float:
         """Of one program: counted, or those of conversions, reductions and operands."""
@@ -486,6 +501,22 @@ class Evidence:
             + sum(self.waiting_in(loop) for loop in self.loops.values())
             + cost_model.BARRIER * exchanges
         )
+
+    def waits_in(self, loop: Loop) -> tuple[float, float]:
+        """Return how often a program waits for a loop's own loads: in the order of the binary's
+        instructions, and if each iteration waited for its own.
+        """
+        each = {
+            other: other.times * other.turns * max(self.chained(other.op), 1)
+            for other in self.loops.values()
+            if self.loads_in(other)
+        }
+        most = each.get(loop, 0.0)
+        if self.estimate is None or not most:
+            return most, most
+        path = self.estimate.counts.path
+        waits = (path[-1] - path[-2]) / (LATENCIES[-1] - LATENCIES[-2])
+        return min(waits * most / sum(each.values()), most), most
 
     def waiting_in(self, loop: Loop, stages: int | None = None) -> float:
         """Cycles in which a program waits for a loop's own loads.
@@ -571,6 +602,21 @@ class Evidence:
     def work(self) -> Work:
         """What one program does, by resource."""
         return work_of(self)
+
+    def saved_with(self, **options: Any) -> float | None:
+        """Return the share of the estimated time that these options of the compiler save; None if
+        they cannot be tried: the launch was not estimated, or does not compile with them.
+        """
+        call, kernel = self.compilation.sources.call, self.compilation.sources.kernel
+        if self.estimate is None or call is None or kernel is None:
+            return None
+        changed = replace(call, values={}, options={**call.options, **options})
+        try:
+            tried = compile_bound(kernel, changed, self.compilation.target, ttgir_lines=True)
+            after = estimate(tried, self.grid, (), self.values)
+        except KernelLabError:
+            return None
+        return 1 - after.microseconds / self.estimate.microseconds
 
     @cached_property
     def costs(self) -> Costs:

@@ -456,8 +456,6 @@ class Traffic:
     """Of its elements, each once."""
     width: int = 1
     """Elements that a thread takes at once."""
-    held: int = 1
-    """Elements that it holds side by side."""
     dimension: int | None = None
     """Along which neighboring lanes or a thread's elements lie."""
     steps: Steps | None = None
@@ -595,7 +593,6 @@ def _one(op: Operation, warps: WarpAccesses, scalars: Scalars, times: float) -> 
         lines=lines,
         best_sectors=best,
         width=taken.width,
-        held=taken.held,
         dimension=along,
         steps=steps,
         different=different,

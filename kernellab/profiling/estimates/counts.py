@@ -410,6 +410,7 @@ class LaunchCounts:
         locked: sections of programs that hold the same lock, by the whole launch.
         conflicts: of the wavefronts, those that bank conflicts cause.
         latest, busiest: how much later the last program ends, and how much more one SM has to do.
+        entries: how often a program enters each of the `blocks_of` the TTGIR.
     """
 
     programs: int
@@ -438,6 +439,18 @@ class LaunchCounts:
     conflicts: float = 0.0
     latest: float = 1.0
     busiest: float = 1.0
+    entries: tuple[float, ...] = ()
+
+
+def blocks_of(module: builtin.ModuleOp) -> list[Block]:
+    """Every block, the outer ones first."""
+    return [block for op in module.walk() for region in op.regions for block in region.blocks]
+
+
+def entries_of(module: builtin.ModuleOp, entries: Mapping[Block, float]) -> tuple[float, ...]:
+    """Return how often each block of a module was entered; a function's first one is, once."""
+    firsts = {op.body.blocks.first for op in module.walk() if isinstance(op, tt.FuncOp)}
+    return tuple(entries.get(block, float(block in firsts)) for block in blocks_of(module))
 
 
 LATENCIES = (200.0, 500.0, 800.0, 1200.0, 2000.0)
@@ -510,6 +523,7 @@ def count(
         sampled=sample.programs,
         latest=_unevenness(sample.work, math.prod(grid), multiprocessors * resident),
         busiest=_unevenness(sample.work, math.prod(grid), multiprocessors),
+        entries=entries_of(code.module, sample.entries),
         **memory,
     )
     return counts, replace(sample.counted, shared=shared)

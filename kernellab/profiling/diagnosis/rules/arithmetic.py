@@ -17,7 +17,7 @@ from kernellab.profiling.diagnosis import cost_model
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
-from kernellab.profiling.diagnosis.traffic import backward, maker
+from kernellab.profiling.diagnosis.traffic import Traffic, backward, maker
 
 _SOURCE = "the TTGIR's operations, their layouts, and throughput tables"
 
@@ -216,13 +216,25 @@ def masked_off(evidence: Evidence) -> Iterator[CostFinding]:
         "masked-off",
         f"masks switch off {1 - left:.0%} of the elements of tiles that the program loads and "
         "stores, and their arithmetic is done all the same",
-        evidence.costs.saved_leaving(left, "requests", "shared", "matrix"),
+        evidence.costs.saved_leaving(
+            left, "requests", "shared", "matrix", waits=_waits_left(evidence, worst, left)
+        ),
         worst.position,
         "Let a loop end where its data does, take a tile size that fits (or several smaller ones "
         "instead of the next power of two), or number the elements of all rows in one dimension.",
         {"switched off": f"{1 - left:.0%}", "tile": joined_sizes(worst.shape)},
         worst.source,
     )
+
+
+def _waits_left(evidence: Evidence, access: Traffic, left: float) -> float:
+    """Return the share of waits for loads that is left without the masked-off elements: fewer only
+    where the masks, and not the loop, end with the data.
+    """
+    loop = None if access.loop is None else evidence.loops[access.loop]
+    if loop is None or evidence.scalars.turns(loop.op) is None:
+        return 1.0
+    return max(left, 1 / max(loop.turns, 1))
 
 
 _MOSTLY_USED = 0.75
@@ -397,7 +409,7 @@ def products_added_one_by_one(evidence: Evidence) -> Iterator[CostFinding]:
             position_of(op),
             f"Load tiles of {_DEPTH} columns and rows, and write total = tl.dot(a, b, total), "
             "which runs on tensor cores.",
-            {"tile": joined_sizes(tile), "iterations": loop.turns},
+            {"tile": joined_sizes(tile), "iterations": loop.iterations},
             "the TTGIR",
         )
 

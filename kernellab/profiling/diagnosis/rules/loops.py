@@ -19,7 +19,7 @@ from kernellab.profiling.diagnosis.records import CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.diagnosis.traffic import Traffic, empty_share
 
-_SOURCE = "the TTGIR's loop, its trip count, and a load's latency"
+_SOURCE = "the loop's trip count, a load's latency, and the order of the binary's instructions"
 _STAGES = 4
 _FEW_TURNS = 3
 _LEAST_ASYNC = 4
@@ -37,11 +37,10 @@ def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
             continue  # that they are in the loop at all is another finding
         products = any(has(op, DotLike) for op in loop.op.walk())
         why, advice = _why_not(evidence, loop, loads, products)
-        if not why:
-            continue
-        waiting = evidence.waiting_cycles - evidence.waiting_in(loop)
-        waiting += evidence.waiting_in(loop, stages=_STAGES)
-        cost = evidence.costs.saved_by(latency=waiting)
+        waits, most = evidence.waits_in(loop)
+        if not why or waits < most / 2:
+            continue  # the compiler unrolled it: several iterations wait together
+        cost = evidence.costs.saved_ahead(waits, _STAGES - 1)
         yield finding(
             "loop-not-pipelined",
             f"each iteration of this loop waits for its own loads: {why}",
@@ -49,10 +48,10 @@ def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
             loop.position,
             advice,
             {
-                "iterations": loop.turns if loop.is_known else f"{loop.turns} assumed",
+                "iterations": loop.iterations,
                 "loads an iteration": len(loads),
                 "num_stages": evidence.stages_of(loop),
-                "waits one after the other": max(evidence.chained(loop.op), 1),
+                "waits of a program": round(waits),
             },
             _SOURCE,
         )
@@ -139,7 +138,7 @@ def masked_blocks(evidence: Evidence) -> Iterator[CostFinding]:
             position_of(op),
             "Let the loop end (or begin) with the last block that has elements: for a causal mask, "
             "range(0, (tl.program_id(0) + 1) * BLOCK_M, BLOCK_N).",
-            {"iterations": loop.turns, "empty": f"{empty:.0%}"},
+            {"iterations": loop.iterations, "empty": f"{empty:.0%}"},
             "the TTGIR: the mask of some programs and iterations",
         )
         return
@@ -175,7 +174,7 @@ def too_few_stages(evidence: Evidence) -> Iterator[CostFinding]:
             f"{staged.advice} A program then takes {staged.shared_bytes:,} bytes of shared memory.",
             {
                 "num_stages": stages,
-                "iterations": loop.turns if loop.is_known else f"{loop.turns} assumed",
+                "iterations": loop.iterations,
                 "cycles of an iteration": round(evidence.body_cycles(loop)),
                 "shared bytes": evidence.resources.shared_bytes if evidence.resources else 0,
             },
@@ -230,7 +229,7 @@ def invariant_load(evidence: Evidence) -> Iterator[CostFinding]:
             "it in between.",
             {
                 "argument": names,
-                "iterations": loop.turns if loop.is_known else f"{loop.turns} assumed",
+                "iterations": loop.iterations,
                 "bytes each time": round(sum(load.bytes for load in same)),
             },
             "the TTGIR: nothing that its address and mask are made of changes in the loop",

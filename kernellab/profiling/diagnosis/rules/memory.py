@@ -16,7 +16,7 @@ from kernellab.ir.operations import GlobalAccess, SharedWrite, argument_name, ha
 from kernellab.ir.types import shape
 from kernellab.profiling.accesses.records import Fault, spread
 from kernellab.profiling.diagnosis import cost_model
-from kernellab.profiling.diagnosis.cost_model import work_of
+from kernellab.profiling.diagnosis.cost_model import divided, work_of
 from kernellab.profiling.diagnosis.evidence import Evidence
 from kernellab.profiling.diagnosis.records import WORTH_SAYING, CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
@@ -140,7 +140,9 @@ def _possible(evidence: Evidence, access: Traffic) -> int:
         return 1
     along = access.shape[access.dimension]
     each = evidence.registers(pointers_of(access.op))
-    return max(min(_WIDEST // access.element_bytes, each, along), 1)
+    first = evidence.padded.number(pointers_of(access.op)) or 0
+    aligned = first & -first or _WIDEST
+    return max(min(_WIDEST // access.element_bytes, each, along, aligned), 1)
 
 
 def _widened(evidence: Evidence, access: Traffic) -> Traffic:
@@ -277,7 +279,7 @@ def repeated_loads(evidence: Evidence) -> Iterator[CostFinding]:
     lines = sum(max(access.lines, 2 * access.requests) * access.times for access in shared)
     less = _avoidable(evidence)
     around = less if all(map(evidence.dot_cycles, evidence.dots)) else 0.0
-    cost = evidence.costs.saved_by(
+    larger = evidence.costs.with_work(
         issue=work.issue * (1 - around),
         moves=work.moves * (1 - around),
         cache=work.cache - moved / evidence.programs * less,
@@ -285,6 +287,8 @@ def repeated_loads(evidence: Evidence) -> Iterator[CostFinding]:
         shared=work.shared * (1 - less) if _on_newest(evidence) else work.shared,
         latency=work.latency * (1 - less),
     )
+    # Tiles with fewer loads are as much larger along both sides, so there are fewer programs.
+    cost = evidence.costs.saved_with(divided(larger, (1 - less) ** 2))
     if cost <= 0:
         return
     worst = max(shared, key=lambda access: access.sectors * access.times)

@@ -13,7 +13,7 @@ from kernellab.ir import tt
 from kernellab.ir.types import shape
 from kernellab.profiling.diagnosis.cost_model import LOAD_LATENCY, divided
 from kernellab.profiling.diagnosis.evidence import Evidence, Loop, with_stages
-from kernellab.profiling.diagnosis.records import SEVERE, CostFinding
+from kernellab.profiling.diagnosis.records import SEVERE, WORTH_SAYING, CostFinding
 from kernellab.profiling.diagnosis.rules import finding, rule
 from kernellab.profiling.estimates.counts import LaunchCounts
 from kernellab.profiling.estimates.model import CALIBRATION
@@ -186,7 +186,7 @@ def scalar_work(evidence: Evidence) -> Iterator[CostFinding]:
             "Load a tile an iteration: pointer + tl.arange(0, BLOCK) with a mask, and combine it "
             "with tl.sum or the like.",
             {
-                "iterations": loop.turns if loop.is_known else f"{loop.turns} assumed",
+                "iterations": loop.iterations,
                 "threads": evidence.threads,
             },
             _SOURCE,
@@ -231,6 +231,9 @@ def _waits(evidence: Evidence) -> Iterator[tuple[SourcePosition | None, float, f
     """Where a program waits for loads: the line, bytes a thread, iterations, cycles, words."""
     for loop in evidence.loops.values():
         loads = [load for load in evidence.loads_in(loop) if load.shape]
+        full = sum(prod(load.shape) * load.element_bytes for load in loads)
+        if sum(load.bytes for load in loads) < full / 2:
+            continue  # masks would switch off most of a larger tile too
         if loads and loop.turns >= _FEW_TURNS and not evidence.is_asynchronous(loop.op):
             results = (value.type for op in loop.op.walk() for value in op.results)
             most, largest = (
@@ -293,7 +296,14 @@ def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
             return
     else:
         blocks = min(int(now.blocks * _ENOUGH_OCCUPANCY / now.fraction), evidence.per_sm)
-    cost = evidence.costs.saved_by(resident=blocks)
+    cost, advice = evidence.costs.saved_by(resident=blocks), _ADVICE.get(limit, _ADVICE["blocks"])
+    if limit == "registers" and cost >= SEVERE:
+        more = 2 * evidence.warps
+        tried = evidence.saved_with(num_warps=more)
+        if tried is not None and tried < WORTH_SAYING:
+            return  # warps that each hold less exchange what one warp had
+        if tried is not None:
+            cost, advice = tried, f"Compile with num_warps={more}: a thread then holds less."
     evident = {
         "occupancy": f"{now.fraction:.0%}",
         "warps on a multiprocessor": now.warps,
@@ -322,7 +332,7 @@ def low_occupancy(evidence: Evidence) -> Iterator[CostFinding]:
         f"{', '.join(now.limited_by)}: its units are idle while they wait",
         cost,
         None,
-        _ADVICE.get(limit, "Let each program take less of what limits it."),
+        advice,
         evident,
         "the binary's resources and the occupancy calculator",
     )
