@@ -371,9 +371,9 @@ def _name_extremes(module: ModuleOp) -> None:
         if not isinstance(op, mlir.SelectOp) or not isinstance(op.condition.owner, mlir.OrIOp):
             continue
         condition, a, b = op.condition.owner, op.true_value, op.false_value
-        asked = {_asked_of(side.owner, a, b) for side in condition.operands}
-        extreme = mlir.MaximumFOp if ">" in asked else mlir.MinimumFOp
-        if asked not in ({">", "is NaN"}, {"<", "is NaN"}):
+        relations = {_relation_of(side.owner, a, b) for side in condition.operands}
+        extreme = mlir.MaximumFOp if ">" in relations else mlir.MinimumFOp
+        if relations not in ({">", "is NaN"}, {"<", "is NaN"}):
             continue
         made = extreme.create(operands=[a, b], result_types=op.result_types, location=op.location)
         Rewriter.replace_op(op, made)
@@ -382,8 +382,8 @@ def _name_extremes(module: ModuleOp) -> None:
                 Rewriter.erase_op(unused)
 
 
-def _asked_of(op: Any, a: SSAValue, b: SSAValue) -> str:
-    """What a comparison asks of two values: whether a is NaN, or how it stands to b."""
+def _relation_of(op: Any, a: SSAValue, b: SSAValue) -> str:
+    """Which relation a comparison tests: that a is NaN, above b, or below b; else an empty text."""
     if not isinstance(op, mlir.CmpFOp):
         return ""
     predicate = mlir.FLOAT_PREDICATES[op.predicate.value.data]

@@ -499,6 +499,11 @@ class _Judging:
         try:
             right = function if case.grid is not None else lambda: function()
             equality = equal(bound, right, target=self.targets[0])
+            if equality.verdict == "different":
+                finite = equal(bound, right, target=self.targets[0], inputs="finite")
+                if finite.verdict != "different":
+                    self._note(_NOT_FINITE)
+                    equality = finite
         except (KernelLabError, TypeError, RuntimeError) as error:  # the reference may do anything
             self._note(f"equality for all inputs: {error}")
             return
@@ -621,6 +626,9 @@ def is_fault(problem: Diagnostic) -> bool:
 
 def _is_of_order(problem: Diagnostic) -> bool:
     return problem.kind == "order-dependence"
+
+
+_NOT_FINITE = "NaN and infinity among the inputs, where the results differ from the reference's"
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:

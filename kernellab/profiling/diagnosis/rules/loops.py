@@ -40,7 +40,10 @@ def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
         waits, most = evidence.waits_in(loop)
         if not why or waits < most / 2:
             continue  # the compiler unrolled it: several iterations wait together
-        cost = evidence.costs.saved_ahead(waits, _STAGES - 1)
+        if evidence.estimate is None:  # there is no path through the binary
+            cost = _saved_in_stages(evidence, loop)
+        else:
+            cost = evidence.costs.saved_ahead(waits, _STAGES - 1)
         yield finding(
             "loop-not-pipelined",
             f"each iteration of this loop waits for its own loads: {why}",
@@ -55,6 +58,13 @@ def not_pipelined(evidence: Evidence) -> Iterator[CostFinding]:
             },
             _SOURCE,
         )
+
+
+def _saved_in_stages(evidence: Evidence, loop: Loop) -> float:
+    """Return the share of the time that a loop would save with `_STAGES`."""
+    waiting = evidence.waiting_cycles - evidence.waiting_in(loop)
+    waiting += evidence.waiting_in(loop, stages=_STAGES)
+    return evidence.costs.saved_by(latency=waiting)
 
 
 def _is_ahead(load: Traffic) -> bool:
@@ -160,9 +170,7 @@ def too_few_stages(evidence: Evidence) -> Iterator[CostFinding]:
         staged = with_stages(evidence, loop, _STAGES)
         if staged is None or not _fits(evidence, staged.shared_bytes):
             continue
-        waiting = evidence.waiting_cycles - evidence.waiting_in(loop)
-        waiting += evidence.waiting_in(loop, stages=_STAGES)
-        cost = evidence.costs.saved_by(latency=waiting)
+        cost = _saved_in_stages(evidence, loop)
         if cost <= 0:
             continue
         yield finding(
