@@ -45,8 +45,6 @@ _ATTENDED = {
     "wrong other: other=0.0 -> other=1": _UNSTORED,
     "wrong other: other=0.0 -> other=1 (2)": _UNSEEN,
     "wrong other: other=0.0 -> other=1 (3)": _ZERO,
-    "narrow accumulator: tl.dot(q, tl.trans(k)) -> tl.dot(q, tl.trans(k)).to(tl.float16)"
-    ".to(tl.float32)": "a kernel may scale the queries in float16, which rounds as much",
     "narrow accumulator: tl.dot(weights.to(tl.float16), v) -> tl.dot(weights.to(tl.float16), v)"
     ".to(tl.float16).to(tl.float32)": _HALF,
     "narrow accumulator: tl.sum(weights, axis=1) -> tl.sum(weights, axis=1).to(tl.float16)"

@@ -47,7 +47,7 @@ def test_wrong_kernels_are_not_equal(name: str, tmp_path: Path) -> None:
     launches, different = Launches(exercise, 1), 0
     last = len(list(exercise.cases(Draw(1)))) - 1
     mutants = wrong_kernels(exercise)
-    for trial in trials_of(mutants[:: 5 if len(mutants) > 20 else 1], tmp_path):
+    for trial in trials_of(mutants[:: 5 if len(mutants) > 25 else 1], tmp_path):
         try:
             found = kernellab.equal(bound(trial.kernel, name, last), REFERENCES[name])
         except KernelLabError:  # out of bounds, no results, does not compile
