@@ -39,7 +39,11 @@ import importlib, pkgutil, sys
 import kernellab
 assert "site-packages" in kernellab.__file__, kernellab.__file__
 names = [found.name for found in pkgutil.walk_packages(kernellab.__path__, "kernellab.")]
-extras = {"kernellab.cli.mcp_server": "mcp", "kernellab.testing": "pytest"}
+extras = {
+    "kernellab.checker.solver": "z3",
+    "kernellab.cli.mcp_server": "mcp",
+    "kernellab.testing": "pytest",
+}
 for name in names:
     if not name.endswith("__main__"):
         try:
