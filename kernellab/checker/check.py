@@ -136,7 +136,9 @@ def _for_every_size(first: _Examined, sizes: Sizes, options: CheckOptions) -> Fi
         except ImportError:
             advice = ("With pip install 'kernellab[proofs]', z3 may decide it.",)
         else:
-            launches = decide(prepared, sizes, proof)
+            launches = sorted(
+                decide(prepared, sizes, proof), key=lambda chosen: sum(chosen.values())
+            )
     if not proof.open:
         notes = (*first.findings.notes, proof.words())
         return replace(first.findings, notes=notes, every_size="proved")

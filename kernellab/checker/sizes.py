@@ -712,9 +712,8 @@ def grid_of(prepared: PreparedLaunch, sizes: Sizes, symbols: Mapping[str, Any]) 
         except Exception:  # the function may do anything with sizes, also what only integers can
             made = prepared.grid(dict(prepared.call.values))
         axes = made if isinstance(made, Sequence) else [made]
-        known = [
-            axis if isinstance(axis, (*map(type, symbols.values()),)) else None for axis in axes
-        ]
+        kinds = {type(symbol) for symbol in symbols.values()}
+        known = [axis if type(axis) in kinds else None for axis in axes]
         return [*known, *[ONE] * (3 - len(known))]
     tensors = (v for v in prepared.call.values.values() if isinstance(v, torch.Tensor))
     extents = {1, *(int(extent) for tensor in tensors for extent in tensor.shape)}

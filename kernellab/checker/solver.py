@@ -145,8 +145,8 @@ class Solver:
     def are_apart(self, first: Operation, second: Operation) -> bool | Chosen | None:
         """True if it is proved that two programs never store to the same element, by these.
 
-        Where products are too much for z3 at once, the programs agree in one symbol after the
-        other: whichever had the larger, they would store to other elements.
+        If the products are too hard for z3 at once, it shows of one symbol after the other that
+        both programs have the same one: with different ones, they store to different elements.
         """
         ours, theirs = self.program.access(first), self.program.access(second)
         if ours is None or theirs is None:

@@ -1,2 +1,1 @@
-"""What every part of KernelLab needs: progress, a worker process, formatting, JSON, option "
-"values."""
+"""What every part of KernelLab needs: progress, worker processes, text, JSON, options."""

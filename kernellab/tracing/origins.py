@@ -382,8 +382,10 @@ class _Slice:
                 (each.number for each in reversed(self._trace.steps[: step.number])
                  if each.frame is step.frame and each.line == line), None,
             )  # fmt: skip
-            for used, _ in dict(uses(test, None, ())).items() if before is not None else ():
-                origin = self._variable(step.frame, used, None, before or 0, path)
+            if before is None:
+                continue
+            for used in dict(uses(test, None, ())):
+                origin = self._variable(step.frame, used, None, before, path)
                 if origin is not None and origin.step is not None:
                     yield origin
 

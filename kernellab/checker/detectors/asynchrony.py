@@ -723,8 +723,8 @@ class MissingWait(Detector):
         advice = self._advice(use, watched, faulty)
         if is_early and self.run.kernel.is_gluon():
             advice = (
-                "This group of warps does not wait before this line at an mbarrier at which the "
-                "other arrives after that."
+                "Before this line, this group of warps does not wait at an mbarrier at which the "
+                "other group arrives afterwards."
             )
         self._add(use, other, faulty, message, advice, at_other=bool(is_early))
         watched.flight.complete(faulty)

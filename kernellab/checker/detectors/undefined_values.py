@@ -332,12 +332,12 @@ class _Words:
 _WORDS: Mapping[Form, _Words] = {
     "pointers": _Words(
         "other=, and the elements that its mask disables",
-        "Pass these elements a value with other=, or mask what is computed from them: in the "
+        "Give these elements a value with other=, or mask what is computed from them: in the "
         "store, or with tl.where before a reduction.",
     ),
     "block pointer": _Words(
         "padding_option=, and the elements beyond the boundaries that it checks",
-        "Pass these elements a value with padding_option= or tl.where, or mask what is computed "
+        "Give these elements a value with padding_option= or tl.where, or mask what is computed "
         "from them: if they only go on to a store, by the same boundary_check=.",
     ),
 }

@@ -74,7 +74,7 @@ class LaneCollision(Detector):
                     "which one remains is undefined"
                 ),
                 "advice": (
-                    "Pass each element of the tile a different destination, let only one of them "
+                    "Give each element of the tile a different destination, let only one of them "
                     "store (with a mask), combine the values first (tl.sum, tl.max), or add them "
                     "with tl.atomic_add."
                 ),

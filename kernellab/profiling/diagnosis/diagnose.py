@@ -521,7 +521,7 @@ def _measured(lines: Sequence[ProfiledLine]) -> Iterator[str]:
     for line in sorted(lines, key=lambda line: -line.share)[: 3 if sampled else 1]:
         reasons = sorted(_stalls(line).items(), key=lambda reason: -reason[1])[:2]
         said = ", ".join(f"{name} {share:.0%}" for name, share in reasons)
-        stalled = f" Of its samples are stalled: {said}." if reasons else ""
+        stalled = f" Its samples stall for: {said}." if reasons else ""
         yield f"Measured: line {line.line} has {line.share:.0%} of the kernel.{stalled}"
 
 

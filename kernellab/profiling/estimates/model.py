@@ -268,7 +268,7 @@ class Model:
         }
 
     def _waiting(self) -> Column:
-        """How many programs wait for a lock on average: all that are there, at last fewer."""
+        """How many programs wait for a lock on average: all resident ones, and fewer at the end."""
         programs = self._of["programs"]
         places = numpy.minimum(programs, self._gpu.multiprocessors * self._of["resident"])
         return places * (1 - places / (2 * programs)) * self._of["locked"] / programs

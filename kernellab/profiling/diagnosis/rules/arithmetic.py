@@ -557,7 +557,7 @@ def widened_product(evidence: Evidence) -> Iterator[CostFinding]:
         "halves its rate and doubles its shared memory",
         cost,
         position_of(op),
-        f"Pass tl.dot the {narrow} tiles as they are: it adds up in fp32 anyway.",
+        f"Pass the {narrow} tiles to tl.dot as they are: it adds up in fp32 anyway.",
         {**_sizes(op), "in memory": narrow, "in the product": "f32"},
         "the TTGIR",
     )

@@ -377,7 +377,7 @@ def spills(evidence: Evidence) -> Iterator[CostFinding]:
         f"{resources.registers} registers do not suffice",
         cost,
         worst[0] if worst else None,
-        "Pass each thread less to hold: more num_warps for this tile, a smaller tile, or a loop "
+        "Give each thread less to hold: more num_warps for this tile, a smaller tile, or a loop "
         "over parts of it"
         + (
             f"; maxnreg={evidence.compilation.options['maxnreg']} asks for this few registers: "
