@@ -262,7 +262,7 @@ def test_a_profile_is_diagnosed_kernel_by_kernel(messages: SnapshotAssertion) ->
     assert "not have its kernels" in str(kernellab.diagnose(sampled))
     (hottest, *_) = _measured(sampled.line_records)
     assert hottest.startswith("Measured: line 73 has 47%")
-    assert "stalled: " in hottest
+    assert "stall for: " in hottest
 
 
 def test_a_report_of_torch_compile_is_diagnosed_kernel_by_kernel() -> None:
