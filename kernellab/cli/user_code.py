@@ -72,10 +72,8 @@ def load_kernel(place: str) -> Any:
 
 
 def load_named(place: str) -> Any:
-    """What FILE::NAME names, for which the file is run.
-
-    Raises:
-        KernelLabError: there is no such file, it cannot be run, or it has no such name.
+    """What FILE::NAME names, for which the file is run. Raises KernelLabError: there is no such
+    file, it cannot be run, or it has no such name.
     """
     path, _, name = place.partition("::")
     return named_in(run_file(Path(path)), path, name)
@@ -217,10 +215,8 @@ def _run_script(script: str, arguments: list[str]) -> int:
 
 
 def view_file(file: str, diff: str | None, tree: Mapping[str, Any], *, lists_metrics: bool) -> int:
-    """Print a saved profile, less the profile `diff` if there is one, or another record.
-
-    Raises:
-        KernelLabError: the file opens as nothing.
+    """Print a saved profile, less the profile `diff` if there is one, or another record. Raises
+    KernelLabError: the file opens as nothing.
     """
     from kernellab.viz.loading import load
 
@@ -406,10 +402,8 @@ _MOST_LINES = 20
 
 
 def run_tests(words: Sequence[str], gpu: str, report: Path | None) -> int:
-    """Run the command with the plugin and print a summary; exit with the command's status.
-
-    Raises:
-        OptionError: there is no command, it cannot be started, or the target is unknown.
+    """Run the command with the plugin and print a summary; exit with the command's status. Raises
+    OptionError: there is no command, it cannot be started, or the target is unknown.
     """
     from kernellab.compiler.targets import parse_target
 

@@ -566,7 +566,7 @@ class _OfGraph:
         sources = {variable: code.source for variable, code in codes.items()}
         users = {mutation.kernel for mutation in lowering.mutations}
         parameters = {
-            variable: _parameters_of(code)
+            variable: tuple(argument.arg for argument in _function(code).args.args)
             for variable, code in codes.items()
             if variable not in users
         }
@@ -727,10 +727,6 @@ def _stores_to_inputs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.N
     for node in module.graph.nodes:
         if target_name(node) == "aten.copy_.default" and node.args[0] in places:
             yield node.args[1], places[node.args[0]]
-
-
-def _parameters_of(kernel: KernelCode) -> tuple[str, ...]:
-    return tuple(argument.arg for argument in _function(kernel).args.args)
 
 
 def _stores(kernel: KernelCode) -> dict[str, int]:

@@ -77,10 +77,8 @@ _NOT_LOGGED = Level("prims", "", (), "a log does not contain primitive operation
 
 
 def capture_in_log(content: bytes, file: Path) -> GraphCapture:
-    """Return the capture that a log describes.
-
-    Raises:
-        ArchiveError: no entry of the log can be read.
+    """Return the capture that a log describes. Raises ArchiveError: no entry of the log can be
+    read.
     """
     entries = entries_in(content, _is_wanted)
     if all(entry.of("artifact").get("name") == "torch_version" for entry in entries.kept):
@@ -158,7 +156,12 @@ class _Log:
             target=target,
             torch_version=self._torch or "of unknown version",
             frames=tuple(
-                CapturedFrame(frame.number, _fx_of(frame), _joint_of(frame)) for frame in frames
+                CapturedFrame(
+                    frame.number,
+                    level_in("fx", frame.own.texts.get("dynamo_output_graph", "")),
+                    _joint_of(frame),
+                )
+                for frame in frames
             ),
             lowered=tuple(lowered),
             breaks=breaks_in(events),
@@ -202,7 +205,8 @@ class _Log:
             case "compilation_metrics":
                 self._failure(key, entry.of("compilation_metrics"))
             case "fx_graph_runnable":
-                self._surroundings(text)
+                gpu, version = surroundings_in(text)
+                self._gpu, self._torch = self._gpu or gpu, self._torch or version
             case (
                 "dynamo_output_graph" | "aot_joint_graph" | "before_pre_grad_graph"
                 | "after_pre_grad_graph" | "before_joint_graph" | "after_joint_graph"
@@ -247,11 +251,6 @@ class _Log:
         match said:
             case {"symbol": str(name), "val": str(value)} if value.isdecimal() and len(value) < 19:
                 self._sizes[name] = int(value)
-
-    def _surroundings(self, runnable: str) -> None:
-        """Keep the GPU and the version of torch that a graph was compiled with."""
-        gpu, version = surroundings_in(runnable)
-        self._gpu, self._torch = self._gpu or gpu, self._torch or version
 
     def _bytecode(self) -> Iterator[Bytecode]:
         for (frame, function), codes in self._codes.items():
@@ -314,10 +313,6 @@ def _reasons(entry: Entry) -> Any:
 
 
 # Graphs.
-
-
-def _fx_of(frame: _Frame) -> Level:
-    return level_in("fx", frame.own.texts.get("dynamo_output_graph", ""))
 
 
 def _joint_of(frame: _Frame) -> Level | None:
@@ -494,10 +489,8 @@ _OUTPUT = re.compile(r"^    (?P<name>\w+): \w+$", re.M)
 
 
 def graph_folders(folder: Path) -> list[Path]:
-    """Return the folders of graphs in compilation order: this folder, or those within it.
-
-    Raises:
-        ArchiveError: the folder cannot be read.
+    """Return the folders of graphs in compilation order: this folder, or those within it. Raises
+    ArchiveError: the folder cannot be read.
     """
     return sorted(_graph_folders(folder), key=_order)
 
@@ -698,10 +691,8 @@ _SAYS = b'"dynamo_start"'
 
 
 def capture_in_folder(folder: Path) -> GraphCapture | None:
-    """Return the capture in a folder's log or graphs, or None if the folder has neither.
-
-    Raises:
-        ArchiveError: the folder cannot be read, or has logs of several processes or runs.
+    """Return the capture in a folder's log or graphs, or None if the folder has neither. Raises
+    ArchiveError: the folder cannot be read, or has logs of several processes or runs.
     """
     try:
         names = sorted(os.listdir(folder))

@@ -121,10 +121,8 @@ GPU = torch.device("cuda", 0)
 
 
 def names_gpu(device: Any) -> bool:
-    """Whether a device, as torch's functions take it, is the GPU.
-
-    Raises:
-        RuntimeError: it is a GPU other than the emulated one.
+    """Whether a device, as torch's functions take it, is the GPU. Raises RuntimeError: it is a GPU
+    other than the emulated one.
     """
     device = named(device)
     if device.type == GPU.type:

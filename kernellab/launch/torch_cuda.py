@@ -75,11 +75,7 @@ class DeviceProperties:
     """As torch's, with the attributes that are known of the target."""
 
     def __init__(self, target: Target) -> None:
-        """Gather what is known.
-
-        Args:
-            target: the GPU.
-        """
+        """Gather what is known."""
         self._target = target
         self.name = device_name(target)
         self.major, self.minor = triton_api.compute_capability(target)

@@ -468,16 +468,6 @@ def _kernel(name: str, nodes: Sequence[Any], variables: dict[str, str]) -> Kerne
     )
 
 
-def _used_again(kernel: KernelCode, again: KernelCode) -> KernelCode:
-    """A kernel that what is fused later is computed by too."""
-    return replace(
-        kernel,
-        buffers=tuple(dict.fromkeys(kernel.buffers + again.buffers)),
-        origins=tuple(dict.fromkeys(kernel.origins + again.origins)),
-        reused=(*kernel.reused, again.operations),
-    )
-
-
 # One graph
 
 
@@ -524,7 +514,16 @@ def lower(
     noted: dict[str, KernelCode] = {}
     for kernel in lowering.kernels:
         first = noted.get(kernel.name)
-        noted[kernel.name] = kernel if first is None else _used_again(first, kernel)
+        noted[kernel.name] = (
+            kernel
+            if first is None
+            else replace(
+                first,
+                buffers=tuple(dict.fromkeys(first.buffers + kernel.buffers)),
+                origins=tuple(dict.fromkeys(first.origins + kernel.origins)),
+                reused=(*first.reused, kernel.operations),
+            )
+        )
     sources = list(kernel_sources(lowering.wrapper))
     names = kernel_names({variable: function for variable, function, _ in sources})
     bare = KernelCode("", "", (), (), ())

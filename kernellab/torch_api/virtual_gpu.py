@@ -10,7 +10,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -130,14 +130,12 @@ def _registered(interface: type) -> Iterator[None]:
 
 def _forget_answers() -> None:
     for module in (_triton_questions, _inductor_utils):
-        _clear_caches(module)
+        for thing in vars(module).values():
+            if getattr(thing, "__module__", None) == module.__name__ and hasattr(
+                thing, "cache_clear"
+            ):
+                thing.cache_clear()
     _hints.DeviceProperties.create.cache_clear()
-
-
-def _clear_caches(module: ModuleType) -> None:
-    for thing in vars(module).values():
-        if getattr(thing, "__module__", None) == module.__name__ and hasattr(thing, "cache_clear"):
-            thing.cache_clear()
 
 
 # A call whose tensors count as a GPU's: what it makes on "cuda" lies where they are, and
@@ -314,10 +312,8 @@ def _told(function: Callable[..., Any], name: str, applied: Counter[str]) -> Cal
 
 @contextmanager
 def decompositions_see_gpu(here: torch.device) -> Iterator[None]:
-    """While active, decompositions of `seeing_gpu` see a GPU.
-
-    Args:
-        here: where traced tensors of the GPU are.
+    """While active, decompositions of `seeing_gpu` see a GPU. `here`: where traced tensors of the
+    GPU are.
     """
 
     def as_gpu(kind: str) -> str:

@@ -81,11 +81,8 @@ def trace_in(content: bytes, file: Path) -> Trace:
 
 
 def _zip_members(content: bytes, *names: str) -> list[bytes]:
-    """Entries of a zip file.
-
-    Raises:
-        KeyError: there is no such entry.
-        BadFile: damaged, encrypted, not deflated, or unpacks to more than `inflated_limit`.
+    """Entries of a zip file. Raises KeyError: there is no such entry; BadFile: damaged, encrypted,
+    not deflated, or unpacks to more than `inflated_limit`.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

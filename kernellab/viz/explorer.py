@@ -60,11 +60,9 @@ class Annotations:
 
 @singledispatch
 def annotations_of(given: object, compilation: Compilation) -> Annotations:
-    """What evidence says of a compilation, by the class of the evidence.
-
-    Raises:
-        ArgumentError: it is not evidence, or belongs to another kernel, definition or compilation.
-        ProfileError: a profile of other machine code.
+    """What evidence says of a compilation, by the class of the evidence. Raises ArgumentError: it
+    is not evidence, or belongs to another kernel, definition or compilation; ProfileError: a
+    profile of other machine code.
     """
     del compilation
     raise ArgumentError(
@@ -84,10 +82,8 @@ def file_of(compilation: Compilation) -> str:
 def check_subject(
     what: str, kernel: str, subject: Subject | None, compilation: Compilation
 ) -> None:
-    """Refuse what is of another kernel or definition; `what` names it, as "The findings".
-
-    Raises:
-        ArgumentError: it is.
+    """Refuse what is of another kernel or definition; `what` names it, as "The findings". Raises
+    ArgumentError: it is.
     """
     if kernel != compilation.kernel:
         raise ArgumentError(
@@ -117,11 +113,8 @@ def metric_of(
 
 
 def annotations_from(compilation: Compilation, given: Sequence[Any]) -> Annotations:
-    """What all evidence says of a compilation.
-
-    Raises:
-        ArgumentError: a value is not evidence, or belongs to another kernel or compilation.
-        ProfileError: a profile of other machine code.
+    """What all evidence says of a compilation. Raises ArgumentError: a value is not evidence, or
+    belongs to another kernel or compilation; ProfileError: a profile of other machine code.
     """
     return _together([annotations_of(evidence, compilation) for evidence in given])
 
@@ -129,10 +122,8 @@ def annotations_from(compilation: Compilation, given: Sequence[Any]) -> Annotati
 def annotations_by_side(
     comparison: Comparison, given: Sequence[Any]
 ) -> tuple[Annotations, Annotations]:
-    """The same for two compilations: evidence is shown on each side that it belongs to.
-
-    Raises:
-        ArgumentError, ProfileError: as `annotations_from`, where it is of neither.
+    """The same for two compilations: evidence is shown on each side that it belongs to. Raises
+    ArgumentError, ProfileError: as `annotations_from`, where it is of neither.
     """
     sides: tuple[list[Annotations], list[Annotations]] = ([], [])
     for evidence in given:
@@ -329,10 +320,8 @@ def annotations_of_lines(profile: Profile, compilation: Compilation) -> Annotati
 
 
 def _check_lines(profile: Profile, lines: list[ProfiledLine], compilation: Compilation) -> None:
-    """Refuse lines that this compilation has no code of: the kernel has changed since.
-
-    Raises:
-        ProfileError: there is one.
+    """Refuse lines that this compilation has no code of: the kernel has changed since. Raises
+    ProfileError: there is one.
     """
     if not compilation.can_answer("source_map"):
         return
@@ -521,11 +510,9 @@ class Explorer(View):
 
 @view_of.register
 def compilation_view(compilation: Compilation, *given: Any) -> Explorer:
-    """The explorer of one compilation, with findings, accesses and profiles of it.
-
-    Raises:
-        ArgumentError: a value is not evidence, or belongs to another kernel or compilation.
-        ProfileError: a profile is of other machine code.
+    """The explorer of one compilation, with findings, accesses and profiles of it. Raises
+    ArgumentError: a value is not evidence, or belongs to another kernel or compilation;
+    ProfileError: a profile is of other machine code.
     """
     annotations = annotations_from(compilation, given)
     return Explorer(
@@ -546,9 +533,7 @@ def failure_view(error: CompileError) -> Explorer:
 @view_of.register
 def comparison_view(comparison: Comparison, *given: Any) -> Explorer:
     """Return the explorer of two compilations; evidence is shown on each side that it belongs to.
-
-    Raises:
-        ArgumentError, ProfileError: as `compilation_view`, where evidence is of neither.
+    Raises ArgumentError, ProfileError: as `compilation_view`, where evidence is of neither.
     """
     left, right = comparison.left, comparison.right
     kernels = " and ".join(dict.fromkeys([left.kernel, right.kernel]))

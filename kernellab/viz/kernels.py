@@ -40,10 +40,8 @@ class Verdict:
 
 
 def tiles_of(compilation: Compilation, verdict: Verdict | None) -> list[Tile]:
-    """The tiles of a kernel: its checks and its estimated time, occupancy, registers.
-
-    Args:
-        verdict: what is known of its launch; None leaves out the first two tiles.
+    """The tiles of a kernel: its checks and its estimated time, occupancy, registers. `verdict`:
+    what is known of its launch; None leaves out the first two tiles.
     """
     tiles = [] if verdict is None else [_checks(verdict.findings), _estimate(verdict.diagnosis)]
     return [*tiles, *_occupancy(compilation), *_registers(compilation)]

@@ -573,10 +573,8 @@ class Configs:
         self._explorers: dict[int, IrView] = {}
 
     def place(self, sweep: int, number: int) -> int:
-        """The place of a config among all.
-
-        Raises:
-            ArgumentError: there is no such sweep or config, or its kernel is not known.
+        """The place of a config among all. Raises ArgumentError: there is no such sweep or config,
+        or its kernel is not known.
         """
         if not 0 <= sweep < len(self._sweeps):
             raise ArgumentError(
