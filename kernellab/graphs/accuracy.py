@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -137,24 +138,22 @@ class _Doubled:
     def __call__(self, module: torch.fx.GraphModule, _inputs: Any, **_options: Any) -> Any:
         number, self._count = self._count, self._count + 1
         without_gpu(module, CPU)
-        drawing_alike(module)
+        return functools.partial(self._run, number, drawing_alike(module))
 
-        def called(*args: Any) -> Any:
-            wide = [self.exact.get(id(value), _widened(value)) for value in args]
-            values = _Values(module)
-            result = values.run(*args)
-            state = torch.get_rng_state()
-            doubled = _Values(_in_double(module), values)
-            exact = doubled.run(*wide)
-            torch.set_rng_state(state)
-            self.nodes += _errors(number, module, values.values, doubled.values)
-            for value, other in zip(leaves(result), leaves(exact), strict=True):
-                if isinstance(value, torch.Tensor):
-                    self.exact[id(value)] = other.detach()
-            self._kept.append(result)  # so that no other tensor gets the same id
-            return result
-
-        return called
+    def _run(self, number: int, module: torch.fx.GraphModule, *args: Any) -> Any:
+        wide = [self.exact.get(id(value), _widened(value)) for value in args]
+        values = _Values(module)
+        result = values.run(*args)
+        state = torch.get_rng_state()
+        doubled = _Values(_in_double(module), values)
+        exact = doubled.run(*wide)
+        torch.set_rng_state(state)
+        self.nodes += _errors(number, module, values.values, doubled.values)
+        for value, other in zip(leaves(result), leaves(exact), strict=True):
+            if isinstance(value, torch.Tensor):
+                self.exact[id(value)] = other.detach()
+        self._kept.append(result)  # so that no other tensor gets the same id
+        return result
 
 
 class _Values(DrawingRun):

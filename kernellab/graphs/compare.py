@@ -357,15 +357,13 @@ class _Eager:
         without_gpu(module, CPU)
         for node in module.graph.nodes:
             self.nodes[number, node.name] = node_of(node)
-        drawing_alike(module)
+        return functools.partial(self._first, number, drawing_alike(module))
 
-        def called(*args: Any) -> Any:
-            if number in self.random_states:  # only the first call is compared
-                return module(*args)
-            self.random_states[number] = torch.get_rng_state()
-            return _Kept(module, number, self.values).run(*args)
-
-        return called
+    def _first(self, number: int, module: torch.fx.GraphModule, *args: Any) -> Any:
+        if number in self.random_states:  # only the first call is compared
+            return module(*args)
+        self.random_states[number] = torch.get_rng_state()
+        return _Kept(module, number, self.values).run(*args)
 
 
 class _Kept(torch.fx.Interpreter):

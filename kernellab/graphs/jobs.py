@@ -626,7 +626,7 @@ def _lazy(function: Callable[..., Any], args: tuple[Any, ...]) -> _Program:
     del args
     tracers.forget()
     return _Program(
-        tracers.lazily(function),
+        functools.partial(tracers.called_lazily, function),
         lambda: (tracers.programs_run(), None),
         lambda: _sent_on(tracers.operations_sent_on()),
     )

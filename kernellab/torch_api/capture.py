@@ -32,7 +32,7 @@ import torch._inductor.fx_passes.joint_graph
 import torch._inductor.fx_passes.pad_mm
 import torch.utils._pytree as pytree
 
-from kernellab.common.patches import replaced
+from kernellab.common.patches import replaced, watched
 from kernellab.common.processes import AVAILABLE, Forked
 from kernellab.common.system import limited, usable_cores
 from kernellab.errors import WorkerError
@@ -193,9 +193,8 @@ class Backend:
             stack.enter_context(self._answering())  # the partitioner asks for its random numbers
             stack.enter_context(decompositions_see_gpu(self._here))
             stack.enter_context(self._passes_watched())
-            stack.enter_context(
-                replaced(_compile_fx, _recursive_joint_graph_passes=self._joint(number))
-            )
+            joint = functools.partial(self._joint, number)
+            stack.enter_context(watched(_compile_fx, _recursive_joint_graph_passes=joint))
             stack.enter_context(attention_of_gpu())
             compiled: Callable[..., Any] = _compile_fx.compile_fx(
                 module,
@@ -208,31 +207,27 @@ class Backend:
     def _passes_watched(self) -> AbstractContextManager[None]:
         return passes_watched(self._passes) if self._levels else nullcontext()
 
-    def _joint(self, number: int) -> Callable[..., Any]:
-        original = _compile_fx._recursive_joint_graph_passes
-        here = self._here
-
-        def joint(module: torch.fx.GraphModule, *args: Any, **keywords: Any) -> Any:
-            frame = self.captured.frames[number]
-            nodes = module.graph.nodes
-            if any(node.op == "placeholder" and "tangents" in node.name for node in nodes):
-                made = replace(frame, joint=level_of(module, "joint", frame.fx))
-                self.captured.frames[number] = made
-            _trace_patterns()
-            move_graph(module, here, DEVICE)
-            if "input_device" in keywords:
-                keywords["input_device"] = DEVICE
-            fold = _joint_passes.constant_fold_uniform_value
-            known = replaced(
-                _joint_passes,
-                lazy_init=lambda _device=None: None,
-                constant_fold_uniform_value=functools.partial(_folded_on_cpu, fold),
-            )
-            padding = replaced(_pad_mm, **dict.fromkeys(_ASKS_FOR_TIMES, _pads_untimed))
-            with known, padding, self._answering(), gpu_tensors_lie(None):
-                return original(module, *args, **keywords)
-
-        return joint
+    def _joint(
+        self, number: int, original: Any, module: torch.fx.GraphModule, *args: Any, **keywords: Any
+    ) -> Any:
+        frame = self.captured.frames[number]
+        nodes = module.graph.nodes
+        if any(node.op == "placeholder" and "tangents" in node.name for node in nodes):
+            made = replace(frame, joint=level_of(module, "joint", frame.fx))
+            self.captured.frames[number] = made
+        _trace_patterns()
+        move_graph(module, self._here, DEVICE)
+        if "input_device" in keywords:
+            keywords["input_device"] = DEVICE
+        fold = _joint_passes.constant_fold_uniform_value
+        known = replaced(
+            _joint_passes,
+            lazy_init=lambda _device=None: None,
+            constant_fold_uniform_value=functools.partial(_folded_on_cpu, fold),
+        )
+        padding = replaced(_pad_mm, **dict.fromkeys(_ASKS_FOR_TIMES, _pads_untimed))
+        with known, padding, self._answering(), gpu_tensors_lie(None):
+            return original(module, *args, **keywords)
 
     def _inner(
         self, number: int, module: torch.fx.GraphModule, inputs: Sequence[Any], **keywords: Any
@@ -713,28 +708,26 @@ class WatchedBackend:
             number = len(self.captured.frames) - 1
             for name, direction in _COMPILERS.items():
                 compiler = given.get(name) or given["fw_compiler"]
-                given[name] = self._compiling(number, direction, compiler)
+                given[name] = functools.partial(self._compile, number, direction, compiler)
             return original(**given)
 
         return compile_graphs
 
-    def _compiling(
-        self, number: int, direction: str, compiler: Callable[..., Any]
-    ) -> Callable[..., Any]:
-        def watched(module: torch.fx.GraphModule, inputs: Sequence[Any], *more: Any) -> Any:
-            start, error = time.perf_counter(), ""
-            aten = level_of(module, "aten")
-            prims = primitives(module, inputs) if self._levels else Level("prims", "", (), "")
-            saved = saved_by(module) if direction == "forward" else ()
-            try:
-                return compiler(module, inputs, *more)
-            except Exception as problem:  # torch raises anything
-                error = f"{type(problem).__name__}: {problem}"
-                raise
-            finally:
-                self._note(direction, number, aten, prims, error, start, saved)
-
-        return watched
+    def _compile(
+        self, number: int, direction: str, compiler: Callable[..., Any],
+        module: torch.fx.GraphModule, inputs: Sequence[Any], *more: Any,
+    ) -> Any:  # fmt: skip
+        start, error = time.perf_counter(), ""
+        aten = level_of(module, "aten")
+        prims = primitives(module, inputs) if self._levels else Level("prims", "", (), "")
+        saved = saved_by(module) if direction == "forward" else ()
+        try:
+            return compiler(module, inputs, *more)
+        except Exception as problem:  # torch raises anything
+            error = f"{type(problem).__name__}: {problem}"
+            raise
+        finally:
+            self._note(direction, number, aten, prims, error, start, saved)
 
 
 def _graph_direction(inputs: Sequence[Any]) -> str:
