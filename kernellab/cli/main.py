@@ -533,7 +533,7 @@ def _profile(
 def _view(file: str, *, diff: str | None = option(), list_: bool = option(), **tree: Any) -> int:
     """Show a saved profile, a .hatchet of Proton's, or another saved record.
 
-    A profile is shown as its kernels with their shares, or as a tree of metrics.
+    A profile is shown as its lines and kernels, or as a tree of metrics.
 
     Options:
 
