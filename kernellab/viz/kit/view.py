@@ -11,8 +11,8 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property, singledispatch
 from html import escape
 from pathlib import Path
@@ -153,13 +153,13 @@ class Table:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    numbers: Collection[int] = ()
+    numbers: Sequence[int] = ()
     """Columns of numbers, counted from 0: they are aligned right, each on one line."""
     is_listing: bool = False
     """Whether the first column is code whose spaces mean something; it has the whole width."""
     links: Sequence[Link] = ()
     """Where rows lead in a live view."""
-    code: Collection[int] = ()
+    code: Sequence[int] = ()
     """Columns of code, counted from 0; of a table without column names, rows whose fact is code."""
     is_wide: bool = False
     """Whether it has the whole width, though it could be beside another table."""
@@ -244,40 +244,9 @@ class Card:
 
     def data(self, later: Sequence[str] = ()) -> CardData:
         """What the live card draws; `later` is as in `CardData`."""
-        tables = tuple(
-            TableData(
-                table.title,
-                tuple(table.columns),
-                tuple(map(tuple, table.rows)),
-                tuple(sorted(table.numbers)),
-                table.is_listing,
-                tuple(table.links),
-                tuple(sorted(table.code)),
-                is_wide,
-                table.tone,
-                table.strip,
-                tuple(table.edits),
-                table.is_folded,
-                tuple(table.tiles),
-                {column: tuple(bars) for column, bars in table.bars.items()},
-                table.title_bar,
-            )
-            for table, is_wide in self._drawn()
-        )
-        return CardData(
-            "card",
-            self.title,
-            self.subtitle,
-            tuple(self.notes),
-            tables,
-            self.tone,
-            tuple(self.tiles),
-            self.lead,
-            tuple(self.lead_links),
-            tuple(later),
-            tuple(self.footnotes),
-            tuple(self.legend),
-        )
+        tables = [_as(TableData, table, is_wide=is_wide) for table, is_wide in self._drawn()]
+        made: CardData = _as(CardData, self, kind="card", tables=tuple(tables), later=tuple(later))
+        return made
 
     def _drawn(self) -> Sequence[tuple[Table, bool]]:
         """The tables with rows, and whether each has the whole width."""
@@ -294,6 +263,14 @@ class Card:
 
     def __repr__(self) -> str:
         return self.text()
+
+
+def _as(kind: type[Any], record: Table | Card, /, **stated: Any) -> Any:
+    """A record as the data class `kind`: the fields of the same names, sequences as tuples."""
+    names = {field.name for field in fields(kind)} - set(stated)
+    taken = {name: getattr(record, name) for name in names}
+    is_list = {name: isinstance(value, list | range) for name, value in taken.items()}
+    return kind(**{n: tuple(v) if is_list[n] else v for n, v in taken.items()}, **stated)
 
 
 @singledispatch
