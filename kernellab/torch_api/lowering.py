@@ -49,17 +49,8 @@ from kernellab.records.graphs import (
     kernel_names,
     with_origins,
 )
-from kernellab.torch_api.fx_graphs import (
-    GraphState,
-    copied,
-    graph_text,
-    is_state,
-    leaves,
-    level_or_error,
-    of_device,
-    state_of,
-    with_leaves,
-)
+from kernellab.torch_api import fx_graphs
+from kernellab.torch_api.fx_graphs import copied
 from kernellab.torch_api.virtual_gpu import CPU, DEVICE
 
 # What max-autotune would choose from: each template of Inductor's in each config; torch's own
@@ -180,14 +171,14 @@ class _PassWatch:
 
     def __init__(self, passes: list[GraphPass]) -> None:
         self._passes = passes
-        self._open: weakref.WeakKeyDictionary[Any, tuple[GraphState, str, float]]
+        self._open: weakref.WeakKeyDictionary[Any, tuple[fx_graphs.GraphState, str, float]]
         self._open = weakref.WeakKeyDictionary()
-        self._known: weakref.WeakKeyDictionary[Any, tuple[GraphState, str]]
+        self._known: weakref.WeakKeyDictionary[Any, tuple[fx_graphs.GraphState, str]]
         self._known = weakref.WeakKeyDictionary()
 
     def entered(self, enter: Any, observer: Any) -> Any:
         """A pass begins."""
-        state = state_of(observer.gm)
+        state = fx_graphs.state_of(observer.gm)
         self._open[observer] = state, self._text(observer.gm, state), time.perf_counter()
         return enter(observer)
 
@@ -195,16 +186,16 @@ class _PassWatch:
         """It has ended."""
         state, before, start = self._open.pop(observer)
         seconds = time.perf_counter() - start
-        now = state_of(observer.gm)
-        after = before if is_state(state, now) else self._text(observer.gm, now)
+        now = fx_graphs.state_of(observer.gm)
+        after = before if fx_graphs.is_state(state, now) else self._text(observer.gm, now)
         texts = ("", "") if before == after else (before, after)
         self._passes.append(GraphPass(str(observer.passname), _stage(observer), *texts, seconds))
         return leave(observer, *error)
 
-    def _text(self, module: Any, state: GraphState) -> str:
+    def _text(self, module: Any, state: fx_graphs.GraphState) -> str:
         known = self._known.get(module)
-        if known is None or not is_state(known[0], state):
-            known = self._known[module] = state, graph_text(module)
+        if known is None or not fx_graphs.is_state(known[0], state):
+            known = self._known[module] = state, fx_graphs.graph_text(module)
         return known[1]
 
 
@@ -490,7 +481,7 @@ def lower(
         stack.enter_context(_SchedulerWatch(lowering).watching())
         stack.enter_context(replaced(_graph.GraphLowering, compile_to_module=compile_to_module))
         stack.enter_context(candidates_noted(lowering.candidates))
-        moved = [of_device(tensor, here, DEVICE) for tensor in inputs]
+        moved = [fx_graphs.of_device(tensor, here, DEVICE) for tensor in inputs]
         _compile_fx.compile_fx_inner(copied(module), moved, **keywords)
     noted: dict[str, KernelCode] = {}
     for kernel in lowering.kernels:
@@ -601,10 +592,10 @@ def primitives(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
             if all(map(_is_plain, module.graph.nodes)):
                 return _WrittenOut(module).made()
             run = torch.fx.Interpreter(module).run
-            here = [of_device(value, DEVICE, CPU) for value in inputs]
+            here = [fx_graphs.of_device(value, DEVICE, CPU) for value in inputs]
             return make_fx(run, decomposition_table=_primitive_table())(*here)
 
-    return level_or_error("prims", made)
+    return fx_graphs.level_or_error("prims", made)
 
 
 @functools.cache
@@ -641,7 +632,9 @@ def _is_plain(node: torch.fx.Node) -> bool:
 
 
 def _is_static(node: torch.fx.Node) -> bool:
-    return node.op == "output" or all(map(_is_of_known_size, leaves(node.meta.get("val"))))
+    return node.op == "output" or all(
+        map(_is_of_known_size, fx_graphs.leaves(node.meta.get("val")))
+    )
 
 
 def _is_of_known_size(value: Any) -> bool:
@@ -748,7 +741,7 @@ def _kind_of(node: torch.fx.Node) -> Any:
 def _like(node: torch.fx.Node) -> Any:
     """A new tensor like a node's value: `x * x` takes two."""
     value = node.meta["val"]
-    return of_device(value, value.device, value.device)
+    return fx_graphs.of_device(value, value.device, value.device)
 
 
 def _called(node: torch.fx.Node, tensors: Iterator[Any]) -> Any:
@@ -761,7 +754,7 @@ _PLACE = "<tensor>"
 
 def _with_nodes(change: Callable[[torch.fx.Node], Any], arguments: Any) -> Any:
     """Arguments of a node with the nodes among them changed."""
-    return with_leaves(
+    return fx_graphs.with_leaves(
         lambda leaf: change(leaf) if isinstance(leaf, torch.fx.Node) else leaf, arguments
     )
 

@@ -22,6 +22,7 @@ from kernellab.common.progress import in_notebook
 from kernellab.common.system import check_place, save_whole
 from kernellab.errors import ArgumentError, visible
 from kernellab.records.display import described
+from kernellab.viz.kit import palette
 from kernellab.viz.kit.data import (
     Answer,
     Bar,
@@ -38,23 +39,16 @@ from kernellab.viz.kit.data import (
     ViewData,
     packed,
 )
-from kernellab.viz.kit.palette import (
-    BLUE,
-    FAIL,
-    GRAY,
-    GREEN,
-    INK,
-    ORANGE,
-    PASS,
-    SKY,
-    VERMILION,
-    WARN,
-)
 
 MARKS: Mapping[Tone, str] = {"": "", "pass": "✓", "warn": "!", "fail": "✗"}
 """The mark of each tone, for readers who do not see its color."""
 
-_COLORS: Mapping[Tone, str] = {"": INK, "pass": PASS, "warn": WARN, "fail": FAIL}
+_COLORS: Mapping[Tone, str] = {
+    "": palette.INK,
+    "pass": palette.PASS,
+    "warn": palette.WARN,
+    "fail": palette.FAIL,
+}
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace"
 
 
@@ -142,7 +136,7 @@ def _marked(words: str, tone: Tone) -> str:
 
 def diff_style(line: str) -> str:
     """The style of a line of a change: removed ones begin with "- ", added ones with "+ "."""
-    color = {"- ": FAIL, "+ ": PASS}.get(line[:2])
+    color = {"- ": palette.FAIL, "+ ": palette.PASS}.get(line[:2])
     return "" if color is None else f";background:{color}22"
 
 
@@ -415,8 +409,8 @@ def _style(table: Table, row: int, column: int) -> str:
 
 
 _DRAWN: Mapping[BarKind, tuple[str, str]] = {
-    "wait": ("░", ORANGE), "copy": ("▒", SKY), "dot": ("█", GREEN), "other": ("·", GRAY),
-    "used": ("█", BLUE), "lost": ("▒", VERMILION),
+    "wait": ("░", palette.ORANGE), "copy": ("▒", palette.SKY), "dot": ("█", palette.GREEN), "other": ("·", palette.GRAY),
+    "used": ("█", palette.BLUE), "lost": ("▒", palette.VERMILION),
 }  # fmt: skip
 """The character and the color of a part of a bar."""
 
