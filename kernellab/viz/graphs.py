@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from statistics import mean
 from typing import Any
 
@@ -597,11 +595,7 @@ class LevelsView(View):
                 drawn = GraphPicture(f"{self.title}, {chain.name}", known[0])
                 if not 0 < len(drawn.outline.words) <= MOST_BOXES:
                     return ""
-                source = base64.b64encode(drawn.png()).decode("ascii")
-                return (
-                    f'\n<img alt="{escape(drawn.alternative)}" style="max-width:100%" '
-                    f'src="data:image/png;base64,{source}">'
-                )
+                return drawn.img(drawn.alternative)
         return ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import itertools
 import math
@@ -492,11 +491,7 @@ class SweepView(View):
         alternative = performance_figures.ALTERNATIVES[self._plot]
         if self._plot in plot_data.AGAINST and not self._sweeps[0].is_timed:
             alternative = f"{plot_data.AGAINST[self._plot]}, of each config"
-        source = base64.b64encode(drawn.png()).decode("ascii")
-        return (
-            "\n"
-            f'<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{source}">'
-        )
+        return drawn.img(alternative)
 
 
 @view_of.register
