@@ -185,8 +185,7 @@ def _demo(*, output: Path = option(Path, default=_DEMO_REPORT)) -> int:
           where the report goes (default: kernellab-demo.html)
     """
     from kernellab.cli.demo import all_cases
-    from kernellab.cli.demo.report import demo_report, results_table, run_case
-    from kernellab.viz.kit.page import text_table
+    from kernellab.cli.demo.report import demo_report, results_card, run_case
 
     system.check_place(output)
     results = []
@@ -197,7 +196,7 @@ def _demo(*, output: Path = option(Path, default=_DEMO_REPORT)) -> int:
         print(f"{'pass' if result.passed else 'FAIL'}{remark}")
         results.append(result)
     print()
-    print(text_table(results_table(results)))
+    print(results_card(results))
     print()
     _write(output, demo_report(results))
     return 0 if all(result.passed for result in results) else FOUND_SOMETHING
@@ -268,14 +267,13 @@ def _compile(
             _write(output, _report_of_failure(error))
         raise
     from kernellab.viz.kernels import kernel_card
-    from kernellab.viz.kit.page import text_table
-    from kernellab.viz.pages import compilation_report, resources_table
+    from kernellab.viz.pages import compilation_report, resources_card
 
     if len(compilations) == 1:
         known_from = dict.fromkeys(constants, "--constexpr")
         print(kernel_card(compilations[0], known_from=known_from).text())
     else:
-        print(text_table(resources_table(compilations)))
+        print(resources_card(compilations))
     if output is not None:
         print()
         _write(output, compilation_report(compilations))
@@ -533,7 +531,7 @@ def _profile(
 def _view(file: str, *, diff: str | None = option(), list_: bool = option(), **tree: Any) -> int:
     """Show a saved profile, a .hatchet of Proton's, or another saved record.
 
-    A profile is shown as its kernels with their shares, or as a tree of metrics.
+    A profile is shown as its lines and kernels, or as a tree of metrics.
 
     Options:
 

@@ -58,10 +58,8 @@ class Task:
 @contextmanager
 def judged_task(reference: str, cases: str | None) -> Iterator[Task]:
     """The task of FILE::NAME, whose cases are `cases` or KernelBench's `get_inputs` of the same
-    file or of another; or the task in a folder.
-
-    Raises:
-        KernelLabError: no such file, name or task, or the file cannot be run.
+    file or of another; or the task in a folder. Raises KernelLabError: no such file, name or task,
+    or the file cannot be run.
     """
     torch.manual_seed(0)  # cases that draw their numbers are the same for every submission
     path, _, name = reference.partition("::")
@@ -220,9 +218,7 @@ def _python_of(word: str) -> Path:
 
 def submissions_in(words: Sequence[str]) -> list[str]:
     """Return the submissions FILE::NAME of a command: of FOLDER::NAME, those in all its files.
-
-    Raises:
-        OptionError: a folder has no Python file.
+    Raises OptionError: a folder has no Python file.
     """
     submissions: list[str] = []
     for word in words:

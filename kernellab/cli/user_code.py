@@ -11,28 +11,25 @@ import subprocess
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from kernellab.common.patches import replaced
 from kernellab.common.system import check_place, save_whole, temporary_folder
-from kernellab.common.text import counted, percent, time_text
+from kernellab.common.text import counted
 from kernellab.errors import (
     KernelFault,
     KernelLabError,
     OptionError,
     SourcePosition,
     nearest,
-    source_line,
     suggestion,
     visible,
 )
 from kernellab.profiling.profiles.profile import Profile
-from kernellab.profiling.profiles.records import COUNT, TIME, ProfiledLine
 
 
 def load_kernel(place: str) -> Any:
@@ -72,10 +69,8 @@ def load_kernel(place: str) -> Any:
 
 
 def load_named(place: str) -> Any:
-    """What FILE::NAME names, for which the file is run.
-
-    Raises:
-        KernelLabError: there is no such file, it cannot be run, or it has no such name.
+    """What FILE::NAME names, for which the file is run. Raises KernelLabError: there is no such
+    file, it cannot be run, or it has no such name.
     """
     path, _, name = place.partition("::")
     return named_in(run_file(Path(path)), path, name)
@@ -151,11 +146,6 @@ def _place_in(file: Path, error: Exception) -> SourcePosition | None:
     return SourcePosition(str(file), frames[-1].lineno)
 
 
-_LONGEST_NAME = 60
-_MOST_PARTS = 12
-"""Lines of one kernel that are shown."""
-
-
 def profile_script(
     script: str,
     arguments: list[str],
@@ -217,10 +207,8 @@ def _run_script(script: str, arguments: list[str]) -> int:
 
 
 def view_file(file: str, diff: str | None, tree: Mapping[str, Any], *, lists_metrics: bool) -> int:
-    """Print a saved profile, less the profile `diff` if there is one, or another record.
-
-    Raises:
-        KernelLabError: the file opens as nothing.
+    """Print a saved profile, less the profile `diff` if there is one, or another record. Raises
+    KernelLabError: the file opens as nothing.
     """
     from kernellab.viz.loading import load
 
@@ -239,75 +227,8 @@ def view_file(file: str, diff: str | None, tree: Mapping[str, Any], *, lists_met
 
 
 def text_of(profile: Profile, tree: Mapping[str, Any]) -> str:
-    """A profile for a terminal: its kernels with their shares, or the tree of some metrics."""
-    if any(value is not None for value in tree.values()):
-        return str(profile.tree(**tree))
-    return "\n".join(_summary(profile))
-
-
-@dataclass
-class _Total:
-    """What all launches of a kernel took."""
-
-    name: str
-    nanoseconds: float = 0
-    launches: float = 0
-    lines: dict[tuple[str, int], float] = field(default_factory=dict)
-
-
-def _summary(profile: Profile) -> Iterator[str]:
-    kernels = _totals(profile)
-    whole = sum(kernel.nanoseconds for kernel in kernels)
-    yield f"{visible(profile.name) or 'Profile'}  {visible(profile.origin)}"
-    yield f"  {time_text(whole / 1e3)} in {counted(len(kernels), 'kernel')}"
-    yield from (f"  {visible(note)}" for note in profile.notes)
-    width = max((len(_name(kernel)) for kernel in kernels), default=0)
-    for kernel in kernels:
-        share = percent(kernel.nanoseconds / whole) if whole else ""
-        launches = counted(round(kernel.launches), "launch").replace("launchs", "launches")
-        yield ""
-        yield (
-            f"  {_name(kernel).ljust(width)}  {share:>7}  {time_text(kernel.nanoseconds / 1e3):>10}"
-            f"  {launches}"
-        )
-        yield from _parts(kernel)
-    if not kernels:
-        yield from ["", *str(profile.tree()).splitlines()]
-
-
-def _name(kernel: _Total) -> str:
-    """A kernel's name: templates of C++ may have some hundred letters."""
-    text = visible(kernel.name)
-    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
-
-
-def _parts(kernel: _Total) -> Iterator[str]:
-    ordered = sorted(kernel.lines.items(), key=lambda line: -line[1])
-    for (file, line), share in ordered[:_MOST_PARTS]:
-        text = source_line(file, line).strip()
-        place = f"line {line}"
-        yield f"      {percent(share):>7}  {place:<10} {visible(text)}".rstrip()
-    if len(ordered) > _MOST_PARTS:
-        rest = sum(share for _, share in ordered[_MOST_PARTS:])
-        yield f"      {percent(rest):>7}  {counted(len(ordered) - _MOST_PARTS, 'other line')}"
-
-
-def _totals(profile: Profile) -> list[_Total]:
-    sums: dict[str, _Total] = {}
-    for scope in profile.root.walk():
-        if scope.kind == "kernel":
-            total, metrics = sums.setdefault(scope.name, _Total(scope.name)), scope.totals
-            total.nanoseconds += metrics.get(TIME, 0)
-            total.launches += metrics.get(COUNT, 0)
-    for line in profile.line_records:
-        if line.kernel in sums:
-            _add(sums[line.kernel], line)
-    return sorted(sums.values(), key=lambda total: -total.nanoseconds)
-
-
-def _add(total: _Total, line: ProfiledLine) -> None:
-    place = line.file, line.line
-    total.lines[place] = total.lines.get(place, 0) + line.share
+    """A profile for a terminal: as `print` shows it, or the tree of some metrics."""
+    return str(profile.tree(**tree) if any(v is not None for v in tree.values()) else profile)
 
 
 # A pytest plugin: tests of GPU code run on the CPU. `kernellab test-on-cpu` loads it.
@@ -406,10 +327,8 @@ _MOST_LINES = 20
 
 
 def run_tests(words: Sequence[str], gpu: str, report: Path | None) -> int:
-    """Run the command with the plugin and print a summary; exit with the command's status.
-
-    Raises:
-        OptionError: there is no command, it cannot be started, or the target is unknown.
+    """Run the command with the plugin and print a summary; exit with the command's status. Raises
+    OptionError: there is no command, it cannot be started, or the target is unknown.
     """
     from kernellab.compiler.targets import parse_target
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,6 +20,26 @@ def replaced(owner: Any, **attributes: Any) -> Iterator[None]:
     known = [(owner, name, value) for name, value in attributes.items() if hasattr(owner, name)]
     with all_replaced(known):
         yield
+
+
+@contextmanager
+def watched(owner: Any, **watches: Callable[..., Any]) -> Iterator[None]:
+    """While active, attributes of `owner` that exist are `around` these functions."""
+    known = [
+        (owner, n, around(getattr(owner, n), w)) for n, w in watches.items() if hasattr(owner, n)
+    ]
+    with all_replaced(known):
+        yield
+
+
+def around(original: Callable[..., Any], watch: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that calls `watch` with the original function before its arguments."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **keywords: Any) -> Any:
+        return watch(original, *args, **keywords)
+
+    return call
 
 
 @contextmanager

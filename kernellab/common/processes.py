@@ -286,12 +286,10 @@ class Worker(_Process):
     """A separate process, and the calls made in it, one at a time."""
 
     def __init__(self, who: str = "The compiler", *, guarded: bool = False) -> None:
-        """A process that starts with the first call.
-
-        Args:
-            guarded: whether it works on other people's files. Its results are then bytes, which are
-                not unpickled; what it prints is forgotten; and nothing that it started stays: a
-                process above it, which Linux makes the parent of its orphans, ends them.
+        """A process that starts with the first call. `guarded`: whether it works on other people's
+        files. Its results are then bytes, which are not unpickled; what it prints is forgotten; and
+        nothing that it started stays: a process above it, which Linux makes the parent of its
+        orphans, ends them.
         """
         super().__init__(who, guarded=guarded)
 
@@ -409,11 +407,8 @@ class Forked(_Process, Generic[T]):
                 self._end()
 
     def result(self, seconds: float | None = None) -> T:
-        """What the function gives, once it has ended.
-
-        Raises:
-            WorkerError: it raised an error, the copy died, or it took longer than `seconds`.
-            KernelLabError: the function raised it.
+        """What the function gives, once it has ended. Raises WorkerError: it raised an error, the
+        copy died, or it took longer than `seconds`; KernelLabError: the function raised it.
         """
         self.wait(seconds)
         if isinstance(self._answer, _Raised):

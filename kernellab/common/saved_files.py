@@ -323,10 +323,8 @@ class RecordReader:
 
     def record(self, kind: Any, data: SavedData, others: Collection[str] = ()) -> Any:
         """Read a record. A field that has a default may be missing, as in files of earlier
-        versions; names in `others` are not the record's.
-
-        Raises:
-            SchemaError: a field is missing, unknown, or does not fit.
+        versions; names in `others` are not the record's. Raises SchemaError: a field is missing,
+        unknown, or does not fit.
         """
         fields, there = self._fields_of(kind), data.names()
         for name in there:
@@ -344,9 +342,7 @@ class RecordReader:
     def row(self, kind: Any, data: SavedData, **left_out: Any) -> Any:
         """Read a record that is saved as the list of its fields' values, in their order. At the
         end, those that have defaults may be missing; `left_out` are fields that are not saved.
-
-        Raises:
-            SchemaError: a value is missing, or does not fit.
+        Raises SchemaError: a value is missing, or does not fit.
         """
         fields, parts = self._fields_of(kind), data.plain()
         saved = [item for item in fields.items() if item[0] not in left_out]
@@ -523,11 +519,8 @@ def file_bytes(
 
 
 def regular_bytes(file: Path, most: int = MOST_BYTES, *, is_named: bool = True) -> bytes:
-    """What a regular file holds; `is_named` as for `file_bytes`.
-
-    Raises:
-        OSError: it cannot be read.
-        BadFile: it is a folder, a pipe, a device, or has more than `most` bytes.
+    """What a regular file holds; `is_named` as for `file_bytes`. Raises OSError: it cannot be read;
+    BadFile: it is a folder, a pipe, a device, or has more than `most` bytes.
     """
     _check_regular(os.stat(file, follow_symlinks=is_named), most)
     # Another file may be there by now: opening a pipe must not wait for its other end.
@@ -601,13 +594,9 @@ def text_in(content: bytes) -> str:
 
 
 def json_in(text: str, packed: int = 0) -> Any:
-    """The value of a JSON text: numbers are finite, texts can be written as UTF-8.
-
-    Args:
-        packed: the file's bytes: a large one may have more parts.
-
-    Raises:
-        BadFile: it is not JSON, or nested too deeply, or too large, or has numbers that are none.
+    """The value of a JSON text: numbers are finite, texts can be written as UTF-8. `packed`: the
+    file's bytes: a large one may have more parts. Raises BadFile: it is not JSON, or nested too
+    deeply, or too large, or has numbers that are none.
     """
     most = max(ALWAYS_LINES, packed // 2)
     if (lines := sum(map(text.count, _LINE_BREAKS))) > most:
@@ -715,11 +704,8 @@ class Format:
         return re.match(rb'\{"format": ?"%s"' % self.name.encode(), start) is not None
 
     def unpacked(self, content: bytes, name: str) -> SavedData:
-        """The parts in the bytes of a file, compressed or not; `name` is the file's.
-
-        Raises:
-            BadFile: it is cut off, damaged, or larger than any that is saved.
-            ArchiveError: as `parts`.
+        """The parts in the bytes of a file, compressed or not; `name` is the file's. Raises
+        BadFile: it is cut off, damaged, or larger than any that is saved; ArchiveError: as `parts`.
         """
         text = text_in(gunzipped(content) if content.startswith(GZIP) else content)
         return self.parts(json_in(text, len(content)), name)

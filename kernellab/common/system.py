@@ -50,10 +50,8 @@ _NO_MEMORY = re.compile(r"failed to map segment|[Cc]annot allocate memory")
 
 
 def system_fault(error: BaseException, lead: str) -> MachineError | None:
-    """What an error of Python's says of this machine; None where it may be anything else.
-
-    Args:
-        lead: what cannot be done: "The compiler cannot run".
+    """What an error of Python's says of this machine; None where it may be anything else. `lead`:
+    what cannot be done: "The compiler cannot run".
     """
     if isinstance(error, MemoryError):
         return MachineError(f"{lead}: memory is exhausted.", advice=MEMORY_ADVICE)
@@ -140,11 +138,9 @@ _YOUNG = 10.0
 
 
 def nameless_file(size: int, buffering: int = -1) -> BinaryIO:
-    """An empty file without a name for so many bytes: in memory where four times that is free,
-    else in the usual place for temporary files. `path_of` names it to other processes.
-
-    Raises:
-        MachineError: none can be made.
+    """An empty file without a name for so many bytes: in memory where four times that is free, else
+    in the usual place for temporary files. `path_of` names it to other processes. Raises
+    MachineError: none can be made.
     """
     remove_leftovers()
     with translated_system_faults("No temporary file can be made"):
@@ -297,15 +293,10 @@ _NAME_BYTES = 200
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes, *, is_named: bool = True) -> Path:
-    """Write a file whole or not at all, in place of an earlier one. Returns the path.
-
-    Args:
-        is_named: whether the user named it, not only its folder. What a link leads to is then
-            replaced, not the link; a pipe or a device, which nothing can replace, is written to.
-            Otherwise a link or a pipe may be someone else's, and is replaced itself.
-
-    Raises:
-        OSError: it cannot be written.
+    """Write a file whole or not at all, in place of an earlier one. Returns the path. `is_named`:
+    whether the user named it, not only its folder. What a link leads to is then replaced, not the
+    link; a pipe or a device, which nothing can replace, is written to. Otherwise a link or a pipe
+    may be someone else's, and is replaced itself. Raises OSError: it cannot be written.
     """
     file = Path(path)
     if is_named and file.exists() and not file.is_file():

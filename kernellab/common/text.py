@@ -188,10 +188,8 @@ def what_it_raised(function: str, error: Exception) -> str:
 
 
 def called_with_a_dict(function: Callable[..., Any], names: Iterable[str], example: str) -> str:
-    """Return advice on a user's function that must take all arguments as one dict.
-
-    Args:
-        function: the function, which raised an error.
+    """Return advice on a user's function that must take all arguments as one dict. `function`: the
+    function, which raised an error.
     """
     names = list(names)
     words = f"It is called with one dict of all arguments ({', '.join(names)}): {example}."

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -16,17 +17,8 @@ from kernellab.graphs.kernels import run_code
 from kernellab.graphs.processes import GivenCall
 from kernellab.graphs.records import Accuracy, NodeError, ResultError
 from kernellab.launch.interception import interpreted
+from kernellab.torch_api import fx_graphs
 from kernellab.torch_api.capture import Backend, call_once, mode_options, run_aten
-from kernellab.torch_api.fx_graphs import (
-    DrawingRun,
-    copied,
-    is_unset,
-    leaves,
-    node_of,
-    target_name,
-    tensors_restored,
-    with_leaves,
-)
 from kernellab.torch_api.virtual_gpu import CPU, drawing_alike, without_gpu
 
 _SEED = 0
@@ -63,7 +55,7 @@ def accuracy(call: GivenCall, run: str) -> Accuracy:
     results: list[list[Any]] = [[], []]
     error = ""
     for backend, result in zip(backends, results, strict=True):
-        restored = tensors_restored(call.function, call.args, call.keywords)
+        restored = fx_graphs.tensors_restored(call.function, call.args, call.keywords)
         with gpu.answering(), interpreted(), restored:
             torch.manual_seed(_SEED)
             error = error or call_once(
@@ -89,7 +81,7 @@ def accuracy(call: GivenCall, run: str) -> Accuracy:
 
 
 def _floats(result: Any) -> Iterator[torch.Tensor]:
-    for leaf in leaves(result):
+    for leaf in fx_graphs.leaves(result):
         if isinstance(leaf, torch.Tensor) and leaf.is_floating_point():
             yield leaf
 
@@ -137,27 +129,25 @@ class _Doubled:
     def __call__(self, module: torch.fx.GraphModule, _inputs: Any, **_options: Any) -> Any:
         number, self._count = self._count, self._count + 1
         without_gpu(module, CPU)
-        drawing_alike(module)
+        return functools.partial(self._run, number, drawing_alike(module))
 
-        def called(*args: Any) -> Any:
-            wide = [self.exact.get(id(value), _widened(value)) for value in args]
-            values = _Values(module)
-            result = values.run(*args)
-            state = torch.get_rng_state()
-            doubled = _Values(_in_double(module), values)
-            exact = doubled.run(*wide)
-            torch.set_rng_state(state)
-            self.nodes += _errors(number, module, values.values, doubled.values)
-            for value, other in zip(leaves(result), leaves(exact), strict=True):
-                if isinstance(value, torch.Tensor):
-                    self.exact[id(value)] = other.detach()
-            self._kept.append(result)  # so that no other tensor gets the same id
-            return result
-
-        return called
+    def _run(self, number: int, module: torch.fx.GraphModule, *args: Any) -> Any:
+        wide = [self.exact.get(id(value), _widened(value)) for value in args]
+        values = _Values(module)
+        result = values.run(*args)
+        state = torch.get_rng_state()
+        doubled = _Values(_in_double(module), values)
+        exact = doubled.run(*wide)
+        torch.set_rng_state(state)
+        self.nodes += _errors(number, module, values.values, doubled.values)
+        for value, other in zip(fx_graphs.leaves(result), fx_graphs.leaves(exact), strict=True):
+            if isinstance(value, torch.Tensor):
+                self.exact[id(value)] = other.detach()
+        self._kept.append(result)  # so that no other tensor gets the same id
+        return result
 
 
-class _Values(DrawingRun):
+class _Values(fx_graphs.DrawingRun):
     """Runs a graph and keeps its values. Random numbers are those of an earlier run: what is drawn
     is taken from there, and other operations that draw, such as dropout, draw the same.
     """
@@ -169,8 +159,8 @@ class _Values(DrawingRun):
 
     def run_node(self, n: torch.fx.Node) -> Any:
         result = super().run_node(n)
-        is_drawn = n.name in self.states and "rand" in target_name(n)
-        if self._earlier is not None and (is_drawn or is_unset(n)):
+        is_drawn = n.name in self.states and "rand" in fx_graphs.target_name(n)
+        if self._earlier is not None and (is_drawn or fx_graphs.is_unset(n)):
             result = _widened(self._earlier.values[n.name])
         if isinstance(result, torch.Tensor) and n.op != "output":
             self.values[n.name] = result.detach().clone()
@@ -190,22 +180,22 @@ _TO_FLOATS = ("float", "half", "bfloat16", "type_as")
 
 def _in_double(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """Return a graph that computes in fp64 wherever the given one names a floating-point dtype."""
-    made = copied(module)
+    made = fx_graphs.copied(module)
 
     def changed(value: Any) -> Any:
         is_float = isinstance(value, torch.dtype) and value.is_floating_point
         return torch.float64 if is_float else value
 
     for node in made.graph.nodes:
-        if "_enter_autocast" in target_name(node):
+        if "_enter_autocast" in fx_graphs.target_name(node):
             node.args = (*node.args[:2], False, *node.args[3:])
-        elif "autocast" in target_name(node):
+        elif "autocast" in fx_graphs.target_name(node):
             continue
         elif node.op == "call_method" and node.target in _TO_FLOATS:
             node.target, node.args, node.kwargs = "double", node.args[:1], {}
         else:
-            node.args = with_leaves(changed, node.args)
-            node.kwargs = with_leaves(changed, node.kwargs)
+            node.args = fx_graphs.with_leaves(changed, node.args)
+            node.kwargs = fx_graphs.with_leaves(changed, node.kwargs)
     for name, tensor in [*made.named_parameters(), *made.named_buffers()]:
         owner, _, last = name.rpartition(".")
         if tensor.is_floating_point():
@@ -236,7 +226,7 @@ def _errors(
         kinds = [values[name].dtype for name in taken] or [value.dtype]
         half = min(torch.finfo(kind).eps for kind in kinds) / 2
         before = max([half, *(relative[name] for name in taken)])
-        record = node_of(node)
+        record = fx_graphs.node_of(node)
         yield NodeError(
             number,
             node.name,

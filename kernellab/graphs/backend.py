@@ -59,22 +59,11 @@ def _hear(event: Event) -> None:
     events.append(event)
 
 
-def _claim(session: _Session) -> None:
-    """Give a session what torch said of its frames before it called the backend."""
-    mine = [event for event in _unclaimed if frame_of(event[0]) in session.frames]
-    session.backend.captured.events += mine
-    for event in mine:
-        _unclaimed.remove(event)
-
-
 def kernellab_backend(
     module: Any, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, **_rest: Any
 ) -> Callable[..., Any]:
-    """Compile a Dynamo graph, as torch.compile calls a backend.
-
-    Raises:
-        OptionError: an option has an invalid value.
-        TargetError: there is no GPU of that name.
+    """Compile a Dynamo graph, as torch.compile calls a backend. Raises OptionError: an option has
+    an invalid value; TargetError: there is no GPU of that name.
     """
     given = dict(options or {})
     gpu = gpu_named(given.pop("gpu", "h200"))
@@ -102,7 +91,10 @@ def _session(gpu: Gpu, run: str, levels: bool, config: Mapping[str, Any]) -> _Se
         session = _Session(_backend(gpu, run, levels, config), gpu, held)
     session.frames.add(frame)
     _sessions.append(session)
-    _claim(session)
+    mine = [event for event in _unclaimed if frame_of(event[0]) in session.frames]
+    session.backend.captured.events += mine
+    for event in mine:
+        _unclaimed.remove(event)
     del _sessions[:-_MOST_SESSIONS]
     return session
 

@@ -68,11 +68,9 @@ class Gpu:
 
 
 def gpu_named(name: Any) -> Gpu:
-    """Return the GPU of a name ("h200", "a100", "mi300x") or of a target ("sm_90").
-
-    Raises:
-        TargetError: there is no such GPU; the message has the nearest name.
-        ArgumentError: `name` is not a str.
+    """Return the GPU of a name ("h200", "a100", "mi300x") or of a target ("sm_90"). Raises
+    TargetError: there is no such GPU; the message has the nearest name; ArgumentError: `name` is
+    not a str.
     """
     if isinstance(name, Target):
         return Gpu(name.name, name, {})

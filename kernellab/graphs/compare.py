@@ -23,19 +23,8 @@ from kernellab.launch.results import Tolerances, size_of
 from kernellab.launch.results import compare as compare_results
 from kernellab.records.graphs import KernelCode
 from kernellab.records.launches import Difference
+from kernellab.torch_api import fx_graphs
 from kernellab.torch_api.capture import Backend, Made, Run, call_once, mode_options
-from kernellab.torch_api.fx_graphs import (
-    DrawingRun,
-    copied,
-    is_unset,
-    move_graph,
-    node_of,
-    operation_named,
-    rewritten_by,
-    target_name,
-    tensors_of_launch,
-    tensors_restored,
-)
 from kernellab.torch_api.generated_code import (
     SEEN,
     callable_in,
@@ -89,7 +78,7 @@ def difference_of(
     return next(compare_results({name: value.detach()}, {name: right.detach()}, allowed), None)
 
 
-class NodeRun(DrawingRun):
+class NodeRun(fx_graphs.DrawingRun):
     """Runs a graph node by node."""
 
     def __init__(
@@ -116,13 +105,13 @@ class NodeRun(DrawingRun):
     def run_node(self, n: torch.fx.Node) -> Any:
         """Run one node."""
         result = super().run_node(n)
-        for parameter, argument in tensors_of_launch(n):
+        for parameter, argument in fx_graphs.tensors_of_launch(n):
             value = self.env[argument]
             if isinstance(value, torch.Tensor):
                 self.computed[f"{n.name}.{parameter}"] = value.detach().clone()
         if n.op == "output" or not isinstance(result, torch.Tensor):
             return result
-        owner = rewritten_by(n)
+        owner = fx_graphs.rewritten_by(n)
         if owner is not None and owner in self.env:
             self.rewritten[owner.name] = self.env[owner].detach().clone()
         if n.op != "placeholder":
@@ -302,7 +291,11 @@ def compare(
     options = {name: request[name] for name in ("backward", "dynamic", "fullgraph")}
     eager = _Eager()
     gpu = gpu_named(request["gpu"])
-    with gpu.answering(), interpreted(), tensors_restored(call.function, call.args, call.keywords):
+    with (
+        gpu.answering(),
+        interpreted(),
+        fx_graphs.tensors_restored(call.function, call.args, call.keywords),
+    ):
         torch.manual_seed(_SEED)
         error = call_once(call.function, call.args, call.keywords, eager, **options)
     comparing = _Comparing(eager, run, kernels)
@@ -314,7 +307,9 @@ def compare(
             config=config,
             levels=False,
             runner=comparing.runner,
-            decompositions={operation_named(name): f for name, f in decompositions.items()},
+            decompositions={
+                fx_graphs.operation_named(name): f for name, f in decompositions.items()
+            },
         )
         torch.manual_seed(_SEED)
         with gpu.answering(), interpreted(), values_marked():
@@ -356,16 +351,14 @@ class _Eager:
         number, self._count = self._count, self._count + 1
         without_gpu(module, CPU)
         for node in module.graph.nodes:
-            self.nodes[number, node.name] = node_of(node)
-        drawing_alike(module)
+            self.nodes[number, node.name] = fx_graphs.node_of(node)
+        return functools.partial(self._first, number, drawing_alike(module))
 
-        def called(*args: Any) -> Any:
-            if number in self.random_states:  # only the first call is compared
-                return module(*args)
-            self.random_states[number] = torch.get_rng_state()
-            return _Kept(module, number, self.values).run(*args)
-
-        return called
+    def _first(self, number: int, module: torch.fx.GraphModule, *args: Any) -> Any:
+        if number in self.random_states:  # only the first call is compared
+            return module(*args)
+        self.random_states[number] = torch.get_rng_state()
+        return _Kept(module, number, self.values).run(*args)
 
 
 class _Kept(torch.fx.Interpreter):
@@ -402,7 +395,7 @@ class _Comparing:
 
     def runner(self, made: Made) -> Run:
         """Return a function that runs one of AOTAutograd's graphs and compares its first call."""
-        aten = written_out(copied(made.aten))
+        aten = written_out(fx_graphs.copied(made.aten))
         was_called = False
 
         def called(args: list[Any]) -> Any:
@@ -483,7 +476,7 @@ class _OfGraph:
         def settled(node: torch.fx.Node, value: torch.Tensor) -> torch.Tensor:
             for kind, name in marks_of(node):
                 right = self._eager.values.get((self._made.number, kind, name))
-                if right is None or right.shape != value.shape or is_unset(node):
+                if right is None or right.shape != value.shape or fx_graphs.is_unset(node):
                     continue
                 self.counts["fx"] += 1
                 right = right.to(value.dtype)
@@ -528,14 +521,16 @@ class _OfGraph:
             known = computed.get(node.name)
             if known is None or known.shape != value.shape or known.dtype != value.dtype:
                 return value
-            if not run.drew(node) and not is_unset(node):
+            if not run.drew(node) and not fx_graphs.is_unset(node):
                 self.counts["passes"] += 1
                 if difference_of(node.name, value, known) is not None:
                     far.append((node, value.detach().clone(), known))
             return right_instead(value, right[node.name])
 
         assert self._made.lowering.module is not None
-        module = written_out(move_graph(copied(self._made.lowering.module), DEVICE, CPU))
+        module = written_out(
+            fx_graphs.move_graph(fx_graphs.copied(self._made.lowering.module), DEVICE, CPU)
+        )
         run = NodeRun(module, settled, self._earlier)
         run.run(*_copied(args))
         self._earlier = run
@@ -566,7 +561,7 @@ class _OfGraph:
         sources = {variable: code.source for variable, code in codes.items()}
         users = {mutation.kernel for mutation in lowering.mutations}
         parameters = {
-            variable: _parameters_of(code)
+            variable: tuple(argument.arg for argument in _function(code).args.args)
             for variable, code in codes.items()
             if variable not in users
         }
@@ -612,7 +607,7 @@ class _OfGraph:
                 parameter = written[given.index(name)] if written and name in given else ""
                 if parameter.startswith("in_out") and parameter not in stores[kernel]:
                     continue  # fusion removed the store: the buffer still has its earlier value
-                if not run.drew(node) and not is_unset(node):
+                if not run.drew(node) and not fx_graphs.is_unset(node):
                     self.counts["kernel"] += 1
                     if difference_of(name, value, computed) is not None:
                         kept = value.detach().clone()
@@ -625,7 +620,7 @@ class _OfGraph:
         for source, place in _stores_to_inputs(module):
             value, right = given_inputs[place], inputs[place]
             self.counts["kernel"] += 1
-            if run.drew(source) or is_unset(source):
+            if run.drew(source) or fx_graphs.is_unset(source):
                 continue
             if difference_of(source.name, value, right) is not None:
                 far.append(_FarBuffer(source.name, source, value, right, None, "", []))
@@ -668,7 +663,7 @@ class _OfGraph:
         line: int | None = None,
         line_text: str = "",
     ) -> None:
-        its = node_of(node)
+        its = fx_graphs.node_of(node)
         self._note(
             excess,
             level=level,
@@ -725,12 +720,8 @@ def _stores_to_inputs(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.N
     inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
     places = {node: place for place, node in enumerate(inputs)}
     for node in module.graph.nodes:
-        if target_name(node) == "aten.copy_.default" and node.args[0] in places:
+        if fx_graphs.target_name(node) == "aten.copy_.default" and node.args[0] in places:
             yield node.args[1], places[node.args[0]]
-
-
-def _parameters_of(kernel: KernelCode) -> tuple[str, ...]:
-    return tuple(argument.arg for argument in _function(kernel).args.args)
 
 
 def _stores(kernel: KernelCode) -> dict[str, int]:

@@ -13,15 +13,7 @@ from typing import Any
 from kernellab.common.data_files import Prose, read_data_file
 from kernellab.common.saved_files import BadFile, json_in
 from kernellab.errors.sources import SourcePosition, frames_in
-from kernellab.graphs.torch_texts import (
-    GUARD_VALUES,
-    SIZES,
-    Event,
-    artifacts,
-    frame_of,
-    on_one_line,
-    users_position,
-)
+from kernellab.graphs import torch_texts
 from kernellab.records.graphs import (
     Guard,
     GuardFailure,
@@ -68,7 +60,7 @@ Functions = Mapping[str, tuple[str, SourcePosition | None]]
 
 
 def recompilations_in(
-    events: Sequence[Event], functions: Functions, symbols: Iterable[SizeSymbol]
+    events: Sequence[torch_texts.Event], functions: Functions, symbols: Iterable[SizeSymbol]
 ) -> tuple[Recompilation, ...]:
     """Return the recompilations with their reasons.
 
@@ -81,9 +73,11 @@ def recompilations_in(
     values = dict[str, tuple[str, str]]()
     recompilations = []
     for metadata, payload in events:
-        for _, (reason, old, new) in artifacts([(metadata, payload)], GUARD_VALUES):
+        for _, (reason, old, new) in torch_texts.artifacts(
+            [(metadata, payload)], torch_texts.GUARD_VALUES
+        ):
             values[reason] = old, new
-        for frame, reasons in artifacts([(metadata, payload)], "recompile_reasons"):
+        for frame, reasons in torch_texts.artifacts([(metadata, payload)], "recompile_reasons"):
             number = frame.partition("/")[0]
             function, place = functions.get(frame) or functions.get(f"{number}/0", ("", None))
             failures = tuple(
@@ -117,8 +111,8 @@ def _failure(
         frame, how = "", reason
     how, _, stack = how.partition("\nUser stack trace:")
     condition, _, remark = how.partition("  # ")
-    condition = readable(on_one_line(condition))
-    position = users_position(frames_in(stack))
+    condition = readable(torch_texts.on_one_line(condition))
+    position = torch_texts.users_position(frames_in(stack))
     symbol = next(
         (s for (of, name), s in symbols.items() if of == frame and name in condition), None
     )
@@ -158,12 +152,12 @@ def _hint(remark: str) -> str:
 # Symbolic sizes: where each was created, and which lines added a guard or fixed it.
 
 
-def symbols_in(events: Iterable[Event]) -> tuple[SizeSymbol, ...]:
+def symbols_in(events: Iterable[torch_texts.Event]) -> tuple[SizeSymbol, ...]:
     """Return the symbolic sizes of all frames."""
     symbols: dict[tuple[str, str], SizeSymbol] = {}
     for metadata, _ in events:
-        frame = frame_of(metadata)
-        for kind in SIZES:
+        frame = torch_texts.frame_of(metadata)
+        for kind in torch_texts.SIZES:
             match metadata.get(kind):
                 case {"symbol": str(name), "vr": str(values), **said}:
                     source = readable(str(said.get("source", "")))
@@ -218,7 +212,7 @@ def _place(said: Mapping[Any, Any]) -> SourcePosition | None:
         match place:
             case {"filename": str(file), "line": int(line)}:
                 positions.append(SourcePosition(file, line))
-    return users_position(positions)
+    return torch_texts.users_position(positions)
 
 
 def with_advice(
@@ -262,14 +256,14 @@ def _advice_on(symbol: SizeSymbol, failed: Collection[str]) -> str:
 
 
 def guards_in(
-    events: Iterable[Event], recompilations: Iterable[Recompilation]
+    events: Iterable[torch_texts.Event], recompilations: Iterable[Recompilation]
 ) -> tuple[Guard, ...]:
     """Return the guards of each frame's code, with the failure of those that failed later."""
     failures = _failures(recompilations)
     guards: list[Guard] = []
     for metadata, payload in events:
         if "dynamo_cpp_guards_str" in metadata and isinstance(payload, str):
-            frame = frame_of(metadata)
+            frame = torch_texts.frame_of(metadata)
             guards += _guards(frame, payload, failures.get(frame, ()))
     return tuple(guards)
 

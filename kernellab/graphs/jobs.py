@@ -206,7 +206,11 @@ class _Step:
     ) -> None:
         self._made, self._args, self._keywords = made, args, keywords
         self._backward = backward
-        given = [tensor for tensor in leaves((args, keywords)) if _is_leaf(tensor)]
+        given = [
+            tensor
+            for tensor in leaves((args, keywords))
+            if (isinstance(tensor, torch.Tensor) and tensor.requires_grad)
+        ]
         own = list(function.parameters()) if isinstance(function, torch.nn.Module) else []
         self._leaves = [*given, *(parameter for parameter in own if parameter.requires_grad)]
 
@@ -222,10 +226,6 @@ class _Step:
             wanted = [tensor for tensor in tensors if tensor.requires_grad]
             torch.autograd.backward(wanted, [torch.ones_like(tensor) for tensor in wanted])
         return [*tensors, *(tensor.grad for tensor in self._leaves if tensor.grad is not None)]
-
-
-def _is_leaf(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.requires_grad
 
 
 class _Mode:
@@ -626,7 +626,7 @@ def _lazy(function: Callable[..., Any], args: tuple[Any, ...]) -> _Program:
     del args
     tracers.forget()
     return _Program(
-        tracers.lazily(function),
+        functools.partial(tracers.called_lazily, function),
         lambda: (tracers.programs_run(), None),
         lambda: _sent_on(tracers.operations_sent_on()),
     )

@@ -222,10 +222,8 @@ def estimated_launches(
 ) -> Iterator[float | None]:
     """Yield the estimated microseconds of each launch of a graph, in order; None where an operation
     that torch calls has no count. Such an operation counts with the time that its bytes or its
-    FLOPs take at the GPU's peak rates.
-
-    Raises:
-        NotRecorded: the code is of a file, or has sizes that are symbols.
+    FLOPs take at the GPU's peak rates. Raises NotRecorded: the code is of a file, or has sizes that
+    are symbols.
     """
     if not all(kernel.is_written_here for kernel in kernels):
         raise NotRecorded("The generated code was read from a file, which is not run for times.")

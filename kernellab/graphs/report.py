@@ -719,10 +719,8 @@ _READER = RecordReader()
 
 
 def capture_in_file(content: bytes, file: Path) -> GraphCapture:
-    """Return the capture that the bytes of a file hold.
-
-    Raises:
-        ArchiveError: the file is damaged, or has another version.
+    """Return the capture that the bytes of a file hold. Raises ArchiveError: the file is damaged,
+    or has another version.
     """
     name = str(file)
     with reading(name):

@@ -15,21 +15,8 @@ from typing import Any
 from kernellab.common.saved_files import BadFile, file_bytes, json_in
 from kernellab.common.system import why_unreadable
 from kernellab.errors import ArchiveError, SourcePosition
+from kernellab.graphs import torch_texts
 from kernellab.graphs.guards import guards_in, recompilations_in, symbols_in, with_advice
-from kernellab.graphs.torch_texts import (
-    SIZES,
-    Entries,
-    Entry,
-    breaks_in,
-    direction_of,
-    entries_in,
-    frame_of,
-    kernels_in,
-    launches_in,
-    level_in,
-    target_in,
-    with_origins,
-)
 from kernellab.records.graphs import (
     Bytecode,
     CapturedFrame,
@@ -47,7 +34,7 @@ from kernellab.records.graphs import (
 _KINDS = {
     "aot_backward_graph", "aot_forward_graph", "aot_inference_graph", "aot_joint_graph",
     "compilation_metrics", "dynamo_cpp_guards_str", "dynamo_output_graph", "dynamo_start",
-    "inductor_output_code", *SIZES,
+    "inductor_output_code", *torch_texts.SIZES,
 }  # fmt: skip
 _ARTIFACTS = {
     "after_joint_graph",
@@ -77,12 +64,10 @@ _NOT_LOGGED = Level("prims", "", (), "a log does not contain primitive operation
 
 
 def capture_in_log(content: bytes, file: Path) -> GraphCapture:
-    """Return the capture that a log describes.
-
-    Raises:
-        ArchiveError: no entry of the log can be read.
+    """Return the capture that a log describes. Raises ArchiveError: no entry of the log can be
+    read.
     """
-    entries = entries_in(content, _is_wanted)
+    entries = torch_texts.entries_in(content, _is_wanted)
     if all(entry.of("artifact").get("name") == "torch_version" for entry in entries.kept):
         raise ArchiveError(
             f"{str(file)!r} is a log of TORCH_TRACE without entries of torch.compile"
@@ -107,7 +92,7 @@ class _Texts:
     times: dict[str, float] = field(default_factory=dict)
     mapping: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, kind: str, entry: Entry) -> None:
+    def add(self, kind: str, entry: torch_texts.Entry) -> None:
         """Keep the latest text of a kind."""
         self.texts[kind] = entry.payload or ""
         self.times[kind] = entry.seconds
@@ -131,7 +116,7 @@ class _Frame:
 class _Log:
     """Collects entries in order by the frame that each of them names."""
 
-    def __init__(self, entries: Entries) -> None:
+    def __init__(self, entries: torch_texts.Entries) -> None:
         self._entries = entries
         self._frames: dict[str, _Frame] = {}
         self._codes: dict[tuple[str, str], dict[str, str]] = {}
@@ -149,7 +134,7 @@ class _Log:
         events = [(self._with_files(entry), _reasons(entry)) for entry in self._entries.kept]
         symbols = symbols_in(events)
         recompilations = recompilations_in(events, self._functions, symbols)
-        targets = [target for graph in lowered if (target := target_in(graph.wrapper))]
+        targets = [target for graph in lowered if (target := torch_texts.target_in(graph.wrapper))]
         target = targets[0] if targets else ""
         times = [entry.seconds for entry in self._entries.kept]
         return GraphCapture(
@@ -158,10 +143,15 @@ class _Log:
             target=target,
             torch_version=self._torch or "of unknown version",
             frames=tuple(
-                CapturedFrame(frame.number, _fx_of(frame), _joint_of(frame)) for frame in frames
+                CapturedFrame(
+                    frame.number,
+                    torch_texts.level_in("fx", frame.own.texts.get("dynamo_output_graph", "")),
+                    _joint_of(frame),
+                )
+                for frame in frames
             ),
             lowered=tuple(lowered),
-            breaks=breaks_in(events),
+            breaks=torch_texts.breaks_in(events),
             guards=guards_in(events, recompilations),
             recompilations=recompilations,
             bytecode=tuple(self._bytecode()),
@@ -170,10 +160,10 @@ class _Log:
             symbols=with_advice(symbols, recompilations),
         )
 
-    def _with_files(self, entry: Entry) -> dict[str, Any]:
+    def _with_files(self, entry: torch_texts.Entry) -> dict[str, Any]:
         """Return an entry's metadata with the names of files in a stack in place of numbers."""
         metadata = dict(entry.metadata)
-        for kind in SIZES:
+        for kind in torch_texts.SIZES:
             stack = entry.of(kind).get("user_stack")
             if isinstance(stack, list):
                 named = [
@@ -188,8 +178,8 @@ class _Log:
         if self._entries.fault:
             yield f"the log is damaged or cut off: {self._entries.fault}"
 
-    def _read(self, entry: Entry) -> None:
-        key = frame_of(entry.metadata)
+    def _read(self, entry: torch_texts.Entry) -> None:
+        key = torch_texts.frame_of(entry.metadata)
         text = entry.payload or ""
         artifact = entry.of("artifact").get("name")
         match artifact or next(iter(entry.metadata), ""):
@@ -202,7 +192,8 @@ class _Log:
             case "compilation_metrics":
                 self._failure(key, entry.of("compilation_metrics"))
             case "fx_graph_runnable":
-                self._surroundings(text)
+                gpu, version = surroundings_in(text)
+                self._gpu, self._torch = self._gpu or gpu, self._torch or version
             case (
                 "dynamo_output_graph" | "aot_joint_graph" | "before_pre_grad_graph"
                 | "after_pre_grad_graph" | "before_joint_graph" | "after_joint_graph"
@@ -216,7 +207,7 @@ class _Log:
                 frame.graph(_direction(frame, text)).add(kind, entry)
             case "inductor_output_code":
                 frame = self._frame(key)
-                direction = direction_of(text)
+                direction = torch_texts.direction_of(text)
                 graph = frame.graph(direction) if direction else frame.latest
                 (graph or frame.graph("inference")).add("code", entry)
             case "inductor_provenance_tracking_node_mappings":
@@ -247,11 +238,6 @@ class _Log:
         match said:
             case {"symbol": str(name), "val": str(value)} if value.isdecimal() and len(value) < 19:
                 self._sizes[name] = int(value)
-
-    def _surroundings(self, runnable: str) -> None:
-        """Keep the GPU and the version of torch that a graph was compiled with."""
-        gpu, version = surroundings_in(runnable)
-        self._gpu, self._torch = self._gpu or gpu, self._torch or version
 
     def _bytecode(self) -> Iterator[Bytecode]:
         for (frame, function), codes in self._codes.items():
@@ -301,7 +287,7 @@ def _last_line(text: str) -> str:
     return (errors or lines or [""])[-1][:1000]
 
 
-def _reasons(entry: Entry) -> Any:
+def _reasons(entry: torch_texts.Entry) -> Any:
     """Return an entry's text, or its list of reasons as a live listener receives it."""
     text = entry.payload
     if text is None or not text.startswith("["):
@@ -316,13 +302,9 @@ def _reasons(entry: Entry) -> Any:
 # Graphs.
 
 
-def _fx_of(frame: _Frame) -> Level:
-    return level_in("fx", frame.own.texts.get("dynamo_output_graph", ""))
-
-
 def _joint_of(frame: _Frame) -> Level | None:
     text = frame.own.texts.get("aot_joint_graph")
-    return level_in("joint", text) if text else None
+    return torch_texts.level_in("joint", text) if text else None
 
 
 def _lowered_of(frame: _Frame, sizes: Mapping[str, int]) -> Iterator[LoweredGraph]:
@@ -370,7 +352,7 @@ def lowered_graph(
     """
     code = texts.get("code", "")
     origins = {_bare(name): nodes for name, nodes in _names(mapping.get("cppCodeToPost"))}
-    kernels = kernels_in(code, origins)
+    kernels = torch_texts.kernels_in(code, origins)
     aten = _level("aten", texts, "aten", "before_post_grad_graph")
     post_grad = _level("post_grad", texts, "inductor_post_grad_graph")
     return LoweredGraph(
@@ -380,7 +362,7 @@ def lowered_graph(
         prims=_NOT_LOGGED,
         decompositions={},
         passes=tuple(passes),
-        post_grad=with_origins(post_grad, dict(_names(mapping.get("postToPre")))),
+        post_grad=torch_texts.with_origins(post_grad, dict(_names(mapping.get("postToPre")))),
         saved=saved,
         recomputed=_recomputed(aten, forward) if direction == "backward" else (),
         loops=loops,
@@ -388,7 +370,7 @@ def lowered_graph(
         fusions=(),
         wrapper=code,
         kernels=kernels,
-        launches=launches_in(code, kernels),
+        launches=torch_texts.launches_in(code, kernels),
         error="" if code else "the log has no generated code for it",
         seconds=seconds,
     )
@@ -396,7 +378,7 @@ def lowered_graph(
 
 def _level(name: str, texts: Mapping[str, str], *kinds: str) -> Level:
     text = next((texts[kind] for kind in kinds if texts.get(kind)), "")
-    return level_in(name, text) if text else Level(name, "", (), "not in the log")
+    return torch_texts.level_in(name, text) if text else Level(name, "", (), "not in the log")
 
 
 def _bare(name: str) -> str:
@@ -494,10 +476,8 @@ _OUTPUT = re.compile(r"^    (?P<name>\w+): \w+$", re.M)
 
 
 def graph_folders(folder: Path) -> list[Path]:
-    """Return the folders of graphs in compilation order: this folder, or those within it.
-
-    Raises:
-        ArchiveError: the folder cannot be read.
+    """Return the folders of graphs in compilation order: this folder, or those within it. Raises
+    ArchiveError: the folder cannot be read.
     """
     return sorted(_graph_folders(folder), key=_order)
 
@@ -525,7 +505,7 @@ def capture_in_graphs(folder: Path, graphs: list[Path]) -> GraphCapture:
         _number(path): text for path, text in texts if _direction_of_folder(path) == "backward"
     }
     forward = {
-        _number(path): level_in("aten", text.get("aten", ""))
+        _number(path): torch_texts.level_in("aten", text.get("aten", ""))
         for path, text in texts
         if _direction_of_folder(path) == "forward"
     }
@@ -534,7 +514,7 @@ def capture_in_graphs(folder: Path, graphs: list[Path]) -> GraphCapture:
         for path, text in texts
     )
     gpu, version = surroundings_in("\n".join(text.get("runnable", "") for _, text in texts))
-    target = next((name for graph in lowered if (name := target_in(graph.wrapper))), "")
+    target = next((name for graph in lowered if (name := torch_texts.target_in(graph.wrapper))), "")
     return GraphCapture(
         name=folder.name,
         gpu=gpu if target else "CPU",
@@ -698,10 +678,8 @@ _SAYS = b'"dynamo_start"'
 
 
 def capture_in_folder(folder: Path) -> GraphCapture | None:
-    """Return the capture in a folder's log or graphs, or None if the folder has neither.
-
-    Raises:
-        ArchiveError: the folder cannot be read, or has logs of several processes or runs.
+    """Return the capture in a folder's log or graphs, or None if the folder has neither. Raises
+    ArchiveError: the folder cannot be read, or has logs of several processes or runs.
     """
     try:
         names = sorted(os.listdir(folder))

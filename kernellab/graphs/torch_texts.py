@@ -285,10 +285,7 @@ _TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]")
 
 def users_position(stack: Iterable[SourcePosition]) -> SourcePosition | None:
     """Return the innermost place of a stack that is not torch's own; torch's own if there is no
-    other; None of an empty stack.
-
-    Args:
-        stack: places, the outermost first.
+    other; None of an empty stack. `stack`: places, the outermost first.
     """
     places = list(stack)
     return next((p for p in reversed(places) if not _TORCH.search(p.file)), [*places, None][-1])
@@ -389,7 +386,12 @@ def statements_from(source: str, line: int, start: int) -> list[int]:
     if not functions:
         return []
     body = functions[-1].body
-    loops = [node.lineno for part in body for node in _around(part, start) if _is_loop(node)]
+    loops = [
+        node.lineno
+        for part in body
+        for node in _around(part, start)
+        if isinstance(node, ast.For | ast.While)
+    ]
     start = min([start, *loops])
     inside = (node for part in body for node in ast.walk(part) if isinstance(node, ast.stmt))
     return sorted({node.lineno for node in inside if node.lineno >= start})
@@ -401,10 +403,6 @@ def _around(tree: ast.AST, line: int) -> list[ast.stmt]:
         for node in ast.walk(tree)
         if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0)
     ]
-
-
-def _is_loop(node: ast.stmt) -> bool:
-    return isinstance(node, ast.For | ast.While)
 
 
 # Parse FX graphs that torch printed with `print_readable`: nodes, shapes, lines of the model.

@@ -172,10 +172,8 @@ _named: ContextVar[ConfigName | None] = ContextVar("kernellab_config", default=N
 
 @contextmanager
 def launched_with(kernel: Any, config: ConfigName | None) -> Iterator[None]:
-    """While active, autotuned launches of this thread use `config`, and time nothing.
-
-    Raises:
-        ArgumentError: `kernel` has no such config.
+    """While active, autotuned launches of this thread use `config`, and time nothing. Raises
+    ArgumentError: `kernel` has no such config.
     """
     if config is not None:
         _named_config(_autotuner_in(kernel), config)
@@ -339,10 +337,8 @@ def _first_that_fits(
     autotuner: Autotuner, kernel_call: Callable[[], Any], quantiles: Sequence[float] | None = None
 ) -> Any:
     """A benchmarker that runs nothing. Configs are tried until one fits the target; all but the
-    chosen one count as equally fast, so the first that fits wins.
-
-    Raises:
-        OutOfResources: this config does not fit; the autotuner drops it.
+    chosen one count as equally fast, so the first that fits wins. Raises OutOfResources: this
+    config does not fit; the autotuner drops it.
     """
     choice = _choice.get()
     is_chosen = choice.tried == choice.place

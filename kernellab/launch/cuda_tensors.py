@@ -121,10 +121,8 @@ GPU = torch.device("cuda", 0)
 
 
 def names_gpu(device: Any) -> bool:
-    """Whether a device, as torch's functions take it, is the GPU.
-
-    Raises:
-        RuntimeError: it is a GPU other than the emulated one.
+    """Whether a device, as torch's functions take it, is the GPU. Raises RuntimeError: it is a GPU
+    other than the emulated one.
     """
     device = named(device)
     if device.type == GPU.type:
@@ -423,27 +421,22 @@ def _is_ours(frame: FrameType) -> bool:
     return isinstance(name, str) and name.startswith("kernellab.")
 
 
-def on_default_device(by_torch: Callable[..., Any]) -> Callable[..., Any]:
+def on_default_device(
+    by_torch: Any, mode: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
     """How torch makes tensors on a default device, but that the GPU is one.
 
     torch's own mode for that lies above ours or below it, where it sees what torch's functions
     make within.
     """
-
-    @functools.wraps(by_torch)
-    def make(
-        mode: Any, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if current_session() is None or mode.device.type != GPU.type:
-            return by_torch(mode, func, types, args, kwargs)
-        if follows_default_device(func) and kwargs.get("device") is None:
-            kwargs = kwargs | {"device": mode.device}
-        elif _is_ours(sys._getframe(1)):
-            return func(*args, **kwargs)
-        return _answered(func, args, kwargs)
-
-    return make
+    kwargs = kwargs or {}
+    if current_session() is None or mode.device.type != GPU.type:
+        return by_torch(mode, func, types, args, kwargs)
+    if follows_default_device(func) and kwargs.get("device") is None:
+        kwargs = kwargs | {"device": mode.device}
+    elif _is_ours(sys._getframe(2)):
+        return func(*args, **kwargs)
+    return _answered(func, args, kwargs)
 
 
 def _answered(func: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
@@ -581,15 +574,11 @@ def _pin_memory(tensor: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
 # Making sparse tensors
 
 
-def _sparse(constructor: Callable[..., Any]) -> Callable[..., Any]:
-    """A constructor whose tensor is on the GPU if a part of it is, and it names no device."""
-
-    def make(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("device") is None and any(map(is_on_gpu, nested_tensors(args, kwargs))):
-            kwargs["device"] = GPU
-        return _on_its_device(constructor, args, kwargs)
-
-    return make
+def _sparse(constructor: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A sparse tensor, on the GPU if a part of it is, unless a device is named."""
+    if kwargs.get("device") is None and any(map(is_on_gpu, nested_tensors(args, kwargs))):
+        kwargs["device"] = GPU
+    return _on_its_device(constructor, args, kwargs)
 
 
 # Asking
@@ -617,44 +606,30 @@ def _repr(tensor: torch.Tensor, **options: Any) -> str:
     return text
 
 
-def _of_memory(by_torch: Callable[..., Any]) -> Callable[..., Any]:
-    """A function by which NumPy reads a tensor's memory, which it cannot on a GPU."""
-
-    def read(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if is_on_gpu(tensor):
-            raise TypeError(
-                f"can't convert {GPU} device type tensor to numpy. Use Tensor.cpu() to copy the "
-                "tensor to host memory first."
-            )
-        return by_torch(tensor, *args, **kwargs)
-
-    return read
+def _of_memory(by_torch: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    """What NumPy reads a tensor's memory by, which it cannot on a GPU."""
+    if is_on_gpu(tensor):
+        raise TypeError(
+            f"can't convert {GPU} device type tensor to numpy. Use Tensor.cpu() to copy the "
+            "tensor to host memory first."
+        )
+    return by_torch(tensor, *args, **kwargs)
 
 
 # Going backward calls functions of other people, which need the mode as well.
 
 
-def seeing_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose own calls of torch's functions the mode sees, of threads that are inside."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with FUNCTIONS if current_session() else nullcontext():
-            return function(*args, **kwargs)
-
-    return call
+def seeing_gpu(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function whose own calls of torch's functions the mode sees, of threads inside."""
+    with FUNCTIONS if current_session() else nullcontext():
+        return function(*args, **kwargs)
 
 
-def context_seeing_gpu(enter: Callable[..., Any]) -> Callable[..., Any]:
-    """What makes a context, within which the mode sees calls too, of threads that are inside."""
-
-    @functools.wraps(enter)
-    @contextmanager
-    def entered(*args: Any) -> Iterator[Any]:
-        with enter(*args) as value, FUNCTIONS if current_session() else nullcontext():
-            yield value
-
-    return entered
+@contextmanager
+def context_seeing_gpu(enter: Callable[..., Any], *args: Any) -> Iterator[Any]:
+    """A context within which the mode sees calls too, of threads that are inside."""
+    with enter(*args) as value, FUNCTIONS if current_session() else nullcontext():
+        yield value
 
 
 _attributes: Any = torch.Tensor
@@ -679,14 +654,18 @@ _ANSWERS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.type: _type,
     torch.Tensor.pin_memory: _pin_memory,
     **{
-        function: seeing_gpu(unasked(function))  # torch disables a mode while its handler runs
+        # torch disables a mode while its handler runs
+        function: functools.partial(seeing_gpu, unasked(function))
         for function in (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
     },
     torch.Tensor.__deepcopy__: _deepcopy,
     torch.Tensor.__repr__: _repr,
-    **{read: _of_memory(read) for read in (torch.Tensor.numpy, _attributes.__array__)},
     **{
-        constructor: _sparse(constructor)
+        read: functools.partial(_of_memory, read)
+        for read in (torch.Tensor.numpy, _attributes.__array__)
+    },
+    **{
+        constructor: functools.partial(_sparse, constructor)
         for constructor in (
             torch.sparse_coo_tensor, torch.sparse_compressed_tensor, torch.sparse_csr_tensor,
             torch.sparse_csc_tensor, torch.sparse_bsr_tensor, torch.sparse_bsc_tensor,
@@ -784,16 +763,11 @@ OPERATIONS = GpuOperations()
 """The one that all threads have."""
 
 
-def made_unseen(by_torch: Callable[..., Any]) -> Callable[..., Any]:
+def made_unseen(by_torch: Any, kind: type[torch.Tensor], /, *args: Any, **kwargs: Any) -> Any:
     """`torch.Tensor.__new__`, which makes a tensor of a subclass with the mode off: a mode hands
     torch a finished `torch.Tensor` there, whose class cannot change any more.
     """
-
-    @functools.wraps(by_torch)
-    def make(kind: type[torch.Tensor], /, *args: Any, **kwargs: Any) -> Any:
-        if kind is torch.Tensor or current_session() is None:
-            return by_torch(kind, *args, **kwargs)
-        with operations_unseen(OPERATIONS):
-            return by_torch(kind, *args, **kwargs)
-
-    return make
+    if kind is torch.Tensor or current_session() is None:
+        return by_torch(kind, *args, **kwargs)
+    with operations_unseen(OPERATIONS):
+        return by_torch(kind, *args, **kwargs)

@@ -164,14 +164,9 @@ _gpu_launches = gpu_launches_watched(_around_on_gpu)
 def check_fits(
     kernel: JITFunction, call: BoundCall, target: Target, options: RunOptions = DEFAULT
 ) -> ProgramCode:
-    """Check once per specialization that one program fits on the GPU.
-
-    Returns:
-        The code for the call, as a run with these options takes it.
-
-    Raises:
-        CompileError: it needs more threads or shared memory than the GPU has; the cause is Triton's
-            own OutOfResources.
+    """Check once per specialization that one program fits on the GPU. Returns the code for the
+    call, as a run with these options takes it. Raises CompileError: it needs more threads or shared
+    memory than the GPU has; the cause is Triton's own OutOfResources.
     """
     is_late = options.completes_late
     code = program_code(kernel, call, target, options.stage, is_late=is_late)
@@ -250,11 +245,8 @@ def trial() -> Iterator[None]:
 
 
 def end_trial(kernel: JITFunction, call: BoundCall, target: Target) -> None:
-    """End a trial before the launch would run; without a trial, do nothing.
-
-    Raises:
-        Fits: it is a trial, and the kernel fits.
-        CompileError: it is a trial, and the kernel does not fit.
+    """End a trial before the launch would run; without a trial, do nothing. Raises Fits: it is a
+    trial, and the kernel fits; CompileError: it is a trial, and the kernel does not fit.
     """
     if _trials.is_trial:
         check_fits(kernel, call, target)
@@ -316,11 +308,8 @@ def interpret(
     faults: interpreter.CollectedFaults | None = None,
 ) -> Run:
     """Run a bound call on the interpreter, in place. With `faults`, the run goes on after accesses
-    out of bounds, which are collected there.
-
-    Raises:
-        GridError, CompileError, UnsupportedOperation, KernelFault: as `interpreter.launch`; a
-            CompileError too if a program does not fit on the GPU.
+    out of bounds, which are collected there. Raises GridError, CompileError, UnsupportedOperation,
+    KernelFault: as `interpreter.launch`; a CompileError too if a program does not fit on the GPU.
     """
     __tracebackhide__ = True
     end_trial(kernel, call, target)
@@ -434,10 +423,8 @@ class SeenGrid:
         self.sizes: Any = None
 
     def __call__(self, parameters: Mapping[str, Any]) -> Any:
-        """Return the sizes.
-
-        Raises:
-            GridError: the function returned a number, and Triton needs a sequence.
+        """Return the sizes. Raises GridError: the function returned a number, and Triton needs a
+        sequence.
         """
         self.sizes = sizes = self._grid(parameters)
         self._grid = None  # it may hold tensors
@@ -452,14 +439,9 @@ def launch_on_gpu(
     args: Sequence[Any],
     keywords: Mapping[str, Any],
 ) -> tuple[Any, tuple[Any, ...] | None]:
-    """Let Triton launch a kernel, with `run_natively(*args, grid=, warmup=, **keywords)`.
-
-    Returns:
-        Triton's compiled kernel, and the note of the launch; None if a hook of Triton's prevented
-        the launch.
-
-    Raises:
-        GridError: the grid is a number, and Triton needs a sequence.
+    """Let Triton launch a kernel, with `run_natively(*args, grid=, warmup=, **keywords)`. Returns
+    Triton's compiled kernel, and the note of the launch; None if a hook of Triton's prevented the
+    launch. Raises GridError: the grid is a number, and Triton needs a sequence.
     """
     if callable(grid):
         grid = SeenGrid(grid)

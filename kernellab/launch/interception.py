@@ -379,11 +379,8 @@ def _refuse_real_gpu(*_: Any, **__: Any) -> Any:
 def values_of_relaunch(
     kernel: JITFunction, specialization: Specialization, args: Sequence[Any]
 ) -> dict[str, Any]:
-    """Return the values by name for a launch of a compiled kernel, its constants included.
-
-    Raises:
-        ArgumentError: there are too many values, or too few for the parameters that are not
-            constants.
+    """Return the values by name for a launch of a compiled kernel, its constants included. Raises
+    ArgumentError: there are too many values, or too few for the parameters that are not constants.
     """
     names = list(kernel.arg_names)
     if len(args) > len(names):

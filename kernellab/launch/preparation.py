@@ -79,11 +79,7 @@ class ResolvedArguments:
     def __init__(
         self, kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]
     ) -> None:
-        """Resolve the arguments.
-
-        Raises:
-            ArgumentError: one has no block of memory.
-        """
+        """Resolve the arguments. Raises ArgumentError: one has no block of memory."""
         self._kernel = kernel
         self._args = args
         self._keywords = keywords
@@ -103,10 +99,8 @@ class ResolvedArguments:
         return {name: parts for name, parts in resolved.items() if parts}
 
     def check_one_device(self) -> None:
-        """Refuse tensors on several kinds of devices, or on none.
-
-        Raises:
-            ArgumentError: there are such.
+        """Refuse tensors on several kinds of devices, or on none. Raises ArgumentError: there are
+        such.
         """
         if len(self.devices) < 2 and "meta" not in self.devices:
             return
@@ -194,11 +188,7 @@ def _resolved_pointer(value: Any) -> ResolvedArgument:
 
 
 def _device_of(tensor: torch.Tensor) -> str:
-    """Return the type of a tensor's device.
-
-    Raises:
-        _Unusable: no pointer leads to its elements.
-    """
+    """Return the type of a tensor's device. Raises _Unusable: no pointer leads to its elements."""
     try:
         if not tensor.is_nested and tensor.layout is torch.strided:
             device = "cpu" if tensor.is_cpu else tensor.device.type
@@ -359,13 +349,9 @@ class PreparedLaunch(NamedTuple):
         return replace(self.call, options=given)
 
     def sizes(self, *, may_be_empty: bool = False) -> tuple[int, int, int]:
-        """Return the grid; a function is called with the arguments.
-
-        Args:
-            may_be_empty: whether a size may be 0, as in a launch, which then runs nothing.
-
-        Raises:
-            GridError: a grid that no GPU would accept.
+        """Return the grid; a function is called with the arguments. `may_be_empty`: whether a size
+        may be 0, as in a launch, which then runs nothing. Raises GridError: a grid that no GPU
+        would accept.
         """
         return check_grid(self.grid, self.call.values, may_be_empty=may_be_empty)
 
@@ -489,10 +475,8 @@ def _assertions(kernel: JITFunction, keywords: Mapping[str, Any]) -> Mapping[str
 
 
 def innermost(kernel: Any) -> JITFunction:
-    """Return the kernel inside autotuners and heuristics.
-
-    Raises:
-        ArgumentError: the object is not a kernel.
+    """Return the kernel inside autotuners and heuristics. Raises ArgumentError: the object is not a
+    kernel.
     """
     for inside in _layers(kernel):
         if isinstance(inside, JITFunction):
@@ -572,9 +556,7 @@ def _refuse_run_options(kernel: JITFunction, options: RunOptions) -> None:
 
 def goes_to_gpu(kernel: JITFunction, args: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
     """Return whether Triton's driver gets this launch, which has no options of the interpreter.
-
-    Raises:
-        ArgumentError: tensors on the CPU and on a GPU, or without memory.
+    Raises ArgumentError: tensors on the CPU and on a GPU, or without memory.
     """
     return _goes_to_gpu(ResolvedArguments(kernel, args, keywords), DEFAULT)
 
@@ -668,13 +650,8 @@ def bound_launch(
     called: str, kernel: Any, grid: Any, args: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> BoundLaunch:
     """Return the launch that a function was given: bound, or as a kernel, its grid and its
-    arguments.
-
-    Args:
-        called: the function's name.
-
-    Raises:
-        ArgumentError: a bound launch, and also a grid or arguments.
+    arguments. `called`: the function's name. Raises ArgumentError: a bound launch, and also a grid
+    or arguments.
     """
     if not isinstance(kernel, BoundLaunch):
         return BoundLaunch(kernel, grid, args, keywords)

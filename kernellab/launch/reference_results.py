@@ -88,10 +88,8 @@ def usage_of(code: ProgramCode, call: BoundCall) -> Usage:
 def expected_results(
     expect: Reference | None, launch: PreparedLaunch, code: ProgramCode
 ) -> Results:
-    """Return the expected results of a launch; none if `expect` is None.
-
-    Raises:
-        ArgumentError: as `right_results`.
+    """Return the expected results of a launch; none if `expect` is None. Raises ArgumentError: as
+    `right_results`.
     """
     if expect is None:
         return Results()

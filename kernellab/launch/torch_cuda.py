@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from kernellab import triton_api
-from kernellab.common.patches import Replacement, WhileAnyThread, all_replaced
+from kernellab.common.patches import Replacement, WhileAnyThread, all_replaced, around
 from kernellab.compiler.machine_code.resources import AMD_LIMITS, NVIDIA_LIMITS
 from kernellab.compiler.targets import (
     cache_size,
@@ -75,11 +75,7 @@ class DeviceProperties:
     """As torch's, with the attributes that are known of the target."""
 
     def __init__(self, target: Target) -> None:
-        """Gather what is known.
-
-        Args:
-            target: the GPU.
-        """
+        """Gather what is known."""
         self._target = target
         self.name = device_name(target)
         self.major, self.minor = triton_api.compute_capability(target)
@@ -299,13 +295,15 @@ def _is(value: Any) -> Answer:
     return lambda _session, *_args, **_kwargs: value
 
 
+def _about_device(
+    answer: Callable[[GpuSession], Any], session: GpuSession, device: Any = None
+) -> Any:
+    device_index(device)
+    return answer(session)
+
+
 def _of_device(answer: Callable[[GpuSession], Any]) -> Answer:
-
-    def answer_about(session: GpuSession, device: Any = None) -> Any:
-        device_index(device)
-        return answer(session)
-
-    return answer_about
+    return functools.partial(_about_device, answer)
 
 
 def _of_torch(answers: Mapping[str, Callable[..., Any]]) -> dict[str, Answer]:
@@ -572,30 +570,22 @@ def joined_by_this_thread(session: GpuSession) -> Iterator[None]:
             torch.set_default_device(stated)
 
 
-def start_inside(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
+def start_inside(start: Callable[[threading.Thread], None], thread: threading.Thread) -> None:
     """`threading.Thread.start`, but that a thread started inside is inside too."""
-
-    def start_thread(thread: threading.Thread) -> None:
-        session = current_session()
-        if session is not None:
-            thread.run = _inside_of(session, thread)  # type: ignore[method-assign]
-        start(thread)
-
-    return start_thread
+    session = current_session()
+    if session is not None:
+        run: Any = functools.partial(_run_inside, session, thread, thread.run)
+        thread.run = run  # type: ignore[method-assign]
+    start(thread)
 
 
-def _inside_of(session: GpuSession, thread: threading.Thread) -> Callable[[], None]:
-    by_thread = thread.run
-
-    def run() -> None:
-        del thread.run  # it may be kept for long, and the session not
-        if not session.is_open:
-            by_thread()
-            return
-        with triton_api.emulation_joined(session.emulation), joined_by_this_thread(session):
-            by_thread()
-
-    return run
+def _run_inside(session: GpuSession, thread: threading.Thread, run: Callable[[], None]) -> None:
+    del thread.run  # it may be kept for long, and the session not
+    if not session.is_open:
+        run()
+        return
+    with triton_api.emulation_joined(session.emulation), joined_by_this_thread(session):
+        run()
 
 
 # The names of torch's, and `threading.Thread.start`, that are others while a thread is inside.
@@ -637,33 +627,28 @@ def _replacements() -> Iterator[Replacement]:
         yield from _answered(accelerator, OF_ACCELERATOR)
     questions = emulation.ABOUT_TRITON
     for name in emulation.QUESTIONS_OF_TRITON:
-        function = vars(questions)[name]
-        yield questions, name, _asking(function, functools.partial(_unremembered, function))
+        yield _watched(questions, name, _unremembered)
     yield questions, "has_triton", _asking(vars(questions)["has_triton"], lambda _session: True)
-    built = torch.backends.cuda.is_built
-    yield torch.backends.cuda, "is_built", _asking(built, functools.partial(_is_built, built))
+    yield _watched(torch.backends.cuda, "is_built", _is_built)
     yield torch.cuda, "default_generators", DefaultGenerators(torch.cuda.default_generators)
     for name, typed in TYPED_TENSORS.items():
         yield torch.cuda, name, typed
-    by_type = torch.set_default_tensor_type
-    answer = functools.partial(set_default_tensor_type, by_type)
-    yield torch, "set_default_tensor_type", _asking(by_type, answer)
-    yield torch, "compile", _asking(torch.compile, functools.partial(_compile, torch.compile))
+    yield _watched(torch, "set_default_tensor_type", set_default_tensor_type)
+    yield _watched(torch, "compile", _compile)
     yield torch, "set_autocast_enabled", following(_autocast_counts)
-    recorded = torch.Tensor.record_stream  # which takes no stream of ours
-    yield torch.Tensor, "record_stream", _asking(recorded, lambda *_: None)
-    yield torch.Tensor, "__new__", made_unseen(torch.Tensor.__new__)
+    # `record_stream` takes no stream of ours.
+    yield _watched(torch.Tensor, "record_stream", lambda *_: None)
+    yield torch.Tensor, "__new__", around(torch.Tensor.__new__, made_unseen)
     converter, mode = emulation.FakeTensorConverter, emulation.FakeTensorMode
-    yield converter, "from_real_tensor", seeing_gpu(converter.from_real_tensor)
+    yield converter, "from_real_tensor", around(converter.from_real_tensor, seeing_gpu)
     yield mode, "avoid_device_init", property(_asking(mode.avoid_device_init.fget, _untouched))
     fakes = emulation.FAKE_TENSORS
     yield fakes, "init_gpu_context", _asking(fakes.init_gpu_context, _untouched)
     tracing, constants = emulation.TRACING, "unset_fake_temporarily"
-    yield tracing, constants, context_seeing_gpu(vars(tracing)[constants])
+    yield tracing, constants, around(vars(tracing)[constants], context_seeing_gpu)
     context = emulation.DeviceContext
-    by_torch = context.__torch_function__
-    yield context, "__torch_function__", on_default_device(by_torch)
-    yield threading.Thread, "start", start_inside(threading.Thread.start)
+    yield context, "__torch_function__", around(context.__torch_function__, on_default_device)
+    yield threading.Thread, "start", around(threading.Thread.start, start_inside)
 
 
 def _answered(module: ModuleType, answers: Mapping[str, Any]) -> Iterator[Replacement]:
@@ -682,15 +667,18 @@ def _missing_function(module: str, name: str, *_: Any, **__: Any) -> Any:
 
 
 def _asking(original: Callable[..., Any], answer: Callable[..., Any]) -> Callable[..., Any]:
+    return around(original, functools.partial(_ask, answer))
 
-    @functools.wraps(original)
-    def asked(*args: Any, **kwargs: Any) -> Any:
-        session = current_session()
-        if session is None:
-            return original(*args, **kwargs)
-        return answer(session, *args, **kwargs)
 
-    return asked
+def _ask(answer: Callable[..., Any], original: Any, /, *args: Any, **kwargs: Any) -> Any:
+    session = current_session()
+    return original(*args, **kwargs) if session is None else answer(session, *args, **kwargs)
+
+
+def _watched(owner: Any, name: str, answer: Callable[..., Any]) -> Replacement:
+    """A replacement whose answer gets the original before the session."""
+    original = getattr(owner, name)
+    return owner, name, _asking(original, functools.partial(answer, original))
 
 
 def _unremembered(function: Any, _session: GpuSession, *args: Any) -> Any:
@@ -699,7 +687,7 @@ def _unremembered(function: Any, _session: GpuSession, *args: Any) -> Any:
 
 def _is_built(is_built: Callable[[], bool], _session: GpuSession) -> bool:
     """Whether torch was built for a GPU: torch itself goes on to use what such a build has."""
-    return is_built() or not sys._getframe(2).f_globals.get("__name__", "").startswith("torch.")
+    return is_built() or not sys._getframe(3).f_globals.get("__name__", "").startswith("torch.")
 
 
 def _autocast_counts() -> Callable[[torch.Tensor], bool] | None:

@@ -1,7 +1,7 @@
 """Advice on common first errors whose messages by Python, torch and Triton do not help.
 
-It is shown below the error's traceback, which does not change. To add an error, write a function
-under `@_advises`, and a row in `tests/magics/test_first_errors.py`.
+It is shown below the error's traceback, which does not change. To add an error, add a row
+to `_PLAIN` or a function under `@_advises`, and a row in `tests/magics/test_first_errors.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,42 @@ class _Place:
 
 
 _Advice = Callable[["re.Match[str]", _Place], str]
-_ADVICE: list[tuple[type[BaseException], re.Pattern[str], _Advice]] = []
+_NO_GPU = (
+    'There is no GPU here. Leave out .cuda() and device="cuda": kernels of a %%tilekernel cell run '
+    "on tensors of the CPU."
+)
+_NO_RESULT = (
+    "A launch does not return values. Read the results from the tensors that the kernel stores to."
+)
+_PLAIN: tuple[tuple[type[BaseException], str, str], ...] = (
+    (AssertionError, r"Torch not compiled with CUDA enabled", _NO_GPU),
+    (
+        RuntimeError,
+        r"Found no NVIDIA driver|No CUDA GPUs are available|No HIP GPUs are",
+        _NO_GPU,
+    ),
+    (  # of a cell that imports Triton by way of another module, and launches
+        RuntimeError,
+        r"^0 active drivers",
+        "There is no GPU here for Triton's own launch. Run the cell again: now that Triton is "
+        "imported, its launches run on the CPU.",
+    ),
+    (ValueError, r"^@jit functions should be defined in a Python file", WITHOUT_SOURCE),
+    (
+        NameError,
+        r"name '__file__' is not defined",
+        "A cell is not a file. In code that Inductor generated, write filename=None.",
+    ),
+    (TypeError, r"unsupported operand type\(s\) for .*'Run'", _NO_RESULT),
+    (TypeError, r"^'Run' object is not|must be Tensor, not Run", _NO_RESULT),
+    (AttributeError, r"^'Run' object has no attribute", _NO_RESULT),
+)
+"""Class, pattern of the message, and advice that depends on nothing else."""
+
+_ADVICE: list[tuple[type[BaseException], re.Pattern[str], _Advice]] = [
+    (kind, re.compile(pattern), lambda _match, _place, words=words: words)  # type: ignore[misc]
+    for kind, pattern, words in _PLAIN
+]
 
 
 def advice_on(error: BaseException) -> str:
@@ -85,24 +120,6 @@ def _advises(kind: type[BaseException], pattern: str) -> Callable[[_Advice], _Ad
     return register
 
 
-@_advises(AssertionError, r"Torch not compiled with CUDA enabled")
-@_advises(RuntimeError, r"Found no NVIDIA driver|No CUDA GPUs are available|No HIP GPUs are")
-def _no_gpu(_: re.Match[str], __: _Place) -> str:
-    return (
-        'There is no GPU here. Leave out .cuda() and device="cuda": kernels of a %%tilekernel cell '
-        "run on tensors of the CPU."
-    )
-
-
-@_advises(RuntimeError, r"^0 active drivers")
-def _no_driver(_: re.Match[str], __: _Place) -> str:
-    # Of a cell that imports Triton by way of another module, and launches.
-    return (
-        "There is no GPU here for Triton's own launch. Run the cell again: now that Triton is "
-        "imported, its launches run on the CPU."
-    )
-
-
 @_advises(ValueError, r"Pointer argument \(at (\d+)\) cannot be accessed from Triton")
 def _cpu_tensor(_: re.Match[str], place: _Place) -> str:
     name = _called(place, JITFunction)
@@ -111,11 +128,6 @@ def _cpu_tensor(_: re.Match[str], place: _Place) -> str:
         "A tensor of this launch is on the CPU. Move it to the GPU, x.cuda(); or write "
         f"%%tilekernel on the first line of {which}: then launches with CPU tensors run on the CPU."
     )
-
-
-@_advises(ValueError, r"^@jit functions should be defined in a Python file")
-def _no_source(_: re.Match[str], __: _Place) -> str:
-    return WITHOUT_SOURCE
 
 
 @_advises(TypeError, r"'function' object is not subscriptable")
@@ -162,11 +174,6 @@ def _inductor_asks(_: re.Match[str], place: _Place) -> str:
     )
 
 
-@_advises(NameError, r"name '__file__' is not defined")
-def _no_file(_: re.Match[str], __: _Place) -> str:
-    return "A cell is not a file. In code that Inductor generated, write filename=None."
-
-
 @_advises(NameError, r"name '(\w+)' is not defined")
 def _not_imported(match: re.Match[str], place: _Place) -> str:
     module = _IMPORTS.get(match[1])
@@ -175,16 +182,6 @@ def _not_imported(match: re.Match[str], place: _Place) -> str:
     if hasattr(triton.language, match[1]):
         return f"Write tl.{match[1]}."
     return nearest(match[1], [name for name in place.names if not name.startswith("_")])
-
-
-@_advises(TypeError, r"unsupported operand type\(s\) for .*'Run'")
-@_advises(TypeError, r"^'Run' object is not|must be Tensor, not Run")
-@_advises(AttributeError, r"^'Run' object has no attribute")
-def _no_result(_: re.Match[str], __: _Place) -> str:
-    return (
-        "A launch does not return values. Read the results from the tensors that the kernel "
-        "stores to."
-    )
 
 
 @_advises(AttributeError, r"^'(?:TileKernel|JITFunction)' object has no attribute '(\w+)'")

@@ -77,12 +77,9 @@ def _names_of(namespace: Mapping[str, Any], fits: Callable[[Any], bool] | None) 
 
 
 def compilation_of(kernel: Any, given: Mapping[str, Any], position: SourcePosition) -> Compilation:
-    """A kernel compiled, with every pass recorded, unless it was already:
-    for its latest launch, where the line states no types, else for what it states.
-
-    Raises:
-        CompileError: the kernel does not compile.
-        ArgumentError: types or constants do not fit the kernel, or something is missing.
+    """A kernel compiled, with every pass recorded, unless it was already: for its latest launch,
+    where the line states no types, else for what it states. Raises CompileError: the kernel does
+    not compile; ArgumentError: types or constants do not fit the kernel, or something is missing.
     """
     from kernellab.compiler.kernels import unwrap_kernel
     from kernellab.compiler.pipeline import compile_kept

@@ -60,11 +60,8 @@ class Line:
 
     def value(self, path: str | None, option: str) -> Any:
         """Return what a variable of the notebook holds, or an attribute of that: "torch.add"; None
-        for an option that is not given.
-
-        Raises:
-            OptionError: nothing has the name; points at it, and says for which option it was
-                wanted.
+        for an option that is not given. Raises OptionError: nothing has the name; points at it, and
+        says for which option it was wanted.
         """
         if path is None:
             return None
@@ -138,11 +135,9 @@ class Magic:
         ipython_api.complete_options(shell, self)
 
     def read(self, text: str, position: Position) -> tuple[dict[str, Any], str]:
-        """Return the values of the options on a line, by name, and what else it has.
-
-        Raises:
-            OptionError: an unknown option, a bad value, a stray word; points at the word.
-            KernelLabError: what an option's `read` raises, pointed at the word.
+        """Return the values of the options on a line, by name, and what else it has. Raises
+        OptionError: an unknown option, a bad value, a stray word; points at the word;
+        KernelLabError: what an option's `read` raises, pointed at the word.
         """
         if self.has == "nothing":
             return self._values(text, position), ""
@@ -310,11 +305,9 @@ _COLLECT = "__kernellab_collect__"
 
 
 def read_launch(line: Line, text: str | None = None) -> BoundLaunch:
-    """Evaluate the parts of a launch: that on the line, or `text`.
-
-    Raises:
-        OptionError: not a launch, or an unknown name; points at the magic's line.
-        Exception: whatever evaluating a part raises.
+    """Evaluate the parts of a launch: that on the line, or `text`. Raises OptionError: not a
+    launch, or an unknown name; points at the magic's line; Exception: whatever evaluating a part
+    raises.
     """
     text = line.text if text is None else text.strip()
     if not text:

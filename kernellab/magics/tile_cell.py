@@ -52,10 +52,8 @@ def compile_options_of(
 def generated_call(
     generated: Any, compile_options: CompileOptions
 ) -> tuple[InductorKernel, BoundCall, Target]:
-    """Inductor's first config of a kernel: the plain kernel, the call, and the line's GPU.
-
-    Raises:
-        ArgumentError: constants or types that do not fit, or its source is not in this process.
+    """Inductor's first config of a kernel: the plain kernel, the call, and the line's GPU. Raises
+    ArgumentError: constants or types that do not fit, or its source is not in this process.
     """
     constants = compile_options.constants
     plain, values = unwrap_kernel(generated, (), {}, constants)
@@ -81,10 +79,8 @@ def is_kernel(thing: Any) -> bool:
 
 
 def stated_call(kernel: Any, compile_options: CompileOptions) -> BoundCall:
-    """The call that the line states; other types are from annotations, or assumed.
-
-    Raises:
-        ArgumentError: types or constants do not fit the kernel, or something is missing.
+    """The call that the line states; other types are from annotations, or assumed. Raises
+    ArgumentError: types or constants do not fit the kernel, or something is missing.
     """
     constants = {
         name: v for name, v in compile_options.constants.items() if name in kernel.arg_names
@@ -219,11 +215,8 @@ _FIRST_CONFIG = (
 
 
 def _card(kernel: TileKernel, compile_options: CompileOptions, find: FindLaunch) -> Card | CardView:
-    """The card of a kernel, for its launch in the cell, or what is stated or assumed.
-
-    Raises:
-        CompileError: the compiler refused the kernel.
-        ArgumentError: `--sig` does not fit the kernel.
+    """The card of a kernel, for its launch in the cell, or what is stated or assumed. Raises
+    CompileError: the compiler refused the kernel; ArgumentError: `--sig` does not fit the kernel.
     """
     run = kernel.last_run
     if run is not None:

@@ -32,7 +32,7 @@ import torch._inductor.fx_passes.joint_graph
 import torch._inductor.fx_passes.pad_mm
 import torch.utils._pytree as pytree
 
-from kernellab.common.patches import replaced
+from kernellab.common.patches import replaced, watched
 from kernellab.common.processes import AVAILABLE, Forked
 from kernellab.common.system import limited, usable_cores
 from kernellab.errors import WorkerError
@@ -44,32 +44,9 @@ from kernellab.records.graphs import (
     LoweredGraph,
     SavedTensor,
 )
-from kernellab.torch_api.fx_graphs import (
-    byte_count,
-    copied,
-    has_values,
-    level_of,
-    level_or_error,
-    move_graph,
-    on_meta,
-    sizes,
-    uncompiled,
-)
+from kernellab.torch_api import fx_graphs, virtual_gpu
 from kernellab.torch_api.lowering import CONFIG, Lowering, lower, passes_watched, primitives
 from kernellab.torch_api.tracers import Event, bytecode_heard, events_heard
-from kernellab.torch_api.virtual_gpu import (
-    CPU,
-    DEVICE,
-    META,
-    attention_of_gpu,
-    calls_on_gpu,
-    decompositions_see_gpu,
-    gpu_tensors_lie,
-    lift_constants,
-    seeing_gpu,
-    without_gpu,
-    written_out,
-)
 
 # One call under torch.compile, captured from bytecode to Triton kernels for a GPU that may not
 # be there. The call itself runs on the CPU, in ATen operations.
@@ -112,7 +89,7 @@ Runner = Callable[[Made], Run]
 
 def run_aten(made: Made) -> Run:
     """A graph's ATen operations, on the CPU."""
-    module = written_out(made.aten)
+    module = virtual_gpu.written_out(made.aten)
     return lambda args: module(*args)
 
 
@@ -168,7 +145,7 @@ class Backend:
         self._pending: list[_Pending] = []
         self._forward_calls: dict[int, frozenset[str]] = {}
         self._lock = threading.RLock()
-        self._here = CPU
+        self._here = virtual_gpu.CPU
 
     @contextmanager
     def listening(self) -> Iterator[None]:
@@ -183,62 +160,59 @@ class Backend:
         """As torch.compile calls it with a Dynamo graph."""
         with self._lock, ExitStack() as stack:
             number = len(self.captured.frames)
-            self.captured.frames.append(CapturedFrame(number, level_of(module, "fx"), None))
+            self.captured.frames.append(
+                CapturedFrame(number, fx_graphs.level_of(module, "fx"), None)
+            )
             applied = self._applied = Counter()
             stack.enter_context(_config.patch({**CONFIG, **self._config}))
             table = torch._inductor.decomposition.select_decomp_table()
             self._here = _place_of(inputs)
-            without_gpu(module, self._here)
-            lift_constants(module, self._here)
+            virtual_gpu.without_gpu(module, self._here)
+            virtual_gpu.lift_constants(module, self._here)
             stack.enter_context(self._answering())  # the partitioner asks for its random numbers
-            stack.enter_context(decompositions_see_gpu(self._here))
+            stack.enter_context(virtual_gpu.decompositions_see_gpu(self._here))
             stack.enter_context(self._passes_watched())
-            stack.enter_context(
-                replaced(_compile_fx, _recursive_joint_graph_passes=self._joint(number))
-            )
-            stack.enter_context(attention_of_gpu())
+            joint = functools.partial(self._joint, number)
+            stack.enter_context(watched(_compile_fx, _recursive_joint_graph_passes=joint))
+            stack.enter_context(virtual_gpu.attention_of_gpu())
             compiled: Callable[..., Any] = _compile_fx.compile_fx(
                 module,
                 inputs,
                 inner_compile=functools.partial(self._inner, number),
-                decompositions=seeing_gpu({**table, **self._decompositions}, applied),
+                decompositions=virtual_gpu.seeing_gpu({**table, **self._decompositions}, applied),
             )
             return compiled
 
     def _passes_watched(self) -> AbstractContextManager[None]:
         return passes_watched(self._passes) if self._levels else nullcontext()
 
-    def _joint(self, number: int) -> Callable[..., Any]:
-        original = _compile_fx._recursive_joint_graph_passes
-        here = self._here
-
-        def joint(module: torch.fx.GraphModule, *args: Any, **keywords: Any) -> Any:
-            frame = self.captured.frames[number]
-            nodes = module.graph.nodes
-            if any(node.op == "placeholder" and "tangents" in node.name for node in nodes):
-                made = replace(frame, joint=level_of(module, "joint", frame.fx))
-                self.captured.frames[number] = made
-            _trace_patterns()
-            move_graph(module, here, DEVICE)
-            if "input_device" in keywords:
-                keywords["input_device"] = DEVICE
-            fold = _joint_passes.constant_fold_uniform_value
-            known = replaced(
-                _joint_passes,
-                lazy_init=lambda _device=None: None,
-                constant_fold_uniform_value=functools.partial(_folded_on_cpu, fold),
-            )
-            padding = replaced(_pad_mm, **dict.fromkeys(_ASKS_FOR_TIMES, _pads_untimed))
-            with known, padding, self._answering(), gpu_tensors_lie(None):
-                return original(module, *args, **keywords)
-
-        return joint
+    def _joint(
+        self, number: int, original: Any, module: torch.fx.GraphModule, *args: Any, **keywords: Any
+    ) -> Any:
+        frame = self.captured.frames[number]
+        nodes = module.graph.nodes
+        if any(node.op == "placeholder" and "tangents" in node.name for node in nodes):
+            made = replace(frame, joint=fx_graphs.level_of(module, "joint", frame.fx))
+            self.captured.frames[number] = made
+        _trace_patterns()
+        fx_graphs.move_graph(module, self._here, virtual_gpu.DEVICE)
+        if "input_device" in keywords:
+            keywords["input_device"] = virtual_gpu.DEVICE
+        fold = _joint_passes.constant_fold_uniform_value
+        known = replaced(
+            _joint_passes,
+            lazy_init=lambda _device=None: None,
+            constant_fold_uniform_value=functools.partial(_folded_on_cpu, fold),
+        )
+        padding = replaced(_pad_mm, **dict.fromkeys(_ASKS_FOR_TIMES, _pads_untimed))
+        with known, padding, self._answering(), virtual_gpu.gpu_tensors_lie(None):
+            return original(module, *args, **keywords)
 
     def _inner(
         self, number: int, module: torch.fx.GraphModule, inputs: Sequence[Any], **keywords: Any
     ) -> Callable[..., Any]:
         """As `compile_fx` calls its inner compiler with each of AOTAutograd's graphs."""
-        here = move_graph(copied(module), DEVICE, self._here)
+        here = fx_graphs.move_graph(fx_graphs.copied(module), virtual_gpu.DEVICE, self._here)
         direction = _direction(keywords)
         made = Made(direction, number, here, Lowering())
         called = tuple(node.name for node in module.graph.nodes if node.op == "call_function")
@@ -265,7 +239,7 @@ class Backend:
         recomputed: tuple[str, ...],
     ) -> LoweredGraph:
         start = time.perf_counter()
-        aten = level_of(module, "aten", self.captured.frames[made.number].fx)
+        aten = fx_graphs.level_of(module, "aten", self.captured.frames[made.number].fx)
         lowering, error = made.lowering, ""
         prims = Level("prims", "", (), "not requested")
         if self._levels:
@@ -275,7 +249,7 @@ class Backend:
                 self._lock,
                 self._passes_watched(),
                 self._answering(),
-                gpu_tensors_lie(None),
+                virtual_gpu.gpu_tensors_lie(None),
             ):
                 lower(
                     module,
@@ -297,7 +271,7 @@ class Backend:
             prims=prims,
             decompositions=dict(self._applied.most_common()),
             passes=passes,
-            post_grad=level_or_error("post_grad", lambda: _present(final)),
+            post_grad=fx_graphs.level_or_error("post_grad", lambda: _present(final)),
             saved=saved_by(module) if made.direction == "forward" else (),
             recomputed=recomputed,
             loops=tuple(lowering.loops),
@@ -329,7 +303,7 @@ class Backend:
             try:
                 record = pending.forked.result()
             except WorkerError as problem:
-                made, aten = pending.made, level_of(pending.made.aten, "aten")
+                made, aten = pending.made, fx_graphs.level_of(pending.made.aten, "aten")
                 record = LoweredGraph(made.direction, made.number, aten, error=str(problem))
             self.captured.lowered.insert(pending.place, record)
         self._pending.clear()
@@ -384,14 +358,14 @@ def _pads_untimed(*_args: Any, **_keywords: Any) -> bool:
 
 def _folded_on_cpu(fold: Callable[..., Any], module: torch.fx.GraphModule) -> None:
     """Constants are computed while they are folded: on the CPU."""
-    fold(move_graph(module, DEVICE, CPU))
-    move_graph(module, CPU, DEVICE)
+    fold(fx_graphs.move_graph(module, virtual_gpu.DEVICE, virtual_gpu.CPU))
+    fx_graphs.move_graph(module, virtual_gpu.CPU, virtual_gpu.DEVICE)
 
 
 def _place_of(inputs: Sequence[Any]) -> torch.device:
     """Where the tensors of a Dynamo graph are that count as being on the GPU."""
     has_meta = any(isinstance(value, torch.Tensor) and value.is_meta for value in inputs)
-    return META if has_meta else CPU
+    return virtual_gpu.META if has_meta else virtual_gpu.CPU
 
 
 def _direction(keywords: Mapping[str, Any]) -> str:
@@ -438,7 +412,11 @@ def saved_by(module: torch.fx.GraphModule) -> tuple[SavedTensor, ...]:
         value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
         if isinstance(value, torch.Tensor):
             kind = str(value.dtype).removeprefix("torch.")
-            guards.append(SavedTensor(node.name, sizes(value.shape), kind, byte_count(value)))
+            guards.append(
+                SavedTensor(
+                    node.name, fx_graphs.sizes(value.shape), kind, fx_graphs.byte_count(value)
+                )
+            )
     return tuple(guards)
 
 
@@ -547,16 +525,16 @@ def call_once(
     or "". `results` gets the result of each call.
     """
     _dynamo.reset()
-    function = uncompiled(function)
-    place = CPU
+    function = fx_graphs.uncompiled(function)
+    place = virtual_gpu.CPU
     calls: Sequence[CallArguments] = [(args, keywords), *more]
-    if not has_values(function, calls, {}):
-        place = META
-        function, calls, _ = on_meta(function, calls, {})
+    if not fx_graphs.has_values(function, calls, {}):
+        place = virtual_gpu.META
+        function, calls, _ = fx_graphs.on_meta(function, calls, {})
     made = 0
     try:
         compiled = torch.compile(function, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
-        with _functorch_options(), calls_on_gpu(), gpu_tensors_lie(place):
+        with _functorch_options(), virtual_gpu.calls_on_gpu(), virtual_gpu.gpu_tensors_lie(place):
             for given, named in calls:
                 result = compiled(*given, **named)
                 if results is not None:
@@ -676,7 +654,7 @@ class WatchedBackend:
     ) -> Callable[..., Any]:
         """As torch.compile calls it with a Dynamo graph."""
         number = len(self.captured.frames)
-        self.captured.frames.append(CapturedFrame(number, level_of(module, "fx"), None))
+        self.captured.frames.append(CapturedFrame(number, fx_graphs.level_of(module, "fx"), None))
         start = time.perf_counter()
         before, error = len(self.captured.lowered), ""
         try:
@@ -713,28 +691,26 @@ class WatchedBackend:
             number = len(self.captured.frames) - 1
             for name, direction in _COMPILERS.items():
                 compiler = given.get(name) or given["fw_compiler"]
-                given[name] = self._compiling(number, direction, compiler)
+                given[name] = functools.partial(self._compile, number, direction, compiler)
             return original(**given)
 
         return compile_graphs
 
-    def _compiling(
-        self, number: int, direction: str, compiler: Callable[..., Any]
-    ) -> Callable[..., Any]:
-        def watched(module: torch.fx.GraphModule, inputs: Sequence[Any], *more: Any) -> Any:
-            start, error = time.perf_counter(), ""
-            aten = level_of(module, "aten")
-            prims = primitives(module, inputs) if self._levels else Level("prims", "", (), "")
-            saved = saved_by(module) if direction == "forward" else ()
-            try:
-                return compiler(module, inputs, *more)
-            except Exception as problem:  # torch raises anything
-                error = f"{type(problem).__name__}: {problem}"
-                raise
-            finally:
-                self._note(direction, number, aten, prims, error, start, saved)
-
-        return watched
+    def _compile(
+        self, number: int, direction: str, compiler: Callable[..., Any],
+        module: torch.fx.GraphModule, inputs: Sequence[Any], *more: Any,
+    ) -> Any:  # fmt: skip
+        start, error = time.perf_counter(), ""
+        aten = fx_graphs.level_of(module, "aten")
+        prims = primitives(module, inputs) if self._levels else Level("prims", "", (), "")
+        saved = saved_by(module) if direction == "forward" else ()
+        try:
+            return compiler(module, inputs, *more)
+        except Exception as problem:  # torch raises anything
+            error = f"{type(problem).__name__}: {problem}"
+            raise
+        finally:
+            self._note(direction, number, aten, prims, error, start, saved)
 
 
 def _graph_direction(inputs: Sequence[Any]) -> str:

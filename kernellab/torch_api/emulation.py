@@ -347,10 +347,8 @@ Function = Callable[..., Any]
 
 
 def check_index(index: int) -> None:
-    """Refuse the number of a GPU that is not there; one below zero means the current one.
-
-    Raises:
-        RuntimeError: in the words of CUDA.
+    """Refuse the number of a GPU that is not there; one below zero means the current one. Raises
+    RuntimeError: in the words of CUDA.
     """
     if index > 0:
         raise RuntimeError(
@@ -512,10 +510,8 @@ def _cast(policy: Policy, operation: Any, *args: Any, **kwargs: Any) -> Any:
 
 @functools.cache
 def policies() -> Mapping[str, Policy]:
-    """What each operation's kernel does (ATen/autocast_mode.h), by name and overload.
-
-    Raises:
-        UnsupportedOperation: this build of torch comes without its headers.
+    """What each operation's kernel does (ATen/autocast_mode.h), by name and overload. Raises
+    UnsupportedOperation: this build of torch comes without its headers.
     """
     if not _HEADER.exists():
         raise UnsupportedOperation(

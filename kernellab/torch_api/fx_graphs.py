@@ -261,10 +261,8 @@ def rewritten_by(node: torch.fx.Node) -> torch.fx.Node | None:
 
 
 def operation_named(name: str) -> Any:
-    """The operation that nodes are called by: "aten.gelu.default".
-
-    Raises:
-        LookupError: torch has no such operation.
+    """The operation that nodes are called by: "aten.gelu.default". Raises LookupError: torch has no
+    such operation.
     """
     namespace, packet, *overload = name.removeprefix("torch.ops.").split(".")
     try:

@@ -170,10 +170,8 @@ Launch = Callable[[Any, Sequence[Any]], None]
 
 def check_cache_folder() -> None:
     """Make Inductor's folder in the folder for temporary files, which has a name that is known in
-    advance, and whose files torch executes.
-
-    Raises:
-        MachineError: it belongs to another user, or others can write in it.
+    advance, and whose files torch executes. Raises MachineError: it belongs to another user, or
+    others can write in it.
     """
     default = _cache_dirs.default_cache_dir()
     if os.environ.get("TORCHINDUCTOR_CACHE_DIR", default) == default:

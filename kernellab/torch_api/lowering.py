@@ -37,7 +37,7 @@ import torch.fx.traceback
 import torch.utils._pytree as pytree
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from kernellab.common.patches import replaced
+from kernellab.common.patches import replaced, watched
 from kernellab.records.graphs import (
     Candidate,
     Fusion,
@@ -49,17 +49,8 @@ from kernellab.records.graphs import (
     kernel_names,
     with_origins,
 )
-from kernellab.torch_api.fx_graphs import (
-    GraphState,
-    copied,
-    graph_text,
-    is_state,
-    leaves,
-    level_or_error,
-    of_device,
-    state_of,
-    with_leaves,
-)
+from kernellab.torch_api import fx_graphs
+from kernellab.torch_api.fx_graphs import copied
 from kernellab.torch_api.virtual_gpu import CPU, DEVICE
 
 # What max-autotune would choose from: each template of Inductor's in each config; torch's own
@@ -73,9 +64,10 @@ def candidates_noted(candidates: list[Candidate]) -> Iterator[None]:
     """While active, what Inductor would time is added to `candidates`, and the first template
     is taken; where there is none, the first.
     """
-    original = _selection.AlgorithmSelectorCache.__call__
 
-    def choose(cache: Any, name: str, choices: Sequence[Any], *args: Any, **keywords: Any) -> Any:
+    def choose(
+        original: Any, cache: Any, name: str, choices: Sequence[Any], *args: Any, **keywords: Any
+    ) -> Any:
         if not choices:
             return original(cache, name, choices, *args, **keywords)
         taken = next((choice for choice in choices if _is_template(choice)), choices[0])
@@ -83,7 +75,7 @@ def candidates_noted(candidates: list[Candidate]) -> Iterator[None]:
         candidates.extend(_candidate(name, place, choice, choice is taken) for choice in choices)
         return original(cache, name, [taken], *args, **keywords)
 
-    with replaced(_selection.AlgorithmSelectorCache, __call__=choose):
+    with watched(_selection.AlgorithmSelectorCache, __call__=choose):
         yield
 
 
@@ -179,47 +171,40 @@ class _PassWatch:
 
     def __init__(self, passes: list[GraphPass]) -> None:
         self._passes = passes
-        self._open: weakref.WeakKeyDictionary[Any, tuple[GraphState, str, float]]
+        self._open: weakref.WeakKeyDictionary[Any, tuple[fx_graphs.GraphState, str, float]]
         self._open = weakref.WeakKeyDictionary()
-        self._known: weakref.WeakKeyDictionary[Any, tuple[GraphState, str]]
+        self._known: weakref.WeakKeyDictionary[Any, tuple[fx_graphs.GraphState, str]]
         self._known = weakref.WeakKeyDictionary()
 
-    def entered(self, observer: Any) -> None:
+    def entered(self, enter: Any, observer: Any) -> Any:
         """A pass begins."""
-        state = state_of(observer.gm)
+        state = fx_graphs.state_of(observer.gm)
         self._open[observer] = state, self._text(observer.gm, state), time.perf_counter()
+        return enter(observer)
 
-    def left(self, observer: Any) -> None:
+    def left(self, leave: Any, observer: Any, *error: Any) -> Any:
         """It has ended."""
         state, before, start = self._open.pop(observer)
         seconds = time.perf_counter() - start
-        now = state_of(observer.gm)
-        after = before if is_state(state, now) else self._text(observer.gm, now)
+        now = fx_graphs.state_of(observer.gm)
+        after = before if fx_graphs.is_state(state, now) else self._text(observer.gm, now)
         texts = ("", "") if before == after else (before, after)
         self._passes.append(GraphPass(str(observer.passname), _stage(observer), *texts, seconds))
+        return leave(observer, *error)
 
-    def _text(self, module: Any, state: GraphState) -> str:
+    def _text(self, module: Any, state: fx_graphs.GraphState) -> str:
         known = self._known.get(module)
-        if known is None or not is_state(known[0], state):
-            known = self._known[module] = state, graph_text(module)
+        if known is None or not fx_graphs.is_state(known[0], state):
+            known = self._known[module] = state, fx_graphs.graph_text(module)
         return known[1]
 
 
 @contextmanager
 def passes_watched(passes: list[GraphPass]) -> Iterator[None]:
     """While active, each FX pass of Inductor's is added to `passes`."""
-    observer, watch = _observing.GraphTransformObserver, _PassWatch(passes)
-    enter, leave = observer.__enter__, observer.__exit__
-
-    def entered(observer: Any) -> Any:
-        watch.entered(observer)
-        return enter(observer)
-
-    def left(observer: Any, *error: Any) -> Any:
-        watch.left(observer)
-        return leave(observer, *error)
-
-    with replaced(observer, __enter__=entered, __exit__=left):
+    watch = _PassWatch(passes)
+    observer = _observing.GraphTransformObserver
+    with watched(observer, __enter__=watch.entered, __exit__=watch.left):
         yield
 
 
@@ -250,53 +235,48 @@ class _SchedulerWatch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """While active, schedulers are watched."""
-        scheduler = _scheduling.Scheduler
-        with ExitStack() as stack:
-            for owner, name, watch in (
-                (scheduler, "fuse_nodes", self._fuse_nodes),
-                (scheduler, "can_fuse", self._can_fuse),
-                (scheduler, "fuse_two_nodes", self._fuse_two_nodes),
-                (scheduler, "codegen", self._codegen),
-                (_scheduling.WhyNoFuse, "__call__", self._why),
-                (_triton_codegen.TritonScheduling, "define_kernel", self._define_kernel),
-                (_common_codegen.CSE, "generate", self._generate),
-                (_ir.UserDefinedTritonKernel, "__init__", self._users_kernel),
-                (_ir.UserDefinedTritonKernel, "codegen_comment", self._define_users_kernel),
-            ):
-                watched = watch(getattr(owner, name))
-                stack.enter_context(replaced(owner, **{name: watched}))
+        with (
+            watched(
+                _scheduling.Scheduler,
+                fuse_nodes=self._fuse_nodes,
+                can_fuse=self._can_fuse,
+                fuse_two_nodes=self._fuse_two_nodes,
+                codegen=self._codegen,
+            ),
+            watched(_scheduling.WhyNoFuse, __call__=self._why),
+            watched(_triton_codegen.TritonScheduling, define_kernel=self._define_kernel),
+            watched(_common_codegen.CSE, generate=self._generate),
+            watched(
+                _ir.UserDefinedTritonKernel,
+                __init__=self._users_kernel,
+                codegen_comment=self._define_users_kernel,
+            ),
+        ):
             yield
 
-    def _fuse_nodes(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def fuse_nodes(scheduler: Any, nodes: Any) -> Any:
-            self._lowering.loops += [_buffer(node) for node in nodes if node.node is not None]
-            return original(scheduler, nodes)
+    def _fuse_nodes(self, original: Any, scheduler: Any, nodes: Any) -> Any:
+        self._lowering.loops += [_buffer(node) for node in nodes if node.node is not None]
+        return original(scheduler, nodes)
 
-        return fuse_nodes
+    def _why(self, original: Any, note: Any, reason: str, *args: Any) -> Any:
+        self._local.reason = reason % args if args else reason
+        return original(note, reason, *args)
 
-    def _why(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def why(note: Any, reason: str, *args: Any) -> Any:
-            self._local.reason = reason % args if args else reason
-            return original(note, reason, *args)
-
-        return why
-
-    def _can_fuse(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def can_fuse(scheduler: Any, first: Any, second: Any, *args: Any, **keywords: Any) -> Any:
-            if getattr(self._local, "depth", 0):
-                return original(scheduler, first, second, *args, **keywords)
-            self._local.depth, self._local.reason = 1, ""
-            try:
-                can = original(scheduler, first, second, *args, **keywords)
-            finally:
-                self._local.depth = 0
-            reason = "" if can else self._local.reason or "Inductor gives no reason"
-            if reason.startswith("intermediate nodes"):
-                reason = f"{reason}: {self._between(scheduler, first, second)}"
-            self._note(scheduler, first, second, fused=False, reason=reason)
-            return can
-
-        return can_fuse
+    def _can_fuse(
+        self, original: Any, scheduler: Any, first: Any, second: Any, *args: Any, **keywords: Any
+    ) -> Any:
+        if getattr(self._local, "depth", 0):
+            return original(scheduler, first, second, *args, **keywords)
+        self._local.depth, self._local.reason = 1, ""
+        try:
+            can = original(scheduler, first, second, *args, **keywords)
+        finally:
+            self._local.depth = 0
+        reason = "" if can else self._local.reason or "Inductor gives no reason"
+        if reason.startswith("intermediate nodes"):
+            reason = f"{reason}: {self._between(scheduler, first, second)}"
+        self._note(scheduler, first, second, fused=False, reason=reason)
+        return can
 
     def _between(self, scheduler: Any, first: Any, second: Any) -> str:
         """The operations that use what the first computes and that the second uses."""
@@ -306,12 +286,11 @@ class _SchedulerWatch:
         names.sort(key=lambda name: (len(name), name))  # op2 is before op10
         return ", ".join(with_origins(name, self._lowering.loops) for name in names)
 
-    def _fuse_two_nodes(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def fuse_two_nodes(scheduler: Any, first: Any, second: Any, *args: Any) -> Any:
-            self._note(scheduler, first, second, fused=True, reason="")
-            return original(scheduler, first, second, *args)
-
-        return fuse_two_nodes
+    def _fuse_two_nodes(
+        self, original: Any, scheduler: Any, first: Any, second: Any, *args: Any
+    ) -> Any:
+        self._note(scheduler, first, second, fused=True, reason="")
+        return original(scheduler, first, second, *args)
 
     def _note(self, scheduler: Any, first: Any, second: Any, *, fused: bool, reason: str) -> None:
         names = first.get_name(), second.get_name()
@@ -323,56 +302,52 @@ class _SchedulerWatch:
             reason = "another pair went first, or a circle would come of it"
         self._pairs[names] = Fusion(*names, fused, reason, int(saved))
 
-    def _generate(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def generate(cse: Any, *args: Any, **keywords: Any) -> Any:
-            made = original(cse, *args, **keywords)
-            kernel = _virtualized.V.kernel
-            node = getattr(kernel, "current_node", None)
-            if node is not None and hasattr(made, "name"):
-                self._variables.setdefault(kernel, {}).setdefault(made.name, node.get_name())
-            return made
+    def _generate(self, original: Any, cse: Any, *args: Any, **keywords: Any) -> Any:
+        made = original(cse, *args, **keywords)
+        kernel = _virtualized.V.kernel
+        node = getattr(kernel, "current_node", None)
+        if node is not None and hasattr(made, "name"):
+            self._variables.setdefault(kernel, {}).setdefault(made.name, node.get_name())
+        return made
 
-        return generate
+    def _define_kernel(
+        self,
+        original: Any,
+        scheduling: Any,
+        source: str,
+        node_schedule: Any,
+        kernel: Any,
+        *args: Any,
+    ) -> Any:
+        name = original(scheduling, source, node_schedule, kernel, *args)
+        nodes = [node for node in node_schedule if hasattr(node, "get_name")]
+        for node in nodes:
+            self._kernel_of[node.get_name()] = str(name)
+        variables = self._variables.get(kernel, {})
+        self._lowering.kernels.append(_kernel(str(name), nodes, variables))
+        return name
 
-    def _define_kernel(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def define_kernel(
-            scheduling: Any, source: str, node_schedule: Any, kernel: Any, *args: Any
-        ) -> Any:
-            name = original(scheduling, source, node_schedule, kernel, *args)
-            nodes = [node for node in node_schedule if hasattr(node, "get_name")]
-            for node in nodes:
-                self._kernel_of[node.get_name()] = str(name)
-            variables = self._variables.get(kernel, {})
-            self._lowering.kernels.append(_kernel(str(name), nodes, variables))
-            return name
+    def _users_kernel(
+        self, original: Any, kernel: Any, *, kernel_args: dict[str, Any], **keywords: Any
+    ) -> None:
+        original(kernel, kernel_args=kernel_args, **keywords)
+        node = _virtualized.V.graph.current_node
+        mutated = {
+            name: node.kwargs["kwargs"][name].name
+            for name, value in kernel_args.items()
+            if any(value is argument for argument in kernel.mutable_args)
+        }
+        self._mutations[kernel.get_operation_name()] = Mutation(node.name, mutated)
 
-        return define_kernel
-
-    def _users_kernel(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def created(kernel: Any, *, kernel_args: dict[str, Any], **keywords: Any) -> None:
-            original(kernel, kernel_args=kernel_args, **keywords)
-            node = _virtualized.V.graph.current_node
-            mutated = {
-                name: node.kwargs["kwargs"][name].name
-                for name, value in kernel_args.items()
-                if any(value is argument for argument in kernel.mutable_args)
-            }
-            self._mutations[kernel.get_operation_name()] = Mutation(node.name, mutated)
-
-        return created
-
-    def _define_users_kernel(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def codegen_comment(kernel: Any, wrapper: Any, name: str) -> None:
-            original(kernel, wrapper, name)
-            operation = kernel.get_operation_name()
-            self._kernel_of[operation] = name
-            mutation = replace(self._mutations[operation], kernel=name)
-            self._lowering.mutations.append(mutation)
-            buffers = tuple(buffer.get_name() for buffer in kernel.get_outputs())
-            origins = (mutation.node,)
-            self._lowering.kernels.append(KernelCode(name, "", (operation,), buffers, origins))
-
-        return codegen_comment
+    def _define_users_kernel(self, original: Any, kernel: Any, wrapper: Any, name: str) -> None:
+        original(kernel, wrapper, name)
+        operation = kernel.get_operation_name()
+        self._kernel_of[operation] = name
+        mutation = replace(self._mutations[operation], kernel=name)
+        self._lowering.mutations.append(mutation)
+        buffers = tuple(buffer.get_name() for buffer in kernel.get_outputs())
+        origins = (mutation.node,)
+        self._lowering.kernels.append(KernelCode(name, "", (operation,), buffers, origins))
 
     def _launch(self, node: Any) -> GraphLaunch | None:
         names = _names(node)
@@ -397,18 +372,15 @@ class _SchedulerWatch:
             return replace(pair, fused=True, reason="")
         return pair
 
-    def _codegen(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def codegen(scheduler: Any) -> Any:
-            nodes = list(scheduler.nodes)
-            result = original(scheduler)
-            self._lowering.groups += [_names(node) for node in nodes]
-            self._lowering.values.update(_values(nodes))
-            launched = [self._launch(node) for node in nodes]
-            self._lowering.launches += [launch for launch in launched if launch is not None]
-            self._lowering.fusions = [self._ended(pair) for pair in self._pairs.values()]
-            return result
-
-        return codegen
+    def _codegen(self, original: Any, scheduler: Any) -> Any:
+        nodes = list(scheduler.nodes)
+        result = original(scheduler)
+        self._lowering.groups += [_names(node) for node in nodes]
+        self._lowering.values.update(_values(nodes))
+        launched = [self._launch(node) for node in nodes]
+        self._lowering.launches += [launch for launch in launched if launch is not None]
+        self._lowering.fusions = [self._ended(pair) for pair in self._pairs.values()]
+        return result
 
 
 def _split(name: str) -> set[str]:
@@ -468,16 +440,6 @@ def _kernel(name: str, nodes: Sequence[Any], variables: dict[str, str]) -> Kerne
     )
 
 
-def _used_again(kernel: KernelCode, again: KernelCode) -> KernelCode:
-    """A kernel that what is fused later is computed by too."""
-    return replace(
-        kernel,
-        buffers=tuple(dict.fromkeys(kernel.buffers + again.buffers)),
-        origins=tuple(dict.fromkeys(kernel.origins + again.origins)),
-        reused=(*kernel.reused, again.operations),
-    )
-
-
 # One graph
 
 
@@ -519,12 +481,21 @@ def lower(
         stack.enter_context(_SchedulerWatch(lowering).watching())
         stack.enter_context(replaced(_graph.GraphLowering, compile_to_module=compile_to_module))
         stack.enter_context(candidates_noted(lowering.candidates))
-        moved = [of_device(tensor, here, DEVICE) for tensor in inputs]
+        moved = [fx_graphs.of_device(tensor, here, DEVICE) for tensor in inputs]
         _compile_fx.compile_fx_inner(copied(module), moved, **keywords)
     noted: dict[str, KernelCode] = {}
     for kernel in lowering.kernels:
         first = noted.get(kernel.name)
-        noted[kernel.name] = kernel if first is None else _used_again(first, kernel)
+        noted[kernel.name] = (
+            kernel
+            if first is None
+            else replace(
+                first,
+                buffers=tuple(dict.fromkeys(first.buffers + kernel.buffers)),
+                origins=tuple(dict.fromkeys(first.origins + kernel.origins)),
+                reused=(*first.reused, kernel.operations),
+            )
+        )
     sources = list(kernel_sources(lowering.wrapper))
     names = kernel_names({variable: function for variable, function, _ in sources})
     bare = KernelCode("", "", (), (), ())
@@ -592,10 +563,8 @@ def nothing_inlined() -> Iterator[None]:
     Inductor has options for values with several users (`realize_reads_threshold`), and none for
     those with one.
     """
-    lowering = _graph.GraphLowering
-    original = lowering.run_node
 
-    def run_node(graph: Any, node: Any) -> Any:
+    def run_node(original: Any, graph: Any, node: Any) -> Any:
         result = original(graph, node)
         box: Any = getattr(result, "data", None)
         is_computed = isinstance(box, _ir.StorageBox) and isinstance(
@@ -605,7 +574,7 @@ def nothing_inlined() -> Iterator[None]:
             result.realize()
         return result
 
-    with replaced(lowering, run_node=run_node):
+    with watched(_graph.GraphLowering, run_node=run_node):
         yield
 
 
@@ -623,10 +592,10 @@ def primitives(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Level:
             if all(map(_is_plain, module.graph.nodes)):
                 return _WrittenOut(module).made()
             run = torch.fx.Interpreter(module).run
-            here = [of_device(value, DEVICE, CPU) for value in inputs]
+            here = [fx_graphs.of_device(value, DEVICE, CPU) for value in inputs]
             return make_fx(run, decomposition_table=_primitive_table())(*here)
 
-    return level_or_error("prims", made)
+    return fx_graphs.level_or_error("prims", made)
 
 
 @functools.cache
@@ -663,7 +632,9 @@ def _is_plain(node: torch.fx.Node) -> bool:
 
 
 def _is_static(node: torch.fx.Node) -> bool:
-    return node.op == "output" or all(map(_is_of_known_size, leaves(node.meta.get("val"))))
+    return node.op == "output" or all(
+        map(_is_of_known_size, fx_graphs.leaves(node.meta.get("val")))
+    )
 
 
 def _is_of_known_size(value: Any) -> bool:
@@ -770,7 +741,7 @@ def _kind_of(node: torch.fx.Node) -> Any:
 def _like(node: torch.fx.Node) -> Any:
     """A new tensor like a node's value: `x * x` takes two."""
     value = node.meta["val"]
-    return of_device(value, value.device, value.device)
+    return fx_graphs.of_device(value, value.device, value.device)
 
 
 def _called(node: torch.fx.Node, tensors: Iterator[Any]) -> Any:
@@ -783,7 +754,7 @@ _PLACE = "<tensor>"
 
 def _with_nodes(change: Callable[[torch.fx.Node], Any], arguments: Any) -> Any:
     """Arguments of a node with the nodes among them changed."""
-    return with_leaves(
+    return fx_graphs.with_leaves(
         lambda leaf: change(leaf) if isinstance(leaf, torch.fx.Node) else leaf, arguments
     )
 

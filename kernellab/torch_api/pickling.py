@@ -129,7 +129,9 @@ class _Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
             return operator.attrgetter("ops"), (torch,)
         if isinstance(value, CustomOpDef):
             return _reduce_operation(value)
-        if isinstance(value, MethodType) and _is_found_by_name(value):
+        if isinstance(value, MethodType) and (
+            getattr(type(value.__self__), value.__name__, None) is value.__func__
+        ):
             # By its name, since torch replaces methods such as an optimizer's `step`.
             return getattr, (value.__self__, value.__name__)
         if isinstance(value, torch.nn.Module) and _parametrize.is_parametrized(value):
@@ -245,10 +247,6 @@ def _define_operation(
     if gradient[0] is not None:
         operation.register_autograd(gradient[0], setup_context=gradient[1])
     return operation
-
-
-def _is_found_by_name(method: MethodType) -> bool:
-    return getattr(type(method.__self__), method.__name__, None) is method.__func__
 
 
 def _parametrized(own: type[torch.nn.Module], attributes: dict[str, Any]) -> torch.nn.Module:

@@ -12,6 +12,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from types import BuiltinFunctionType, CodeType, FunctionType
 from typing import Any
 
@@ -28,7 +29,7 @@ import torch._lazy.ts_backend
 import torch._logging.structured
 import torch.utils._pytree as pytree
 
-from kernellab.common.patches import replaced
+from kernellab.common.patches import watched
 from kernellab.common.text import shown
 from kernellab.errors.sources import SourcePosition
 from kernellab.records.graphs import Bytecode
@@ -112,17 +113,12 @@ def events_heard(events: list[Event]) -> Iterator[None]:
     log.addHandler(sink)
     log.setLevel(logging.DEBUG)
     objects: dict[int, str] = {}
-    manager = _guard_checks.CheckFunctionManager
+    noting_values = partial(_noting_values, events, objects)
     try:
         with (
-            replaced(_protocol, binop_type_error=_noting_pointers(events)),
-            replaced(manager, id_ref=_noting_objects(manager.id_ref, objects)),
-            replaced(
-                _guard_checks,
-                get_guard_fail_reason_helper=_noting_values(
-                    _guard_checks.get_guard_fail_reason_helper, events, objects
-                ),
-            ),
+            watched(_protocol, binop_type_error=partial(_noting_pointers, events)),
+            watched(_guard_checks.CheckFunctionManager, id_ref=partial(_noting_objects, objects)),
+            watched(_guard_checks, get_guard_fail_reason_helper=noting_values),
         ):
             yield
     finally:
@@ -130,30 +126,25 @@ def events_heard(events: list[Event]) -> Iterator[None]:
         log.setLevel(level)
 
 
-def _noting_objects(original: Callable[..., int], objects: dict[int, str]) -> Callable[..., int]:
+def _noting_objects(
+    objects: dict[int, str], original: Any, manager: Any, value: object, source: str
+) -> Any:
     """What Dynamo calls with each object that code is compiled for; `objects` gets its text."""
-
-    def noting(manager: Any, value: object, source: str) -> int:
-        number = original(manager, value, source)
-        objects[number] = _described(value)
-        return number
-
-    return noting
+    number = original(manager, value, source)
+    objects[number] = _described(value)
+    return number
 
 
 def _noting_values(
-    original: Callable[..., str], events: list[Event], objects: Mapping[int, str]
-) -> Callable[..., str]:
+    events: list[Event], objects: Mapping[int, str], original: Any,
+    manager: Any, local_values: dict[str, Any], *more: Any, **named: Any,
+) -> Any:  # fmt: skip
     """What Dynamo calls for the reason why a guard failed: the values are noted with it."""
-
-    def noting(manager: Any, local_values: dict[str, Any], *more: Any, **named: Any) -> str:
-        reason = original(manager, local_values, *more, **named)
-        scope = {**local_values, "L": local_values, "G": manager.global_scope["G"]}
-        values = _values_of(reason, scope, objects)
-        events.append((_artifact("kernellab_guard_values"), (reason, *values)))
-        return reason
-
-    return noting
+    reason = original(manager, local_values, *more, **named)
+    scope = {**local_values, "L": local_values, "G": manager.global_scope["G"]}
+    values = _values_of(reason, scope, objects)
+    events.append((_artifact("kernellab_guard_values"), (reason, *values)))
+    return reason
 
 
 _OF_OBJECT = re.compile(r"___check_obj_id\(.+, (?P<number>\d+)\)")
@@ -222,22 +213,20 @@ def _artifact(name: str) -> dict[str, Any]:
     return metadata
 
 
-def _noting_pointers(events: list[Event]) -> Callable[..., Any] | None:
+def _noting_pointers(
+    events: list[Event], original: Any, translator: Any, left: Any, right: Any, symbol: str,
+    *args: Any,
+) -> Any:  # fmt: skip
     """What Dynamo calls instead of raising a TypeError for an operation: it notes before which of
     them an operand is the address of a tensor, for which Dynamo has no number.
     """
-    original = getattr(_protocol, "binop_type_error", None)
-
-    def noting(translator: Any, left: Any, right: Any, symbol: str, *args: Any) -> Any:
-        for operand in (left, right):
-            if type(operand).__name__ == "DataPtrVariable":
-                place = translator.frame_summary()
-                words = f"tensor pointers cannot be traced: `{symbol}` of {operand.method_name}()"
-                position = SourcePosition(place.filename, place.lineno)
-                events.append((_artifact("kernellab_pointer"), (position, words)))
-        return original(translator, left, right, symbol, *args)  # type: ignore[misc]
-
-    return noting
+    for operand in (left, right):
+        if type(operand).__name__ == "DataPtrVariable":
+            place = translator.frame_summary()
+            words = f"tensor pointers cannot be traced: `{symbol}` of {operand.method_name}()"
+            position = SourcePosition(place.filename, place.lineno)
+            events.append((_artifact("kernellab_pointer"), (position, words)))
+    return original(translator, left, right, symbol, *args)
 
 
 @contextmanager
@@ -281,22 +270,18 @@ def _initialized() -> None:
     _backend.init()  # a second time is an error
 
 
-def lazily(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What calls a function with lazy tensors, for results and arguments on the CPU."""
+def called_lazily(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function with lazy tensors; its results and arguments are on the CPU."""
     _initialized()
-
-    def called(*args: Any) -> Any:
-        lazy = pytree.tree_map(_to_lazy, args)
-        made = function(*lazy)
-        _lazy.mark_step()  # what is written down so far becomes one program
-        result = pytree.tree_map(_to_cpu, made)
-        for mine, theirs in zip(pytree.tree_leaves(args), pytree.tree_leaves(lazy), strict=True):
-            if isinstance(mine, torch.Tensor):
-                with torch.no_grad():
-                    mine.copy_(theirs.cpu())
-        return result
-
-    return called
+    lazy = pytree.tree_map(_to_lazy, args)
+    made = function(*lazy)
+    _lazy.mark_step()  # what is written down so far becomes one program
+    result = pytree.tree_map(_to_cpu, made)
+    for mine, theirs in zip(pytree.tree_leaves(args), pytree.tree_leaves(lazy), strict=True):
+        if isinstance(mine, torch.Tensor):
+            with torch.no_grad():
+                mine.copy_(theirs.cpu())
+    return result
 
 
 def programs_run() -> int:

@@ -10,7 +10,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ import torch.nn.attention.flex_attention
 import torch.utils._triton
 from torch._higher_order_ops.associative_scan import associative_scan
 
-from kernellab.common.patches import Replacement, all_replaced, replaced
+from kernellab.common.patches import Replacement, all_replaced, around, replaced, watched
 from kernellab.torch_api.emulation import (
     OF_C,
     OF_CUDA,
@@ -130,14 +130,12 @@ def _registered(interface: type) -> Iterator[None]:
 
 def _forget_answers() -> None:
     for module in (_triton_questions, _inductor_utils):
-        _clear_caches(module)
+        for thing in vars(module).values():
+            if getattr(thing, "__module__", None) == module.__name__ and hasattr(
+                thing, "cache_clear"
+            ):
+                thing.cache_clear()
     _hints.DeviceProperties.create.cache_clear()
-
-
-def _clear_caches(module: ModuleType) -> None:
-    for thing in vars(module).values():
-        if getattr(thing, "__module__", None) == module.__name__ and hasattr(thing, "cache_clear"):
-            thing.cache_clear()
 
 
 # A call whose tensors count as a GPU's: what it makes on "cuda" lies where they are, and
@@ -214,9 +212,8 @@ def lift_constants(module: torch.fx.GraphModule, place: torch.device) -> None:
 @contextmanager
 def calls_on_gpu() -> Iterator[None]:
     """While active, calls may name the GPU, and are autocast as on it."""
-    dispatch = vars(_fakes.FakeTensorMode)["__torch_dispatch__"]
     with (
-        replaced(_fakes.FakeTensorMode, __torch_dispatch__=_elsewhere(dispatch)),
+        watched(_fakes.FakeTensorMode, __torch_dispatch__=_elsewhere),
         replaced(torch, set_autocast_enabled=following(lambda: _counts)),
         replaced(_flex, _validate_device=_nothing_of_torchs),  # refuses gradients on the CPU
         replaced(associative_scan, __code__=_of_any_device(associative_scan.__code__)),
@@ -245,17 +242,15 @@ def _of_any_device(code: CodeType) -> CodeType:
     return code.replace(co_consts=tuple(map(changed, code.co_consts)))
 
 
-def _elsewhere(dispatch: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(dispatch)
-    def elsewhere(mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        place = _places[-1]
-        if place is not None:
-            args, kwargs = moved_devices(args, kwargs, place)
-            if function is _copy and kwargs.get("device") == META:
-                kwargs["device"] = place  # `let_operations_be_traced` has "cuda" mean it there
-        return dispatch(mode, function, types, args, kwargs)
-
-    return elsewhere
+def _elsewhere(
+    dispatch: Any, mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    place = _places[-1]
+    if place is not None:
+        args, kwargs = moved_devices(args, kwargs, place)
+        if function is _copy and kwargs.get("device") == META:
+            kwargs["device"] = place  # `let_operations_be_traced` has "cuda" mean it there
+    return dispatch(mode, function, types, args, kwargs)
 
 
 def _counts(_tensor: torch.Tensor) -> bool:
@@ -293,59 +288,37 @@ def seeing_gpu(
         applied: counts, by the operation's name, what is written out.
     """
     return {
-        operation: _told(decomposition, str(operation), applied)
+        operation: around(decomposition, functools.partial(_told, str(operation), applied))
         for operation, decomposition in decompositions.items()
     }
 
 
-def _told(function: Callable[..., Any], name: str, applied: Counter[str]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def told(*args: Any, **keywords: Any) -> Any:
-        before, _asking.is_inside = _asking.is_inside, True
-        try:
-            result = function(*args, **keywords)
-        finally:
-            _asking.is_inside = before
-        applied[name] += result is not NotImplemented
-        return result
-
-    return told
+def _told(name: str, applied: Counter[str], function: Any, /, *args: Any, **keywords: Any) -> Any:
+    before, _asking.is_inside = _asking.is_inside, True
+    try:
+        result = function(*args, **keywords)
+    finally:
+        _asking.is_inside = before
+    applied[name] += result is not NotImplemented
+    return result
 
 
 @contextmanager
 def decompositions_see_gpu(here: torch.device) -> Iterator[None]:
-    """While active, decompositions of `seeing_gpu` see a GPU.
-
-    Args:
-        here: where traced tensors of the GPU are.
+    """While active, decompositions of `seeing_gpu` see a GPU. `here`: where traced tensors of the
+    GPU are.
     """
 
     def as_gpu(kind: str) -> str:
         return DEVICE.type if kind == here.type else kind
 
-    device, hint = vars(_fakes.FakeTensor)["device"], _metas.device_hint
-    replacements: list[Replacement] = [
-        (_fakes.FakeTensor, "device", _device_or_gpu(device, here)),
-        (_metas, "device_hint", lambda tensor: as_gpu(hint(tensor))),
-    ]
-    for mode in (_fakes.FakeTensorMode, _proxies.ProxyTorchDispatchMode):
-        original = vars(mode)["__torch_dispatch__"]
-        replacements.append((mode, "__torch_dispatch__", _outside(original, here)))
-    with all_replaced(replacements):
-        yield
-
-
-def _device_or_gpu(original: property, here: torch.device) -> property:
-    def device(tensor: Any) -> torch.device:
-        answer: torch.device = original.__get__(tensor)
+    def device_or_gpu(tensor: Any) -> torch.device:
+        answer: torch.device = device.__get__(tensor)
         return DEVICE if _asking.is_inside and answer == here else answer
 
-    return property(device, original.fset, original.fdel, original.__doc__)
-
-
-def _outside(dispatch: Callable[..., Any], here: torch.device) -> Callable[..., Any]:
-    @functools.wraps(dispatch)
-    def outside(mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def outside(
+        dispatch: Any, mode: Any, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         if not _asking.is_inside:
             return dispatch(mode, function, types, args, kwargs)
         _asking.is_inside = False
@@ -355,7 +328,14 @@ def _outside(dispatch: Callable[..., Any], here: torch.device) -> Callable[..., 
         finally:
             _asking.is_inside = True
 
-    return outside
+    device = vars(_fakes.FakeTensor)["device"]
+    with (
+        replaced(_fakes.FakeTensor, device=device.getter(device_or_gpu)),
+        watched(_metas, device_hint=lambda hint, tensor: as_gpu(hint(tensor))),
+        watched(_fakes.FakeTensorMode, __torch_dispatch__=outside),
+        watched(_proxies.ProxyTorchDispatchMode, __torch_dispatch__=outside),
+    ):
+        yield
 
 
 # Attention as a GPU has it: `scaled_dot_product_attention` becomes one of torch's fused kernels.

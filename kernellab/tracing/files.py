@@ -81,11 +81,8 @@ def trace_in(content: bytes, file: Path) -> Trace:
 
 
 def _zip_members(content: bytes, *names: str) -> list[bytes]:
-    """Entries of a zip file.
-
-    Raises:
-        KeyError: there is no such entry.
-        BadFile: damaged, encrypted, not deflated, or unpacks to more than `inflated_limit`.
+    """Entries of a zip file. Raises KeyError: there is no such entry; BadFile: damaged, encrypted,
+    not deflated, or unpacks to more than `inflated_limit`.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -131,10 +128,6 @@ _MOST_KEPT = values.TOTAL_EXACT + values.TOTAL_MEMORY
 """Bytes that all values of a trace may have, as many as a recorder keeps."""
 
 
-_EARLIER = ("rounding",)
-"""Facts of traces that earlier versions saved, which are not used."""
-
-
 class _Reader(RecordReader):
     """Reads the parts of one trace, which name its values and its frames by their numbers."""
 
@@ -164,7 +157,7 @@ class _Reader(RecordReader):
     def trace(self) -> Trace:
         """All of it."""
         data = self._data
-        facts: TraceFacts = self.record(TraceFacts, data["facts"], _EARLIER)
+        facts: TraceFacts = self.record(TraceFacts, data["facts"])
         if not facts.programs:
             raise data["facts"]["programs"].misfit("a list of one program or more")
         self._read_frames(data["frames"])
@@ -193,8 +186,6 @@ class _Reader(RecordReader):
         )
 
     def _asynchronous(self, steps: int) -> Iterator[AsyncOperation]:
-        if not self._data.has("asynchronous"):
-            return  # an earlier version saved it
         for item in self._data["asynchronous"].items():
             operation: AsyncOperation = self.row(AsyncOperation, item)
             if max(operation.issued, operation.completed or 0) >= steps:

@@ -241,14 +241,8 @@ class TracedLaunch:
         operations: bool,
         added: steps.Program | None = None,
     ) -> tuple[Trace, steps.Program | None]:
-        """One run, and its trace.
-
-        Args:
-            arguments: with the tensors that the run may write.
-
-        Returns:
-            The trace; and the program that was not traced and ended the run by a fault, where one
-            did.
+        """One run, and its trace. `arguments`: with the tensors that the run may write. Returns the
+        trace; and the program that was not traced and ended the run by a fault, where one did.
         """
         call, values = replace(self.call, values=arguments), ValueStore(exact_bytes)
         recorder = Recorder(values, MOST_STEPS, steps.compiled_sources(self.kernel))

@@ -498,13 +498,9 @@ class TracedArgument:
     def coordinates(
         self, indices: numpy.ndarray
     ) -> tuple[numpy.ndarray, tuple[numpy.ndarray, ...]]:
-        """Where in the tensor elements of its storage are.
-
-        Args:
-            indices: elements from the tensor's first, int64, in one dimension.
-
-        Returns:
-            Which of them lie in the tensor, and for these the index along each dimension.
+        """Where in the tensor elements of its storage are. `indices`: elements from the tensor's
+        first, int64, in one dimension. Returns which of them lie in the tensor, and for these the
+        index along each dimension.
         """
         rest = indices.copy()
         inside = rest >= 0

@@ -406,14 +406,8 @@ Key = str | Sequence[str] | None
 def checked_key(
     kernel: Any, key: Key, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """Return the names of the arguments that choose the config.
-
-    Args:
-        args, keywords: the launch's.
-
-    Raises:
-        ArgumentError: a name is not an argument of the kernel, or is a tensor's, which no other
-            launch has.
+    """Return the names of the arguments that choose the config. Raises ArgumentError: a name is not
+    an argument of the kernel, or is a tensor's, which no other launch has.
     """
     plain = innermost(kernel)
     given = {**dict(zip(plain.arg_names, args)), **keywords}

@@ -41,12 +41,8 @@ def tensor_bytes(value: Any) -> int:
 
 def bytes_moved(compilation: Compilation, sizes: Mapping[str, int]) -> tuple[float | None, str]:
     """Return the least that a launch moves: each tensor once, or twice if read and written.
-
-    Args:
-        sizes: bytes of each tensor among the arguments.
-
-    Returns:
-        The bytes, and how they were counted; None if an access does not start from an argument.
+    `sizes`: bytes of each tensor among the arguments. Returns the bytes, and how they were counted;
+    None if an access does not start from an argument.
     """
     touched: set[tuple[str, type]] = set()
     for op in compilation.module(_first_stage(compilation)).walk():

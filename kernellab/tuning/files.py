@@ -333,13 +333,8 @@ def to_json(tuning: Tuning) -> dict[str, Any]:
 
 
 def from_json(data: saved_files.SavedData, kind: type[Tuning]) -> Tuning:
-    """Read what `to_json` made.
-
-    Args:
-        kind: the class `Tuning`, whose module imports this one.
-
-    Raises:
-        SchemaError: the data is not a saved sweep.
+    """Read what `to_json` made. `kind`: the class `Tuning`, whose module imports this one. Raises
+    SchemaError: the data is not a saved sweep.
     """
     tuning: Tuning = READER.record(kind, data, ["work"])
     tuning = replace(tuning, known_work=READER.read(Work, data["work"]))

@@ -113,13 +113,9 @@ class LinesData(_Plot):
 
 
 def plot_data(tuning: Tuning, kind: str, x: str | None = None, y: str | None = None) -> PlotData:
-    """Return what a plot of a sweep shows.
-
-    Args:
-        x, y: parameters of a heat map; None takes the two that vary most.
-
-    Raises:
-        ArgumentError: no such kind or parameter, nothing was timed, or nothing is known to draw.
+    """Return what a plot of a sweep shows. `x`, `y`: parameters of a heat map; None takes the two
+    that vary most. Raises ArgumentError: no such kind or parameter, nothing was timed, or nothing
+    is known to draw.
     """
     check_kind(kind)
     if not tuning.is_timed:

@@ -49,10 +49,8 @@ _CELL = "a notebook's cell"
 
 
 def source_of(kernel: Any, values: Iterable[Any] = ()) -> KernelSource | None:
-    """Return the source of a JIT function; None if it cannot be read.
-
-    Args:
-        values: the values of its constants; functions among them become part of the text.
+    """Return the source of a JIT function; None if it cannot be read. `values`: the values of its
+    constants; functions among them become part of the text.
     """
     functions = dict.fromkeys([kernel, *triton_api.functions_within(values)])
     try:

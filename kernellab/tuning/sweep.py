@@ -602,7 +602,12 @@ class Sweep:
 
     def _advance(self) -> None:
         """Give out what can be run or compiled, then wait for something to come back."""
-        self._give_out()
+        self._ready.sort(key=lambda entry: entry.number)
+        while self._ready and (self._leads_known or self._may_lead(self._ready[0])):
+            entry = self._ready.pop(0)
+            if not self._leads_known:
+                self._leading.add(entry.number)
+            self._promise(_Step(entry, "run"))
         self._compile_more()
         # A short wait, so that Ctrl-C is noticed.
         wait(self._under_way, timeout=0.5, return_when=FIRST_COMPLETED)
@@ -610,19 +615,6 @@ class Sweep:
         done = [future for future in self._under_way if future.done()]
         for future in sorted(done, key=lambda future: self._under_way[future].entry.number):
             self._take(future, self._under_way.pop(future))
-
-    def _give_out(self) -> None:
-        """Submit the configs that can run.
-
-        Some configs run before the others: the first one if the others are compared with it, else
-        one per worker. They also show whether the kernel is short, which decides how to time it.
-        """
-        self._ready.sort(key=lambda entry: entry.number)
-        while self._ready and (self._leads_known or self._may_lead(self._ready[0])):
-            entry = self._ready.pop(0)
-            if not self._leads_known:
-                self._leading.add(entry.number)
-            self._promise(_Step(entry, "run"))
 
     def _may_lead(self, entry: Entry) -> bool:
         assert entry.setup is not None

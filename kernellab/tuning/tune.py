@@ -245,11 +245,8 @@ def _check_options(executor: Any, seconds: Any, workers: Any, prune: Any, baseli
 
 
 def _check_grid(grid: Grid) -> None:
-    """Check a grid that is the same for every config.
-
-    Raises:
-        ArgumentError: it is not a grid.
-        GridError: no launch can have its size.
+    """Check a grid that is the same for every config. Raises ArgumentError: it is not a grid;
+    GridError: no launch can have its size.
     """
     sizes: Any = grid
     if sizes is None or callable(sizes):

@@ -75,9 +75,7 @@ class AppliedTuning:
 
     def run(self, *args: Any, grid: Grid, warmup: bool = False, **keywords: Any) -> Any:
         """Launch with the config for these arguments; return what the kernel's own launch returns.
-
-        Raises:
-            ArgumentError: an argument of the key is missing, or a value of the config is given.
+        Raises ArgumentError: an argument of the key is missing, or a value of the config is given.
         """
         __tracebackhide__ = True
         given = {**self._defaults, **dict(zip(self.arg_names, args)), **keywords}

@@ -259,11 +259,8 @@ def with_recorded_times(tuning: Tuning, recorded: Sequence[Tuning]) -> Tuning:
 
 
 def recorded_sweeps(recorded: Recorded) -> list[Tuning]:
-    """Return the sweeps of a file, or those that were given.
-
-    Raises:
-        ArchiveError: the file cannot be read.
-        ArgumentError: `recorded` is neither a path nor sweeps.
+    """Return the sweeps of a file, or those that were given. Raises ArchiveError: the file cannot
+    be read; ArgumentError: `recorded` is neither a path nor sweeps.
     """
     if isinstance(recorded, str | os.PathLike):
         return load_all(recorded, Tuning)

@@ -172,10 +172,8 @@ def measure(launch: Callable[[], Any], arguments: Arguments, method: Method | No
 
 
 def time_baseline(run: Callable[[], Any], method: Method | None = None) -> Timing:
-    """Time a function of the user's on the current GPU of this process.
-
-    Args:
-        method: that of the kernels to compare with; None chooses as `measure` does.
+    """Time a function of the user's on the current GPU of this process. `method`: that of the
+    kernels to compare with; None chooses as `measure` does.
     """
     if method != "graph":
         timing = Timing.of(do_bench(run, return_mode="all"), "events")

@@ -230,7 +230,11 @@ def _draw(chart: _Chart) -> Figure:
     boxes = {piece: _draw_piece(axes, piece, colors[_plain(piece.name)]) for piece in chart.pieces}
     unnamed = list(_name(axes, boxes, colors))
     _list_below(figure, unnamed, colors)
-    _draw_levels(axes, chart)
+    for border in chart.borders:
+        axes.axhline(border, color=INK, linewidth=0.8)
+    axes.axhline(chart.total, color=VERMILION, linewidth=1, linestyle="--")
+    if chart.busiest is not None:
+        axes.plot(chart.busiest, 0, "^", color=VERMILION, markersize=6, clip_on=False, zorder=5)
     axes.set_yticks([at for at, _ in chart.ticks], [words for _, words in chart.ticks])
     axes.set_ylabel(chart.upwards)
     _label_lines(axes, chart)
@@ -431,15 +435,6 @@ def _list_below(figure: Figure, unnamed: Sequence[_Piece], colors: Mapping[str, 
     columns = max(1, min(3, int(1 / (longest * _LETTER * 0.9 + 0.06))))
     figure.set_figheight(_HEIGHT + 0.18 * (-(-len(marks) // columns)) + 0.1)
     figure.legend(handles=marks, loc="outside lower left", ncols=columns, fontsize=7)
-
-
-def _draw_levels(axes: Axes, chart: _Chart) -> None:
-    """The total that a launch asks for, and where most is in use."""
-    for border in chart.borders:
-        axes.axhline(border, color=INK, linewidth=0.8)
-    axes.axhline(chart.total, color=VERMILION, linewidth=1, linestyle="--")
-    if chart.busiest is not None:
-        axes.plot(chart.busiest, 0, "^", color=VERMILION, markersize=6, clip_on=False, zorder=5)
 
 
 def format_bytes(size: float) -> str:

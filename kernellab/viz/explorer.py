@@ -21,17 +21,8 @@ from kernellab.profiling.profiles.nsight import ISSUED, REASONS, SampledCode, li
 from kernellab.profiling.profiles.profile import Profile
 from kernellab.profiling.profiles.records import ProfiledLine
 from kernellab.records import PassRun, Subject
+from kernellab.viz import explorer_sides
 from kernellab.viz.explorer_data import IrSide, IrView, MarginNote, MetricData, lightened
-from kernellab.viz.explorer_sides import (
-    REDEFINED,
-    explore_comparison,
-    explore_compilation,
-    explore_failure,
-    failure_title,
-    line_in,
-    margin_note,
-    source_and_notes,
-)
 from kernellab.viz.kernels import comparison_card, kernel_card
 from kernellab.viz.kit.data import Answer, Handler
 from kernellab.viz.kit.view import Card, Table, View, view_of
@@ -60,11 +51,9 @@ class Annotations:
 
 @singledispatch
 def annotations_of(given: object, compilation: Compilation) -> Annotations:
-    """What evidence says of a compilation, by the class of the evidence.
-
-    Raises:
-        ArgumentError: it is not evidence, or belongs to another kernel, definition or compilation.
-        ProfileError: a profile of other machine code.
+    """What evidence says of a compilation, by the class of the evidence. Raises ArgumentError: it
+    is not evidence, or belongs to another kernel, definition or compilation; ProfileError: a
+    profile of other machine code.
     """
     del compilation
     raise ArgumentError(
@@ -84,10 +73,8 @@ def file_of(compilation: Compilation) -> str:
 def check_subject(
     what: str, kernel: str, subject: Subject | None, compilation: Compilation
 ) -> None:
-    """Refuse what is of another kernel or definition; `what` names it, as "The findings".
-
-    Raises:
-        ArgumentError: it is.
+    """Refuse what is of another kernel or definition; `what` names it, as "The findings". Raises
+    ArgumentError: it is.
     """
     if kernel != compilation.kernel:
         raise ArgumentError(
@@ -117,11 +104,8 @@ def metric_of(
 
 
 def annotations_from(compilation: Compilation, given: Sequence[Any]) -> Annotations:
-    """What all evidence says of a compilation.
-
-    Raises:
-        ArgumentError: a value is not evidence, or belongs to another kernel or compilation.
-        ProfileError: a profile of other machine code.
+    """What all evidence says of a compilation. Raises ArgumentError: a value is not evidence, or
+    belongs to another kernel or compilation; ProfileError: a profile of other machine code.
     """
     return _together([annotations_of(evidence, compilation) for evidence in given])
 
@@ -129,10 +113,8 @@ def annotations_from(compilation: Compilation, given: Sequence[Any]) -> Annotati
 def annotations_by_side(
     comparison: Comparison, given: Sequence[Any]
 ) -> tuple[Annotations, Annotations]:
-    """The same for two compilations: evidence is shown on each side that it belongs to.
-
-    Raises:
-        ArgumentError, ProfileError: as `annotations_from`, where it is of neither.
+    """The same for two compilations: evidence is shown on each side that it belongs to. Raises
+    ArgumentError, ProfileError: as `annotations_from`, where it is of neither.
     """
     sides: tuple[list[Annotations], list[Annotations]] = ([], [])
     for evidence in given:
@@ -223,7 +205,7 @@ def annotations_of_findings(findings: Findings, compilation: Compilation) -> Ann
     check_subject("The findings", findings.kernel, findings.subject, compilation)
     origin = f"check on {findings.target}, grid {joined_sizes(findings.grid)}"
     file = file_of(compilation)
-    notes = [margin_note(finding, origin, file) for finding in findings]
+    notes = [explorer_sides.margin_note(finding, origin, file) for finding in findings]
     if not notes:
         notes.append(MarginNote("note", "nothing found", origin, 0))
     notes += [MarginNote("note", words, origin, 0) for words in findings.notes]
@@ -246,7 +228,7 @@ def annotations_of_accesses(accesses: Accesses, compilation: Compilation) -> Ann
             )
     origin = f"run of the interpreter for {accesses.target}, grid {joined_sizes(accesses.grid)}"
     file = file_of(compilation)
-    notes = [margin_note(finding, origin, file) for finding in accesses.findings]
+    notes = [explorer_sides.margin_note(finding, origin, file) for finding in accesses.findings]
     read, written = accesses.dram_bytes_read, accesses.dram_bytes_written
     together = f"{read:,} bytes from DRAM with cold caches, {written:,} to it"
     notes.append(MarginNote("note", together, origin, 0))
@@ -274,7 +256,7 @@ def _access_metrics(
     everything: list[GlobalAccess | SharedAccess] = [*accesses, *accesses.shared]
     lines = _ttgir_lines(compilation, everything)
     stage = "source" if lines is None else "ttgir"
-    places = lines or [line_in(file, (access.position,)) for access in everything]
+    places = lines or [explorer_sides.line_in(file, (access.position,)) for access in everything]
     of_global = list(zip(places, accesses))
     of_shared = list(zip(places[len(accesses) :], accesses.shared))
     kinds: tuple[tuple[Mapping[str, Any], list[tuple[int, Any]]], ...] = (
@@ -329,10 +311,8 @@ def annotations_of_lines(profile: Profile, compilation: Compilation) -> Annotati
 
 
 def _check_lines(profile: Profile, lines: list[ProfiledLine], compilation: Compilation) -> None:
-    """Refuse lines that this compilation has no code of: the kernel has changed since.
-
-    Raises:
-        ProfileError: there is one.
+    """Refuse lines that this compilation has no code of: the kernel has changed since. Raises
+    ProfileError: there is one.
     """
     if not compilation.can_answer("source_map"):
         return
@@ -420,7 +400,9 @@ def annotations_of_profile(profile: SampledCode, compilation: Compilation) -> An
 
 def compilation_cards(compilation: Compilation, annotations: Annotations) -> list[Card]:
     """The still of a compilation's explorer."""
-    redefined = [Card("Redefined", "", (), [REDEFINED])] if compilation.is_redefined else []
+    redefined = (
+        [Card("Redefined", "", (), [explorer_sides.REDEFINED])] if compilation.is_redefined else []
+    )
     return [
         *redefined,
         kernel_card(compilation),
@@ -436,7 +418,7 @@ def failure_cards(error: CompileError) -> list[Card]:
     excerpt = error.position.excerpt() if error.position else ""
     place = f"at {error.position}" if error.position else ""
     notes = [line for line in (error.problem, place, *excerpt.splitlines(), error.advice) if line]
-    card = Card(failure_title(error), f"failed {where}", (), notes)
+    card = Card(explorer_sides.failure_title(error), f"failed {where}", (), notes)
     return [card, *_pass_cards(error.passes)]
 
 
@@ -447,7 +429,7 @@ _MOST_LETTERS = 240
 
 def _source_cards(compilation: Compilation) -> list[Card]:
     """The kernel under its file's line numbers, with what the compiler says of each line."""
-    source, notes = source_and_notes(compilation)
+    source, notes = explorer_sides.source_and_notes(compilation)
     if not source.content:
         return []
     shown = list(source.numbered())
@@ -521,16 +503,14 @@ class Explorer(View):
 
 @view_of.register
 def compilation_view(compilation: Compilation, *given: Any) -> Explorer:
-    """The explorer of one compilation, with findings, accesses and profiles of it.
-
-    Raises:
-        ArgumentError: a value is not evidence, or belongs to another kernel or compilation.
-        ProfileError: a profile is of other machine code.
+    """The explorer of one compilation, with findings, accesses and profiles of it. Raises
+    ArgumentError: a value is not evidence, or belongs to another kernel or compilation;
+    ProfileError: a profile is of other machine code.
     """
     annotations = annotations_from(compilation, given)
     return Explorer(
         f"{compilation.kernel} for {compilation.target}",
-        lambda: annotated(explore_compilation(compilation), [annotations]),
+        lambda: annotated(explorer_sides.explore_compilation(compilation), [annotations]),
         lambda: compilation_cards(compilation, annotations),
     )
 
@@ -539,23 +519,23 @@ def compilation_view(compilation: Compilation, *given: Any) -> Explorer:
 def failure_view(error: CompileError) -> Explorer:
     """The explorer of a compilation that failed: up to the pass that did."""
     return Explorer(
-        failure_title(error), lambda: explore_failure(error), lambda: failure_cards(error)
+        explorer_sides.failure_title(error),
+        lambda: explorer_sides.explore_failure(error),
+        lambda: failure_cards(error),
     )
 
 
 @view_of.register
 def comparison_view(comparison: Comparison, *given: Any) -> Explorer:
     """Return the explorer of two compilations; evidence is shown on each side that it belongs to.
-
-    Raises:
-        ArgumentError, ProfileError: as `compilation_view`, where evidence is of neither.
+    Raises ArgumentError, ProfileError: as `compilation_view`, where evidence is of neither.
     """
     left, right = comparison.left, comparison.right
     kernels = " and ".join(dict.fromkeys([left.kernel, right.kernel]))
     sides = annotations_by_side(comparison, given)
     return Explorer(
         f"{kernels}: {comparison.names[0]} and {comparison.names[1]}",
-        lambda: annotated(explore_comparison(comparison), sides),
+        lambda: annotated(explorer_sides.explore_comparison(comparison), sides),
         lambda: [
             comparison_card(comparison),
             *annotation_cards(left, sides[0], comparison.names[0]),

@@ -292,12 +292,12 @@ class _Passes:
             place = self.stage_names.get(text, run.label)
             if run.op_counts_after and place == run.label:
                 self.modules[place] = text
-            number = self.texts.add(self._language(run), text)
+            number = self.texts.add(
+                "mlir" if run.op_counts_after else _LANGUAGE_OF_STEP.get(run.name, self.assembly),
+                text,
+            )
             self._places[run.text.digest] = (number, place)
         return self._places[run.text.digest]
-
-    def _language(self, run: PassRun) -> str:
-        return "mlir" if run.op_counts_after else _LANGUAGE_OF_STEP.get(run.name, self.assembly)
 
 
 def _pass(run: PassRun, effect: Effect, text: int, place: str) -> PassData:
@@ -357,7 +357,11 @@ def _side(compilation: Compilation, name: str) -> IrSide:
         passes=rows,
         map=_map_data(with_passes(source_map, passes.modules)),
         notes=tuple(_notes(compilation, remarks, source_map.file)),
-        controls=_controls(instructions),
+        controls=tuple(
+            ControlData(instruction.line, control_codes(instruction.control))
+            for instruction in instructions
+            if instruction.control is not None
+        ),
         metrics=tuple(_metrics(compilation, instructions)),
         layouts=_layouts(compilation),
     )
@@ -466,14 +470,6 @@ def _layouts(compilation: Compilation) -> tuple[LayoutWords, ...]:
 
 
 # Machine code
-
-
-def _controls(instructions: Iterable[Instruction]) -> tuple[ControlData, ...]:
-    return tuple(
-        ControlData(instruction.line, control_codes(instruction.control))
-        for instruction in instructions
-        if instruction.control is not None
-    )
 
 
 def control_codes(control: ControlCodes) -> str:

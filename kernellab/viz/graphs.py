@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from statistics import mean
 from typing import Any
 
@@ -21,9 +19,7 @@ from kernellab.graphs.kernels import (
 )
 from kernellab.graphs.records import (
     Ablation,
-    AblationRow,
     Accuracy,
-    ModeTime,
     NodeDifference,
     ResultError,
     Speedups,
@@ -439,7 +435,16 @@ def speedups_card(record: Speedups) -> Card:
             Table(
                 "Time of a call",
                 ("", "ms", "times as fast", "first call", "distance"),
-                [_mode_row(mode) for mode in record.modes],
+                [
+                    (
+                        mode.mode,
+                        _milliseconds(mode.milliseconds),
+                        "" if mode.speedup is None else f"{mode.speedup:.2f}",
+                        f"{mode.first_seconds:.1f} s",
+                        "" if mode.distance is None else f"{mode.distance:.1e}",
+                    )
+                    for mode in record.modes
+                ],
                 numbers=(1, 2, 3, 4),
             ),
         ),
@@ -448,16 +453,6 @@ def speedups_card(record: Speedups) -> Card:
             "from eager's results, relative to their largest.",
             *(f"{mode.mode} failed: {mode.error}" for mode in record.modes if mode.error),
         ),
-    )
-
-
-def _mode_row(mode: ModeTime) -> tuple[str, ...]:
-    return (
-        mode.mode,
-        _milliseconds(mode.milliseconds),
-        "" if mode.speedup is None else f"{mode.speedup:.2f}",
-        f"{mode.first_seconds:.1f} s",
-        "" if mode.distance is None else f"{mode.distance:.1e}",
     )
 
 
@@ -476,7 +471,17 @@ def ablation_card(record: Ablation) -> Card:
             Table(
                 "Optimizations",
                 ("", "kernels", "launches", "torch's calls", "bytes moved", "ms"),
-                [_ablation_row(row) for row in record.rows],
+                [
+                    (
+                        row.optimizations,
+                        str(row.kernels),
+                        str(row.launches),
+                        str(row.calls),
+                        f"{row.moved_bytes:,}",
+                        _milliseconds(row.milliseconds),
+                    )
+                    for row in record.rows
+                ],
                 numbers=(1, 2, 3, 4, 5),
             ),
         ),
@@ -486,17 +491,6 @@ def ablation_card(record: Ablation) -> Card:
             "kernel.",
             *(f"{row.optimizations} stopped: {row.error}" for row in record.rows if row.error),
         ),
-    )
-
-
-def _ablation_row(ablation: AblationRow) -> tuple[str, ...]:
-    return (
-        ablation.optimizations,
-        str(ablation.kernels),
-        str(ablation.launches),
-        str(ablation.calls),
-        f"{ablation.moved_bytes:,}",
-        _milliseconds(ablation.milliseconds),
     )
 
 
@@ -601,11 +595,7 @@ class LevelsView(View):
                 drawn = GraphPicture(f"{self.title}, {chain.name}", known[0])
                 if not 0 < len(drawn.outline.words) <= MOST_BOXES:
                     return ""
-                source = base64.b64encode(drawn.png()).decode("ascii")
-                return (
-                    f'\n<img alt="{escape(drawn.alternative)}" style="max-width:100%" '
-                    f'src="data:image/png;base64,{source}">'
-                )
+                return drawn.img(drawn.alternative)
         return ""
 
 

@@ -40,10 +40,8 @@ class Verdict:
 
 
 def tiles_of(compilation: Compilation, verdict: Verdict | None) -> list[Tile]:
-    """The tiles of a kernel: its checks and its estimated time, occupancy, registers.
-
-    Args:
-        verdict: what is known of its launch; None leaves out the first two tiles.
+    """The tiles of a kernel: its checks and its estimated time, occupancy, registers. `verdict`:
+    what is known of its launch; None leaves out the first two tiles.
     """
     tiles = [] if verdict is None else [_checks(verdict.findings), _estimate(verdict.diagnosis)]
     return [*tiles, *_occupancy(compilation), *_registers(compilation)]
@@ -235,11 +233,9 @@ def resources_card(resources: Resources) -> Card:
     return Card(title="Resources", tables=(Table("", ("", ""), _resource_rows(resources)),))
 
 
-def plain_card(kernel: str, target: Target, notes: Iterable[str], run: Run | None = None) -> Card:
+def plain_card(kernel: str, target: Target, notes: Iterable[str]) -> Card:
     """The card of a function that was not compiled; the notes say why."""
-    tables = () if run is None else (argument_table(run.launch.specialization, run.launch),)
-    notes = (*notes, *([] if run is None else [_where(run)]))
-    return Card(title=kernel, subtitle=f"for {target}, not compiled", tables=tables, notes=notes)
+    return Card(title=kernel, subtitle=f"for {target}, not compiled", notes=tuple(notes))
 
 
 def _where(run: Run) -> str:

@@ -77,7 +77,17 @@ def _card_of_alike(tiles: Sequence[TileLayout]) -> Card:
 @card_of.register
 def layouts_card(layouts: Layouts) -> Card:
     """The tiles of a module: name, line, type and layout, what is the same said once."""
-    rows = list(dict.fromkeys(_tile_row(tile) for tile in layouts))
+    rows = list(
+        dict.fromkeys(
+            (
+                tile.name or tile.operation,
+                str(tile.position.line) if tile.position else "",
+                f"{sizes(tile.shape)} of {tile.element}",
+                tile.encoding,
+            )
+            for tile in layouts
+        )
+    )
     more = len(rows) - _MOST_TILES
     return Card(
         title=f"{len(layouts)} tiles",
@@ -87,19 +97,19 @@ def layouts_card(layouts: Layouts) -> Card:
     )
 
 
-def _tile_row(tile: TileLayout) -> tuple[str, str, str, str]:
-    return (
-        tile.name or tile.operation,
-        str(tile.position.line) if tile.position else "",
-        f"{sizes(tile.shape)} of {tile.element}",
-        tile.encoding,
-    )
-
-
 @card_of.register
 def conversions_card(conversions: Conversions) -> Card:
     """Where tiles change their layout, one row each."""
-    rows = [_conversion(conversion) for conversion in conversions]
+    rows = [
+        (
+            f"{conversion.operation}{' in a loop' if conversion.in_loop else ''}",
+            str(conversion.position.line) if conversion.position else "",
+            conversion.cost(),
+            ", ".join(dict.fromkeys(neighbor.operation for neighbor in conversion.forced_by)),
+            ", ".join(dict.fromkeys(neighbor.operation for neighbor in conversion.wanted_by)),
+        )
+        for conversion in conversions
+    ]
     return Card(
         title=counted(len(rows), "conversion"),
         subtitle=f"of {conversions.read_from}",
@@ -115,16 +125,6 @@ def format_conversion(conversion: Conversion) -> str:
         if position is not None and position.file:
             words = words.replace(position.file, Path(position.file).name)
     return words
-
-
-def _conversion(conversion: Conversion) -> tuple[str, ...]:
-    return (
-        f"{conversion.operation}{' in a loop' if conversion.in_loop else ''}",
-        str(conversion.position.line) if conversion.position else "",
-        conversion.cost(),
-        ", ".join(dict.fromkeys(neighbor.operation for neighbor in conversion.forced_by)),
-        ", ".join(dict.fromkeys(neighbor.operation for neighbor in conversion.wanted_by)),
-    )
 
 
 def _bases(layout: Layout) -> Table:
@@ -378,13 +378,25 @@ def _what_moves(layouts: Sequence[Layout]) -> list[Card]:
 
 @view_of.register
 def layouts_view(layouts: Layouts, name: str | None = None) -> View:
-    """The tiles of a module, one at a time; with a name the kernel's tiles of that name.
-
-    Raises:
-        LayoutError: no tile has that name, or no tile has a layout.
+    """The tiles of a module, one at a time; with a name the kernel's tiles of that name. Raises
+    LayoutError: no tile has that name, or no tile has a layout.
     """
     chosen = layouts.tiles if name is None else layouts[name]
-    tiles = tuple({data.name: data for data in map(named_data, _with_layout(chosen))}.values())
+    tiles = tuple(
+        {
+            data.name: data
+            for data in map(
+                named_data,
+                [
+                    tile
+                    for tile in chosen
+                    if tile.layout is not None
+                    and tile.layout.element_count <= LARGEST
+                    and tile.layout.shape
+                ],
+            )
+        }.values()
+    )
     if not tiles:
         raise LayoutError(f"No tile of {layouts.read_from!r} has a layout that can be drawn.")
     title = f"{name or 'Tiles'} in {layouts.read_from}"
@@ -404,10 +416,8 @@ def _largest_named(tiles: Sequence[TileData], chosen: Sequence[TileLayout]) -> i
 
 @view_of.register
 def conversion_view(conversion: Conversion) -> View:
-    """What a conversion takes, what it gives, and what it moves.
-
-    Raises:
-        LayoutError: one side is not a layout of registers or of memory.
+    """What a conversion takes, what it gives, and what it moves. Raises LayoutError: one side is
+    not a layout of registers or of memory.
     """
     if not conversion.destination:
         raise LayoutError(f"{conversion.operation} gives a number: there is no layout to show.")
@@ -434,14 +444,6 @@ def _view(
     right = 1 if len(tiles) > 1 else None
     data = LayoutView("layout", title, tiles, 0, right, conversion, colors)
     return View(title, lambda: data, lambda: cards)
-
-
-def _with_layout(tiles: Iterable[TileLayout]) -> list[TileLayout]:
-    return [
-        tile
-        for tile in tiles
-        if tile.layout is not None and tile.layout.element_count <= LARGEST and tile.layout.shape
-    ]
 
 
 def _check_comparable(layouts: Sequence[Layout]) -> None:

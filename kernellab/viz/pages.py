@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 
-from kernellab.common.pandas_import import pandas
 from kernellab.common.text import counted
 from kernellab.compiler.compare import size_of
 from kernellab.compiler.compilations import Compilation
@@ -21,8 +20,8 @@ from kernellab.viz.kit.page import (
     page,
     page_of_views,
     paragraph,
-    table,
 )
+from kernellab.viz.kit.view import Card, Table
 from kernellab.workshop.grader import Grade, Grades
 
 
@@ -37,23 +36,24 @@ def stage_details(stage: Stage) -> Html:
     )
 
 
-def resources_table(compilations: Sequence[Compilation]) -> pandas.DataFrame:
+def resources_card(compilations: Sequence[Compilation]) -> Card:
     """Kernels and targets side by side: registers, spills, shared memory, matrix instructions."""
-    rows = []
-    for compilation in compilations:
-        resources = compilation.resources
-        rows.append(
-            {
-                "kernel": compilation.kernel,
-                "target": compilation.target.name,
-                "warps": compilation.options["num_warps"],
-                "registers": resources.registers,
-                "spills, bytes": resources.spills,
-                "shared, bytes": resources.shared_bytes,
-                "matrix instructions": format_matrix_instructions(compilation),
-            }
+    rows = [
+        (
+            compilation.target.name,
+            str(compilation.options["num_warps"]),
+            str(compilation.resources.registers),
+            f"{compilation.resources.spills:,}",
+            f"{compilation.resources.shared_bytes:,}",
+            format_matrix_instructions(compilation),
         )
-    return pandas.DataFrame(rows)
+        for compilation in compilations
+    ]
+    columns = (
+        "target", "warps", "registers", "spills, bytes", "shared, bytes", "matrix instructions",
+    )  # fmt: skip
+    table = Table("", columns, rows, numbers=range(1, 5), is_wide=True)
+    return Card(compilations[0].kernel, "one program takes", [table])
 
 
 def compilation_report(compilations: Sequence[Compilation]) -> str:
@@ -70,7 +70,7 @@ def compilation_report(compilations: Sequence[Compilation]) -> str:
         for compilation in compilations
     ]
     title = f"{compilations[0].kernel}, compiled"
-    return page_of_views(title, sections, join([lead, table(resources_table(compilations))]))
+    return page_of_views(title, sections, join([lead, Html(resources_card(compilations).html())]))
 
 
 _STYLE = Html("""<style>

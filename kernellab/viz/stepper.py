@@ -55,9 +55,6 @@ _MOST_ROWS = 200
 _MOST_FLIGHTS = 40
 """Asynchronous operations of a step that a still shows one by one."""
 
-VERSION = 1
-"""Of `still_data`."""
-
 
 @dataclass(frozen=True)
 class Picture:
@@ -169,44 +166,6 @@ def _calls(view: StepperView, frame: StepFrame) -> Iterator[str]:
     while frame.caller is not None:
         yield frame.called_from
         frame = view.frames[frame.caller]
-
-
-def still_data(view: StepperView, states: Sequence[StepState]) -> dict[str, Any]:
-    """What a still shows, as an object of JSON's own kinds.
-
-    Returns:
-        kernel, grid, target, programs, step_count, unit ("step" or "operation"); focus; notes:
-        sentences; fault: text or None; fault_step. steps: the fields of `StepState`. pictures:
-        width, height, codes (base64, one byte an element; see `pictures.PALETTE`). A picture is
-        named by its place.
-    """
-    pictures: dict[Picture, int] = {}
-
-    def plain(state: VariableState | ArgumentState) -> dict[str, Any]:
-        number = state.picture and pictures.setdefault(state.picture, len(pictures))
-        return {**as_json(state), "picture": number}
-
-    steps = [
-        {
-            **as_json(state),
-            "variables": [plain(variable) for variable in state.variables],
-            "arguments": [plain(argument) for argument in state.arguments],
-        }
-        for state in states
-    ]
-    same = ("kernel", "grid", "target", "programs", "step_count", "unit", "focus", "notes")
-    return {
-        "format": "kernellab.trace-view",
-        "version": VERSION,
-        **{name: as_json(getattr(view, name)) for name in same},
-        "fault": view.fault or None,
-        "fault_step": view.fault_step,
-        "steps": steps,
-        "pictures": [
-            {**as_json(picture), "codes": base64.b64encode(picture.codes).decode()}
-            for picture in pictures
-        ],
-    }
 
 
 def _pictures(view: StepperView) -> Callable[[int], Picture | None]:
@@ -638,18 +597,14 @@ class Stepper(View):
         return still_view(self._trace, self._step, self._most_steps)
 
     @cached_property
-    def _states(self) -> tuple[StepState, ...]:
+    def states(self) -> tuple[StepState, ...]:
+        """The steps of the still, each with everything as it is after it."""
         return tuple(states_of(self._drawn))
 
     @property
     def _first(self) -> StepState | None:
         """The step that is shown first; None where there are no steps."""
-        return next((state for state in self._states if state.number == self._drawn.focus), None)
-
-    @cached_property
-    def still_data(self) -> dict[str, Any]:
-        """What the still shows, as plain data; see `states.still_data`."""
-        return still_data(self._drawn, self._states)
+        return next((state for state in self.states if state.number == self._drawn.focus), None)
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -661,7 +616,7 @@ class Stepper(View):
 
     def html(self) -> str:
         """Self-contained HTML without a script: radio buttons go from step to step, both ways."""
-        return StillPage(self._drawn, self._states).html()
+        return StillPage(self._drawn, self.states).html()
 
     def still_html(self) -> str:
         """`html`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy
@@ -570,7 +570,13 @@ class _Maker:
     def _writes(self, step: Step) -> Iterator[StepWrite]:
         for checkpoint in self._trace.checkpoints:
             if checkpoint.step == step.number > 0:
-                yield from self._refreshed(checkpoint.contents)
+                for name, number in checkpoint.contents.items():
+                    stored = self._trace.values[number]
+                    if stored.is_exact and name in self._followed:
+                        array = numpy.asarray(stored.exact()).reshape(-1)
+                        yield self._write(
+                            self._trace.arguments[name], numpy.arange(array.size), array
+                        )
         if not any(access.kind != "load" for access in step.accesses):
             return
         arguments = self._trace.arguments
@@ -588,13 +594,6 @@ class _Maker:
                 places, last = numpy.unique(numbers[::-1], return_index=True)
                 contents = written.view(dtype_named(argument.dtype))[::-1][last]
                 yield self._write(argument, places, contents)
-
-    def _refreshed(self, contents: Mapping[str, int]) -> Iterator[StepWrite]:
-        for name, number in contents.items():
-            stored = self._trace.values[number]
-            if stored.is_exact and name in self._followed:
-                array = numpy.asarray(stored.exact()).reshape(-1)
-                yield self._write(self._trace.arguments[name], numpy.arange(array.size), array)
 
     def _write(
         self, argument: TracedArgument, places: numpy.ndarray, contents: numpy.ndarray

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import itertools
 import math
@@ -18,18 +17,8 @@ from kernellab.compiler.compare import compare
 from kernellab.compiler.compilations import Compilation
 from kernellab.errors import ArgumentError, CompileError
 from kernellab.profiling.estimates.model import MEDIAN_ERROR
+from kernellab.tuning import plot_data
 from kernellab.tuning.files import Named
-from kernellab.tuning.plot_data import (
-    AGAINST,
-    KINDS,
-    PlotLine,
-    baseline_times,
-    check_kind,
-    default_kind,
-    format_launch,
-    lines_data,
-    varying_parameters,
-)
 from kernellab.tuning.records import (
     MICROSECONDS,
     Trial,
@@ -42,19 +31,11 @@ from kernellab.tuning.records import (
 )
 from kernellab.tuning.tuning import Tuning
 from kernellab.tuning.tunings import Tunings, beside
+from kernellab.viz import performance
 from kernellab.viz.explorer_data import IrView, PassPairData, lightened
 from kernellab.viz.explorer_sides import explore_compilation, explore_failure, noted, pass_pairs
 from kernellab.viz.kit.data import Answer, Handler, ViewData, as_json, packed
 from kernellab.viz.kit.view import View, view_of
-from kernellab.viz.performance import (
-    format_sweep,
-    format_untimed,
-    still_card,
-    still_card_of_all,
-    sweep_answer,
-    to_measure,
-    untimed_order,
-)
 
 UNITS = ("time", "GB/s", "TFLOP/s")
 
@@ -86,21 +67,17 @@ def sweeps_data(
 
 def sweep_name(tuning: Tuning, beside: Sequence[Tuning]) -> str:
     """Return what distinguishes a sweep from those beside it."""
-    key = ", ".join(f"{name}={value}" for name, value in tuning.key.items()) or format_launch(
-        tuning
-    )
+    key = ", ".join(
+        f"{name}={value}" for name, value in tuning.key.items()
+    ) or plot_data.format_launch(tuning)
     return f"{tuning.kernel}, {key}" if len({sweep.kernel for sweep in beside}) > 1 else key
 
 
 def _sweep(tuning: Tuning, name: str) -> SweepData:
     configs = [trial.candidate.values for trial in tuning.trials]
-    untimed = (
-        []
-        if tuning.is_timed
-        else [f"{format_untimed(tuning)}. The configs are sorted by {untimed_order(tuning)}."]
-    )
-    if not tuning.trials:
-        untimed = [f"{format_untimed(tuning)}."]
+    untimed = f"{performance.format_untimed(tuning)}."
+    if tuning.trials:
+        untimed += f" The configs are sorted by {performance.untimed_order(tuning)}."
     return SweepData(
         kernel=tuning.kernel,
         name=name,
@@ -108,12 +85,12 @@ def _sweep(tuning: Tuning, name: str) -> SweepData:
             f"{tuning.machine.gpu or f'compiled for {tuning.target}, no GPU'}; "
             f"{tuning.machine.versions}"
         ),
-        launch=format_launch(tuning),
-        answer=sweep_answer(tuning),
-        words=(*untimed, *format_sweep(tuning)),
+        launch=plot_data.format_launch(tuning),
+        answer=performance.sweep_answer(tuning),
+        words=(*([] if tuning.is_timed else [untimed]), *performance.format_sweep(tuning)),
         parameters=tuple(_parameters(tuning)),
-        varying=tuple(varying_parameters(configs)),
-        baselines=baseline_times(tuning),
+        varying=tuple(plot_data.varying_parameters(configs)),
+        baselines=plot_data.baseline_times(tuning),
         knows_kernel=tuning.knows_kernel,
         how_to_open=""
         if tuning.knows_kernel
@@ -128,7 +105,7 @@ def _space_to_measure(tuning: Tuning) -> str:
     """
     candidates = [
         values
-        for values in (trial.candidate.values for trial in to_measure(tuning))
+        for values in (trial.candidate.values for trial in performance.to_measure(tuning))
         if not any(isinstance(value, Named) for value in values.values())
     ]
     if not candidates:
@@ -151,7 +128,9 @@ def _configs(tuning: Tuning, sweep: int) -> list[ConfigData]:
     standings: dict[int, Standing] = dict.fromkeys(tied, "tied")
     if first is not None:
         standings[first] = "best"
-    standings |= dict.fromkeys((trial.number for trial in to_measure(tuning)), "candidate")
+    standings |= dict.fromkeys(
+        (trial.number for trial in performance.to_measure(tuning)), "candidate"
+    )
     order = {trial.number: rank for rank, trial in enumerate(by_compiler(tuning.trials))}
     return [
         replace(
@@ -236,7 +215,7 @@ def sizes_data(groups: Sequence[Tunings], sweeps: Sequence[Tuning]) -> tuple[lis
         before += len(sweep.trials)
     for unit in UNITS:
         try:
-            drawn = lines_data(groups[0], unit, groups[1:])
+            drawn = plot_data.lines_data(groups[0], unit, groups[1:])
         except ArgumentError as error:
             problems.append(f"There is no plot of {unit} over sizes. {error.problem}")
             continue
@@ -246,7 +225,7 @@ def sizes_data(groups: Sequence[Tunings], sweeps: Sequence[Tuning]) -> tuple[lis
 
 
 def _size_line(
-    line: PlotLine,
+    line: plot_data.PlotLine,
     key: str,
     sweeps: Sequence[Tuning],
     firsts: Sequence[int | None],
@@ -475,7 +454,7 @@ class SweepView(View):
         sizes, problem = (
             ([], "") if len(self._sweeps) == 1 else sizes_data(self._groups, self._sweeps)
         )
-        plot = self._plot if sizes or self._plot != SIZES else KINDS[0]
+        plot = self._plot if sizes or self._plot != SIZES else plot_data.KINDS[0]
         return sweeps_data(self.title, plot, self._sweeps, sizes, [problem] if problem else [])
 
     def _live_data(self) -> TuningView:
@@ -489,8 +468,8 @@ class SweepView(View):
 
     def _cards(self) -> list[Any]:
         if len(self._sweeps) == 1:
-            return [still_card(self._sweeps[0])]
-        return [still_card_of_all(group) for group in self._groups]
+            return [performance.still_card(self._sweeps[0])]
+        return [performance.still_card_of_all(group) for group in self._groups]
 
     def still_html(self) -> str:
         """The card, and the plot as a picture."""
@@ -510,13 +489,9 @@ class SweepView(View):
         except ArgumentError:  # nothing was timed, or nothing varies: the card says so
             return ""
         alternative = performance_figures.ALTERNATIVES[self._plot]
-        if self._plot in AGAINST and not self._sweeps[0].is_timed:
-            alternative = f"{AGAINST[self._plot]}, of each config"
-        source = base64.b64encode(drawn.png()).decode("ascii")
-        return (
-            "\n"
-            f'<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{source}">'
-        )
+        if self._plot in plot_data.AGAINST and not self._sweeps[0].is_timed:
+            alternative = f"{plot_data.AGAINST[self._plot]}, of each config"
+        return drawn.img(alternative)
 
 
 @view_of.register
@@ -524,8 +499,8 @@ def tuning_view(
     tuning: Tuning, plot: str | None = None, compilations: Sequence[int] | None = None
 ) -> SweepView:
     """The view of one sweep; `Tuning.show` explains the arguments."""
-    plot = default_kind(tuning) if plot is None else plot
-    check_kind(plot)
+    plot = plot_data.default_kind(tuning) if plot is None else plot
+    plot_data.check_kind(plot)
     numbers = None if compilations is None else _numbers(compilations)
     chosen = None if numbers is None else [(0, number) for number in numbers]
     return SweepView(tuning.kernel, plot, [Tunings([tuning])], chosen)
@@ -544,7 +519,7 @@ def tunings_view(
         raise ArgumentError(
             "There is no sweep to show.", advice="Sweep the kernel with kernellab.tune first."
         )
-    check_kind(plot, (*KINDS, SIZES))
+    plot_data.check_kind(plot, (*plot_data.KINDS, SIZES))
     kernels = ", ".join(dict.fromkeys(group[0].kernel for group in groups))
     return SweepView(kernels, plot, groups, _pairs(compilations))
 
@@ -573,10 +548,8 @@ class Configs:
         self._explorers: dict[int, IrView] = {}
 
     def place(self, sweep: int, number: int) -> int:
-        """The place of a config among all.
-
-        Raises:
-            ArgumentError: there is no such sweep or config, or its kernel is not known.
+        """The place of a config among all. Raises ArgumentError: there is no such sweep or config,
+        or its kernel is not known.
         """
         if not 0 <= sweep < len(self._sweeps):
             raise ArgumentError(

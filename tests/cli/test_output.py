@@ -3,6 +3,7 @@ of a narrow encoding.
 """
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -127,11 +128,12 @@ def test_a_script_is_profiled_as_it_is(script: Path, capsys: pytest.CaptureFixtu
     assert main(["profile", "-o", "p.hatchet", str(script), "a", "--b"]) == 3
     out = capsys.readouterr().out
     assert "given ['a', '--b'] __main__" in out
-    assert "3 launches" in out
+    assert re.search(r"\badd +3 ", out)
+    assert out.partition("\n")[2].startswith("adds.py: ")
     if torch.cuda.is_available():
-        assert "adds.py  proton" in out
+        assert "  proton, " in out
         return
-    assert "adds.py  interpreter: not a GPU's time" in out
+    assert "  interpreter: not a GPU's time" in out
     assert "x = tl.load(x_ptr + i, mask=i < n)" in out
     assert main(["view", "p.hatchet", "-m", "count", "-d", "1"]) == 0
     assert capsys.readouterr().out == "3.000 ROOT\n└─ 3.000 add\n"
@@ -146,16 +148,13 @@ def test_a_script_that_fails_has_a_profile_all_the_same(
     assert main(["profile", str(script)]) == 1
     said = capsys.readouterr()
     assert "ZeroDivisionError" in said.err
-    assert "3 launches" in said.out
+    assert re.search(r"\badd +3 ", said.out)
 
 
 def test_a_saved_profile_is_viewed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = str(made_profile().save(tmp_path / "p"))
     assert main(["view", one]) == 0
-    out = capsys.readouterr().out
-    assert "made <up>  proton, NVIDIA H200 (sm_90)" in out
-    assert "matmul<&>     50 %        2 ms  4 launches" in out
-    assert "75 %  line 10" in out
+    assert capsys.readouterr().out == f"{made_profile()}\n"
     assert main(["view", one, "-i", "matmul", "-m", "time/ms"]) == 0
     assert "matmul<&>" in capsys.readouterr().out
     assert main(["view", one, "--list"]) == 0

@@ -78,6 +78,7 @@ class MadeTrace:
             "arguments": self._arguments,
             "steps": self.steps,
             "checkpoints": [[0, self._contents]],
+            "asynchronous": [],
             "fault": None,
             "notices": [],
         }  # fmt: skip

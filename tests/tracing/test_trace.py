@@ -636,10 +636,9 @@ def test_the_stepper_follows_large_writes(trace: Trace, from_file: bool, tmp_pat
         trace = kernellab.load(trace.save(tmp_path / "a.trace"))
     page = trace.show().to_html(tmp_path / "steps.html")
     assert page.stat().st_size > SIZE
-    steps = trace.show().still_data["steps"]
     ranges = [
-        next(one["value"] for one in step["arguments"] if one["name"] == "out_ptr")
-        for step in steps
+        next(argument.value for argument in state.arguments if argument.name == "out_ptr")
+        for state in trace.show().states
     ]
     assert ranges[FIRST_STORE - 1] == "0"
     assert ranges[FIRST_STORE] == ranges[ATOMIC] != ranges[LAST_STORE]
@@ -669,14 +668,11 @@ def test_beyond_the_room_it_is_said_since_when_memory_is_not_known(
     assert f"out_ptr: {SIZE:,} " in text
     assert text == messages
     trace.show().to_html(tmp_path / "steps.html")
-    (out,) = (
-        one
-        for one in trace.show().still_data["steps"][LAST_STORE]["arguments"]
-        if one["name"] == "out_ptr"
-    )
-    assert out["value"].startswith("0 ")
-    assert f" {FIRST_STORE} " in out["value"]
-    assert out["value"] == messages
+    arguments_then = trace.show().states[LAST_STORE].arguments
+    (out,) = (argument.value for argument in arguments_then if argument.name == "out_ptr")
+    assert out.startswith("0 ")
+    assert f" {FIRST_STORE} " in out
+    assert out == messages
 
 
 @pytest.mark.usefixtures("little_room")

@@ -93,7 +93,7 @@ def cards(matmul: kernellab.Compilation, run: Run) -> list[Card]:
         run_card(run),
         launch_card(run.launch),
         resources_card(matmul.resources),
-        plain_card("k", SM_90, ["<not> given"], run),
+        plain_card("k", SM_90, ["<not> given"]),
     ]
 
 

@@ -2,8 +2,6 @@
 and the plain data behind them.
 """
 
-import base64
-import json
 import re
 from io import BytesIO
 from pathlib import Path
@@ -82,18 +80,16 @@ def test_html_text_and_data_say_the_same(trace: Trace) -> None:
         assert words in text
     assert "->    4 |         x = load(x_ptr + 8 * k)" in text
     assert re.search(r"\*  x    float32\[8\]  8 .. 15", text)
-    step = view.still_data["steps"][7]
-    assert [one["name"] for one in step["variables"] if one["changed"]] == ["x"]
-    assert json.loads(json.dumps(view.still_data)) == view.still_data
+    assert [variable.name for variable in view.states[7].variables if variable.changed] == ["x"]
 
 
 def test_arguments_show_the_elements_that_a_step_touches(trace: Trace) -> None:
-    load, store = (trace.show(n).still_data["steps"][n] for n in (7, 17))
-    x, z = load["arguments"]
-    assert x["touched"] == {"load": list(range(8, 16))}
-    assert z["touched"] == {}
-    assert store["arguments"][1]["touched"] == {"store": list(range(7))}
-    assert (load["arguments"][1]["value"], store["arguments"][1]["value"]) == ("0", "0 .. 148")
+    load, store = (trace.show(n).states[n] for n in (7, 17))
+    (x, z), after = load.arguments, store.arguments[1]
+    assert x.touched == {"load": tuple(range(8, 16))}
+    assert z.touched == {}
+    assert after.touched == {"store": tuple(range(7))}
+    assert (z.value, after.value) == ("0", "0 .. 148")
 
 
 def test_a_long_trace_shows_a_window_and_says_what_is_left_out(tmp_path: Path) -> None:
@@ -102,7 +98,7 @@ def test_a_long_trace_shows_a_window_and_says_what_is_left_out(tmp_path: Path) -
     events.run(turns=200)
     trace = events.trace()
     view = stepper_of(trace, 500)
-    assert [step["number"] for step in view.still_data["steps"]] == list(range(480, 520))
+    assert [state.number for state in view.states] == list(range(480, 520))
     note = "Showing steps 480 to 519 of 1,003. trace.show(step=N) shows the steps around step N."
     assert note in view.text()
     page = Page(view.html())
@@ -110,7 +106,7 @@ def test_a_long_trace_shows_a_window_and_says_what_is_left_out(tmp_path: Path) -
     assert len(page.all("input")) == 40
     assert len(view.html()) < 200_000
     for focus, first in ((0, 0), (1002, 963)):
-        assert stepper_of(trace, focus).still_data["steps"][0]["number"] == first
+        assert stepper_of(trace, focus).states[0].number == first
 
 
 def test_foreign_text_is_escaped(tmp_path: Path) -> None:
@@ -164,9 +160,9 @@ def test_a_tile_of_one_element_has_no_picture(tmp_path: Path) -> None:
     events.recorder.enter("total", events.file, 1, {})
     events.recorder.line(2)
     events.recorder.bound({"one": numpy.ones((1, 1), numpy.float32), "none": numpy.zeros(0)})
-    one, none = events.trace().show().still_data["steps"][0]["variables"]
-    assert (one["type"], one["value"], one["picture"]) == ("float32[1, 1]", "1", None)
-    assert (none["type"], none["value"], none["picture"]) == ("float64[0]", "empty", None)
+    one, none = events.trace().show().states[0].variables
+    assert (one.type, one.value, one.picture) == ("float32[1, 1]", "1", None)
+    assert (none.type, none.value, none.picture) == ("float64[0]", "empty", None)
 
 
 def test_a_step_of_a_helper_shows_the_helper(trace: Trace) -> None:
@@ -179,11 +175,11 @@ def test_a_step_of_a_helper_shows_the_helper(trace: Trace) -> None:
 
 def test_a_pointer_that_the_kernel_moves_is_a_variable() -> None:
     trace = kernellab.trace(walking, (2,), torch.rand(64), torch.zeros(64), BLOCK=32, programs=1)
-    first, second = trace.show().still_data["steps"][:2]
-    (moved,) = first["variables"]
-    assert (moved["name"], moved["value"], moved["changed"]) == ("x_ptr", "x_ptr + 32", True)
-    assert ["x_ptr", "x_ptr + 32"] in second["constants"]
-    assert "z_ptr" not in [name for name, _ in second["constants"]]
+    first, second = trace.show().states[:2]
+    (moved,) = first.variables
+    assert (moved.name, moved.value, moved.changed) == ("x_ptr", "x_ptr + 32", True)
+    assert ("x_ptr", "x_ptr + 32") in second.constants
+    assert "z_ptr" not in [name for name, _ in second.constants]
 
 
 @pytest.mark.parametrize("shape", [(120, 50), (600, 500)])
@@ -194,14 +190,14 @@ def test_tensors_of_a_still_are_what_they_are_after_each_step(shape: tuple[int, 
     trace = kernellab.trace(filled, (4,), x, z, x.numel(), BLOCK=512, programs=[1, 3])
     begin = next(step.number for step in trace if step.program == (3, 0, 0))
     for first in (0, begin):
-        states = stepper_of(trace, first + 4, most_steps=8).still_data
-        assert [state["number"] for state in states["steps"]] == list(range(first, first + 8))
-        for state in states["steps"]:
-            known, shown = trace.memory("z_ptr", state["number"]), state["arguments"][1]
-            assert shown["value"] == summarize(known).range_text
-            codes = states["pictures"][shown["picture"]]["codes"]
+        states = stepper_of(trace, first + 4, most_steps=8).states
+        assert [state.number for state in states] == list(range(first, first + 8))
+        for state in states:
+            known, shown = trace.memory("z_ptr", state.number), state.arguments[1]
+            assert shown.value == summarize(known).range_text
             expected = codes_of(thumbnail_of(known, 48)).reshape(-1)
-            drawn = numpy.frombuffer(base64.b64decode(codes), numpy.uint8)
+            assert shown.picture is not None
+            drawn = numpy.frombuffer(shown.picture.codes, numpy.uint8)
             numpy.testing.assert_allclose(drawn.astype(int), expected.astype(int), atol=1)
 
 

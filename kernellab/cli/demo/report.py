@@ -14,7 +14,6 @@ import torch
 from matplotlib.figure import Figure
 
 from kernellab.cli.demo import Case, OutputCheck, check_outputs, small_cases
-from kernellab.common.pandas_import import pandas
 from kernellab.compiler.compilations import Compilation
 from kernellab.compiler.pipeline import compile as compile_kernel
 from kernellab.compiler.targets import DEFAULT_TARGET
@@ -29,6 +28,7 @@ from kernellab.viz.kit import page
 from kernellab.viz.kit.figure import theme
 from kernellab.viz.kit.page import Html, Section, page_of_views
 from kernellab.viz.kit.palette import BLUE, INK, ORANGE
+from kernellab.viz.kit.view import Card, Table
 from kernellab.viz.pages import stage_details
 from kernellab.viz.stepper import stepper_of
 
@@ -126,25 +126,33 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def results_table(results: Sequence[Result]) -> pandas.DataFrame:
+def results_card(results: Sequence[Result]) -> Card:
     """The demo's table: one row a case."""
-    rows = []
-    for result in results:
-        resources = result.compilation.resources
-        rows.append(
-            {
-                "kernel": result.case.name,
-                "size": result.case.size,
-                "check": "pass" if result.passed else "FAIL",
-                "max error": result.max_error,
-                "interpreter, ms": result.seconds * 1e3,
-                "torch, ms": result.torch_seconds * 1e3,
-                "registers": resources.registers,
-                "shared, bytes": resources.shared_bytes,
-                "matrix instructions": format_matrix_instructions(result.compilation),
-            }
+    rows = [
+        (
+            result.case.name,
+            result.case.size,
+            "pass" if result.passed else "FAIL",
+            page.format_number(result.max_error),
+            page.format_number(result.seconds * 1e3),
+            page.format_number(result.torch_seconds * 1e3),
+            str(result.compilation.resources.registers),
+            f"{result.compilation.resources.shared_bytes:,}",
+            format_matrix_instructions(result.compilation),
         )
-    return pandas.DataFrame(rows)
+        for result in results
+    ]
+    columns = (
+        "kernel", "size", "check", "max error", "interpreter, ms", "torch, ms", "registers",
+        "shared, bytes", "matrix instructions",
+    )  # fmt: skip
+    right = sum(result.passed for result in results)
+    return Card(
+        "Results",
+        f"{right} of {len(results)} kernels gave torch's",
+        [Table("", columns, rows, numbers=range(3, 8), is_wide=True)],
+        tone="pass" if right == len(results) else "fail",
+    )
 
 
 COLORS = {"interpreter": BLUE, "torch, one thread": ORANGE}
@@ -152,13 +160,12 @@ COLORS = {"interpreter": BLUE, "torch, one thread": ORANGE}
 
 def demo_report(results: Sequence[Result]) -> str:
     """The whole page: the table, the times as a figure, then each kernel to look into."""
-    right = sum(result.passed for result in results)
     lead = page.paragraph(
-        f"{right} of {len(results)} kernels gave torch's results. Each ran on the CPU, in "
-        "KernelLab's interpreter, which executed the IR that Triton's own compiler made for "
-        f"{results[0].run.target}. The same compiler made machine code of it. No GPU took part."
+        "Each kernel ran on the CPU, in KernelLab's interpreter, which executed the IR that "
+        f"Triton's own compiler made for {results[0].run.target}. The same compiler made machine "
+        "code of it. No GPU took part."
     )
-    head = [lead, page.table(results_table(results)), times_figure(results)]
+    head = [lead, Html(results_card(results).html()), times_figure(results)]
     sections: list[Section] = []
     traces = {case.kernel: (case, trace) for case, trace in small_traces()}
     for result in results:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NewType
 
-from kernellab.common.pandas_import import pandas
 from kernellab.viz.kit.data import SCRIPT, STYLE, as_json
 
 if TYPE_CHECKING:
@@ -36,13 +35,11 @@ h1 { font-size: 1.7rem; line-height: 1.2; margin: 0; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 2.5rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--line); }
 p { margin: .5rem 0; max-width: 60rem; }
 .soft { color: var(--soft); }
-.good { color: var(--good); font-weight: 600; } .bad { color: var(--bad); font-weight: 600; }
-.wide { overflow-x: auto; }
+.bad { color: var(--bad); font-weight: 600; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .35rem .8rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; vertical-align: baseline; }
 th { color: var(--soft); font-weight: 600; font-size: .85em; border-bottom-width: 2px; white-space: normal; vertical-align: bottom; }
 @media (max-width: 1100px) { th, td { padding: .3rem .45rem; } }
-td.number, th.number { text-align: right; }
 pre, code { font-family: ui-monospace, "SF Mono", Menlo, Consolas, "Liberation Mono", monospace; font-size: 12.5px; }
 pre { margin: 0; padding: .9rem; max-height: 32rem; overflow: auto; background: var(--shade); line-height: 1.45; tab-size: 4; }
 details { border: 1px solid var(--line); border-radius: 6px; margin: .4rem 0; overflow: hidden; }
@@ -86,29 +83,6 @@ def page(title: str, lead: Html, body: Iterable[Html]) -> str:
 """
 
 
-def table(rows: pandas.DataFrame) -> Html:
-    """Return a DataFrame without its index as HTML, numbers at the right, colors on verdicts."""
-    numeric = {name: pandas.api.types.is_numeric_dtype(rows[name]) for name in rows.columns}
-    head = join(
-        Html(
-            f'<th class="number">{escape(name)}</th>'
-            if numeric[name]
-            else f"<th>{escape(name)}</th>"
-        )
-        for name in rows.columns
-    )
-    lines = [
-        join(_cell(value, numeric[name]) for name, value in zip(rows.columns, row, strict=True))
-        for row in rows.itertuples(index=False, name=None)
-    ]
-    body = "".join(f"<tr>{line}</tr>\n" for line in lines)
-    return Html(
-        f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n'
-        "<tbody>\n"
-        f"{body}</tbody></table></div>"
-    )
-
-
 def format_number(value: object) -> str:
     """A number for a reader: three significant digits of a float, thousands apart in an integer."""
     if not isinstance(value, float):
@@ -116,33 +90,6 @@ def format_number(value: object) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1000:
         return f"{value:.3g}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1e}"
-
-
-def text_table(rows: pandas.DataFrame) -> str:
-    """A DataFrame without its index, for a terminal, numbers as in `table`."""
-    words = rows.map(
-        lambda value: format_number(value) if isinstance(value, int | float) else str(value)
-    )
-    left = {name for name in rows.columns if not pandas.api.types.is_numeric_dtype(rows[name])}
-    widths = {name: max(len(name), *(len(word) for word in words[name])) for name in rows.columns}
-    lines = [dict(zip(rows.columns, rows.columns, strict=True)), *words.to_dict("records")]
-    return "\n".join(
-        "  ".join(
-            line[name].ljust(widths[name]) if name in left else line[name].rjust(widths[name])
-            for name in rows.columns
-        ).rstrip()
-        for line in lines
-    )
-
-
-def _cell(value: object, is_number: bool) -> Html:
-    if value is None or value is pandas.NA or value != value:
-        return Html('<td class="soft">&ndash;</td>')
-    if is_number:
-        return Html(f'<td class="number">{escape(format_number(value))}</td>')
-    if value in ("pass", "FAIL"):
-        return Html(f'<td class="{"good" if value == "pass" else "bad"}">{escape(value)}</td>')
-    return Html(f"<td>{escape(value)}</td>")
 
 
 def paragraph(text: object) -> Html:

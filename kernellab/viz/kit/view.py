@@ -11,8 +11,8 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property, singledispatch
 from html import escape
 from pathlib import Path
@@ -22,6 +22,7 @@ from kernellab.common.progress import in_notebook
 from kernellab.common.system import check_place, save_whole
 from kernellab.errors import ArgumentError, visible
 from kernellab.records.display import described
+from kernellab.viz.kit import palette
 from kernellab.viz.kit.data import (
     Answer,
     Bar,
@@ -38,23 +39,16 @@ from kernellab.viz.kit.data import (
     ViewData,
     packed,
 )
-from kernellab.viz.kit.palette import (
-    BLUE,
-    FAIL,
-    GRAY,
-    GREEN,
-    INK,
-    ORANGE,
-    PASS,
-    SKY,
-    VERMILION,
-    WARN,
-)
 
 MARKS: Mapping[Tone, str] = {"": "", "pass": "✓", "warn": "!", "fail": "✗"}
 """The mark of each tone, for readers who do not see its color."""
 
-_COLORS: Mapping[Tone, str] = {"": INK, "pass": PASS, "warn": WARN, "fail": FAIL}
+_COLORS: Mapping[Tone, str] = {
+    "": palette.INK,
+    "pass": palette.PASS,
+    "warn": palette.WARN,
+    "fail": palette.FAIL,
+}
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace"
 
 
@@ -142,7 +136,7 @@ def _marked(words: str, tone: Tone) -> str:
 
 def diff_style(line: str) -> str:
     """The style of a line of a change: removed ones begin with "- ", added ones with "+ "."""
-    color = {"- ": FAIL, "+ ": PASS}.get(line[:2])
+    color = {"- ": palette.FAIL, "+ ": palette.PASS}.get(line[:2])
     return "" if color is None else f";background:{color}22"
 
 
@@ -153,13 +147,13 @@ class Table:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    numbers: Collection[int] = ()
+    numbers: Sequence[int] = ()
     """Columns of numbers, counted from 0: they are aligned right, each on one line."""
     is_listing: bool = False
     """Whether the first column is code whose spaces mean something; it has the whole width."""
     links: Sequence[Link] = ()
     """Where rows lead in a live view."""
-    code: Collection[int] = ()
+    code: Sequence[int] = ()
     """Columns of code, counted from 0; of a table without column names, rows whose fact is code."""
     is_wide: bool = False
     """Whether it has the whole width, though it could be beside another table."""
@@ -244,40 +238,9 @@ class Card:
 
     def data(self, later: Sequence[str] = ()) -> CardData:
         """What the live card draws; `later` is as in `CardData`."""
-        tables = tuple(
-            TableData(
-                table.title,
-                tuple(table.columns),
-                tuple(map(tuple, table.rows)),
-                tuple(sorted(table.numbers)),
-                table.is_listing,
-                tuple(table.links),
-                tuple(sorted(table.code)),
-                is_wide,
-                table.tone,
-                table.strip,
-                tuple(table.edits),
-                table.is_folded,
-                tuple(table.tiles),
-                {column: tuple(bars) for column, bars in table.bars.items()},
-                table.title_bar,
-            )
-            for table, is_wide in self._drawn()
-        )
-        return CardData(
-            "card",
-            self.title,
-            self.subtitle,
-            tuple(self.notes),
-            tables,
-            self.tone,
-            tuple(self.tiles),
-            self.lead,
-            tuple(self.lead_links),
-            tuple(later),
-            tuple(self.footnotes),
-            tuple(self.legend),
-        )
+        tables = [_as(TableData, table, is_wide=is_wide) for table, is_wide in self._drawn()]
+        made: CardData = _as(CardData, self, kind="card", tables=tuple(tables), later=tuple(later))
+        return made
 
     def _drawn(self) -> Sequence[tuple[Table, bool]]:
         """The tables with rows, and whether each has the whole width."""
@@ -294,6 +257,14 @@ class Card:
 
     def __repr__(self) -> str:
         return self.text()
+
+
+def _as(kind: type[Any], record: Table | Card, /, **stated: Any) -> Any:
+    """A record as the data class `kind`: the fields of the same names, sequences as tuples."""
+    names = {field.name for field in fields(kind)} - set(stated)
+    taken = {name: getattr(record, name) for name in names}
+    is_list = {name: isinstance(value, list | range) for name, value in taken.items()}
+    return kind(**{n: tuple(v) if is_list[n] else v for n, v in taken.items()}, **stated)
 
 
 @singledispatch
@@ -438,8 +409,8 @@ def _style(table: Table, row: int, column: int) -> str:
 
 
 _DRAWN: Mapping[BarKind, tuple[str, str]] = {
-    "wait": ("░", ORANGE), "copy": ("▒", SKY), "dot": ("█", GREEN), "other": ("·", GRAY),
-    "used": ("█", BLUE), "lost": ("▒", VERMILION),
+    "wait": ("░", palette.ORANGE), "copy": ("▒", palette.SKY), "dot": ("█", palette.GREEN), "other": ("·", palette.GRAY),
+    "used": ("█", palette.BLUE), "lost": ("▒", palette.VERMILION),
 }  # fmt: skip
 """The character and the color of a part of a bar."""
 
