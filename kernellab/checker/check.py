@@ -132,13 +132,14 @@ def _for_every_size(first: _Examined, sizes: Sizes, options: CheckOptions) -> Fi
     advice: tuple[str, ...] = ()
     if proof.open:
         try:
-            from kernellab.checker.solver import decide
+            from kernellab.checker.solver import Solver
         except ImportError:
             advice = ("With pip install 'kernellab[proofs]', z3 may decide it.",)
         else:
-            launches = sorted(
-                decide(prepared, sizes, proof), key=lambda chosen: sum(chosen.values())
-            )
+            solver = Solver()
+            proof.decide(solver)
+            tried = (solver.launch(sizes, each.failing) for each in proof.open if each.failing)
+            launches = sorted(filter(None, tried), key=lambda chosen: sum(chosen.values()))
     if not proof.open:
         notes = (*first.findings.notes, proof.words())
         return replace(first.findings, notes=notes, every_size="proved")
