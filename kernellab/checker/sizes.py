@@ -308,6 +308,17 @@ class Sizes:
                 return self.symbol(first) * self.symbol(second)
         return Polynomial.of(value)
 
+    def fixed_shapes(self, prepared: PreparedLaunch) -> dict[str, tuple[int, ...]]:
+        """The shapes of the tensors that do not follow from the sizes or from other parameters."""
+        values = prepared.call.values
+        known = {1, *(int(value) for value in values.values() if is_whole(value))}
+        return {
+            name: tuple(value.shape)
+            for name, value in values.items()
+            if isinstance(value, torch.Tensor)
+            and not all(each in known or self.tied(each).symbols for each in value.shape)
+        }
+
     def smallest(self, blocks: Collection[int]) -> Iterator[dict[str, int]]:
         """Yield small sizes, the smallest first: the first few, and those around the blocks."""
         choices = []

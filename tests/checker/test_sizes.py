@@ -287,6 +287,26 @@ def test_what_depends_on_contents_is_not_decided() -> None:
     assert any("Pass the grid as a function" in note for note in gather(n=ANY, tuple=True).notes)
 
 
+@triton.jit
+def halved(x_ptr, z_ptr, n, BLOCK: tl.constexpr, FAULT: tl.constexpr):
+    """Stores to n // 2 elements of z; with a fault, two programs store to the same."""
+    offsets = tl.program_id(0) * (BLOCK - FAULT) + tl.arange(0, BLOCK)
+    inside = offsets < n // 2
+    tl.store(z_ptr + offsets, tl.load(x_ptr + 2 * offsets, mask=inside), mask=inside)
+
+
+@pytest.mark.parametrize(("fault", "decision"), [(0, "not decided"), (1, "refuted")])
+def test_a_shape_that_does_not_follow_refutes_nothing_but_the_given_launch(fault, decision) -> None:
+    x, z = torch.zeros(80), torch.zeros(40)
+    findings = kernellab.check(halved, (3,), x, z, 80, BLOCK=16, FAULT=fault, sizes={"n": ANY})
+    assert findings.every_size == decision
+    assert (findings.kinds == ("race",)) == fault
+    grid, sizes = _over_n(16), {"n": (1, 200)}
+    findings = kernellab.check(halved, grid, x, z, 80, BLOCK=16, FAULT=0, sizes=sizes)
+    assert findings.every_size == "not decided"
+    assert any("(40,)" in note for note in findings.notes)
+
+
 def test_ranges_that_are_refused(raised) -> None:
     raised(OptionError, gather, m=ANY)
     raised(OptionError, gather, n=(4, 3))
