@@ -18,7 +18,6 @@ import kernellab
 from kernellab.checker.launch_scripts import LaunchScript, ScriptTensor, fewer_than
 from kernellab.checker.minimize import minimal, without_statements
 from kernellab.errors import ArgumentError
-from tests.support.compiled import plant
 
 
 @triton.jit
@@ -252,16 +251,26 @@ def test_the_compiler_crashes_or_hangs(fault, failure, monkeypatch) -> None:
         assert "tl.store" not in found.script
 
 
+def squares(module: Any) -> None:
+    for op in module.walk():
+        if op.name == "arith.mulf":
+            op.operands[1] = op.operands[0]
+
+
 @pytest.mark.slow
-def test_a_wrong_pass(monkeypatch) -> None:
-    label = "ttgir.coalesce"
-    plant(monkeypatch, "kernellab.equality.validation", label, r"arith\.mulf", "arith.addf")
+def test_a_wrong_pass_that_is_registered_is_in_the_script(tmp_path) -> None:
     x, z = tensors(2)
-    found = kernellab.minimize(
-        scale, (4,), x, z, 1000, 2.0, BLOCK=256, by="validate", target="sm_80", tries=6
-    )
-    assert found.failure == f"wrong pass: {label}"
+    launch = kernellab.bind(scale, (4,), x, z, 1000, 2.0, BLOCK=256)
+    with kernellab.register_pass(squares, after="ttgir.coalesce"):
+        found = kernellab.minimize(launch, by="validate", target="sm_80", tries=6)
+    assert found.failure == "wrong pass: ttgir.squares"
     assert "n=1," in found.script
+    assert "ttgir.squares                    different" in run(found.script, tmp_path).stdout
+    with (
+        kernellab.register_pass(lambda module: None, after="coalesce"),
+        pytest.raises(ArgumentError),
+    ):
+        kernellab.minimize(launch, by="validate", target="sm_80")
 
 
 # What cannot be minimized
