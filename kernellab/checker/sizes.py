@@ -265,6 +265,8 @@ class Sizes:
         }
         given: dict[str, int] = {}
         check_mapping("sizes", ranges, '{"n": (1, None)}')
+        if not ranges:
+            raise OptionError("sizes must name at least one parameter, got {}.")
         for name, bounds in ranges.items():
             if name not in known:
                 raise OptionError(

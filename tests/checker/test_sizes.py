@@ -314,3 +314,5 @@ def test_ranges_that_are_refused(raised) -> None:
     x, z = torch.zeros(M, M), torch.zeros(M, M)
     launch = kernellab.bind(tile, (3, 3), x, z, M, M, BLOCK=16, FAULT=0)
     raised(OptionError, kernellab.check, launch, sizes={"m": ANY, "n": ANY})
+    with pytest.raises(OptionError, match="at least one"):
+        kernellab.check(launch, sizes={})
