@@ -10,8 +10,7 @@ whether they imply what is asked: `Intervals` here, z3 in `solver`.
 from __future__ import annotations
 
 import itertools
-import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -64,6 +63,17 @@ class Polynomial(dict[Monomial, Fraction | int]):
             for right, factor in Polynomial.of(other).items()
         )
 
+    def __rsub__(self, other: int) -> Polynomial:
+        return -self + other
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __floordiv__(self, divisor: int) -> Polynomial:
+        """A symbol for the quotient, as a function that computes a grid asks for it."""
+        if not is_whole(divisor) or divisor <= 0:
+            raise TypeError(divisor)
+        return Polynomial.of(_Quotient(self, divisor))
+
     def replaced(self, symbols: Mapping[str, Polynomial]) -> Polynomial:
         """The polynomial with others in place of symbols."""
         if not any(symbol in symbols for monomial in self for symbol in monomial):
@@ -85,6 +95,18 @@ class Polynomial(dict[Monomial, Fraction | int]):
     def symbols(self) -> set[str]:
         """The symbols in it."""
         return {symbol for monomial in self for symbol in monomial}
+
+
+class _Quotient(str):
+    """The symbol of a quotient, rounded down."""
+
+    def __new__(cls, number: Polynomial, divisor: int) -> _Quotient:
+        made = super().__new__(cls, f"{number} // {divisor}")
+        made.number, made.divisor = number, divisor
+        return made
+
+    number: Polynomial
+    divisor: int
 
 
 def _sum(terms: Iterable[tuple[Monomial, Fraction | int]]) -> Polynomial:
@@ -413,16 +435,21 @@ class Values:
         if not callable(grid):
             return _fixed_grid(self._prepared, self._sizes)
         given = self._prepared.call.values
-        symbols = {
-            name: _GridSize(self._sizes.symbol(name), self._floor) for name in self._sizes.ranges
-        }
+        symbols = {name: self._sizes.symbol(name) for name in self._sizes.ranges}
         try:
             made = grid({**given, **symbols})
         except Exception:  # the function may do anything with sizes, also what only integers can
             made = grid(dict(given))
         axes = made if isinstance(made, Sequence) else [made]
-        known = [axis.number if isinstance(axis, _GridSize) else None for axis in axes]
+        known = [self._defined(axis) if isinstance(axis, Polynomial) else None for axis in axes]
         return [*known, *[ONE] * (3 - len(known))]
+
+    def _defined(self, size: Polynomial) -> Polynomial:
+        """A size of the grid, with symbols of which something is known for quotients."""
+        quotients = [symbol for symbol in size.symbols if isinstance(symbol, _Quotient)]
+        return size.replaced(
+            {each: self._floor(self._defined(each.number), each.divisor) for each in quotients}
+        )
 
     def access(self, op: Operation) -> Access | None:
         """An access; None for one that is not by pointers into an argument."""
@@ -991,46 +1018,6 @@ class _Collision:
 
 def _is_atomic(op: Operation) -> bool:
     return operations.has(op, operations.Atomic)
-
-
-@dataclass(frozen=True)
-class _GridSize:
-    """A size for a function that computes the grid.
-
-    Attributes:
-        number: None if it is not known.
-        floor: the quotient by a positive integer, rounded down.
-    """
-
-    number: Polynomial | None
-    floor: Callable[[Polynomial, int], Polynomial]
-
-    def _with(self, other: Any, how: Callable[[Any, Any], Any]) -> _GridSize:
-        number = other.number if isinstance(other, _GridSize) else other
-        is_known = isinstance(number, Polynomial) or is_whole(number)
-        known = is_known and self.number is not None
-        return _GridSize(how(self.number, number) if known else None, self.floor)
-
-    def __add__(self, other: Any) -> _GridSize:
-        return self._with(other, operator.add)
-
-    def __mul__(self, other: Any) -> _GridSize:
-        return self._with(other, operator.mul)
-
-    def __sub__(self, other: Any) -> _GridSize:
-        return self._with(other, operator.sub)
-
-    def __neg__(self) -> _GridSize:
-        return self._with(-1, operator.mul)
-
-    def __rsub__(self, other: Any) -> _GridSize:
-        return (-self)._with(other, operator.add)
-
-    def __floordiv__(self, other: Any) -> _GridSize:
-        is_positive = is_whole(other) and other > 0
-        return self._with(other if is_positive else None, self.floor)
-
-    __radd__, __rmul__ = __add__, __mul__
 
 
 def _fixed_grid(prepared: PreparedLaunch, sizes: Sizes) -> list[Polynomial | None]:

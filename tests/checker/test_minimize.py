@@ -4,7 +4,6 @@ import ast
 import os
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +262,8 @@ def test_a_wrong_pass_that_is_registered_is_in_the_script(tmp_path) -> None:
     launch = kernellab.bind(scale, (4,), x, z, 1000, 2.0, BLOCK=256)
     with kernellab.register_pass(squares, after="ttgir.coalesce"):
         found = kernellab.minimize(launch, by="validate", target="sm_80", tries=6)
+    assert (found.tries, found.is_complete) == (6, False)
+    assert "search was ended" in repr(found)
     assert found.failure == "wrong pass: ttgir.squares"
     assert "n=1," in found.script
     assert "ttgir.squares                    different" in run(found.script, tmp_path).stdout
@@ -284,14 +285,3 @@ def test_what_cannot_be_minimized(raised) -> None:
     raised(ArgumentError, kernellab.minimize, launch, by="check", expect=lambda x: x)
     overlapping = kernellab.bind(copy, (4,), x, x[:100], 100, 2.0, BLOCK=256)
     raised(ArgumentError, kernellab.minimize, overlapping, by="check")
-
-
-@pytest.mark.slow
-def test_the_work_is_bounded() -> None:
-    x, y, z = tensors(3)
-    launch = kernellab.bind(add, (4,), x, y, z, 1000, 0.5, BLOCK=256)
-    found = kernellab.minimize(launch, by="check", tries=2)
-    assert found.tries == 2
-    assert not found.is_complete
-    assert "search was ended" in repr(found)
-    compile(textwrap.dedent(found.script), "script", "exec")
