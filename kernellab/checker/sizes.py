@@ -4,7 +4,7 @@ sizes and the grid are.
 An address is a polynomial in the sizes, the program's number, the position in the tile, and symbols
 for the rest: turns of loops, quotients, the result of a choice, what a load returns.
 What is known of a symbol, and what a mask says, are conditions on polynomials. A prover decides
-whether they imply what is asked: `Intervals` here, z3 in `solver`.
+whether they imply another: `Intervals` here, z3 in `solver`.
 """
 
 from __future__ import annotations
@@ -878,8 +878,8 @@ class Proof:
     def decide(self, prover: Prover) -> None:
         """Try to prove what is open."""
         values = Values(self._prepared, self._sizes, prover)
-        asked, self.open = self.open, []
-        for question in asked:
+        questions, self.open = self.open, []
+        for question in questions:
             prove = self._prove_bounds if len(question.ops) == 1 else self._prove_apart
             self.open += prove(values, prover, *question.ops)
 
